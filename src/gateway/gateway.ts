@@ -9,12 +9,12 @@ import type { HostPort } from "../core/host-port.ts";
 import type { ReloadCause, ReloadResult } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { WorkersOptions } from "../workers/workers.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
 import { createCounterMemory, ofMainThread, openCounters, sweepRegularly, type ThreadCounters } from "./counters.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
 import { ListenError } from "./listeners.ts";
 import { Reloader } from "./reloader.ts";
+import type { WorkersOptions } from "./threads/workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
 export { ListenError } from "./listeners.ts";
@@ -59,7 +59,7 @@ async function openCarrier(
   options: GatewayOptions & { readonly counters: ThreadCounters },
 ): Promise<Carrier> {
   if (settings.workers === 1) return openEngine(settings, files, options);
-  const { startWorkers } = await import("../workers/workers.ts");
+  const { startWorkers } = await import("./threads/workers.ts");
   return startWorkers(settings, files, options);
 }
 

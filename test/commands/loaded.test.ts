@@ -44,7 +44,7 @@ const notNeeded = [
   ...["ext-auth/http/http-listener", "ext-auth/grpc/start", "limits/store/store", "limits/store/redis/link"],
   ...[
     "gateway/snapshots",
-    "workers/workers",
+    "gateway/threads/workers",
     "finance-backend/server",
     "fastify/index",
     "commands/demo",

@@ -31,5 +31,5 @@ if (parentPort !== null && threadId !== 0) {
   parentPort.on("message", ({ name }: { readonly name: string }) => {
     if (fault !== null && fault.on === name) end(fault);
   });
-  await import("../../src/workers/thread.ts");
+  await import("../../src/gateway/threads/thread.ts");
 }

@@ -1,6 +1,6 @@
 // Errors between threads: those of listeners keep their kind and the system's code.
-import { asError, errorCode } from "../core/failure.ts";
-import { ListenError } from "../gateway/listeners.ts";
+import { asError, errorCode } from "../../core/failure.ts";
+import { ListenError } from "../listeners.ts";
 import type { Failure } from "./messages.ts";
 
 export function failureOf(thrown: unknown): Failure {

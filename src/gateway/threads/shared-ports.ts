@@ -1,9 +1,9 @@
 // The ports that all threads open. The system lets any process of the same user open such a port too, and spreads the
 // connections over both; so the main thread makes sure first that the ports are free.
 import { createServer, type Server } from "node:net";
-import type { HostPort } from "../core/host-port.ts";
-import type { Addresses, ListenSettings } from "../gateway/carrier.ts";
-import { ListenError, type ListenerName } from "../gateway/listeners.ts";
+import type { HostPort } from "../../core/host-port.ts";
+import type { Addresses, ListenSettings } from "../carrier.ts";
+import { ListenError, type ListenerName } from "../listeners.ts";
 
 /** Opens all ports and closes them again. Rejects with a ListenError if one cannot be opened. */
 export async function assertFree({ listen, extAuth }: ListenSettings): Promise<void> {

@@ -1,9 +1,9 @@
 // One thread that carries traffic, as the main thread sees it: asks it for things, and notices when it has ended.
 import { extname } from "node:path";
 import { MessageChannel, Worker as NodeWorker } from "node:worker_threads";
-import { ignoreError } from "../core/failure.ts";
-import type { LogDestination } from "../telemetry/destination.ts";
-import { writeThreadLines } from "../telemetry/thread-log.ts";
+import { ignoreError } from "../../core/failure.ts";
+import type { LogDestination } from "../../telemetry/destination.ts";
+import { writeThreadLines } from "../../telemetry/thread-log.ts";
 import { errorOf } from "./failure.ts";
 import { type Answer, type Request, type RequestName, type Requests, startId, type ThreadStart } from "./messages.ts";
 

@@ -1,14 +1,14 @@
 // What the main thread and the threads that carry traffic tell each other. The main thread asks, and a thread answers each
 // request. Lines of the log go through a port of their own.
 import type { MessagePort } from "node:worker_threads";
-import type { FileContents } from "../config/files.ts";
-import type { HostPort } from "../core/host-port.ts";
-import type { Settings } from "../core/settings.ts";
-import type { Addresses, BrokenOff, ListenSettings } from "../gateway/carrier.ts";
-import type { CounterMemory } from "../gateway/counters.ts";
-import type { ListenerName } from "../gateway/listeners.ts";
-import type { PolicySlot } from "../limits/policies.ts";
-import type { FiguresWanted, WorkerFigures } from "../telemetry/worker-figures.ts";
+import type { FileContents } from "../../config/files.ts";
+import type { HostPort } from "../../core/host-port.ts";
+import type { Settings } from "../../core/settings.ts";
+import type { PolicySlot } from "../../limits/policies.ts";
+import type { FiguresWanted, WorkerFigures } from "../../telemetry/worker-figures.ts";
+import type { Addresses, BrokenOff, ListenSettings } from "../carrier.ts";
+import type { CounterMemory } from "../counters.ts";
+import type { ListenerName } from "../listeners.ts";
 
 /** With this a thread starts. */
 export interface ThreadStart {

@@ -1,7 +1,7 @@
 // The files of a thread that carries traffic. The main thread reads, judges and watches the files, and gives each thread
 // their contents, so that all threads have the same ones.
-import { contentKeys, type FileChanges, type FileContents } from "../config/files.ts";
-import type { FileGroup, Files, WatchEvents, Watched } from "../core/file-group.ts";
+import { contentKeys, type FileChanges, type FileContents } from "../../config/files.ts";
+import type { FileGroup, Files, WatchEvents, Watched } from "../../core/file-group.ts";
 
 export class GivenFiles implements Files {
   readonly #groups = new Set<GivenGroup<unknown>>();

@@ -1,29 +1,24 @@
 // Threads that carry traffic, as one engine for the main thread: they share the ports, are asked all together, and a thread
 // that ends is replaced while the others go on. A reload is prepared by all of them, then put into force by all or by none.
 import { randomBytes } from "node:crypto";
-import type { FileWatcher, Offer } from "../config/files.ts";
-import type { ListedTokens } from "../core/authenticator.ts";
-import type { ClientAddressRules } from "../core/client-address.ts";
-import { monotonicOffsetMs } from "../core/clock.ts";
-import { SharedConnectionCount } from "../core/connection-count.ts";
-import { ignoreError } from "../core/failure.ts";
-import type { Settings } from "../core/settings.ts";
-import type { Addresses, BrokenOff, Carrier, ListenSettings } from "../gateway/carrier.ts";
-import {
-  type ConfiguredFiles,
-  closeFiles,
-  type FilesContext,
-  openConfiguredFiles,
-} from "../gateway/configured-files.ts";
-import { createLimiter, NotPreparedError } from "../gateway/counters.ts";
-import type { EngineOptions } from "../gateway/engine.ts";
-import { clientAddressRules } from "../gateway/runtimes.ts";
-import type { PolicyLimiter } from "../limits/limiter.ts";
-import { countPeersIn } from "../limits/peer-connections.ts";
-import type { PolicySlot } from "../limits/policies.ts";
-import { createMainTelemetry, type MainTelemetry } from "../telemetry/main-telemetry.ts";
-import { StoreSightings } from "../telemetry/store-sightings.ts";
-import { WorkerReadings } from "../telemetry/worker-figures.ts";
+import type { FileWatcher, Offer } from "../../config/files.ts";
+import type { ListedTokens } from "../../core/authenticator.ts";
+import type { ClientAddressRules } from "../../core/client-address.ts";
+import { monotonicOffsetMs } from "../../core/clock.ts";
+import { SharedConnectionCount } from "../../core/connection-count.ts";
+import { ignoreError } from "../../core/failure.ts";
+import type { Settings } from "../../core/settings.ts";
+import type { PolicyLimiter } from "../../limits/limiter.ts";
+import { countPeersIn } from "../../limits/peer-connections.ts";
+import type { PolicySlot } from "../../limits/policies.ts";
+import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
+import { StoreSightings } from "../../telemetry/store-sightings.ts";
+import { WorkerReadings } from "../../telemetry/worker-figures.ts";
+import type { Addresses, BrokenOff, Carrier, ListenSettings } from "../carrier.ts";
+import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
+import { createLimiter, NotPreparedError } from "../counters.ts";
+import type { EngineOptions } from "../engine.ts";
+import { clientAddressRules } from "../runtimes.ts";
 import type { ThreadStart } from "./messages.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
 import { threadEntry, Worker, type WorkerOptions } from "./worker.ts";

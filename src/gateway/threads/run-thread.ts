@@ -1,14 +1,14 @@
 // Runs a thread that carries traffic: an engine of its own, which does what the main thread asks for.
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
-import { createThreadClock } from "../core/clock.ts";
-import { SharedConnectionCount } from "../core/connection-count.ts";
-import { settingsOfThread } from "../core/thread-share.ts";
-import { openCounters } from "../gateway/counters.ts";
-import { type Engine, openEngine, type Prepared } from "../gateway/engine.ts";
-import { SharedPeerConnections } from "../limits/peer-connections.ts";
-import { createLog } from "../telemetry/log.ts";
-import { StoreSightings } from "../telemetry/store-sightings.ts";
-import { threadDestination } from "../telemetry/thread-log.ts";
+import { createThreadClock } from "../../core/clock.ts";
+import { SharedConnectionCount } from "../../core/connection-count.ts";
+import { settingsOfThread } from "../../core/thread-share.ts";
+import { SharedPeerConnections } from "../../limits/peer-connections.ts";
+import { createLog } from "../../telemetry/log.ts";
+import { StoreSightings } from "../../telemetry/store-sightings.ts";
+import { threadDestination } from "../../telemetry/thread-log.ts";
+import { openCounters } from "../counters.ts";
+import { type Engine, openEngine, type Prepared } from "../engine.ts";
 import { failureOf } from "./failure.ts";
 import { GivenFiles } from "./given-files.ts";
 import { type Answer, type Request, type RequestName, type Requests, startId, type ThreadStart } from "./messages.ts";

@@ -1,8 +1,8 @@
 // The threads that carry traffic: starts them, replaces those that end, and asks all of them.
-import { ignoreError } from "../core/failure.ts";
-import { maxThreads } from "../core/thread-share.ts";
-import type { Logger } from "../telemetry/log.ts";
-import type { ThreadFigures } from "../telemetry/scraped-metrics.ts";
+import { ignoreError } from "../../core/failure.ts";
+import { maxThreads } from "../../core/thread-share.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import type { ThreadFigures } from "../../telemetry/scraped-metrics.ts";
 import type { RequestName, Requests } from "./messages.ts";
 import { Restarts } from "./restarts.ts";
 import { NoAnswerError, type Worker } from "./worker.ts";

@@ -3,7 +3,7 @@
 import nodeModule from "node:module";
 import path from "node:path";
 
-nodeModule.enableCompileCache(path.join(import.meta.dirname, "../../node_modules/.cache/headgate"));
+nodeModule.enableCompileCache(path.join(import.meta.dirname, "../../../node_modules/.cache/headgate"));
 await import("./run-thread.ts");
 // A thread that is ended from outside would not write what it has compiled.
 nodeModule.flushCompileCache();
