@@ -36,6 +36,8 @@ interface Wanted extends WrittenSettings {
   readonly isConfigRead: boolean;
 }
 
+type ReloadedCarrier = Pick<Carrier, "settings" | "listedTokens" | "replace">;
+
 export interface ReloaderOptions {
   readonly files: FileWatcher;
   readonly log: Logger;
@@ -45,8 +47,8 @@ export interface ReloaderOptions {
 }
 
 export class Reloader {
-  readonly #engine: Carrier;
-  readonly #base: ReloaderOptions;
+  readonly #carrier: ReloadedCarrier;
+  readonly #options: ReloaderOptions;
   readonly #source: SettingsSource | null;
   readonly #reloads = new OneAtATime();
   /** With the values that need a restart. */
@@ -59,18 +61,18 @@ export class Reloader {
   #wrongFiles: readonly WatchedFile[] = [];
   #isClosed = false;
 
-  constructor(settings: Settings, engine: Carrier, options: ReloaderOptions) {
+  constructor(settings: Settings, carrier: ReloadedCarrier, options: ReloaderOptions) {
     this.#wanted = unwritten(settings);
-    this.#engine = engine;
+    this.#carrier = carrier;
     // The start has logged these.
-    this.#unlisted = new Set(unlistedOverrides(settings.policies, engine.listedTokens()).map(({ id }) => id));
-    this.#base = options;
+    this.#unlisted = new Set(unlistedOverrides(settings.policies, carrier.listedTokens()).map(({ id }) => id));
+    this.#options = options;
     this.#source = options.source;
   }
 
   /** Begins to watch all files. A configuration that has changed since it was loaded for the start is reloaded. */
   async start(): Promise<void> {
-    this.#base.files.onChange = () => void this.#ask("file", async () => this.#load(false));
+    this.#options.files.onChange = () => void this.#ask("file", async () => this.#load(false));
     await this.#watchConfigFile([]);
     if (this.#source === null) return;
     const loaded = this.#source.load(true);
@@ -80,7 +82,7 @@ export class Reloader {
     }
     if (this.#configFile === null) return;
     this.#configFile.close();
-    this.#configFile = await this.#base.files.openFile(this.#source.file, "changed");
+    this.#configFile = await this.#options.files.openFile(this.#source.file, "changed");
   }
 
   to(settings: Settings): Promise<ReloadResult> {
@@ -90,7 +92,7 @@ export class Reloader {
   /** Loads everything again, now. */
   again(cause: ReloadCause): Promise<ReloadResult> {
     return this.#ask(cause, async () => {
-      await this.#base.files.reread();
+      await this.#options.files.reread();
       return this.#load(true);
     });
   }
@@ -98,7 +100,7 @@ export class Reloader {
   /** Resolves when the reload in progress is over. None begins after this, but tokens are still revoked. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#base.files.onChange = () => void this.#engine.replace(null);
+    this.#options.files.onChange = () => void this.#carrier.replace(null);
     await this.#reloads.settled();
     for (const file of this.#watched) file?.close();
   }
@@ -112,7 +114,7 @@ export class Reloader {
       if (this.#isClosed) return failed("the gateway is draining, so nothing is reloaded");
       const result = await this.#reloadSafely(want);
       // The reload that was in progress may have taken over this change already.
-      if (cause !== "file" || !isEmpty(result)) this.#base.telemetry.reloaded(result, cause);
+      if (cause !== "file" || !isEmpty(result)) this.#options.telemetry.reloaded(result, cause);
       return result;
     };
     return this.#reloads.ask(reload, cause !== "file");
@@ -134,7 +136,7 @@ export class Reloader {
     try {
       return await this.#reload(await want());
     } catch (error) {
-      this.#base.log.error({ err: error }, "internal error");
+      this.#options.log.error({ err: error }, "internal error");
       return failed(error instanceof NotPreparedError ? error.message : "an internal error");
     }
   }
@@ -149,13 +151,13 @@ export class Reloader {
   }
 
   async #replace(wanted: Wanted): Promise<Replaced> {
-    const before = this.#engine.settings;
-    const known = [...(this.#engine.listedTokens()?.names() ?? [])];
+    const before = this.#carrier.settings;
+    const known = [...(this.#carrier.listedTokens()?.names() ?? [])];
     const { settings, keys: restart } = withoutRestart(wanted.settings, before);
     const changed = changedKeys(before, settings);
     try {
-      const files = await this.#engine.replace(changed.length === 0 ? null : settings);
-      const tokenNames = new Set([...known, ...(this.#engine.listedTokens()?.names() ?? [])]);
+      const files = await this.#carrier.replace(changed.length === 0 ? null : settings);
+      const tokenNames = new Set([...known, ...(this.#carrier.listedTokens()?.names() ?? [])]);
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
       const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
       this.#wanted = wanted;
@@ -166,30 +168,30 @@ export class Reloader {
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
       const result = failed(...error.errors.map((each) => explain(each, wanted.place)));
-      return { result: withFiles(result, await this.#engine.replace(null)), wrongFiles: error.errors };
+      return { result: withFiles(result, await this.#carrier.replace(null)), wrongFiles: error.errors };
     }
   }
 
   /** Warns of overrides that are not listed any more, in the words of `headgate check`. */
   #warnOfUnlisted(): void {
-    const found = unlistedOverrides(this.#engine.settings.policies, this.#engine.listedTokens());
+    const found = unlistedOverrides(this.#carrier.settings.policies, this.#carrier.listedTokens());
     for (const { key, detail, id } of found) {
       if (this.#unlisted.has(id)) continue;
-      this.#base.log.warn({ detail: `${this.#wanted.place(key)}: ${detail}` }, "configuration warning");
+      this.#options.log.warn({ detail: `${this.#wanted.place(key)}: ${detail}` }, "configuration warning");
     }
     this.#unlisted = new Set(found.map(({ id }) => id));
   }
 
   async #watchConfigFile(wrongFiles: readonly FileError[]): Promise<void> {
-    const isWatched = this.#source !== null && this.#engine.settings.reload.watch;
+    const isWatched = this.#source !== null && this.#carrier.settings.reload.watch;
     if (!isWatched) {
       this.#configFile?.close();
       this.#configFile = null;
     } else {
-      this.#configFile ??= await this.#base.files.openFile(this.#source.file);
+      this.#configFile ??= await this.#options.files.openFile(this.#source.file);
     }
     for (const file of this.#wrongFiles) file.close();
-    const { files } = this.#base;
+    const { files } = this.#options;
     const open = (error: FileError) => files.openFile(error.file, error.kind === "unreadable" ? error.cause : null);
     this.#wrongFiles = await Promise.all((isWatched ? wrongFiles : []).map(open));
   }
