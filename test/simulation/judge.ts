@@ -1,7 +1,7 @@
 // Judges each admission by what was played: the limit, and beyond it only what a failure excuses.
 import type { StateChange } from "../../src/core/store-link.ts";
+import { policyText } from "../../src/limits/store/counter-rules.ts";
 import { storeTagOf } from "../../src/limits/store/script-call.ts";
-import { policyText } from "../../src/limits/store/store-policy.ts";
 import { counterKeyOf } from "../support/limited-request.ts";
 import { type Admission, Admissions, type Alone, type Loss } from "./admissions.ts";
 import { maySecondBeLate, type Plan, spendMsOf } from "./plan.ts";

@@ -3,7 +3,7 @@
 
 import type { Policy } from "../../src/core/policy.ts";
 import type { SharedStoreSettings } from "../../src/core/store-link.ts";
-import { counterRulesOf } from "../../src/limits/store/credits.ts";
+import { counterRulesOf } from "../../src/limits/store/counter-rules.ts";
 import { Chance } from "./chance.ts";
 import { drawClients } from "./draw-clients.ts";
 import { drawFailures } from "./draw-failures.ts";

@@ -1,6 +1,6 @@
 // What must be true when nobody asks any more: the store counts what was spent, and nothing is left of what was not.
 import type { Policy } from "../../src/core/policy.ts";
-import { slotLeaseMs } from "../../src/limits/store/credits.ts";
+import { slotLeaseMs } from "../../src/limits/store/counter-rules.ts";
 import type { Admissions } from "./admissions.ts";
 import { maySecondBeLate, spendMsOf, windowMsOf } from "./plan.ts";
 import type { World } from "./world.ts";

@@ -1,11 +1,12 @@
-// What one thread holds of one counter of the store: the leases it may spend from, and what the store has said last.
+// What one thread holds of the counters of the store. Of each: the leases it may spend from, and what the store has said
+// last. Of all: by policy and key. What is forgotten is returned to the store.
 import type { Clock } from "../../core/clock.ts";
 import type { CounterKey } from "../../core/counter-key.ts";
-import type { Policy } from "../../core/policy.ts";
-import { leasedAheadFrom, type SharedStoreSettings } from "../../core/store-link.ts";
-import { longestPeriodMs } from "../calendar.ts";
+import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
-import type { CounterAnswer, CounterItem, LeaseReport } from "./script-call.ts";
+import type { CounterRules } from "./counter-rules.ts";
+import { type CounterAnswer, type LeaseReport, storeKeyOf } from "./script-call.ts";
+import type { ShardPeriods } from "./shard-periods.ts";
 import { certainAgeUs, drift, TwoIntervals } from "./store-clock.ts";
 
 /** Units that the store has granted and counts. */
@@ -29,26 +30,6 @@ interface EndedLease {
   readonly spentMs: number;
 }
 
-/** How the units of a counter are counted, as the policy says now. */
-export type CounterRules = Pick<
-  CounterItem,
-  "item" | "limit" | "windowUs" | "fromUs" | "untilUs" | "leaseUs" | "step"
-> & {
-  /** For how long a grant may be spent after it was asked for. */
-  readonly spendMs: number;
-  /** Whether units are leased before a request needs them. */
-  readonly isAhead: boolean;
-  /** Whether each request has a lease of its own, because its units may be given back when it ends. */
-  readonly isByRequest: boolean;
-};
-
-/** What a key needs of its policy. */
-interface KeyPolicy {
-  readonly newKeys: NewKeys;
-  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
-  periodOver(shard: number, endMs: number, nowMs: number): void;
-}
-
 /** While units may be given back at any time, a refusal is remembered for this long. */
 const heldRefusalMs = 20;
 /** How long the first refusal is remembered otherwise, and how much longer each that follows it. */
@@ -63,7 +44,7 @@ const none: never[] = [];
 type CreditsOptions = Pick<KeyCredits, "policy" | "tag" | "storeKey" | "key" | "client" | "rules">;
 
 export class KeyCredits {
-  readonly policy: KeyPolicy;
+  readonly policy: StorePolicy;
   readonly tag: string;
   /** In the store. */
   readonly storeKey: string;
@@ -96,8 +77,6 @@ export class KeyCredits {
   // Most keys have none, and keep no list of their own.
   #leases: readonly Lease[] = none;
   #ended: EndedLease[] = none;
-  /** Units of leases that have ended, since `endLeases` was called. */
-  #unspent = 0;
   /** Units that are spent a millisecond, and those that were spent since that was found out. */
   #rate = 0;
   #spentSince = 0;
@@ -226,12 +205,14 @@ export class KeyCredits {
     }
     this.#spentSince += units;
     this.#spentMs = nowMs;
-    this.#endLeases(nowMs);
+    this.policy.units.spent += units;
+    this.endLeases(nowMs);
     return of;
   }
 
   /** Units of a request's own lease were not needed after all. */
   giveBack({ id, granted, spentMs }: Lease): void {
+    this.policy.units.returned += granted;
     this.#addEnded({ id, granted, spent: 0, spentMs });
   }
 
@@ -241,17 +222,22 @@ export class KeyCredits {
     this.#addEnded({ id, granted, spent: granted, spentMs: Math.ceil(spentMs) });
   }
 
-  /** Ends the leases whose time is over. Returns the units that were not spent. */
-  endLeases(nowMs: number): number {
-    this.#endLeases(nowMs);
-    const unspent = this.#unspent;
-    this.#unspent = 0;
-    return unspent;
+  /** Ends the leases whose time is over, or that have no units left. */
+  endLeases(nowMs: number): void {
+    if (this.#leases.every(({ left, endsMs }) => left > 0 && nowMs < endsMs)) return;
+    for (const { id, granted, left, spentMs, endsMs } of this.#leases) {
+      if (left > 0 && nowMs < endsMs) continue;
+      this.policy.units.returned += left;
+      // Asked one by one, what was spent counts a little longer than it has to; a report would cost more than it brings.
+      if (left > 0 || this.rules.isAhead) this.#addEnded({ id, granted, spent: granted - left, spentMs });
+    }
+    const open = this.#leases.filter(({ left, endsMs }) => left > 0 && nowMs < endsMs);
+    this.#leases = open.length === 0 ? none : open;
   }
 
-  /** Ends all leases: what is left of them is not spent. Returns the units. */
-  endAll(): number {
-    return this.endLeases(Number.POSITIVE_INFINITY);
+  /** Ends all leases: what is left of them is not spent. */
+  endAll(): void {
+    this.endLeases(Number.POSITIVE_INFINITY);
   }
 
   /** What has to be reported, at most `most` leases; then they are forgotten. */
@@ -298,77 +284,75 @@ export class KeyCredits {
     return isEmpty && nowMs >= this.refusedUntilMs && !this.owes;
   }
 
-  #endLeases(nowMs: number): void {
-    if (this.#leases.every(({ left, endsMs }) => left > 0 && nowMs < endsMs)) return;
-    for (const { id, granted, left, spentMs, endsMs } of this.#leases) {
-      if (left > 0 && nowMs < endsMs) continue;
-      this.#unspent += left;
-      // Asked one by one, what was spent counts a little longer than it has to; a report would cost more than it brings.
-      if (left > 0 || this.rules.isAhead) this.#addEnded({ id, granted, spent: granted - left, spentMs });
-    }
-    const open = this.#leases.filter(({ left, endsMs }) => left > 0 && nowMs < endsMs);
-    this.#leases = open.length === 0 ? none : open;
-  }
-
   #addEnded(ended: EndedLease): void {
     if (this.#ended === none) this.#ended = [];
     this.#ended.push(ended);
   }
 }
 
-// How the units of a policy are counted in the store.
+/** What this thread has done with units, of all policies. */
+type UnitCounts = Record<"spent" | "returned", number>;
 
-/** A lease is this part of a window at most, because what was spent early counts as if it was spent last. */
-const leasesInWindow = 50;
-/**
- * A thread may be busy for this long between asking and charging, as long as that is a small part of the window: a unit
- * counts as if it was spent then.
- */
-const longestPauseMs = 100;
-const pausesInWindow = 200;
-/** A slot is counted for this long after the gateway that holds it was heard last. */
-export const slotLeaseMs = 10_000;
-/** A thousandth of the window, in milliseconds a microsecond: clocks that are disciplined differ by less. */
-export const clockError = 1e-6;
-/** What is known of the store's clock differs by less from one answer to the next. */
-export const borderErrorMs = 20;
-/** Units of a calendar can be given back for this long. Then they are spent, for the rest of the period. */
-const returnMs = 60_000;
-
-/** `isByRequest`: units may be given back when the request ends. `untilMs`: the end of a calendar's period. */
-export function counterRulesOf(
-  { rate, cost }: Policy,
-  { limit, isByRequest, untilMs }: { limit: number; isByRequest: boolean; untilMs: number },
-  { waitMs, lease }: SharedStoreSettings,
-): CounterRules {
-  const isAhead = limit >= leasedAheadFrom && !isByRequest;
-  const windowMs = rate.kind === "sliding" ? rate.windowMs : Number.POSITIVE_INFINITY;
-  // An answer that comes in time leaves the request some time to be charged, even if this thread is busy meanwhile.
-  const shortestMs = Math.max(1.5 * waitMs, Math.min(longestPauseMs, windowMs / pausesInWindow));
-  const aheadMs = Math.max(shortestMs, Math.min(lease.durationMs, windowMs / leasesInWindow));
-  const spendMs = isAhead ? aheadMs : shortestMs;
-  const leaseMs = rate.kind === "concurrency" ? slotLeaseMs : rate.kind === "calendar" ? returnMs : spendMs;
-  return {
-    ...{ item: rate.kind, limit, step: cost, spendMs, isAhead, isByRequest },
-    windowUs: rate.kind === "sliding" ? Math.ceil(rate.windowMs * 1000) : 0,
-    // The beginning is not checked: a clock that is set back to before it must not end the period.
-    fromUs: 0,
-    untilUs: rate.kind === "calendar" ? untilMs * 1000 : 0,
-    leaseUs: Math.ceil(leaseMs * 1000),
-  };
+/** What the policy in force says. */
+export interface PolicySource {
+  /** Of its slot in the table. */
+  readonly slot: number;
+  /** Of keys without an override. */
+  readonly limit: number;
+  /** As they are for a key with this tag now. */
+  rules(tag: string, nowMs: number): CounterRules;
+  /** A shard has said that a calendar's period is over, that was to end then. */
+  periodOver(shard: number, endMs: number, nowMs: number): void;
+  /** What this gateway has admitted of a key and still counts; null if nothing, or if slots are counted. */
+  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
 }
 
-/** How long a request counts at most. */
-export function longestCountMs({ rate }: Policy): number {
-  switch (rate.kind) {
-    case "sliding":
-      return rate.windowMs;
-    case "calendar":
-      return longestPeriodMs[rate.per];
-    case "concurrency":
-      return slotLeaseMs;
+export class StorePolicy {
+  /** What gateways call it. */
+  readonly text: string;
+  /** Of keys that this thread knows something about, by tag; of a limit that is not the policy's, by tag and limit. */
+  readonly credits = new Map<string, KeyCredits>();
+  readonly newKeys: NewKeys;
+  /** Networks that are counted as one, by tag, and until when: too many new keys were made. */
+  readonly networks = new Map<string, number>();
+  /** Of a calendar. */
+  readonly periods: ShardPeriods = new Map();
+  /** The policy in force; another one may continue it. */
+  source: PolicySource;
+  readonly units: UnitCounts;
+
+  constructor(text: string, source: PolicySource, newKeys: NewKeys, units: UnitCounts) {
+    this.text = text;
+    this.source = source;
+    this.newKeys = newKeys;
+    this.units = units;
+  }
+
+  /** Counts a network as one. Of too many, the oldest is forgotten. */
+  addNetwork(tag: string, untilMs: number): void {
+    if (this.networks.size >= mostNetworks) {
+      const [oldest] = this.networks.keys();
+      if (oldest !== undefined) this.networks.delete(oldest);
+    }
+    this.networks.set(tag, untilMs);
+  }
+
+  /** Returns what is known of a key in the period of the rules; undefined if nothing is. */
+  find(tag: string, { limit, untilUs }: CounterRules): KeyCredits | undefined {
+    const credits = this.credits.get(this.placeOf(tag, limit));
+    return credits?.rules.untilUs === untilUs ? credits : undefined;
+  }
+
+  /**
+   * Returns where a key is among the credits. What is held and refused by one limit says nothing about another one, which
+   * a client may have by an override that is not of the key.
+   */
+  placeOf(tag: string, limit: number): string {
+    return limit === this.source.limit ? tag : `${tag}/${limit}`;
   }
 }
+
+const mostNetworks = 65_536;
 
 /** Bounds the keys that one gateway makes in the store, because a store without memory serves nobody. */
 export class NewKeys {
@@ -390,5 +374,81 @@ export class NewKeys {
   hasRoom(nowMs: number): boolean {
     this.#made.turn(nowMs);
     return this.#made.current + this.#made.before < this.#most;
+  }
+}
+
+/** Keys of a policy about which something is remembered. */
+const mostCredits = 65_536;
+/** Keys that are looked at for one that can be forgotten. */
+const mostLooks = 8;
+
+export class CreditBook {
+  readonly #clock: Clock;
+  readonly #settings: Pick<SharedStoreSettings, "prefix" | "maxKeys">;
+  readonly #units: UnitCounts;
+  readonly #ended: (credits: KeyCredits) => void;
+  readonly #policies = new Map<string, StorePolicy>();
+
+  /** `ended`: everything that is held of a key has to be returned. */
+  constructor(
+    clock: Clock,
+    settings: Pick<SharedStoreSettings, "prefix" | "maxKeys">,
+    units: UnitCounts,
+    ended: (credits: KeyCredits) => void,
+  ) {
+    this.#clock = clock;
+    this.#settings = settings;
+    this.#units = units;
+    this.#ended = ended;
+  }
+
+  get policies(): Iterable<StorePolicy> {
+    return this.#policies.values();
+  }
+
+  /** Returns the policy with this text; with `source`, if it is new. `windowMs`: how long its requests count. */
+  policy(text: string, source: PolicySource, windowMs: number): StorePolicy {
+    const known = this.#policies.get(text);
+    if (known !== undefined) return known;
+    const policy = new StorePolicy(text, source, new NewKeys(this.#settings.maxKeys, windowMs), this.#units);
+    this.#policies.set(text, policy);
+    return policy;
+  }
+
+  /** The policy is gone, and so is what is held for it. */
+  retire(policy: StorePolicy): void {
+    this.#policies.delete(policy.text);
+    for (const credits of policy.credits.values()) this.#ended(credits);
+    policy.credits.clear();
+  }
+
+  /** Begins to remember a key. */
+  create(policy: StorePolicy, tag: string, key: CounterKey, client: CounterKey, rules: CounterRules): KeyCredits {
+    if (policy.credits.size >= mostCredits) this.#forgetOne(policy);
+    const period = rules.untilUs === 0 ? "" : `/${rules.untilUs / 1e6}`;
+    const storeKey = storeKeyOf(this.#settings.prefix, tag, `${policy.text}${period}`);
+    const credits = new KeyCredits({ policy, tag, storeKey, key, client, rules });
+    policy.credits.set(policy.placeOf(tag, rules.limit), credits);
+    return credits;
+  }
+
+  *all(): Generator<KeyCredits> {
+    for (const { credits } of this.#policies.values()) yield* credits.values();
+  }
+
+  /** Makes room for another key: one about which nothing has to be remembered, or else the oldest. */
+  #forgetOne({ credits: all }: StorePolicy): void {
+    const nowMs = this.#clock.monotonicMs();
+    let looked = 0;
+    for (const [place, credits] of all) {
+      looked += 1;
+      all.delete(place);
+      if (looked === mostLooks || credits.isIdle(nowMs)) {
+        this.#ended(credits);
+        return;
+      }
+      // The next search begins behind it.
+      all.set(place, credits);
+    }
   }
 }

@@ -9,7 +9,7 @@ import {
   heldMark,
   type LeaseReport,
   mostReports,
-  scriptVersion,
+  storeKeyOf,
   type Told,
 } from "./script-call.ts";
 import { certainAgeUs } from "./store-clock.ts";
@@ -27,11 +27,6 @@ export class StoreItems {
     this.#settings = settings;
     this.#gateway = gateway;
     this.#thread = thread;
-  }
-
-  /** Where something is in the store. Gateways with another script have other keys. */
-  key(tag: string, text: string): string {
-    return `${this.#settings.prefix}${scriptVersion}:{${tag}}:${text}`;
   }
 
   /** `own`: what the store has to be told; null if nothing. */
@@ -53,7 +48,13 @@ export class StoreItems {
 
   listing(tag: string, silenceMs: number, ageMs: number): GatewaysItem {
     const [silenceUs, ageUs] = [silenceMs * 1000, ageMs * 1000];
-    return { item: "gateways", key: this.key(tag, "gateways"), gateway: this.#gateway, silenceUs, ageUs };
+    return {
+      item: "gateways",
+      key: storeKeyOf(this.#settings.prefix, tag, "gateways"),
+      gateway: this.#gateway,
+      silenceUs,
+      ageUs,
+    };
   }
 
   /** In one literal, because one is made for each request. */

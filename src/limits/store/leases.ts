@@ -2,7 +2,8 @@
 // for dead and give them to others. Few calls are under way at a time, because requests wait for the store behind them.
 
 import type { Timers } from "../../core/store-link.ts";
-import { type KeyCredits, type Lease, slotLeaseMs } from "./credits.ts";
+import { slotLeaseMs } from "./counter-rules.ts";
+import type { KeyCredits, Lease } from "./credits.ts";
 import type { LeaseReport } from "./script-call.ts";
 import type { Timing } from "./store-clock.ts";
 
@@ -76,15 +77,13 @@ const keysInTurn = 2_048;
 export class LeaseEndings {
   readonly #timing: Timing;
   readonly #report: (credits: KeyCredits) => void;
-  readonly #returned: (units: number) => void;
   readonly #credits = new Set<KeyCredits>();
   #timer: { cancel(): void } | null = null;
 
   /** `report`: the next call reports what has ended, and tells what was admitted. */
-  constructor(timing: Timing, report: (credits: KeyCredits) => void, returned: (units: number) => void) {
+  constructor(timing: Timing, report: (credits: KeyCredits) => void) {
     this.#timing = timing;
     this.#report = report;
-    this.#returned = returned;
   }
 
   /** These have a lease, or something to report or to tell. */
@@ -115,7 +114,7 @@ export class LeaseEndings {
     for (const credits of this.#credits) {
       if (left === 0) break;
       left -= 1;
-      this.#returned(credits.endLeases(nowMs));
+      credits.endLeases(nowMs);
       // The next turn begins with those that were not looked at.
       this.#credits.delete(credits);
       if (credits.owes) this.#report(credits);

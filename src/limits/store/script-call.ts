@@ -5,7 +5,7 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import { heldRetryMs } from "../counters.ts";
 
 /** Another number in the keys: gateways whose scripts differ count apart, and do not misread each other. */
-export const scriptVersion = 1;
+const scriptVersion = 1;
 
 /**
  * What is asked of one counter. `sliding`: a unit counts for a window after it was spent. `calendar`: until the end of a
@@ -241,6 +241,11 @@ class Values {
 }
 
 // What the store calls the key of a counter: the same for all gateways.
+
+/** Returns where something is in the store. Gateways with another script have other keys. */
+export function storeKeyOf(prefix: string, tag: string, text: string): string {
+  return `${prefix}${scriptVersion}:{${tag}}:${text}`;
+}
 
 /** Of each byte, since tags are made for each request. */
 const hexOf = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));

@@ -10,13 +10,13 @@ import {
   type CounterRules,
   clockError,
   counterRulesOf,
-  type KeyCredits,
-  type Lease,
   longestCountMs,
-} from "./credits.ts";
+  policyText,
+} from "./counter-rules.ts";
+import type { KeyCredits, Lease, PolicySource, StorePolicy } from "./credits.ts";
 import { storeTagOf } from "./script-call.ts";
+import { CalendarPeriods } from "./shard-periods.ts";
 import type { Store, Wanted } from "./store.ts";
-import { CalendarPeriods, type PolicySource, policyText, type StorePolicy } from "./store-policy.ts";
 
 /**
  * What is known when a request asks. `first`: the store can be asked. `answered`: it has been, and may be asked once more.
@@ -78,17 +78,13 @@ export class StoreCounters {
       periodOver: (shard, endMs, nowMs) => this.#periods?.over(shard, endMs, nowMs),
     };
     this.#ofStore = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
-    const { periods: byShard } = this.#ofStore;
-    const ofTable = table.periodOf(slot);
-    this.#periods =
-      rate.kind !== "calendar"
-        ? null
-        : new CalendarPeriods({ rate, longestMs: longestCountMs(policy), byShard, ofTable, wallMs });
+    const { periods } = this.#ofStore;
+    this.#periods = rate.kind === "calendar" ? new CalendarPeriods(rate, periods, table.periodOf(slot), wallMs) : null;
   }
 
   comeIntoForce(nowMs: number, continues: boolean): void {
     this.local.comeIntoForce(nowMs, continues);
-    this.#ofStore.continue(this.#source);
+    this.#ofStore.source = this.#source;
   }
 
   select(ask: StoreAsk): void {

@@ -14,7 +14,8 @@ import {
 } from "../../core/store-link.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { CallBatch, type Conclusion } from "./call-batch.ts";
-import type { CounterRules, KeyCredits, Lease } from "./credits.ts";
+import type { CounterRules } from "./counter-rules.ts";
+import { CreditBook, type KeyCredits, type Lease } from "./credits.ts";
 import { isOfPeriod, StoreCounts, StoreItems, secretTag } from "./items.ts";
 import { HeldSlots, LeaseEndings, type Renewal } from "./leases.ts";
 import {
@@ -26,11 +27,11 @@ import {
   mostItems,
   mostReports,
   type ScriptAnswer,
+  storeKeyOf,
   storeTagOf,
 } from "./script-call.ts";
 import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
 import { afterStoreTime, drift, lateMs, TwoIntervals } from "./store-clock.ts";
-import { CreditBook } from "./store-policy.ts";
 import { type OwnKey, ownKeys, sendAll } from "./telling.ts";
 
 interface StoreOptions {
@@ -107,14 +108,8 @@ export class Store implements ShardStore {
     this.timers = timers;
     this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas);
     this.items = new StoreItems(settings, gateway, thread);
-    this.book = new CreditBook(clock, this.items, settings.maxKeys, (credits) => this.endAll(credits));
-    this.#endings = new LeaseEndings(
-      this,
-      (credits) => this.#join(credits),
-      (units) => {
-        this.counts.units.returned += units;
-      },
-    );
+    this.book = new CreditBook(clock, settings, this.counts.units, (credits) => this.endAll(credits));
+    this.#endings = new LeaseEndings(this, (credits) => this.#join(credits));
     this.#slots = new HeldSlots(timers, (renewals) => this.#renew(renewals));
     this.shards = new ShardMap(this, options.onGone);
   }
@@ -173,7 +168,6 @@ export class Store implements ShardStore {
   /** Spends units that are held. Returns the leases they are of. */
   spend(credits: KeyCredits, units: number, nowMs: number): readonly Lease[] {
     const leases = credits.spend(units, nowMs);
-    this.counts.units.spent += units;
     const { rules } = credits;
     if (rules.item === "concurrency") for (const lease of leases) this.#slots.add(lease);
     if (rules.isAhead && credits.inFlight === 0) this.#leaseAhead(credits, nowMs);
@@ -191,7 +185,6 @@ export class Store implements ShardStore {
     for (const lease of leases) {
       this.#slots.delete(lease);
       lease.credits.giveBack(lease);
-      this.counts.units.returned += lease.granted;
       this.#endings.add(lease.credits);
       // The others are reported by the same item.
       if (lease.credits.reports % mostReports === 1) this.#join(lease.credits);
@@ -200,7 +193,7 @@ export class Store implements ShardStore {
 
   /** Returns everything that is held of a key. */
   endAll(credits: KeyCredits): void {
-    this.counts.units.returned += credits.endAll();
+    credits.endAll();
     if (credits.reports === 0) return;
     this.#endings.add(credits);
     this.#join(credits);
@@ -210,7 +203,7 @@ export class Store implements ShardStore {
   endLeases(of: Iterable<KeyCredits>): void {
     for (const credits of of) {
       if (credits.openLeases === 0) continue;
-      this.counts.units.returned += credits.endAll();
+      credits.endAll();
       this.#endings.add(credits);
     }
   }
@@ -373,10 +366,10 @@ export class Store implements ShardStore {
     const { policy, key, client } = credits;
     const { incident } = shard;
     const { admittedAlone: alone } = credits;
-    this.counts.units.returned += credits.endLeases(nowMs);
+    credits.endLeases(nowMs);
     const isTold = incident === 0 || credits.toldIncident === incident;
     const mustTell = alone !== credits.toldAlone || (!isTold && credits.countsSince(shard.toldMs, nowMs));
-    const own = mustTell ? policy.own(key, client, nowMs) : null;
+    const own = mustTell ? policy.source.own(key, client, nowMs) : null;
     // What a call that is under way is granted may be taken for what is told.
     const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
     return {
@@ -390,7 +383,7 @@ export class Store implements ShardStore {
     const nowMs = this.clock.monotonicMs();
     if (!answer.isInPeriod) {
       credits.toldAlone = credits.admittedAlone;
-      credits.policy.periodOver(this.link.shardOf(credits.tag), item.untilUs / 1000, nowMs);
+      credits.policy.source.periodOver(this.link.shardOf(credits.tag), item.untilUs / 1000, nowMs);
       return;
     }
     if (answer.isForeign) {
@@ -451,7 +444,7 @@ export class Store implements ShardStore {
 
   *#tellings(shard: Shard, all: boolean): Generator<CounterItem | null> {
     const { incident, leftMs } = shard;
-    const bySlot = new Map(Array.from(this.book.policies, (policy) => [policy.slot, policy]));
+    const bySlot = new Map(Array.from(this.book.policies, (policy) => [policy.source.slot, policy]));
     const nowMs = (): number => this.clock.monotonicMs();
     for (const own of ownKeys(this.#options.table, (slot) => bySlot.get(slot), nowMs)) {
       if (own === null) yield null;
@@ -474,7 +467,7 @@ export class Store implements ShardStore {
     const { policy, key } = own;
     const tag = storeTagOf(key);
     const nowMs = this.clock.monotonicMs();
-    const rules = policy.rules(tag, nowMs);
+    const rules = policy.source.rules(tag, nowMs);
     const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
     credits.toldIncident = incident;
     credits.toldAlone = credits.admittedAlone;
@@ -512,20 +505,24 @@ export class Store implements ShardStore {
     }
     const { secret, onSecret } = this.#options;
     const proposed = Buffer.from(secret).toString("hex");
-    this.send(shard, [{ item: "secret", key: this.items.key(secretTag, "secret"), proposed }], (answer) => {
-      const first = answer?.items[0];
-      if (first?.item !== "secret") return;
-      this.#knowsSecret = true;
-      onSecret(Uint8Array.from(Buffer.from(first.value, "hex")));
-      done();
-    });
+    this.send(
+      shard,
+      [{ item: "secret", key: storeKeyOf(this.settings.prefix, secretTag, "secret"), proposed }],
+      (answer) => {
+        const first = answer?.items[0];
+        if (first?.item !== "secret") return;
+        this.#knowsSecret = true;
+        onSecret(Uint8Array.from(Buffer.from(first.value, "hex")));
+        done();
+      },
+    );
   }
 
   /** What the store has granted may be lost. */
   #dropLeases(shard: Shard): void {
     for (const credits of this.book.all()) {
       if (this.shards.of(credits.tag) !== shard) continue;
-      this.counts.units.returned += credits.endAll();
+      credits.endAll();
       credits.refusedUntilMs = 0;
     }
   }

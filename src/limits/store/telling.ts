@@ -4,7 +4,7 @@ import { CounterKey } from "../../core/counter-key.ts";
 import type { OwnCount } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { recordsOf } from "../table/maintenance.ts";
-import type { StorePolicy } from "./store-policy.ts";
+import type { StorePolicy } from "./credits.ts";
 
 /**
  * Sends items in calls of `mostItems` at most, `mostCalls` at a time. A null among the items ends what is looked at in one
@@ -74,7 +74,7 @@ export function* ownKeys(
       const policy = kind === "own" ? policyOf(slot) : undefined;
       if (policy === undefined) continue;
       const key = new CounterKey(...words, isAddress);
-      const count = policy.own(key, key, nowMs());
+      const count = policy.source.own(key, key, nowMs());
       if (count !== null) yield { ...count, policy, key };
       looked += 1;
       if (looked % keysInTurn === 0) yield null;

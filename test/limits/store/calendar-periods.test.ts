@@ -1,7 +1,7 @@
 // When a period of the calendar ends, by the clock of each shard.
 import { expect, test } from "vitest";
 import { noPeriod, type PeriodEnd } from "../../../src/limits/calendar.ts";
-import { CalendarPeriods, type ShardPeriods } from "../../../src/limits/store/store-policy.ts";
+import { CalendarPeriods, type ShardPeriods } from "../../../src/limits/store/shard-periods.ts";
 
 const minute = 60_000;
 /** The beginning of a minute. */
@@ -9,8 +9,7 @@ const t = 1_800_000_000_000;
 
 function periods(byShard: ShardPeriods = new Map(), ofTable: PeriodEnd = noPeriod, per: "minute" | "hour" = "minute") {
   const rate = { kind: "calendar", per, timezone: "UTC" } as const;
-  const longestMs = per === "minute" ? minute : 60 * minute;
-  return new CalendarPeriods({ rate, longestMs, byShard, ofTable, wallMs: () => t + 10 * minute });
+  return new CalendarPeriods(rate, byShard, ofTable, () => t + 10 * minute);
 }
 
 test("a period ends at the next border, which belongs to the next period", () => {

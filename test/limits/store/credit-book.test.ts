@@ -1,10 +1,8 @@
 // What a thread remembers of the keys of each policy, and what it forgets first.
 import { expect, test, vi } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
-import type { CounterRules, KeyCredits } from "../../../src/limits/store/credits.ts";
-import { StoreItems } from "../../../src/limits/store/items.ts";
-import type { PolicySource } from "../../../src/limits/store/store-policy.ts";
-import { CreditBook } from "../../../src/limits/store/store-policy.ts";
+import type { CounterRules } from "../../../src/limits/store/counter-rules.ts";
+import { CreditBook, type KeyCredits, type PolicySource } from "../../../src/limits/store/credits.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { addLease, rulesAhead } from "./some-credits.ts";
 
@@ -18,11 +16,9 @@ const source: PolicySource = {
 };
 
 function bookOf() {
-  const settings = { prefix: "p:", lease: { durationMs: 1_000, most: 1_000 } };
-  const items = new StoreItems(settings, "g", "t");
   const clock = new FakeClock();
   const ended = vi.fn<(credits: KeyCredits) => void>();
-  const book = new CreditBook(clock, items, 1, ended);
+  const book = new CreditBook(clock, { prefix: "p:", maxKeys: 1 }, { spent: 0, returned: 0 }, ended);
   const policy = book.policy("s/per-ip/client", source, 60_000);
   const create = (tag: string, rules: CounterRules = rulesAhead) => book.create(policy, tag, key, key, rules);
   return { book, clock, create, ended, policy };

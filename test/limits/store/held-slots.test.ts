@@ -1,6 +1,6 @@
 // The renewal of slots that requests hold.
 import { expect, test } from "vitest";
-import { slotLeaseMs } from "../../../src/limits/store/credits.ts";
+import { slotLeaseMs } from "../../../src/limits/store/counter-rules.ts";
 import { HeldSlots, type Renewal } from "../../../src/limits/store/leases.ts";
 import { mostItems, mostReports } from "../../../src/limits/store/script-call.ts";
 import { sendAll } from "../../../src/limits/store/telling.ts";

@@ -7,14 +7,13 @@ import { addLease, someCredits } from "./some-credits.ts";
 
 function endingsOf(report: (credits: KeyCredits) => void) {
   const timers = new ManualTimers();
-  const returned = vi.fn<(units: number) => void>();
-  const endings = new LeaseEndings({ clock: timers.clock, timers }, report, returned);
-  return { timers, returned, endings };
+  const endings = new LeaseEndings({ clock: timers.clock, timers }, report);
+  return { timers, endings };
 }
 
 test("what is left of a lease is returned shortly after its end, and the key is then left alone", () => {
   const report = vi.fn((credits: KeyCredits) => void credits.takeReports(9, 0));
-  const { timers, returned, endings } = endingsOf(report);
+  const { timers, endings } = endingsOf(report);
   const credits = someCredits();
   addLease(credits, "x", 5, timers.clock.nowMs + 100);
   endings.add(credits);
@@ -22,7 +21,7 @@ test("what is left of a lease is returned shortly after its end, and the key is 
   expect(report).not.toHaveBeenCalled();
   timers.advance(1);
   expect(report).toHaveBeenCalledOnce();
-  expect(returned).toHaveBeenLastCalledWith(5);
+  expect(credits.policy.units.returned).toBe(5);
   timers.advance(20);
   expect(timers.waiting).toBe(0);
 });

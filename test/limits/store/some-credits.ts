@@ -1,10 +1,10 @@
 // Counters of one key, and leases, for tests of what a thread holds.
 import { CounterKey } from "../../../src/core/counter-key.ts";
-import { type CounterRules, KeyCredits, type Lease, NewKeys } from "../../../src/limits/store/credits.ts";
+import type { CounterRules } from "../../../src/limits/store/counter-rules.ts";
+import { KeyCredits, type Lease, NewKeys, StorePolicy } from "../../../src/limits/store/credits.ts";
 import type { CounterAnswer } from "../../../src/limits/store/script-call.ts";
 
 const key = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
-const policy = { newKeys: new NewKeys(1, 1), own: () => null, periodOver() {} };
 
 /** Leased ahead for 100 ms. */
 export const rulesAhead: CounterRules = {
@@ -21,6 +21,8 @@ export const rulesAhead: CounterRules = {
 };
 
 export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
+  const source = { slot: 0, limit: rulesAhead.limit, rules: () => rulesAhead, own: () => null, periodOver() {} };
+  const policy = new StorePolicy("s", source, new NewKeys(1, 1), { spent: 0, returned: 0 });
   return new KeyCredits({ policy, tag: "a", storeKey: "{a}:k", key, client: key, rules: { ...rulesAhead, ...rules } });
 }
 

@@ -6,7 +6,8 @@ import type {
   StoreLink,
   StoreState,
 } from "../../../src/core/store-link.ts";
-import type { CounterRules, KeyCredits } from "../../../src/limits/store/credits.ts";
+import type { CounterRules } from "../../../src/limits/store/counter-rules.ts";
+import type { KeyCredits } from "../../../src/limits/store/credits.ts";
 import { Store } from "../../../src/limits/store/store.ts";
 import { keyOf, placeSecret, smallTable } from "../small-table.ts";
 import { ManualTimers } from "./manual-timers.ts";

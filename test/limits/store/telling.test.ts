@@ -1,7 +1,7 @@
 // How many items are sent for which no request waits: in calls of a bounded size, a few at a time.
 import { expect, test } from "vitest";
+import type { StorePolicy } from "../../../src/limits/store/credits.ts";
 import { mostItems } from "../../../src/limits/store/script-call.ts";
-import type { StorePolicy } from "../../../src/limits/store/store-policy.ts";
 import { ownKeys, sendAll } from "../../../src/limits/store/telling.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { minTableBytes } from "../../../src/limits/table/layout.ts";
@@ -106,7 +106,8 @@ test("the keys of a table come with a pause after each thousand, and after each 
     const { a, b, c, d } = keyOf(addressAt(i));
     table.maintenance.restore({ slot: 0, kind: "own", key: [a, b, c, d], isAddress: true, entries: [[1, 1]] });
   }
-  const policy = { own: () => ({ units: 1, ageMs: 0, periodEndMs: 0 }) } as unknown as StorePolicy;
+  const source = { own: () => ({ units: 1, ageMs: 0, periodEndMs: 0 }) };
+  const policy = { source } as unknown as StorePolicy;
   const runs = [0];
   for (const own of ownKeys(
     table,
