@@ -5,7 +5,7 @@ import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
 import type { AddressFigures, ConnectionFigures, TunnelFigures, UpstreamErrorReason } from "../core/upstream.ts";
 import type { Runtime } from "../exchange/exchange.ts";
-import { createUpstreamEventLog } from "../telemetry/upstream-events.ts";
+import { createUpstreamEventLog } from "../telemetry/upstream-log.ts";
 import { Forwarding } from "../upstream/forward.ts";
 import type { ForwardingOptions } from "../upstream/forwarding-options.ts";
 import { openUpstream, type Upstream } from "../upstream/upstream.ts";

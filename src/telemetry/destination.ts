@@ -1,8 +1,7 @@
 // The destination of log lines. Lines are collected for a moment and written in one piece; nothing waits for that. The buffer
 // is bounded: beyond the bound lines are dropped and counted. A closed pipe, a full disk or a stalled reader loses lines and
 // never stops the process. (pino's own asynchronous destination loops for ever at exit if its pipe is gone.)
-import { write } from "node:fs";
-import { withoutBlocking } from "./standard-output.ts";
+import { constants, fstatSync, openSync, write } from "node:fs";
 
 export interface LogDestination {
   /** Writes one line, or several, with their line ends. */
@@ -157,4 +156,22 @@ function countLineEnds(lines: string | Buffer): number {
   let count = 0;
   for (let at = lines.indexOf("\n"); at !== -1; at = lines.indexOf("\n", at + 1)) count += 1;
   return count;
+}
+
+// Writes to a pipe without blocking. A blocking write to a pipe that nobody reads holds a thread, and the process cannot end
+// before that thread: a stalled log collector would keep a gateway from shutting down.
+
+/**
+ * Returns a non-blocking descriptor of the same pipe. It opens the pipe again, because setting the flag on the given
+ * descriptor would set it for every process that shares it. Returns `fd` itself if it is no pipe, or cannot be opened again
+ * (no /proc, another user's).
+ */
+function withoutBlocking(fd: number): number {
+  try {
+    if (!fstatSync(fd).isFIFO()) return fd;
+    return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK);
+  } catch {
+    // It may block, which is better than no log.
+    return fd;
+  }
 }

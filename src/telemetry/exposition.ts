@@ -1,8 +1,6 @@
 // The two text formats of a scrape. A registry of prom-client has one content type; for OpenMetrics it renames its
 // counters permanently, so that later scrapes in the other format are wrong. Therefore the families are always written
 // in 0.0.4, and OpenMetrics is made from that text.
-import type { Registry } from "prom-client";
-import type { FamilyMetric } from "./families.ts";
 import { type FamilyFigures, familyText } from "./figures.ts";
 
 export interface Exposition {
@@ -17,12 +15,6 @@ const openMetricsType = "application/openmetrics-text; version=1.0.0; charset=ut
 const portionLength = 50_000;
 /** A scrape costs about 10 µs for each 1,000 characters. With this pause after it, scrapes take a tenth of the time. */
 const lengthPerRestMs = 10_000;
-
-/** The figures of all families of a registry, each read when it is asked for. */
-export async function* figuresOf(registry: Registry | Promise<Registry>): AsyncGenerator<FamilyFigures> {
-  const families = (await registry).getMetricsAsArray() as unknown as readonly FamilyMetric[];
-  for (const family of families) yield family.figures();
-}
 
 /**
  * Writes one scrape at a time; requests that arrive meanwhile share it. Pauses between two scrapes, so that a client

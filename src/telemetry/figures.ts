@@ -1,6 +1,5 @@
 // The values of a thread's metrics at one moment, which can be posted to another thread, and how those of several threads
 // are merged. Everything here is pure.
-import { escaped } from "./series-text.ts";
 
 /**
  * How a family is merged over several threads: by the sum, the largest or the smallest value of each series. `process`: it
@@ -110,4 +109,20 @@ export function* mergeFamilies(threads: readonly FamilyLookup[]): Generator<Fami
     const [first, ...others] = threads.map((thread) => thread.get(name)).filter((family) => family !== undefined);
     if (first !== undefined) yield mergeFamily([first, ...others]);
   }
+}
+
+// The name and the labels of a series do not change and are written once; with thousands of series, a scrape then costs a
+// tenth.
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** Returns the part of a line before its value. */
+export function linePrefix(name: string, labels: Labels): string {
+  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escaped(value).replaceAll('"', '\\"')}"`);
+  return pairs.length === 0 ? `${name} ` : `${name}{${pairs.join(",")}} `;
+}
+
+/** Escapes a help text; in the value of a label, quotation marks have to be escaped too. */
+function escaped(text: string): string {
+  return text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
 }

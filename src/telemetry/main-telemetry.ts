@@ -1,10 +1,11 @@
 // What the main thread reports beside workers that carry the traffic: the metrics of all threads, and what it does itself.
 import { createMetrics } from "./metrics.ts";
 import { createReloads } from "./reloads.ts";
+import { Samplers } from "./sampler.ts";
 import type { TrafficSources } from "./scraped-metrics.ts";
 import { unusedStore } from "./shared-store-metrics.ts";
 import type { Telemetry, TelemetryOptions } from "./telemetry.ts";
-import { allLinesPerSecond, createSamplers, createWarnings, omittedBy } from "./warnings.ts";
+import { allLinesPerSecond, createWarnings } from "./warnings.ts";
 import type { WorkerReadings } from "./worker-figures.ts";
 
 interface MainTelemetryOptions
@@ -24,8 +25,8 @@ export type MainTelemetry = Pick<
 
 /** In the main thread beside workers: it carries no traffic, and its metrics are those of all threads. */
 export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetry {
-  const { log, workers, hasStore = false } = options;
-  const samplers = createSamplers(log, allLinesPerSecond);
+  const { workers, hasStore = false } = options;
+  const samplers = new Samplers();
   const sources = {
     ...options,
     ...noTraffic,
@@ -34,18 +35,16 @@ export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetr
     upstreamHealth: () => workers.upstreamHealth(),
     store: hasStore ? { figures: () => unusedStore, health: () => workers.storeHealth() } : null,
     activeSeconds: () => workers.activeSeconds(),
-    logLines: () => ({ sampled: omittedBy(Object.values(samplers)), dropped: options.droppedLogLines() }),
+    logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
   };
   const metrics = createMetrics(sources, "main", (own) => workers.merged(own));
   return {
     metrics,
     ...createReloads(options, metrics),
-    connectionShed: createWarnings(options, metrics, samplers).connectionShed,
+    connectionShed: createWarnings(options, metrics, samplers, allLinesPerSecond).connectionShed,
     upstreamHealth: () => workers.upstreamHealth(),
     storeHealth: () => (hasStore ? workers.storeHealth() : null),
-    close() {
-      for (const sampler of Object.values(samplers)) sampler.close();
-    },
+    close: () => samplers.close(),
   };
 }
 

@@ -20,14 +20,12 @@ import { refusalReasons } from "../core/local-reply.ts";
 import { type ReloadResult, reloadOutcome, reloadOutcomes } from "../core/reload.ts";
 import type { SnapshotResult } from "../core/snapshot-result.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
-import { type Exposition, exposer, figuresOf } from "./exposition.ts";
-import { type CounterSeries, Families, type HistogramSeries, ofProcess } from "./families.ts";
+import { type Exposition, exposer } from "./exposition.ts";
+import { type CounterSeries, Families, figuresOf, type HistogramSeries, ofProcess } from "./families.ts";
 import type { FamilyFigures, Merge } from "./figures.ts";
 import { checkOutcome, checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
-import { LazyRegistry } from "./lazy-registry.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
 import { type StoreEventCounts, type StoreSources, sharedStoreMetrics, withoutStore } from "./shared-store-metrics.ts";
-import { snapshotMetrics } from "./snapshot-metrics.ts";
 
 export interface MetricsSources extends ScrapedSources {
   /** The configured prefixes. Requests under none of them are labelled `none`. */
@@ -76,9 +74,13 @@ export function createMetrics(
   role: MetricsRole = "only",
   merged: (own: AsyncIterable<FamilyFigures>) => AsyncIterable<FamilyFigures> = (own) => own,
 ): Metrics {
-  // The main thread has an event loop and a heap, too.
-  const registry = new LazyRegistry(role === "main" ? wanted.only : wanted[role]);
-  const families = new Families(registry, wanted[role]);
+  const families = new Families(wanted[role]);
+  const read = async function* (): AsyncGenerator<FamilyFigures> {
+    // Loads prom-client, which takes 16 MiB and 40 ms: a gateway that is never scraped does not need it.
+    const { processFamilies } = await import("./process-metrics.ts");
+    // The main thread has an event loop and a heap, too.
+    yield* figuresOf([...processFamilies(role === "main" ? wanted.only : wanted[role]), ...families.all]);
+  };
   const requests = requestMetrics(families);
   const observeReply = replyMetrics(families);
   const decisions = decisionMetrics(families);
@@ -109,10 +111,10 @@ export function createMetrics(
     setDraining() {
       draining = 1;
     },
-    text: exposer(() => merged(figuresOf(registry.open()))),
+    text: exposer(() => merged(read())),
     async figures() {
       const figures: FamilyFigures[] = [];
-      for await (const family of figuresOf(registry.open())) figures.push(family);
+      for await (const family of read()) figures.push(family);
       return figures;
     },
   };
@@ -146,6 +148,25 @@ function reloadMetrics(families: Families): Pick<Metrics, "reloaded" | "configLo
     configLoaded(wallMs) {
       loadedMs = wallMs;
     },
+  };
+}
+
+/** Returns the function that counts a snapshot. Without `counters.snapshot.path` there is none, and all values are 0. */
+function snapshotMetrics(families: Families): (result: SnapshotResult, wallMs: number) => void {
+  let writtenMs = 0;
+  let bytes = 0;
+  const written = "When this process last wrote a snapshot of the counters, in Unix seconds; 0: never.";
+  families.gauge("headgate_snapshot_timestamp_seconds", written, () => writtenMs / 1000, ofProcess);
+  families.gauge("headgate_snapshot_bytes", "Size of the last snapshot of the counters.", () => bytes, ofProcess);
+  const failures = "Snapshots of the counters that could not be written.";
+  const failed = families.counter("headgate_snapshot_failures_total", failures, ofProcess).series();
+  return (result, wallMs) => {
+    if (!result.ok) {
+      failed.add();
+      return;
+    }
+    writtenMs = wallMs;
+    bytes = result.bytes;
   };
 }
 

@@ -2,7 +2,7 @@
 // prom-client never stops the timer and the observer behind them, so that each gateway would leave its own running.
 import { getHeapStatistics } from "node:v8";
 import { collectDefaultMetrics, type Histogram, Registry } from "prom-client";
-import { addFamily, Families } from "./families.ts";
+import { Families, type FamilyReader } from "./families.ts";
 import { figuresOfText, type Merge } from "./figures.ts";
 
 let threadRegistry: Registry | null = null;
@@ -18,22 +18,21 @@ const merges: Readonly<Record<string, Merge>> = {
   nodejs_version_info: "process",
 };
 
-/** Returns a registry with the metrics of the process. `isWanted` as for Families. */
-export function createRegistry(isWanted: (merge: Merge) => boolean): Registry {
-  const registry = new Registry();
+/** Returns the families of the process. `isWanted` as for Families. */
+export function processFamilies(isWanted: (merge: Merge) => boolean): readonly FamilyReader[] {
   threadRegistry ??= createThreadRegistry();
-  const source = threadRegistry;
-  for (const { name } of source.getMetricsAsArray()) {
+  const registry = threadRegistry;
+  const families = new Families(isWanted);
+  for (const { name } of registry.getMetricsAsArray()) {
     const merge = merges[name] ?? (name.startsWith("process_") ? "process" : "max");
-    if (!isWanted(merge)) continue;
-    const figures = async () => figuresOfText(await source.getSingleMetricAsString(name), merge);
-    addFamily(registry, { name, merge, figures });
+    if (isWanted(merge))
+      families.all.push(async () => figuresOfText(await registry.getSingleMetricAsString(name), merge));
   }
   // It does not change while the thread runs.
   const { heap_size_limit } = getHeapStatistics();
   const help = "The limit of the heap of each thread; beyond it the thread ends, and without workers the process.";
-  new Families(registry, isWanted).gauge("headgate_heap_limit_bytes", help, () => heap_size_limit, { merge: "min" });
-  return registry;
+  families.gauge("headgate_heap_limit_bytes", help, () => heap_size_limit, { merge: "min" });
+  return families.all;
 }
 
 /**

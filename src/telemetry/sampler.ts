@@ -68,3 +68,24 @@ export class Sampler {
     this.#beyondTable = 0;
   }
 }
+
+/** The samplers of one thread's log: what they leave out is counted and reported together. */
+export class Samplers {
+  readonly #all: Sampler[] = [];
+
+  add(options: SamplerOptions): Sampler {
+    const sampler = new Sampler(options);
+    this.#all.push(sampler);
+    return sampler;
+  }
+
+  /** Lines omitted so far. */
+  get omitted(): number {
+    return this.#all.reduce((sum, { omitted }) => sum + omitted, 0);
+  }
+
+  /** Reports what was omitted and not reported yet. */
+  close(): void {
+    for (const sampler of this.#all) sampler.close();
+  }
+}

@@ -3,7 +3,7 @@
 import type { Clock } from "../core/clock.ts";
 import { type CallFailure, type StateChange, type StoreIdentity, storeStates } from "../core/store-link.ts";
 import type { Logger } from "./log.ts";
-import { Sampler } from "./sampler.ts";
+import type { Samplers } from "./sampler.ts";
 import type { StoreSightings } from "./store-sightings.ts";
 
 export interface StoreLog {
@@ -16,21 +16,18 @@ export interface StoreLog {
   storeShardGone(shard: number): void;
 }
 
-interface StoreLogOptions {
-  readonly clock: Clock;
-  /** Lines for each kind of change. */
-  readonly perMinute: number;
-  readonly sightings: StoreSightings;
-}
-
 /** Servers of other versions and other warnings are not logged. */
 const maxKnown = 100;
 
+/** `perMinute`: lines for each kind of change. */
 export function createStoreLog(
   log: Logger,
-  { clock, perMinute, sightings }: StoreLogOptions,
-): StoreLog & Pick<Sampler, "close" | "omitted"> {
-  const sampler = new Sampler({
+  clock: Clock,
+  samplers: Samplers,
+  perMinute: number,
+  sightings: StoreSightings,
+): StoreLog {
+  const sampler = samplers.add({
     perPeriod: perMinute,
     periodMs: 60_000,
     maxKeys: storeStates.length ** 2 + 1,
@@ -69,10 +66,6 @@ export function createStoreLog(
     storeShardGone(shard) {
       reasons.delete(shard);
       sightings.gone(shard);
-    },
-    close: () => sampler.close(),
-    get omitted() {
-      return sampler.omitted;
     },
   };
 }

@@ -12,12 +12,13 @@ import { BusiestClient } from "./busiest-client.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
+import { Samplers } from "./sampler.ts";
 import { SeenUpstream } from "./seen-upstream.ts";
 import { healthOf, type StoreEventCounts } from "./shared-store-metrics.ts";
 import { createStoreLog, type StoreLog } from "./store-log.ts";
 import { StoreSightings } from "./store-sightings.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
-import { allLinesPerSecond, createSamplers, createWarnings, omittedBy, type Warnings } from "./warnings.ts";
+import { allLinesPerSecond, createWarnings, type Warnings } from "./warnings.ts";
 import type { FiguresWanted, WorkerFigures } from "./worker-figures.ts";
 
 export interface TelemetryOptions
@@ -70,12 +71,11 @@ export interface Telemetry
 export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock, workers = 1, store = null } = options;
   const linesPerSecond = shareOf(allLinesPerSecond, workers);
-  const accessLog = createAccessLog(log, { clock, refusedPerSecond: linesPerSecond });
-  const upstreamLog = createUpstreamLog(log, { clock, perSecond: linesPerSecond });
+  const samplers = new Samplers();
+  const accessLog = createAccessLog(log, { clock, samplers, refusedPerSecond: linesPerSecond });
+  const logFailure = createUpstreamLog(log, clock, samplers, linesPerSecond);
   const { sightings = new StoreSightings(StoreSightings.createMemory(), 0) } = store ?? {};
-  const storeLog = createStoreLog(log, { clock, perMinute: linesPerSecond, sightings });
-  const samplers = createSamplers(log, linesPerSecond);
-  const bounded = [accessLog, upstreamLog, storeLog, ...Object.values(samplers)];
+  const storeLog = createStoreLog(log, clock, samplers, linesPerSecond, sightings);
   const upstream = new SeenUpstream();
   const busiest = new BusiestClient();
   const sources = {
@@ -84,10 +84,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     busiestClientRatio: () => busiest.ratio(clock.monotonicMs()),
     upstreamHealth: () => upstream.health,
     activeSeconds: () => [activeSeconds()],
-    logLines: () => ({
-      sampled: omittedBy(bounded),
-      dropped: options.droppedLogLines(),
-    }),
+    logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
   };
   const metrics = createMetrics(sources, workers > 1 ? "worker" : "only");
   const finishUnlogged = (exchange: ExchangeRecord): void => {
@@ -98,7 +95,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     metrics,
     linesPerSecond,
     ...createReloads(options, metrics),
-    ...createWarnings(options, metrics, samplers),
+    ...createWarnings(options, metrics, samplers, linesPerSecond),
     ...storeTelemetry(store, storeLog, metrics),
     finish(exchange, path) {
       finishUnlogged(exchange);
@@ -110,7 +107,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamFailed(fault) {
       metrics.upstreamError(fault.reason);
       upstream.failed(fault.reason, clock.monotonicMs());
-      upstreamLog.record(fault);
+      logFailure(fault);
     },
     tlsFailed(reason, code) {
       metrics.tlsFailed(reason);
@@ -132,9 +129,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
         },
       };
     },
-    close() {
-      for (const each of bounded) each.close();
-    },
+    close: () => samplers.close(),
   };
 }
 

@@ -10,7 +10,7 @@ import {
 } from "../core/connection-ends.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
-import { Sampler, type SamplerOptions } from "./sampler.ts";
+import type { SamplerOptions, Samplers } from "./sampler.ts";
 
 export interface Warnings {
   /** An HTTP/2 connection was closed because it cost too much; `peer` is its address. */
@@ -29,11 +29,27 @@ export interface Warnings {
 /** How many lines of a kind are written in a second, by all threads together. */
 export const allLinesPerSecond = 5;
 
+/** `perSecond`: the lines of each kind. */
 export function createWarnings(
   { log, clock }: { readonly log: Logger; readonly clock: Clock },
   metrics: Metrics,
-  { refusedChecks, exceededShares, closedHttp2, shedConnections }: ReturnType<typeof createSamplers>,
+  samplers: Samplers,
+  perSecond: number,
 ): Warnings {
+  const sampled = (maxKeys: number, report: SamplerOptions["report"]) =>
+    samplers.add({ perPeriod: perSecond, maxKeys, report });
+  const refusedChecks = sampled(100, (reason, omitted) =>
+    log.warn({ reason, omitted }, "refused ext-auth checks left out"),
+  );
+  const exceededShares = sampled(sharedResources.length, (resource, omitted) =>
+    log.warn({ resource, omitted }, "exceeded shares left out"),
+  );
+  const closedHttp2 = sampled(http2CloseReasons.length, (reason, omitted) =>
+    log.warn({ reason, omitted }, "closed HTTP/2 connections left out"),
+  );
+  const shedConnections = sampled(connectionShedReasons.length, (reason, omitted) =>
+    log.warn({ reason, omitted }, "refused connections left out"),
+  );
   return {
     http2Closed(reason, peer) {
       metrics.http2Closed(reason);
@@ -60,25 +76,4 @@ export function createWarnings(
       }
     },
   };
-}
-
-export function createSamplers(log: Logger, perSecond: number) {
-  const create = (maxKeys: number, report: SamplerOptions["report"]) =>
-    new Sampler({ perPeriod: perSecond, maxKeys, report });
-  return {
-    refusedChecks: create(100, (reason, omitted) => log.warn({ reason, omitted }, "refused ext-auth checks left out")),
-    exceededShares: create(sharedResources.length, (resource, omitted) =>
-      log.warn({ resource, omitted }, "exceeded shares left out"),
-    ),
-    closedHttp2: create(http2CloseReasons.length, (reason, omitted) =>
-      log.warn({ reason, omitted }, "closed HTTP/2 connections left out"),
-    ),
-    shedConnections: create(connectionShedReasons.length, (reason, omitted) =>
-      log.warn({ reason, omitted }, "refused connections left out"),
-    ),
-  };
-}
-
-export function omittedBy(bounded: readonly Pick<Sampler, "omitted">[]): number {
-  return bounded.reduce((sum, { omitted }) => sum + omitted, 0);
 }

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { HeadersMemory, HeadMemory } from "../../src/core/request-head.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
+import { Samplers } from "../../src/telemetry/sampler.ts";
 import { createUpstreamLog } from "../../src/telemetry/upstream-log.ts";
 import { decisionOf } from "../support/policy.ts";
 import { FakeClock, keptLog } from "./lines.ts";
@@ -21,10 +22,11 @@ const throttledAt = (endedMs: number, client = "192.0.2.1") =>
 
 const setUp = (options: { maxClients?: number } = {}) => {
   const kept = keptLog();
-  const access = createAccessLog(kept.log, { clock: new FakeClock(), enabled: true, ...options });
+  const samplers = new Samplers();
+  const access = createAccessLog(kept.log, { clock: new FakeClock(), samplers, ...options });
   const count = (msg: string) => kept.lines().filter((line) => line.msg === msg).length;
   const summaries = () => kept.lines().filter((line) => line.msg === "refused requests left out");
-  return { ...kept, access, count, summaries };
+  return { ...kept, access, samplers, count, summaries };
 };
 
 test("a request is one line with all there is to know, and neither query nor token", () => {
@@ -177,29 +179,25 @@ test("a request the upstream never answered has no upstream time, and a 5xx is a
   expect(lines()).toMatchObject([{ level: "warn", upstreamMs: null, problem: "upstream_failed", complete: false }]);
 });
 
-test("switched off, or below the level, nothing is written, counted or timed", () => {
-  for (const [level, enabled] of [
-    ["info", false],
-    ["error", true],
-  ] as const) {
-    const { log, lines } = keptLog(level);
-    const access = createAccessLog(log, { clock: new FakeClock(), enabled });
-    for (let i = 0; i < 20; i++) access.record(throttledAt(1_000), "/v2/me");
-    access.record(exchangeOf({ status: 502 }), "/v2/me");
-    access.close();
-    expect([lines(), access.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
-  }
+test("below the level, nothing is written, counted or timed", () => {
+  const { log, lines } = keptLog("error");
+  const samplers = new Samplers();
+  const access = createAccessLog(log, { clock: new FakeClock(), samplers });
+  for (let i = 0; i < 20; i++) access.record(throttledAt(1_000), "/v2/me");
+  access.record(exchangeOf({ status: 502 }), "/v2/me");
+  samplers.close();
+  expect([lines(), samplers.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
 });
 
 test("of one client's throttled requests five a second are logged, and the rest summed up when the second is over", () => {
-  const { access, count, summaries } = setUp();
+  const { access, samplers, count, summaries } = setUp();
   for (let i = 0; i < 12; i++) access.record(throttledAt(1_000 + i), "/v2/me");
   expect([count("request"), summaries()]).toEqual([5, []]);
   vi.advanceTimersByTime(980);
   expect(summaries()).toEqual([]);
   vi.advanceTimersByTime(30);
   expect(summaries()).toMatchObject([{ level: "info", client: "192.0.2.1", omitted: 7 }]);
-  expect(access.omitted).toBe(7);
+  expect(samplers.omitted).toBe(7);
   vi.advanceTimersByTime(10_000);
   expect(summaries()).toHaveLength(1);
 });
@@ -225,17 +223,17 @@ test("what was not throttled by the gateway is always logged: an upstream's own 
 });
 
 test("clients beyond the table's bound are left out and summed up together", () => {
-  const { access, count, summaries } = setUp({ maxClients: 3 });
+  const { access, samplers, count, summaries } = setUp({ maxClients: 3 });
   for (let i = 0; i < 10; i++) access.record(throttledAt(1_000, `client-${i}`), "/");
   for (let i = 0; i < 6; i++) access.record(throttledAt(1_001, "client-0"), "/");
   expect(count("request")).toBe(3 + 4);
-  access.close();
-  access.close();
+  samplers.close();
+  samplers.close();
   expect(summaries().map(({ client, omitted }) => [client, omitted])).toEqual([
     ["client-0", 2],
     [null, 7],
   ]);
-  expect([access.omitted, vi.getTimerCount()]).toEqual([9, 0]);
+  expect([samplers.omitted, vi.getTimerCount()]).toEqual([9, 0]);
 });
 
 test("the timer of the summary does not keep the process alive", () => {
@@ -251,37 +249,39 @@ const fault = { reason: "refused", code: "ECONNREFUSED", address: "10.0.0.1:3000
 test("an upstream that is down is logged a few times a second for each reason, then summed up", () => {
   const clock = new FakeClock();
   const { log, lines } = keptLog("info", clock);
-  const upstream = createUpstreamLog(log, { clock, perSecond: 2 });
-  for (let i = 0; i < 10; i++) upstream.record({ ...fault, id: `r${i}` });
-  upstream.record({ reason: "reset", code: null, address: null, id: "r10" });
+  const samplers = new Samplers();
+  const failed = createUpstreamLog(log, clock, samplers, 2);
+  for (let i = 0; i < 10; i++) failed({ ...fault, id: `r${i}` });
+  failed({ reason: "reset", code: null, address: null, id: "r10" });
   expect(lines()).toMatchObject([
     { level: "warn", msg: "upstream failed", ...fault, id: "r0" },
     { id: "r1" },
     { reason: "reset", code: null, id: "r10" },
   ]);
   clock.nowMs += 1_000;
-  upstream.record({ ...fault, id: "r11" });
+  failed({ ...fault, id: "r11" });
   expect(lines().slice(3)).toMatchObject([
     { msg: "upstream failures left out", reason: "refused", omitted: 8 },
     { id: "r11" },
   ]);
-  expect(upstream.omitted).toBe(8);
+  expect(samplers.omitted).toBe(8);
 });
 
 test("failures of the upstream below the level are neither written nor counted as left out", () => {
   const { log, lines } = keptLog("error");
-  const upstream = createUpstreamLog(log, { clock: new FakeClock(), perSecond: 1 });
-  for (let i = 0; i < 5; i++) upstream.record({ ...fault, id: `r${i}` });
-  expect([lines(), upstream.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
+  const samplers = new Samplers();
+  const failed = createUpstreamLog(log, new FakeClock(), samplers, 1);
+  for (let i = 0; i < 5; i++) failed({ ...fault, id: `r${i}` });
+  expect([lines(), samplers.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
 });
 
 test("100 clients with omitted lines are reported one by one, the rest in one line, and nothing is lost", () => {
   for (const clients of [100, 101, 5_000]) {
-    const { access, summaries } = setUp();
+    const { access, samplers, summaries } = setUp();
     for (let i = 0; i < clients; i += 1) {
       for (let j = 0; j < 7; j += 1) access.record(throttledAt(1_000, `192.0.2.${i}`), "/");
     }
-    access.close();
+    samplers.close();
     const named = summaries().filter(({ client }) => client !== null);
     expect(named).toHaveLength(100);
     expect(named).toEqual(named.map(() => expect.objectContaining({ omitted: 2 })));

@@ -1,9 +1,7 @@
 // How the figures of several threads become one family of a scrape.
 import fc from "fast-check";
-import { Registry } from "prom-client";
 import { expect, test } from "vitest";
-import { figuresOf } from "../../src/telemetry/exposition.ts";
-import { Families } from "../../src/telemetry/families.ts";
+import { Families, figuresOf } from "../../src/telemetry/families.ts";
 import {
   type FamilyFigures,
   familyText,
@@ -72,8 +70,7 @@ test("a family without samples has its two lines of comment, and merges with oth
 
 test("requests that several threads counted give the same text as if one had counted them, bucket by bucket", async () => {
   const thread = () => {
-    const registry = new Registry();
-    const families = new Families(registry);
+    const families = new Families();
     const seconds = families.histogram("a_seconds", "A.", [0.5, 1, 2]);
     const series = ["x", "y"].map((route) => seconds.series({ route }));
     const count = families.counterBy("a_total", "A.", "route", ["x", "y"]);
@@ -81,14 +78,14 @@ test("requests that several threads counted give the same text as if one had cou
       series[route]?.observe(value);
       count(route === 0 ? "x" : "y");
     };
-    return { registry, observe };
+    return { families, observe };
   };
-  const textOf = async (threads: readonly { registry: Registry }[]): Promise<string> => {
+  const textOf = async (threads: readonly { families: Families }[]): Promise<string> => {
     const figures = [];
-    for (const { registry } of threads) {
-      const families = new Map<string, FamilyFigures>();
-      for await (const each of figuresOf(registry)) families.set(each.name, structuredClone(each));
-      figures.push(families);
+    for (const { families } of threads) {
+      const byName = new Map<string, FamilyFigures>();
+      for await (const each of figuresOf(families.all)) byName.set(each.name, structuredClone(each));
+      figures.push(byName);
     }
     return [...mergeFamilies(figures)].map(familyText).join("\n");
   };
@@ -115,10 +112,10 @@ test("figures of a text give the same text again", async () => {
   );
   await fc.assert(
     fc.asyncProperty(text, fc.uniqueArray(text, { minLength: 1, maxLength: 3 }), value, async (help, labels, each) => {
-      const registry = new Registry();
+      const families = new Families();
       const readings = labels.map((label) => ({ labels: { label }, value: each }));
-      new Families(registry).gauges("a", help, () => readings);
-      for await (const figures of figuresOf(registry)) {
+      families.gauges("a", help, () => readings);
+      for await (const figures of figuresOf(families.all)) {
         const written = familyText(figures);
         expect(familyText(figuresOfText(written, "sum"))).toBe(written);
         expect(figuresOfText(written, "sum")).toEqual(figures);

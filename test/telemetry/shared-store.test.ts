@@ -7,6 +7,7 @@ import {
   storeStates,
   worstState,
 } from "../../src/core/store-link.ts";
+import { Samplers } from "../../src/telemetry/sampler.ts";
 import { createStoreLog } from "../../src/telemetry/store-log.ts";
 import { StoreSightings } from "../../src/telemetry/store-sightings.ts";
 import { FakeClock, keptLog } from "./lines.ts";
@@ -113,10 +114,11 @@ function logs(threads: number, perMinute = 5) {
   const clock = new FakeClock();
   const { log, lines } = keptLog("info", clock);
   const memory = StoreSightings.createMemory();
+  const samplers = new Samplers();
   const each = Array.from({ length: threads }, (_, thread) =>
-    createStoreLog(log, { clock, perMinute, sightings: new StoreSightings(memory, thread) }),
+    createStoreLog(log, clock, samplers, perMinute, new StoreSightings(memory, thread)),
   );
-  return { clock, lines, memory, first: each[0] as StoreLogs, second: (each[1] ?? each[0]) as StoreLogs };
+  return { clock, lines, memory, samplers, first: each[0] as StoreLogs, second: (each[1] ?? each[0]) as StoreLogs };
 }
 
 type StoreLogs = ReturnType<typeof createStoreLog>;
@@ -245,7 +247,7 @@ test("what a thread saw that has ended holds nothing back", () => {
 });
 
 test("a store that keeps changing is logged a few times a minute, and what was left out is said", () => {
-  const { lines, clock, first } = logs(1, 2);
+  const { lines, clock, first, samplers } = logs(1, 2);
   first.storeChanged(change("returned", "up"));
   for (let i = 0; i < 10; i += 1) {
     first.storeChanged(change("up", "slow"));
@@ -253,12 +255,12 @@ test("a store that keeps changing is logged a few times a minute, and what was l
     clock.nowMs += 2_000;
   }
   expect(lines()).toHaveLength(4);
-  first.close();
+  samplers.close();
   expect(lines().slice(4)).toEqual([
     expect.objectContaining({ msg: "changes of the store's state left out", change: "up to slow", omitted: 8 }),
     expect.objectContaining({ msg: "changes of the store's state left out", change: "slow to up", omitted: 8 }),
   ]);
-  expect(first.omitted).toBe(16);
+  expect(samplers.omitted).toBe(16);
   clock.nowMs += 59_000;
   first.storeChanged(change("up", "away"));
   expect(lines()).toHaveLength(7);

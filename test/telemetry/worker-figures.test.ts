@@ -1,9 +1,7 @@
 // The figures of worker threads in the main thread, over threads that end, are replaced and do not answer.
 import fc from "fast-check";
-import { Registry } from "prom-client";
 import { expect, test } from "vitest";
-import { figuresOf } from "../../src/telemetry/exposition.ts";
-import { type CounterSeries, Families, type HistogramSeries } from "../../src/telemetry/families.ts";
+import { type CounterSeries, Families, figuresOf, type HistogramSeries } from "../../src/telemetry/families.ts";
 import { type FamilyFigures, familyText } from "../../src/telemetry/figures.ts";
 import {
   type FiguresWanted,
@@ -22,14 +20,14 @@ const noFacts: WorkerFacts = {
 
 /** A thread with a family of each type. */
 class Thread {
-  readonly #registry = new Registry();
+  readonly #families = new Families();
   readonly counter: CounterSeries;
   readonly seconds: HistogramSeries;
   open = 1;
   facts = noFacts;
 
   constructor() {
-    const families = new Families(this.#registry);
+    const families = this.#families;
     this.counter = families.counter("a_total", "A.").series();
     this.seconds = families.histogram("b_seconds", "B.", [1]).series();
     families.gauge("c", "C.", () => this.open);
@@ -38,15 +36,15 @@ class Thread {
   readonly ask = async (wanted: FiguresWanted = "all"): Promise<WorkerFigures> => {
     if (wanted === "facts") return structuredClone({ families: null, facts: this.facts });
     const families: FamilyFigures[] = [];
-    for await (const family of figuresOf(this.#registry)) families.push(family);
+    for await (const family of figuresOf(this.#families.all)) families.push(family);
     return structuredClone({ families, facts: this.facts });
   };
 }
 
-/** The samples of a scrape; `own` is the registry of the main thread. */
-async function scraped(readings: WorkerReadings, own = new Registry()): Promise<Record<string, number>> {
+/** The samples of a scrape; `own`: of the main thread. */
+async function scraped(readings: WorkerReadings, own = new Families()): Promise<Record<string, number>> {
   const samples: Record<string, number> = {};
-  for await (const family of readings.merged(figuresOf(own))) {
+  for await (const family of readings.merged(figuresOf(own.all))) {
     const lines = familyText(family).split("\n").slice(2);
     for (const line of lines) samples[line.slice(0, line.lastIndexOf(" "))] = Number(line.split(" ").at(-1));
   }
@@ -62,8 +60,8 @@ function started(count: number) {
 
 test("the main thread's own figures count too", async () => {
   const { readings, threads } = started(2);
-  const own = new Registry();
-  new Families(own).counter("a_total", "A.").series().value = 8;
+  const own = new Families();
+  own.counter("a_total", "A.").series().value = 8;
   for (const thread of threads) thread.counter.value = 1;
   expect(await scraped(readings, own)).toMatchObject({ a_total: 10, c: 2 });
 });
