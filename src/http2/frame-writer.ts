@@ -9,11 +9,12 @@ export class FrameWriter {
   sentBytes = 0;
   /** Of those, the ones that were taken. */
   #takenBytes = 0;
-  #pieces: Piece[] = [];
+  /** Before the text. Null: there are none, as with most writes. */
+  #pieces: Piece[] | null = null;
   #text = "";
 
   get isEmpty(): boolean {
-    return this.#text === "" && this.#pieces.length === 0;
+    return this.#text === "" && this.#pieces === null;
   }
 
   /** Bytes that wait to be taken. */
@@ -26,8 +27,8 @@ export class FrameWriter {
     this.#takenBytes = this.sentBytes;
     this.#endText();
     const pieces = this.#pieces;
-    this.#pieces = [];
-    return pieces;
+    this.#pieces = null;
+    return pieces ?? none;
   }
 
   /** A block that is too long for one frame continues in others (RFC 9113, 6.10). */
@@ -53,7 +54,7 @@ export class FrameWriter {
     }
     this.#add(piece.length, frameTypes.data, end, stream, "");
     this.#endText();
-    this.#pieces.push(piece);
+    this.#push(piece);
     this.sentBytes += piece.length;
   }
 
@@ -95,10 +96,17 @@ export class FrameWriter {
 
   #endText(): void {
     if (this.#text === "") return;
-    this.#pieces.push(this.#text);
+    this.#push(this.#text);
     this.#text = "";
   }
+
+  #push(piece: Piece): void {
+    if (this.#pieces === null) this.#pieces = [piece];
+    else this.#pieces.push(piece);
+  }
 }
+
+const none: readonly Piece[] = [];
 
 function uint32(value: number): string {
   return uint16(value >>> 16) + uint16(value & 0xffff);

@@ -14,28 +14,32 @@ const readBytes = 8 * 1024;
 /** With more to be written, bodies wait. */
 const maxWaitingBytes = 64 * 1024;
 
+export interface ResponsesOwner<Owner> {
+  /** The last frame of a response has been given to the writer. */
+  onSent(stream: Http2Stream<Owner>): void;
+}
+
 export class Responses<Owner> {
   readonly writer = new FrameWriter();
   /** Of a stream that is opened now. */
   initialWindow = defaultWindowBytes;
   readonly #streams: ReadonlyMap<number, Http2Stream<Owner>>;
-  readonly #onSent: (stream: Http2Stream<Owner>) => void;
+  readonly #owner: ResponsesOwner<Owner>;
   #window = defaultWindowBytes;
-  /** Those that could send if the connection's window allowed it. */
-  readonly #waiting = new Set<Http2Stream<Owner>>();
-  /** Those whose writer was told to wait, and need not wait any more. */
-  readonly #drained = new Set<Http2Stream<Owner>>();
+  /** Those that could send if the connection's window allowed it. Null: there was none yet, as on most connections. */
+  #waiting: Set<Http2Stream<Owner>> | null = null;
+  /** Those whose writer was told to wait, and need not wait any more. Null as above. */
+  #drained: Set<Http2Stream<Owner>> | null = null;
   #isFirstBlock = true;
   #sentBefore = 0;
 
-  /** `onSent` is called when the last frame of a response has been given to the writer. */
-  constructor(streams: ReadonlyMap<number, Http2Stream<Owner>>, onSent: (stream: Http2Stream<Owner>) => void) {
+  constructor(streams: ReadonlyMap<number, Http2Stream<Owner>>, owner: ResponsesOwner<Owner>) {
     this.#streams = streams;
-    this.#onSent = onSent;
+    this.#owner = owner;
   }
 
   get hasOutput(): boolean {
-    return !this.writer.isEmpty || (this.#waiting.size > 0 && this.#window > 0);
+    return !this.writer.isEmpty || (this.#window > 0 && this.#waiting !== null && this.#waiting.size > 0);
   }
 
   /** Returns what is to be written, in order, and forgets it. */
@@ -45,11 +49,12 @@ export class Responses<Owner> {
   }
 
   get hasDrained(): boolean {
-    return this.#drained.size > 0;
+    return this.#drained !== null && this.#drained.size > 0;
   }
 
   /** Returns the streams that may be written to again, and forgets them. */
   takeDrained(): readonly Http2Stream<Owner>[] {
+    if (this.#drained === null || this.#drained.size === 0) return none;
     const drained = [...this.#drained];
     this.#drained.clear();
     return drained;
@@ -61,7 +66,7 @@ export class Responses<Owner> {
     this.#block(stream, block, isEnd);
     if (!isEnd) return;
     stream.isWriteEnded = true;
-    this.#onSent(stream);
+    this.#owner.onSent(stream);
   }
 
   /** Returns false if the piece, or a part of it, waits for a window. */
@@ -85,8 +90,8 @@ export class Responses<Owner> {
   }
 
   forget(stream: Http2Stream<Owner>): void {
-    this.#waiting.delete(stream);
-    this.#drained.delete(stream);
+    this.#waiting?.delete(stream);
+    this.#drained?.delete(stream);
     stream.queue.length = 0;
     stream.queuedBytes = 0;
   }
@@ -107,6 +112,7 @@ export class Responses<Owner> {
   }
 
   #sendWaiting(): void {
+    if (this.#waiting === null) return;
     // One that waits again comes behind the others, and is reached again.
     for (const stream of this.#waiting) {
       if (!this.#hasRoom()) break;
@@ -153,7 +159,9 @@ export class Responses<Owner> {
   /** Sends as much as both windows allow, unless much waits to be written. */
   #send(stream: Http2Stream<Owner>): void {
     while (stream.queuedBytes > 0 && stream.sendWindow > 0 && this.#hasRoom()) this.#sendFrame(stream);
-    if (stream.queuedBytes > 0 && stream.sendWindow > 0) this.#waiting.add(stream);
+    if (stream.queuedBytes === 0 || stream.sendWindow <= 0) return;
+    this.#waiting ??= new Set();
+    this.#waiting.add(stream);
   }
 
   /** Sends one DATA frame, if the stream's window allows any. The connection's does. */
@@ -173,6 +181,7 @@ export class Responses<Owner> {
     if (isEnd) this.#endWith(stream, stream.trailers);
     else if (stream.isBlocked && stream.queuedBytes === 0) {
       stream.isBlocked = false;
+      this.#drained ??= new Set();
       this.#drained.add(stream);
     }
   }
@@ -184,6 +193,8 @@ export class Responses<Owner> {
 
   #endWith(stream: Http2Stream<Owner>, trailers: string): void {
     if (trailers !== "") this.#block(stream, trailers, true);
-    this.#onSent(stream);
+    this.#owner.onSent(stream);
   }
 }
+
+const none: readonly [] = [];

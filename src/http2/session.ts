@@ -12,7 +12,7 @@ import { bytesPerPoint, type DataPiece, type Frame, type FrameError, FrameReader
 import type { Piece } from "./frame-writer.ts";
 import { HpackDecoder } from "./hpack-decoder.ts";
 import { defaultWindowBytes, errorCodes, maxStreamId, settingIds } from "./protocol.ts";
-import { Responses } from "./responses.ts";
+import { Responses, type ResponsesOwner } from "./responses.ts";
 import { readSettings } from "./settings.ts";
 import { Http2Stream } from "./stream.ts";
 
@@ -65,8 +65,9 @@ const resetRate: TokenRate = { burst: 200, perSecond: 20 };
 const drainPing = "headgate";
 
 const noBytes: Buffer = Buffer.alloc(0);
+const none: readonly [] = [];
 
-export class Http2Session<Owner> {
+export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   readonly streams = new Map<number, Http2Stream<Owner>>();
   readonly #options: SessionOptions;
   readonly #reader = new FrameReader();
@@ -87,12 +88,12 @@ export class Http2Session<Owner> {
   #isOverTold = false;
   /** `announced`: the first GOAWAY is out, and the client may not have read it. `final`: no stream is opened any more. */
   #end: "open" | "announced" | "final" = "open";
-  #closed: Http2Stream<Owner>[] = [];
+  #closed: Http2Stream<Owner>[] | null = null;
 
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#resets = new TokenBucket(resetRate, options.nowMs());
-    this.#responses = new Responses(this.streams, (stream) => this.#onSent(stream));
+    this.#responses = new Responses(this.streams, this);
     this.#responses.writer.settings([
       ...[settingIds.maxConcurrentStreams, options.maxStreams],
       ...[settingIds.maxHeaderListSize, maxHeadBytes],
@@ -197,14 +198,14 @@ export class Http2Session<Owner> {
   }
 
   get hasClosed(): boolean {
-    return this.#closed.length > 0;
+    return this.#closed !== null;
   }
 
   /** Returns the streams that have been closed since the last call, in this order. */
   takeClosed(): readonly Http2Stream<Owner>[] {
     const closed = this.#closed;
-    if (closed.length > 0) this.#closed = [];
-    return closed;
+    this.#closed = null;
+    return closed ?? none;
   }
 
   /** Sends the head of a response, or an interim one. With `isEnd` there is no body. */
@@ -509,8 +510,8 @@ export class Http2Session<Owner> {
     if (this.#resets.left < 0) this.fail(errorCodes.enhanceYourCalm, "resets");
   }
 
-  /** The whole response has been sent. Whoever still sends a body is told to stop (RFC 9113, 8.1). */
-  #onSent(stream: Http2Stream<Owner>): void {
+  /** For Responses: the whole response has been sent. Whoever still sends a body is told to stop (RFC 9113, 8.1). */
+  onSent(stream: Http2Stream<Owner>): void {
     this.#resets.take(-1);
     if (!stream.isReadEnded) this.#responses.writer.reset(stream.id, stream.unreadCode);
     this.#close(stream, stream.isReadEnded ? "ended" : "reset");
@@ -521,7 +522,8 @@ export class Http2Session<Owner> {
     this.streams.delete(stream.id);
     this.#responses.forget(stream);
     this.#endings.add(stream.id, ending);
-    this.#closed.push(stream);
+    if (this.#closed === null) this.#closed = [stream];
+    else this.#closed.push(stream);
   }
 
   /** Opens the connection's window seldom while much of it is left, but before what others wait for uses it up. */

@@ -31,7 +31,7 @@ export class TlsHandshakes {
   #current: HandshakeServer | null = null;
   readonly #turns = new HandshakeTurns();
   /** By the addresses of both ends, because a TLS socket has no reference to its TCP socket. */
-  readonly #waiting = new Map<string, HandshakeHandlers>();
+  readonly #waiting = new Map<string, WaitingHandshake>();
 
   constructor({ settings, onFailure }: TlsHandshakesOptions) {
     this.#settings = settings;
@@ -43,10 +43,11 @@ export class TlsHandshakes {
   /** `peer`: the key of the peer, whose handshakes are spread over the iterations of the event loop. */
   begin(raw: Socket, peer: string, handlers: HandshakeHandlers): void {
     const id = endsOf(raw);
-    this.#waiting.set(id, handlers);
-    raw.once("close", () => {
-      if (this.#waiting.get(id) === handlers) this.#waiting.delete(id);
-    });
+    const onClose = (): void => {
+      if (this.#waiting.get(id)?.handlers === handlers) this.#waiting.delete(id);
+    };
+    this.#waiting.set(id, { raw, handlers, onClose });
+    raw.on("close", onClose);
     // A client that ends its side during the handshake has left. HTTP allows half-closed connections again.
     raw.allowHalfOpen = false;
     readFirstBytes(raw, this.#settings.current.headTimeoutMs, {
@@ -95,9 +96,11 @@ export class TlsHandshakes {
       return;
     }
     this.#waiting.delete(id);
+    // What only the handshake needed is not kept as long as the connection.
+    handshake.raw.off("close", handshake.onClose);
     // An HTTP/2 client does not use half-closed connections, and Node's session would not notice its end.
     socket.allowHalfOpen = socket.alpnProtocol !== "h2";
-    handshake.onSecure(socket);
+    handshake.handlers.onSecure(socket);
   }
 
   #onFailed(error: Error, socket: TLSSocket): void {
@@ -106,6 +109,12 @@ export class TlsHandshakes {
     // Node leaves the socket open after a timeout.
     socket.destroy();
   }
+}
+
+interface WaitingHandshake {
+  readonly raw: Socket;
+  readonly handlers: HandshakeHandlers;
+  readonly onClose: () => void;
 }
 
 /** A server that never listens, and what it was made from. */

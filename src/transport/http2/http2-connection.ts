@@ -116,7 +116,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
 
   endWhenIdle(): void {
     this.session.beginEnd();
-    this.#lingerTimer ??= setTimeout(this.#onAckLate, this.#options.http2.lingerMs);
+    this.#lingerTimer ??= setTimeout(Http2Connection.#onAckLate, this.#options.http2.lingerMs, this);
     this.settleLater();
   }
 
@@ -194,7 +194,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     const exchange = new Exchange(this.#readHead(isTooLarge ? noFields : fields, isEnd), transport, runtime);
     transport.exchange = exchange;
     stream.owner = transport;
-    this.#unreadTimer ??= setTimeout(this.#onCheckUnread, checkUnreadMs).unref();
+    this.#checkUnreadLater();
     if (isTooLarge) exchange.reject(localReplies.headTooLarge);
     else startOn(this.place, exchange);
     if (this.#requests >= this.#settings.bounds.maxRequestsPerConnection && !session.isEnding) this.endWhenIdle();
@@ -240,25 +240,37 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     this.#isClosing = true;
     this.#driver.stop();
     if (this.#lingerTimer !== null) clearTimeout(this.#lingerTimer);
-    this.#lingerTimer = setTimeout(this.#onLingered, this.#options.http2.lingerMs);
+    this.#lingerTimer = setTimeout(Http2Connection.#onLingered, this.#options.http2.lingerMs, this);
     if (!this.session.isOver && !socket.destroyed) socket.end();
   }
 
-  readonly #onLingered = (): void => void this.tcp.destroy();
+  // For timers. One function for all: closures would take memory of each connection.
+
+  static #onLingered({ tcp }: Http2Connection): void {
+    tcp.destroy();
+  }
 
   /** The client has not said that it has read the first GOAWAY. */
-  readonly #onAckLate = (): void => {
-    this.session.finishEnd();
-    this.#driver.settle();
-  };
+  static #onAckLate(connection: Http2Connection): void {
+    connection.session.finishEnd();
+    connection.#driver.settle();
+  }
 
-  readonly #onCheckUnread = (): void => {
+  static #onCheckUnread(connection: Http2Connection): void {
+    connection.#checkUnread();
+  }
+
+  #checkUnread(): void {
     this.#unreadTimer = null;
     const count = this.session.resetUnread(this.#streams.isHalfFull(this.peer));
     for (let i = 0; i < count; i += 1) this.#options.http2.onReset("unread");
-    if (this.session.streams.size > 0) this.#unreadTimer = setTimeout(this.#onCheckUnread, checkUnreadMs).unref();
+    if (this.session.streams.size > 0) this.#checkUnreadLater();
     this.#driver.settle();
-  };
+  }
+
+  #checkUnreadLater(): void {
+    this.#unreadTimer ??= setTimeout(Http2Connection.#onCheckUnread, checkUnreadMs, this).unref();
+  }
 
   /** A client that closes its sending side before the response has left. */
   readonly #onEnd = (): void => {
