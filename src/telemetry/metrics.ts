@@ -234,8 +234,9 @@ function requestMetrics(families: Families): Labelled {
       if (route !== last.route || method !== last.method || status !== last.status) last = find(route, method, status);
       const { series } = last;
       last.counter?.add();
-      series.duration.observe((endedMs - startedMs) / 1000);
-      if (dispatchedMs !== null && answeredMs !== null) series.upstream.observe((answeredMs - dispatchedMs) / 1000);
+      series.duration.observe(wholeUs(endedMs - startedMs), usInSecond);
+      if (dispatchedMs === null || answeredMs === null) return;
+      series.upstream.observe(wholeUs(answeredMs - dispatchedMs), usInSecond);
     },
     add(routes) {
       for (const route of routes) if (!byRoute.has(route)) byRoute.set(route, bind(route));
@@ -262,7 +263,7 @@ function observeOverhead(series: HistogramSeries, exchange: ExchangeRecord): voi
   if (respondedMs === null) return;
   const before = (queuedMs ?? dispatchedMs ?? respondedMs) - startedMs;
   const after = answeredMs === null ? 0 : respondedMs - answeredMs;
-  series.observe((before + after) / 1000);
+  series.observe(wholeUs(before + after), usInSecond);
 }
 
 function decisionMetrics(families: Families): Labelled {
@@ -277,13 +278,19 @@ function decisionMetrics(families: Families): Labelled {
       countAuth(auth);
       if (outcome !== "admitted" && outcome !== "throttled") return;
       if (policy !== last.policy) last = { policy, series: byPolicy.get(policy.name) };
-      last.series?.observe(remaining / limit);
+      last.series?.observe(remaining, limit);
     },
     add(policies) {
       for (const policy of policies) if (!byPolicy.has(policy)) byPolicy.set(policy, ratio.series({ policy }));
       last = noPolicy;
     },
   };
+}
+
+const usInSecond = 1_000_000;
+
+function wholeUs(ms: number): number {
+  return Math.round(ms * 1000);
 }
 
 const noPolicy = { policy: null, series: undefined };

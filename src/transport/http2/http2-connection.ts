@@ -97,7 +97,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     const { nowMs } = options.runtime.current;
     this.session = new Http2Session({ budget: this.#budget, nowMs, maxStreams, mayHaveBlanks: true });
     socket.on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
-    if (tcp !== socket) tcp.once("close", this.#onTcpClose);
+    if (tcp !== socket) tcp.on("close", this.#onTcpClose);
     this.#driver = new Http2Driver(socket, this.session, this, maxWaitingBytes, options.reads, null);
     this.settleLater();
   }
