@@ -117,8 +117,7 @@ const countOf = ({ answered, failed }: OthersReply): number => answered + failed
 export async function longestTurn(bench: Bench, place: GatewayPlace, attack: Attack): Promise<Turn> {
   const gateway = await startGateway(place, attack, { watchesTurns: true });
   try {
-    const kind = ["tls", "http2", "proxy"].includes(attack.carrier) ? `${attack.carrier}-` : "";
-    await run({ ...bench, seconds: warmSeconds }, gateway, attackNamed(`ordinary-${kind}warm-up`));
+    await run({ ...bench, seconds: warmSeconds }, gateway, attackNamed(warmUpFor(attack)));
     await gateway.child.ask<TurnFigures>({ read: true });
     await run(bench, gateway, attack);
     const { longestTurnUs, longestTurnStep } = await gateway.child.ask<TurnFigures>({ read: true });
@@ -126,6 +125,12 @@ export async function longestTurn(bench: Bench, place: GatewayPlace, attack: Att
   } finally {
     await gateway.child.stop();
   }
+}
+
+/** Returns the name of ordinary traffic of the same carrier, where it has code of its own. */
+function warmUpFor({ carrier }: Attack): string {
+  if (carrier === "grpc") return "ordinary-grpc-check";
+  return `ordinary-${["tls", "http2", "proxy"].includes(carrier) ? `${carrier}-` : ""}warm-up`;
 }
 
 /** Waits until the memory is back, while the next attack may already be measured. */

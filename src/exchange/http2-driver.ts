@@ -108,7 +108,7 @@ export class Http2Driver<Owner> {
     if (this.#isStopped || this.#socket.destroyed || !this.#mayRead()) return;
     const held = this.#held;
     this.#held = null;
-    if (held !== null) this.#read(held);
+    if (held !== null) this.#read(held, true);
     if (!this.#isPaused || this.#held !== null || this.session.isOver || !this.#mayRead()) return;
     this.#isPaused = false;
     this.#socket.resume();
@@ -118,11 +118,12 @@ export class Http2Driver<Owner> {
     this.#connection.onRead();
     if (this.#isStopped || this.session.isOver) return;
     if (this.#held !== null) this.#held = Buffer.concat([this.#held, bytes]);
-    else if (this.#mayRead()) this.#read(bytes);
-    else this.#hold(bytes);
+    else if (this.#mayRead()) this.#read(bytes, !this.#isShared);
+    else this.#hold(bytes, !this.#isShared);
   };
 
-  #read(bytes: Buffer): void {
+  /** `isOwn`: nobody overwrites the bytes. */
+  #read(bytes: Buffer, isOwn: boolean): void {
     const { session } = this;
     this.#isInTurn = true;
     if (!this.#hasReadInTurn) {
@@ -135,7 +136,7 @@ export class Http2Driver<Owner> {
     this.#isInTurn = false;
     const unread = session.takeUnread();
     if (unread.length > 0 && !session.isOver) {
-      this.#hold(unread);
+      this.#hold(unread, isOwn);
       setImmediate(readOn, this);
     }
     this.settle();
@@ -146,8 +147,8 @@ export class Http2Driver<Owner> {
   }
 
   /** Keeps bytes for a later turn, and reads nothing until then. */
-  #hold(bytes: Buffer): void {
-    this.#held = this.#isShared ? copyOf(bytes) : bytes;
+  #hold(bytes: Buffer, isOwn: boolean): void {
+    this.#held = isOwn ? bytes : copyOf(bytes);
     this.#pause();
   }
 

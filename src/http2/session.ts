@@ -144,6 +144,11 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     this.#reader.addSteps(steps);
   }
 
+  /** Leaves all that follows for later turns. */
+  endTurn(): void {
+    this.#reader.addSteps(Number.POSITIVE_INFINITY);
+  }
+
   /** The bytes that have not been read because the turn is over. They are no copy. */
   takeUnread(): Buffer {
     return this.#reader.takeUnread();

@@ -25,8 +25,10 @@ import { TurnPieces } from "./turn-pieces.ts";
 
 const maxStreams = 100;
 const checkUnreadMs = 2_000;
-/** A target of odd characters takes long to read: up to 2 µs for so many of them. */
+/** A target of odd characters takes long to read: up to 2 µs for so many of them, or 12 µs in code that is not compiled yet. */
 const targetCharsPerStep = 16;
+/** A longer target ends the turn. */
+const longTargetChars = 4 * 1024;
 /** Of what is to be written. */
 const maxWaitingBytes = 256 * 1024;
 
@@ -205,7 +207,8 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     const last = this.#lastHead;
     if (last?.fields === fields && last.head.peer === peer && last.head.endsWithHead === endsWithHead) return last.head;
     const { method, target, rawHeaders } = readHttp2Head(fields);
-    this.session.addSteps(target.length / targetCharsPerStep);
+    if (target.length > longTargetChars) this.session.endTurn();
+    else this.session.addSteps(target.length / targetCharsPerStep);
     const memory = fields === this.session.keptFields ? new HeadMemory(new HeadersMemory()) : null;
     const head = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead, memory };
     this.#lastHead = memory === null ? null : { fields, head };

@@ -119,31 +119,37 @@ describe.each([false, true])("read by shared memory: %s", (isShared) => {
     expect(textWrites.texts.length).toBeGreaterThan(10);
   });
 
-  test("few calls with long messages are answered in one turn, because a message may take long to read", async () => {
-    const turns: number[] = [];
-    let isNewTurn = true;
-    const { client, ended } = await stage(
-      (_, call) => {
-        if (isNewTurn) {
-          turns.push(0);
-          setImmediate(() => {
-            isNewTurn = true;
-          });
-        }
-        isNewTurn = false;
-        turns.push((turns.pop() ?? 0) + 1);
-        call.reply("");
-      },
-      { isShared },
-    );
-    const message = Buffer.concat([Buffer.of(0), code(8_000), Buffer.alloc(8_000)]);
-    const asks = Array.from({ length: 7 }, (_, i) =>
-      Buffer.concat([headers(2 * i + 1), frame(frameTypes.data, 1, 2 * i + 1, message)]),
-    );
-    client.write(Buffer.concat([preface, settings, ...asks]));
-    await eventually("all are answered", () => ended() === asks.length);
-    expect(Math.max(...turns)).toBe(2);
-  });
+  test.each([
+    [8_000, 1],
+    [4_000, 4],
+  ])(
+    "of calls with messages of %i bytes, which may take long to read, %i are answered in a turn",
+    async (bytes, most) => {
+      const turns: number[] = [];
+      let isNewTurn = true;
+      const { client, ended } = await stage(
+        (_, call) => {
+          if (isNewTurn) {
+            turns.push(0);
+            setImmediate(() => {
+              isNewTurn = true;
+            });
+          }
+          isNewTurn = false;
+          turns.push((turns.pop() ?? 0) + 1);
+          call.reply("");
+        },
+        { isShared },
+      );
+      const message = Buffer.concat([Buffer.of(0), code(bytes), Buffer.alloc(bytes)]);
+      const asks = Array.from({ length: 7 }, (_, i) =>
+        Buffer.concat([headers(2 * i + 1), frame(frameTypes.data, 1, 2 * i + 1, message)]),
+      );
+      client.write(Buffer.concat([preface, settings, ...asks]));
+      await eventually("all are answered", () => ended() === asks.length);
+      expect(Math.max(...turns)).toBe(most);
+    },
+  );
 
   test("a message in any pieces is one message, and none is overwritten by the next read", async () => {
     const messages: string[] = [];
