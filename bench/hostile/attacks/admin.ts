@@ -1,5 +1,5 @@
 // Attacks on the admin listener, whose probes decide whether a pod is restarted.
-import { type Attack, text } from "../attack.ts";
+import { type Attack, type Sender, text } from "../attack.ts";
 import { again, type StreamOptions, stream } from "../stream.ts";
 import { fieldLines } from "./requests.ts";
 
@@ -36,12 +36,14 @@ export const adminAttacks: readonly Attack[] = [
     bytesPerSecond: 20 * 90,
   }),
   {
-    ...admin("admin-metrics-flood", "scrapes as fast as they are answered", {
-      connections: 4,
-      next: again(head("/metrics")),
-      requests: 1,
-    }),
+    name: "admin-metrics-flood",
+    carrier: "admin",
+    what: "scrapes on 20 connections, each as soon as the last one is answered",
     others: "kept",
+    send: async (sender) => {
+      for (let i = 0; i < 20 * sender.share; i += 1) scrapeAgain(sender);
+      await sender.hold();
+    },
   },
   admin("admin-not-found", "404", { connections: 8, next: again(head("/none")), requests: 1, bytesPerSecond: 100_000 }),
   admin("admin-fields", "180 fields", {
@@ -56,3 +58,18 @@ export const adminAttacks: readonly Attack[] = [
     next: again(text("1\r\nx\r\n".repeat(200))),
   }),
 ];
+
+function scrapeAgain(sender: Sender): void {
+  const line = sender.open({ port: "admin" });
+  const request = head("/metrics");
+  let received = "";
+  line.socket.on("data", (data: Buffer) => {
+    received += data.toString("latin1");
+    const headEnd = received.indexOf("\r\n\r\n");
+    const length = Number(/^content-length: *(\d+)/im.exec(received)?.[1]);
+    if (headEnd === -1 || received.length < headEnd + 4 + length) return;
+    received = "";
+    if (!sender.isOver) line.write(request, 1);
+  });
+  line.write(request, 1);
+}
