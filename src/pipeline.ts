@@ -5,6 +5,7 @@ import type { Limiter, RefusalBudget } from "./core/limiter.ts";
 import { type LocalReply, localReplies } from "./core/local-reply.ts";
 import type { Decision } from "./core/policy.ts";
 import {
+  type DemandReader,
   findBodyRefusal,
   findQuotaRefusal,
   findRefusal,
@@ -23,6 +24,7 @@ export interface PipelineParts {
   readonly rules: RequestRules;
   readonly limiter: Limiter;
   readonly authenticator: Pick<Authenticator, "authenticate">;
+  readonly demandOf: DemandReader;
   /** Null: refusals that spend no quota are not bounded. */
   readonly refusals: RefusalBudget | null;
   /** Read again only if something was awaited. */
@@ -105,7 +107,7 @@ class Pipeline {
   }
 
   #charged(head: RequestHead, parsed: ParsedRequest, decision: Decision, atMs: number): Verdict | Promise<Verdict> {
-    const { rules, authenticator, refusals } = this.#parts;
+    const { rules, authenticator, demandOf, refusals } = this.#parts;
     // Throttled, not to be decided, malformed, ambiguous or outside of all routes: refused without checking the token.
     const refusal = findRefusal(parsed, decision, rules);
     if (refusal !== null) {
@@ -124,7 +126,9 @@ class Pipeline {
     // The token comes after them, because its check costs the most. A preflight has none, and has been charged.
     try {
       const isPreflight = rules.cors?.isPreflight(head, parsed.message) ?? false;
-      const auth = isPreflight ? "skipped" : authenticator.authenticate(readBearer(head.rawHeaders));
+      const auth = isPreflight
+        ? "skipped"
+        : authenticator.authenticate(readBearer(head.rawHeaders), demandOf(parsed, head));
       return auth instanceof Promise
         ? this.#authenticatedLater(head, parsed, decision, auth)
         : this.#authenticated(head, parsed, decision, auth, atMs);

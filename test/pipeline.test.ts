@@ -1,7 +1,9 @@
 // What is answered, what is spent and who is asked, as one table over the whole pipeline, without a socket.
 import { describe, expect, test, vi } from "vitest";
-import { offAuthenticator, presenceAuthenticator } from "../src/auth/presence.ts";
+import { createAuthenticator } from "../src/auth/authenticator.ts";
+import { createDemandReader } from "../src/auth/rules.ts";
 import { TokenList } from "../src/auth/token-list.ts";
+import type { AuthDemands } from "../src/core/auth-demand.ts";
 import type { Authenticator, AuthOutcome } from "../src/core/authenticator.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
 import { AllowedOrigins } from "../src/core/cors.ts";
@@ -27,6 +29,7 @@ interface Options {
   readonly own?: string;
   readonly upstream?: string;
   readonly authenticator?: Pick<Authenticator, "authenticate">;
+  readonly auth?: AuthDemands;
   readonly trusted?: string;
   readonly refusals?: TokenRate;
   readonly origins?: readonly string[];
@@ -52,7 +55,8 @@ function partsOf(options: Options = {}): PipelineParts {
   return {
     rules: rulesOf(options),
     limiter: new PolicyLimiter([{ ...policy, limit: options.limit ?? policy.limit }]),
-    authenticator: options.authenticator ?? presenceAuthenticator,
+    authenticator: options.authenticator ?? createAuthenticator(null),
+    demandOf: createDemandReader(options.auth ?? { mode: "presence", rules: [] }, ["/v1/", "/v2/"], options.own ?? "/"),
     refusals: new RefusalBuckets(options.refusals ?? { perSecond: 50, burst: 500 }),
     nowMs: () => 1000,
   };
@@ -443,7 +447,7 @@ describe("base paths", () => {
 
 describe("auth", () => {
   test("off: nobody is asked, and the quota is kept", () => {
-    const decide = decideWith(partsOf({ authenticator: offAuthenticator }));
+    const decide = decideWith(partsOf({ auth: { mode: "off", rules: [] } }));
     for (const fields of [host, good, [...good, ...bearer]]) {
       expect(decide(request("/v2/x", fields))).toMatchObject({ localReply: null, auth: "skipped" });
     }
@@ -451,12 +455,9 @@ describe("auth", () => {
   });
 
   test("tokens: a listed one passes, another is invalid, none is missing", () => {
-    const list = new TokenList([{ digest: digestOf("abc"), name: null }]);
-    const authenticate: Authenticator["authenticate"] = (credential) => {
-      if (credential.kind !== "token") return presenceAuthenticator.authenticate(credential);
-      return list.has(credential.token) ? "accepted" : "invalid";
-    };
-    const decide = decideWith(partsOf({ authenticator: { authenticate } }));
+    const value = new TokenList([{ digest: digestOf("abc"), name: null }]);
+    const authenticator = createAuthenticator({ value, isCurrent: true, onChange: () => {}, close: () => {} });
+    const decide = decideWith(partsOf({ auth: { mode: "tokens", rules: [] }, authenticator }));
     expect(decide(request("/v2/x"))).toMatchObject({ localReply: null, auth: "accepted" });
     const other = decide(request("/v2/x", [...host, "Authorization", "Bearer abd"]));
     expect(other).toMatchObject({ localReply: { reason: "invalid_token" }, auth: "invalid" });
@@ -483,7 +484,7 @@ describe("a limiter and an authenticator that answer later", () => {
   const later = (parts: PipelineParts): PipelineParts => ({
     ...parts,
     limiter: laterLimiter(parts.limiter),
-    authenticator: { authenticate: async (credential) => parts.authenticator.authenticate(credential) },
+    authenticator: { authenticate: async (...asked) => parts.authenticator.authenticate(...asked) },
   });
 
   const laterLimiter = (limiter: Limiter): Limiter => ({

@@ -1,20 +1,7 @@
-// Mode `tokens`: a list of the tokens that pass, known by their SHA-256 digests. The tokens themselves are neither stored
+// The tokens that pass where `tokens` is asked for, known by their SHA-256 digests. The tokens themselves are neither stored
 // nor compared.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
-import type { Authenticator, Identity } from "../core/authenticator.ts";
-import type { Watched } from "../core/file-group.ts";
-import { presence } from "./presence.ts";
-
-export function createTokenListAuthenticator(file: Watched<TokenList>): Authenticator {
-  return {
-    authenticate(credential) {
-      if (credential.kind !== "token") return presence(credential);
-      return file.value.find(credential.token) ?? "invalid";
-    },
-    tokens: () => ({ listed: file.value.size, isCurrent: file.isCurrent, list: file.value }),
-    close: () => file.close(),
-  };
-}
+import type { Identity } from "../core/authenticator.ts";
 
 export interface ListedToken {
   /** SHA-256, in hex. */

@@ -1,5 +1,6 @@
 // `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it. Opens
 // no port and no connection.
+import { uncheckedLines } from "../config/auth.ts";
 import { effectiveLines } from "../config/effective.ts";
 import { schema } from "../config/schema.ts";
 import { configurationWarnings } from "../config/warnings.ts";
@@ -13,7 +14,11 @@ import { loadConfig } from "./load-config.ts";
 export async function run(args: ConfigArguments, io: CommandIo): Promise<number> {
   const loaded = await loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
-  const lines = [`${loaded.file}: ok`, ...effectiveLines(schema, loaded.raw, loaded.tokenNames)];
+  const lines = [
+    `${loaded.file}: ok`,
+    ...effectiveLines(schema, loaded.raw, loaded.tokenNames),
+    ...uncheckedLines(loaded.settings),
+  ];
   const warnings = [...configurationWarnings(loaded.settings), ...(await snapshotWarnings(loaded.settings))];
   for (const warning of warnings) io.err(`warning: ${warning}\n`);
   io.out(lines.map((line) => `${line}\n`).join(""));

@@ -1,37 +1,157 @@
-// The check of bearer tokens, and the overrides of policies that name tokens which the list does not have.
+// The check of bearer tokens: the mode, the rules for some paths, and which limited paths they leave open. Also the overrides
+// of policies that name tokens which the list does not have.
+import { type AuthDemands, type AuthMode, type AuthRule, authModes, verifiesTokens } from "../core/auth-demand.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
 import type { LimitOverride, Policy } from "../core/policy.ts";
-import { type Parsed, section } from "./definition.ts";
+import type { Settings } from "../core/settings.ts";
+import { listOf, type Parsed, required, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
 import { choice, filePath, text } from "./leaves.ts";
-import type { Refuse } from "./written.ts";
+import { coversMethods, coversPath, matchKeys, mayBeUnder, outOfRoutes, overlap, regionOf } from "./policies.ts";
+import { enumerate, type Refuse } from "./written.ts";
 
-export const auth = section("The check of bearer tokens.", {
-  mode: choice(
-    "presence",
-    ["off", "presence", "tokens"],
-    "off checks nothing, presence requires a well-formed token, tokens requires one listed in tokensFile.",
-    ["jwt", "introspection"],
-  ),
-  realm: text(
-    "finance",
-    {
-      expected: 'at most 128 printable ASCII characters without \\ and "',
-      pattern: "^[ !#-\\[\\]-~]{1,128}$",
-    },
-    "Realm in the WWW-Authenticate header.",
-  ),
-  tokensFile: filePath("SHA-256 digests of the accepted tokens, for mode tokens."),
-});
+/** The modes of the contract that are not supported yet. */
+const laterModes = ["jwt", "introspection"];
 
-export function judgeAuth({ mode, tokensFile }: Parsed<typeof auth>, refuse: Refuse): void {
-  if (mode === "tokens" && tokensFile === null) {
-    const expected = "the path of a file, since auth.mode is tokens; name the file, or change auth.mode";
-    refuse("auth.tokensFile", expected, "auth.mode");
+const wordsForRule: WordsOfOthers = {
+  "path route routes location prefix": ["paths"],
+  "method verbs": ["methods"],
+  "auth require type": ["mode"],
+  "public anonymous open skip": "write mode: off",
+};
+
+const rule = section(
+  "What is asked of some requests, instead of mode.",
+  {
+    ...matchKeys,
+    mode: required(choice("off", authModes, "What is asked of these requests, as in mode.", laterModes)),
+  },
+  wordsForRule,
+);
+
+const wordsForAuth: WordsOfOthers = {
+  "exclude except skip public publicPaths skipPaths allow whitelist bypass exempt": ["rules"],
+  "tokens file list": ["tokensFile"],
+};
+
+export const auth = section(
+  "The check of bearer tokens.",
+  {
+    mode: choice(
+      "presence",
+      authModes,
+      "off checks nothing, presence requires a well-formed token, tokens requires one listed in tokensFile.",
+      laterModes,
+    ),
+    rules: shownIfWritten(
+      listOf(
+        rule,
+        32,
+        { expected: "a list of at most 32 rules, such as [{ paths: [/v1/login], mode: off }]" },
+        "Another mode for some requests; the first rule that fits decides, and mode if none does.",
+      ),
+    ),
+    realm: text(
+      "finance",
+      {
+        expected: 'at most 128 printable ASCII characters without \\ and "',
+        pattern: "^[ !#-\\[\\]-~]{1,128}$",
+      },
+      "Realm in the WWW-Authenticate header.",
+    ),
+    tokensFile: filePath("SHA-256 digests of the accepted tokens, for mode tokens."),
+  },
+  wordsForAuth,
+);
+
+interface AuthInContext {
+  readonly auth: Parsed<typeof auth>;
+  readonly routes: readonly string[];
+  readonly basePath: string;
+}
+
+export function judgeAuth({ auth, routes, basePath }: AuthInContext, refuse: Refuse): void {
+  const { mode, rules, tokensFile } = auth;
+  const verifying = rules.findIndex((rule) => rule.mode === "tokens");
+  const modes = ["auth.mode", ...rules.map((_, i) => `auth.rules.${i}.mode`)];
+  if (verifiesTokens(auth) && tokensFile === null) {
+    const key = mode === "tokens" ? "auth.mode" : `auth.rules.${verifying}.mode`;
+    refuse("auth.tokensFile", `the path of a file, since ${key} is tokens; name the file, or change ${key}`, ...modes);
   }
-  if (mode !== "tokens" && tokensFile !== null) {
-    const expected = `none, since auth.mode is ${mode}; remove it, or set auth.mode to tokens`;
-    refuse("auth.tokensFile", expected, "auth.mode");
+  if (!verifiesTokens(auth) && tokensFile !== null) {
+    const expected = `none, since auth.mode is ${mode}${rules.length === 0 ? "" : ", and no rule has tokens"}`;
+    refuse("auth.tokensFile", `${expected}; remove it, or set auth.mode to tokens`, ...modes);
   }
+  for (const [i, rule] of rules.entries()) {
+    for (const [j, path] of rule.paths.entries()) {
+      if (routes.some((route) => mayBeUnder(path, route))) continue;
+      const { expected, others } = outOfRoutes(path, routes, basePath);
+      refuse(`auth.rules.${i}.paths.${j}`, expected, ...others);
+    }
+    const first = rules.findIndex((other, j) => j < i && coversRule(other, rule, routes));
+    if (first === -1) continue;
+    const expected = `none for requests that auth.rules.${first} decides about; move it up, or remove one of the two`;
+    refuse(`auth.rules.${i}`, expected, `auth.rules.${first}`);
+  }
+}
+
+function coversRule(outer: AuthRule, inner: AuthRule, routes: readonly string[]): boolean {
+  return regionOf(inner, routes).every((path) => coversPath(outer.paths, path)) && coversMethods(outer, inner);
+}
+
+/** The modes of all requests that `match` may be about. */
+export function modesOver(
+  { auth, routes }: { readonly auth: AuthDemands; readonly routes: readonly string[] },
+  match: Pick<AuthRule, "paths" | "methods">,
+): ReadonlySet<AuthMode> {
+  const modes = new Set<AuthMode>();
+  for (const path of regionOf(match, routes)) {
+    const fitting = auth.rules.filter(
+      ({ paths, methods }) =>
+        (paths.length === 0 || paths.some((each) => overlap(each, path))) &&
+        (methods.length === 0 ||
+          match.methods.length === 0 ||
+          match.methods.some((method) => methods.includes(method))),
+    );
+    const last = fitting.findIndex((rule) => coversPath(rule.paths, path) && coversMethods(rule, match));
+    for (const { mode } of last === -1 ? [...fitting, auth] : fitting.slice(0, last + 1)) modes.add(mode);
+  }
+  return modes;
+}
+
+/** Of the limited requests; each in words, such as "POST /v1/login". */
+export interface UncheckedPaths {
+  /** Nobody asks for a token. */
+  readonly open: readonly string[];
+  /** A token is asked for, and nobody verifies it here. */
+  readonly unverified: readonly string[];
+}
+
+export function uncheckedPaths({ auth, routes }: Pick<Settings, "auth" | "routes">): UncheckedPaths {
+  const rest = { paths: [], methods: [], mode: auth.mode };
+  const inOrder: readonly AuthRule[] = [...auth.rules, rest];
+  const isDecided = (path: string, { methods }: AuthRule, i: number): boolean =>
+    inOrder
+      .slice(0, i)
+      .some((earlier) => coversPath(earlier.paths, path) && coversMethods(earlier, { paths: [], methods }));
+  const of = (mode: AuthMode): string[] => {
+    const found = inOrder.flatMap((rule, i) => {
+      const paths = rule.mode === mode ? regionOf(rule, routes).filter((path) => !isDecided(path, rule, i)) : [];
+      return paths.map((path) => [...(rule.methods.length === 0 ? [] : [rule.methods.join(",")]), path].join(" "));
+    });
+    return [...new Set(found)];
+  };
+  return { open: of("off"), unverified: of("presence") };
+}
+
+/** For `headgate check`: comments behind the configuration. */
+export function uncheckedLines(settings: Pick<Settings, "auth" | "routes">): string[] {
+  const { open, unverified } = uncheckedPaths(settings);
+  return [
+    ...(open.length === 0 ? [] : [`# limited, and no token is asked for: ${enumerate(open, "and")}`]),
+    ...(unverified.length === 0
+      ? []
+      : [`# limited, and nobody verifies the token here: ${enumerate(unverified, "and")}`]),
+  ];
 }
 
 interface UnlistedOverride {

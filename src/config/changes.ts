@@ -1,6 +1,7 @@
 // What a reload from one configuration to another changes: the keys whose values differ, those that need a restart, those
 // that give up protection, and the policies that start empty.
 import { isDeepStrictEqual } from "node:util";
+import { type AuthDemand, type AuthDemands, type AuthRule, authModes } from "../core/auth-demand.ts";
 import { isContinued, type Policy } from "../core/policy.ts";
 import type { ExtAuthListenerSettings, Settings } from "../core/settings.ts";
 import { type Raw, rawAt } from "./written.ts";
@@ -137,13 +138,32 @@ export interface Written {
   readonly raw: { readonly root: Raw | undefined } | null;
 }
 
-const strictness = { off: 0, presence: 1, tokens: 2 } as const;
-
-/** `auth.mode`, if it asks for less; `policies`, if there is no list any more, so that the one default policy applies. */
+/**
+ * `auth.mode` and `auth.rules`, if they ask for less; `policies`, if there is no list any more, so that the one default
+ * policy applies.
+ */
 export function loosenedKeys(before: Written, after: Written): string[] {
-  const [old, now] = [strictness[before.settings.auth.mode], strictness[after.settings.auth.mode]];
+  const [old, now] = [before.settings.auth, after.settings.auth];
   const isListGone = hasPolicies(before) && after.raw !== null && !hasPolicies(after);
-  return [...(now < old ? ["auth.mode"] : []), ...(isListGone ? ["policies"] : [])];
+  return [
+    ...(asksForLess(now, old) ? ["auth.mode"] : []),
+    ...(rulesAskForLess(now, old) ? ["auth.rules"] : []),
+    ...(isListGone ? ["policies"] : []),
+  ];
+}
+
+function asksForLess(one: AuthDemand, other: AuthDemand): boolean {
+  return authModes.indexOf(one.mode) < authModes.indexOf(other.mode);
+}
+
+/** Whether a new rule asks for less than the mode before, or one is gone that asked for more than the mode does now. */
+function rulesAskForLess(now: AuthDemands, old: AuthDemands): boolean {
+  const isIn = (rules: readonly AuthRule[], rule: AuthRule): boolean =>
+    rules.some((other) => isDeepStrictEqual(other, rule));
+  return (
+    now.rules.some((rule) => asksForLess(rule, old) && !isIn(old.rules, rule)) ||
+    old.rules.some((rule) => asksForLess(now, rule) && !isIn(now.rules, rule))
+  );
 }
 
 function hasPolicies({ raw }: Written): boolean {

@@ -165,7 +165,7 @@ const method = {
   ),
   hint(value: Scalar): string | undefined {
     if (typeof value !== "string") return undefined;
-    if (everyMethod.has(value.toUpperCase())) return "the name of a method; leave match.methods out for all of them";
+    if (everyMethod.has(value.toUpperCase())) return "the name of a method; leave methods out for all of them";
     return /^[a-z]{1,32}$/i.test(value) ? `the name in upper case: ${value.toUpperCase()}` : undefined;
   },
 };
@@ -209,7 +209,8 @@ export function isTokenDigest(reference: string): boolean {
   return /^[0-9a-fA-F]{64}$/.test(reference);
 }
 
-const match = section("The limited requests that the policy is about; without it, all of them.", {
+/** The requests that a policy, or a rule about tokens, is about. */
+export const matchKeys = {
   paths: listOf(
     path,
     64,
@@ -220,7 +221,9 @@ const match = section("The limited requests that the policy is about; without it
     'Paths below basePath: one that ends in "/" is a prefix, "*" is one segment of any name; [] means all.',
   ),
   methods: listOf(method, 16, { items: "methods", flaws: repeatedItems }, "Methods in upper case; [] means all."),
-});
+};
+
+const match = section("The limited requests that the policy is about; without it, all of them.", matchKeys);
 
 const charge = section("What is charged, if it depends on the response.", {
   statuses: listOf(
@@ -412,6 +415,20 @@ export function coversMethods(outer: PolicyMatch, inner: PolicyMatch): boolean {
   return inner.methods.length > 0 && inner.methods.every((method) => outer.methods.includes(method));
 }
 
+/** What is expected instead of a path that is under none of the routes, and the keys that this depends on. */
+export function outOfRoutes(
+  path: string,
+  routes: readonly string[],
+  basePath: string,
+): { readonly expected: string; readonly others: readonly string[] } {
+  const isWithBase = basePath !== "/" && `${path}/`.startsWith(`${basePath}/`);
+  const remedy = isWithBase ? ", without basePath" : "; change it, or add its route to routes";
+  return {
+    expected: `a path under one of the routes (${routes.join(", ")})${remedy}`,
+    others: ["routes", ...(isWithBase ? ["basePath"] : [])],
+  };
+}
+
 /** Whether some path that matches `path` is under the route. */
 export function mayBeUnder(path: string, route: string): boolean {
   const names = segmentsOf(path);
@@ -427,6 +444,18 @@ function includes(outer: string, inner: string): boolean {
   const isPrefix = inner.endsWith("/");
   return (
     isLongEnough && (outer.endsWith("/") || !isPrefix) && names.every((name, i) => name === "*" || name === others[i])
+  );
+}
+
+/** Whether some path matches both. */
+export function overlap(one: string, other: string): boolean {
+  const [names, others] = [segmentsOf(one), segmentsOf(other)];
+  const common = Math.min(names.length, others.length);
+  const isLongEnough = (path: string, length: number): boolean => length === common || path.endsWith("/");
+  return (
+    isLongEnough(one, others.length) &&
+    isLongEnough(other, names.length) &&
+    names.slice(0, common).every((name, i) => name === "*" || others[i] === "*" || name === others[i])
   );
 }
 

@@ -1,12 +1,20 @@
 // Finds what is wrong with policies whose keys are each valid: which kind of limit it is, what the key must contain for
 // an override, what cannot be combined.
+import { verifiesTokens } from "../core/auth-demand.ts";
 import { formatIpAddress, isWithin } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import { isNarrower, networkOf, wideEnough } from "./addresses.ts";
 import type { auth } from "./auth.ts";
 import type { Parsed } from "./definition.ts";
 import type { policies } from "./policies.ts";
-import { isTokenDigest, maxConcurrency, mayBeUnder, overrideParts, type WrittenPolicy } from "./policies.ts";
+import {
+  isTokenDigest,
+  maxConcurrency,
+  mayBeUnder,
+  outOfRoutes,
+  overrideParts,
+  type WrittenPolicy,
+} from "./policies.ts";
 import type { clientAddress } from "./requests.ts";
 import { type Raw, type Refuse, rawAt } from "./written.ts";
 
@@ -109,9 +117,8 @@ function judgeCharge({ policy, key, raw, refuse }: Judged): void {
 function judgeMatch({ policy: { match }, key, context: { routes, basePath }, refuse }: Judged): void {
   for (const [i, path] of match.paths.entries()) {
     if (routes.some((route) => mayBeUnder(path, route))) continue;
-    const isWithBase = basePath !== "/" && `${path}/`.startsWith(`${basePath}/`);
-    const expected = `a path under one of the routes (${routes.join(", ")})${isWithBase ? ", without basePath" : "; change it, or add its route to routes"}`;
-    refuse(key(`match.paths.${i}`), expected, "routes", ...(isWithBase ? ["basePath"] : []));
+    const { expected, others } = outOfRoutes(path, routes, basePath);
+    refuse(key(`match.paths.${i}`), expected, ...others);
   }
 }
 
@@ -120,8 +127,9 @@ function judgeKey({ policy, key, context: { auth }, refuse }: Judged): void {
     const at = key(`key.${i}`);
     if (part.startsWith("claim:")) {
       refuse(at, "another part; claims need auth.mode jwt, which is not supported yet");
-    } else if (part === "subject" && auth.mode !== "tokens") {
-      refuse(at, `another part, since auth.mode is ${auth.mode}; use token, or set auth.mode to tokens`, "auth.mode");
+    } else if (part === "subject" && !verifiesTokens(auth)) {
+      const expected = `another part, since auth.mode is ${auth.mode}; use token, or set auth.mode to tokens`;
+      refuse(at, expected, "auth.mode", "auth.rules");
     }
   }
 }
@@ -166,7 +174,8 @@ function judgeOverrides({ policy, key, context, refuse }: Judged): void {
       continue;
     }
     const expected = misfit(part, policy, override, context);
-    const others = part === "client" ? ["clientAddress.ipv6Prefix"] : part === "token" ? ["auth.mode"] : [];
+    const others =
+      part === "client" ? ["clientAddress.ipv6Prefix"] : part === "token" ? ["auth.mode", "auth.rules"] : [];
     if (expected !== undefined) refuse(`${at}.${part}`, expected, key("key"), ...others);
 
     const value = `${part} ${canonical(part, override)}`;
@@ -193,7 +202,7 @@ function misfit(
   if (parts.length > 1) {
     return `none, since key is ${shown}, with more than one ${part}; leave one of them in key, or remove this override`;
   }
-  if (part === "token" && auth.mode !== "tokens" && !isTokenDigest(override.token ?? "")) {
+  if (part === "token" && !verifiesTokens(auth) && !isTokenDigest(override.token ?? "")) {
     return `a SHA-256 digest (64 hex digits), since auth.mode is ${auth.mode} and tokens have no names; write the token's digest, or set auth.mode to tokens`;
   }
   const { ipv6Prefix } = clientAddress;

@@ -89,7 +89,7 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
     judgePorts(values, refuse);
     judgeExtAuth(values, refuse);
     judgeListenTls(values, refuse);
-    judgeAuth(values.auth, refuse);
+    judgeAuth(values, refuse);
     judgePolicies(values, raw, refuse);
     judgeSnapshot(values.counters, refuse);
     judgeStore(values.counters, raw, refuse);
@@ -107,7 +107,7 @@ type SharedValues = Omit<PoliciesInContext, "basePath"> & {
 /** The same for the options of the Fastify plugin, which has no listeners of its own. */
 export function pluginPairErrors(values: SharedValues, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   return collect(raw, isSound, (refuse) => {
-    judgeAuth(values.auth, refuse);
+    judgeAuth({ ...values, basePath: "/" }, refuse);
     judgePolicies({ ...values, basePath: "/" }, raw, refuse);
     judgeUpstreamTls(values.upstream, refuse);
   });

@@ -1,18 +1,20 @@
 // Finds settings that are valid and probably not what is meant: requests that nothing limits, keys that a client can invent,
 // limits that refuse nobody. `headgate check` prints these warnings, the start logs them, and `check --diff` and a reload show
 // those that are new.
+import { type AuthMode, verifiesTokens } from "../core/auth-demand.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import type { KeyPart, Policy } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { leasedAheadFrom, type StoreConnectionSettings } from "../core/store-link.ts";
 import { isLoopback, privateNetworks, wideShare } from "./addresses.ts";
+import { modesOver } from "./auth.ts";
 import { formatDuration } from "./leaves.ts";
 import { coversMethods, coversPath, regionOf } from "./policies.ts";
 import { enumerate } from "./written.ts";
 
 export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement" | "routes" | "clientAddress"> {
-  readonly auth: Pick<Settings["auth"], "mode">;
+  readonly auth: Pick<Settings["auth"], "mode" | "rules">;
   /** `leave`: the gateway does not handle paths outside of all routes. */
   readonly unmatched: Settings["unmatched"] | "leave";
   /** Null: the app listens. */
@@ -91,8 +93,8 @@ function warnOfPolicies(settings: RatedSettings, warn: Warn): void {
   }
   if (enforcement === "on") warnOfEnforced(settings, warn);
   else warn("enforcement is shadow: no policy refuses a request");
-  // With `auth.mode: off` nobody expects a token check anywhere.
-  if (unmatched === "proxy" && auth.mode !== "off") {
+  // Where no token is asked for, nobody expects a token check anywhere.
+  if (unmatched === "proxy" && [auth, ...auth.rules].some(({ mode }) => mode !== "off")) {
     warn(
       "unmatched is proxy: paths under no route are forwarded without a token and without a limit; " +
         "add paths that need either of them to routes",
@@ -150,11 +152,12 @@ function warnOfUncovered({ policies, routes }: RatedSettings, warn: Warn): void 
 }
 
 /** Refused tokens spend nothing of policies that are asked after the token check. */
-function warnOfGuesses({ policies, routes, auth }: RatedSettings, warn: Warn): void {
-  if (auth.mode !== "tokens") return;
+function warnOfGuesses(settings: RatedSettings, warn: Warn): void {
+  const { policies, routes } = settings;
   const stopsGuesses = (policy: RatedPolicy): boolean =>
     isInForce(policy) && !needsIdentity(policy, true) && policy.chargeStatuses?.includes(401) !== false;
   const open = routes.filter((route) => {
+    if (!modesOver(settings, { paths: [route], methods: [] }).has("tokens")) return false;
     const all = policies.filter(({ match }) => coversPath(match.paths, route) && match.methods.length === 0);
     // Of routes that nothing covers, there is a warning already.
     return all.some(limits) && !all.some(stopsGuesses);
@@ -164,10 +167,11 @@ function warnOfGuesses({ policies, routes, auth }: RatedSettings, warn: Warn): v
   warn(`${requests}: all policies about them need a verified one, so add one by client`);
 }
 
-function warnOfInventedKeys({ policies, routes, auth }: RatedSettings, warn: Warn): void {
+function warnOfInventedKeys(settings: RatedSettings, warn: Warn): void {
+  const { policies, routes } = settings;
   const byClient = policies.filter((policy) => limits(policy) && policy.key.every(isBounded));
   for (const policy of policies) {
-    const invented = inventedParts(policy, auth.mode);
+    const invented = inventedParts(policy, settings);
     if (policy.mode !== "enforce" || invented === "") continue;
     const beside = byClient.filter(({ rate }) => rate.kind !== "concurrency" || policy.rate.kind === "concurrency");
     const open = regionOf(policy.match, routes).filter(
@@ -191,9 +195,9 @@ function covers(outer: RatedPolicy, inner: RatedPolicy, path: string): boolean {
 }
 
 /** A policy that counts failed attempts must stop a client that changes the guess with each attempt. */
-function warnOfInventedGuesses({ policies, auth }: RatedSettings, warn: Warn): void {
-  for (const policy of policies) {
-    const invented = inventedParts(policy, auth.mode);
+function warnOfInventedGuesses(settings: RatedSettings, warn: Warn): void {
+  for (const policy of settings.policies) {
+    const invented = inventedParts(policy, settings);
     const isAboutGuesses = policy.chargeStatuses?.some((status) => status === 401 || status === 403) ?? false;
     if (policy.mode !== "enforce" || !isAboutGuesses || invented === "") continue;
     warn(`policy ${policy.name}: each guess with another ${invented} has a counter of its own; use key: [client]`);
@@ -201,9 +205,12 @@ function warnOfInventedGuesses({ policies, auth }: RatedSettings, warn: Warn): v
 }
 
 /** One counter for all clients, which one of them can use up. */
-function warnOfSharedCounters({ policies, routes, auth }: RatedSettings, warn: Warn): void {
-  const isOfOne = (part: KeyPart): boolean => !isShared(part) && !canBeInvented(part, auth.mode);
-  const own = policies.filter((policy) => limits(policy) && policy.key.some(isOfOne));
+function warnOfSharedCounters(settings: RatedSettings, warn: Warn): void {
+  const { policies, routes } = settings;
+  const own = policies.filter((policy) => {
+    const modes = modesOver(settings, policy.match);
+    return limits(policy) && policy.key.some((part) => !isShared(part) && !canBeInvented(part, modes));
+  });
   for (const policy of policies) {
     if (!limits(policy) || !policy.key.every(isShared)) continue;
     if (regionOf(policy.match, routes).every((path) => own.some((other) => covers(other, policy, path)))) continue;
@@ -221,15 +228,15 @@ function isBounded(part: KeyPart): boolean {
   return part.kind === "client" || isShared(part);
 }
 
-type Mode = WarnedSettings["auth"]["mode"];
-
-function canBeInvented({ kind }: KeyPart, mode: Mode): boolean {
-  return kind === "header" || (kind === "token" && (mode === "presence" || mode === "off"));
+/** `modes`: those of the requests. */
+function canBeInvented({ kind }: KeyPart, modes: ReadonlySet<AuthMode>): boolean {
+  return kind === "header" || (kind === "token" && (modes.has("presence") || modes.has("off")));
 }
 
 /** The parts of its key that a client can invent, in words. */
-function inventedParts({ key }: Policy, mode: Mode): string {
-  const parts = key.filter((part) => canBeInvented(part, mode));
+function inventedParts({ key, match }: Policy, settings: Pick<WarnedSettings, "auth" | "routes">): string {
+  const modes = modesOver(settings, match);
+  const parts = key.filter((part) => canBeInvented(part, modes));
   return enumerate(
     parts.map((part) => ("name" in part ? `${part.kind}:${part.name}` : part.kind)),
     "and",
@@ -300,10 +307,11 @@ function warnOfExtAuth({ policies, extAuth }: RatedSettings, warn: Warn): void {
  * Of quotas by token that also count requests without a token. A part of a key that a request lacks is replaced by the
  * client. So each address that sends no token has a quota as large as that of a token, shared by all clients behind it.
  */
-function warnOfAnonymous({ policies, auth }: RatedSettings, warn: Warn): void {
-  // In mode `tokens`, these policies are asked after the token check, which refuses requests without a token.
-  if (auth.mode === "tokens") return;
-  for (const policy of policies) {
+function warnOfAnonymous(settings: RatedSettings, warn: Warn): void {
+  // If tokens are verified, these policies are asked after the token check, which refuses requests without a token.
+  const areRefusedFirst = verifiesTokens(settings.auth);
+  for (const policy of settings.policies) {
+    if (areRefusedFirst && !modesOver(settings, policy.match).has("off")) continue;
     const isQuota = policy.mode === "enforce" && policy.rate.kind !== "concurrency";
     if (!isQuota || !policy.key.some(({ kind }) => kind === "token")) continue;
     warn(

@@ -1,5 +1,5 @@
-// Checks the token of a request after its quota was charged. Each `auth.mode` has its authenticator; a local one
-// answers at once.
+// Checks the token of a request after its quota was charged. A local authenticator answers at once.
+import type { AuthDemand } from "./auth-demand.ts";
 import type { BearerCredential } from "./bearer.ts";
 
 /**
@@ -25,9 +25,9 @@ export interface Identity {
 export type Authentication = AuthOutcome | Identity;
 
 export interface Authenticator {
-  /** Only mode `off` answers `skipped`. */
-  authenticate(credential: BearerCredential): Authentication | Promise<Authentication>;
-  /** Returns the state of the list of tokens; null in a mode without one. */
+  /** Answers `skipped` only if nothing is demanded. */
+  authenticate(credential: BearerCredential, demand: AuthDemand): Authentication | Promise<Authentication>;
+  /** Returns the state of the list of tokens; null if there is none. */
   tokens(): TokensInUse | null;
   /** Stops watching files. */
   close(): void;

@@ -56,6 +56,11 @@ export class PathPatterns {
     }
   }
 
+  /** Returns whether all backends read the path in the same way, so that it matches no more than it seems to. */
+  static hasOneReading(path: string): boolean {
+    return !droppedEnd.test(path) && (plainPath.test(path) || plainWithEscapes.test(path));
+  }
+
   /** Returns the bits of all patterns that the path matches. */
   match(path: string): number {
     const hasOneReading = !droppedEnd.test(path);

@@ -1,5 +1,6 @@
 // Parses a request head: the client, the route, whether the request is charged, and why it is refused. Independent of
 // sockets and servers, so all transports get the same result.
+import type { AuthDemand } from "./auth-demand.ts";
 import type { AuthOutcome } from "./authenticator.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import type { AllowedOrigins } from "./cors.ts";
@@ -104,6 +105,9 @@ export interface ParsedRequest {
   /** The target for the upstream: path and query unchanged, except for the base path; null if it cannot be replaced. */
   readonly upstreamTarget: string | null;
 }
+
+/** Returns what is asked of the token of a request under a route. */
+export type DemandReader = (request: ParsedRequest, head: RequestHead) => AuthDemand;
 
 export interface Verdict {
   readonly parsed: ParsedRequest;

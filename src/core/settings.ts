@@ -1,4 +1,5 @@
 // The configuration as the gateway uses it: parsed, with units in the names. Only `config/` knows how it was written.
+import type { AuthDemands } from "./auth-demand.ts";
 import type { ForwardingHeader } from "./client-address.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
@@ -48,8 +49,7 @@ export interface Settings {
   /** Threads that carry traffic, from 1. */
   readonly workers: number;
   readonly refusals: TokenRate;
-  readonly auth: {
-    readonly mode: "off" | "presence" | "tokens";
+  readonly auth: AuthDemands & {
     readonly realm: string;
     /** An absolute path. */
     readonly tokensFile: string | null;

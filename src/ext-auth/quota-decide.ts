@@ -6,6 +6,7 @@ import { readBearer } from "../core/bearer.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { type Decision, isMoreUrgent } from "../core/policy.ts";
 import {
+  type DemandReader,
   findQuotaRefusal,
   parseRequest,
   type RequestHead,
@@ -33,6 +34,7 @@ export interface QuotaParts {
   readonly rules: RequestRules;
   readonly limiter: QuotaLimiter;
   readonly authenticator: Pick<Authenticator, "authenticate">;
+  readonly demandOf: DemandReader;
   /** Read again if the check of a token was awaited; a limiter that answers later reads the clock itself. */
   readonly nowMs: () => number;
 }
@@ -73,7 +75,7 @@ function verdictOf({ request }: QuotaRequest, decisions: readonly Decision[]): Q
 /** A token that is not good is left out, or a client could invent one for each request: the client is charged instead. */
 function requestOf(
   question: AskedQuestion,
-  { authenticator, rules }: QuotaParts,
+  { authenticator, demandOf, rules }: QuotaParts,
 ): QuotaRequest | Promise<QuotaRequest> {
   const { head, policy, hits } = question;
   const request = parseRequest(head, readOrigin(head, rules), rules);
@@ -90,7 +92,7 @@ function requestOf(
       hits,
     };
   };
-  const authentication = authenticator.authenticate(credential);
+  const authentication = authenticator.authenticate(credential, demandOf(request, head));
   return authentication instanceof Promise ? authentication.then(withIdentity) : withIdentity(authentication);
 }
 

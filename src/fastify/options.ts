@@ -9,6 +9,12 @@ export interface HeadgateOptions {
   readonly refusals?: { readonly perSecond?: number; readonly burst?: number };
   readonly auth?: {
     readonly mode?: "off" | "presence" | "tokens";
+    /** The first rule that fits decides, and `mode` if none does. */
+    readonly rules?: readonly {
+      readonly paths?: readonly string[];
+      readonly methods?: readonly string[];
+      readonly mode: "off" | "presence" | "tokens";
+    }[];
     readonly realm?: string;
     readonly tokensFile?: string | null;
   };

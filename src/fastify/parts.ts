@@ -1,17 +1,21 @@
 // The composition root of the plugin: the gateway's own parts, made from the options.
 
 import type { FastifyInstance } from "fastify";
+import { createDemandReader } from "../auth/rules.ts";
+import { uncheckedPaths } from "../config/auth.ts";
 import { FilesError, FileWatcher } from "../config/files.ts";
 import { configurationWarnings, type WarnedSettings } from "../config/warnings.ts";
 import type { Authenticator } from "../core/authenticator.ts";
+import type { ClientAddressRules } from "../core/client-address.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";
 import type { Files } from "../core/file-group.ts";
+import type { RequestRules } from "../core/request-head.ts";
 import { ResponseFields } from "../core/response-fields.ts";
 import type { AddressFigures } from "../core/upstream.ts";
 import { RuntimeRef } from "../exchange/exchange.ts";
-import { createAuthenticator } from "../gateway/configured-files.ts";
+import { openAuthenticator } from "../gateway/configured-files.ts";
 import { createCounterMemory, createLimiter, openCounters, sweepRegularly } from "../gateway/counters.ts";
 import { clientAddressRules, createRuntime, requestRules } from "../gateway/runtimes.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
@@ -42,12 +46,12 @@ export interface Parts {
 export async function openParts(settings: PluginSettings, options: PartsOptions): Promise<Parts> {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings);
-  for (const detail of configurationWarnings(warnedOf(settings))) log.warn({ detail }, "configuration warning");
+  logFindings(settings, log);
   const counters = openCounters(createCounterMemory(settings.counters.memoryBytes));
   const endSweep = sweepRegularly(counters.table, clock);
   const limiter = createLimiter({ ...settings, basePath: "/" }, { clock, counters }, null);
   const files = new FileWatcher();
-  const authenticator = options.authenticator ?? (await createAuthenticator(settings, files, log).catch(rethrow));
+  const authenticator = options.authenticator ?? (await openAuthenticator(settings, files, log).catch(rethrow));
   const onShareExceeded: OnShareExceeded = (...exceeded) => telemetry.shareExceeded(...exceeded);
   const proxy = await openUpstream(settings, files, log, onShareExceeded).catch((error) => {
     authenticator.close();
@@ -69,13 +73,22 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     sharesReads: () => false,
     droppedLogLines: () => 0,
   });
-  const rules = requestRules(
-    { ...settings, basePath: "/", unmatched: "leave", upstream: settings.upstream ?? { url: "http://app" } },
-    clientAddress,
-  );
+  const rules = pluginRules(settings, clientAddress);
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
   const refusals = new RefusalBuckets(settings.refusals);
-  const runtimeParts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward: handOver };
+  const demandOf = createDemandReader(settings.auth, settings.routes, "/");
+  const runtimeParts = {
+    rules,
+    limiter,
+    authenticator,
+    demandOf,
+    refusals,
+    fields,
+    telemetry,
+    clock,
+    log,
+    forward: handOver,
+  };
   const logged = { ...runtimeParts, accessLog: settings.log.access };
   const runtime = new RuntimeRef(createRuntime(logged));
   const readUnmatched = () => ({ kind: "unmatched" }) as const;
@@ -119,6 +132,16 @@ const noAddresses: AddressFigures = {
   failedLookups: 0,
   areCurrent: true,
 };
+
+function pluginRules(settings: PluginSettings, clientAddress: ClientAddressRules): RequestRules {
+  const upstream = settings.upstream ?? { url: "http://app" };
+  return requestRules({ ...settings, basePath: "/", unmatched: "leave", upstream }, clientAddress);
+}
+
+function logFindings(settings: PluginSettings, log: Logger): void {
+  for (const detail of configurationWarnings(warnedOf(settings))) log.warn({ detail }, "configuration warning");
+  log.info(uncheckedPaths(settings), "limited paths without a verified token");
+}
 
 /** Leaves out what the app does itself, of which the plugin does not warn. */
 function warnedOf(settings: PluginSettings): WarnedSettings {

@@ -2,6 +2,8 @@
 // settings are the same: connections to the upstream and their state, counters, watched files. Then one synchronous step
 // replaces what is in force, so that each request sees the old configuration or the new one.
 import { isDeepStrictEqual } from "node:util";
+import { createDemandReader } from "../auth/rules.ts";
+import { uncheckedPaths } from "../config/auth.ts";
 import { addedWarnings } from "../config/warnings.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Watched } from "../core/file-group.ts";
@@ -84,8 +86,25 @@ export function configure(
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
   const forward = createForward(settings, upstream, context);
   const accessLog = settings.log.access;
-  const parts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward, accessLog };
+  const demandOf = createDemandReader(settings.auth, settings.routes, settings.basePath);
+  const parts = {
+    rules,
+    limiter,
+    authenticator,
+    demandOf,
+    refusals,
+    fields,
+    telemetry,
+    clock,
+    log,
+    forward,
+    accessLog,
+  };
   const ofChecks = { limiter: limiter.forChecks(), quotas: limiter.forQuotas() };
+  const unchecked = uncheckedPaths(settings);
+  if (before === null || !isDeepStrictEqual(unchecked, uncheckedPaths(before.settings))) {
+    notices.configuration.info(unchecked, "limited paths without a verified token");
+  }
   for (const detail of addedWarnings(before?.settings ?? null, settings)) {
     notices.configuration.warn({ detail }, "configuration warning");
   }

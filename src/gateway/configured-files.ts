@@ -1,9 +1,10 @@
 // Opens the files that the settings name. A reload keeps those that the settings name as before.
 import type { SecureContext } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
-import { offAuthenticator, presenceAuthenticator } from "../auth/presence.ts";
-import { createTokenListAuthenticator, type TokenList } from "../auth/token-list.ts";
+import { createAuthenticator } from "../auth/authenticator.ts";
+import type { TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";
+import { verifiesTokens } from "../core/auth-demand.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
 import type { Files, Watched } from "../core/file-group.ts";
@@ -50,8 +51,8 @@ export async function openConfiguredFiles(
       upstreamTls: await keptOrOpened("upstreamTls", upstreamSettings, () => openUpstreamTls(settings, files, log)),
       authenticator: await keptOrOpened(
         "authenticator",
-        ({ auth: { mode, tokensFile } }) => [mode, tokensFile],
-        async () => authenticator ?? createAuthenticator(settings, files, log),
+        ({ auth }) => [verifiesTokens(auth), auth.tokensFile],
+        async () => authenticator ?? openAuthenticator(settings, files, log),
       ),
       certificate: await keptOrOpened(
         "certificate",
@@ -78,21 +79,14 @@ export function closeFiles(files: ConfiguredFiles, kept: ConfiguredFiles | null)
 }
 
 /** `log` is for reloads and errors of files. Rejects with a FilesError. */
-export async function createAuthenticator(
+export async function openAuthenticator(
   { auth }: Pick<Settings, "auth">,
   files: Files,
   log: Logger,
 ): Promise<Authenticator> {
-  switch (auth.mode) {
-    case "off":
-      return offAuthenticator;
-    case "presence":
-      return presenceAuthenticator;
-    case "tokens": {
-      const events = createFileLog<TokenList>(log, "tokens file", ({ size }) => ({ tokens: size }));
-      return createTokenListAuthenticator(await files.open(tokensFile("auth.tokensFile", auth.tokensFile), events));
-    }
-  }
+  if (!verifiesTokens(auth)) return createAuthenticator(null);
+  const events = createFileLog<TokenList>(log, "tokens file", ({ size }) => ({ tokens: size }));
+  return createAuthenticator(await files.open(tokensFile("auth.tokensFile", auth.tokensFile), events));
 }
 
 /** Null without secrets, or without a listener for checks. Rejects with a FilesError. */

@@ -1,6 +1,8 @@
 // Opens the table of counters: its memory, which other threads can use, and the secrets of its keys. Makes the limiter that
 // counts in it.
+
 import { randomBytes, randomInt } from "node:crypto";
+import { verifiesTokens } from "../core/auth-demand.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { PolicyLimiter } from "../limits/limiter.ts";
@@ -109,5 +111,5 @@ export function createLimiter(
 /** What the limiter depends on. */
 export function limiterSettings({ policies, enforcement, basePath, auth, fields }: LimiterSettings) {
   const listAll = fields.includes("structured");
-  return { policies, enforcement, basePath, tokensAreVerified: auth.mode === "tokens", listAll };
+  return { policies, enforcement, basePath, tokensAreVerified: verifiesTokens(auth), listAll };
 }

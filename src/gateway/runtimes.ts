@@ -10,7 +10,7 @@ import { AllowedOrigins } from "../core/cors.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
 import { NetworkSet } from "../core/network-set.ts";
-import type { RequestRules } from "../core/request-head.ts";
+import type { DemandReader, RequestRules } from "../core/request-head.ts";
 import { createPathReader } from "../core/request-path.ts";
 import type { ResponseFields } from "../core/response-fields.ts";
 import type { Settings } from "../core/settings.ts";
@@ -52,6 +52,7 @@ export interface RuntimeParts {
   readonly rules: RequestRules;
   readonly limiter: Limiter;
   readonly authenticator: Authenticator;
+  readonly demandOf: DemandReader;
   readonly refusals: RefusalBudget;
   readonly fields: ResponseFields;
   readonly telemetry: Telemetry;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createTokenListAuthenticator, TokenList } from "../../src/auth/token-list.ts";
+import { createAuthenticator } from "../../src/auth/authenticator.ts";
+import { TokenList } from "../../src/auth/token-list.ts";
 import { digestOf } from "./digest.ts";
 
 const listOf = (...digests: string[]): TokenList => new TokenList(digests.map((digest) => ({ digest, name: null })));
@@ -47,13 +48,13 @@ test("is a set of tokens", () => {
 test("a token stands for its name and digest, by one object for all of its requests", () => {
   const named = { digest: digestOf("mobile").toUpperCase(), name: "partner" };
   const value = new TokenList([named, { digest: digestOf("web"), name: null }]);
-  const { authenticate } = createTokenListAuthenticator({
+  const { authenticate } = createAuthenticator({
     value,
     isCurrent: true,
     onChange: () => {},
     close: () => {},
   });
-  const ask = (token: string) => authenticate({ kind: "token", token });
+  const ask = (token: string) => authenticate({ kind: "token", token }, { mode: "tokens" });
   const partner = { tokenDigest: digestOf("mobile"), tokenName: "partner", subject: "partner", claims: new Map() };
   expect(ask("mobile")).toEqual(partner);
   expect(ask("mobile")).toBe(ask("mobile"));

@@ -25,12 +25,32 @@ const messages = new Map([
   ],
   [
     "auth-is-a-mode.yaml",
-    'auth-is-a-mode.yaml:1:7: auth: found "tokens", expected a mapping of mode, realm and tokensFile; did you mean "auth.mode"?',
+    'auth-is-a-mode.yaml:1:7: auth: found "tokens", expected a mapping of mode, rules, realm and tokensFile; did you mean "auth.mode"?',
   ],
   ["auth-mode-boolean.yaml", "auth-mode-boolean.yaml:2:9: auth.mode: found false, expected off, presence or tokens"],
   [
     "auth-mode-later.yaml",
     'auth-mode-later.yaml:2:9: auth.mode: found "jwt", expected off, presence or tokens (jwt is not supported yet)',
+  ],
+  [
+    "auth-rule-covered.yaml",
+    "auth-rule-covered.yaml:4:7: auth.rules.1: found a mapping, expected none for requests that auth.rules.0 decides about; move it up, or remove one of the two",
+  ],
+  [
+    "auth-rule-no-file.yaml",
+    "auth-rule-no-file.yaml:2:34: auth.tokensFile: found nothing, expected the path of a file, since auth.rules.0.mode is tokens; name the file, or change auth.rules.0.mode",
+  ],
+  [
+    "auth-rule-no-route.yaml",
+    'auth-rule-no-route.yaml:2:21: auth.rules.0.paths.0: found "/health", expected a path under one of the routes (/v1/, /v2/); change it, or add its route to routes',
+  ],
+  [
+    "auth-rule-path.yaml",
+    'auth-rule-path.yaml:2:13: auth.rules.0.path: unknown key; did you mean "auth.rules.0.paths"?',
+  ],
+  [
+    "auth-rule-without-mode.yaml",
+    "auth-rule-without-mode.yaml:2:11: auth.rules.0.mode: found nothing, expected off, presence or tokens",
   ],
   [
     "auth-realm.yaml",

@@ -203,7 +203,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-match-method-all.yaml",
-    'policy-match-method-all.yaml:5:24: policies.0.match.methods.0: found "*", expected the name of a method; leave match.methods out for all of them',
+    'policy-match-method-all.yaml:5:24: policies.0.match.methods.0: found "*", expected the name of a method; leave methods out for all of them',
   ],
   [
     "policy-match-method-case.yaml",

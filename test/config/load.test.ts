@@ -121,8 +121,8 @@ describe("a value outside the file", () => {
     [{ HEADGATE_MAX_BODY_BYTES: "1024" }, { maxBodyBytes: 1024 }],
     [{ HEADGATE_DRAIN_DELAY: "0" }, { drain: { delayMs: 0, timeoutMs: 25_000 } }],
     [{ HEADGATE_LOG_ACCESS: "false" }, { log: { level: "info", access: false } }],
-    [{ HEADGATE_AUTH_REALM: "true" }, { auth: { mode: "presence", realm: "true", tokensFile: null } }],
-    [{ HEADGATE_AUTH_TOKENS_FILE: "" }, { auth: { mode: "presence", realm: "finance", tokensFile: null } }],
+    [{ HEADGATE_AUTH_REALM: "true" }, { auth: { mode: "presence", rules: [], realm: "true", tokensFile: null } }],
+    [{ HEADGATE_AUTH_TOKENS_FILE: "" }, { auth: { mode: "presence", rules: [], realm: "finance", tokensFile: null } }],
     [
       { HEADGATE_CLIENT_ADDRESS_TRUSTED_PROXIES: "::1,10.0.0.0/8", HEADGATE_CLIENT_ADDRESS_IPV6_PREFIX: "56" },
       { clientAddress: { trustedProxies: ["::1", "10.0.0.0/8"], header: "x-forwarded-for", ipv6Prefix: 56 } },

@@ -111,6 +111,9 @@ describe("the JSON Schema", () => {
     expect(unmarked).toEqual([
       // What two values mean together, what stands in another file, what only a parser of addresses can tell.
       ...[
+        "auth-rule-covered.yaml",
+        "auth-rule-no-file.yaml",
+        "auth-rule-no-route.yaml",
         "base-path-dots.yaml",
         "connections-per-peer.yaml",
         "cors-twice.yaml",

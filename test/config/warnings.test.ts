@@ -454,5 +454,6 @@ test("so does the Fastify plugin, which cannot keep counts", async () => {
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
     { msg: "configuration warning", detail: expect.stringContaining("not all requests under / are limited") },
     { detail: "policy b: a restart gives back what clients have spent of its 1 request per month" },
+    { msg: "limited paths without a verified token", open: [], unverified: ["/"] },
   ]);
 });

@@ -7,7 +7,8 @@ import { mkdir, mkdtemp, rename, rm, symlink, unlink, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { createTokenListAuthenticator, type TokenList } from "../../src/auth/token-list.ts";
+import { createAuthenticator } from "../../src/auth/authenticator.ts";
+import type { TokenList } from "../../src/auth/token-list.ts";
 import { tokensFile } from "../../src/auth/tokens-file.ts";
 import { FilesError, FileWatcher } from "../../src/config/files.ts";
 import type { Authentication, Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
@@ -57,7 +58,7 @@ async function watching(path: string): Promise<Watch> {
     },
   };
   const file = await new FileWatcher(rereadMs).open(tokensFile("auth.tokensFile", path), events);
-  const authenticator = createTokenListAuthenticator(file);
+  const authenticator = createAuthenticator(file);
   verifiers.push(authenticator);
   const until = (condition: () => boolean): Promise<void> =>
     new Promise((resolve, reject) => {
@@ -74,7 +75,7 @@ async function watching(path: string): Promise<Watch> {
 
 /** What becomes of a request with the token. */
 function ask({ authenticator }: Watch, token: string): AuthOutcome | Promise<Authentication> {
-  const authentication = authenticator.authenticate({ kind: "token", token });
+  const authentication = authenticator.authenticate({ kind: "token", token }, { mode: "tokens" });
   return typeof authentication === "string" || authentication instanceof Promise ? authentication : "accepted";
 }
 
@@ -84,8 +85,8 @@ describe("to begin with", () => {
     await writeFile(path, textFor("a", "b"));
     const watch = await watching(path);
     expect([ask(watch, "a"), ask(watch, "b"), ask(watch, "c")]).toEqual(["accepted", "accepted", "invalid"]);
-    expect(watch.authenticator.authenticate({ kind: "missing" })).toBe("missing");
-    expect(watch.authenticator.authenticate({ kind: "malformed" })).toBe("invalid");
+    expect(watch.authenticator.authenticate({ kind: "missing" }, { mode: "tokens" })).toBe("missing");
+    expect(watch.authenticator.authenticate({ kind: "malformed" }, { mode: "tokens" })).toBe("invalid");
     expect(watch).toMatchObject({ reloads: [], errors: [] });
   });
 

@@ -1,6 +1,6 @@
 // Clients that own a whole network and change their address with every request, through the pipeline and without
 // sockets.
-import { offAuthenticator } from "../../src/auth/presence.ts";
+import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
@@ -20,7 +20,8 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const decide = createDecide({
     rules,
     limiter: store,
-    authenticator: offAuthenticator,
+    authenticator: createAuthenticator(null),
+    demandOf: () => ({ mode: "off" }),
     refusals: null,
     nowMs: () => 1000,
   });

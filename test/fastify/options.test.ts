@@ -65,7 +65,7 @@ test.each([
     { auth: { mode: "tokens" } },
     "options: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens; name the file, or change auth.mode",
   ],
-  [{ auth: null }, "options: auth: found null, expected an object of mode, realm and tokensFile"],
+  [{ auth: null }, "options: auth: found null, expected an object of mode, rules, realm and tokensFile"],
   [
     { clientAddress: { trustedProxies: "10.0.0.0/8" } },
     /^options: clientAddress\.trustedProxies: found "10\.0\.0\.0\/8", expected a list/,

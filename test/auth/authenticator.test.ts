@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import { createAuthenticator } from "../../src/auth/authenticator.ts";
+import type { AuthMode } from "../../src/core/auth-demand.ts";
+import type { BearerCredential } from "../../src/core/bearer.ts";
+
+const credentials: readonly BearerCredential[] = [
+  { kind: "token", token: "abc" },
+  { kind: "missing" },
+  { kind: "malformed" },
+];
+
+const without = createAuthenticator(null);
+const asked = (mode: AuthMode) => credentials.map((credential) => without.authenticate(credential, { mode }));
+
+test("presence takes any one well-formed token, and tells none from one that cannot be one", () => {
+  expect(asked("presence")).toEqual(["accepted", "missing", "invalid"]);
+});
+
+test("off skips whatever was given", () => {
+  expect(asked("off")).toEqual(["skipped", "skipped", "skipped"]);
+});
+
+test("without a list, no token is a listed one", () => {
+  expect(asked("tokens")).toEqual(["invalid", "missing", "invalid"]);
+});
