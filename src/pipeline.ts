@@ -23,7 +23,7 @@ import type { PathReading } from "./core/request-path.ts";
 export interface PipelineParts {
   readonly rules: RequestRules;
   readonly limiter: Limiter;
-  readonly authenticator: Pick<Authenticator, "authenticate">;
+  readonly authenticator: Pick<Authenticator, "authenticate" | "isKnown">;
   readonly demandOf: DemandReader;
   /** Null: refusals that spend no quota are not bounded. */
   readonly refusals: RefusalBudget | null;
@@ -74,7 +74,8 @@ class Pipeline {
     isSpent: boolean,
     atMs: number,
   ): Verdict | Promise<Verdict> | null {
-    if (!isSpent && quota.remaining > 0) return null;
+    // A request with a verified token does not pay for those of others behind its address.
+    if (!isSpent && (quota.remaining > 0 || quota.policy.who === "others")) return null;
     const counted = this.#parts.limiter.observe(origin.client, origin.counterKey, atMs);
     const parsed = parseWithoutPath(head, origin);
     const decision: Decision = isSpent ? quota : { ...quota, outcome: "throttled" };
@@ -107,10 +108,14 @@ class Pipeline {
   }
 
   #charged(head: RequestHead, parsed: ParsedRequest, decision: Decision, atMs: number): Verdict | Promise<Verdict> {
-    const { rules, authenticator, demandOf, refusals } = this.#parts;
+    const { rules, limiter, refusals } = this.#parts;
     // Throttled, not to be decided, malformed, ambiguous or outside of all routes: refused without checking the token.
     const refusal = findRefusal(parsed, decision, rules);
     if (refusal !== null) {
+      // Nobody has verified it, so it is a request of the others.
+      if (limiter.limitsOthers && parsed.route !== null && findQuotaRefusal(decision) === null) {
+        return this.#refuseOther(head, parsed, decision, "skipped", refusal, atMs);
+      }
       // Nothing else bounds the refusals while the store is away.
       if (decision.outcome !== "admitted" && decision.outcome !== "throttled") {
         refusals?.spend(parsed.client, atMs);
@@ -123,19 +128,39 @@ class Pipeline {
       return { parsed, decision, auth: "skipped", localReply };
     }
 
-    // The token comes after them, because its check costs the most. A preflight has none, and has been charged.
+    // The token comes after them, because its check costs the most.
     try {
-      const isPreflight = rules.cors?.isPreflight(head, parsed.message) ?? false;
-      const auth = isPreflight
-        ? "skipped"
-        : authenticator.authenticate(readBearer(head.rawHeaders), demandOf(parsed, head));
-      return auth instanceof Promise
-        ? this.#authenticatedLater(head, parsed, decision, auth)
-        : this.#authenticated(head, parsed, decision, auth, atMs);
+      return this.#authenticate(head, parsed, decision, atMs);
     } catch (error) {
       decision.held?.end(0);
       throw error;
     }
+  }
+
+  #authenticate(
+    head: RequestHead,
+    parsed: ParsedRequest,
+    decision: Decision,
+    atMs: number,
+  ): Verdict | Promise<Verdict> {
+    const { rules, limiter, authenticator, demandOf, refusals } = this.#parts;
+    // A preflight has no token.
+    const isPreflight = rules.cors?.isPreflight(head, parsed.message) ?? false;
+    if (isPreflight) return this.#authenticated(head, parsed, decision, "skipped", atMs);
+    const credential = readBearer(head.rawHeaders);
+    const demand = demandOf(parsed, head);
+    // A client that has used up what the others get, and its budget for refusals, cannot make the gateway verify more.
+    if (limiter.limitsOthers && refusals?.isSpent(parsed.client, atMs)) {
+      const usedUp = authenticator.isKnown(credential, demand) ? null : limiter.findUsedUp(parsed, head, atMs);
+      if (usedUp !== null) {
+        const shown = { ...usedUp, held: decision.held };
+        return { parsed, decision: shown, auth: "skipped", localReply: localReplies.tooManyRefusals };
+      }
+    }
+    const auth = authenticator.authenticate(credential, demand);
+    return auth instanceof Promise
+      ? this.#authenticatedLater(head, parsed, decision, auth)
+      : this.#authenticated(head, parsed, decision, auth, atMs);
   }
 
   #authenticated(
@@ -149,13 +174,17 @@ class Pipeline {
     const identity = typeof authentication === "string" ? null : authentication;
     const auth = typeof authentication === "string" ? authentication : "accepted";
     const refusal = findAuthRefusal(auth);
-    if (refusal !== null) return { parsed, decision, auth, localReply: refusal };
+    if (refusal !== null) {
+      return limiter.limitsOthers
+        ? this.#refuseOther(head, parsed, decision, auth, refusal, atMs)
+        : { parsed, decision, auth, localReply: refusal };
+    }
 
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota.
     if (limiter.needsIdentity) {
       const whole = limiter.decideIdentified(parsed, head, identity, decision, atMs);
       return whole instanceof Promise
-        ? this.#admittedLater(parsed, auth, decision, whole)
+        ? this.#whenDecided(decision, whole, (known) => this.#admitted(parsed, auth, known))
         : this.#admitted(parsed, auth, whole);
     }
     return this.#admitted(parsed, auth, decision);
@@ -165,6 +194,27 @@ class Pipeline {
     // The announced size comes after the token, so that a client without a token does not learn the limit.
     const localReply = findQuotaRefusal(decision) ?? findBodyRefusal(parsed, this.#parts.rules);
     return { parsed, decision, auth, localReply };
+  }
+
+  /** Refuses a request without a verified token: the limits on such requests come first, or guessing tokens would be free. */
+  #refuseOther(
+    head: RequestHead,
+    parsed: ParsedRequest,
+    decision: Decision,
+    auth: AuthOutcome,
+    refusal: LocalReply,
+    atMs: number,
+  ): Verdict | Promise<Verdict> {
+    const { limiter, refusals } = this.#parts;
+    const refuse = (known: Decision): Verdict => {
+      const quotaRefusal = findQuotaRefusal(known);
+      // A path or a token was read in vain, and no quota pays for it.
+      const isUnpaid = quotaRefusal !== null || known.outcome !== "admitted";
+      if (isUnpaid && auth !== "missing") refusals?.spend(parsed.client, atMs);
+      return { parsed, decision: known, auth, localReply: quotaRefusal ?? refusal };
+    };
+    const whole = limiter.decideRefused(parsed, head, decision, atMs);
+    return whole instanceof Promise ? this.#whenDecided(decision, whole, refuse) : refuse(whole);
   }
 
   async #unlessRefusedLater(
@@ -189,7 +239,7 @@ class Pipeline {
     authentication: Promise<Authentication>,
   ): Promise<Verdict> {
     try {
-      // Not awaited: `#admittedLater` ends by itself what is held, and nothing may be ended twice.
+      // Not awaited: `#whenDecided` ends by itself what is held, and nothing may be ended twice.
       return this.#authenticated(head, parsed, decision, await authentication, this.#parts.nowMs());
     } catch (error) {
       decision.held?.end(0);
@@ -198,14 +248,13 @@ class Pipeline {
   }
 
   /** `first`: the decision of the step before, which may hold something. */
-  async #admittedLater(
-    parsed: ParsedRequest,
-    auth: AuthOutcome,
+  async #whenDecided(
     first: Decision,
     whole: Promise<Decision>,
+    conclude: (known: Decision) => Verdict,
   ): Promise<Verdict> {
     try {
-      return this.#admitted(parsed, auth, await whole);
+      return conclude(await whole);
     } catch (error) {
       first.held?.end(0);
       throw error;

@@ -4,7 +4,7 @@ import { createAuthenticator } from "../src/auth/authenticator.ts";
 import { createDemandReader } from "../src/auth/rules.ts";
 import { TokenList } from "../src/auth/token-list.ts";
 import type { AuthDemands } from "../src/core/auth-demand.ts";
-import type { Authenticator, AuthOutcome } from "../src/core/authenticator.ts";
+import type { AuthOutcome } from "../src/core/authenticator.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
 import { AllowedOrigins } from "../src/core/cors.ts";
 import { parseCidr } from "../src/core/ip-address.ts";
@@ -28,7 +28,7 @@ interface Options {
   readonly unmatched?: RequestRules["unmatched"];
   readonly own?: string;
   readonly upstream?: string;
-  readonly authenticator?: Pick<Authenticator, "authenticate">;
+  readonly authenticator?: PipelineParts["authenticator"];
   readonly auth?: AuthDemands;
   readonly trusted?: string;
   readonly refusals?: TokenRate;
@@ -61,6 +61,8 @@ function partsOf(options: Options = {}): PipelineParts {
     nowMs: () => 1000,
   };
 }
+
+const isKnown = (): boolean => false;
 
 const host = ["Host", "api.example"];
 const bearer = ["Authorization", "Bearer abc"];
@@ -466,7 +468,8 @@ describe("auth", () => {
 
   test("is not asked once anything else has refused", () => {
     let asked = 0;
-    const authenticator: Pick<Authenticator, "authenticate"> = {
+    const authenticator: PipelineParts["authenticator"] = {
+      isKnown,
       authenticate: () => {
         asked += 1;
         return "accepted";
@@ -484,13 +487,19 @@ describe("a limiter and an authenticator that answer later", () => {
   const later = (parts: PipelineParts): PipelineParts => ({
     ...parts,
     limiter: laterLimiter(parts.limiter),
-    authenticator: { authenticate: async (...asked) => parts.authenticator.authenticate(...asked) },
+    authenticator: {
+      ...parts.authenticator,
+      authenticate: async (...asked) => parts.authenticator.authenticate(...asked),
+    },
   });
 
   const laterLimiter = (limiter: Limiter): Limiter => ({
     needsIdentity: limiter.needsIdentity,
+    limitsOthers: limiter.limitsOthers,
     decide: async (...request) => limiter.decide(...request),
     decideIdentified: async (...request) => limiter.decideIdentified(...request),
+    decideRefused: async (...request) => limiter.decideRefused(...request),
+    findUsedUp: (...request) => limiter.findUsedUp(...request),
     peek: async (...client) => limiter.peek(...client),
     observe: async (...client) => limiter.observe(...client),
     refresh: async (decision, nowMs) => limiter.refresh(decision, nowMs),
@@ -554,7 +563,7 @@ describe("a limiter and an authenticator that answer later", () => {
     const failing = () => Promise.reject(new Error("out of reach"));
     const parts = partsOf();
     await expect(
-      createDecide({ ...parts, authenticator: { authenticate: failing } })(request("/v2/x"), 1000),
+      createDecide({ ...parts, authenticator: { authenticate: failing, isKnown } })(request("/v2/x"), 1000),
     ).rejects.toThrow("out of reach");
     const limiter = { ...laterLimiter(parts.limiter), decide: failing };
     await expect(createDecide({ ...parts, limiter })(request("/v2/x"), 1000)).rejects.toThrow("out of reach");
@@ -565,7 +574,10 @@ describe("a limiter that cannot decide", () => {
   const unavailable = (parts: PipelineParts): Limiter => ({
     needsIdentity: false,
     decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "unavailable" }),
+    limitsOthers: false,
     decideIdentified: (...[, , , first]) => first,
+    decideRefused: (...[, , first]) => first,
+    findUsedUp: () => null,
     peek: (...client) => parts.limiter.peek(...client),
     observe: (...client) => parts.limiter.observe(...client),
     refresh: (...decision) => parts.limiter.refresh(...decision),
@@ -580,7 +592,7 @@ describe("a limiter that cannot decide", () => {
   test("refuses with 503 before anything else can, and no token is checked", () => {
     const parts = partsOf();
     const authenticate = vi.fn(() => "accepted" as const);
-    const decide = decideWith({ ...parts, limiter: unavailable(parts), authenticator: { authenticate } });
+    const decide = decideWith({ ...parts, limiter: unavailable(parts), authenticator: { authenticate, isKnown } });
     for (const target of ["/v2/x", "/v1/..%2fv2/x"]) {
       expect(decide(request(target))).toMatchObject({
         localReply: { status: 503, reason: "store_unavailable" },
@@ -629,7 +641,7 @@ describe("a limiter that cannot decide", () => {
           decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
           decideIdentified: fail,
         };
-        const decide = createDecide({ ...parts, limiter, authenticator: { authenticate } });
+        const decide = createDecide({ ...parts, limiter, authenticator: { authenticate, isKnown } });
         await expect((async () => decide(request("/v2/x"), 1000))()).rejects.toThrow("away");
         expect(held.end.mock.calls).toEqual([[0]]);
       }
@@ -669,9 +681,12 @@ describe("a preflight of a listed origin", () => {
       refresh: (...asked) => parts.limiter.refresh(...asked),
       stats: () => parts.limiter.stats(),
       needsIdentity: true,
+      limitsOthers: false,
       decideIdentified,
+      decideRefused: (...asked) => parts.limiter.decideRefused(...asked),
+      findUsedUp: (...asked) => parts.limiter.findUsedUp(...asked),
     };
-    const verdict = decideWith({ ...parts, limiter, authenticator: { authenticate } })(facts);
+    const verdict = decideWith({ ...parts, limiter, authenticator: { authenticate, isKnown } })(facts);
     expect(verdict).toMatchObject({
       auth: "skipped",
       localReply: null,

@@ -1,17 +1,21 @@
 // Checks the token of a request as its rule demands. Without a list of tokens nothing is verified.
-import type { Authenticator, AuthOutcome } from "../core/authenticator.ts";
+import { LRUCache } from "lru-cache";
+import type { Authenticator, AuthOutcome, Identity } from "../core/authenticator.ts";
 import type { BearerCredential } from "../core/bearer.ts";
 import type { Watched } from "../core/file-group.ts";
+import { inOnePiece } from "../core/header-lines.ts";
 import type { TokenList } from "./token-list.ts";
 
 /** `file`: null if no rule demands a listed token. */
 export function createAuthenticator(file: Watched<TokenList> | null): Authenticator {
+  const known = new KnownTokens();
   return {
     authenticate(credential, { mode }) {
       if (mode === "off") return "skipped";
       if (mode === "presence" || credential.kind !== "token") return presence(credential);
-      return file?.value.find(credential.token) ?? "invalid";
+      return file === null ? "invalid" : (known.find(credential.token, file.value) ?? "invalid");
     },
+    isKnown: (credential, { mode }) => mode !== "tokens" || credential.kind !== "token" || known.has(credential.token),
     tokens: () => file && { listed: file.value.size, isCurrent: file.isCurrent, list: file.value },
     close: () => file?.close(),
   };
@@ -26,5 +30,40 @@ function presence({ kind }: BearerCredential): AuthOutcome {
       return "missing";
     case "malformed":
       return "invalid";
+  }
+}
+
+interface KnownToken {
+  readonly list: TokenList;
+  readonly identity: Identity;
+}
+
+/**
+ * The listed tokens that were used last, so that they are not hashed again with each request. Nobody can fill it with tokens
+ * that are not listed. It is found by V8's hash of the text, which is seeded: the time of a lookup says nothing of a guess.
+ */
+class KnownTokens {
+  /** The size of an entry is that of its token. */
+  readonly #tokens = new LRUCache<string, KnownToken>({
+    max: 4096,
+    maxSize: 4 * 1024 * 1024,
+    sizeCalculation: (_, token) => token.length,
+  });
+
+  has(token: string): boolean {
+    return this.#tokens.has(token);
+  }
+
+  /** Returns whom a token stands for; null if it is not in the list. */
+  find(token: string, list: TokenList): Identity | null {
+    const known = this.#tokens.get(token);
+    if (known !== undefined && known.list === list) return known.identity;
+    // A new version of the list may have another name for the token, or not have it any more.
+    const identity =
+      known === undefined ? list.find(token) : list.ofDigest(Buffer.from(known.identity.tokenDigest, "hex"));
+    // A text that was cut out of a head would keep all of it in memory.
+    if (identity !== null) this.#tokens.set(inOnePiece(token), { list, identity });
+    else if (known !== undefined) this.#tokens.delete(token);
+    return identity;
   }
 }

@@ -1,5 +1,5 @@
-// The tokens that pass where `tokens` is asked for, known by their SHA-256 digests. The tokens themselves are neither stored
-// nor compared.
+// The tokens that pass where `tokens` is asked for, known by their SHA-256 digests. The tokens themselves are
+// neither stored here nor compared.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Identity } from "../core/authenticator.ts";
 
@@ -54,7 +54,11 @@ export class TokenList {
 
   /** Returns whom a token stands for; null if it is not listed. */
   find(token: string): Identity | null {
-    const digest = hash("sha256", token, "buffer");
+    return this.ofDigest(hash("sha256", token, "buffer"));
+  }
+
+  /** The same by the digest of a token. */
+  ofDigest(digest: Buffer): Identity | null {
     const entry = this.#entries.get(this.#placeOf(digest));
     return entry !== undefined && timingSafeEqual(entry.digest, digest) ? entry.identity : null;
   }

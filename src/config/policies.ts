@@ -19,6 +19,7 @@ const wordsForPolicy: WordsOfOthers = {
   "path paths routes location prefix": ["match.paths"],
   "method methods verbs": ["match.methods"],
   "when rules if": ["match"],
+  "audience authenticated anonymous consumers": ["who"],
   "weight hitsAddend": ["cost"],
   "status statuses": ["charge.statuses"],
   "shadow shadowMode dryRun enforce enabled": ["mode"],
@@ -294,6 +295,13 @@ const policy = section(
       wholeNumber(20, [1, maxConcurrency], "Requests of one key that may be in progress at once, instead of limit."),
     ),
     match: shownIfWritten(match),
+    who: optional(
+      choice(
+        "verified",
+        ["verified", "others"],
+        "verified: only requests whose token was verified; others: all the rest, refused ones too; without it, both.",
+      ),
+    ),
     key: shownIfWritten(
       listOf(
         keyPart,
@@ -348,7 +356,7 @@ export type WrittenPolicy = Parsed<typeof policy>;
 export const overrideParts = ["client", "token", "subject", "header"] as const;
 
 export function toPolicy(written: WrittenPolicy): Policy {
-  const { name, cost, match, charge, mode, exempt } = written;
+  const { name, cost, match, who, charge, mode, exempt } = written;
   const limit = written.concurrency ?? written.limit;
   if (limit === null) throw new Error("the checks let no policy be without a limit");
   return {
@@ -358,6 +366,7 @@ export function toPolicy(written: WrittenPolicy): Policy {
     cost,
     key: written.key.map(keyPartOf),
     match,
+    who,
     chargeStatuses: charge.statuses.length === 0 ? null : charge.statuses,
     mode,
     exempt,

@@ -4,7 +4,7 @@ import { verifiesTokens } from "../core/auth-demand.ts";
 import { formatIpAddress, isWithin } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import { isNarrower, networkOf, wideEnough } from "./addresses.ts";
-import type { auth } from "./auth.ts";
+import { type auth, modesOver } from "./auth.ts";
 import type { Parsed } from "./definition.ts";
 import type { policies } from "./policies.ts";
 import {
@@ -53,6 +53,7 @@ export function judgePolicies(context: PoliciesInContext, raw: Raw | undefined, 
     judgeLimit(judged);
     judgeCharge(judged);
     judgeMatch(judged);
+    judgeWho(judged);
     judgeKey(judged);
     judgeExempt(judged);
     judgeOverrides(judged);
@@ -122,9 +123,20 @@ function judgeMatch({ policy: { match }, key, context: { routes, basePath }, ref
   }
 }
 
+function judgeWho({ policy: { who, match }, key, context, refuse }: Judged): void {
+  if (who !== "verified" || modesOver(context, match).has("tokens")) return;
+  const expected =
+    "others or none, since no token of these requests is verified; remove it, or set auth.mode to tokens";
+  refuse(key("who"), expected, "auth.mode", "auth.rules", "routes", key("match"));
+}
+
 function judgeKey({ policy, key, context: { auth }, refuse }: Judged): void {
   for (const [i, part] of policy.key.entries()) {
     const at = key(`key.${i}`);
+    if (policy.who === "others" && part === "subject") {
+      refuse(at, "another part, since who is others, and these have no subject; use client", key("who"));
+      continue;
+    }
     if (part.startsWith("claim:")) {
       refuse(at, "another part; claims need auth.mode jwt, which is not supported yet");
     } else if (part === "subject" && !verifiesTokens(auth)) {
@@ -175,7 +187,11 @@ function judgeOverrides({ policy, key, context, refuse }: Judged): void {
     }
     const expected = misfit(part, policy, override, context);
     const others =
-      part === "client" ? ["clientAddress.ipv6Prefix"] : part === "token" ? ["auth.mode", "auth.rules"] : [];
+      part === "client"
+        ? ["clientAddress.ipv6Prefix"]
+        : part === "token"
+          ? ["auth.mode", "auth.rules", key("who")]
+          : [];
     if (expected !== undefined) refuse(`${at}.${part}`, expected, key("key"), ...others);
 
     const value = `${part} ${canonical(part, override)}`;
@@ -201,6 +217,9 @@ function misfit(
   }
   if (parts.length > 1) {
     return `none, since key is ${shown}, with more than one ${part}; leave one of them in key, or remove this override`;
+  }
+  if (part === "token" && policy.who === "others" && !isTokenDigest(override.token ?? "")) {
+    return "none, since who is others, and their tokens have no names; remove this override";
   }
   if (part === "token" && !verifiesTokens(auth) && !isTokenDigest(override.token ?? "")) {
     return `a SHA-256 digest (64 hex digits), since auth.mode is ${auth.mode} and tokens have no names; write the token's digest, or set auth.mode to tokens`;

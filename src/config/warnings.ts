@@ -3,7 +3,7 @@
 // those that are new.
 import { type AuthMode, verifiesTokens } from "../core/auth-demand.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
-import type { KeyPart, Policy } from "../core/policy.ts";
+import type { KeyPart, Policy, PolicyWho } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { leasedAheadFrom, type StoreConnectionSettings } from "../core/store-link.ts";
@@ -133,12 +133,14 @@ function isInForce(policy: RatedPolicy): boolean {
 }
 
 /** A route is covered by policies that are about all of its paths: what narrower ones leave over is not computed. */
-function warnOfUncovered({ policies, routes }: RatedSettings, warn: Warn): void {
+function warnOfUncovered(settings: RatedSettings, warn: Warn): void {
+  const { policies, routes } = settings;
   const bare: string[] = [];
   const byMethods = new Map<string, string[]>();
   for (const route of routes) {
     const covering = policies.filter((policy) => limits(policy) && coversPath(policy.match.paths, route));
-    if (covering.some(({ match }) => match.methods.length === 0)) continue;
+    const whole = covering.filter(({ match }) => match.methods.length === 0);
+    if (sidesOf(modesOver(settings, { paths: [route], methods: [] })).every((side) => isFor(whole, side))) continue;
     const methods = enumerate([...new Set(covering.flatMap(({ match }) => match.methods))].toSorted(), "and");
     if (methods === "") bare.push(route);
     else byMethods.set(methods, [...(byMethods.get(methods) ?? []), route]);
@@ -151,6 +153,18 @@ function warnOfUncovered({ policies, routes }: RatedSettings, warn: Warn): void 
   }
 }
 
+/** Those of a policy without `who`. */
+const bothSides = ["verified", "others"] as const;
+
+/** What is asked of the requests says whether they are verified. Of refused ones, there is a warning of its own. */
+function sidesOf(modes: ReadonlySet<AuthMode>): readonly PolicyWho[] {
+  return bothSides.filter((side) => [...modes].some((mode) => (mode === "tokens") === (side === "verified")));
+}
+
+function isFor(policies: readonly RatedPolicy[], side: PolicyWho): boolean {
+  return policies.some(({ who }) => who === null || who === side);
+}
+
 /** Refused tokens spend nothing of policies that are asked after the token check. */
 function warnOfGuesses(settings: RatedSettings, warn: Warn): void {
   const { policies, routes } = settings;
@@ -160,7 +174,7 @@ function warnOfGuesses(settings: RatedSettings, warn: Warn): void {
     if (!modesOver(settings, { paths: [route], methods: [] }).has("tokens")) return false;
     const all = policies.filter(({ match }) => coversPath(match.paths, route) && match.methods.length === 0);
     // Of routes that nothing covers, there is a warning already.
-    return all.some(limits) && !all.some(stopsGuesses);
+    return isFor(all.filter(limits), "verified") && !all.some(stopsGuesses);
   });
   if (open.length === 0) return;
   const requests = `requests under ${enumerate(open, "and")} with a refused token are not limited`;
@@ -174,12 +188,17 @@ function warnOfInventedKeys(settings: RatedSettings, warn: Warn): void {
     const invented = inventedParts(policy, settings);
     if (policy.mode !== "enforce" || invented === "") continue;
     const beside = byClient.filter(({ rate }) => rate.kind !== "concurrency" || policy.rate.kind === "concurrency");
-    const open = regionOf(policy.match, routes).filter(
-      (path) => !beside.some((other) => covers(other, policy, path) && isComparable(other, policy)),
-    );
+    // Only those without a verified token can invent one.
+    const sides = policy.who !== null ? [policy.who] : invented === "token" ? (["others"] as const) : bothSides;
+    const open = regionOf(policy.match, routes).filter((path) => {
+      const near = beside.filter((other) => covers(other, policy, path) && isComparable(other, policy));
+      return !sides.every((side) => isFor(near, side));
+    });
     if (open.length === 0) continue;
     const problem = `a client that invents values of its key (${invented}) is not limited`;
-    const tooHigh = beside.find((other) => open.every((path) => covers(other, policy, path)));
+    const tooHigh = beside.find(
+      (other) => sides.every((side) => isFor([other], side)) && open.every((path) => covers(other, policy, path)),
+    );
     const remedy =
       tooHigh === undefined
         ? "add an enforcing policy by client over the same requests"
@@ -208,12 +227,17 @@ function warnOfInventedGuesses(settings: RatedSettings, warn: Warn): void {
 function warnOfSharedCounters(settings: RatedSettings, warn: Warn): void {
   const { policies, routes } = settings;
   const own = policies.filter((policy) => {
-    const modes = modesOver(settings, policy.match);
+    const modes = modesOf(policy, settings);
     return limits(policy) && policy.key.some((part) => !isShared(part) && !canBeInvented(part, modes));
   });
   for (const policy of policies) {
     if (!limits(policy) || !policy.key.every(isShared)) continue;
-    if (regionOf(policy.match, routes).every((path) => own.some((other) => covers(other, policy, path)))) continue;
+    const sides = policy.who === null ? bothSides : [policy.who];
+    const isShielded = (path: string): boolean => {
+      const covering = own.filter((other) => covers(other, policy, path));
+      return sides.every((side) => isFor(covering, side));
+    };
+    if (regionOf(policy.match, routes).every(isShielded)) continue;
     const remedy = "add an enforcing policy by client over the same requests, with a lower limit";
     warn(`policy ${policy.name}: one client can use up its limit for all; ${remedy}`);
   }
@@ -228,15 +252,21 @@ function isBounded(part: KeyPart): boolean {
   return part.kind === "client" || isShared(part);
 }
 
+/** What is asked of the requests of a policy, as far as it decides who sends them. */
+function modesOf({ who, match }: Policy, settings: Pick<WarnedSettings, "auth" | "routes">): ReadonlySet<AuthMode> {
+  if (who === null) return modesOver(settings, match);
+  return new Set([who === "verified" ? "tokens" : "presence"]);
+}
+
 /** `modes`: those of the requests. */
 function canBeInvented({ kind }: KeyPart, modes: ReadonlySet<AuthMode>): boolean {
   return kind === "header" || (kind === "token" && (modes.has("presence") || modes.has("off")));
 }
 
 /** The parts of its key that a client can invent, in words. */
-function inventedParts({ key, match }: Policy, settings: Pick<WarnedSettings, "auth" | "routes">): string {
-  const modes = modesOver(settings, match);
-  const parts = key.filter((part) => canBeInvented(part, modes));
+function inventedParts(policy: Policy, settings: Pick<WarnedSettings, "auth" | "routes">): string {
+  const modes = modesOf(policy, settings);
+  const parts = policy.key.filter((part) => canBeInvented(part, modes));
   return enumerate(
     parts.map((part) => ("name" in part ? `${part.kind}:${part.name}` : part.kind)),
     "and",
@@ -267,6 +297,7 @@ function countsAll(outer: RatedPolicy, inner: RatedPolicy, routes: readonly stri
   const parts = new Set(inner.key.map((part) => JSON.stringify(part)));
   return (
     isPlain &&
+    (outer.who === null || outer.who === inner.who) &&
     isAsLong(outer.rate, inner.rate) &&
     outer.key.every((part) => parts.has(JSON.stringify(part))) &&
     regionOf(inner.match, routes).every((path) => covers(outer, inner, path))
@@ -311,6 +342,7 @@ function warnOfAnonymous(settings: RatedSettings, warn: Warn): void {
   // If tokens are verified, these policies are asked after the token check, which refuses requests without a token.
   const areRefusedFirst = verifiesTokens(settings.auth);
   for (const policy of settings.policies) {
+    if (policy.who === "verified") continue;
     if (areRefusedFirst && !modesOver(settings, policy.match).has("off")) continue;
     const isQuota = policy.mode === "enforce" && policy.rate.kind !== "concurrency";
     if (!isQuota || !policy.key.some(({ kind }) => kind === "token")) continue;

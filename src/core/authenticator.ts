@@ -27,6 +27,8 @@ export type Authentication = AuthOutcome | Identity;
 export interface Authenticator {
   /** Answers `skipped` only if nothing is demanded. */
   authenticate(credential: BearerCredential, demand: AuthDemand): Authentication | Promise<Authentication>;
+  /** Returns whether `authenticate` answers without hashing or verifying the token, because it is not asked for or known. */
+  isKnown(credential: BearerCredential, demand: AuthDemand): boolean;
   /** Returns the state of the list of tokens; null if there is none. */
   tokens(): TokensInUse | null;
   /** Stops watching files. */

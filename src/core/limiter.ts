@@ -6,14 +6,16 @@ import type { ParsedRequest, RequestHead } from "./request-head.ts";
 
 export interface Limiter {
   /**
-   * Asks the policies that need no verified identity, and charges all of them or none. Called once for each limited
+   * Asks the policies for which it does not matter whether the token is verified, and charges all of them or none. Called once for each limited
    * request.
    */
   decide(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision>;
-  /** Whether a policy needs a verified identity, so that `decideIdentified` must be called. */
+  /** Whether policies are asked after the token check, so that `decideIdentified` must be called. */
   readonly needsIdentity: boolean;
+  /** Whether policies are about requests without a verified token, so that `decideRefused` must be called. */
+  readonly limitsOthers: boolean;
   /**
-   * Asks the other policies, once the token has been verified. Returns the decision on the whole request. What `first`
+   * Asks the other policies, once the token has passed. `identity`: null if it was not verified. Returns the decision on the whole request. What `first`
    * has charged stays charged.
    */
   decideIdentified(
@@ -23,6 +25,21 @@ export interface Limiter {
     first: Decision,
     nowMs: number,
   ): Decision | Promise<Decision>;
+  /**
+   * Asks the policies about requests without a verified token, for one that is about to be refused for another reason than
+   * a limit. Returns the decision on the whole request. What `first` has charged stays charged.
+   */
+  decideRefused(
+    request: ParsedRequest,
+    head: RequestHead,
+    first: Decision,
+    nowMs: number,
+  ): Decision | Promise<Decision>;
+  /**
+   * Returns the refusal that `decideRefused` would give, as far as this process knows; null if there is none. Charges
+   * nothing, and waits for nothing.
+   */
+  findUsedUp(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | null;
   /**
    * Returns the quota that is shown to a client whose request is not limited; charges nothing. `client` and `key` are of
    * the same client.
@@ -48,6 +65,8 @@ export interface QuotaRequest {
   readonly request: ParsedRequest;
   readonly head: RequestHead;
   readonly identity: Identity | null;
+  /** Whether the token was verified here. */
+  readonly isVerified: boolean;
   /** The name of the only policy that is asked; null: all that apply. */
   readonly policy: string | null;
   /** How many requests it counts as; from 1. */

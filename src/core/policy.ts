@@ -12,6 +12,8 @@ export interface Policy {
   /** The parts of the key; empty: one counter for all requests. */
   readonly key: readonly KeyPart[];
   readonly match: PolicyMatch;
+  /** `verified`: only requests whose token was verified; `others`: all the rest; null: all. */
+  readonly who: PolicyWho | null;
   /** A request is charged only if its response has one of these statuses; null: always. Held until then. */
   readonly chargeStatuses: readonly number[] | null;
   readonly mode: PolicyMode;
@@ -44,6 +46,8 @@ export interface PolicyMatch {
   /** In upper case. */
   readonly methods: readonly string[];
 }
+
+export type PolicyWho = "verified" | "others";
 
 type PolicyMode = "enforce" | "shadow";
 
@@ -129,7 +133,8 @@ function requestsLeft({ remaining, policy }: Quota): number {
  * Returns whether a policy needs a verified identity. `tokensAreVerified`: the authenticator verifies tokens; otherwise
  * the token is read before the check, because any well-formed one passes it.
  */
-export function needsIdentity({ key, overrides }: Policy, tokensAreVerified: boolean): boolean {
+export function needsIdentity({ key, overrides, who }: Policy, tokensAreVerified: boolean): boolean {
+  if (who !== null) return who === "verified";
   const kinds = [...key.map(({ kind }) => kind), ...overrides.map(({ part }) => part)];
   return kinds.some((kind) => kind === "subject" || kind === "claim" || (kind === "token" && tokensAreVerified));
 }

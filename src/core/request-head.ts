@@ -161,6 +161,7 @@ export const pendingVerdict: Verdict = {
       cost: 1,
       key: [],
       match: { paths: [], methods: [] },
+      who: null,
       chargeStatuses: null,
       mode: "enforce",
       exempt: [],

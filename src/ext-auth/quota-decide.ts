@@ -88,6 +88,7 @@ function requestOf(
       request,
       head: isGood ? head : withoutToken(head),
       identity: withTold(question, verified, token),
+      isVerified: verified !== null,
       policy,
       hits,
     };

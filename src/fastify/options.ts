@@ -57,6 +57,8 @@ export interface PolicyOptions {
   readonly timezone?: string | null;
   readonly concurrency?: number | null;
   readonly match?: { readonly paths?: readonly string[]; readonly methods?: readonly string[] };
+  /** Only requests whose token was verified, or all the rest; both without it. */
+  readonly who?: "verified" | "others" | null;
   /** client, token, subject, method, route or header:NAME. */
   readonly key?: readonly string[];
   readonly cost?: number;

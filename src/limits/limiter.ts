@@ -47,9 +47,13 @@ interface Asked {
 
 export class PolicySteps implements Limiter {
   readonly needsIdentity: boolean;
+  readonly limitsOthers: boolean;
   readonly #set: PolicySet;
   readonly #firstStep: number;
-  readonly #secondStep: number;
+  /** After the token check: of a request with a verified identity, of one without, and of one that is refused. */
+  readonly #verifiedStep: number;
+  readonly #unverifiedStep: number;
+  readonly #refusedStep: number;
   /** The policy that is alone and by client; null if there are several or it needs more. */
   readonly #single: PolicyRow | null;
   /** The policy that is shown, unspent, where no enforcing one applies. */
@@ -62,15 +66,18 @@ export class PolicySteps implements Limiter {
   /** `included`: the policies that are asked. */
   constructor(set: PolicySet, included: number) {
     this.#set = set;
-    this.#firstStep = included & ~set.identified;
-    this.#secondStep = included & set.identified;
-    this.needsIdentity = this.#secondStep !== 0;
+    this.#firstStep = included & ~set.identified & ~set.ofOthers;
+    this.#verifiedStep = included & set.identified;
+    this.#refusedStep = included & set.ofOthers;
+    this.#unverifiedStep = (this.#verifiedStep & ~set.ofVerified) | this.#refusedStep;
+    this.needsIdentity = (this.#verifiedStep | this.#unverifiedStep) !== 0;
+    this.limitsOthers = this.#refusedStep !== 0;
     const rows = rowsIn(set, included);
     this.#fallback = shownOf(set, included);
     this.#outside = rows.find((row) => !row.isShadow && isForEveryClient(row)) ?? null;
     const [first] = set.rows;
     const isAlone = set.store === null && set.rows.length === 1 && first?.readLimit === null && !first.holds;
-    this.#single = isAlone && first === this.#outside ? first : null;
+    this.#single = isAlone && first === this.#outside && !this.needsIdentity ? first : null;
   }
 
   decide(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision> {
@@ -85,8 +92,35 @@ export class PolicySteps implements Limiter {
     first: Decision,
     nowMs: number,
   ): Decision | Promise<Decision> {
-    return this.#decide(this.#secondStep, request, head, identity, first, nowMs);
+    const step = identity === null ? this.#unverifiedStep : this.#verifiedStep;
+    return step === 0 ? first : this.#decide(step, request, head, identity, first, nowMs);
   }
+
+  decideRefused(
+    request: ParsedRequest,
+    head: RequestHead,
+    first: Decision,
+    nowMs: number,
+  ): Decision | Promise<Decision> {
+    return this.#decide(this.#refusedStep, request, head, null, first, nowMs);
+  }
+
+  findUsedUp(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | null {
+    const { rows, match, tokens } = this.#set;
+    const applies = this.#refusedStep & match(request, head);
+    let refusing: Decision | null = null;
+    for (const [i, row] of rows.entries()) {
+      if ((applies & (1 << i)) === 0 || row.isShadow) continue;
+      const limit = row.readLimit === null ? row.policy.limit : row.readLimit(request, head, null);
+      if (limit === 0) continue;
+      const quota = peekAt(row, row.readKey(request, head, null), request.counterKey, limit, nowMs);
+      const isLater = refusing === null || quota.resetMs > refusing.resetMs;
+      if (quota.remaining < row.policy.cost && isLater) refusing = { ...quota, outcome: "throttled" };
+    }
+    tokens.forget();
+    return refusing;
+  }
+
   peek(client: string, key: CounterKey, nowMs: number): Decision {
     const row = this.#outside;
     if (row === null) return unspent(this.#fallback, "observed", nowMs, null);
@@ -288,7 +322,9 @@ function isMoreUrgentRefusal(ask: PolicyAsk, than: PolicyAsk): boolean {
   return ask.resetMs > than.resetMs;
 }
 
-function isForEveryClient({ policy: { key, match } }: PolicyRow): boolean {
+/** Who is not verified yet has the quota of others. */
+function isForEveryClient({ policy: { key, match, who } }: PolicyRow): boolean {
+  if (who === "verified") return false;
   return key.length === 1 && key[0]?.kind === "client" && match.paths.length + match.methods.length === 0;
 }
 
@@ -362,6 +398,8 @@ export class PolicyLimiter extends PolicySteps {
       ...{ rows, tokens, listAll, locks: table.locks, store },
       match: createPolicyMatcher(inOrder, basePath),
       identified: maskOf(inOrder, (policy) => needsIdentity(policy, tokensAreVerified)),
+      ofVerified: maskOf(inOrder, ({ who }) => who === "verified"),
+      ofOthers: maskOf(inOrder, ({ who }) => who === "others"),
       // With a store, a request may be charged long after it was read.
       clock: table.isShared || store !== null ? clock : null,
     };

@@ -222,6 +222,9 @@ export interface PolicySet {
   readonly tokens: TokenDigests;
   /** The policies that need a verified identity. */
   readonly identified: number;
+  /** The policies about requests whose token was verified, and those about all the rest. */
+  readonly ofVerified: number;
+  readonly ofOthers: number;
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll: boolean;
   /** Of the table that all policies count in. */

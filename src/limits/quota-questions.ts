@@ -73,9 +73,9 @@ export class QuotaQuestions implements QuotaLimiter {
   /** Adds what the request charges to that of the others. */
   #select(asked: QuotaRequest, byKey: Map<string, SumAsk>): AskedQuota {
     const { request, head, policy: named, hits } = asked;
-    const { rows, match, identified } = this.#set;
+    const { rows, match, identified, ofVerified, ofOthers } = this.#set;
     if (request.route === null) return { asked, asks: [], isExempt: false };
-    const applies = this.#included & match(request, head);
+    const applies = this.#included & match(request, head) & ~(asked.isVerified ? ofOthers : ofVerified);
     const asks: SumAsk[] = [];
     let isExempt = false;
     for (const [i, row] of rows.entries()) {

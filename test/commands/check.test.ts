@@ -291,7 +291,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-namesakes.yaml",
-    "unknown-key-namesakes.yaml:5:5: policies.0.cert: unknown key; expected name, limit, window, per, timezone, concurrency, match, key, cost, charge, mode, exempt or overrides",
+    "unknown-key-namesakes.yaml:5:5: policies.0.cert: unknown key; expected name, limit, window, per, timezone, concurrency, match, who, key, cost, charge, mode, exempt or overrides",
   ],
   [
     "unknown-key-word.yaml",

@@ -11,7 +11,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policies-a-word.yaml",
-    'policies-a-word.yaml:1:12: policies.0: found "per-ip", expected a mapping of name, limit, window, per, timezone, concurrency, match, key, cost, charge, mode, exempt and overrides',
+    'policies-a-word.yaml:1:12: policies.0: found "per-ip", expected a mapping of name, limit, window, per, timezone, concurrency, match, who, key, cost, charge, mode, exempt and overrides',
   ],
   [
     "policies-empty-item.yaml",
@@ -193,6 +193,15 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     "policy-match-letter.yaml",
     'policy-match-letter.yaml:5:22: policies.0.match.paths.0: found "/v1/café", expected "*" for a segment with blanks or letters outside of ASCII',
   ],
+  [
+    "policy-who-others-subject.yaml",
+    'policy-who-others-subject.yaml:3:57: policies.0.key.0: found "subject", expected another part, since who is others, and these have no subject; use client',
+  ],
+  [
+    "policy-who-verified.yaml",
+    'policy-who-verified.yaml:3:43: policies.1.who: found "verified", expected others or none, since no token of these requests is verified; remove it, or set auth.mode to tokens',
+  ],
+  ["policy-who-word.yaml", 'policy-who-word.yaml:2:43: policies.0.who: found "partners", expected verified or others'],
   [
     "policy-match-encoded.yaml",
     String.raw`policy-match-encoded.yaml:5:22: policies.0.match.paths.0: found "/v1/%61", expected a path that begins with "/", of names and "*", without empty or dot segments and without %, ?, #, \ or ;`,

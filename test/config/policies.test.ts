@@ -41,6 +41,7 @@ policies:
     cost: 5
     charge: { statuses: [401, 403] }
     mode: shadow
+    who: others
     exempt: [10.0.0.0/8, "2001:db8::/48"]
     overrides:
       - { client: 192.0.2.0/24, limit: 2000 }
@@ -64,7 +65,14 @@ test("without a list there is one policy, 100 per 60 s by client", () => {
 });
 
 test("every key of a policy reaches the limiter, and what is left out has its default", () => {
-  const plain = { cost: 1, match: { paths: [], methods: [] }, chargeStatuses: null, mode: "enforce", exempt: [] };
+  const plain = {
+    cost: 1,
+    match: { paths: [], methods: [] },
+    who: null,
+    chargeStatuses: null,
+    mode: "enforce",
+    exempt: [],
+  };
   const rest = { ...plain, overrides: [] };
   expect(policiesOf({ yaml: all })).toEqual([
     {
@@ -74,6 +82,7 @@ test("every key of a policy reaches the limiter, and what is left out has its de
       cost: 5,
       key: [{ kind: "client" }, { kind: "header", name: "x-plan" }, { kind: "route" }, { kind: "method" }],
       match: { paths: ["/v1/", "/v2/*/x", "/V2/Me"], methods: ["GET", "HEAD"] },
+      who: "others",
       chargeStatuses: [401, 403],
       mode: "shadow",
       exempt: ["10.0.0.0/8", "2001:db8::/48"],

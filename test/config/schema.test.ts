@@ -194,6 +194,8 @@ const unmarkedPolicies = [
   "policy-timezone-abbreviation.yaml",
   "policy-timezone-unknown.yaml",
   "policy-timezone-without-per.yaml",
+  "policy-who-others-subject.yaml",
+  "policy-who-verified.yaml",
   "policy-window-32d.yaml",
   "policy-window-and-concurrency.yaml",
   "policy-window-and-per.yaml",

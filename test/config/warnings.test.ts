@@ -46,6 +46,55 @@ const tooLoose = (name: string, parts: string, rate: string): string =>
 const invented = (name: string, parts: string): string =>
   `warning: policy ${name}: a client that invents values of its key (${parts}) is not limited; add an enforcing policy by client over the same requests`;
 
+describe("limits for verified requests and for others", () => {
+  const auth = "auth: { mode: tokens, tokensFile: tokens.txt }";
+  const others = "name: others, limit: 100, window: 60s, who: others";
+  const partners = "name: partners, limit: 1000, window: 60s, who: verified, key: [subject]";
+  const refused = (routes: string): string =>
+    `warning: requests under ${routes} with a refused token are not limited: all policies about them need a verified one, so add one by client`;
+
+  test.each([
+    ["both", [others, partners], []],
+    ["only verified ones", [partners], [refused("/v1/ and /v2/")]],
+    ["only others", [others], [notAll("/v1/ and /v2/")]],
+    ["others under one route", [`${others}, match: { paths: [/v1/] }`, partners], [refused("/v2/")]],
+    ["a key that others invent", [`${others}, key: [token]`, partners], [invented("others", "token")]],
+    ["a key that verified ones cannot invent", [others, partners.replace("subject", "token")], []],
+    [
+      "a header, which verified ones can invent",
+      [others, partners.replace("subject", "header:x")],
+      [invented("partners", "header:x")],
+    ],
+    ["one counter for all behind both", [others, partners, "name: all, limit: 5000, window: 60s, key: []"], []],
+    [
+      "one counter for all behind one of them",
+      [others, "name: all, limit: 5000, window: 60s, key: []"],
+      [
+        "warning: policy all: one client can use up its limit for all; add an enforcing policy by client over the same requests, with a lower limit",
+      ],
+    ],
+  ])("%s", async (_, list, expected) => {
+    writeFileSync(join(folder, "tokens.txt"), `${"ab".repeat(32)}  # acme\n`);
+    expect(await warnings([kept, auth, policies(...list)].join("\n"))).toEqual(expected);
+  });
+
+  test("a token can be invented on the paths where nobody verifies it", async () => {
+    writeFileSync(join(folder, "tokens.txt"), `${"ab".repeat(32)}  # acme\n`);
+    const rules = auth.replace(" }", ", rules: [{ paths: [/v1/login], mode: off }] }");
+    const byToken = "name: by-token, limit: 10, window: 60s, key: [token]";
+    const anonymous =
+      "warning: policy by-token: requests without a token are counted too: each address that sends none has 10 requests in 1m";
+    expect(await warnings([kept, rules, policies(byToken)].join("\n"))).toEqual([
+      refused("/v1/ and /v2/"),
+      invented("by-token", "token"),
+      anonymous,
+    ]);
+    expect(await warnings([kept, rules, policies(byToken, others)].join("\n"))).toEqual([anonymous]);
+    const elsewhere = policies(`${byToken}, match: { paths: [/v2/] }`, others, partners);
+    expect(await warnings([kept, rules, elsewhere].join("\n"))).toEqual([]);
+  });
+});
+
 describe("overrides that can have no effect", () => {
   const idle = (i: number, rate = "100 requests in 1m"): string =>
     `warning: policy partners: overrides.${i} has no effect: policy by-client admits only ${rate} of the same requests; remove the override, or that policy`;

@@ -21,7 +21,7 @@ const limitOf = ({ status, rawHeaders }: FramedResponse): (number | string | und
   ...["RateLimit-Limit", "RateLimit-Remaining"].map((name) => valuesOf(rawHeaders, name)[0]),
 ];
 
-test("100 by address, 1,000 for partner tokens: each pair of address and token has its own", async () => {
+test("100 by address, 1,000 for partner tokens: who has no listed token spends what its address has, and no partner's", async () => {
   const folder = mkdtempSync(join(tmpdir(), "headgate-recipes-"));
   cleanup(() => rmSync(folder, { recursive: true }));
   const [, yaml = ""] = /^### 100 by address.*?^```yaml\n(.*?)^```/ms.exec(read("docs/policies.md")) ?? [];
@@ -39,13 +39,14 @@ test("100 by address, 1,000 for partner tokens: each pair of address and token h
     client?.write(`GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer token-${token}\r\n\r\n`);
     return client === undefined ? [] : limitOf(await client.read());
   };
-  for (let left = 99; left >= 0; left -= 1) expect(await ask("127.0.0.2", "one")).toEqual([200, "100", `${left}`]);
-  expect(await ask("127.0.0.2", "one")).toEqual([429, "100", "0"]);
-  expect(await ask("127.0.0.2", "two")).toEqual([200, "100", "99"]);
-  expect(await ask("127.0.0.3", "one")).toEqual([200, "100", "99"]);
-  await ask("127.0.0.2", "partner");
-  expect(await ask("127.0.0.2", "partner")).toEqual([200, "1000", "998"]);
-  expect((await ask("127.0.0.2", "unknown"))[0]).toBe(401);
+  for (let left = 99; left >= 0; left -= 1) {
+    expect(await ask("127.0.0.2", `invented-${left}`)).toEqual([401, "100", `${left}`]);
+  }
+  expect(await ask("127.0.0.2", "invented")).toEqual([429, "100", "0"]);
+  expect(await ask("127.0.0.3", "invented")).toEqual([401, "100", "99"]);
+  expect(await ask("127.0.0.2", "one")).toEqual([200, "1000", "999"]);
+  expect(await ask("127.0.0.3", "one")).toEqual([200, "1000", "998"]);
+  expect(await ask("127.0.0.2", "partner")).toEqual([200, "1000", "999"]);
 });
 
 test("failed logins: the gateway's own 401 is charged, and a 200 shows the policy with the unit that it held", async () => {

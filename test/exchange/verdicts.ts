@@ -29,6 +29,7 @@ export function createTokenCheck(when: When, outcome: () => AuthOutcome): TokenC
         asked += 1;
         return when === "at once" ? outcome() : decided.promise.then(outcome);
       },
+      isKnown: () => false,
       tokens: () => null,
       close: () => {},
     },

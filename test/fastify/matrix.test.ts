@@ -228,7 +228,7 @@ describe("a verdict later", () => {
   test("the app's own timeout answers before it: the connection ends, and the exchange once", async () => {
     const decided = Promise.withResolvers<AuthOutcome>();
     const stage = await startTestApp(cleanup, {
-      authenticator: { authenticate: () => decided.promise, tokens: () => null, close: () => {} },
+      authenticator: { authenticate: () => decided.promise, isKnown: () => false, tokens: () => null, close: () => {} },
       routes: (app) => app.get("/x", { handlerTimeout: 20 }, async () => "never"),
     });
     const client = stage.connect();

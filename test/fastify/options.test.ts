@@ -48,7 +48,7 @@ test.each([
   ],
   [
     { policies: [{ name: "a", limit: 1, window: "60s", colour: 5 }] },
-    "options: policies.0.colour: unknown key; expected name, limit, window, per, timezone, concurrency, match, key, cost, charge, mode, exempt or overrides",
+    "options: policies.0.colour: unknown key; expected name, limit, window, per, timezone, concurrency, match, who, key, cost, charge, mode, exempt or overrides",
   ],
   [{ policies: [] }, "options: policies: found an empty list, expected a list of 1 to 32 policies"],
   [{ polices: [] }, 'options: polices: unknown key; did you mean "policies"?'],

@@ -97,6 +97,7 @@ class Model {
 const requestOf = ({ client, policy, hits }: Asked): QuotaRequest => ({
   ...limitedRequest({ client }),
   identity: null,
+  isVerified: false,
   policy,
   hits,
 });

@@ -16,6 +16,7 @@ export function slidingPolicy({ windowMs, ...options }: SlidingOptions): Policy 
     cost: 1,
     key: [{ kind: "client" }],
     match: { paths: [], methods: [] },
+    who: null,
     chargeStatuses: null,
     mode: "enforce",
     exempt: [],
