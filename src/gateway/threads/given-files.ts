@@ -16,11 +16,7 @@ export class GivenFiles implements Files {
   /** The events are those of the main thread. */
   async open<T>(group: FileGroup<T>, _events: WatchEvents<T>): Promise<Watched<T>> {
     const contents = this.#offered ?? this.#contents;
-    const keys = contentKeys(group);
-    const watched: GivenGroup<T> = new GivenGroup<T>(group, keys, contents, {
-      onClose: () => void this.#groups.delete(watched as GivenGroup<unknown>),
-      isCurrent: () => !keys.some((key) => this.#stale.has(key)),
-    });
+    const watched = new GivenGroup<T>(group, contents, this);
     this.#groups.add(watched as GivenGroup<unknown>);
     return watched;
   }
@@ -43,15 +39,19 @@ export class GivenFiles implements Files {
     for (const group of this.#groups) group.drop();
   }
 
+  close(group: GivenGroup<unknown>): void {
+    this.#groups.delete(group);
+  }
+
+  /** Whether none of these files is missing or wrong, so that an earlier version would stay in use. */
+  areCurrent(keys: readonly string[]): boolean {
+    return !keys.some((key) => this.#stale.has(key));
+  }
+
   /** These files are missing or wrong, so that an earlier version stays in use. */
   setStale(keys: readonly string[]): void {
     this.#stale = new Set(keys);
   }
-}
-
-interface GroupOptions {
-  readonly onClose: () => void;
-  readonly isCurrent: () => boolean;
 }
 
 class GivenGroup<T> implements Watched<T> {
@@ -59,24 +59,24 @@ class GivenGroup<T> implements Watched<T> {
   value: T;
   readonly #group: FileGroup<T>;
   readonly #keys: readonly string[];
-  readonly #options: GroupOptions;
+  readonly #files: GivenFiles;
   #contents: FileContents;
   #next: { readonly contents: FileContents; readonly value: T } | null = null;
 
-  constructor(group: FileGroup<T>, keys: readonly string[], contents: FileContents, options: GroupOptions) {
+  constructor(group: FileGroup<T>, contents: FileContents, files: GivenFiles) {
     this.#group = group;
-    this.#keys = keys;
+    this.#keys = contentKeys(group);
     this.#contents = contents;
-    this.#options = options;
+    this.#files = files;
     this.value = this.#parse(contents, true);
   }
 
   get isCurrent(): boolean {
-    return this.#options.isCurrent();
+    return this.#files.areCurrent(this.#keys);
   }
 
   close(): void {
-    this.#options.onClose();
+    this.#files.close(this as GivenGroup<unknown>);
   }
 
   offer(contents: FileContents): void {

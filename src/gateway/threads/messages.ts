@@ -2,13 +2,14 @@
 // request. Lines of the log go through a port of their own.
 import type { MessagePort } from "node:worker_threads";
 import type { FileContents } from "../../config/files.ts";
+import { asError, errorCode } from "../../core/failure.ts";
 import type { HostPort } from "../../core/host-port.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
 import type { FiguresWanted, WorkerFigures } from "../../telemetry/worker-figures.ts";
 import type { Addresses, BrokenOff, ListenSettings } from "../carrier.ts";
 import type { CounterMemory } from "../counters.ts";
-import type { ListenerName } from "../listeners.ts";
+import { ListenError, type ListenerName } from "../listeners.ts";
 
 /** With this a thread starts. */
 export interface ThreadStart {
@@ -90,4 +91,17 @@ export interface Failure {
   readonly code: string | undefined;
   /** Of a ListenError, whose cause the other fields are about. */
   readonly listener: { readonly name: ListenerName; readonly address: HostPort } | null;
+}
+
+export function failureOf(thrown: unknown): Failure {
+  const error = asError(thrown);
+  const isListen = error instanceof ListenError;
+  const cause = isListen ? asError(error.cause) : error;
+  const listener = isListen ? { name: error.listener, address: error.address } : null;
+  return { message: cause.message, stack: cause.stack, code: errorCode(cause), listener };
+}
+
+export function errorOf({ message, stack, code, listener }: Failure): Error {
+  const error = Object.assign(new Error(message), { stack: stack ?? "", ...(code === undefined ? {} : { code }) });
+  return listener === null ? error : new ListenError(listener.name, listener.address, error);
 }

@@ -9,9 +9,16 @@ import { StoreSightings } from "../../telemetry/store-sightings.ts";
 import { threadDestination } from "../../telemetry/thread-log.ts";
 import { openCounters } from "../counters.ts";
 import { type Engine, openEngine, type Prepared } from "../engine.ts";
-import { failureOf } from "./failure.ts";
 import { GivenFiles } from "./given-files.ts";
-import { type Answer, type Request, type RequestName, type Requests, startId, type ThreadStart } from "./messages.ts";
+import {
+  type Answer,
+  failureOf,
+  type Request,
+  type RequestName,
+  type Requests,
+  startId,
+  type ThreadStart,
+} from "./messages.ts";
 
 type Handlers = { [Name in RequestName]: (asked: Requests[Name]["asked"]) => Promise<Requests[Name]["answered"]> };
 

@@ -4,8 +4,15 @@ import { MessageChannel, Worker as NodeWorker } from "node:worker_threads";
 import { ignoreError } from "../../core/failure.ts";
 import type { LogDestination } from "../../telemetry/destination.ts";
 import { writeThreadLines } from "../../telemetry/thread-log.ts";
-import { errorOf } from "./failure.ts";
-import { type Answer, type Request, type RequestName, type Requests, startId, type ThreadStart } from "./messages.ts";
+import {
+  type Answer,
+  errorOf,
+  type Request,
+  type RequestName,
+  type Requests,
+  startId,
+  type ThreadStart,
+} from "./messages.ts";
 
 /** The sources run as they are, and the build has other names. */
 export const threadEntry = new URL(`./thread${extname(import.meta.url)}`, import.meta.url);

@@ -8,6 +8,7 @@ import { monotonicOffsetMs } from "../../core/clock.ts";
 import { SharedConnectionCount } from "../../core/connection-count.ts";
 import { ignoreError } from "../../core/failure.ts";
 import type { Settings } from "../../core/settings.ts";
+import { maxThreads } from "../../core/thread-share.ts";
 import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
@@ -19,10 +20,10 @@ import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFile
 import { createLimiter, NotPreparedError } from "../counters.ts";
 import type { EngineOptions } from "../engine.ts";
 import { clientAddressRules } from "../runtimes.ts";
-import type { ThreadStart } from "./messages.ts";
+import type { RequestName, Requests, ThreadStart } from "./messages.ts";
+import { Restarts } from "./restarts.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
-import { threadEntry, Worker, type WorkerOptions } from "./worker.ts";
-import { closeTimeoutMs, WorkerPool } from "./worker-pool.ts";
+import { NoAnswerError, threadEntry, Worker, type WorkerOptions } from "./worker.ts";
 
 export interface WorkersOptions extends Omit<EngineOptions, "names" | "authenticator"> {
   /** Gets whole lines of the log. */
@@ -30,6 +31,9 @@ export interface WorkersOptions extends Omit<EngineOptions, "names" | "authentic
   /** What each thread runs. Default: what carries traffic. */
   readonly threadEntry?: URL;
 }
+
+/** How long a thread may take for its last lines of the log. */
+const closeTimeoutMs = 2_000;
 
 /** Resolves when all threads are ready to listen. Rejects with a FilesError, or with what kept a thread from starting. */
 export async function startWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Carrier> {
@@ -59,7 +63,16 @@ class Workers implements Carrier {
   readonly #connections = SharedConnectionCount.createMemory();
   readonly #storeSightings = StoreSightings.createMemory();
   readonly #readings = new WorkerReadings();
-  readonly #pool: WorkerPool;
+  readonly #restarts: Restarts;
+  /** By the number of the thread: those that have not ended. */
+  readonly #alive = new Map<number, Worker>();
+  /** Those that accept connections. */
+  readonly #serving = new Set<Worker>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #lastThread = 0;
+  /** False: the end of a thread is the end of the start. */
+  #hasStarted = false;
+  #isEnding = false;
   /** Null before the first thread listens. */
   #listening: ListenSettings | null = null;
   #isAnnounced = false;
@@ -79,13 +92,7 @@ class Workers implements Carrier {
     this.#base = base;
     this.#files = files;
     this.#opened = opened;
-    this.#pool = new WorkerPool({
-      log: options.log,
-      nowMs: options.clock.monotonicMs,
-      open: (thread, logsWarnings) => this.#open(thread, logsWarnings),
-      catchUp: (worker) => this.#serve(worker),
-      alone: (work) => this.#alone(work),
-    });
+    this.#restarts = new Restarts(options.clock.monotonicMs);
     this.#limiter = createLimiter(settings, options, null, { decides: false });
     countPeersIn(options.counters.table);
     this.telemetry = createMainTelemetry({
@@ -95,7 +102,11 @@ class Workers implements Carrier {
       counters: () => this.#limiter.counterFigures(),
       workers: this.#readings,
       hasStore: settings.counters.redis !== null,
-      threads: () => ({ configured: this.settings.workers, ...this.#pool.figures }),
+      threads: () => ({
+        configured: this.settings.workers,
+        serving: this.#serving.size,
+        restarts: this.#restarts.count,
+      }),
     });
   }
 
@@ -107,13 +118,15 @@ class Workers implements Carrier {
     return this.#opened.authenticator.tokens()?.list ?? null;
   }
 
-  start(): Promise<void> {
-    return this.#pool.start(this.settings.workers);
+  async start(): Promise<void> {
+    const workers = Array.from({ length: this.settings.workers }, (_, i) => this.#open(i === 0));
+    await Promise.all(workers.map(({ started }) => started));
+    this.#hasStarted = true;
   }
 
   async listen(settings: ListenSettings): Promise<Addresses> {
     await assertFree(settings);
-    const [first, ...others] = this.#pool.alive;
+    const [first, ...others] = this.#alive.values();
     if (first === undefined) throw new Error("no thread has started");
     const addresses = await first.ask("listen", settings);
     this.#listening = listenAt(settings, addresses);
@@ -124,7 +137,7 @@ class Workers implements Carrier {
 
   announceStart(): void {
     this.#isAnnounced = true;
-    void this.#pool.tellAll("announceStart", null);
+    void this.#tellAll("announceStart", null);
   }
 
   replace(settings: Settings | null): ReturnType<Carrier["replace"]> {
@@ -143,7 +156,7 @@ class Workers implements Carrier {
       }
       // Before a thread counts with other windows, what is swept here must know them.
       limiter.comeIntoForce();
-      const committed = this.#pool.tellAll("commit", null);
+      const committed = this.#tellAll("commit", null);
       this.settings = settings ?? this.settings;
       this.clientAddress = clientAddressRules(this.settings);
       this.#opened = opened;
@@ -161,12 +174,12 @@ class Workers implements Carrier {
   async health(): ReturnType<Carrier["health"]> {
     await this.#readings.refresh();
     const { telemetry } = this;
-    const isServing = this.#pool.serving.size > 0;
+    const isServing = this.#serving.size > 0;
     return { isServing, upstream: telemetry.upstreamHealth(), store: telemetry.storeHealth() };
   }
 
   async isAlive(): Promise<boolean> {
-    const answers = [...this.#pool.serving].map((worker) => worker.ask("ping", null, 1_000));
+    const answers = [...this.#serving].map((worker) => worker.ask("ping", null, 1_000));
     return Promise.any(answers).then(
       () => true,
       // Without a thread, others are started.
@@ -175,12 +188,12 @@ class Workers implements Carrier {
   }
 
   announceEnd(): void {
-    this.#pool.end();
-    void this.#pool.tellAll("announceEnd", null);
+    this.#end();
+    void this.#tellAll("announceEnd", null);
   }
 
   async drain(timeoutMs: number): Promise<BrokenOff> {
-    const drained = this.#pool.alive.map((worker) =>
+    const drained = Array.from(this.#alive.values(), (worker) =>
       worker.ask("drain", { timeoutMs }, timeoutMs + closeTimeoutMs).catch(() => ({ requests: 0, calls: 0 })),
     );
     const sum = (a: BrokenOff, b: BrokenOff) => ({ requests: a.requests + b.requests, calls: a.calls + b.calls });
@@ -189,12 +202,73 @@ class Workers implements Carrier {
 
   /** Leaves no thread behind. */
   async close(): Promise<void> {
-    await this.#pool.close();
+    this.#end();
+    await Promise.all(
+      Array.from(this.#alive.values(), async (worker) => {
+        if (this.#serving.has(worker)) await worker.ask("close", null, closeTimeoutMs).catch(ignoreError);
+        await worker.terminate();
+      }),
+    );
     closeFiles(this.#opened, null);
     this.telemetry.close();
   }
 
-  #open(thread: number, logsWarnings: boolean): Worker {
+  /** From now on a thread that ends is not replaced. */
+  #end(): void {
+    this.#isEnding = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+  }
+
+  /** Asks all that serve. One that fails is ended, and so replaced; one that does not answer may still do it. */
+  async #tellAll<Name extends RequestName>(name: Name, asked: Requests[Name]["asked"]): Promise<void> {
+    const tell = async (worker: Worker): Promise<void> => {
+      try {
+        await worker.ask(name, asked);
+      } catch (error) {
+        if (error instanceof NoAnswerError || !worker.isAlive) return;
+        this.#options.log.error({ worker: worker.thread, err: error }, "internal error");
+        await worker.terminate();
+      }
+    };
+    await Promise.all([...this.#serving].map(tell));
+  }
+
+  /** A thread has ended. */
+  #onExit(worker: Worker, code: number, error: unknown): void {
+    const { thread } = worker;
+    this.#readings.remove(thread);
+    this.#alive.delete(thread);
+    this.#serving.delete(worker);
+    if (this.#isEnding || !this.#hasStarted) return;
+    const delayMs = this.#restarts.next();
+    this.#options.log.error(
+      { worker: thread, code, err: error ?? undefined, delayMs },
+      "worker ended, another one is started",
+    );
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      void this.#alone(() => this.#startAnother());
+    }, delayMs);
+    this.#timers.add(timer);
+  }
+
+  async #startAnother(): Promise<void> {
+    if (this.#isEnding) return;
+    const { log } = this.#options;
+    const worker = this.#open(false);
+    try {
+      await worker.started;
+      await this.#serve(worker);
+      log.info({ worker: worker.thread }, "worker started");
+    } catch (error) {
+      if (worker.isAlive) log.error({ worker: worker.thread, err: error }, "worker not started");
+      // Its exit starts another one.
+      await worker.terminate();
+    }
+  }
+
+  #open(logsWarnings: boolean): Worker {
+    const thread = this.#freeNumber();
     const {
       version,
       nodeVersion,
@@ -215,7 +289,7 @@ class Workers implements Carrier {
       ticketSecret: this.#ticketSecret,
       clockOffsetMs: monotonicOffsetMs(),
     };
-    return new Worker(start, {
+    const worker = new Worker(start, {
       entry,
       destination,
       onGone: () => {
@@ -223,11 +297,17 @@ class Workers implements Carrier {
         StoreSightings.forget(this.#storeSightings, thread);
         this.#options.counters.table.maintenance.recover(thread);
       },
-      onExit: (worker, code, error) => {
-        this.#readings.remove(thread);
-        this.#pool.onExit(worker, code, error);
-      },
+      onExit: (ended, code, error) => this.#onExit(ended, code, error),
     });
+    this.#alive.set(thread, worker);
+    return worker;
+  }
+
+  /** A number that was used last is used again last. */
+  #freeNumber(): number {
+    do this.#lastThread = (this.#lastThread % maxThreads) + 1;
+    while (this.#alive.has(this.#lastThread));
+    return this.#lastThread;
   }
 
   async #serve(worker: Worker): Promise<void> {
@@ -238,19 +318,19 @@ class Workers implements Carrier {
 
   #onServing(worker: Worker): void {
     if (!worker.isAlive) return;
-    this.#pool.serving.add(worker);
+    this.#serving.add(worker);
     this.#readings.add(worker.thread, (wanted) => worker.ask("figures", { wanted, stale: this.#files.stale() }));
   }
 
   /** Rejects with a NotPreparedError: then nothing has changed. */
   async #prepare(settings: Settings | null, { slots }: PolicyLimiter, { contents }: Offer): Promise<void> {
-    const workers = [...this.#pool.serving];
+    const workers = [...this.#serving];
     const prepared = workers.map((worker, i) =>
       worker.ask("prepare", { settings, slots, contents, logsWarnings: i === 0 }),
     );
     const failures = (await Promise.allSettled(prepared)).filter((result) => result.status === "rejected");
     if (failures.length === 0) return;
-    void this.#pool.tellAll("drop", null);
+    void this.#tellAll("drop", null);
     throw new NotPreparedError("a worker could not prepare the configuration", { cause: failures[0]?.reason });
   }
 
