@@ -32,8 +32,8 @@ export const mostIdleConnections = Math.max(...idleKinds.map(({ connections }) =
 
 const addresses = 10;
 const openedAtOnce = 100;
-/** Less than what any of them keeps an idle connection. */
-const settleMs = 3000;
+/** Longer than the gateway remembers a head, and less than any of them keeps an idle connection. */
+const settleMs = 7000;
 const request = "GET /v2/200b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
 export function bytesOfOne({ fullBytes, emptyBytes, connections }: IdleResult): number {
