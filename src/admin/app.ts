@@ -15,7 +15,7 @@ import { createServer } from "./node-http.ts";
 import { SharedScrapes } from "./scrapes.ts";
 import { stopParsingWhen } from "./stop-parsing.ts";
 
-export interface MetricsText {
+interface MetricsText {
   readonly contentType: string;
   readonly body: string;
 }

@@ -36,7 +36,7 @@ export interface TokenArguments {
   readonly name: string | undefined;
 }
 
-export type Invocation =
+type Invocation =
   | { readonly command: "help"; readonly topic: CommandName | null }
   | { readonly command: "version" }
   | { readonly command: "start" | "check"; readonly args: ConfigArguments }

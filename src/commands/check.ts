@@ -1,14 +1,15 @@
-// `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it. Opens
-// no port and no connection.
+// `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it, or
+// compares two configurations. Opens no port and no connection.
 import { uncheckedLines } from "../config/auth.ts";
-import { effectiveLines } from "../config/effective.ts";
+import { emptyPolicies, withoutRestart } from "../config/changes.ts";
+import { differences, effectiveLines } from "../config/effective.ts";
 import { schema } from "../config/schema.ts";
-import { configurationWarnings } from "../config/warnings.ts";
+import { addedWarnings, configurationWarnings } from "../config/warnings.ts";
+import { describeChange } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { flawOfPath } from "../limits/snapshot/file.ts";
-import type { ConfigArguments } from "./arguments.ts";
-import { exitCodes } from "./exit-codes.ts";
-import type { CommandIo } from "./io.ts";
+import type { ConfigArguments, DiffArguments } from "./arguments.ts";
+import { type CommandIo, exitCodes } from "./io.ts";
 import { loadConfig } from "./load-config.ts";
 
 export async function run(args: ConfigArguments, io: CommandIo): Promise<number> {
@@ -29,4 +30,36 @@ export async function run(args: ConfigArguments, io: CommandIo): Promise<number>
 async function snapshotWarnings({ counters: { snapshot } }: Settings): Promise<readonly string[]> {
   const flaw = snapshot === null ? null : await flawOfPath(snapshot.path);
   return flaw === null ? [] : [`counters.snapshot.path: ${flaw}, so no snapshot can be written here`];
+}
+
+/**
+ * `headgate check --diff old new`: prints what a reload from one configuration to the other would change, which policies
+ * would start empty, what would need a restart, and what the reload would warn of. Fails if the reload would.
+ */
+export async function runDiff({ files, overrides }: DiffArguments, io: CommandIo): Promise<number> {
+  const [before, after] = [
+    await loadConfig({ file: files[0], overrides }, io),
+    await loadConfig({ file: files[1], overrides }, io),
+  ];
+  if (before === undefined || after === undefined) return exitCodes.config;
+  const restart = new Set(withoutRestart(after.settings, before.settings).keys);
+  const found = differences(schema, before.raw, after.raw, new Set([...before.tokenNames, ...after.tokenNames]));
+  const empty = emptyPolicies(after.settings.policies, before.settings.policies);
+  // Whether there is a store does not change without a restart.
+  const hasStore = before.settings.counters.redis !== null;
+  const start = hasStore
+    ? "starts with what the store still has of its name, kind and key, because one of them is new"
+    : "starts empty, because its name, kind or key is new";
+  const lines = [
+    ...found.map(
+      (difference) =>
+        `${describeChange(difference, hasStore)}${restart.has(difference.key) ? " (needs a restart)" : ""}`,
+    ),
+    ...empty.map((name) => `policies.${name}: ${start}`),
+    ...(found.length === 0 ? ["nothing would change"] : []),
+  ];
+  const warnings = addedWarnings(before.settings, after.settings);
+  io.err(warnings.map((warning) => `warning: ${warning}\n`).join(""));
+  io.out(lines.map((line) => `${line}\n`).join(""));
+  return exitCodes.ok;
 }

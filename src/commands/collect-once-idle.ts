@@ -1,4 +1,4 @@
-// Gives memory that the start has used back to the system: about 6 MiB. V8's young generation grows while modules are
+// Gives memory that the start has used back to the system: about 10 MiB of 95. V8's young generation grows while modules are
 // loaded, and only a full garbage collection that is asked to reduce memory makes it small again. The collection stops
 // the thread for some 40 ms, so there is only one, after half a second without work in the first minute.
 import { createRequire } from "node:module";

@@ -5,9 +5,8 @@ import type { Settings } from "../core/settings.ts";
 import { type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { DemoArguments } from "./arguments.ts";
-import { isSignalExitCode } from "./exit-codes.ts";
-import type { CommandIo } from "./io.ts";
-import { type BuildInfo, serve } from "./serve.ts";
+import { type CommandIo, isSignalExitCode } from "./io.ts";
+import { type BuildInfo, serve } from "./start.ts";
 
 export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo): Promise<number> {
   // The environment is ignored, so that the demo is the same everywhere.

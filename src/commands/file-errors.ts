@@ -1,14 +1,14 @@
 // Whether the files that the configuration names can be used, before anything is opened: one line for each error, in the
 // style of the configuration's own.
+import { isAbsolute, relative } from "node:path";
 import type { TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";
 import { explainReadFailure, readFiles } from "../config/files.ts";
 import type { NamedFiles } from "../config/load.ts";
 import type { FileError, FileGroup } from "../core/file-group.ts";
 import { passwordIn } from "../core/password.ts";
-import { nameFrom } from "./name-from.ts";
 
-export interface FilesJudged {
+interface FilesJudged {
   readonly errors: readonly string[];
   /** Of files that can be used. */
   readonly warnings: readonly string[];
@@ -94,4 +94,10 @@ function passwordFile(key: string, path: string | null): FileGroup<string | null
       return { ok: false, flaws: [{ key, found, expected: "one line with the password" }] };
     },
   };
+}
+
+/** Returns the name of a file in messages: relative to the working directory if it is inside. */
+function nameFrom(cwd: string, file: string): string {
+  const name = relative(cwd, file);
+  return name === "" || name.startsWith("..") || isAbsolute(name) ? file : name;
 }

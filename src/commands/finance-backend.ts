@@ -4,8 +4,7 @@ import { resolve } from "node:path";
 import { DatabaseError } from "../finance-backend/database.ts";
 import { type FinanceBackend, ListenError, startFinanceBackend } from "../finance-backend/server.ts";
 import type { FinanceBackendArguments } from "./arguments.ts";
-import { exitCodes } from "./exit-codes.ts";
-import type { CommandIo } from "./io.ts";
+import { type CommandIo, exitCodes } from "./io.ts";
 
 export async function run(args: FinanceBackendArguments, io: CommandIo): Promise<number> {
   // Registered before the port is opened, so that a signal during the start is handled too.

@@ -1,5 +1,4 @@
 // The parts of the process that a command may use. `main.ts` passes the real process, a test its own.
-import type { TerminationSignal } from "./exit-codes.ts";
 
 export interface CommandIo {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -12,3 +11,23 @@ export interface CommandIo {
   /** Calls back on each SIGTERM, SIGINT and SIGHUP, which then no longer end the process by themselves. */
   onSignal(handler: (signal: TerminationSignal) => void): void;
 }
+
+/** As in sysexits.h, so that a supervisor can tell wrong usage or configuration from a failure. */
+export const exitCodes = {
+  ok: 0,
+  /** The command line was wrong. */
+  usage: 64,
+  /** A listener could not be opened, or Node is too old. */
+  unavailable: 69,
+  /** A bug. */
+  internal: 70,
+  /** The configuration was wrong; no port was opened. */
+  config: 78,
+} as const;
+
+/** A second signal ended the process during the drain: 128 plus the number of the signal, as in a shell. */
+export const signalExitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+
+export type TerminationSignal = keyof typeof signalExitCodes;
+
+export const isSignalExitCode = (code: number): boolean => code > 128;

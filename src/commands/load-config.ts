@@ -10,7 +10,7 @@ import { judgeFiles } from "./file-errors.ts";
 import type { CommandIo } from "./io.ts";
 import { availableProcessors } from "./processors.ts";
 
-export type LoadedConfig = Extract<LoadedSettings, { ok: true }> & {
+type LoadedConfig = Extract<LoadedSettings, { ok: true }> & {
   /** The names in `auth.tokensFile`. */
   readonly tokenNames: ReadonlySet<string>;
 };

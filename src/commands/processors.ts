@@ -50,7 +50,7 @@ export function groupsOf(path: string | null): readonly string[] {
 }
 
 /** The process' groups in both versions; null if it is in none that can have a quota. */
-export interface Groups {
+interface Groups {
   readonly v1: string | null;
   readonly v2: string | null;
 }

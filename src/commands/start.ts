@@ -1,12 +1,172 @@
-// `headgate start`: runs the gateway with the given configuration until a signal.
+// `headgate start`: runs a gateway from start to drain. A start that fails prints the reason in one line and leaves nothing open. SIGHUP
+// reloads. Of the other signals the first drains, the second ends the process at once.
+import { FilesError } from "../config/files.ts";
+import type { SettingsSource } from "../config/load.ts";
+import { systemClock } from "../core/clock.ts";
+import { asError, errorCode } from "../core/failure.ts";
+import type { Settings } from "../core/settings.ts";
+import { type Gateway, ListenError, startGateway } from "../gateway/gateway.ts";
+import { openDestination } from "../telemetry/destination.ts";
+import { createLog, type Logger } from "../telemetry/log.ts";
 import type { ConfigArguments } from "./arguments.ts";
-import { exitCodes } from "./exit-codes.ts";
-import type { CommandIo } from "./io.ts";
+import { collectOnceIdle } from "./collect-once-idle.ts";
+import { type CommandIo, exitCodes, signalExitCodes, type TerminationSignal } from "./io.ts";
 import { loadConfig, settingsSource } from "./load-config.ts";
-import { type BuildInfo, serve } from "./serve.ts";
+import { fitOpenFiles } from "./open-files.ts";
 
+export interface BuildInfo {
+  readonly version: string;
+  readonly nodeVersion: string;
+}
+
+interface ServeOptions {
+  /** Null: there is nothing to reload, and SIGHUP drains. */
+  readonly source?: SettingsSource | null;
+  /** May print the addresses. */
+  readonly onReady?: (gateway: Gateway) => void;
+}
+
+/** Runs the gateway with the given configuration until a signal. */
 export async function run(args: ConfigArguments, io: CommandIo, build: BuildInfo): Promise<number> {
   const loaded = await loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
   return serve(loaded.settings, io, build, { source: settingsSource(args, loaded.file, io) });
+}
+
+/** Resolves with the exit code when everything is closed. */
+export async function serve(
+  settings: Settings,
+  io: CommandIo,
+  build: BuildInfo,
+  { source = null, onReady = () => {} }: ServeOptions,
+): Promise<number> {
+  // Registered before a port is opened, so that a signal during the start is handled too.
+  const signals = collectSignals(io, source !== null);
+  const destination = openDestination({ fd: 1 });
+  const log = createLog({ level: settings.log.level, clock: systemClock, destination });
+  const maxOpenFiles = io.maxOpenFiles();
+  logOpenFiles(settings, maxOpenFiles, log);
+  let gateway: Gateway;
+  try {
+    gateway = await startGateway(withinOpenFiles(settings, maxOpenFiles, log), {
+      ...(source === null ? {} : { source: fittingSource(source, io, log) }),
+      clock: systemClock,
+      log,
+      destination,
+      droppedLogLines: () => destination.dropped,
+      ...build,
+    });
+  } catch (error) {
+    io.err(`headgate: ${explainStartFailure(error)}\n`);
+    return error instanceof FilesError ? exitCodes.config : exitCodes.unavailable;
+  }
+  onReady(gateway);
+  const endCollection = collectOnceIdle((durationMs) => log.debug({ durationMs }, "memory of the start given back"));
+  signals.onReload(() => void gateway.reloadFromSource("signal"));
+  const signal = await signals.first;
+  endCollection();
+  log.info({ signal }, "draining");
+  const code = await Promise.race([
+    gateway.drain().then(() => exitCodes.ok),
+    signals.second.then((signal) => signalExitCodes[signal]),
+  ]);
+  if (code !== exitCodes.ok) log.warn("second signal, requests in progress are broken off");
+  log.info({ code }, "stopped");
+  await flushed(log);
+  return code;
+}
+
+function fittingSource({ file, load }: SettingsSource, io: CommandIo, log: Logger): SettingsSource {
+  return {
+    file,
+    load(isStart) {
+      const loaded = load(isStart);
+      if (!loaded.ok) return loaded;
+      // At the start the settings have been fitted, and the log says so.
+      const settings = withinOpenFiles(loaded.settings, io.maxOpenFiles(), isStart === true ? null : log);
+      return { ...loaded, settings };
+    },
+  };
+}
+
+function logOpenFiles(settings: Settings, maxOpenFiles: number | null, log: Logger): void {
+  if (maxOpenFiles === null) return;
+  const { needed } = fitOpenFiles(maxOpenFiles, settings);
+  if (needed <= maxOpenFiles) log.info({ maxOpenFiles, needed }, "open files");
+}
+
+function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: Logger | null): Settings {
+  if (maxOpenFiles === null) return settings;
+  const { needed, maxConnections } = fitOpenFiles(maxOpenFiles, settings);
+  if (needed <= maxOpenFiles) return settings;
+  log?.warn(
+    { maxOpenFiles, needed, maxConnections },
+    "the connection limits need more open files than the system allows, so fewer connections are accepted",
+  );
+  return { ...settings, listen: { ...settings.listen, maxConnections } };
+}
+
+/** One Ctrl-C can arrive twice: from the terminal and, forwarded, from npm. The copy is not a second signal. */
+const sameSignalMs = 300;
+
+interface Signals {
+  readonly first: Promise<TerminationSignal>;
+  readonly second: Promise<TerminationSignal>;
+  /** Calls back for each SIGHUP that reloads; for those from before once, now. */
+  onReload(reload: () => void): void;
+}
+
+function collectSignals(io: CommandIo, hupReloads: boolean): Signals {
+  const first = Promise.withResolvers<TerminationSignal>();
+  const second = Promise.withResolvers<TerminationSignal>();
+  let firstAtMs: number | null = null;
+  let isReloadWanted = false;
+  let reload = (): void => {
+    isReloadWanted = true;
+  };
+  io.onSignal((signal) => {
+    if (signal === "SIGHUP" && hupReloads) {
+      reload();
+      return;
+    }
+    const nowMs = systemClock.monotonicMs();
+    firstAtMs ??= nowMs;
+    first.resolve(signal);
+    if (nowMs - firstAtMs >= sameSignalMs) second.resolve(signal);
+  });
+  const onReload = (then: () => void): void => {
+    reload = then;
+    if (isReloadWanted) reload();
+  };
+  return { first: first.promise, second: second.promise, onReload };
+}
+
+function explainStartFailure(error: unknown): string {
+  if (error instanceof FilesError)
+    return `the files of ${error.errors.map(({ key }) => key).join(", ")} cannot be used`;
+  if (!(error instanceof ListenError)) throw error;
+  const { host, port } = error.address;
+  return `cannot listen on ${host}:${port} (${error.listener}): ${explainListenFailure(error.cause)}`;
+}
+
+function explainListenFailure(cause: unknown): string {
+  switch (errorCode(cause)) {
+    case "EADDRINUSE":
+      return "the port is in use";
+    case "EACCES":
+      return "not permitted (ports below 1024 need a privilege)";
+    case "EADDRNOTAVAIL":
+      return "this machine has no such address";
+    case "ENOTSUP":
+      return "this system cannot share a port among threads, so set workers to 1";
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return "the host name has no address";
+    default:
+      return asError(cause).message;
+  }
+}
+
+function flushed(log: Logger): Promise<void> {
+  return new Promise((resolve) => log.flush(() => resolve()));
 }

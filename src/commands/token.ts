@@ -1,8 +1,7 @@
 // `headgate token`: makes a random bearer token and its digest, by which the gateway recognizes it.
 import { createHash, randomBytes } from "node:crypto";
 import type { TokenArguments } from "./arguments.ts";
-import { exitCodes } from "./exit-codes.ts";
-import type { CommandIo } from "./io.ts";
+import { type CommandIo, exitCodes } from "./io.ts";
 
 export async function run({ name }: TokenArguments, io: CommandIo): Promise<number> {
   const token = randomBytes(32).toString("base64url");

@@ -14,7 +14,7 @@ export interface Net {
   readonly connect: (options: NetConnectOpts) => Socket;
 }
 
-export type ProvenReads =
+type ProvenReads =
   /** `textHandles`: the kind of handle that texts can be written to; null: none. */
   | { readonly reads: SocketReads; readonly textHandles: unknown; readonly reason: null }
   /** Connections have to be read as streams. */

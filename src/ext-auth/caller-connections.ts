@@ -10,7 +10,7 @@ import { type CheckSettings, peerKey } from "./check-settings.ts";
 /** One caller gets half of them: enough to open many connections at once before it shows its secret on each. */
 const maxUnverified = 128;
 
-export interface CallerConnectionsOptions {
+interface CallerConnectionsOptions {
   readonly settings: Replaceable<CheckSettings>;
   readonly listener: keyof CheckSettings["maxConnections"];
   /** A connection of this address exceeded a bound and was closed. */

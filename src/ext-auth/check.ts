@@ -3,17 +3,15 @@
 // out who asks, what about, and how to write the answer.
 import { type HeaderLines, linesOf } from "../core/header-lines.ts";
 import type { HeaderList } from "../core/header-list.ts";
-import { errorBody } from "../core/local-reply.ts";
+import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../core/request-head.ts";
 import type { DenyStatus } from "../core/settings.ts";
 import type { Replaceable } from "../core/traffic-settings.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
-import type { CheckProblem } from "./check-problems.ts";
 import type { CheckSettings } from "./check-settings.ts";
 import { NamedPeers } from "./named-peers.ts";
-import type { AskedQuestion, QuotaHead } from "./quota-decide.ts";
-import type { QuotaQuestion } from "./quota-question.ts";
+import type { AskedQuestion, QuotaHead, QuotaQuestion } from "./quota-decide.ts";
 
 /** One request of a client, as the ingress has it. It counts as one request, whatever the verdict is. */
 export interface Check {
@@ -49,7 +47,7 @@ export interface CheckCaller {
   abort(): void;
 }
 
-export interface ChecksOptions {
+interface ChecksOptions {
   /** The whole pipeline. */
   readonly runtime: RuntimeRef;
   /** The quota alone, for an ingress that can only be told that the limit is reached. */
@@ -194,3 +192,29 @@ function statusOf(status: number, denyStatus: DenyStatus, takesUnavailable: bool
 function reasonOf(status: number, meant: { readonly status: number; readonly message: string }): string {
   return status === meant.status ? meant.message : "Forbidden";
 }
+
+/**
+ * Why a check was refused without a decision. The texts are for the operator who sets an ingress up: the text says what is
+ * missing, and never repeats what was sent.
+ */
+export type CheckProblem = Pick<LocalReply, "status" | "message" | "errMsg">;
+
+const malformed = (errMsg: string): CheckProblem => ({ status: 400, message: "Bad Request", errMsg });
+
+export const checkProblems = {
+  untrusted: {
+    status: 403,
+    message: "Forbidden",
+    errMsg: "This caller may not ask for decisions: see extAuth.trustedCallers and extAuth.secretsFile.",
+  },
+  noClient: malformed("X-Forwarded-For has to end with the address of the client."),
+  noTarget: malformed("The target and the method of the request have to be named, each in exactly one header."),
+  noEndpoint: {
+    status: 404,
+    message: "Not Found",
+    errMsg: "Decisions are at /auth-request, /forward-auth and /ext-authz/.",
+  },
+  malformed: localReplies.malformed,
+  headTooLarge: localReplies.headTooLarge,
+  slow: localReplies.slowRequest,
+} as const satisfies Record<string, CheckProblem>;

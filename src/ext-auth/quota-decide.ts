@@ -3,6 +3,7 @@
 import { hash } from "node:crypto";
 import type { Authentication, Authenticator, Identity } from "../core/authenticator.ts";
 import { readBearer } from "../core/bearer.ts";
+import type { HeaderList } from "../core/header-list.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { type Decision, isMoreUrgent } from "../core/policy.ts";
 import {
@@ -14,7 +15,6 @@ import {
   readOrigin,
   type Verdict,
 } from "../core/request-head.ts";
-import type { QuotaQuestion } from "./quota-question.ts";
 
 /** The head of a call: that of its first question, which the log shows. */
 export interface QuotaHead extends RequestHead {
@@ -30,7 +30,7 @@ export interface QuotaVerdict extends Verdict {
   readonly decisions: readonly Decision[];
 }
 
-export interface QuotaParts {
+interface QuotaParts {
   readonly rules: RequestRules;
   readonly limiter: QuotaLimiter;
   readonly authenticator: Pick<Authenticator, "authenticate">;
@@ -116,4 +116,24 @@ function withTold(
     claims: new Map<string, string>(),
   };
   return { ...known, subject: subject ?? known.subject, claims: new Map([...known.claims, ...claims]) };
+}
+
+/**
+ * What an ingress asks about a quota alone: which request of which client, by which policy, and how often it counts. The
+ * ingress names everything itself, and is trusted with it.
+ */
+export interface QuotaQuestion {
+  /** The client's address as the ingress sees it, with a port or without. It is the peer of the request. */
+  readonly peerAddress: string;
+  readonly method: string;
+  readonly target: string;
+  /** The token, and what else keys of policies are made of. */
+  readonly rawHeaders: HeaderList;
+  /** Null: not told. */
+  readonly subject: string | null;
+  readonly claims: ReadonlyMap<string, string>;
+  /** The only policy that is asked; null: all that apply. */
+  readonly policy: string | null;
+  /** At least 1. */
+  readonly hits: number;
 }

@@ -7,7 +7,7 @@ import type { NetworkSet } from "../core/network-set.ts";
 /** The field, or the piece of gRPC metadata, that carries a secret. Lower case. */
 const secretField = "x-headgate-secret";
 
-export interface TrustedCallersOptions {
+interface TrustedCallersOptions {
   readonly networks: NetworkSet;
   /** Null: there are no secrets. */
   readonly isSecret: ((text: string) => boolean) | null;

@@ -38,7 +38,7 @@ interface Wanted extends WrittenSettings {
 
 type ReloadedCarrier = Pick<Carrier, "settings" | "listedTokens" | "replace">;
 
-export interface ReloaderOptions {
+interface ReloaderOptions {
   readonly files: FileWatcher;
   readonly log: Logger;
   readonly telemetry: Pick<Telemetry, "reloaded">;

@@ -30,7 +30,7 @@ export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddr
   return { header, trustedProxies: new NetworkSet(trustedProxies.map(networkOf)), ipv6Prefix };
 }
 
-export interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes" | "cors"> {
+interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes" | "cors"> {
   readonly unmatched: RequestRules["unmatched"];
   readonly upstream: Pick<Settings["upstream"], "url">;
 }
@@ -48,7 +48,7 @@ export function requestRules(settings: RequestSettings, clientAddress: ClientAdd
 }
 
 /** What a runtime is made of. */
-export interface RuntimeParts {
+interface RuntimeParts {
   readonly rules: RequestRules;
   readonly limiter: Limiter;
   readonly authenticator: Authenticator;

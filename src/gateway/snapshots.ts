@@ -75,7 +75,7 @@ async function restoreTo(table: CounterTable, snapshot: Snapshot, slots: readonl
   return { keys, withoutRoom, expired: snapshot.records - keys - withoutRoom, ageSeconds: restore.passedMs / 1000 };
 }
 
-export interface SnapshotsOptions extends SnapshotParts {
+interface SnapshotsOptions extends SnapshotParts {
   readonly counters: ThreadCounters;
   /** The policies in force. */
   readonly slots: () => readonly PolicySlot[];

@@ -24,7 +24,7 @@ export interface DecodedPiece {
 export type BodyProblem = "malformed" | "trailers_too_large" | "small_pieces";
 
 /** In which chunks of requests and of responses differ. */
-export interface ChunkRules {
+interface ChunkRules {
   /** Matches the line in front of a chunk. The first group is its size without zeros in front; none of the last chunk. */
   readonly sizeLine: RegExp;
   /** A Content-Length among the trailers makes the body malformed: others might take another message's length from there. */

@@ -22,7 +22,7 @@ const maxBlockFields = 2 * maxFields;
 /** A longer block is decoded each time, so that a connection keeps little. */
 const maxKeptBytes = 2048;
 
-export type BlockFlaw = "malformed" | "head_too_large";
+type BlockFlaw = "malformed" | "head_too_large";
 
 /** No text has more octets: none is longer than a block, and no code is shorter than five bits. */
 const decoded = Buffer.allocUnsafeSlow(Math.ceil((maxBlockBytes * 8) / 5));

@@ -30,7 +30,7 @@ export type Http2Event<Owner> =
   /** The connection is over, and its GOAWAY waits to be sent. `reason`: the client has cost too much. */
   | { readonly kind: "over"; readonly code: number; readonly reason: Http2CloseReason | null };
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly budget: FrameBudget;
   readonly nowMs: () => number;
   readonly maxStreams: number;

@@ -2,7 +2,7 @@
 // without pushes sends: the initial window of streams.
 import { errorCodes, largestMaxFrameBytes, maxFrameBytes, maxWindowBytes, settingIds } from "./protocol.ts";
 
-export interface ClientSettings {
+interface ClientSettings {
   /** Null: it stays as it was. */
   readonly initialWindowBytes: number | null;
 }

@@ -3,7 +3,7 @@
 import type { Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
 
-export interface FirstBytesHandlers {
+interface FirstBytesHandlers {
   /** Receives all bytes so far. Returns null to wait for more, else how many bytes to take and what to do next. */
   readonly onBytes: (received: Buffer) => { readonly taken: number; readonly next: () => void } | null;
   /** The connection is closed afterwards. */

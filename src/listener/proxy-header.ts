@@ -6,7 +6,7 @@ import type { ProxyHeaderRefusal } from "../core/connection-ends.ts";
 import { formatIpAddress, parseIpAddress } from "../core/ip-address.ts";
 import { readFirstBytes } from "./first-bytes.ts";
 
-export interface ProxyHeaderHandlers {
+interface ProxyHeaderHandlers {
   /** The socket is paused. */
   readonly onHeader: (header: CompleteProxyHeader) => void;
   /** The connection is closed. */

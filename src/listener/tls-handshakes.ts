@@ -11,7 +11,7 @@ import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import { readFirstBytes } from "./first-bytes.ts";
 import { HandshakeTurns } from "./handshake-turns.ts";
 
-export interface TlsHandshakesOptions {
+interface TlsHandshakesOptions {
   /** `tls` is never null. */
   readonly settings: Replaceable<TrafficSettings>;
   /** `code` is from OpenSSL or the kernel, or from Node for a timeout. */
@@ -19,7 +19,7 @@ export interface TlsHandshakesOptions {
 }
 
 /** One of the two is called, with a socket that has all bytes unread, or the connection is closed. */
-export interface HandshakeHandlers {
+interface HandshakeHandlers {
   readonly onSecure: (socket: TLSSocket) => void;
   readonly onPlainHttp: () => void;
 }

@@ -8,7 +8,7 @@ import { Acceptor, type AcceptorOptions } from "./acceptor.ts";
 import { ConnectionLimiter, type ConnectionLimiterOptions } from "./connection-limiter.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 
-export interface TrafficListenerOptions
+interface TrafficListenerOptions
   extends AcceptorOptions,
     Omit<ConnectionLimiterOptions, "connections" | "answerOverloaded"> {
   /** The system could not accept a connection. */

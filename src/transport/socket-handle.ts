@@ -1,7 +1,7 @@
 // The handle below a socket, which reads and writes. It is not documented, so each part of it may be missing.
 import type { Socket } from "node:net";
 
-export interface SocketHandle {
+interface SocketHandle {
   reading?: boolean;
   readonly writeQueueSize?: number;
   readStop?(): void;

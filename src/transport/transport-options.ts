@@ -18,7 +18,7 @@ export interface TransportOptions {
   readonly textWrites: TextWrites;
 }
 
-export interface Http2Options {
+interface Http2Options {
   /** How long a client may leave the first GOAWAY unacknowledged, and keep its connection open after its last stream. */
   readonly lingerMs: number;
   /** Called when a connection is closed because it costs too much. `peer` is an address. */

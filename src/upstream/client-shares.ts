@@ -20,7 +20,7 @@ export interface ClientShare {
   reclaimable: Set<Reclaimable> | null;
 }
 
-export interface ClientSharesOptions {
+interface ClientSharesOptions {
   readonly resource: SharedResource;
   /** The size of the resource. */
   readonly total: number;

@@ -11,7 +11,7 @@ import type { SocketReader } from "./socket-reader.ts";
 import { upstreamErrorCode, upstreamErrorReason } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
-export interface EndpointsOptions extends EndpointEvents {
+interface EndpointsOptions extends EndpointEvents {
   readonly tls: UpstreamTls | null;
   readonly connectTimeoutMs: number;
   readonly nowMs: () => number;
@@ -27,7 +27,7 @@ export interface Opened {
 }
 
 /** One of the callbacks is called, once. */
-export interface OpenOptions {
+interface OpenOptions {
   readonly isStream?: boolean;
   readonly onOpened: (opened: Opened) => void;
   readonly onFailed: (error: Error, at: Endpoint) => void;

@@ -10,7 +10,7 @@ export interface Waiter {
   readonly client: string;
 }
 
-export interface FairQueueOptions<W> {
+interface FairQueueOptions<W> {
   readonly maxWaiting: number;
   /** The longest wait. */
   readonly timeoutMs: number;

@@ -8,7 +8,7 @@ import { createSharedParts, type SharedParts } from "./shared-parts.ts";
 import { upstreamErrorCode } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
-export interface HealthCheckOptions {
+interface HealthCheckOptions {
   /** Origin form. */
   readonly path: string;
   readonly host: string;

@@ -25,7 +25,7 @@ export interface ResponseHandler extends ResponseSink {
   onError(error: Error, isUntouched: boolean): void;
 }
 
-export interface Http1ConnectionOptions extends SharedParts {
+interface Http1ConnectionOptions extends SharedParts {
   readonly responseTimeoutMs: number;
   readonly onClose: () => void;
 }

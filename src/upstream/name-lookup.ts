@@ -6,14 +6,14 @@ import { asError } from "../core/failure.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { UpstreamEvents } from "../core/upstream.ts";
 
-export type ResolveName = (name: string) => Promise<readonly string[]>;
+type ResolveName = (name: string) => Promise<readonly string[]>;
 
 export interface NameOptions {
   readonly resolve: ResolveName;
   readonly everyMs: number;
 }
 
-export interface NameLookupOptions extends NameOptions, Pick<UpstreamEvents, "onLookupFailed" | "onLookupRecovered"> {
+interface NameLookupOptions extends NameOptions, Pick<UpstreamEvents, "onLookupFailed" | "onLookupRecovered"> {
   readonly targets: readonly HostPort[];
   readonly onAddresses: (addresses: readonly HostPort[]) => void;
 }

@@ -7,7 +7,7 @@ import { TlsRefused } from "./tls-refused.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
-export interface OpenSocketOptions {
+interface OpenSocketOptions {
   readonly host: string;
   readonly port: number;
   /** Null: plain TCP. */

@@ -16,7 +16,7 @@ import {
 } from "./upstream-connection.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
-export interface UpstreamConnectionsOptions {
+interface UpstreamConnectionsOptions {
   readonly endpoints: Endpoints;
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;

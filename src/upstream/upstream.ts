@@ -35,7 +35,7 @@ export interface Upstream {
   close(): void;
 }
 
-export interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints" | "responseTimeoutMs"> {
+interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints" | "responseTimeoutMs"> {
   readonly names: NameOptions;
   readonly textWrites: TextWrites;
   /** Null: the upstream's URL is plain http. */

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parseArguments } from "../../src/commands/arguments.ts";
-import { run } from "../../src/commands/check-diff.ts";
+import { runDiff } from "../../src/commands/check.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { testIo } from "./test-io.ts";
 
@@ -17,7 +17,7 @@ async function diff(from: string, to: string, env: Record<string, string> = {}, 
   writeFileSync(join(folder, "new.yaml"), to);
   if (tokens !== null) writeFileSync(join(folder, "tokens"), `${tokens}\n`);
   const io = testIo({ cwd: folder, env });
-  const code = await run({ files: ["old.yaml", "new.yaml"], overrides: [] }, io);
+  const code = await runDiff({ files: ["old.yaml", "new.yaml"], overrides: [] }, io);
   return { code, lines: io.outText().split("\n").slice(0, -1), errors: io.errText() };
 }
 

@@ -6,7 +6,7 @@ import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parseTokens } from "../../src/auth/tokens-file.ts";
-import { signalExitCodes } from "../../src/commands/exit-codes.ts";
+import { signalExitCodes } from "../../src/commands/io.ts";
 
 const root = new URL("../../", import.meta.url);
 

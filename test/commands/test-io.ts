@@ -1,6 +1,5 @@
 // A process for a command under test: what it writes can be read, and a signal can be sent to it.
-import type { TerminationSignal } from "../../src/commands/exit-codes.ts";
-import type { CommandIo } from "../../src/commands/io.ts";
+import type { CommandIo, TerminationSignal } from "../../src/commands/io.ts";
 
 export interface TestIo extends CommandIo {
   outText(): string;

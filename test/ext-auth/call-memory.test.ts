@@ -1,7 +1,7 @@
 // A call is found only if its bytes come again, and is kept only while that happens.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CallMemory, type ReadCall } from "../../src/ext-auth/http/call-memory.ts";
+import { CallMemory, type ReadCall } from "../../src/ext-auth/http/call-connection.ts";
 
 const callOf = (target: string): ReadCall => ({
   ...{ method: "GET", target, rawHeaders: [], isLast: false, isKept: false, head: null },

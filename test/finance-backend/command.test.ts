@@ -2,9 +2,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import type { TerminationSignal } from "../../src/commands/exit-codes.ts";
 import { run } from "../../src/commands/finance-backend.ts";
-import type { CommandIo } from "../../src/commands/io.ts";
+import type { CommandIo, TerminationSignal } from "../../src/commands/io.ts";
 import { asPage, authorization, startInMemory } from "./support.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "finance-backend-command-"));

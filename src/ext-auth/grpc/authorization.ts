@@ -3,8 +3,14 @@
 import { listOf } from "../../core/header-lines.ts";
 import { readHttp2Head } from "../../core/http2-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
-import { type Check, type CheckAnswer, type CheckCaller, type Checks, CheckTransport } from "../check.ts";
-import { checkProblems } from "../check-problems.ts";
+import {
+  type Check,
+  type CheckAnswer,
+  type CheckCaller,
+  type Checks,
+  CheckTransport,
+  checkProblems,
+} from "../check.ts";
 import { clientFields, lengthField, without } from "./answer-fields.ts";
 import type { GrpcCall } from "./call.ts";
 import {

@@ -2,8 +2,7 @@
 // attribute_context.proto): reads what a check needs, writes what Envoy acts on. Field numbers are those of the public
 // definitions.
 import type { HeaderList } from "../../core/header-list.ts";
-import { bytesTag, ProtobufReader } from "./protobuf-reader.ts";
-import { messageField, numberField, textField } from "./protobuf-text.ts";
+import { bytesTag, messageField, numberField, ProtobufReader, textField } from "./protobuf.ts";
 
 export interface CheckRequest {
   /** The client as Envoy sees it, without a port; "" if it is no IP address. */

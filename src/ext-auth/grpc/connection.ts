@@ -1,9 +1,14 @@
 // One connection to the gRPC port: hands calls to their methods. While the system does not take what was written, nothing more
 // is read. Ends connections that are idle, that stall, or that are asked to end.
 import type { Socket } from "node:net";
+import type { ClientBytes } from "../../core/client-share.ts";
+import type { Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { type HeaderList, headerValue } from "../../core/header-list.ts";
+import type { Replaceable } from "../../core/traffic-settings.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
+import type { SharedReads } from "../../exchange/shared-reads.ts";
+import type { TextWrites } from "../../exchange/text-writes.ts";
 import type { FrameBudget } from "../../http2/frame-budget.ts";
 import { encodeFields } from "../../http2/hpack-encoder.ts";
 import { errorCodes } from "../../http2/protocol.ts";
@@ -11,8 +16,7 @@ import { type Http2Event, Http2Session } from "../../http2/session.ts";
 import type { Http2Stream } from "../../http2/stream.ts";
 import { type CallCarrier, GrpcCall, type GrpcMethod } from "./call.ts";
 import { MessageReader, onlyMessage } from "./message-frame.ts";
-import type { GrpcShares, GrpcTimes } from "./server-options.ts";
-import { grpcCodes, readTimeoutMs, statuses } from "./status.ts";
+import { type GrpcStatus, grpcCodes, readTimeoutMs, statuses } from "./status.ts";
 
 /** Envoy opens another connection for more. */
 const maxCallsPerConnection = 100;
@@ -315,3 +319,52 @@ const failures = {
   tooManyCalls: { code: grpcCodes.resourceExhausted, message: "too many calls at once" },
   late: { code: grpcCodes.deadlineExceeded, message: "the call took too long" },
 } as const;
+
+/** The bounds on connections, and their events. */
+export interface GrpcConnections {
+  /** False: the connection exceeds its bound and is closed. */
+  admit(socket: Socket): boolean;
+  /** Called when a call begins on the connection, and when it has no call any more. */
+  setBusy(socket: Socket, isBusy: boolean): void;
+  /** The number of calls in progress at once; more are refused. */
+  maxCalls(socket: Socket): number;
+  /** Peers with the same key share the memory of messages and, unless they are trusted, a budget of frames. */
+  peerKey(socket: Socket): string;
+  isTrusted(socket: Socket): boolean;
+  /** Called when a connection is closed because it costs too much. */
+  onClosed(reason: Http2CloseReason, socket: Socket): void;
+}
+
+export interface GrpcTimes {
+  /** How long the message of a call may take to arrive, and how long a new connection may wait with its first call. */
+  readonly headTimeoutMs: number;
+  /** How long a connection may be idle. */
+  readonly keepAliveTimeoutMs: number;
+}
+
+export interface GrpcServerOptions {
+  /** By path, such as "/grpc.health.v1.Health/Check". */
+  readonly methods: ReadonlyMap<string, GrpcMethod>;
+  readonly connections: GrpcConnections;
+  readonly nowMs: () => number;
+  /** Null: sockets are read as streams. */
+  readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
+  readonly settings: Readonly<Replaceable<GrpcTimes>>;
+  /** How long a caller may keep its connection open after the GOAWAY and its last call. */
+  readonly lingerMs: number;
+  /** Called when a stream is reset because of a limit. */
+  readonly onReset: (reason: Http2ResetReason) => void;
+  /** Called when a call ends without a message. */
+  readonly onCallFailed: (call: GrpcCall, status: GrpcStatus) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** What the connections of one listener share. */
+export interface GrpcShares {
+  readonly options: GrpcServerOptions;
+  /** The memory of the incomplete messages of all callers. */
+  readonly held: ClientBytes;
+  /** A connection is closed. */
+  closed(socket: Socket): void;
+}

@@ -2,8 +2,7 @@
 // definition. What a request asks for and the gateway does not do is kept, so that it can be refused.
 import type { HeaderList } from "../../core/header-list.ts";
 import type { Rate } from "../../core/policy.ts";
-import { bytesTag, ProtobufReader, varintTag } from "./protobuf-reader.ts";
-import { messageField, numberField, textField } from "./protobuf-text.ts";
+import { bytesTag, messageField, numberField, ProtobufReader, textField, varintTag } from "./protobuf.ts";
 
 export interface RateLimitRequest {
   readonly domain: string;
@@ -78,7 +77,7 @@ function readEntry(reader: ProtobufReader, into: Entry[]): void {
   into.push(entry);
 }
 
-export interface RateLimitAnswer {
+interface RateLimitAnswer {
   /** One for each descriptor, in their order. */
   readonly statuses: readonly DescriptorStatus[];
   readonly fields: HeaderList;

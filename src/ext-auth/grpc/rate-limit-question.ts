@@ -1,7 +1,7 @@
 // Reads from a RateLimitRequest which requests of which clients are asked about: one for each descriptor. Anything else
 // (another domain, an unknown entry or policy, a limit of the caller's own) is refused with a message; nothing is admitted
 // or charged by guessing.
-import type { QuotaQuestion } from "../quota-question.ts";
+import type { QuotaQuestion } from "../quota-decide.ts";
 import type { Descriptor, RateLimitRequest } from "./rate-limit-messages.ts";
 import { type GrpcStatus, grpcCodes } from "./status.ts";
 

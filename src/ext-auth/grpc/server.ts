@@ -5,8 +5,7 @@ import { ClientBytes } from "../../core/client-share.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { listen } from "../../exchange/listen.ts";
 import { FrameBudgets } from "../../http2/frame-budget.ts";
-import { GrpcConnection } from "./connection.ts";
-import type { GrpcServerOptions, GrpcShares } from "./server-options.ts";
+import { GrpcConnection, type GrpcServerOptions, type GrpcShares } from "./connection.ts";
 
 const maxHeldBytes = 16 * 1024 * 1024;
 /** How often connections are looked at, at least. */

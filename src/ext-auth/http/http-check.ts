@@ -3,8 +3,7 @@
 // client can write any field that its ingress does not set.
 import { trimBlanks } from "../../core/blanks.ts";
 import { type HeaderList, isNamed, onlyHeaderValue } from "../../core/header-list.ts";
-import type { Check } from "../check.ts";
-import { type CheckProblem, checkProblems } from "../check-problems.ts";
+import { type Check, type CheckProblem, checkProblems } from "../check.ts";
 
 export interface HttpCheck {
   readonly method: string;

@@ -8,7 +8,7 @@ import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
 import type { BodyDecoder, BodyProblem, DecodedPiece } from "../../http1/body-decoder.ts";
 
-export interface BodyOwner {
+interface BodyOwner {
   /** The body cannot be read to its end. */
   cancel(reply: LocalReply): void;
 }

@@ -4,8 +4,14 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CalendarPeriod, Rate } from "../../../src/core/policy.ts";
 import { deniedCheckResponse, okCheckResponse, readCheckRequest } from "../../../src/ext-auth/grpc/check-messages.ts";
-import { bytesTag, ProtobufReader, varintTag } from "../../../src/ext-auth/grpc/protobuf-reader.ts";
-import { messageField, numberField, textField } from "../../../src/ext-auth/grpc/protobuf-text.ts";
+import {
+  bytesTag,
+  messageField,
+  numberField,
+  ProtobufReader,
+  textField,
+  varintTag,
+} from "../../../src/ext-auth/grpc/protobuf.ts";
 import { rateLimitResponse, readRateLimitRequest } from "../../../src/ext-auth/grpc/rate-limit-messages.ts";
 import { mutated } from "./mutated.ts";
 import { check, shouldRateLimit } from "./protocol.ts";

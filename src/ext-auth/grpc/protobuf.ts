@@ -1,6 +1,6 @@
-// Reads the wire format of protobuf. It never throws: a malformed message ends early and sets `isBroken`. Unknown fields, and
-// fields of an unexpected wire type, are skipped, as the format requires. Only the texts that are asked for are copied, and
-// the depth of calls is that of the reading code, never that of the message.
+// Reads and writes the wire format of protobuf. Reading never throws: a malformed message ends early and sets `isBroken`.
+// Unknown fields, and fields of an unexpected wire type, are skipped, as the format requires. Only the texts that are asked
+// for are copied, and the depth of calls is that of the reading code, never that of the message.
 
 /** The tags of the two wire types that are read here. A tag combines a field's number with its wire type. */
 export const varintTag = (field: number): number => field * 8;
@@ -132,4 +132,30 @@ export class ProtobufReader {
     this.#tag = 0;
     this.#at = this.#end;
   }
+}
+
+// A message is written as a string in which each character is one byte: a nested message is preceded by its length, which a
+// string knows. All texts of the gateway are ASCII. A default value takes no bytes, as the format recommends.
+
+export function numberField(field: number, value: number): string {
+  return value === 0 ? "" : varint(field * 8) + varint(value);
+}
+
+export function textField(field: number, text: string): string {
+  return text === "" ? "" : messageField(field, text);
+}
+
+/** `content` is the concatenation of the message's fields. An empty message is written too. */
+export function messageField(field: number, content: string): string {
+  return varint(field * 8 + 2) + varint(content.length) + content;
+}
+
+function varint(value: number): string {
+  let rest = value;
+  let text = "";
+  while (rest >= 128) {
+    text += String.fromCharCode((rest % 128) + 128);
+    rest = Math.floor(rest / 128);
+  }
+  return text + String.fromCharCode(rest);
 }
