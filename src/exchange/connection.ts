@@ -2,7 +2,8 @@
 // closed.
 import type { Server, Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
-import type { LocalReply } from "../core/local-reply.ts";
+import { type LocalReply, shareReply } from "../core/local-reply.ts";
+import type { Exchange } from "./exchange.ts";
 
 export interface AcceptedSocket {
   /** What HTTP is read from and written to. */
@@ -61,4 +62,13 @@ export interface ConnectionOpener {
   openHttp2(accepted: AcceptedSocket): void;
   /** Replies on a plain socket without a connection, and closes it. */
   reject(socket: Socket, peer: Peer, reply: LocalReply): void;
+}
+
+/**
+ * Starts an exchange on its connection. If its peer has as many connections with a request as it may have, refuses it: then
+ * the connection stays idle, and may be closed for a new one.
+ */
+export function startOn(place: ConnectionPlace | null, exchange: Exchange): void {
+  if (place === null || place.begin()) exchange.start();
+  else exchange.reject(shareReply("client_connections"));
 }

@@ -12,12 +12,8 @@ import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-
 import type { Decision, Held } from "../core/policy.ts";
 import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";
 import type { ResponseFields } from "../core/response-fields.ts";
-import type { ExchangeListener } from "./exchange-listener.ts";
-import { knownQuota } from "./known-quota.ts";
-import type { PushedBody } from "./pushed-body.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
-import type { Transport, TunnelStart } from "./transport.ts";
-import { WaitingExchanges } from "./waiting-exchanges.ts";
+import type { PushedBody, Transport, TunnelStart } from "./transport.ts";
 
 /** A snapshot of everything that is configured. An exchange uses one Runtime from its beginning to its end. */
 export interface Runtime {
@@ -56,7 +52,7 @@ type State = "deciding" | "forwarding" | "responding" | "ended";
 
 export class Exchange extends RecordedExchange {
   readonly transport: Transport;
-  place = -1;
+  waitingIndex = -1;
   /** Set while the request is forwarded. */
   listener: ExchangeListener | null = null;
   /** What the limiter holds for this exchange. */
@@ -296,5 +292,55 @@ export class Exchange extends RecordedExchange {
       this.#runtime.onFailure(error);
     }
     listener?.onExchangeEnd();
+  }
+}
+
+/** Implemented by what forwards an admitted request. */
+export interface ExchangeListener {
+  /** The client has taken what was written, so more may be written. */
+  onDrain(): void;
+  /** The exchange has ended: the client has left, or its response is complete. */
+  onExchangeEnd(): void;
+  /** Replies to the client and cancels the request, unless it has ended. */
+  cancel(reply: LocalReply): void;
+}
+
+/** Returns a quota that can be shown or logged now. Null: it comes later. Its failure is reported, since nobody else would notice. */
+function knownQuota(quota: Decision | Promise<Decision>, onFailure: (error: unknown) => void): Decision | null {
+  if (!(quota instanceof Promise)) return quota;
+  quota.catch(onFailure);
+  return null;
+}
+
+interface Waiting {
+  /** Its index among those that wait; set here only. */
+  waitingIndex: number;
+  abort(): void;
+}
+
+/**
+ * The exchanges whose verdict is awaited. Not a Set: when a Set grows or is cleaned of what was deleted, the table that it
+ * leaves behind refers to the next one. Once one of them is old garbage, it keeps all later tables, and the requests in
+ * them, from being collected while they are young, which took a tenth of the processor time.
+ */
+export class WaitingExchanges<E extends Waiting> {
+  readonly #all: E[] = [];
+
+  add(exchange: E): void {
+    exchange.waitingIndex = this.#all.length;
+    this.#all.push(exchange);
+  }
+
+  delete(exchange: E): void {
+    if (this.#all[exchange.waitingIndex] !== exchange) return;
+    const last = this.#all.pop();
+    if (last === undefined || last === exchange) return;
+    this.#all[exchange.waitingIndex] = last;
+    last.waitingIndex = exchange.waitingIndex;
+  }
+
+  /** Aborts all that wait now, whose connections may be closed already. */
+  abortAll(): void {
+    for (const exchange of [...this.#all]) exchange.abort();
   }
 }

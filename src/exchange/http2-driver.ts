@@ -31,7 +31,7 @@ export class Http2Driver<Owner> {
   /** For plain sockets. Null: with TLS, no write is complete at once. */
   readonly #textWrites: TextWrites | null;
   /** With so much to be written, nothing is read: acknowledgements and responses would add to it. */
-  readonly #maxWaitingBytes: number;
+  readonly #maxUnsentBytes: number;
   /** The socket is read into a buffer that all connections share. */
   readonly #isShared: boolean;
   /** `settle` follows. */
@@ -48,7 +48,7 @@ export class Http2Driver<Owner> {
     socket: Socket,
     session: Http2Session<Owner>,
     connection: DrivenConnection<Owner>,
-    maxWaitingBytes: number,
+    maxUnsentBytes: number,
     reads: SharedReads | null,
     textWrites: TextWrites | null,
   ) {
@@ -56,7 +56,7 @@ export class Http2Driver<Owner> {
     this.session = session;
     this.#connection = connection;
     this.#textWrites = textWrites;
-    this.#maxWaitingBytes = maxWaitingBytes;
+    this.#maxUnsentBytes = maxUnsentBytes;
     this.#isShared = reads?.take(socket, this.#onBytes) ?? false;
     if (!this.#isShared) socket.on("data", this.#onBytes);
   }
@@ -143,7 +143,7 @@ export class Http2Driver<Owner> {
   }
 
   #mayRead(): boolean {
-    return !this.isFlushing || this.session.waitingBytes < this.#maxWaitingBytes;
+    return !this.isFlushing || this.session.waitingBytes < this.#maxUnsentBytes;
   }
 
   /** Keeps bytes for a later turn, and reads nothing until then. */

@@ -2,10 +2,10 @@
 // read them when it has ended.
 import type { AuthOutcome } from "../core/authenticator.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
+import { type HeaderList, headerValues } from "../core/header-list.ts";
 import type { RefusalReason } from "../core/local-reply.ts";
 import type { Decision } from "../core/policy.ts";
 import { headTextBytes, pendingVerdict, type RequestHead, type Verdict } from "../core/request-head.ts";
-import { readTraceId } from "./trace-context.ts";
 import type { Transport } from "./transport.ts";
 
 export abstract class RecordedExchange implements ExchangeRecord {
@@ -80,4 +80,18 @@ export abstract class RecordedExchange implements ExchangeRecord {
   get auth(): AuthOutcome {
     return this.#verdict.auth;
   }
+}
+
+/** version "-" trace-id "-" parent-id "-" flags; a later version may append more (section 4.3). */
+const traceparent = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}($|-)/;
+
+/**
+ * Reads the trace ID of a request (W3C Trace Context, level 2) for the log only: the headers are forwarded unchanged, valid or
+ * not. Returns null unless there is exactly one `traceparent` and it is valid.
+ */
+export function readTraceId(rawHeaders: HeaderList): string | null {
+  const [value, another] = headerValues(rawHeaders, "traceparent");
+  if (value === undefined || another !== undefined) return null;
+  const [, version, traceId, end] = traceparent.exec(value) ?? [];
+  return traceId === undefined || (version === "00" && end !== "") ? null : traceId;
 }

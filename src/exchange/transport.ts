@@ -4,7 +4,6 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { HeaderLines } from "../core/header-lines.ts";
 import type { Held } from "../core/policy.ts";
-import type { PushedBody } from "./pushed-body.ts";
 
 export interface Transport {
   readonly scheme: "http" | "https";
@@ -61,4 +60,25 @@ export interface SwitchedConnection {
 export interface TunnelStart extends SwitchedConnection {
   /** Must be ended with the tunnel. */
   readonly held: Held | null;
+}
+
+/** The body of a request that passes its pieces to one reader, without the events and the buffers of a stream. */
+export interface PushedBody {
+  /** Set by who reads the body, before it calls `resume`. */
+  reader: BodyReader | null;
+  /** It will not be complete. */
+  readonly destroyed: boolean;
+  /** It is paused at first. */
+  pause(): void;
+  resume(): void;
+}
+
+export interface BodyReader {
+  /**
+   * The bytes are overwritten after the call: what is kept has to be copied. `progressBytes`: what counts for the minimum
+   * rate. `isLast`: the body is complete with these.
+   */
+  onData(bytes: Buffer, progressBytes: number, isLast: boolean): void;
+  /** The body was complete without further bytes. */
+  onEnd(): void;
 }

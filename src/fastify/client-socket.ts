@@ -6,8 +6,7 @@ import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import type { Exchange, RuntimeRef } from "../exchange/exchange.ts";
-import { endAndLinger } from "../transport/end-and-linger.ts";
-import { rejectOnSocket } from "../transport/socket-transport.ts";
+import { endAndLinger, rejectOnSocket } from "../transport/socket-transport.ts";
 
 export class ClientSocket {
   readonly peer: Peer;

@@ -5,7 +5,7 @@ import { Http2ServerRequest } from "node:http2";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type ClientAddressRules, type Peer, readPeer } from "../core/client-address.ts";
-import { maxFields } from "../core/head-bounds.ts";
+import { maxFields } from "../core/http-bounds.ts";
 import { readHttp2Head } from "../core/http2-head.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { RequestHead } from "../core/request-head.ts";

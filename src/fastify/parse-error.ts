@@ -1,6 +1,6 @@
 // Maps the errors of Node's HTTP parser to replies to the client.
 import { errorCode } from "../core/failure.ts";
-import { maxHeadBytes } from "../core/head-bounds.ts";
+import { maxHeadBytes } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 
 /** Returns the reply to a parse error; null if the client has left. `receivedBytes`: of the socket. */

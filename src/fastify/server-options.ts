@@ -2,7 +2,7 @@
 // fields too: for targets that the router cannot read, bytes that are no request, and while the app closes.
 import type { Socket } from "node:net";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { maxHeadBytes } from "../core/head-bounds.ts";
+import { maxHeadBytes } from "../core/http-bounds.ts";
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { gates } from "./gates.ts";
 

@@ -1,7 +1,7 @@
 // Checks the bytes of a request head one by one (RFC 9112, 2 to 5), also if they come in pieces: each byte is looked at
 // once, and nothing is built of them. It accepts no more than llhttp, Node's parser, and its bounds count what Node counts:
 // the target and the names and values of the fields.
-import { maxFields, maxHeadBytes } from "../core/head-bounds.ts";
+import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 
 export interface HeadBounds {

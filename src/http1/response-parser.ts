@@ -1,7 +1,7 @@
 // Parses the upstream's bytes as responses, strictly: what two readers could understand differently (two lengths, a
 // length beside chunks, bare LF, folded lines) is malformed. Takes linear time, however the bytes are cut. Does not know of
 // sockets; bytes behind the end of a response are not consumed.
-import { maxHeadBytes } from "../core/head-bounds.ts";
+import { maxHeadBytes } from "../core/http-bounds.ts";
 import { JoinedPieces } from "../core/joined-pieces.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, responseChunks } from "./body-decoder.ts";
 import type { RememberedHeads } from "./remembered-heads.ts";

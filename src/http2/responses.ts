@@ -12,7 +12,7 @@ const maxChecks = 5;
 const readBytes = 8 * 1024;
 
 /** With more to be written, bodies wait. */
-const maxWaitingBytes = 64 * 1024;
+const maxQueuedBodyBytes = 64 * 1024;
 
 export interface ResponsesOwner<Owner> {
   /** The last frame of a response has been given to the writer. */
@@ -123,7 +123,7 @@ export class Responses<Owner> {
   }
 
   #hasRoom(): boolean {
-    return this.#window > 0 && this.writer.waitingBytes < maxWaitingBytes;
+    return this.#window > 0 && this.writer.waitingBytes < maxQueuedBodyBytes;
   }
 
   /** A change applies to all open streams, and may make windows negative (RFC 9113, 6.9.2). Null: no change. */

@@ -2,12 +2,13 @@
 // are too many connections. The response has the same headers as every other, and the connection is closed after it.
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
+import { ignoreError } from "../core/failure.ts";
 import type { HeaderLines } from "../core/header-lines.ts";
+import { lingerMs } from "../core/http-bounds.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import { serializeHead } from "../core/response-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
-import { endAndLinger } from "./end-and-linger.ts";
 
 /**
  * Replies and closes the connection. Returns the exchange, which may still wait for the quota; null: the socket is
@@ -50,4 +51,16 @@ class SocketTransport extends WholeReplyTransport {
     this.#socket.write(text, "latin1");
     endAndLinger(this.#socket);
   }
+}
+
+/**
+ * Ends a socket, and reads and discards what the client still sends: destroying a socket with unread bytes resets the
+ * connection, and the reset can overtake the response.
+ */
+export function endAndLinger(socket: Socket): void {
+  socket.on("error", ignoreError);
+  socket.end();
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  socket.once("close", () => clearTimeout(timer));
+  socket.resume();
 }

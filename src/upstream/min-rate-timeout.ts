@@ -2,7 +2,7 @@
 // each 16 KiB that move give one second back. A timeout for the whole body would break long transfers on slow lines; a
 // timeout between two pieces would let one byte a minute hold a connection to the upstream for ever.
 import { localReplies } from "../core/local-reply.ts";
-import type { ExchangeListener } from "../exchange/exchange-listener.ts";
+import type { ExchangeListener } from "../exchange/exchange.ts";
 
 export interface MinRateOptions {
   /** The longest wait without progress. */

@@ -6,8 +6,8 @@ import { Readable } from "node:stream";
 import { JoinedPieces } from "../core/joined-pieces.ts";
 import { localReplies } from "../core/local-reply.ts";
 import { PieceBudget, progressOf } from "../core/piece-budget.ts";
-import type { ExchangeListener } from "../exchange/exchange-listener.ts";
-import type { BodyReader, PushedBody } from "../exchange/pushed-body.ts";
+import type { ExchangeListener } from "../exchange/exchange.ts";
+import type { BodyReader, PushedBody } from "../exchange/transport.ts";
 import { type MinRateOptions, MinRateTimeout } from "./min-rate-timeout.ts";
 import type { BodySink, BodySource } from "./upstream-request.ts";
 

@@ -3,7 +3,7 @@
 import { createServer, IncomingMessage } from "node:http";
 import { duplexPair } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { maxFields } from "../../src/core/head-bounds.ts";
+import { maxFields } from "../../src/core/http-bounds.ts";
 import { ChunkDecoder, requestChunks } from "../../src/http1/body-decoder.ts";
 import { problemReplies } from "../../src/transport/http1/incoming-body.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";

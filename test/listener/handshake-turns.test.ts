@@ -1,6 +1,6 @@
 import { setImmediate as iteration } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { HandshakeTurns } from "../../src/listener/handshake-turns.ts";
+import { HandshakeTurns } from "../../src/listener/tls-handshakes.ts";
 
 test("of one peer at most four begin in an iteration, in their order, and other peers do not wait for them", async () => {
   const turns = new HandshakeTurns();

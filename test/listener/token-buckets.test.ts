@@ -1,7 +1,7 @@
 // Token buckets by key, against a naive bucket for each key that is never forgotten.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { TokenBuckets } from "../../src/listener/token-buckets.ts";
+import { TokenBuckets } from "../../src/listener/connection-limiter.ts";
 
 test("a key has its burst at once, then its rate; others have their own", () => {
   const buckets = new TokenBuckets({ burst: 3, perSecond: 2 });

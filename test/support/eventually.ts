@@ -1,5 +1,5 @@
 // Waiting for what a test cannot be told of, with a deadline instead of a guess at how long it takes.
-import { lingerMs } from "../../src/exchange/http1-bounds.ts";
+import { lingerMs } from "../../src/core/http-bounds.ts";
 
 /** Longer than a machine stalls, and less than a close that lingers. */
 export const soonMs = lingerMs - 100;

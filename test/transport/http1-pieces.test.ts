@@ -1,7 +1,7 @@
 // Requests are read however the network cuts them, and however many come at once.
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { headerValue } from "../../src/core/header-list.ts";
-import { maxWaitingBytes } from "../../src/exchange/http1-bounds.ts";
+import { maxUnreadBytes } from "../../src/core/http-bounds.ts";
 import { Transports } from "../../src/transport/transports.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
@@ -213,7 +213,7 @@ describe("is read", () => {
     const { connection } = await start();
     connection.write(get("/v2/x").repeat(60_000));
     for (let i = 0; i < 40; i += 1) expect((await connection.read()).body).toBe("/v2/x 0");
-    expect(opened.mock.calls[0]?.[0].socket.bytesRead).toBeLessThan(4 * maxWaitingBytes);
+    expect(opened.mock.calls[0]?.[0].socket.bytesRead).toBeLessThan(4 * maxUnreadBytes);
   });
 
   test("a request whose end and whose successor come in one packet", async () => {

@@ -4,8 +4,8 @@
 import { wantsOpenMetrics } from "../../../src/admin/accept.ts";
 import { readBearer } from "../../../src/core/bearer.ts";
 import { type ClientAddressRules, readClient, readPeer } from "../../../src/core/client-address.ts";
-import { maxFields } from "../../../src/core/head-bounds.ts";
 import { connectionOptions } from "../../../src/core/hop-by-hop.ts";
+import { maxFields } from "../../../src/core/http-bounds.ts";
 import { parseCidr } from "../../../src/core/ip-address.ts";
 import { readMessage, readTarget } from "../../../src/core/message-check.ts";
 import { NetworkSet } from "../../../src/core/network-set.ts";

@@ -4,10 +4,10 @@
 import type { Socket } from "node:net";
 import type { CheckRefusal } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
+import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import type { RequestHead } from "../../core/request-head.ts";
 import { serializeHead } from "../../core/response-head.ts";
-import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
@@ -139,7 +139,7 @@ export class CallConnection implements CheckCaller {
 
   #readOn(): void {
     this.#read(this.#unread.take());
-    if (this.socket.isPaused() && this.#unread.length < maxWaitingBytes) this.socket.resume();
+    if (this.socket.isPaused() && this.#unread.length < maxUnreadBytes) this.socket.resume();
   }
 
   /** Reads calls one after the other until one is not answered at once, or the rest of one has not come. */
@@ -260,7 +260,7 @@ export class CallConnection implements CheckCaller {
   #keep(bytes: Buffer): void {
     this.#unread.add(bytes);
     if (this.waitsFor !== "head") {
-      if (this.#unread.length >= maxWaitingBytes) this.socket.pause();
+      if (this.#unread.length >= maxUnreadBytes) this.socket.pause();
       return;
     }
     this.#scan ??= new HeadScan(headBounds);

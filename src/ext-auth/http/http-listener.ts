@@ -2,8 +2,8 @@
 // A decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
 import { createServer, type Server, type Socket } from "node:net";
 import type { CheckRefusal } from "../../core/connection-ends.ts";
+import { lingerMs } from "../../core/http-bounds.ts";
 import type { Replaceable } from "../../core/traffic-settings.ts";
-import { lingerMs } from "../../exchange/http1-bounds.ts";
 import { listen } from "../../exchange/listen.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";

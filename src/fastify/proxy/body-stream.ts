@@ -1,7 +1,6 @@
 // A request's body as the stream that undici reads: bounded and timed as in the gateway.
 import { Readable } from "node:stream";
-import type { Exchange } from "../../exchange/exchange.ts";
-import type { ExchangeListener } from "../../exchange/exchange-listener.ts";
+import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
 import { type BodyOptions, RequestBody } from "../../upstream/request-body.ts";
 import type { BodySink } from "../../upstream/upstream-request.ts";
 

@@ -4,7 +4,7 @@ import type { SecureContext } from "node:tls";
 import { type buildConnector, Pool } from "undici";
 import { clientTlsFiles } from "../../config/tls-files.ts";
 import type { Files } from "../../core/file-group.ts";
-import { maxHeadBytes } from "../../core/head-bounds.ts";
+import { maxHeadBytes } from "../../core/http-bounds.ts";
 import { upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog } from "../../telemetry/file-log.ts";
 import type { Logger } from "../../telemetry/log.ts";

@@ -3,15 +3,19 @@
 import type { Socket } from "node:net";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
+import { lingerMs } from "../../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import type { TrafficSettings } from "../../core/traffic-settings.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
-import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
+import {
+  type AcceptedSocket,
+  type ClientConnection,
+  type ConnectionPlace,
+  startOn,
+} from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
-import { lingerMs } from "../../exchange/http1-bounds.ts";
 import type { Portions } from "../../exchange/portions.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
-import { startOn } from "../../exchange/start-on.ts";
 import { maxCopiedBytes } from "../../exchange/write-buffer.ts";
 import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { HeadScan, requestBounds } from "../../http1/head-scan.ts";

@@ -2,10 +2,10 @@
 // passed on where they were received; what nobody reads yet is kept in one piece, because each small piece by itself would
 // take a hundred times its size. With much of it the socket is not read.
 import type { Socket } from "node:net";
+import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
-import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
-import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
+import type { BodyReader, PushedBody } from "../../exchange/transport.ts";
 import type { BodyDecoder, BodyProblem, DecodedPiece } from "../../http1/body-decoder.ts";
 
 interface BodyOwner {
@@ -112,7 +112,7 @@ export class IncomingBody implements PushedBody {
   #wait(bytes: Buffer): void {
     if (this.destroyed) return;
     this.#waiting.add(bytes);
-    if (this.isComplete || this.#isPaused || this.#waiting.length < maxWaitingBytes) return;
+    if (this.isComplete || this.#isPaused || this.#waiting.length < maxUnreadBytes) return;
     this.#isPaused = true;
     this.#socket.pause();
   }

@@ -1,8 +1,8 @@
 // The bytes of a connection of HTTP/1 that have been received and not read: the beginning of a head, or pipelined requests. With
 // very many of them the socket is not read.
 import type { Socket } from "node:net";
+import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
-import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 
 export class UnreadBytes {
   readonly #socket: Socket;
@@ -61,7 +61,7 @@ export class UnreadBytes {
   }
 
   #hasRoom(): boolean {
-    return (this.#first?.length ?? 0) + (this.#next?.length ?? 0) < maxWaitingBytes;
+    return (this.#first?.length ?? 0) + (this.#next?.length ?? 0) < maxUnreadBytes;
   }
 }
 

@@ -8,10 +8,14 @@ import { readHttp2Head } from "../../core/http2-head.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
 import type { TrafficSettings } from "../../core/traffic-settings.ts";
-import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
+import {
+  type AcceptedSocket,
+  type ClientConnection,
+  type ConnectionPlace,
+  startOn,
+} from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
-import { startOn } from "../../exchange/start-on.ts";
 import { type FrameBudget, FrameBudgets } from "../../http2/frame-budget.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
@@ -30,7 +34,7 @@ const targetCharsPerStep = 16;
 /** A longer target ends the turn. */
 const longTargetChars = 4 * 1024;
 /** Of what is to be written. */
-const maxWaitingBytes = 256 * 1024;
+const maxUnsentBytes = 256 * 1024;
 
 /** What all HTTP/2 connections of a listener share: the budgets for frames, the bounds on open streams, and some memory. */
 export class Http2Shares {
@@ -100,7 +104,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     this.session = new Http2Session({ budget: this.#budget, nowMs, maxStreams, mayHaveBlanks: true });
     socket.on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
     if (tcp !== socket) tcp.on("close", this.#onTcpClose);
-    this.#driver = new Http2Driver(socket, this.session, this, maxWaitingBytes, options.reads, null);
+    this.#driver = new Http2Driver(socket, this.session, this, maxUnsentBytes, options.reads, null);
     this.settleLater();
   }
 

@@ -2,10 +2,9 @@
 // is kept in one piece. The window of its stream opens as the bytes are passed on, so a client cannot send more than it holds.
 
 import { JoinedPieces } from "../../core/joined-pieces.ts";
-import type { LocalReply } from "../../core/local-reply.ts";
-import { localReplies } from "../../core/local-reply.ts";
+import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import { PieceBudget, progressOf } from "../../core/piece-budget.ts";
-import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
+import type { BodyReader, PushedBody } from "../../exchange/transport.ts";
 import type { Joining, TurnPieces } from "./turn-pieces.ts";
 
 export interface StreamBodyOwner {
