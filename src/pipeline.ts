@@ -1,5 +1,5 @@
 // Decides about a request, from top to bottom; each step names the reason for its place. The same for all transports.
-import type { Authentication, Authenticator, AuthOutcome } from "./core/authenticator.ts";
+import type { Authentication, Authenticator, AuthOutcome, Identity } from "./core/authenticator.ts";
 import { readBearer } from "./core/bearer.ts";
 import type { Limiter, RefusalBudget } from "./core/limiter.ts";
 import { type LocalReply, localReplies } from "./core/local-reply.ts";
@@ -80,7 +80,7 @@ class Pipeline {
     const parsed = parseWithoutPath(head, origin);
     const decision: Decision = isSpent ? quota : { ...quota, outcome: "throttled" };
     const localReply = isSpent ? localReplies.tooManyRefusals : localReplies.throttled;
-    const verdict: Verdict = { parsed, decision, auth: "skipped", localReply };
+    const verdict: Verdict = { parsed, decision, auth: "skipped", identity: null, localReply };
     // Awaited, so that a failure is reported like any other.
     return counted instanceof Promise ? counted.then(() => verdict) : verdict;
   }
@@ -120,12 +120,12 @@ class Pipeline {
       if (decision.outcome !== "admitted" && decision.outcome !== "throttled") {
         refusals?.spend(parsed.client, atMs);
       }
-      return { parsed, decision, auth: "skipped", localReply: refusal };
+      return { parsed, decision, auth: "skipped", identity: null, localReply: refusal };
     }
     // Outside of all routes nothing is asked: no limit, no token. Only what the gateway forwards has a bound on its body.
     if (parsed.path.kind === "unmatched") {
       const localReply = rules.unmatched === "proxy" ? findBodyRefusal(parsed, rules) : null;
-      return { parsed, decision, auth: "skipped", localReply };
+      return { parsed, decision, auth: "skipped", identity: null, localReply };
     }
 
     // The token comes after them, because its check costs the most.
@@ -146,7 +146,7 @@ class Pipeline {
     const { rules, limiter, authenticator, demandOf, refusals } = this.#parts;
     // A preflight has no token.
     const isPreflight = rules.cors?.isPreflight(head, parsed.message) ?? false;
-    if (isPreflight) return this.#authenticated(head, parsed, decision, "skipped", atMs);
+    if (isPreflight) return this.#authenticated(head, parsed, decision, "skipped", noScopes, atMs);
     const credential = readBearer(head.rawHeaders);
     const demand = demandOf(parsed, head);
     // A client that has used up what the others get, and its budget for refusals, cannot make the gateway verify more.
@@ -154,13 +154,14 @@ class Pipeline {
       const usedUp = authenticator.isKnown(credential, demand) ? null : limiter.findUsedUp(parsed, head, atMs);
       if (usedUp !== null) {
         const shown = { ...usedUp, held: decision.held };
-        return { parsed, decision: shown, auth: "skipped", localReply: localReplies.tooManyRefusals };
+        const localReply = localReplies.tooManyRefusals;
+        return { parsed, decision: shown, auth: "skipped", identity: null, localReply };
       }
     }
     const auth = authenticator.authenticate(credential, demand);
     return auth instanceof Promise
-      ? this.#authenticatedLater(head, parsed, decision, auth)
-      : this.#authenticated(head, parsed, decision, auth, atMs);
+      ? this.#authenticatedLater(head, parsed, decision, auth, demand.scopes)
+      : this.#authenticated(head, parsed, decision, auth, demand.scopes, atMs);
   }
 
   #authenticated(
@@ -168,6 +169,7 @@ class Pipeline {
     parsed: ParsedRequest,
     decision: Decision,
     authentication: Authentication,
+    scopes: readonly string[],
     atMs: number,
   ): Verdict | Promise<Verdict> {
     const { limiter } = this.#parts;
@@ -177,23 +179,33 @@ class Pipeline {
     if (refusal !== null) {
       return limiter.limitsOthers
         ? this.#refuseOther(head, parsed, decision, auth, refusal, atMs)
-        : { parsed, decision, auth, localReply: refusal };
+        : { parsed, decision, auth, identity, localReply: refusal };
     }
 
-    // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota.
+    // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota. They
+    // come before its scopes, or asking for what it may not have would be free.
+    const hasScopes = scopes.every((scope) => identity?.scopes.includes(scope));
     if (limiter.needsIdentity) {
       const whole = limiter.decideIdentified(parsed, head, identity, decision, atMs);
       return whole instanceof Promise
-        ? this.#whenDecided(decision, whole, (known) => this.#admitted(parsed, auth, known))
-        : this.#admitted(parsed, auth, whole);
+        ? this.#whenDecided(decision, whole, (known) => this.#admitted(parsed, auth, identity, hasScopes, known))
+        : this.#admitted(parsed, auth, identity, hasScopes, whole);
     }
-    return this.#admitted(parsed, auth, decision);
+    return this.#admitted(parsed, auth, identity, hasScopes, decision);
   }
 
-  #admitted(parsed: ParsedRequest, auth: AuthOutcome, decision: Decision): Verdict {
+  #admitted(
+    parsed: ParsedRequest,
+    auth: AuthOutcome,
+    identity: Identity | null,
+    hasScopes: boolean,
+    decision: Decision,
+  ): Verdict {
     // The announced size comes after the token, so that a client without a token does not learn the limit.
-    const localReply = findQuotaRefusal(decision) ?? findBodyRefusal(parsed, this.#parts.rules);
-    return { parsed, decision, auth, localReply };
+    const localReply =
+      findQuotaRefusal(decision) ??
+      (hasScopes ? findBodyRefusal(parsed, this.#parts.rules) : localReplies.insufficientScope);
+    return { parsed, decision, auth, identity, localReply };
   }
 
   /** Refuses a request without a verified token: the limits on such requests come first, or guessing tokens would be free. */
@@ -211,7 +223,7 @@ class Pipeline {
       // A path or a token was read in vain, and no quota pays for it.
       const isUnpaid = quotaRefusal !== null || known.outcome !== "admitted";
       if (isUnpaid && auth !== "missing") refusals?.spend(parsed.client, atMs);
-      return { parsed, decision: known, auth, localReply: quotaRefusal ?? refusal };
+      return { parsed, decision: known, auth, identity: null, localReply: quotaRefusal ?? refusal };
     };
     const whole = limiter.decideRefused(parsed, head, decision, atMs);
     return whole instanceof Promise ? this.#whenDecided(decision, whole, refuse) : refuse(whole);
@@ -237,10 +249,11 @@ class Pipeline {
     parsed: ParsedRequest,
     decision: Decision,
     authentication: Promise<Authentication>,
+    scopes: readonly string[],
   ): Promise<Verdict> {
     try {
       // Not awaited: `#whenDecided` ends by itself what is held, and nothing may be ended twice.
-      return this.#authenticated(head, parsed, decision, await authentication, this.#parts.nowMs());
+      return this.#authenticated(head, parsed, decision, await authentication, scopes, this.#parts.nowMs());
     } catch (error) {
       decision.held?.end(0);
       throw error;
@@ -262,6 +275,8 @@ class Pipeline {
   }
 }
 
+const noScopes: readonly string[] = [];
+
 /** Returns whether a request with this path is charged, or passes: it cannot be refused without spending quota. */
 function needsNoBudget(plainPath: PathReading | undefined, { unmatched }: RequestRules): boolean {
   return plainPath?.kind === "route" || (plainPath?.kind === "unmatched" && unmatched !== "reject");
@@ -276,5 +291,7 @@ function findAuthRefusal(auth: AuthOutcome): LocalReply | null {
       return localReplies.noToken;
     case "invalid":
       return localReplies.invalidToken;
+    case "expired":
+      return localReplies.expiredToken;
   }
 }

@@ -6,6 +6,7 @@ import { TokenList } from "../src/auth/token-list.ts";
 import type { AuthDemands } from "../src/core/auth-demand.ts";
 import type { AuthOutcome } from "../src/core/authenticator.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
+import { systemClock } from "../src/core/clock.ts";
 import { AllowedOrigins } from "../src/core/cors.ts";
 import { parseCidr } from "../src/core/ip-address.ts";
 import type { Limiter } from "../src/core/limiter.ts";
@@ -55,7 +56,7 @@ function partsOf(options: Options = {}): PipelineParts {
   return {
     rules: rulesOf(options),
     limiter: new PolicyLimiter([{ ...policy, limit: options.limit ?? policy.limit }]),
-    authenticator: options.authenticator ?? createAuthenticator(null),
+    authenticator: options.authenticator ?? createAuthenticator(null, systemClock),
     demandOf: createDemandReader(options.auth ?? { mode: "presence", rules: [] }, ["/v1/", "/v2/"], options.own ?? "/"),
     refusals: new RefusalBuckets(options.refusals ?? { perSecond: 50, burst: 500 }),
     nowMs: () => 1000,
@@ -458,7 +459,10 @@ describe("auth", () => {
 
   test("tokens: a listed one passes, another is invalid, none is missing", () => {
     const value = new TokenList([{ digest: digestOf("abc"), name: null }]);
-    const authenticator = createAuthenticator({ value, isCurrent: true, onChange: () => {}, close: () => {} });
+    const authenticator = createAuthenticator(
+      { value, isCurrent: true, onChange: () => {}, close: () => {} },
+      systemClock,
+    );
     const decide = decideWith(partsOf({ auth: { mode: "tokens", rules: [] }, authenticator }));
     expect(decide(request("/v2/x"))).toMatchObject({ localReply: null, auth: "accepted" });
     const other = decide(request("/v2/x", [...host, "Authorization", "Bearer abd"]));

@@ -112,8 +112,9 @@ function serveHealth(app: FastifyInstance, { health, isAlive }: AdminAppOptions)
       .send(JSON.stringify({ status }));
   });
   app.get("/readyz", async (_request, reply) => {
-    const { status, upstream, store } = await health();
-    const body = { status, upstream: { state: upstream.state, reason: upstream.reason } };
+    const { status, upstream, store, tokens } = await health();
+    const upstreamShown = { state: upstream.state, reason: upstream.reason };
+    const body = { status, upstream: upstreamShown, ...(tokens === null ? {} : { tokens }) };
     return uncached(reply)
       .code(status === "ready" ? 200 : 503)
       .type(jsonType)

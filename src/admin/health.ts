@@ -9,4 +9,6 @@ export interface Health {
   readonly upstream: UpstreamHealth;
   /** Null: the counters are not shared. Without the store, the gateway decides by itself, so that it stays ready. */
   readonly store: StoreHealth | null;
+  /** Null: no tokens are listed. `ending`: how many end within 14 days, or have ended. */
+  readonly tokens: { readonly listed: number; readonly ending: number } | null;
 }

@@ -1,24 +1,35 @@
 // Checks the token of a request as its rule demands. Without a list of tokens nothing is verified.
 import { LRUCache } from "lru-cache";
-import type { Authenticator, AuthOutcome, Identity } from "../core/authenticator.ts";
+import { type Authenticator, type AuthOutcome, endingSoonMs, type Identity } from "../core/authenticator.ts";
 import type { BearerCredential } from "../core/bearer.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
 import { inOnePiece } from "../core/header-lines.ts";
 import type { TokenList } from "./token-list.ts";
 
 /** `file`: null if no rule demands a listed token. */
-export function createAuthenticator(file: Watched<TokenList> | null): Authenticator {
+export function createAuthenticator(file: Watched<TokenList> | null, clock: Pick<Clock, "wallMs">): Authenticator {
   const known = new KnownTokens();
   return {
     authenticate(credential, { mode }) {
       if (mode === "off") return "skipped";
       if (mode === "presence" || credential.kind !== "token") return presence(credential);
-      return file === null ? "invalid" : (known.find(credential.token, file.value) ?? "invalid");
+      const identity = file === null ? null : known.find(credential.token, file.value);
+      if (identity === null) return "invalid";
+      return identity.endsMs !== null && clock.wallMs() >= identity.endsMs ? "expired" : identity;
     },
     isKnown: (credential, { mode }) => mode !== "tokens" || credential.kind !== "token" || known.has(credential.token),
-    tokens: () => file && { listed: file.value.size, isCurrent: file.isCurrent, list: file.value },
+    tokens() {
+      if (file === null) return null;
+      const { value: list, isCurrent } = file;
+      return { listed: list.size, isCurrent, ending: () => endingSoon(list, clock).length, list };
+    },
     close: () => file?.close(),
   };
+}
+
+export function endingSoon(list: TokenList, clock: Pick<Clock, "wallMs">): ReturnType<TokenList["endingBefore"]> {
+  return list.endingBefore(clock.wallMs() + endingSoonMs);
 }
 
 /** Whether a well-formed token is valid is for the upstream to say. */

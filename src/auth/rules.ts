@@ -15,7 +15,7 @@ interface Fitting {
 
 export function createDemandReader(auth: AuthDemands, routes: readonly string[], basePath: string): DemandReader {
   const { rules } = auth;
-  const otherwise: AuthDemand = { mode: auth.mode };
+  const otherwise: AuthDemand = { mode: auth.mode, scopes: [] };
   if (rules.length === 0) return () => otherwise;
   const fittingPaths = createPathMatcher(rules, routes, basePath);
   const fittingMethods = createMethodMatcher(rules);

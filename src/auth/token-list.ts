@@ -8,6 +8,10 @@ export interface ListedToken {
   readonly digest: string;
   /** Several tokens may have the same name. */
   readonly name: string | null;
+  /** Absent: none. */
+  readonly scopes?: readonly string[];
+  /** The instant from which on it is refused, in Unix milliseconds; null or absent: it has no end. */
+  readonly endsMs?: number | null;
 }
 
 interface Entry {
@@ -26,17 +30,23 @@ export class TokenList {
 
   /** Of two names for one digest, the first counts. */
   constructor(tokens: readonly ListedToken[]) {
-    for (const { digest: hex, name } of tokens) {
+    for (const { digest: hex, name, scopes = [], endsMs = null } of tokens) {
       const digest = Buffer.from(hex, "hex");
       const place = this.#placeOf(digest);
       const tokenName = this.#entries.get(place)?.identity.tokenName ?? name;
-      const identity = { tokenDigest: hex.toLowerCase(), tokenName, subject: tokenName, claims: noClaims };
+      const named = { tokenDigest: hex.toLowerCase(), tokenName, subject: tokenName };
+      const identity: Identity = { ...named, scopes, endsMs, claims: noClaims };
       this.#entries.set(place, { digest, identity });
     }
   }
 
   get size(): number {
     return this.#entries.size;
+  }
+
+  endingBefore(beforeMs: number): readonly Pick<Identity, "tokenName" | "endsMs">[] {
+    const identities = [...this.#entries.values()].map(({ identity }) => identity);
+    return identities.filter(({ endsMs }) => endsMs !== null && endsMs < beforeMs);
   }
 
   /** Names of the listed tokens. */

@@ -1,9 +1,11 @@
-// A file of tokens: SHA-256 digests in hex, one per line, each with the name of its token as a comment. Never quotes what it refuses, because somebody may have written
-// the token itself in place of its digest.
-import type { FileGroup } from "../core/file-group.ts";
+// A file of tokens: SHA-256 digests in hex, one per line, each with its scopes, its end, and its name as a comment. Never
+// quotes what it refuses, because somebody may have written the token itself in place of its digest.
+import type { FileFlaw, FileGroup } from "../core/file-group.ts";
 import { type ListedToken, TokenList } from "./token-list.ts";
 
-const expected = 'a SHA-256 digest of 64 hex digits, as "headgate token" prints it';
+const expectedDigest = 'a SHA-256 digest of 64 hex digits, as "headgate token" prints it';
+const expectedScopes = "scopes such as scopes=read,export";
+const expectedEnd = "an instant such as expires=2027-01-31T00:00:00Z";
 
 /** A start without a digest is a mistake; a file that is emptied later revokes every token. */
 export function tokensFile(key: string, path: string | null): FileGroup<TokenList> {
@@ -13,11 +15,26 @@ export function tokensFile(key: string, path: string | null): FileGroup<TokenLis
       const text = texts[key];
       if (text === undefined) return { ok: false, flaws: [] };
       const { tokens, errors } = parseTokens(text);
-      if (!isStart && text === "")
-        errors.push({ line: 1, found: "an empty file (a comment alone revokes all tokens)" });
-      if (isStart && tokens.length + errors.length === 0) errors.push({ line: 1, found: "no digest in the file" });
+      if (!isStart && text === "") errors.push(flaw(1, "an empty file (a comment alone revokes all tokens)"));
+      if (isStart && tokens.length + errors.length === 0) errors.push(flaw(1, "no digest in the file"));
       if (errors.length === 0) return { ok: true, value: new TokenList(tokens) };
-      return { ok: false, flaws: errors.map((error) => ({ key, ...error, expected })) };
+      return { ok: false, flaws: errors.map((error) => ({ key, ...error })) };
+    },
+  };
+}
+
+/** The same for the secrets of ingresses, which have neither scopes nor an end. */
+export function secretsFile(key: string, path: string | null): FileGroup<TokenList> {
+  const group = tokensFile(key, path);
+  return {
+    ...group,
+    parse(texts, isStart) {
+      const reading = group.parse(texts, isStart);
+      const { tokens } = parseTokens(texts[key] ?? "");
+      const flaws = tokens.flatMap(({ line, scopes, endsMs }) =>
+        scopes.length > 0 || endsMs !== null ? [{ key, ...flaw(line, "a secret with scopes or an end") }] : [],
+      );
+      return reading.ok && flaws.length > 0 ? { ok: false, flaws } : reading;
     },
   };
 }
@@ -25,26 +42,90 @@ export function tokensFile(key: string, path: string | null): FileGroup<TokenLis
 /** A name has at most so many characters; what follows is cut off. */
 const maxNameLength = 64;
 
-/** Digests in lower case. The comment behind a digest is the token's name; blank lines and other comments are ignored. */
-export function parseTokens(text: string): { tokens: ListedToken[]; errors: { line: number; found: string }[] } {
-  const tokens: ListedToken[] = [];
-  const errors: { line: number; found: string }[] = [];
-  for (const [index, line] of text
+type LineFlaw = Omit<FileFlaw, "key"> & { readonly line: number };
+
+interface TokenLine extends Required<ListedToken> {
+  readonly line: number;
+}
+
+/**
+ * Digests in lower case. Behind a digest stand `scopes=` and `expires=`, in any order, and the token's name as a comment.
+ * Blank lines and other comments are ignored. Of two lines with one digest, the second must not differ in scopes or end.
+ */
+export function parseTokens(text: string): { readonly tokens: TokenLine[]; readonly errors: LineFlaw[] } {
+  const byDigest = new Map<string, TokenLine>();
+  const tokens: TokenLine[] = [];
+  const errors: LineFlaw[] = [];
+  for (const [index, written] of text
     .replace(/^\uFEFF/, "")
     .split(/\r\n|\n|\r/)
     .entries()) {
-    const commentAt = line.indexOf("#");
-    const entry = (commentAt === -1 ? line : line.slice(0, commentAt)).trim();
-    if (entry === "") continue;
-    const name = commentAt === -1 ? "" : nameIn(line.slice(commentAt + 1));
-    if (/^[0-9a-f]{64}$/i.test(entry)) tokens.push({ digest: entry.toLowerCase(), name: name === "" ? null : name });
-    else errors.push({ line: index + 1, found: describe(entry) });
+    const token = parseLine(written, index + 1);
+    if (token === null) continue;
+    if (!("digest" in token)) {
+      errors.push(token);
+      continue;
+    }
+    const first = byDigest.get(token.digest);
+    if (first !== undefined && (first.endsMs !== token.endsMs || first.scopes.join() !== token.scopes.join())) {
+      const found = `the digest of line ${first.line} with other scopes or another end`;
+      errors.push({ line: token.line, found, expected: "each digest once" });
+    }
+    byDigest.set(token.digest, first ?? token);
+    tokens.push(token);
   }
   return { tokens, errors };
 }
 
+/** Null for a line without a digest. */
+function parseLine(written: string, line: number): TokenLine | LineFlaw | null {
+  const commentAt = written.indexOf("#");
+  const entry = (commentAt === -1 ? written : written.slice(0, commentAt)).trim();
+  if (entry === "") return null;
+  const name = commentAt === -1 ? "" : nameIn(written.slice(commentAt + 1));
+  const [digest = "", ...terms] = entry.split(/\s+/);
+  if (!/^[0-9a-f]{64}$/i.test(digest) || !terms.every((term) => /^(scopes|expires)=/.test(term))) {
+    return flaw(line, describe(entry));
+  }
+  const given = new Map(terms.map((term) => [term.slice(0, term.indexOf("=")), term.slice(term.indexOf("=") + 1)]));
+  if (given.size < terms.length) return { line, found: "scopes or an end twice", expected: "each once" };
+  const scopes = parseScopes(given.get("scopes"));
+  if (scopes === null) return { line, found: "scopes that are none", expected: expectedScopes };
+  const endsMs = parseEnd(given.get("expires"));
+  if (Number.isNaN(endsMs)) return { line, found: "an end that is no instant", expected: expectedEnd };
+  return { line, digest: digest.toLowerCase(), name: name === "" ? null : name, scopes, endsMs };
+}
+
+/** As RFC 6749 has them (section 3.3), but for the comma. */
+const scopeToken = /^[!$-+\--[\]-~]{1,128}$/;
+
+/** Null if they are not well-formed. */
+export function parseScopes(text: string | undefined): readonly string[] | null {
+  if (text === undefined) return [];
+  const scopes = [...new Set(text.split(","))];
+  return scopes.every((scope) => scopeToken.test(scope)) ? scopes : null;
+}
+
+/** Null: none. NaN: no instant. */
+function parseEnd(text: string | undefined): number | null {
+  if (text === undefined) return null;
+  if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/.test(text)) return Number.NaN;
+  const endsMs = Date.parse(text);
+  // "2027-02-30" would be a day in March.
+  return !Number.isNaN(endsMs) && writtenEnd(endsMs) === text ? endsMs : Number.NaN;
+}
+
+/** The end of a token as its line has it. */
+export function writtenEnd(endsMs: number): string {
+  return new Date(endsMs).toISOString().replace(/\.\d{3}Z$/, "Z");
+}
+
 function nameIn(comment: string): string {
   return [...comment.trim()].slice(0, maxNameLength).join("").trim();
+}
+
+function flaw(line: number, found: string): LineFlaw {
+  return { line, found, expected: expectedDigest };
 }
 
 function describe(entry: string): string {

@@ -1,6 +1,8 @@
 // Parses the command line into a command and its options. An unknown word is an error that suggests the nearest known
 // one. Values of settings are checked later, with the rest of the configuration.
 import { parseArgs } from "node:util";
+import { parseScopes } from "../auth/tokens-file.ts";
+import { parseDuration } from "../config/leaves.ts";
 import type { Override } from "../config/overrides.ts";
 import { nearest } from "../config/validate.ts";
 import { splitPath } from "../config/written.ts";
@@ -34,6 +36,9 @@ export interface FinanceBackendArguments {
 export interface TokenArguments {
   /** Absent: the token has no name. */
   readonly name: string | undefined;
+  readonly scopes: readonly string[];
+  /** Null: it has no end. */
+  readonly expiresInMs: number | null;
 }
 
 type Invocation =
@@ -98,9 +103,20 @@ function parseCommand(command: CommandName, argv: readonly string[]): ParsedArgu
         args: { port: numbers.get("port") ?? 8080, adminPort: numbers.get("admin-port") ?? 9464 },
       });
     case "token": {
-      const name = last("name");
-      if (name === undefined || tokenName.test(name)) return accept({ command, args: { name } });
-      return refuse(command, `--name: found ${quote(name)}, expected ${tokenNameMeaning}`);
+      const [name, end] = [last("name"), last("expires")];
+      if (name !== undefined && !tokenName.test(name)) {
+        return refuse(command, `--name: found ${quote(name)}, expected ${tokenNameMeaning}`);
+      }
+      const scopes = parseScopes(last("scopes"));
+      if (scopes === null) return refuse(command, "--scopes: expected scopes joined by commas, such as read,export");
+      const expiresInMs = end === undefined ? null : (parseDuration(end) ?? Number.NaN);
+      if (expiresInMs !== null && !(expiresInMs >= 1000 && expiresInMs <= maxTokenMs)) {
+        return refuse(
+          command,
+          `--expires: found ${quote(end ?? "")}, expected a duration from 1s to 3650d, such as 90d`,
+        );
+      }
+      return accept({ command, args: { name, scopes, expiresInMs } });
     }
     case "finance-backend": {
       const host = last("host") ?? "127.0.0.1";
@@ -111,6 +127,8 @@ function parseCommand(command: CommandName, argv: readonly string[]): ParsedArgu
     }
   }
 }
+
+const maxTokenMs = 3650 * 86_400_000;
 
 /** Names that an override of a policy can mention: a digest is not a name. */
 const tokenName = /^(?![0-9a-fA-F]{64}$)[A-Za-z0-9](?:[A-Za-z0-9 ._@-]{0,62}[A-Za-z0-9._@-])?$/;

@@ -2,7 +2,7 @@
 // style of the configuration's own.
 import { isAbsolute, relative } from "node:path";
 import type { TokenList } from "../auth/token-list.ts";
-import { tokensFile } from "../auth/tokens-file.ts";
+import { secretsFile, tokensFile } from "../auth/tokens-file.ts";
 import { explainReadFailure, readFiles } from "../config/files.ts";
 import type { NamedFiles } from "../config/load.ts";
 import type { FileError, FileGroup } from "../core/file-group.ts";
@@ -23,7 +23,7 @@ export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number)
   const tokens = await readFiles(tokensFile("auth.tokensFile", tokensPath));
   const errors = [
     ...(tokens.ok ? [] : tokens.errors),
-    ...(await errorsOf(tokensFile("extAuth.secretsFile", path("extAuth.secretsFile")))),
+    ...(await errorsOf(secretsFile("extAuth.secretsFile", path("extAuth.secretsFile")))),
     ...tls.certificate,
     ...tls.upstream,
     ...(await errorsOf(passwordFile("counters.redis.passwordFile", path("counters.redis.passwordFile")))),

@@ -55,7 +55,12 @@ const commands: Readonly<Record<CommandName, { readonly means: string; readonly 
   },
   token: {
     means: "Make a bearer token and its digest for the tokens file.",
-    options: { name: { value: "a name", means: "Also print the line of the tokens file, with this name." }, ...help },
+    options: {
+      name: { value: "a name", means: "Also print the line of the tokens file, with this name." },
+      scopes: { value: "scopes", means: "Also print the line, with these scopes, joined by commas." },
+      expires: { value: "a duration", means: "Also print the line, with the end after this time, such as 90d." },
+      ...help,
+    },
   },
   "finance-backend": {
     means: "Run the reference backend without the gateway.",

@@ -5,7 +5,7 @@ import type { ListedTokens } from "../core/authenticator.ts";
 import type { LimitOverride, Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { listOf, type Parsed, required, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
-import { choice, filePath, text } from "./leaves.ts";
+import { choice, filePath, repeatedItems, text } from "./leaves.ts";
 import { coversMethods, coversPath, matchKeys, mayBeUnder, outOfRoutes, overlap, regionOf } from "./policies.ts";
 import { enumerate, type Refuse } from "./written.ts";
 
@@ -24,6 +24,19 @@ const rule = section(
   {
     ...matchKeys,
     mode: required(choice("off", authModes, "What is asked of these requests, as in mode.", laterModes)),
+    scopes: listOf(
+      text(
+        "read",
+        {
+          expected: "a scope of at most 128 printable ASCII characters without \\, commas, quotes and blanks",
+          pattern: "^[!$-+\\--\\[\\]-~]{1,128}$",
+        },
+        "A scope as in tokensFile.",
+      ),
+      16,
+      { items: "scopes", flaws: repeatedItems },
+      "With mode tokens: scopes that the token must have, all of them.",
+    ),
   },
   wordsForRule,
 );
@@ -87,6 +100,10 @@ export function judgeAuth({ auth, routes, basePath }: AuthInContext, refuse: Ref
       const { expected, others } = outOfRoutes(path, routes, basePath);
       refuse(`auth.rules.${i}.paths.${j}`, expected, ...others);
     }
+    if (rule.scopes.length > 0 && rule.mode !== "tokens") {
+      const expected = `none, since mode is ${rule.mode}, where nobody knows the scopes; remove it, or set mode to tokens`;
+      refuse(`auth.rules.${i}.scopes`, expected, `auth.rules.${i}.mode`);
+    }
     const first = rules.findIndex((other, j) => j < i && coversRule(other, rule, routes));
     if (first === -1) continue;
     const expected = `none for requests that auth.rules.${first} decides about; move it up, or remove one of the two`;
@@ -127,7 +144,7 @@ export interface UncheckedPaths {
 }
 
 export function uncheckedPaths({ auth, routes }: Pick<Settings, "auth" | "routes">): UncheckedPaths {
-  const rest = { paths: [], methods: [], mode: auth.mode };
+  const rest = { paths: [], methods: [], mode: auth.mode, scopes: [] };
   const inOrder: readonly AuthRule[] = [...auth.rules, rest];
   const isDecided = (path: string, { methods }: AuthRule, i: number): boolean =>
     inOrder

@@ -146,14 +146,19 @@ export function loosenedKeys(before: Written, after: Written): string[] {
   const [old, now] = [before.settings.auth, after.settings.auth];
   const isListGone = hasPolicies(before) && after.raw !== null && !hasPolicies(after);
   return [
-    ...(asksForLess(now, old) ? ["auth.mode"] : []),
+    ...(asksForLess(modeOf(now), modeOf(old)) ? ["auth.mode"] : []),
     ...(rulesAskForLess(now, old) ? ["auth.rules"] : []),
     ...(isListGone ? ["policies"] : []),
   ];
 }
 
+function modeOf({ mode }: AuthDemands): AuthDemand {
+  return { mode, scopes: [] };
+}
+
 function asksForLess(one: AuthDemand, other: AuthDemand): boolean {
-  return authModes.indexOf(one.mode) < authModes.indexOf(other.mode);
+  const isWeaker = authModes.indexOf(one.mode) < authModes.indexOf(other.mode);
+  return isWeaker || other.scopes.some((scope) => !one.scopes.includes(scope));
 }
 
 /** Whether a new rule asks for less than the mode before, or one is gone that asked for more than the mode does now. */
@@ -161,8 +166,8 @@ function rulesAskForLess(now: AuthDemands, old: AuthDemands): boolean {
   const isIn = (rules: readonly AuthRule[], rule: AuthRule): boolean =>
     rules.some((other) => isDeepStrictEqual(other, rule));
   return (
-    now.rules.some((rule) => asksForLess(rule, old) && !isIn(old.rules, rule)) ||
-    old.rules.some((rule) => asksForLess(now, rule) && !isIn(now.rules, rule))
+    now.rules.some((rule) => asksForLess(rule, modeOf(old)) && !isIn(old.rules, rule)) ||
+    old.rules.some((rule) => asksForLess(modeOf(now), rule) && !isIn(now.rules, rule))
   );
 }
 

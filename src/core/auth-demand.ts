@@ -8,6 +8,8 @@ export type AuthMode = (typeof authModes)[number];
 
 export interface AuthDemand {
   readonly mode: AuthMode;
+  /** A listed token must have all of them. */
+  readonly scopes: readonly string[];
 }
 
 /** The requests that a rule is about, and what it asks of them. */
@@ -18,7 +20,8 @@ export interface AuthRule extends AuthDemand {
   readonly methods: readonly string[];
 }
 
-export interface AuthDemands extends AuthDemand {
+export interface AuthDemands {
+  readonly mode: AuthMode;
   /** At most 32. The first that fits a request decides; `mode` holds for requests that none fits. */
   readonly rules: readonly AuthRule[];
 }
@@ -30,5 +33,6 @@ export function verifiesTokens({ mode, rules }: AuthDemands): boolean {
 
 /** Returns what asks for all that either of the two asks for. */
 export function stricterOf(a: AuthDemand, b: AuthDemand): AuthDemand {
-  return authModes.indexOf(a.mode) < authModes.indexOf(b.mode) ? b : a;
+  const { mode } = authModes.indexOf(a.mode) < authModes.indexOf(b.mode) ? b : a;
+  return { mode, scopes: [...new Set([...a.scopes, ...b.scopes])] };
 }

@@ -4,10 +4,10 @@ import type { BearerCredential } from "./bearer.ts";
 
 /**
  * `accepted`: one well-formed bearer token, which in mode `tokens` is listed. `missing`: no bearer token. `invalid`: a
- * token that is malformed, repeated or not listed. `skipped`: not checked, in mode `off` or because the request was
+ * token that is malformed, repeated or not listed. `expired`: a listed token whose end has come. `skipped`: not checked, in mode `off` or because the request was
  * refused before (throttled, no route, malformed).
  */
-export const authOutcomes = ["accepted", "missing", "invalid", "skipped"] as const;
+export const authOutcomes = ["accepted", "missing", "invalid", "expired", "skipped"] as const;
 
 export type AuthOutcome = (typeof authOutcomes)[number];
 
@@ -18,6 +18,9 @@ export interface Identity {
   /** The name of the token in the list; null if it has none. */
   readonly tokenName: string | null;
   readonly subject: string | null;
+  readonly scopes: readonly string[];
+  /** The instant of the wall clock from which on the token is refused; null: it has no end. */
+  readonly endsMs: number | null;
   readonly claims: ReadonlyMap<string, string>;
 }
 
@@ -26,9 +29,12 @@ export type Authentication = AuthOutcome | Identity;
 
 export interface Authenticator {
   /** Answers `skipped` only if nothing is demanded. */
-  authenticate(credential: BearerCredential, demand: AuthDemand): Authentication | Promise<Authentication>;
+  authenticate(
+    credential: BearerCredential,
+    demand: Pick<AuthDemand, "mode">,
+  ): Authentication | Promise<Authentication>;
   /** Returns whether `authenticate` answers without hashing or verifying the token, because it is not asked for or known. */
-  isKnown(credential: BearerCredential, demand: AuthDemand): boolean;
+  isKnown(credential: BearerCredential, demand: Pick<AuthDemand, "mode">): boolean;
   /** Returns the state of the list of tokens; null if there is none. */
   tokens(): TokensInUse | null;
   /** Stops watching files. */
@@ -39,11 +45,19 @@ export interface TokensInUse {
   readonly listed: number;
   /** False while the file is missing or wrong, and an earlier list stays in use. */
   readonly isCurrent: boolean;
+  /** Returns how many end soon, or have ended. */
+  readonly ending: () => number;
   readonly list: ListedTokens;
 }
 
-/** What the list of tokens shows to the configuration: no token can be read from it. */
+/** Operators are warned so long before a token ends. */
+export const endingSoonMs = 14 * 86_400_000;
+
+/** What the list of tokens shows to others: no token can be read from it. */
 export interface ListedTokens {
+  readonly size: number;
+  /** Those whose end comes before an instant of the wall clock, and those that have ended. */
+  endingBefore(beforeMs: number): readonly Pick<Identity, "tokenName" | "endsMs">[];
   names(): ReadonlySet<string>;
   hasDigest(hex: string): boolean;
 }

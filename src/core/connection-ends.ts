@@ -56,6 +56,7 @@ export type TunnelEndReason =
   | "upstream_closed"
   | "upstream_broken"
   | "idle" // the idle timeout expired
+  | "token_ended" // the end of its token has come
   | "over_share" // its client had the most tunnels, and a client without one needed it
   | "drain"; // the gateway is stopping
 

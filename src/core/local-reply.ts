@@ -27,6 +27,7 @@ const notStored = "Cache-Control: no-store\r\n";
 const phrases = {
   400: "Bad Request",
   401: "Unauthorized",
+  403: "Forbidden",
   404: "Not Found",
   408: "Request Timeout",
   413: "Content Too Large",
@@ -65,6 +66,8 @@ export const localReplies = {
   smallPieces: refusal(400, "small_pieces", "The request body comes in too many small pieces."),
   noToken: refusal(401, "no_token", "Access token does not exist."),
   invalidToken: refusal(401, "invalid_token", "Access token does not exist."),
+  expiredToken: refusal(401, "expired_token", "Access token does not exist."),
+  insufficientScope: refusal(403, "insufficient_scope", "The access token does not allow this request."),
   noRoute: refusal(404, "no_route", "There is nothing at this path."),
   slowRequest: refusal(408, "slow_request", "The request took too long to arrive."),
   bodyTooLarge: refusal(413, "body_too_large", "The request body is larger than allowed."),

@@ -1,7 +1,7 @@
 // Parses a request head: the client, the route, whether the request is charged, and why it is refused. Independent of
 // sockets and servers, so all transports get the same result.
 import type { AuthDemand } from "./auth-demand.ts";
-import type { AuthOutcome } from "./authenticator.ts";
+import type { AuthOutcome, Identity } from "./authenticator.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import type { AllowedOrigins } from "./cors.ts";
 import { CounterKey } from "./counter-key.ts";
@@ -113,6 +113,8 @@ export interface Verdict {
   readonly parsed: ParsedRequest;
   readonly decision: Decision;
   readonly auth: AuthOutcome;
+  /** Whom its token stands for; null if that was not verified. */
+  readonly identity: Identity | null;
   /** Null: the request is forwarded. */
   readonly localReply: LocalReply | null;
 }
@@ -128,7 +130,7 @@ export function unchargedVerdict(
   localReply: LocalReply = localReplies.internal,
 ): Verdict {
   const parsed = { ...pendingVerdict.parsed, client: peer.key, counterKey: peer.counterKey };
-  return { parsed, decision: decision ?? pendingVerdict.decision, auth: "skipped", localReply };
+  return { parsed, decision: decision ?? pendingVerdict.decision, auth: "skipped", identity: null, localReply };
 }
 
 const noKey = new CounterKey(0, 0, 0, 0, true);
@@ -176,6 +178,7 @@ export const pendingVerdict: Verdict = {
     others: null,
   },
   auth: "skipped",
+  identity: null,
   localReply: null,
 };
 

@@ -133,7 +133,8 @@ export class ResponseFields {
       last.waitSeconds = waitSeconds;
       let own = "";
       if (reply.status === 429) own = `Retry-After: ${waitSeconds}\r\n`;
-      if (reply.status === 401) own = `WWW-Authenticate: ${this.#challenge(reply)}\r\n`;
+      if (reply.status === 401 || reply.reason === "insufficient_scope")
+        own = `WWW-Authenticate: ${this.#challenge(reply)}\r\n`;
       last.lines.set(own + reply.lines);
     }
     return last.lines.use();
@@ -156,7 +157,8 @@ export class ResponseFields {
 
   #challenge({ reason }: LocalReply): string {
     const realm = `Bearer realm="${this.#realm}"`;
-    return reason === "invalid_token" ? `${realm}, error="invalid_token"` : realm;
+    if (reason === "no_token") return realm;
+    return `${realm}, error="${reason === "insufficient_scope" ? reason : "invalid_token"}"`;
   }
 
   #dateAt(wallMs: number): HeaderLines {

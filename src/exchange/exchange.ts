@@ -13,6 +13,7 @@ import type { Decision, Held } from "../core/policy.ts";
 import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";
 import type { ResponseFields } from "../core/response-fields.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
+import type { TokenEnds } from "./token-ends.ts";
 import type { PushedBody, Transport, TunnelStart } from "./transport.ts";
 
 /** A snapshot of everything that is configured. An exchange uses one Runtime from its beginning to its end. */
@@ -30,6 +31,7 @@ export interface Runtime {
   readonly refreshQuota: (decision: Decision) => Decision | Promise<Decision>;
   /** Counts a reply that spends no quota. Returns false if the client has had too many: then it gets no reply. */
   readonly mayReject: (client: string) => boolean;
+  readonly tokenEnds: TokenEnds;
   /** Forwards an admitted request, and passes its response to the exchange. */
   readonly forward: (exchange: Exchange) => void;
   /** Called once for each exchange. `path` is the unchanged path of the request's target. */
@@ -60,6 +62,8 @@ export class Exchange extends RecordedExchange {
   readonly #runtime: Runtime;
   readonly #waiting: WaitingExchanges<Exchange>;
   #state: State = "deciding";
+  /** Null if the token has no end. */
+  #cancelTokenEnd: (() => void) | null = null;
   /** In `localReply`: the response ends in the moment in which it begins. */
   #isReplying = false;
   /** The reply to send once the verdict is known. */
@@ -193,7 +197,7 @@ export class Exchange extends RecordedExchange {
     const held = this.#held?.switched(101) ?? null;
     this.#held = null;
     this.#end(true);
-    return { ...switched, held };
+    return { ...switched, held, whenTokenEnds: this.#whenTokenEnds() };
   }
 
   get isEnded(): boolean {
@@ -230,7 +234,28 @@ export class Exchange extends RecordedExchange {
     const reply = verdict.localReply ?? this.#canceledWith;
     if (this.transport.isGone) this.#end(false);
     else if (reply !== null) this.localReply(reply);
-    else this.#runtime.forward(this);
+    else {
+      this.#watchTokenEnd(verdict);
+      this.#runtime.forward(this);
+    }
+  }
+
+  #watchTokenEnd({ identity }: Verdict): void {
+    if (identity === null || identity.endsMs === null) return;
+    this.#cancelTokenEnd = this.#runtime.tokenEnds.watch(identity.endsMs, () => {
+      if (!this.transport.isHeadSent) {
+        this.cancel(localReplies.expiredToken);
+        return;
+      }
+      this.problem = localReplies.expiredToken.reason;
+      this.abort();
+    });
+  }
+
+  #whenTokenEnds(): TunnelStart["whenTokenEnds"] {
+    const endsMs = this.verdict.identity?.endsMs ?? null;
+    const { tokenEnds } = this.#runtime;
+    return endsMs === null ? null : (then) => tokenEnds.watch(endsMs, then);
   }
 
   /** `quota` is what the log shows if nothing has been decided; null if it is unknown. */
@@ -283,6 +308,7 @@ export class Exchange extends RecordedExchange {
     this.#state = "ended";
     this.endedMs = this.#isReplying && this.respondedMs !== null ? this.respondedMs : this.#runtime.nowMs();
     this.complete = complete;
+    this.#cancelTokenEnd?.();
     const { listener } = this;
     this.listener = null;
     try {

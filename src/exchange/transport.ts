@@ -60,6 +60,8 @@ export interface SwitchedConnection {
 export interface TunnelStart extends SwitchedConnection {
   /** Must be ended with the tunnel. */
   readonly held: Held | null;
+  /** Calls back when the token of the request ends, unless what it returns is called before; null: it has no end. */
+  readonly whenTokenEnds: ((then: () => void) => () => void) | null;
 }
 
 /** The body of a request that passes its pieces to one reader, without the events and the buffers of a stream. */

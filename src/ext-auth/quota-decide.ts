@@ -69,7 +69,8 @@ function decide(
 
 function verdictOf({ request }: QuotaRequest, decisions: readonly Decision[]): QuotaVerdict {
   const decision = decisions.reduce((shown, each) => (isMoreUrgent(each, shown) ? each : shown));
-  return { parsed: request, decision, auth: "skipped", localReply: findQuotaRefusal(decision), decisions };
+  const localReply = findQuotaRefusal(decision);
+  return { parsed: request, decision, auth: "skipped", identity: null, localReply, decisions };
 }
 
 /** A token that is not good is left out, or a client could invent one for each request: the client is charged instead. */
@@ -81,7 +82,7 @@ function requestOf(
   const request = parseRequest(head, readOrigin(head, rules), rules);
   const credential = readBearer(head.rawHeaders);
   const withIdentity = (authentication: Authentication): QuotaRequest => {
-    const isGood = authentication !== "invalid" && authentication !== "missing";
+    const isGood = authentication === "accepted" || authentication === "skipped" || typeof authentication !== "string";
     const verified = typeof authentication === "string" ? null : authentication;
     const token = isGood && credential.kind === "token" ? credential.token : null;
     return {
@@ -113,6 +114,8 @@ function withTold(
     tokenDigest: token === null ? "" : hash("sha256", token, "hex"),
     tokenName: null,
     subject: null,
+    scopes: [],
+    endsMs: null,
     claims: new Map<string, string>(),
   };
   return { ...known, subject: subject ?? known.subject, claims: new Map([...known.claims, ...claims]) };

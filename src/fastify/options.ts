@@ -14,6 +14,8 @@ export interface HeadgateOptions {
       readonly paths?: readonly string[];
       readonly methods?: readonly string[];
       readonly mode: "off" | "presence" | "tokens";
+      /** With mode tokens: all of them. */
+      readonly scopes?: readonly string[];
     }[];
     readonly realm?: string;
     readonly tokensFile?: string | null;

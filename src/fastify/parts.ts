@@ -51,7 +51,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const endSweep = sweepRegularly(counters.table, clock);
   const limiter = createLimiter({ ...settings, basePath: "/" }, { clock, counters }, null);
   const files = new FileWatcher();
-  const authenticator = options.authenticator ?? (await openAuthenticator(settings, files, log).catch(rethrow));
+  const authenticator = options.authenticator ?? (await openAuthenticator(settings, files, log, clock).catch(rethrow));
   const onShareExceeded: OnShareExceeded = (...exceeded) => telemetry.shareExceeded(...exceeded);
   const proxy = await openUpstream(settings, files, log, onShareExceeded).catch((error) => {
     authenticator.close();

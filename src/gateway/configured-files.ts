@@ -1,9 +1,9 @@
 // Opens the files that the settings name. A reload keeps those that the settings name as before.
 import type { SecureContext } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
-import { createAuthenticator } from "../auth/authenticator.ts";
+import { createAuthenticator, endingSoon } from "../auth/authenticator.ts";
 import type { TokenList } from "../auth/token-list.ts";
-import { tokensFile } from "../auth/tokens-file.ts";
+import { secretsFile, tokensFile } from "../auth/tokens-file.ts";
 import { verifiesTokens } from "../core/auth-demand.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
@@ -52,7 +52,7 @@ export async function openConfiguredFiles(
       authenticator: await keptOrOpened(
         "authenticator",
         ({ auth }) => [verifiesTokens(auth), auth.tokensFile],
-        async () => authenticator ?? openAuthenticator(settings, files, log),
+        async () => authenticator ?? openAuthenticator(settings, files, log, clock),
       ),
       certificate: await keptOrOpened(
         "certificate",
@@ -83,11 +83,36 @@ export async function openAuthenticator(
   { auth }: Pick<Settings, "auth">,
   files: Files,
   log: Logger,
+  clock: Clock,
 ): Promise<Authenticator> {
-  if (!verifiesTokens(auth)) return createAuthenticator(null);
+  if (!verifiesTokens(auth)) return createAuthenticator(null, clock);
   const events = createFileLog<TokenList>(log, "tokens file", ({ size }) => ({ tokens: size }));
-  return createAuthenticator(await files.open(tokensFile("auth.tokensFile", auth.tokensFile), events));
+  const warn = (list: TokenList): void => {
+    const ending = endingSoon(list, clock);
+    const shown = ending.slice(0, maxNamed).map(({ tokenName, endsMs }) => ({
+      ...{ name: tokenName, expires: endsMs === null ? null : httpDate(endsMs) },
+    }));
+    if (ending.length > 0) log.warn({ tokens: shown, ending: ending.length }, "listed tokens end soon, or have ended");
+  };
+  const onReload = (list: TokenList): void => {
+    events.onReload(list);
+    warn(list);
+  };
+  const file = await files.open(tokensFile("auth.tokensFile", auth.tokensFile), { ...events, onReload });
+  warn(file.value);
+  const daily = setInterval(() => warn(file.value), 86_400_000).unref();
+  const authenticator = createAuthenticator(file, clock);
+  return {
+    ...authenticator,
+    close() {
+      clearInterval(daily);
+      authenticator.close();
+    },
+  };
 }
+
+/** A line of the log names at most so many tokens. */
+const maxNamed = 20;
 
 /** Null without secrets, or without a listener for checks. Rejects with a FilesError. */
 async function openSecrets(
@@ -97,7 +122,7 @@ async function openSecrets(
 ): Promise<Watched<TokenList> | null> {
   if (extAuth.secretsFile === null || (extAuth.http === null && extAuth.grpc === null)) return null;
   const events = createFileLog<TokenList>(log, "secrets file", ({ size }) => ({ secrets: size }));
-  return files.open(tokensFile("extAuth.secretsFile", extAuth.secretsFile), events);
+  return files.open(secretsFile("extAuth.secretsFile", extAuth.secretsFile), events);
 }
 
 /** Null without TLS. Rejects with a FilesError. */

@@ -4,6 +4,7 @@ import type { Health } from "../admin/health.ts";
 import { startAdmin } from "../admin/server.ts";
 import { FileWatcher } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
+import { endingSoonMs } from "../core/authenticator.ts";
 import { readPeer } from "../core/client-address.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { ReloadCause, ReloadResult } from "../core/reload.ts";
@@ -82,7 +83,10 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
     async health() {
       const { isServing, ...others } = await carrier.health();
-      return { status: status === "ready" && !isServing ? "starting" : status, ...others };
+      const list = carrier.listedTokens();
+      const ending = list?.endingBefore(options.clock.wallMs() + endingSoonMs).length ?? 0;
+      const tokens = list && { listed: list.size, ending };
+      return { status: status === "ready" && !isServing ? "starting" : status, tokens, ...others };
     },
     isAlive: () => carrier.isAlive(),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),

@@ -15,6 +15,7 @@ import { createPathReader } from "../core/request-path.ts";
 import type { ResponseFields } from "../core/response-fields.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Runtime } from "../exchange/exchange.ts";
+import { TokenEnds } from "../exchange/token-ends.ts";
 import { admitCheck } from "../ext-auth/check.ts";
 import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";
@@ -69,6 +70,7 @@ export function createRuntime(parts: RuntimeParts): Runtime {
   return {
     source: "proxy",
     fields,
+    tokenEnds: new TokenEnds(clock),
     nowMs: clock.monotonicMs,
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? newId(),
     decide: createDecide({ ...parts, nowMs: clock.monotonicMs }),

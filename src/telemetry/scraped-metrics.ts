@@ -199,6 +199,8 @@ function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources
   families.gauge("headgate_tls_certificate_current", files, () => isCurrent(certificate()), { merge: "min" });
   const listed = "Tokens that are accepted if auth.mode is tokens; 0 in the other modes.";
   families.gauge("headgate_tokens_listed", listed, () => tokens()?.listed ?? 0, { merge: "min" });
+  const ending = "Listed tokens that end within 14 days, or have ended; 0 if tokens are not verified.";
+  families.gauge("headgate_tokens_ending", ending, () => tokens()?.ending() ?? 0, { merge: "max" });
   const list = "1 while the current tokens file is in use, 0 while it is missing or invalid; 1 in the other modes.";
   families.gauge("headgate_tokens_file_current", list, () => isCurrent(tokens()), { merge: "min" });
 }

@@ -69,6 +69,11 @@ export class Tunnel implements Reclaimable {
     this.destroy();
   }
 
+  tokenEnded(): void {
+    this.#reason ??= "token_ended";
+    this.destroy();
+  }
+
   destroy(): void {
     for (const socket of this.#sockets) socket.destroy();
   }

@@ -90,7 +90,8 @@ export class Tunnels implements Connections {
   }
 
   /** Takes the sockets of a request that has been released. */
-  join({ socket, early, held }: TunnelStart, upstream: Socket, { id, client }: { id: string; client: string }): void {
+  join(start: TunnelStart, upstream: Socket, { id, client }: { id: string; client: string }): void {
+    const { socket, early, held, whenTokenEnds } = start;
     const { idleTimeoutMs, nowMs } = this.#options;
     const share = this.#shares.hold(client);
     const release = (): void => {
@@ -100,10 +101,12 @@ export class Tunnels implements Connections {
     };
     const onEnd = (end: Omit<TunnelEnd, "id">): void => {
       release();
+      cancelTokenEnd?.();
       held?.end(101);
       this.#options.onEnd({ id, ...end });
     };
     const tunnel = new Tunnel(socket, upstream, { idleTimeoutMs, nowMs, onClosing: release, onEnd });
+    const cancelTokenEnd = whenTokenEnds?.(() => tunnel.tokenEnded());
     this.#open.add(tunnel);
     this.#shares.addReclaimable(share, tunnel);
     tunnel.start(early);

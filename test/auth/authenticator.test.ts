@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import type { AuthMode } from "../../src/core/auth-demand.ts";
 import type { BearerCredential } from "../../src/core/bearer.ts";
+import { systemClock } from "../../src/core/clock.ts";
 
 const credentials: readonly BearerCredential[] = [
   { kind: "token", token: "abc" },
@@ -9,7 +10,7 @@ const credentials: readonly BearerCredential[] = [
   { kind: "malformed" },
 ];
 
-const without = createAuthenticator(null);
+const without = createAuthenticator(null, systemClock);
 const asked = (mode: AuthMode) => credentials.map((credential) => without.authenticate(credential, { mode }));
 
 test("presence takes any one well-formed token, and tells none from one that cannot be one", () => {

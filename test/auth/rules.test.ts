@@ -30,7 +30,7 @@ function modes(auth: AuthDemands, own = "/") {
 }
 
 const rule = (mode: AuthMode, paths: readonly string[], methods: readonly string[] = []): AuthRule => ({
-  ...{ mode, paths, methods },
+  ...{ mode, paths, methods, scopes: [] },
 });
 
 const login: AuthDemands = {
@@ -116,6 +116,7 @@ test("equals a naive search for plain paths, and never asks for less for another
     .map(([route, names, isPrefix]) => `/${[route, ...names].join("/")}${isPrefix ? "/" : ""}`);
   const methods = fc.uniqueArray(fc.constantFrom("GET", "POST"), { maxLength: 1 });
   const anyRule = fc.record({
+    scopes: fc.constant([]),
     mode: fc.constantFrom(...authModes),
     paths: fc.array(pattern, { maxLength: 2 }),
     methods,

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import { TokenList } from "../../src/auth/token-list.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { digestOf } from "./digest.ts";
 
 const listOf = (...digests: string[]): TokenList => new TokenList(digests.map((digest) => ({ digest, name: null })));
@@ -48,14 +49,24 @@ test("is a set of tokens", () => {
 test("a token stands for its name and digest, by one object for all of its requests", () => {
   const named = { digest: digestOf("mobile").toUpperCase(), name: "partner" };
   const value = new TokenList([named, { digest: digestOf("web"), name: null }]);
-  const { authenticate } = createAuthenticator({
-    value,
-    isCurrent: true,
-    onChange: () => {},
-    close: () => {},
-  });
+  const { authenticate } = createAuthenticator(
+    {
+      value,
+      isCurrent: true,
+      onChange: () => {},
+      close: () => {},
+    },
+    systemClock,
+  );
   const ask = (token: string) => authenticate({ kind: "token", token }, { mode: "tokens" });
-  const partner = { tokenDigest: digestOf("mobile"), tokenName: "partner", subject: "partner", claims: new Map() };
+  const partner = {
+    tokenDigest: digestOf("mobile"),
+    tokenName: "partner",
+    subject: "partner",
+    scopes: [],
+    endsMs: null,
+    claims: new Map(),
+  };
   expect(ask("mobile")).toEqual(partner);
   expect(ask("mobile")).toBe(ask("mobile"));
   expect(ask("web")).toEqual({ ...partner, tokenDigest: digestOf("web"), tokenName: null, subject: null });

@@ -7,6 +7,7 @@ import { createDemandReader } from "../../src/auth/rules.ts";
 import { TokenList } from "../../src/auth/token-list.ts";
 import { type AuthDemands, type AuthRule, authModes, verifiesTokens } from "../../src/core/auth-demand.ts";
 import { readPeer } from "../../src/core/client-address.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { needsIdentity, type Policy } from "../../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../../src/core/request-head.ts";
@@ -42,7 +43,10 @@ const value = new TokenList([
 
 /** The clock is that of the test. */
 function pipelineOf(auth: AuthDemands, policies: readonly Policy[], budget: TokenRate | null = null) {
-  const authenticator = createAuthenticator({ value, isCurrent: true, onChange: () => {}, close: () => {} });
+  const authenticator = createAuthenticator(
+    { value, isCurrent: true, onChange: () => {}, close: () => {} },
+    systemClock,
+  );
   const limiter = new PolicyLimiter(policies, { tokensAreVerified: verifiesTokens(auth), listAll: true });
   const refusals = budget && new RefusalBuckets(budget);
   const demandOf = createDemandReader(auth, routes, "/");
@@ -126,7 +130,9 @@ const match = {
 };
 const auth: fc.Arbitrary<AuthDemands> = fc.record({
   mode: fc.constantFrom(...authModes),
-  rules: fc.array(fc.record({ mode: fc.constantFrom(...authModes), ...match }), { maxLength: 3 }),
+  rules: fc.array(fc.record({ mode: fc.constantFrom(...authModes), scopes: fc.constant([]), ...match }), {
+    maxLength: 3,
+  }),
 });
 const policy = fc.record({
   match: fc.record(match),
@@ -222,8 +228,8 @@ describe("100 by address and 1,000 by partner", () => {
 
   test("charge others on paths that are open, and with tokens that nobody verifies", () => {
     const rules: AuthRule[] = [
-      { mode: "off", paths: ["/v1/login"], methods: [] },
-      { mode: "presence", paths: ["/v2/"], methods: [] },
+      { mode: "off", paths: ["/v1/login"], methods: [], scopes: [] },
+      { mode: "presence", paths: ["/v2/"], methods: [], scopes: [] },
     ];
     const decide = pipelineOf({ mode: "tokens", rules }, [byAddress, byPartner]);
     for (let i = 0; i < 50; i += 1) {

@@ -50,8 +50,12 @@ describe("start and check", () => {
 test.each([
   ["demo", { command: "demo", args: { port: 8080, adminPort: 9464 } }],
   ["demo --port 0 --admin-port=9", { command: "demo", args: { port: 0, adminPort: 9 } }],
-  ["token", { command: "token", args: {} }],
-  ["token --name partner-a", { command: "token", args: { name: "partner-a" } }],
+  ["token", { command: "token", args: { scopes: [], expiresInMs: null } }],
+  ["token --name partner-a", { command: "token", args: { name: "partner-a", scopes: [], expiresInMs: null } }],
+  [
+    "token --scopes read,export --expires 90d",
+    { command: "token", args: { scopes: ["read", "export"], expiresInMs: 90 * 86_400_000 } },
+  ],
   ["finance-backend", { command: "finance-backend", args: { host: "127.0.0.1", port: 3000, database: null } }],
   [
     "finance-backend --host ::1 --port 1 --database f.db",
@@ -86,6 +90,9 @@ test.each([
   ["demo --port eighty", '--port: found "eighty", expected a whole number from 0 to 65535'],
   ["demo --port 65536", '--port: found "65536", expected a whole number from 0 to 65535'],
   ["demo --host ::1", 'unknown option "--host"'],
+  ["token --expires 90", '--expires: found "90", expected a duration from 1s to 3650d, such as 90d'],
+  ["token --expires 9999d", '--expires: found "9999d", expected a duration from 1s to 3650d, such as 90d'],
+  ["token --scopes read,,x", "--scopes: expected scopes joined by commas, such as read,export"],
   [
     "token --name #a",
     '--name: found "#a", expected at most 64 letters, digits, blanks and . _ @ -, beginning with a letter or digit',

@@ -49,6 +49,10 @@ const messages = new Map([
     'auth-rule-path.yaml:2:13: auth.rules.0.path: unknown key; did you mean "auth.rules.0.paths"?',
   ],
   [
+    "auth-rule-scopes.yaml",
+    'auth-rule-scopes.yaml:2:52: auth.rules.0.scopes: found ["read"], expected none, since mode is presence, where nobody knows the scopes; remove it, or set mode to tokens',
+  ],
+  [
     "auth-rule-without-mode.yaml",
     "auth-rule-without-mode.yaml:2:11: auth.rules.0.mode: found nothing, expected off, presence or tokens",
   ],

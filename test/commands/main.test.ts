@@ -55,7 +55,15 @@ test("token prints a token and the digest it is known by, a new one each time", 
 test("token --name prints the line of the tokens file, too", async () => {
   const { out } = await headgate("token", "--name", "Partner A");
   const [, digest, line = ""] = /^token: .*\nsha256: (.*)\nline: {3}(.*)\n$/.exec(out) ?? [];
-  expect(parseTokens(line)).toEqual({ tokens: [{ digest, name: "Partner A" }], errors: [] });
+  expect(parseTokens(line)).toMatchObject({
+    tokens: [{ digest, name: "Partner A", scopes: [], endsMs: null }],
+    errors: [],
+  });
+  const whole = await headgate("token", "--name", "alice", "--expires", "90d", "--scopes", "read,export");
+  const { tokens } = parseTokens(/^line: {3}(.*)$/m.exec(whole.out)?.[1] ?? "");
+  expect(tokens).toMatchObject([{ name: "alice", scopes: ["read", "export"] }]);
+  expect((tokens[0]?.endsMs ?? 0) - Date.now()).toBeGreaterThan(89.9 * 86_400_000);
+  expect((tokens[0]?.endsMs ?? 0) - Date.now()).toBeLessThan(90.1 * 86_400_000);
 });
 
 test("a second signal exits with 128 plus its number, as a shell reports it", () => {

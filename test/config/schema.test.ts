@@ -114,6 +114,7 @@ describe("the JSON Schema", () => {
         "auth-rule-covered.yaml",
         "auth-rule-no-file.yaml",
         "auth-rule-no-route.yaml",
+        "auth-rule-scopes.yaml",
         "base-path-dots.yaml",
         "connections-per-peer.yaml",
         "cors-twice.yaml",

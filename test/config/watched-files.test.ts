@@ -12,6 +12,7 @@ import type { TokenList } from "../../src/auth/token-list.ts";
 import { tokensFile } from "../../src/auth/tokens-file.ts";
 import { FilesError, FileWatcher } from "../../src/config/files.ts";
 import type { Authentication, Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import type { FileError } from "../../src/core/file-group.ts";
 import { digestOf } from "../auth/digest.ts";
 
@@ -58,7 +59,7 @@ async function watching(path: string): Promise<Watch> {
     },
   };
   const file = await new FileWatcher(rereadMs).open(tokensFile("auth.tokensFile", path), events);
-  const authenticator = createAuthenticator(file);
+  const authenticator = createAuthenticator(file, systemClock);
   verifiers.push(authenticator);
   const until = (condition: () => boolean): Promise<void> =>
     new Promise((resolve, reject) => {

@@ -1,7 +1,9 @@
 // Clients that own a whole network and change their address with every request, through the pipeline and without
 // sockets.
+
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
@@ -20,8 +22,8 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const decide = createDecide({
     rules,
     limiter: store,
-    authenticator: createAuthenticator(null),
-    demandOf: () => ({ mode: "off" }),
+    authenticator: createAuthenticator(null, systemClock),
+    demandOf: () => ({ mode: "off", scopes: [] }),
     refusals: null,
     nowMs: () => 1000,
   });

@@ -42,6 +42,7 @@ const sameMeaning = [
   ["outcome=unavailable", "reason=store_unavailable"],
   ["outcome=missing", "reason=no_token"],
   ["outcome=invalid", "reason=invalid_token"],
+  ["outcome=expired", "reason=expired_token"],
   ["outcome=internal", "reason=internal"],
   ["outcome=malformed", "reason=malformed"],
   ["outcome=overloaded", "reason=overloaded"],

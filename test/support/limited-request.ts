@@ -48,5 +48,13 @@ export function counterKeyOf(client: string): CounterKey {
 }
 
 export function identityOf(parts: Partial<Identity> = {}): Identity {
-  return { tokenDigest: "0".repeat(64), tokenName: null, subject: null, claims: new Map(), ...parts };
+  return {
+    tokenDigest: "0".repeat(64),
+    tokenName: null,
+    subject: null,
+    scopes: [],
+    endsMs: null,
+    claims: new Map(),
+    ...parts,
+  };
 }

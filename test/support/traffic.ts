@@ -10,6 +10,7 @@ import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
 import { ResponseFields } from "../../src/core/response-fields.ts";
 import type { Replaceable, TrafficSettings } from "../../src/core/traffic-settings.ts";
 import { type Runtime, RuntimeRef } from "../../src/exchange/exchange.ts";
+import { TokenEnds } from "../../src/exchange/token-ends.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";
 import { TrafficListener } from "../../src/listener/traffic-listener.ts";
 import { Http2Connection, Http2Shares } from "../../src/transport/http2/http2-connection.ts";
@@ -43,6 +44,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
   const ref = new RuntimeRef({
     source: "proxy",
     fields: new ResponseFields({ clock, kinds: ["standard", "legacy"], realm: "finance", cors: null }),
+    tokenEnds: new TokenEnds(clock),
     nowMs: clock.monotonicMs,
     requestId: () => "id",
     decide: () => admitted(clock.nowMs),
@@ -133,5 +135,5 @@ export function admitted(nowMs: number): Verdict {
     upstreamTarget: "/v2/x",
   };
   const decision = { ...quota(nowMs), outcome: "admitted" as const, remaining: 99 };
-  return { parsed, decision, auth: "accepted", localReply: null };
+  return { parsed, decision, auth: "accepted", identity: null, localReply: null };
 }

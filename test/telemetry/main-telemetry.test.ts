@@ -19,7 +19,12 @@ const traffic: TrafficSources = {
   }),
   clientConnections: () => 7,
   sharesReads: () => true,
-  tokens: () => ({ listed: 3, isCurrent: true, list: { names: () => new Set(), hasDigest: () => false } }),
+  tokens: () => ({
+    listed: 3,
+    isCurrent: true,
+    ending: () => 1,
+    list: { names: () => new Set(), hasDigest: () => false, size: 3, endingBefore: () => [] },
+  }),
   certificate: () => null,
 };
 
@@ -75,6 +80,7 @@ test("one scrape has the requests of all workers and the process once", async ()
     'headgate_upstream_addresses{state="available"}': 2,
     'headgate_upstream_addresses{state="ejected"}': 1,
     headgate_tokens_listed: 3,
+    headgate_tokens_ending: 1,
     'headgate_log_lines_lost_total{reason="dropped"}': 102,
     'headgate_clients_tracked{policy="per-ip"}': 9,
     'headgate_build_info{node_version="v26.0.0",version="1.2.3"}': 1,

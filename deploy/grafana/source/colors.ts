@@ -24,6 +24,7 @@ const success = "#73bf69";
 const throttled = "#fade2a";
 const noToken = "#c56999";
 const invalidToken = "#ca3194";
+const expiredToken = "#b8b5ad";
 const malformed = "#b36e0a";
 const overloaded = "#fe648f";
 const unavailable = "#fe6c64";
@@ -49,6 +50,8 @@ export const refusalColors: Colors<RefusalReason> = {
   small_pieces: "#7a3f18",
   no_token: noToken,
   invalid_token: invalidToken,
+  expired_token: expiredToken,
+  insufficient_scope: "#f1e4c2",
   no_route: "#ff780a",
   slow_request: "#f1a633",
   body_too_large: "#cc8d2e",
@@ -141,6 +144,7 @@ export const authColors: Colors<AuthOutcome> = {
   accepted: success,
   missing: noToken,
   invalid: invalidToken,
+  expired: expiredToken,
   skipped: "#0756d8",
 };
 
