@@ -76,6 +76,7 @@ export const schema = section(
     log: section("The log: JSON lines on standard output.", {
       level: choice("info", ["debug", "info", "warn", "error", "silent"], "Lowest level that is logged."),
       access: flag(true, "Log one line for each request."),
+      subject: choice("plain", ["plain", "hashed", "off"], "How the name of a verified token is logged."),
     }),
   },
   wordsForConfiguration,

@@ -25,6 +25,8 @@ export interface ExchangeRecord {
   readonly client: string;
   readonly decision: Decision;
   readonly auth: AuthOutcome;
+  /** Whom the token stands for, as it may be logged; null if nobody verified it, or it must not be. */
+  readonly subject: string | null;
   /** When the head had been read. */
   readonly startedMs: number;
   /** When the request began to wait for a free connection to the upstream; null if it did not wait. */

@@ -65,7 +65,7 @@ export interface Settings {
     readonly watch: boolean;
   };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };
-  readonly log: { readonly level: LogLevel; readonly access: boolean };
+  readonly log: { readonly level: LogLevel; readonly access: boolean; readonly subject: LoggedSubject };
 }
 
 interface ExtAuthSettings {
@@ -85,6 +85,9 @@ export interface ExtAuthListenerSettings extends HostPort {
 
 /** 429: a refusal has the status that it has for clients. 403: a refusal other than 401 has status 403. */
 export type DenyStatus = 429 | 403;
+
+/** How whom a token stands for is logged. `hashed`: by a keyed hash. */
+export type LoggedSubject = "plain" | "hashed" | "off";
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 

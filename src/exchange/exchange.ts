@@ -6,6 +6,7 @@
 //                  │ the client leaves: the verdict is awaited, since it charges │                         │
 //                  └──────────────────── clientGone(), abort() ──────────────────┴─────────────────────────┘
 import type { Readable } from "node:stream";
+import type { Identity } from "../core/authenticator.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { HeaderLines } from "../core/header-lines.ts";
 import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-reply.ts";
@@ -32,6 +33,8 @@ export interface Runtime {
   /** Counts a reply that spends no quota. Returns false if the client has had too many: then it gets no reply. */
   readonly mayReject: (client: string) => boolean;
   readonly tokenEnds: TokenEnds;
+  /** Returns how the log and ingresses name whom a verified token stands for; null: not at all. */
+  readonly subjectOf: (identity: Identity) => string | null;
   /** Forwards an admitted request, and passes its response to the exchange. */
   readonly forward: (exchange: Exchange) => void;
   /** Called once for each exchange. `path` is the unchanged path of the request's target. */
@@ -206,6 +209,11 @@ export class Exchange extends RecordedExchange {
 
   get body(): Readable | PushedBody | Buffer {
     return this.transport.body;
+  }
+
+  get subject(): string | null {
+    const { identity } = this.verdict;
+    return identity === null ? null : this.#runtime.subjectOf(identity);
   }
 
   get source(): RequestSource {

@@ -10,6 +10,7 @@ import type { Transport } from "./transport.ts";
 
 export abstract class RecordedExchange implements ExchangeRecord {
   abstract readonly source: RequestSource;
+  abstract readonly subject: string | null;
   abstract readonly transport: Transport;
   readonly head: RequestHead;
   readonly startedMs: number;

@@ -172,6 +172,10 @@ export class CheckTransport extends WholeReplyTransport {
     }
     const status = statusOf(meant, this.#denyStatus, this.#caller.takesUnavailable);
     let lines = `${allLines}X-Headgate-Status: ${meant}\r\n`;
+    // Only an admission: some ingresses pass the whole of a refusal on to the client.
+    if (status === 200 && exchange.subject !== null) {
+      lines += `X-Headgate-Subject: ${encodeURIComponent(exchange.subject.toWellFormed())}\r\n`;
+    }
     // A 204 has no length.
     if (meant === 204 && status !== meant) lines += "Content-Length: 0\r\n";
     this.#caller.answer({ status, reason: reasonOf(status, { status: meant, message }), lines, body }, exchange);

@@ -46,7 +46,7 @@ export interface HeadgateOptions {
     readonly responseTimeout?: string;
     readonly maxConnections?: number;
   } | null;
-  readonly log?: { readonly access?: boolean };
+  readonly log?: { readonly access?: boolean; readonly subject?: "plain" | "hashed" | "off" };
 }
 
 /** One of `limit` with `window`, `limit` with `per`, and `concurrency`. */

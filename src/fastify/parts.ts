@@ -89,7 +89,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     log,
     forward: handOver,
   };
-  const logged = { ...runtimeParts, accessLog: settings.log.access };
+  const logged = { ...runtimeParts, keyHash: counters.keyHash, logged: settings.log };
   const runtime = new RuntimeRef(createRuntime(logged));
   const readUnmatched = () => ({ kind: "unmatched" }) as const;
   const outside = { ...rules, pathReader: { readPlain: readUnmatched, read: readUnmatched } };

@@ -45,7 +45,7 @@ export const pluginOptions = section("The options of the Fastify plugin.", {
   maxBodyBytes,
   timeouts: section(timeouts.description, { body: timeouts.keys.body }),
   upstream: section(upstream.description, { url, tls, connectTimeout, responseTimeout, maxConnections }),
-  log: section(log.description, { access: log.keys.access }),
+  log: section(log.description, { access: log.keys.access, subject: log.keys.subject }),
 });
 
 export interface PluginSettings
@@ -56,7 +56,7 @@ export interface PluginSettings
   readonly timeouts: Pick<Settings["timeouts"], "bodyMs">;
   /** Null: the app answers all requests itself. */
   readonly upstream: PluginUpstream | null;
-  readonly log: Pick<Settings["log"], "access">;
+  readonly log: Pick<Settings["log"], "access" | "subject">;
 }
 
 export type PluginUpstream = Omit<UpstreamSettings, "addresses" | "healthCheck">;

@@ -85,7 +85,8 @@ export function configure(
   const rules = requestRules(settings, clientAddressOf(settings, before));
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
   const forward = createForward(settings, upstream, context);
-  const accessLog = settings.log.access;
+  const { log: logged } = settings;
+  const { keyHash } = context.counters;
   const demandOf = createDemandReader(settings.auth, settings.routes, settings.basePath);
   const parts = {
     rules,
@@ -98,7 +99,8 @@ export function configure(
     clock,
     log,
     forward,
-    accessLog,
+    keyHash,
+    logged,
   };
   const ofChecks = { limiter: limiter.forChecks(), quotas: limiter.forQuotas() };
   const unchecked = uncheckedPaths(settings);

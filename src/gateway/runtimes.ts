@@ -13,13 +13,14 @@ import { NetworkSet } from "../core/network-set.ts";
 import type { DemandReader, RequestRules } from "../core/request-head.ts";
 import { createPathReader } from "../core/request-path.ts";
 import type { ResponseFields } from "../core/response-fields.ts";
-import type { Settings } from "../core/settings.ts";
+import type { LoggedSubject, Settings } from "../core/settings.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import { TokenEnds } from "../exchange/token-ends.ts";
 import { admitCheck } from "../ext-auth/check.ts";
 import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";
 import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
+import type { SipHash } from "../limits/table/sip-hash.ts";
 import { createDecide } from "../pipeline.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -60,17 +61,37 @@ interface RuntimeParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly forward: Runtime["forward"];
-  /** Whether each request has a line in the log. */
-  readonly accessLog: boolean;
+  readonly keyHash: SipHash;
+  readonly logged: Pick<Settings["log"], "access" | "subject">;
+}
+
+/** The name of the token, or its hash by the key of the counters, which gateways with one store share. */
+function createSubjectReader(how: LoggedSubject, keyHash: SipHash): Runtime["subjectOf"] {
+  switch (how) {
+    case "plain":
+      return ({ tokenName, subject }) => tokenName ?? subject;
+    case "hashed":
+      return ({ tokenName, subject }) => hashOf(tokenName ?? subject, keyHash);
+    case "off":
+      return () => null;
+  }
+}
+
+function hashOf(name: string | null, keyHash: SipHash): string | null {
+  if (name === null) return null;
+  // No key of a counter begins with this byte.
+  const { a, b, c, d } = keyHash.key(Buffer.from(`\0${name}`));
+  return [a, b, c, d].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
 }
 
 export function createRuntime(parts: RuntimeParts): Runtime {
-  const { limiter, refusals, fields, telemetry, clock, log, forward, accessLog } = parts;
+  const { limiter, refusals, fields, telemetry, clock, log, forward, logged, keyHash } = parts;
   const newId = createRequestIds();
   return {
     source: "proxy",
     fields,
     tokenEnds: new TokenEnds(clock),
+    subjectOf: createSubjectReader(logged.subject, keyHash),
     nowMs: clock.monotonicMs,
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? newId(),
     decide: createDecide({ ...parts, nowMs: clock.monotonicMs }),
@@ -84,7 +105,7 @@ export function createRuntime(parts: RuntimeParts): Runtime {
       return true;
     },
     forward,
-    onEnd: accessLog ? telemetry.finish : telemetry.finishUnlogged,
+    onEnd: logged.access ? telemetry.finish : telemetry.finishUnlogged,
     onFailure: (error) => log.error({ err: error }, "internal error"),
   };
 }

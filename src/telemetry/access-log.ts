@@ -67,6 +67,7 @@ class AccessLines {
     line.addBytes(this.#start.bytes(exchange, level));
     line.addText(plain.test(id) ? id : quoted(id).slice(1, -1));
     line.addText(requestText(exchange, target));
+    line.addText(exchange.subject === null ? noSubject : `,"subject":${quoted(exchange.subject)}`);
     line.addBytes(this.#result.bytes(exchange));
     line.addInteger(decision.remaining);
     line.addBytes(durationLabel);
@@ -85,6 +86,7 @@ class AccessLines {
   }
 }
 
+const noSubject = ',"subject":null';
 const durationLabel = ascii(',"durationMs":');
 const upstreamLabel = ascii(',"upstreamMs":');
 const noUpstream = ascii(',"upstreamMs":null');

@@ -66,7 +66,7 @@ export async function stageTokens(cleanup: Cleanup, options: StageOptions): Prom
   writeFileSync(join(folder, "c.yaml"), options.yaml);
   const loaded = loadSettings({ file: join(folder, "c.yaml"), env: {}, cwd: folder, overrides: [] });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.errors));
-  const { auth, policies, fields, refusals } = loaded.settings;
+  const { auth, policies, fields, refusals, log } = loaded.settings;
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
   const trusted = { trustedProxies: ["127.0.0.1"], header: "x-forwarded-for", ipv6Prefix: 64 } as const;
@@ -74,7 +74,7 @@ export async function stageTokens(cleanup: Cleanup, options: StageOptions): Prom
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: {
-      ...{ auth, policies, fields, refusals, clientAddress: trusted, drain: { timeoutMs: 0 } },
+      ...{ auth, policies, fields, refusals, log, clientAddress: trusted, drain: { timeoutMs: 0 } },
       ...options.tls.overrides,
       extAuth: { http: port, grpc: port, trustedCallers: ["127.0.0.1"] },
       ...(options.workers === undefined ? {} : { workers: options.workers }),

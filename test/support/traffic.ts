@@ -45,6 +45,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     source: "proxy",
     fields: new ResponseFields({ clock, kinds: ["standard", "legacy"], realm: "finance", cors: null }),
     tokenEnds: new TokenEnds(clock),
+    subjectOf: () => null,
     nowMs: clock.monotonicMs,
     requestId: () => "id",
     decide: () => admitted(clock.nowMs),

@@ -47,6 +47,7 @@ test("a request is one line with all there is to know, and neither query nor tok
       upstreamMs: 40,
       client: "192.0.2.1",
       userAgent: null,
+      subject: null,
       policy: "per-ip",
       decision: "admitted",
       remaining: 99,

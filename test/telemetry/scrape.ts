@@ -74,6 +74,7 @@ export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecor
     client: "192.0.2.1",
     decision: decisionOf({ outcome: "admitted", policy, remaining: 99, resetMs: 61_000 }),
     auth: "accepted",
+    subject: null,
     startedMs: 1_000,
     queuedMs: null,
     dispatchedMs: 1_002,

@@ -51,8 +51,8 @@ class AuthorizationCaller implements CheckCaller {
     return this.#call.isOver;
   }
 
-  answer({ status, lines, body }: CheckAnswer, { problem }: Exchange): void {
-    if (status === 200) this.#call.reply(okCheckResponse(clientFields(listOf(lines))));
+  answer({ status, lines, body }: CheckAnswer, { problem, subject }: Exchange): void {
+    if (status === 200) this.#call.reply(okCheckResponse(clientFields(listOf(lines)), subject));
     else if (problem === "internal") this.abort();
     else this.#call.reply(refusal({ status, lines, body }));
   }

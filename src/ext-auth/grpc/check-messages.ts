@@ -97,10 +97,20 @@ const readAttributes: Read<Reading> = (reader, into) => {
 };
 const readCheck = inner(bytesTag(1), readAttributes);
 
-/** Admits the request; Envoy sets `fields` on the client's response. */
-export function okCheckResponse(fields: HeaderList): string {
+/**
+ * Admits the request; Envoy sets `fields` on the client's response. `subject`: whom the token stands for, in the dynamic
+ * metadata, where Envoy's access log and filters find it; null: nothing is said.
+ */
+export function okCheckResponse(fields: HeaderList, subject: string | null): string {
   // A status without a code is OK.
-  return messageField(1, "") + messageField(3, headerOptions(6, fields));
+  const admitted = messageField(1, "") + messageField(3, headerOptions(6, fields));
+  return subject === null ? admitted : admitted + messageField(4, structOf("subject", subject));
+}
+
+/** A google.protobuf.Struct with one text. */
+function structOf(name: string, value: string): string {
+  const text = Buffer.from(value, "utf8").toString("latin1");
+  return messageField(1, textField(1, name) + messageField(2, textField(3, text)));
 }
 
 /** Refuses the request; Envoy responds with `httpStatus`, `fields` and `body`. `code` is any gRPC code but OK. */

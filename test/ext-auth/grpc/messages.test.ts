@@ -89,7 +89,7 @@ describe("a RateLimitRequest", () => {
 
 describe("answers", () => {
   test("a CheckResponse that lets pass", () => {
-    const bytes = Buffer.from(okCheckResponse(["Date", "now", "RateLimit-Limit", "100"]), "latin1");
+    const bytes = Buffer.from(okCheckResponse(["Date", "now", "RateLimit-Limit", "100"], null), "latin1");
     const option = (key: string, value: string) => ({
       header: { key, value, raw_value: Buffer.alloc(0) },
       append: null,
@@ -97,6 +97,7 @@ describe("answers", () => {
       keep_empty_value: false,
     });
     expect(check.responseDeserialize(bytes)).toEqual({
+      dynamic_metadata: null,
       status: { code: 0, message: "" },
       http_response: "ok_response",
       ok_response: {
@@ -104,6 +105,13 @@ describe("answers", () => {
         headers_to_remove: [],
         response_headers_to_add: [option("date", "now"), option("ratelimit-limit", "100")],
       },
+    });
+  });
+
+  test("a CheckResponse that says whom the token stands for", () => {
+    const bytes = Buffer.from(okCheckResponse([], "Zoë"), "latin1");
+    expect(check.responseDeserialize(bytes)).toMatchObject({
+      dynamic_metadata: { fields: { subject: { stringValue: "Zoë" } } },
     });
   });
 
