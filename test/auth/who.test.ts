@@ -210,6 +210,14 @@ describe("100 by address and 1,000 by partner", () => {
     expect(statusOf(decide(ask(null, "192.0.2.2"), 1000))).toBe(401);
   });
 
+  test.each([0, 50, 100, 150, 400])("let a partner in whose first request comes after %i wrong tokens", (before) => {
+    const decide = pipelineOf(tokensOnly, [byAddress, byPartner], { perSecond: 50, burst: 500 });
+    for (let i = 0; i < before; i += 1) decide(ask(`guess-${i}`), 1000);
+    expect(decide(ask("alice-token"), 1000).decision.remaining).toBe(999);
+    for (let i = before; i < 5000; i += 1) decide(ask(`guess-${i}`), 1000);
+    expect(decide(ask("alice-token"), 1000).decision.remaining).toBe(998);
+  });
+
   test("charge others with what is refused before its token is looked at", () => {
     const decide = pipelineOf(tokensOnly, [byAddress, byPartner], { perSecond: 1, burst: 50 });
     for (let i = 0; i < 100; i += 1) {
