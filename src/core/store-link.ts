@@ -114,38 +114,42 @@ export interface StoreHealth {
   readonly replicas: number;
 }
 
-/** What one thread knows of the store, and has done with it. Counts only grow. */
-export interface SharedStoreFigures extends StoreHealth {
-  /** Calls of the script by result. `late`: answered, when nobody waited any more. */
-  readonly calls: Readonly<Record<CallResult, number>>;
-  /** Counters that the calls were about. */
-  readonly items: number;
-  /** Units that the store has granted; that were spent; that were given back or ran out. */
-  readonly units: Readonly<Record<"granted" | "spent" | "returned", number>>;
-  /** Units that are held now, and the leases that they are of. */
-  readonly heldUnits: number;
-  readonly heldLeases: number;
-  /** Requests that waited for an answer of the store, by what came of it. */
-  readonly waited: Readonly<Record<"answered" | "overdue", number>>;
-  /** Requests that were decided without the store, because it was not there. */
-  readonly alone: Readonly<Record<"local" | "open" | "closed", number>>;
-  /** Requests among those of `alone` that were decided so because an answer was late: the store was `up` or `slow`. */
-  readonly late: number;
-  /** Requests that were refused without asking, because the store had refused shortly before. */
-  readonly refusedFromMemory: number;
-  /** How often a store was found to have forgotten, and its clock to have stepped. */
-  readonly forgot: number;
-  readonly clockSteps: number;
-  /** Clients that are counted with their network, because too many new keys were made. */
-  readonly coarse: number;
-}
-
 export const callResults = ["answered", "late", ...callFailureKinds] as const;
 export type CallResult = (typeof callResults)[number];
 
 /** What happens to requests while the store is not there. */
 export const onFailureModes = ["local", "open", "closed"] as const;
 export type OnFailure = (typeof onFailureModes)[number];
+
+/** What one thread has done with the store. Counts only grow. */
+export class StoreCounts {
+  /** Calls of the script by result. `late`: answered, when nobody waited any more. */
+  readonly calls = Object.fromEntries(callResults.map((result) => [result, 0])) as Record<CallResult, number>;
+  /** Counters that the calls were about. */
+  items = 0;
+  /** Units that the store has granted; that were spent; that were given back or ran out. */
+  readonly units = { granted: 0, spent: 0, returned: 0 };
+  /** Requests that waited for an answer of the store, by what came of it. */
+  readonly waited = { answered: 0, overdue: 0 };
+  /** Requests that were decided without the store, because it was not there. */
+  readonly alone: Record<OnFailure, number> = { local: 0, open: 0, closed: 0 };
+  /** Requests among those of `alone` that were decided so because an answer was late: the store was `up` or `slow`. */
+  late = 0;
+  /** Requests that were refused without asking, because the store had refused shortly before. */
+  refusedFromMemory = 0;
+  /** How often a store was found to have forgotten, and its clock to have stepped. */
+  forgot = 0;
+  clockSteps = 0;
+  /** Clients that are counted with their network, because too many new keys were made. */
+  coarse = 0;
+}
+
+/** What one thread knows of the store, and has done with it. */
+export interface SharedStoreFigures extends StoreHealth, Readonly<StoreCounts> {
+  /** Units that are held now, and the leases that they are of. */
+  readonly heldUnits: number;
+  readonly heldLeases: number;
+}
 
 /** From this limit on, units are leased before a request needs them. Below, too many would lie idle elsewhere. */
 export const leasedAheadFrom = 1000;

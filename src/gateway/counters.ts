@@ -9,7 +9,8 @@ import { PolicyLimiter } from "../limits/limiter.ts";
 import { NoSlotError, type PolicySlot } from "../limits/policies.ts";
 import { gatewayLength } from "../limits/store/script-call.ts";
 import type { Store } from "../limits/store/store.ts";
-import { CounterTable, createTableMemory, type TableOptions } from "../limits/table/counter-table.ts";
+import { CounterTable, createTableMemory } from "../limits/table/counter-table.ts";
+import type { TableOptions } from "../limits/table/eviction.ts";
 import { SipHash } from "../limits/table/sip-hash.ts";
 
 /** What all threads of a process share. Can be sent to another thread. */

@@ -3,6 +3,7 @@ import {
   type CallFailureKind,
   callFailureKinds,
   type SharedStoreFigures,
+  StoreCounts,
   type StoreHealth,
 } from "../core/store-link.ts";
 import { type Families, ofProcess } from "./families.ts";
@@ -28,21 +29,8 @@ export const withoutStore: StoreEventCounts = { storeAnswered() {}, storeWaited(
 
 /** Of a thread that does not use the store: the main thread beside workers. */
 export const unusedStore: SharedStoreFigures = {
-  state: "away",
-  shards: { up: 0, slow: 0, away: 0, returned: 0 },
-  replicas: 1,
-  calls: { answered: 0, late: 0, unreachable: 0, refused: 0, full: 0, unready: 0, failed: 0 },
-  items: 0,
-  units: { granted: 0, spent: 0, returned: 0 },
-  heldUnits: 0,
-  heldLeases: 0,
-  waited: { answered: 0, overdue: 0 },
-  alone: { local: 0, open: 0, closed: 0 },
-  late: 0,
-  refusedFromMemory: 0,
-  forgot: 0,
-  clockSteps: 0,
-  coarse: 0,
+  ...new StoreCounts(),
+  ...{ state: "away", shards: { up: 0, slow: 0, away: 0, returned: 0 }, replicas: 1, heldUnits: 0, heldLeases: 0 },
 };
 
 /** Returns only these values, because they are copied between threads. */

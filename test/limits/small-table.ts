@@ -1,8 +1,9 @@
 // A table of the smallest size, and keys by any text, for tests of what counts in it.
 import { addressKey, type CounterKey } from "../../src/core/counter-key.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
-import { CounterTable, createTableMemory, type TableOptions } from "../../src/limits/table/counter-table.ts";
+import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
 import { formatShard } from "../../src/limits/table/directory.ts";
+import type { TableOptions } from "../../src/limits/table/eviction.ts";
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
 

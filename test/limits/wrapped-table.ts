@@ -1,5 +1,6 @@
 // A table whose words are wrapped, for tests that have to know of each of its reads or stores.
-import { CounterTable, type TableOptions } from "../../src/limits/table/counter-table.ts";
+import { CounterTable } from "../../src/limits/table/counter-table.ts";
+import type { TableOptions } from "../../src/limits/table/eviction.ts";
 
 /** `wrap`: makes what the table uses as its words. */
 export function openWrapped(

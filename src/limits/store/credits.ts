@@ -339,7 +339,7 @@ export class StorePolicy {
 
   /** Returns what is known of a key in the period of the rules; undefined if nothing is. */
   find(tag: string, { limit, untilUs }: CounterRules): KeyCredits | undefined {
-    const credits = this.credits.get(this.placeOf(tag, limit));
+    const credits = this.credits.get(this.nameOf(tag, limit));
     return credits?.rules.untilUs === untilUs ? credits : undefined;
   }
 
@@ -347,7 +347,7 @@ export class StorePolicy {
    * Returns where a key is among the credits. What is held and refused by one limit says nothing about another one, which
    * a client may have by an override that is not of the key.
    */
-  placeOf(tag: string, limit: number): string {
+  nameOf(tag: string, limit: number): string {
     return limit === this.source.limit ? tag : `${tag}/${limit}`;
   }
 }
@@ -428,7 +428,7 @@ export class CreditBook {
     const period = rules.untilUs === 0 ? "" : `/${rules.untilUs / 1e6}`;
     const storeKey = storeKeyOf(this.#settings.prefix, tag, `${policy.text}${period}`);
     const credits = new KeyCredits({ policy, tag, storeKey, key, client, rules });
-    policy.credits.set(policy.placeOf(tag, rules.limit), credits);
+    policy.credits.set(policy.nameOf(tag, rules.limit), credits);
     return credits;
   }
 
@@ -440,15 +440,15 @@ export class CreditBook {
   #forgetOne({ credits: all }: StorePolicy): void {
     const nowMs = this.#clock.monotonicMs();
     let looked = 0;
-    for (const [place, credits] of all) {
+    for (const [name, credits] of all) {
       looked += 1;
-      all.delete(place);
+      all.delete(name);
       if (looked === mostLooks || credits.isIdle(nowMs)) {
         this.#ended(credits);
         return;
       }
       // The next search begins behind it.
-      all.set(place, credits);
+      all.set(name, credits);
     }
   }
 }

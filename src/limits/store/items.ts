@@ -1,5 +1,5 @@
 // Makes the items that a thread asks the store with.
-import { type CallResult, callResults, type OnFailure, type SharedStoreSettings } from "../../core/store-link.ts";
+import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
 import type { KeyCredits } from "./credits.ts";
 import type { Renewal } from "./leases.ts";
@@ -94,22 +94,4 @@ export function isOfPeriod({ periodEndMs }: OwnCount, { rules }: KeyCredits): bo
 function toldOf(own: OwnCount | null, credits: KeyCredits): Told | null {
   if (own === null || !isOfPeriod(own, credits)) return null;
   return { units: own.units + credits.unspent, ageUs: certainAgeUs(own.ageMs) };
-}
-
-// What a thread has done with the store, as numbers.
-
-export class StoreCounts {
-  readonly calls: Record<CallResult, number> = Object.fromEntries(callResults.map((result) => [result, 0])) as Record<
-    CallResult,
-    number
-  >;
-  readonly units = { granted: 0, spent: 0, returned: 0 };
-  readonly waited = { answered: 0, overdue: 0 };
-  readonly alone: Record<OnFailure, number> = { local: 0, open: 0, closed: 0 };
-  items = 0;
-  late = 0;
-  refusedFromMemory = 0;
-  forgot = 0;
-  clockSteps = 0;
-  coarse = 0;
 }

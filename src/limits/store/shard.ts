@@ -5,13 +5,14 @@ import {
   type CallFailure,
   type StateCause,
   type StateChange,
+  type StoreCounts,
   type StoreIdentity,
   type StoreLink,
   type StoreState,
   storeStates,
   type Timers,
 } from "../../core/store-link.ts";
-import type { StoreCounts, StoreItems } from "./items.ts";
+import type { StoreItems } from "./items.ts";
 import type { Item, ScriptAnswer } from "./script-call.ts";
 import { afterStoreTime, ClockWatch, type Timing } from "./store-clock.ts";
 

@@ -165,7 +165,7 @@ export class StoreCounters {
   peek(ask: StoreAsk, nowMs: number): void {
     const { key, limit } = ask;
     this.local.peek(ask, nowMs);
-    const credits = this.#ofStore.credits.get(this.#ofStore.placeOf(key.storeTag || storeTagOf(key), limit));
+    const credits = this.#ofStore.credits.get(this.#ofStore.nameOf(key.storeTag || storeTagOf(key), limit));
     if (credits === undefined || nowMs >= credits.resetMs) return;
     ask.remaining = Math.min(ask.remaining, Math.max(0, credits.free + credits.held(nowMs)));
     if (credits.rules.item === "sliding") ask.resetMs = Math.max(credits.resetMs, credits.refusedUntilMs);

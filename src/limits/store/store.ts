@@ -7,6 +7,7 @@ import {
   type SharedStoreFigures,
   type SharedStoreSettings,
   type StateChange,
+  StoreCounts,
   type StoreIdentity,
   type StoreLink,
   type Timers,
@@ -16,7 +17,7 @@ import type { CounterTable } from "../table/counter-table.ts";
 import { CallBatch, type Conclusion } from "./call-batch.ts";
 import type { CounterRules } from "./counter-rules.ts";
 import { CreditBook, type KeyCredits, type Lease } from "./credits.ts";
-import { isOfPeriod, StoreCounts, StoreItems, secretTag } from "./items.ts";
+import { isOfPeriod, StoreItems, secretTag } from "./items.ts";
 import { HeldSlots, LeaseEndings, type Renewal } from "./leases.ts";
 import {
   type CounterAnswer,
@@ -248,17 +249,17 @@ export class Store implements ShardStore {
 
   /** Adds what is needed of a counter to the next call. `isAwaited`: whether a request waits. */
   #add(shard: Shard, credits: KeyCredits, needed: number, isAwaited: boolean): CallBatch {
-    const place = this.link.isClustered ? credits.tag : shard.number;
-    let batch = this.#batches.get(place);
+    const callOf = this.link.isClustered ? credits.tag : shard.number;
+    let batch = this.#batches.get(callOf);
     if (batch === undefined) {
       batch = new CallBatch(shard, this.clock.monotonicMs());
       if (this.#batches.size + this.#full.length === 0) this.timers.endOfTurn(() => this.#flush());
-      this.#batches.set(place, batch);
+      this.#batches.set(callOf, batch);
     }
     batch.add(credits, needed, isAwaited);
     if (batch.items.length === mostItems) {
       this.#full.push(batch);
-      this.#batches.delete(place);
+      this.#batches.delete(callOf);
     }
     return batch;
   }

@@ -12,10 +12,18 @@ import {
   freeEntry,
   freeLines,
   isKeyAt,
-  Locator,
+  type Locator,
   takeLine,
 } from "./directory.ts";
-import { CoarseKeys, Eviction, keep, RulesBySlot, type SlotRules, type TableMemory } from "./eviction.ts";
+import {
+  CoarseKeys,
+  Eviction,
+  keep,
+  type RulesBySlot,
+  type SlotRules,
+  TableMemory,
+  type TableOptions,
+} from "./eviction.ts";
 import {
   addPair,
   addUnits,
@@ -34,7 +42,6 @@ import {
   calendarWords,
   figureAt,
   figures,
-  type Geometry,
   geometryOf,
   header,
   heldSlotOf,
@@ -48,17 +55,8 @@ import {
   shardAt,
   withExhausted,
 } from "./layout.ts";
-import { Locks } from "./locks.ts";
+import type { Locks } from "./locks.ts";
 import { Maintenance, type TableFigures } from "./maintenance.ts";
-
-export interface TableOptions {
-  /** 16 bytes: decides where keys go. The same in all threads. */
-  readonly secret: Uint8Array;
-  /** The number of this thread, 1 to 255. Default: 1. */
-  readonly thread?: number;
-  /** Whether other threads use the table. Default: false. */
-  readonly isShared?: boolean;
-}
 
 /** Makes the memory of an empty table. `bytes`: `minTableBytes` to 4 GiB. */
 export function createTableMemory(bytes: number): SharedArrayBuffer {
@@ -71,36 +69,29 @@ export function createTableMemory(bytes: number): SharedArrayBuffer {
 
 export class CounterTable {
   readonly thread: number;
+  readonly isShared: boolean;
   readonly locks: Locks;
   readonly maintenance: Maintenance;
+  readonly #memory: TableMemory;
   readonly #w: Int32Array;
-  readonly #geometry: Geometry;
-  readonly isShared: boolean;
   readonly #places: Locator;
   readonly #rules: RulesBySlot;
   readonly #eviction: Eviction;
   readonly #coarse: CoarseKeys;
 
   /** `memory`: made by `createTableMemory`. */
-  constructor(memory: SharedArrayBuffer, { secret, thread = 1, isShared = false }: TableOptions) {
-    const w = new Int32Array(memory);
-    this.#w = w;
-    this.#geometry = geometryOf(memory.byteLength);
-    this.isShared = isShared;
-    this.thread = thread;
-    this.locks = new Locks(w, thread, isShared);
-    this.#places = new Locator(this.#geometry, secret);
-    this.#rules = new RulesBySlot(w);
-    const parts: TableMemory = {
-      w,
-      geometry: this.#geometry,
-      rules: this.#rules,
-      addTo: (word, count) => this.#addTo(word, count),
-    };
-    this.#eviction = new Eviction(parts);
-    const evicting = { ...parts, places: this.#places, eviction: this.#eviction, locks: this.locks };
-    this.#coarse = new CoarseKeys(evicting);
-    this.maintenance = new Maintenance(evicting);
+  constructor(memory: SharedArrayBuffer, options: TableOptions) {
+    const of = new TableMemory(memory, options);
+    this.#memory = of;
+    this.thread = of.thread;
+    this.isShared = of.isShared;
+    this.locks = of.locks;
+    this.#w = of.w;
+    this.#places = of.places;
+    this.#rules = of.rules;
+    this.#eviction = new Eviction(of);
+    this.#coarse = new CoarseKeys(of, this.#eviction);
+    this.maintenance = new Maintenance(of, this.#eviction);
   }
 
   /** Says what a slot counts. Each thread has to know it. */
@@ -192,7 +183,7 @@ export class CounterTable {
     const newest = joins ? newestPairAt(w, shard, line) : 0;
     if (newest !== 0) joinNewest(w, shard, line, newest, instant, units);
     else if (!addPair(w, shard, line, instant, units)) {
-      this.#addTo(figureAt(cursor.slot, figures.merged), 1);
+      this.#memory.addTo(figureAt(cursor.slot, figures.merged), 1);
       return false;
     }
     return true;
@@ -291,7 +282,7 @@ export class CounterTable {
     const entryAt = freeEntry(w, cursor);
     const free = freeLines(w, cursor.shard);
     cursor.victimAt = 0;
-    if (entryAt !== 0 && free > this.#geometry.reserved) return true;
+    if (entryAt !== 0 && free > this.#memory.geometry.reserved) return true;
     cursor.victimAt = this.#eviction.choose(cursor, entryAt !== 0 && free === 0);
     cursor.victimEntry = w[cursor.victimAt] as number;
     return cursor.victimAt !== 0 || (entryAt !== 0 && free > 0);
@@ -311,7 +302,7 @@ export class CounterTable {
     }
     if (cursor.victimAt !== 0) this.#eviction.remove(cursor.shard, cursor.victimAt);
     addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), freeEntry(w, cursor));
-    this.#addTo(figureAt(cursor.slot, figures.keys), 1);
+    this.#memory.addTo(figureAt(cursor.slot, figures.keys), 1);
   }
 
   /** Whether there is the room that was found. Since then, other policies may have charged the key that has to go. */
@@ -320,11 +311,6 @@ export class CounterTable {
     const { shard, victimAt, victimEntry } = cursor;
     if (victimAt === 0) return freeEntry(w, cursor) !== 0 && freeLines(w, shard) > 0;
     return w[victimAt] === victimEntry && this.#rules.worth(shard, lineAt(shard, lineOfEntry(victimEntry))) !== keep;
-  }
-
-  #addTo(word: number, count: number): void {
-    if (this.isShared) Atomics.add(this.#w, word, count);
-    else this.#w[word] = (this.#w[word] as number) + count;
   }
 }
 

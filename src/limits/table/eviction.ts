@@ -5,7 +5,7 @@
 import { CounterKey } from "../../core/counter-key.ts";
 import type { CalendarPeriod, Policy } from "../../core/policy.ts";
 import type { NextBorder } from "../calendar.ts";
-import { addKey, Cursor, findKey, freeEntry, freeLines, type Locator, removeKey, takeLine } from "./directory.ts";
+import { addKey, Cursor, findKey, freeEntry, freeLines, Locator, removeKey, takeLine } from "./directory.ts";
 import {
   addPair,
   ageOf,
@@ -25,6 +25,7 @@ import {
   figureAt,
   figures,
   type Geometry,
+  geometryOf,
   header,
   isAddressKey,
   isHeldSlot,
@@ -39,34 +40,17 @@ import {
   slotOf,
   slots,
 } from "./layout.ts";
-import type { Locks } from "./locks.ts";
+import { Locks } from "./locks.ts";
 
 /** Keys that are looked at if one of them may go. */
 const looked = 5;
 /** Other buckets that are searched for a line, where the buckets of the key have room. */
 const otherBuckets = 8;
 
-/** What the parts of a table share. */
-export interface TableMemory {
-  readonly w: Int32Array;
-  readonly geometry: Geometry;
-  readonly rules: RulesBySlot;
-  /** Adds to a word of the table header. */
-  readonly addTo: (word: number, count: number) => void;
-}
-
-/** The same with what is made from them. */
-export interface OpenTable extends TableMemory {
-  readonly places: Locator;
-  readonly eviction: Eviction;
-  readonly locks: Locks;
-}
-
 export class Eviction {
+  readonly #memory: TableMemory;
   readonly #w: Int32Array;
-  readonly #geometry: Geometry;
   readonly #rules: RulesBySlot;
-  readonly #addTo: (word: number, count: number) => void;
   /** The entry of the best key so far. */
   #entryAt = 0;
   #worth = keep;
@@ -74,11 +58,10 @@ export class Eviction {
   /** Of the first keys that are looked at, as they are stored. */
   readonly #units = new Int32Array(looked + 1);
 
-  constructor({ w, geometry, rules, addTo }: TableMemory) {
-    this.#w = w;
-    this.#geometry = geometry;
-    this.#rules = rules;
-    this.#addTo = addTo;
+  constructor(memory: TableMemory) {
+    this.#memory = memory;
+    this.#w = memory.w;
+    this.#rules = memory.rules;
   }
 
   /**
@@ -94,7 +77,7 @@ export class Eviction {
     if (this.#entryAt === 0) this.#look(shard, secondBucket, hand);
     if (!anyBucket) return this.#entryAt;
     for (let i = 1; i <= otherBuckets && this.#entryAt === 0; i += 1) {
-      this.#look(shard, (secondBucket + i + hand * otherBuckets) % this.#geometry.buckets, hand);
+      this.#look(shard, (secondBucket + i + hand * otherBuckets) % this.#memory.geometry.buckets, hand);
     }
     return this.#entryAt;
   }
@@ -105,7 +88,7 @@ export class Eviction {
     const line = lineAt(shard, lineOfEntry(w[entryAt] as number));
     const isLive = this.#rules.worth(shard, line) > 0;
     const slot = slotOf(w[line + keyLine.about] as number);
-    this.#addTo(figureAt(slot, isLive ? figures.evictedLive : figures.evictedExpired), 1);
+    this.#memory.addTo(figureAt(slot, isLive ? figures.evictedLive : figures.evictedExpired), 1);
     this.forget(shard, entryAt);
   }
 
@@ -115,11 +98,11 @@ export class Eviction {
     const line = lineAt(shard, lineOfEntry(w[entryAt] as number));
     const about = w[line + keyLine.about] as number;
     const isOwn = kindOf(about) === kinds.own;
-    this.#addTo(figureAt(slotOf(about), isOwn ? figures.keys : figures.coarse), -1);
+    this.#memory.addTo(figureAt(slotOf(about), isOwn ? figures.keys : figures.coarse), -1);
     removeKey(w, shard, entryAt);
     freePairs(w, shard, line);
     // While there are coarse keys, this must not be 0.
-    if (!isOwn) this.#addTo(header.coarseKeys, -1);
+    if (!isOwn) this.#memory.addTo(header.coarseKeys, -1);
   }
 
   /** A different one for each search, so that no key of a bucket is always the first. */
@@ -168,18 +151,20 @@ const candidates = 8;
 const maxPairs = 64;
 
 export class CoarseKeys {
-  readonly #parts: OpenTable;
+  readonly #memory: TableMemory;
+  readonly #eviction: Eviction;
   readonly #lockAt: number;
   readonly #network = new Cursor();
 
-  constructor(parts: OpenTable) {
-    this.#parts = parts;
-    this.#lockAt = shardAt(parts.geometry.ownShards, parts.geometry);
+  constructor(memory: TableMemory, eviction: Eviction) {
+    this.#memory = memory;
+    this.#eviction = eviction;
+    this.#lockAt = shardAt(memory.geometry.ownShards, memory.geometry);
   }
 
   /** Points the cursor to the key of its client or of the client's network, if there is one. */
   find(cursor: Cursor): boolean {
-    const { w, locks, places } = this.#parts;
+    const { w, locks, places } = this.#memory;
     locks.acquireLast(this.#lockAt);
     if (this.#replacesByClient(cursor)) {
       places.point(cursor, kinds.client, cursor.client);
@@ -193,7 +178,7 @@ export class CoarseKeys {
 
   /** Points the cursor to its client's key or its network's, and adds it. Returns false if there is no room. */
   add(cursor: Cursor): boolean {
-    const { locks, places } = this.#parts;
+    const { locks, places } = this.#memory;
     locks.acquireLast(this.#lockAt);
     if (this.#replacesByClient(cursor)) {
       places.point(cursor, kinds.client, cursor.client);
@@ -208,7 +193,7 @@ export class CoarseKeys {
    * the cursor's key can be added. False if its own network has more than its share.
    */
   makeRoom(cursor: Cursor): boolean {
-    const { w, geometry, eviction, locks, rules } = this.#parts;
+    const { w, geometry, locks, rules } = this.#memory;
     const { shard, firstBucket } = cursor;
     if (cursor.key.isAddress && holdsTooMuch(w, shard, firstBucket, networkKey(cursor.key), geometry)) return false;
     locks.acquireLast(this.#lockAt);
@@ -220,7 +205,7 @@ export class CoarseKeys {
       looked += 1;
       const network = networkKey(this.#addressAt(line));
       if (!holdsTooMuch(w, shard, firstBucket, network, geometry) || !this.#absorb(shard, line, network)) continue;
-      eviction.forget(shard, at);
+      this.#eviction.forget(shard, at);
       return freeEntry(w, cursor) !== 0;
     }
     return false;
@@ -232,31 +217,31 @@ export class CoarseKeys {
   }
 
   #add(cursor: Cursor): boolean {
-    const { w, eviction, addTo } = this.#parts;
+    const { w } = this.#memory;
     cursor.line = findKey(w, cursor);
     if (cursor.line !== 0) return true;
     const { shard } = cursor;
     if (freeEntry(w, cursor) === 0 || freeLines(w, shard) === 0) {
-      const victimAt = eviction.choose(cursor, freeEntry(w, cursor) !== 0);
+      const victimAt = this.#eviction.choose(cursor, freeEntry(w, cursor) !== 0);
       if (victimAt === 0) return false;
-      eviction.remove(shard, victimAt);
+      this.#eviction.remove(shard, victimAt);
     }
     // Nobody looks for coarse keys while this is 0.
-    addTo(header.coarseKeys, 1);
+    this.#memory.addTo(header.coarseKeys, 1);
     addKey(w, cursor, takeLine(w, shard, cursor.homeLine), freeEntry(w, cursor));
-    addTo(figureAt(cursor.slot, figures.coarse), 1);
+    this.#memory.addTo(figureAt(cursor.slot, figures.coarse), 1);
     return true;
   }
 
   #addressAt(line: number) {
-    const { w } = this.#parts;
+    const { w } = this.#memory;
     const at = (i: number): number => w[line + i] as number;
     return { a: at(0), b: at(1), c: at(2), d: at(3) };
   }
 
   /** Adds the units of a key to those of its network. Returns false if there is no room for the network. */
   #absorb(shard: number, line: number, network: CounterKey): boolean {
-    const { w, rules, places } = this.#parts;
+    const { w, rules, places } = this.#memory;
     const cursor = this.#network;
     cursor.slot = slotOf(w[line + keyLine.about] as number);
     places.point(cursor, kinds.network, network);
@@ -274,7 +259,7 @@ export class CoarseKeys {
 
   /** Units that are older than the newest of the network count as long as those. More than the limit are not needed. */
   #addUnits({ shard, line }: Cursor, instant: number, units: number, limit: number): void {
-    const { w } = this.#parts;
+    const { w } = this.#memory;
     const newestAt = newestPairAt(w, shard, line);
     const isLater = newestAt === 0 || ((instant - (w[newestAt] as number)) | 0) > 0;
     if (isLater && (w[line + keyLine.units] as number) < limit) {
@@ -286,7 +271,7 @@ export class CoarseKeys {
   }
 
   #pairsOf(shard: number, line: number): [instant: number, units: number][] {
-    const { w } = this.#parts;
+    const { w } = this.#memory;
     const pairs: [number, number][] = [];
     eachPair(w, shard, line, (at) => {
       pairs.push([w[at] as number, w[at + 1] as number]);
@@ -449,5 +434,42 @@ export class RulesBySlot {
     this.#span.now = kind === "calendar" ? (this.#w[calendarAt(slot) + calendarWords.number] as number) : this.#nowTick;
     this.#span.window = kind === "calendar" ? 1 : windowMs;
     return this.#span;
+  }
+}
+
+// The memory of a table as one thread uses it.
+
+export interface TableOptions {
+  /** 16 bytes: decides where keys go. The same in all threads. */
+  readonly secret: Uint8Array;
+  /** The number of this thread, 1 to 255. Default: 1. */
+  readonly thread?: number;
+  /** Whether other threads use the table. Default: false. */
+  readonly isShared?: boolean;
+}
+
+export class TableMemory {
+  readonly thread: number;
+  readonly isShared: boolean;
+  readonly w: Int32Array;
+  readonly geometry: Geometry;
+  readonly places: Locator;
+  readonly rules: RulesBySlot;
+  readonly locks: Locks;
+
+  constructor(memory: SharedArrayBuffer, { secret, thread = 1, isShared = false }: TableOptions) {
+    this.thread = thread;
+    this.isShared = isShared;
+    this.w = new Int32Array(memory);
+    this.geometry = geometryOf(memory.byteLength);
+    this.places = new Locator(this.geometry, secret);
+    this.rules = new RulesBySlot(this.w);
+    this.locks = new Locks(this.w, thread, isShared);
+  }
+
+  /** Adds to a word of the table header. */
+  addTo(word: number, count: number): void {
+    if (this.isShared) Atomics.add(this.w, word, count);
+    else this.w[word] = (this.w[word] as number) + count;
   }
 }

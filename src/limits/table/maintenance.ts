@@ -2,7 +2,7 @@
 // what a thread was changing when it ended. It never waits for a lock, because it has to notice threads that end.
 import { CounterKey } from "../../core/counter-key.ts";
 import { addKey, Cursor, clearLines, findKey, freeEntry, freeLines, takeLine, useLine } from "./directory.ts";
-import type { OpenTable } from "./eviction.ts";
+import type { Eviction, TableMemory } from "./eviction.ts";
 import { addPair, eachPair, removeUnits } from "./key-log.ts";
 import {
   blockOfRef,
@@ -58,23 +58,25 @@ const bucketsInPortion = 1024;
 const linesInPortion = 32_768;
 
 export class Maintenance {
-  readonly #parts: OpenTable;
+  readonly #memory: TableMemory;
+  readonly #eviction: Eviction;
   #shard = 0;
   #bucket = 0;
   /** Shards that may have units of a thread that is gone, with the thread. */
   #unsearched: { readonly index: number; readonly thread: number }[] = [];
 
-  constructor(parts: OpenTable) {
-    this.#parts = parts;
+  constructor(memory: TableMemory, eviction: Eviction) {
+    this.#memory = memory;
+    this.#eviction = eviction;
   }
 
   get shardCount(): number {
-    return this.#parts.geometry.shards;
+    return this.#memory.geometry.shards;
   }
 
   /** Removes what has expired, in one portion of the table. Returns whether that was its last portion. */
   sweep(nowMs: number): boolean {
-    const { w, geometry, rules } = this.#parts;
+    const { w, geometry, rules } = this.#memory;
     rules.setNow(nowMs);
     this.#giveBack();
     const isLocked = this.#withShard(this.#shard, (shard) => {
@@ -93,7 +95,7 @@ export class Maintenance {
 
   /** Returns a copy of a shard; null if it is busy. */
   copyShard(index: number): Int32Array | null {
-    const { w, geometry } = this.#parts;
+    const { w, geometry } = this.#memory;
     let copy: Int32Array | null = null;
     this.#withShard(index, (shard) => {
       copy = w.slice(shard, shard + geometry.shardWords);
@@ -103,7 +105,7 @@ export class Maintenance {
 
   /** Adds a key of a snapshot. Returns false if there is no room, or the key is stored already. Before traffic. */
   restore({ slot, kind, key: [a, b, c, d], isAddress, entries }: CounterRecord): boolean {
-    const { w, places, addTo } = this.#parts;
+    const { w, places } = this.#memory;
     const cursor = new Cursor();
     cursor.slot = slot;
     places.point(cursor, kinds[kind], new CounterKey(a, b, c, d, isAddress));
@@ -111,8 +113,8 @@ export class Maintenance {
     if (entryAt === 0 || freeLines(w, cursor.shard) === 0 || findKey(w, cursor) !== 0) return false;
     const line = addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), entryAt);
     for (const [at, units] of entries) addPair(w, cursor.shard, line, at | 0, units);
-    addTo(figureAt(slot, kind === "own" ? figures.keys : figures.coarse), 1);
-    if (kind !== "own") addTo(header.coarseKeys, 1);
+    this.#memory.addTo(figureAt(slot, kind === "own" ? figures.keys : figures.coarse), 1);
+    if (kind !== "own") this.#memory.addTo(header.coarseKeys, 1);
     return true;
   }
 
@@ -121,7 +123,7 @@ export class Maintenance {
    * gone.
    */
   recover(thread: number): void {
-    const { w, geometry, locks } = this.#parts;
+    const { w, geometry, locks } = this.#memory;
     if (locks.isHeldBy(header.calendarLock, thread)) locks.free(header.calendarLock);
     for (let index = 0; index < geometry.shards; index += 1) {
       const shard = shardAt(index, geometry);
@@ -136,7 +138,7 @@ export class Maintenance {
   }
 
   figures(): TableFigures {
-    const { w, geometry } = this.#parts;
+    const { w, geometry } = this.#memory;
     let used = 0;
     let forKeys = 0;
     for (let index = 0; index < geometry.shards; index += 1) {
@@ -163,13 +165,13 @@ export class Maintenance {
 
   /** Returns the keys that were looked at. */
   #sweepBucket(shard: number): number {
-    const { w, rules, eviction } = this.#parts;
+    const { w, rules } = this.#memory;
     const begin = bucketAt(shard, this.#bucket) + 1;
     let keys = 0;
     for (let at = begin; at < begin + bucketEntries && w[at] !== 0; ) {
       keys += 1;
       // The last key of the bucket takes the place of one that is removed.
-      if (rules.worth(shard, lineAt(shard, lineOfEntry(w[at] as number))) === 0) eviction.remove(shard, at);
+      if (rules.worth(shard, lineAt(shard, lineOfEntry(w[at] as number))) === 0) this.#eviction.remove(shard, at);
       else at += 1;
     }
     return keys;
@@ -184,20 +186,20 @@ export class Maintenance {
     let lines = 0;
     this.#unsearched = this.#unsearched.filter(({ index, thread }) => {
       if (lines >= linesInPortion) return true;
-      lines += this.#parts.geometry.shardLines;
+      lines += this.#memory.geometry.shardLines;
       return !this.#withShard(index, (shard) => this.#giveBackOf(shard, thread));
     });
   }
 
   #giveBackOf(shard: number, thread: number): void {
-    const { w, geometry, rules, eviction } = this.#parts;
+    const { w, geometry, rules } = this.#memory;
     for (let bucket = 0; bucket < geometry.buckets; bucket += 1) {
       const begin = bucketAt(shard, bucket) + 1;
       for (let at = begin; at < begin + bucketEntries && w[at] !== 0; ) {
         const line = lineAt(shard, lineOfEntry(w[at] as number));
         // Nobody knows which thread holds them. Units that nobody gives back must not count as held, so all count as kept.
         if (rules.isHeld(line)) {
-          eviction.forget(shard, at);
+          this.#eviction.forget(shard, at);
           continue;
         }
         if (rules.isConcurrency(line)) this.#giveBackIn(shard, line, thread);
@@ -208,7 +210,7 @@ export class Maintenance {
 
   /** Removes the pairs of a thread, and those that stand twice because that thread was moving them when it ended. */
   #giveBackIn(shard: number, line: number, thread: number): void {
-    const { w } = this.#parts;
+    const { w } = this.#memory;
     let found = 0;
     do {
       const seen = new Set([thread]);
@@ -225,7 +227,7 @@ export class Maintenance {
 
   /** Returns false if the shard is busy. */
   #withShard(index: number, use: (shard: number) => void): boolean {
-    const { geometry, locks } = this.#parts;
+    const { geometry, locks } = this.#memory;
     const shard = shardAt(index, geometry);
     const lockAt = shardAt(Math.min(index, geometry.ownShards), geometry) + shardHeader.lock;
     if (!locks.tryAcquire(lockAt)) return false;

@@ -1,8 +1,8 @@
 // A shard whose store has forgotten, and is lost again before that could be told: what was found out must not be forgotten
 // by the gateway too. And one that is silent.
 import { beforeEach, describe, expect, test } from "vitest";
-import type { StoreIdentity, StoreLink, StoreState } from "../../../src/core/store-link.ts";
-import { StoreCounts, StoreItems } from "../../../src/limits/store/items.ts";
+import { StoreCounts, type StoreIdentity, type StoreLink, type StoreState } from "../../../src/core/store-link.ts";
+import { StoreItems } from "../../../src/limits/store/items.ts";
 import type { GatewaysAnswer, ScriptAnswer } from "../../../src/limits/store/script-call.ts";
 import { heartbeatMs, Shard } from "../../../src/limits/store/shard.ts";
 import { FakeClock } from "../../support/clock.ts";

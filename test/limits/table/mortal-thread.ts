@@ -1,6 +1,7 @@
 // A thread that ends at the n-th store to a table, without a thread: from that store on nothing of it reaches the
 // memory, the freeing of its locks included. What `worker.terminate()` does at an instant that nobody can choose.
-import type { CounterTable, TableOptions } from "../../../src/limits/table/counter-table.ts";
+import type { CounterTable } from "../../../src/limits/table/counter-table.ts";
+import type { TableOptions } from "../../../src/limits/table/eviction.ts";
 import { openWrapped } from "../wrapped-table.ts";
 
 class DeathError extends Error {}

@@ -4,7 +4,7 @@ import type { HostPort } from "../../../core/host-port.ts";
 import type { CallFailure, OnAnswer, StoreEvents, StoreIdentity, StoreLink } from "../../../core/store-link.ts";
 import { type Connection, type OnReply, type Opener, openAny, openPrimary } from "./connection.ts";
 import { StoreError, unreachable } from "./replies.ts";
-import { failureOf, type Script, ShardLink } from "./shard-link.ts";
+import { failureOf, type Script, type ShardEvents, ShardLink } from "./shard-link.ts";
 
 const calmMs = 5_000;
 const firstDelayMs = 50;
@@ -13,20 +13,27 @@ const longestDelayMs = 1_000;
 const mostTags = 262_144;
 const mostShards = 1_024;
 
-interface Place {
+interface Primary {
   readonly shard: ShardLink;
   readonly address: HostPort;
-  isConnected: boolean;
 }
 
 export class ClusterLink implements StoreLink {
   readonly isClustered = true;
   events: StoreEvents = { onConnected() {}, onDisconnected() {}, onGone() {} };
+  readonly #shardEvents: ShardEvents = {
+    onConnected: (shard) => this.events.onConnected(shard),
+    onDisconnected: (shard, failure) => {
+      this.#refreshSoon();
+      this.events.onDisconnected(shard, failure);
+    },
+    onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
+  };
   readonly #opener: Opener;
   readonly #script: Script;
   readonly #map: ClusterMap;
-  readonly #places = new Map<number, Place>();
-  readonly #byAddress = new Map<string, Place>();
+  readonly #primaries = new Map<number, Primary>();
+  readonly #byAddress = new Map<string, Primary>();
   /** The shard of each slot; -1 if nobody knows. */
   readonly #slots = new Int32Array(slotCount).fill(-1);
   readonly #tags = new Map<number, string>();
@@ -69,10 +76,10 @@ export class ClusterLink implements StoreLink {
   }
 
   call(shard: number, keys: readonly string[], args: readonly string[], answered: OnAnswer): void {
-    const place = this.#placeOr(shard, (failure) => answered(null, failure));
-    place?.shard.call(keys, args, false, (reply, failure, errorReply = "") => {
+    const primary = this.#primaryOr(shard, (failure) => answered(null, failure));
+    primary?.shard.call(keys, args, false, (reply, failure, errorReply = "") => {
       if (failure?.kind === "unready") this.#refreshSoon();
-      const redirection = failure && parseRedirection(errorReply, place.address.host);
+      const redirection = failure && parseRedirection(errorReply, primary.address.host);
       if (!redirection) return answered(reply, failure);
       const target = this.#byAddress.get(keyOf(redirection.address));
       // It is followed to a server that the cluster's own list names, not to any address.
@@ -83,11 +90,11 @@ export class ClusterLink implements StoreLink {
   }
 
   identify(shard: number, identified: (identity: StoreIdentity | null, failure: CallFailure | null) => void): void {
-    this.#placeOr(shard, (failure) => identified(null, failure))?.shard.identify(identified);
+    this.#primaryOr(shard, (failure) => identified(null, failure))?.shard.identify(identified);
   }
 
   reconnect(shard: number): void {
-    this.#places.get(shard)?.shard.reconnect();
+    this.#primaries.get(shard)?.shard.reconnect();
   }
 
   open(): void {
@@ -97,15 +104,15 @@ export class ClusterLink implements StoreLink {
   async close(): Promise<void> {
     this.#closed.abort();
     if (this.#timer !== null) clearTimeout(this.#timer);
-    for (const { shard } of this.#places.values()) this.#closeLater(shard);
+    for (const { shard } of this.#primaries.values()) this.#closeLater(shard);
     await this.#refreshing;
     while (this.#closing.size > 0) await Promise.all(this.#closing);
   }
 
-  #placeOr(shard: number, onFailure: (failure: CallFailure) => void): Place | undefined {
-    const place = this.#places.get(shard);
-    if (place !== undefined) return place;
-    const isKnown = this.#places.size > 0;
+  #primaryOr(shard: number, onFailure: (failure: CallFailure) => void): Primary | undefined {
+    const primary = this.#primaries.get(shard);
+    if (primary !== undefined) return primary;
+    const isKnown = this.#primaries.size > 0;
     const failure: CallFailure = isKnown ? { kind: "unready", detail: "the slot has no server" } : this.#failure;
     queueMicrotask(() => onFailure(failure));
     this.#refreshSoon();
@@ -138,18 +145,21 @@ export class ClusterLink implements StoreLink {
   }
 
   #isCalm(): boolean {
-    const places = [...this.#places.values()];
-    return places.length > 0 && places.every(({ isConnected }) => isConnected);
+    const primaries = [...this.#primaries.values()];
+    return primaries.length > 0 && primaries.every(({ shard }) => shard.connection !== null);
   }
 
   async #readMap(): Promise<void> {
-    const connected = [...this.#places.values()].map(({ shard }) => shard.connection).filter((used) => used !== null);
+    const connected = [...this.#primaries.values()]
+      .map(({ shard }) => shard.connection)
+      .filter((used) => used !== null);
     try {
       const ranges = await this.#map.read(connected, this.#closed.signal);
       if (ranges !== null && !this.#closed.signal.aborted) this.#apply(ranges);
     } catch (error) {
       this.#failure = failureOf(error);
-      if (this.#places.size === 0 && !this.#closed.signal.aborted) this.events.onConnectFailed?.(null, this.#failure);
+      if (this.#primaries.size === 0 && !this.#closed.signal.aborted)
+        this.events.onConnectFailed?.(null, this.#failure);
     }
   }
 
@@ -162,45 +172,31 @@ export class ClusterLink implements StoreLink {
     const opened: ShardLink[] = [];
     this.#slots.fill(-1);
     for (const { first, last, primary } of ranges) {
-      this.#slots.fill(this.#placeAt(primary, opened).shard.number, first, last + 1);
+      this.#slots.fill(this.#primaryAt(primary, opened).shard.number, first, last + 1);
     }
     const gone = [...this.#byAddress].filter(([key]) => !keys.has(key));
     for (const [key, { shard }] of gone) {
       this.#byAddress.delete(key);
-      this.#places.delete(shard.number);
+      this.#primaries.delete(shard.number);
       this.#tags.delete(shard.number);
       this.#closeLater(shard);
     }
-    this.#shards = [...this.#places.keys()];
+    this.#shards = [...this.#primaries.keys()];
     for (const shard of opened) shard.open();
     for (const [, { shard }] of gone) this.events.onGone(shard.number);
   }
 
-  #placeAt(address: HostPort, opened: ShardLink[]): Place {
+  #primaryAt(address: HostPort, opened: ShardLink[]): Primary {
     const known = this.#byAddress.get(keyOf(address));
     if (known !== undefined) return known;
     const number = this.#nextNumber++;
-    const shard = new ShardLink(number, (signal) => openPrimary(this.#opener, () => address, signal), this.#script, {
-      onConnected: () => this.#onConnected(place),
-      onDisconnected: (_, failure) => this.#onDisconnected(place, failure),
-      onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
-    });
-    const place: Place = { shard, address, isConnected: false };
-    this.#byAddress.set(keyOf(address), place);
-    this.#places.set(number, place);
+    const connect = (signal: AbortSignal): Promise<Connection> => openPrimary(this.#opener, () => address, signal);
+    const shard = new ShardLink(number, connect, this.#script, () => this.#shardEvents);
+    const primary = { shard, address };
+    this.#byAddress.set(keyOf(address), primary);
+    this.#primaries.set(number, primary);
     opened.push(shard);
-    return place;
-  }
-
-  #onConnected(place: Place): void {
-    place.isConnected = true;
-    this.events.onConnected(place.shard.number);
-  }
-
-  #onDisconnected(place: Place, failure: CallFailure): void {
-    this.#refreshSoon();
-    place.isConnected = false;
-    this.events.onDisconnected(place.shard.number, failure);
+    return primary;
   }
 
   #closeLater(shard: ShardLink): void {

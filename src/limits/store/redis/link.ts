@@ -46,11 +46,12 @@ class SingleLink implements StoreLink {
   protected readonly shard: ShardLink;
 
   constructor(opener: Opener, script: Script, locate: () => HostPort | Promise<HostPort>) {
-    this.shard = new ShardLink(0, (signal) => openPrimary(opener, locate, signal), script, {
-      onConnected: (shard) => this.events.onConnected(shard),
-      onDisconnected: (shard, failure) => this.events.onDisconnected(shard, failure),
-      onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
-    });
+    this.shard = new ShardLink(
+      0,
+      (signal) => openPrimary(opener, locate, signal),
+      script,
+      () => this.events,
+    );
   }
 
   shardOf(): number {

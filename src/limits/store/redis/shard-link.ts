@@ -2,18 +2,15 @@
 // closed. Calls are sent at once or fail; none is ever sent again but one that the server has not run (NOSCRIPT).
 import { hash } from "node:crypto";
 import type { HostPort } from "../../../core/host-port.ts";
-import type { CallFailure, StoreIdentity } from "../../../core/store-link.ts";
+import type { CallFailure, StoreEvents, StoreIdentity } from "../../../core/store-link.ts";
 import { type Connection, type OnReply, type Opener, openSentinel } from "./connection.ts";
 import { StoreError, unreachable } from "./replies.ts";
 
 const firstDelayMs = 50;
 const longestDelayMs = 1_000;
 
-interface ShardLinkEvents {
-  onConnected(shard: number): void;
-  onDisconnected(shard: number, failure: CallFailure): void;
-  onConnectFailed?(shard: number, failure: CallFailure): void;
-}
+/** What happens to the connections of a link's shards. */
+export type ShardEvents = Omit<StoreEvents, "onGone">;
 
 export interface Script {
   readonly text: string;
@@ -28,7 +25,7 @@ export class ShardLink {
   readonly number: number;
   readonly #connect: (signal: AbortSignal) => Promise<Connection>;
   readonly #script: Script;
-  readonly #events: ShardLinkEvents;
+  readonly #events: () => ShardEvents;
   #connection: Connection | null = null;
   #attempt: AbortController | null = null;
   #retry: NodeJS.Timeout | null = null;
@@ -43,7 +40,7 @@ export class ShardLink {
     number: number,
     connect: (signal: AbortSignal) => Promise<Connection>,
     script: Script,
-    events: ShardLinkEvents,
+    events: () => ShardEvents,
   ) {
     this.number = number;
     this.#connect = connect;
@@ -153,12 +150,12 @@ export class ShardLink {
       this.#wasToldLoss = false;
       this.#onFailure(failure);
     };
-    this.#events.onConnected(this.number);
+    this.#events().onConnected(this.number);
   }
 
   #onConnectFailed(failure: CallFailure): void {
     this.#onFailure(failure);
-    this.#events.onConnectFailed?.(this.number, failure);
+    this.#events().onConnectFailed?.(this.number, failure);
   }
 
   #onFailure(failure: CallFailure): void {
@@ -169,7 +166,7 @@ export class ShardLink {
     this.#retry = setTimeout(() => this.open(), delayMs);
     if (this.#wasToldLoss) return;
     this.#wasToldLoss = true;
-    this.#events.onDisconnected(this.number, failure);
+    this.#events().onDisconnected(this.number, failure);
   }
 }
 
