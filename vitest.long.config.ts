@@ -4,6 +4,7 @@ const properties = [
   "test/limits/calendar.test.ts",
   "test/core/ip-address.test.ts",
   "test/core/network-set.test.ts",
+  "test/auth/who.test.ts",
   "test/listener/proxy-header.test.ts",
   "test/core/request-path.cost.test.ts",
   "test/core/request-path.property.test.ts",
