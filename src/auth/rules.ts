@@ -19,7 +19,7 @@ export function createDemandReader(auth: AuthDemands, routes: readonly string[],
   if (rules.length === 0) return () => otherwise;
   const fittingPaths = createPathMatcher(rules, routes, basePath);
   const fittingMethods = createMethodMatcher(rules);
-  return (request, head) => {
+  const find: DemandReader = (request, head) => {
     const paths = fittingPaths(request);
     const methods = fittingMethods(request, head);
     const possibly = paths.possibly & methods.possibly;
@@ -31,6 +31,16 @@ export function createDemandReader(auth: AuthDemands, routes: readonly string[],
       if ((certainly & (1 << i)) !== 0) return demand;
     }
     return demand === null ? otherwise : stricterOf(demand, otherwise);
+  };
+  // What was parsed from a head that comes again is used again, and says the same.
+  const known = new WeakMap<ParsedRequest, AuthDemand>();
+  return (request, head) => {
+    if (!head.memory) return find(request, head);
+    const before = known.get(request);
+    if (before !== undefined) return before;
+    const demand = find(request, head);
+    known.set(request, demand);
+    return demand;
   };
 }
 
