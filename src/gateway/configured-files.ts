@@ -11,8 +11,7 @@ import type { Files, Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Certificate } from "../core/tls.ts";
 import { upstreamTargets } from "../core/upstream.ts";
-import { createFileLog } from "../telemetry/file-log.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { createFileLog, type Logger } from "../telemetry/log.ts";
 import type { ThreadContext } from "./thread-context.ts";
 
 export interface ConfiguredFiles {

@@ -265,8 +265,8 @@ export async function decideWithStore<T>(
 }
 
 /**
- * Whether those that wait before a request will hardly leave it anything of a policy. It waits for what becomes of them,
- * because units that it took of other policies would be refused to others until they are given back.
+ * Returns whether requests that wait already will probably use up what is left of a policy. The request then waits for their
+ * outcome and asks for nothing: units of the other policies would be refused to others until it gave them back.
  */
 function isCrowdedOut(unknown: readonly PolicyAsk[]): boolean {
   return unknown.length > 1 && unknown.some((ask) => !ask.row.isShadow && ask.isCrowded);

@@ -2,6 +2,8 @@
 // reads only the clock it is given and says nothing about the host.
 import { type Logger, pino } from "pino";
 import { type Clock, systemClock } from "../core/clock.ts";
+import { failureCode } from "../core/failure.ts";
+import type { FileError, WatchEvents } from "../core/file-group.ts";
 import type { LogLevel } from "../core/settings.ts";
 import { type LogDestination, openDestination } from "./destination.ts";
 import { redactLine } from "./redaction.ts";
@@ -39,4 +41,22 @@ function errorFacts(error: unknown): unknown {
   const { name, message, stack, cause } = error;
   const code = "code" in error ? error.code : undefined;
   return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: errorFacts(cause) }) };
+}
+
+// The results of rereading a group of files, without their paths and contents.
+
+/** `what` names the group, such as "tokens file"; `facts` go into the line about a new version. */
+export function createFileLog<T>(log: Logger, what: string, facts: (value: T) => object = () => ({})): WatchEvents<T> {
+  return {
+    onReload: (value) => log.info(facts(value), `${what} reread`),
+    onError: (errors) =>
+      log.error({ errors: errors.map(shown) }, `${what} not usable, the last good version stays in use`),
+  };
+}
+
+/** Not the error itself: its message holds the path. */
+function shown(error: FileError): object {
+  if (error.kind === "unreadable") return { key: error.key, found: failureCode(error.cause) };
+  const { key, line, found, expected } = error;
+  return { key, line, found, expected };
 }

@@ -5,6 +5,7 @@ import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import {
   type CheckRefusal,
   type ConnectionShedReason,
+  checkRefusals,
   connectionShedReasons,
   type Http2CloseReason,
   type Http2ResetReason,
@@ -16,14 +17,13 @@ import {
   tlsFailures,
 } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
-import { refusalReasons } from "../core/local-reply.ts";
+import { type RefusalReason, refusalReasons } from "../core/local-reply.ts";
 import { type ReloadResult, reloadOutcome, reloadOutcomes } from "../core/reload.ts";
 import type { SnapshotResult } from "../core/snapshot-result.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer } from "./exposition.ts";
 import { type CounterSeries, Families, figuresOf, type HistogramSeries, ofProcess } from "./families.ts";
 import type { FamilyFigures, Merge } from "./figures.ts";
-import { checkOutcome, checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
 import { type StoreEventCounts, type StoreSources, sharedStoreMetrics, withoutStore } from "./shared-store-metrics.ts";
 
@@ -294,6 +294,31 @@ function wholeUs(ms: number): number {
 }
 
 const noPolicy = { policy: null, series: undefined };
+
+// The label values that are not a closed set of core: what a client can choose is mapped into one of them, so the number of
+// series is fixed at the start.
+
+/** The label of requests under no configured route. */
+const noRoute = "none";
+
+export const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"] as const;
+
+/** Indexed by the first digit of the status. `none`: the client left before there was a status. */
+export const statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"] as const;
+export type StatusClass = (typeof statusClasses)[number];
+
+/** A status of 600 and above counts as 5xx (RFC 9110, section 15). */
+export function statusClass(status: number): StatusClass {
+  return statusClasses[Math.floor(status / 100)] ?? "5xx";
+}
+
+/** `internal`: a bug, and no decision. */
+export const checkOutcomes = ["admitted", "denied", "internal", ...checkRefusals] as const;
+
+function checkOutcome(problem: RefusalReason | null): (typeof checkOutcomes)[number] {
+  if (problem === null) return "admitted";
+  return problem === "internal" ? problem : "denied";
+}
 
 const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const overheadBounds = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];

@@ -16,7 +16,7 @@ import type { Outcome } from "../../../src/core/policy.ts";
 import type { ReloadOutcome } from "../../../src/core/reload.ts";
 import type { CallResult, OnFailure, SharedStoreFigures, StoreState } from "../../../src/core/store-link.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../../../src/core/upstream.ts";
-import type { checkOutcomes, methods, StatusClass } from "../../../src/telemetry/labels.ts";
+import type { checkOutcomes, methods, StatusClass } from "../../../src/telemetry/metrics.ts";
 
 type Colors<Value extends string> = Readonly<Record<Value, string>>;
 

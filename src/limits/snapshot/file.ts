@@ -33,7 +33,7 @@ export class SnapshotFile {
     this.#bytes += bytes.length;
   }
 
-  /** Puts the file in place of the one before. It stays there if the machine fails right after. */
+  /** Replaces the previous file. The new one stays even if the machine fails right after. */
   finish(): void {
     fsyncSync(this.#fd);
     closeSync(this.#fd);
@@ -71,7 +71,7 @@ async function removeTemporaryFiles(path: string): Promise<void> {
   for (const name of names.filter(isTemporary)) await rm(join(dirname(path), name), { force: true });
 }
 
-/** Renames a refused file, so that it can be looked into. Replaces the one before. */
+/** Renames a refused file, so that it can be examined. Replaces a file that was refused earlier. */
 async function setAside(path: string): Promise<void> {
   await rename(path, `${path}.refused`);
 }

@@ -56,7 +56,7 @@ export class KeyCredits {
   free = 0;
   /** The monotonic instant at which something that counted then no longer does. */
   resetMs = 0;
-  /** Until then, asking is in vain; a request fits from `fitsMs` on. */
+  /** Until then the store is not asked, because it would refuse; a request fits from `fitsMs` on. */
   refusedUntilMs = 0;
   fitsMs = 0;
   /** The incident of the shard in which the store was told about this key last. */

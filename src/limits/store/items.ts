@@ -2,7 +2,7 @@
 import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
 import type { KeyCredits } from "./credits.ts";
-import type { Renewal } from "./leases.ts";
+import type { Renewal } from "./reports.ts";
 import {
   type CounterItem,
   type GatewaysItem,

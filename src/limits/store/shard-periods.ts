@@ -55,7 +55,7 @@ export class CalendarPeriods {
 
   #at(shard: number, shardMs: number | null, nowMs: number): { readonly end: PeriodEnd; readonly wallMs: number } {
     const before = this.#byShard.get(shard)?.end;
-    // Of a server that has not answered yet, the clock is supposed to be that of the one before.
+    // Until a new server has answered, its clock is assumed to show what the clock of the previous server would.
     const wallMs = shardMs ?? (before === undefined ? this.#wallMs() : before.endMs - (before.dueMs - nowMs));
     const end = this.#endOf(shard, wallMs, nowMs);
     // By another clock, the shard would be in a period of its own from now on.

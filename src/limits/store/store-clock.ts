@@ -90,7 +90,7 @@ export function afterStoreTime({ clock, timers }: Timing, ms: number, over: () =
   };
 }
 
-/** A number of this interval and of the one before: what is counted is remembered for a whole interval. */
+/** A number of this interval and of the previous one, so that what is counted is remembered for at least an interval. */
 export class TwoIntervals {
   current = 0;
   before = 0;

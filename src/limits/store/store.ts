@@ -18,7 +18,7 @@ import { CallBatch, type Conclusion } from "./call-batch.ts";
 import type { CounterRules } from "./counter-rules.ts";
 import { CreditBook, type KeyCredits, type Lease } from "./credits.ts";
 import { isOfPeriod, StoreItems, secretTag } from "./items.ts";
-import { HeldSlots, LeaseEndings, type Renewal } from "./leases.ts";
+import { HeldSlots, LeaseEndings, type OwnKey, ownKeys, type Renewal, sendAll } from "./reports.ts";
 import {
   type CounterAnswer,
   type CounterItem,
@@ -33,7 +33,6 @@ import {
 } from "./script-call.ts";
 import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
 import { afterStoreTime, drift, lateMs, TwoIntervals } from "./store-clock.ts";
-import { type OwnKey, ownKeys, sendAll } from "./telling.ts";
 
 interface StoreOptions {
   readonly link: StoreLink;

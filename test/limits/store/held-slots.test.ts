@@ -1,9 +1,8 @@
 // The renewal of slots that requests hold.
 import { expect, test } from "vitest";
 import { slotLeaseMs } from "../../../src/limits/store/counter-rules.ts";
-import { HeldSlots, type Renewal } from "../../../src/limits/store/leases.ts";
+import { HeldSlots, type Renewal, sendAll } from "../../../src/limits/store/reports.ts";
 import { mostItems, mostReports } from "../../../src/limits/store/script-call.ts";
-import { sendAll } from "../../../src/limits/store/telling.ts";
 import { ManualTimers } from "./manual-timers.ts";
 import { addLease, someCredits } from "./some-credits.ts";
 import { settled } from "./store-scene.ts";

@@ -1,7 +1,7 @@
 // When the leases of a thread are ended and reported.
 import { expect, test, vi } from "vitest";
 import type { KeyCredits } from "../../../src/limits/store/credits.ts";
-import { LeaseEndings } from "../../../src/limits/store/leases.ts";
+import { LeaseEndings } from "../../../src/limits/store/reports.ts";
 import { ManualTimers } from "./manual-timers.ts";
 import { addLease, someCredits } from "./some-credits.ts";
 

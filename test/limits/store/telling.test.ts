@@ -1,8 +1,8 @@
 // How many items are sent for which no request waits: in calls of a bounded size, a few at a time.
 import { expect, test } from "vitest";
 import type { StorePolicy } from "../../../src/limits/store/credits.ts";
+import { ownKeys, sendAll } from "../../../src/limits/store/reports.ts";
 import { mostItems } from "../../../src/limits/store/script-call.ts";
-import { ownKeys, sendAll } from "../../../src/limits/store/telling.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { minTableBytes } from "../../../src/limits/table/layout.ts";
 import { addressAt, keyOf, placeSecret } from "../small-table.ts";
@@ -94,6 +94,11 @@ test("nothing more is sent where a call has failed", async () => {
   await sending.answer(false);
   await sending.finish();
   expect([sending.sent.length, sending.result]).toEqual([4, false]);
+  const paused = await new Sending().begin([1, null, 2].values(), { mostItems: 1, mostCalls: 2 });
+  await paused.answer(false);
+  paused.timers.endTurn();
+  await settled();
+  expect([paused.sent, paused.result]).toEqual([[1], false]);
   const last = await new Sending().begin(numbers(1));
   await last.answer(false);
   expect(last.result).toBe(false);
