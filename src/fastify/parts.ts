@@ -16,7 +16,7 @@ import { ResponseFields } from "../core/response-fields.ts";
 import type { AddressFigures } from "../core/upstream.ts";
 import { RuntimeRef } from "../exchange/exchange.ts";
 import { openAuthenticator } from "../gateway/configured-files.ts";
-import { createCounterMemory, createLimiter, openCounters, sweepRegularly } from "../gateway/counters.ts";
+import { createCounterMemory, createLimiter, openCounters, sweepRegularly } from "../gateway/open-counters.ts";
 import { clientAddressRules, createRuntime, requestRules } from "../gateway/runtimes.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Logger } from "../telemetry/log.ts";

@@ -16,10 +16,10 @@ import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
 import type { PolicyLimiter } from "../limits/limiter.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
-import type { Upstream } from "../upstream/upstream.ts";
+import type { Upstream } from "../upstream/open-upstream.ts";
 import { type ConfiguredFiles, closeFiles, openConfiguredFiles, upstreamSettings } from "./configured-files.ts";
-import { createLimiter, limiterSettings } from "./counters.ts";
-import type { CheckRefs } from "./listeners.ts";
+import { createLimiter, limiterSettings } from "./open-counters.ts";
+import type { CheckRefs } from "./open-listeners.ts";
 import {
   type CheckConfiguration,
   clientAddressRules,

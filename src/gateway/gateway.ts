@@ -11,14 +11,20 @@ import type { ReloadCause, ReloadResult } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
-import { createCounterMemory, ofMainThread, openCounters, sweepRegularly, type ThreadCounters } from "./counters.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
-import { ListenError } from "./listeners.ts";
+import {
+  createCounterMemory,
+  ofMainThread,
+  openCounters,
+  sweepRegularly,
+  type ThreadCounters,
+} from "./open-counters.ts";
+import { ListenError } from "./open-listeners.ts";
 import { Reloader } from "./reloader.ts";
 import type { WorkersOptions } from "./threads/workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
-export { ListenError } from "./listeners.ts";
+export { ListenError } from "./open-listeners.ts";
 
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
 export interface GatewayOptions extends Omit<EngineOptions, "counters">, Omit<WorkersOptions, "counters"> {

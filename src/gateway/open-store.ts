@@ -7,7 +7,7 @@ import type { Timers } from "../core/store-link.ts";
 import { threadLength } from "../limits/store/script-call.ts";
 import type { Store } from "../limits/store/store.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { randomText, type ThreadCounters } from "./counters.ts";
+import { randomText, type ThreadCounters } from "./open-counters.ts";
 
 const systemTimers: Timers = {
   after(ms, run) {

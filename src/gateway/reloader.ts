@@ -15,7 +15,7 @@ import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Carrier } from "./carrier.ts";
-import { NotPreparedError } from "./counters.ts";
+import { NotPreparedError } from "./open-counters.ts";
 
 /** Says where a key is written. */
 type Locate = (key: string) => string;

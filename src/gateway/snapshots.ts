@@ -12,7 +12,13 @@ import { type SnapshotSource, writeSnapshot } from "../limits/snapshot/write.ts"
 import type { CounterTable } from "../limits/table/counter-table.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { type CounterMemory, createCounterMemory, openCounters, sharedBytes, type ThreadCounters } from "./counters.ts";
+import {
+  type CounterMemory,
+  createCounterMemory,
+  openCounters,
+  sharedBytes,
+  type ThreadCounters,
+} from "./open-counters.ts";
 
 interface SnapshotParts {
   readonly clock: Clock;

@@ -12,7 +12,7 @@ import type { Store } from "../limits/store/store.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
-import type { ThreadCounters } from "./counters.ts";
+import type { ThreadCounters } from "./open-counters.ts";
 
 export interface ThreadContext {
   /** In force. */

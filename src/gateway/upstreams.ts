@@ -6,9 +6,8 @@ import type { Settings } from "../core/settings.ts";
 import type { AddressFigures, ConnectionFigures, TunnelFigures, UpstreamErrorReason } from "../core/upstream.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import { createUpstreamEventLog } from "../telemetry/upstream-log.ts";
-import { Forwarding } from "../upstream/forward.ts";
-import type { ForwardingOptions } from "../upstream/forwarding-options.ts";
-import { openUpstream, type Upstream } from "../upstream/upstream.ts";
+import { Forwarding, type ForwardingOptions } from "../upstream/forward.ts";
+import { openUpstream, type Upstream } from "../upstream/open-upstream.ts";
 import { upstreamSettings } from "./configured-files.ts";
 import type { ThreadContext } from "./thread-context.ts";
 

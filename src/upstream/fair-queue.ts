@@ -3,7 +3,6 @@
 // are served in order of arrival. When the queue is full, the newest request of the client with the most waiting requests
 // is removed for a request of a client with fewer. Each step takes O(log n) for n waiting clients.
 import type { ClientShare, ClientShares } from "./client-shares.ts";
-import { Heap } from "./heap.ts";
 
 export interface Waiter {
   /** The key of the client that is charged. */
@@ -22,19 +21,19 @@ interface FairQueueOptions<W> {
 const maxTimedOutAtOnce = 16;
 
 /** A request in the line of its client. */
-interface Place<W> {
+interface Waiting<W> {
   readonly waiter: W;
   readonly line: Line<W>;
   readonly timer: NodeJS.Timeout;
-  before: Place<W> | null;
-  behind: Place<W> | null;
+  before: Waiting<W> | null;
+  behind: Waiting<W> | null;
 }
 
 /** The waiting requests of one client. */
 interface Line<W> {
   readonly share: ClientShare;
-  first: Place<W> | null;
-  last: Place<W> | null;
+  first: Waiting<W> | null;
+  last: Waiting<W> | null;
   /** Among clients that hold equally many, the one with the lowest value is next. */
   turn: number;
 }
@@ -42,7 +41,7 @@ interface Line<W> {
 export class FairQueue<W extends Waiter> {
   readonly #options: FairQueueOptions<W>;
   readonly #shares: ClientShares;
-  readonly #places = new Map<W, Place<W>>();
+  readonly #waiting = new Map<W, Waiting<W>>();
   readonly #lines = new Map<ClientShare, Line<W>>();
   readonly #next = new Heap<Line<W>>(isServedBefore);
   readonly #longest = new Heap<Line<W>>(isLonger);
@@ -56,7 +55,7 @@ export class FairQueue<W extends Waiter> {
   }
 
   get size(): number {
-    return this.#places.size;
+    return this.#waiting.size;
   }
 
   /** Adds a request. Returns the one that is refused if the queue is full: this one, or one that waited. Null: none. */
@@ -94,11 +93,11 @@ export class FairQueue<W extends Waiter> {
 
   /** Removes a request. Returns false if it does not wait. */
   delete(waiter: W): boolean {
-    const place = this.#places.get(waiter);
-    if (place === undefined) return this.#timedOut.delete(waiter);
-    clearTimeout(place.timer);
-    this.#places.delete(waiter);
-    const { line, before, behind } = place;
+    const found = this.#waiting.get(waiter);
+    if (found === undefined) return this.#timedOut.delete(waiter);
+    clearTimeout(found.timer);
+    this.#waiting.delete(waiter);
+    const { line, before, behind } = found;
     if (before === null) line.first = behind;
     else before.behind = behind;
     if (behind === null) line.last = before;
@@ -110,7 +109,7 @@ export class FairQueue<W extends Waiter> {
 
   /** Removes and returns all requests. */
   deleteAll(): W[] {
-    const waiters = [...this.#timedOut, ...this.#places.keys()];
+    const waiters = [...this.#timedOut, ...this.#waiting.keys()];
     for (const waiter of waiters) this.delete(waiter);
     return waiters;
   }
@@ -138,11 +137,11 @@ export class FairQueue<W extends Waiter> {
     const share = this.#shares.of(waiter.client);
     const line = this.#lines.get(share) ?? this.#newLine(share);
     const timer = setTimeout(this.#onTimeout, this.#options.timeoutMs, waiter);
-    const place: Place<W> = { waiter, line, timer, before: line.last, behind: null };
-    if (line.last === null) line.first = place;
-    else line.last.behind = place;
-    line.last = place;
-    this.#places.set(waiter, place);
+    const last: Waiting<W> = { waiter, line, timer, before: line.last, behind: null };
+    if (line.last === null) line.first = last;
+    else line.last.behind = last;
+    line.last = last;
+    this.#waiting.set(waiter, last);
     share.waiting += 1;
     this.#lineChanged(line);
   }
@@ -201,4 +200,67 @@ function isLonger(a: AnyLine, b: AnyLine): boolean {
 interface AnyLine {
   readonly share: ClientShare;
   readonly turn: number;
+}
+
+/** A binary heap. Adding, moving and deleting an item each take O(log n). */
+export class Heap<T> {
+  readonly #isBefore: (a: T, b: T) => boolean;
+  readonly #items: T[] = [];
+  readonly #indexes = new Map<T, number>();
+
+  constructor(isBefore: (a: T, b: T) => boolean) {
+    this.#isBefore = isBefore;
+  }
+
+  get first(): T | undefined {
+    return this.#items[0];
+  }
+
+  /** Adds an item, or moves one whose order has changed. */
+  place(item: T): void {
+    const index = this.#indexes.get(item) ?? this.#items.length;
+    this.#sink(item, this.#rise(item, index));
+  }
+
+  delete(item: T): void {
+    const index = this.#indexes.get(item);
+    if (index === undefined) return;
+    this.#indexes.delete(item);
+    const last = this.#items.pop() as T;
+    if (last !== item) this.#sink(last, this.#rise(last, index));
+  }
+
+  /** Moves parents down from `index` on, as long as the item comes before them. Returns the place that becomes free. */
+  #rise(item: T, index: number): number {
+    let at = index;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      const above = this.#items[parent] as T;
+      if (!this.#isBefore(item, above)) break;
+      this.#put(above, at);
+      at = parent;
+    }
+    return at;
+  }
+
+  #sink(item: T, index: number): void {
+    let at = index;
+    for (;;) {
+      const left = 2 * at + 1;
+      const right = left + 1;
+      if (left >= this.#items.length) break;
+      const isRight = right < this.#items.length && this.#isBefore(this.#items[right] as T, this.#items[left] as T);
+      const child = isRight ? right : left;
+      const below = this.#items[child] as T;
+      if (!this.#isBefore(below, item)) break;
+      this.#put(below, at);
+      at = child;
+    }
+    this.#put(item, at);
+  }
+
+  #put(item: T, at: number): void {
+    this.#items[at] = item;
+    this.#indexes.set(item, at);
+  }
 }

@@ -4,26 +4,25 @@
 // connection it was sent on.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import type { SharedResource } from "../core/client-share.ts";
+import type { ClientBytes, SharedResource } from "../core/client-share.ts";
 import { ignoreError } from "../core/failure.ts";
 import { connectionOptions } from "../core/hop-by-hop.ts";
 import { type LocalReply, shareReply } from "../core/local-reply.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
-import type { UpstreamErrorReason } from "../core/upstream.ts";
+import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../exchange/exchange.ts";
 import type { PushedBody } from "../exchange/transport.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
-import type { Endpoint } from "./endpoint.ts";
-import type { ForwardingOptions } from "./forwarding-options.ts";
-import type { ResponseHandler } from "./http1-connection.ts";
-import { endsConnection } from "./last-request.ts";
-import { replyAfterPacket } from "./late-reply.ts";
+import type { Endpoint } from "./endpoints.ts";
+import { endsConnection } from "./keep-alive.ts";
 import { MinRateTimeout, overdueMs } from "./min-rate-timeout.ts";
-import { type BodyWaiter, RequestBody } from "./request-body.ts";
-import { upstreamRequestStart } from "./request-fields.ts";
+import type { ResponseHandler } from "./outbound-connection.ts";
+import { type BodyOptions, type BodyWaiter, RequestBody } from "./request-body.ts";
+import { type RequestFieldsOptions, upstreamRequestStart } from "./request-fields.ts";
+import type { Tunnels } from "./tunnels.ts";
 import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
-import { upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
-import { UpstreamFailure } from "./upstream-failure.ts";
+import type { UpstreamConnections } from "./upstream-connections.ts";
+import { UpstreamFailure, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 
 /** A body up to this length is written in one piece with its head, which costs less than two writes. */
 const maxHeldBytes = 4 * 1024;
@@ -295,4 +294,36 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     if (this.#connection !== null) this.#connections().release(this.#connection, this);
     this.#connection = null;
   }
+}
+
+/**
+ * Replies to a request that cannot be forwarded. The packet that is being read may contain the end of the request's
+ * body. If the body is read to its end before the reply is sent, the client's connection can stay open.
+ */
+function replyAfterPacket(exchange: Exchange, reply: LocalReply): void {
+  if (exchange.hasBody) setImmediate(replyNow, exchange, reply);
+  else replyNow(exchange, reply);
+}
+
+function replyNow(exchange: Exchange, reply: LocalReply): void {
+  // In the meantime the request's body may have been found malformed, and answered as such.
+  if (!exchange.isEnded && exchange.problem === null) exchange.localReply(reply);
+}
+
+/**
+ * Bounds the memory of bodies that wait for a connection to the upstream, in the whole process. By default, at most 256
+ * requests wait. Together they use half of this if each of them keeps 64 KiB.
+ */
+export const maxWaitingBodyBytes = 32 * 1024 * 1024;
+
+/** Of all requests. */
+export interface ForwardingOptions extends BodyOptions, RequestFieldsOptions {
+  /** The memory of bodies that wait for a connection. A body over a bound is not refused: it asks for a connection at once. */
+  readonly waitingBodies: ClientBytes;
+  readonly connections: UpstreamConnections;
+  readonly tunnels: Tunnels;
+  /** Called once for each request that the upstream failed. */
+  readonly onError: (fault: UpstreamFault) => void;
+  /** `nowMs`: the instant of the answer. */
+  readonly onAnswer: (nowMs: number) => void;
 }

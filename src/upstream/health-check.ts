@@ -1,10 +1,10 @@
 // Sends a health check to each address of the upstream at intervals, each on a connection of its own. Three failures in a
 // row eject an address, two successes restore it. An address is checked once at a time. The checks are not counted as
 // requests.
-import type { Endpoint } from "./endpoint.ts";
-import { Http1Connection } from "./http1-connection.ts";
+import { type ConnectionResources, createConnectionResources } from "./connection-resources.ts";
+import type { Endpoint } from "./endpoints.ts";
 import { openSocket } from "./open-socket.ts";
-import { createSharedParts, type SharedParts } from "./shared-parts.ts";
+import { OutboundConnection } from "./outbound-connection.ts";
 import { upstreamErrorCode } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -25,7 +25,7 @@ export class HealthCheck {
   /** Each with the function that cancels the check. */
   readonly #running = new Map<Endpoint, () => void>();
   readonly #timer: NodeJS.Timeout;
-  readonly #shared: SharedParts = createSharedParts();
+  readonly #shared: ConnectionResources = createConnectionResources();
 
   constructor(options: HealthCheckOptions) {
     this.#options = options;
@@ -58,7 +58,7 @@ export class HealthCheck {
         conclude(error === null ? "error" : upstreamErrorCode(error));
         return;
       }
-      const connection = new Http1Connection(reader, {
+      const connection = new OutboundConnection(reader, {
         ...this.#shared,
         responseTimeoutMs: timeoutMs,
         onClose: () => {},
@@ -69,7 +69,7 @@ export class HealthCheck {
     this.#running.set(endpoint, cancelOpening);
   }
 
-  #send(connection: Http1Connection, conclude: (fault: string | null) => void): void {
+  #send(connection: OutboundConnection, conclude: (fault: string | null) => void): void {
     const { path, host } = this.#options;
     const start = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: headgate-health-check\r\nAccept: */*`;
     connection.send(

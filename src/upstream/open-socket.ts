@@ -1,10 +1,8 @@
 // Opens a connection to the upstream, TCP and TLS, within a timeout.
 import { connect, type OnReadOpts, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
-import type { ReadBuffers } from "./read-buffers.ts";
-import { SocketReader } from "./socket-reader.ts";
-import { TlsRefused } from "./tls-refused.ts";
-import { UpstreamFailure } from "./upstream-failure.ts";
+import { type ReadBuffers, SocketReader } from "./socket-reader.ts";
+import { TlsRefused, UpstreamFailure } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
 interface OpenSocketOptions {

@@ -9,7 +9,7 @@ import { PieceBudget, progressOf } from "../core/piece-budget.ts";
 import type { ExchangeListener } from "../exchange/exchange.ts";
 import type { BodyReader, PushedBody } from "../exchange/transport.ts";
 import { type MinRateOptions, MinRateTimeout } from "./min-rate-timeout.ts";
-import type { BodySink, BodySource } from "./upstream-request.ts";
+import type { BodySink, BodySource } from "./outbound-connection.ts";
 
 export interface BodyOptions extends MinRateOptions {
   readonly maxBodyBytes: number;

@@ -2,7 +2,6 @@
 // same buffer is read into again, unless the reader keeps its bytes, and a larger one as long as there is much to
 // read. Bytes that are kept hold at most twice their size in memory.
 import type { OnReadOpts, Socket } from "node:net";
-import { largeBytes, ReadBuffers } from "./read-buffers.ts";
 
 /** Says when the memory of the bytes may be read into again: `read` at once, `kept` never, `lent` after `reclaim`. */
 export type OnBytes = (bytes: Buffer) => "read" | "kept" | "lent";
@@ -132,4 +131,26 @@ const nothing = Buffer.alloc(0);
 function behind(memory: Uint8Array, count: number): Buffer | null {
   const left = memory.length - count;
   return left < minBufferBytes ? null : Buffer.from(memory.buffer, memory.byteOffset + count, left);
+}
+
+/** Twice the size that each connection has of its own. Still larger ones save little, and a slow client keeps one. */
+export const largeBytes = 128 * 1024;
+
+const maxSpare = 16;
+
+/**
+ * The large buffers of the connections to an upstream, which are in use only while a large body is read: a few of them
+ * are used again and again.
+ */
+export class ReadBuffers {
+  readonly #spare: Uint8Array[] = [];
+
+  take(): Uint8Array {
+    return this.#spare.pop() ?? Buffer.allocUnsafeSlow(largeBytes);
+  }
+
+  /** Takes a buffer back whose bytes nobody uses any more. */
+  give(buffer: Uint8Array): void {
+    if (this.#spare.length < maxSpare) this.#spare.push(buffer);
+  }
 }

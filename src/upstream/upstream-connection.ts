@@ -1,17 +1,16 @@
 // A connection to one address of the upstream, and the interfaces by which a request gets one and gives it back.
 import type { ClientShare, Reclaimable } from "./client-shares.ts";
-import type { Endpoint, EndpointConnection } from "./endpoint.ts";
-import type { Opened } from "./endpoints.ts";
+import type { ConnectionResources } from "./connection-resources.ts";
+import type { Endpoint, EndpointConnection, Opened } from "./endpoints.ts";
 import type { Waiter } from "./fair-queue.ts";
-import { Http1Connection } from "./http1-connection.ts";
-import type { SharedParts } from "./shared-parts.ts";
+import { OutboundConnection } from "./outbound-connection.ts";
 
-export interface UpstreamConnectionOptions extends SharedParts {
+export interface UpstreamConnectionOptions extends ConnectionResources {
   readonly responseTimeoutMs: number;
   readonly onClose?: (connection: UpstreamConnection) => void;
 }
 
-export class UpstreamConnection extends Http1Connection implements EndpointConnection {
+export class UpstreamConnection extends OutboundConnection implements EndpointConnection {
   readonly endpoint: Endpoint;
   isProbe: boolean;
   /** The share of the client whose request it carries, or carried last. */

@@ -5,8 +5,7 @@
 // that are not needed become idle and close.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionFigures } from "../core/upstream.ts";
-import type { Endpoint, EndpointConnection } from "./endpoint.ts";
-import type { Endpoints } from "./endpoints.ts";
+import type { Endpoint, EndpointConnection, Endpoints } from "./endpoints.ts";
 import { SharedPlaces } from "./shared-places.ts";
 import {
   type Connections,
@@ -14,7 +13,7 @@ import {
   UpstreamConnection,
   type UpstreamConnectionOptions,
 } from "./upstream-connection.ts";
-import { UpstreamFailure } from "./upstream-failure.ts";
+import { UpstreamFailure } from "./upstream-error.ts";
 
 interface UpstreamConnectionsOptions {
   readonly endpoints: Endpoints;

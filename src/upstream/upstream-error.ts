@@ -1,10 +1,42 @@
-// Turns errors of the connection and of the system into the closed set of reasons. Turns a reason, or an exceeded
-// share, into the reply to the client.
-import { failureCode } from "../core/failure.ts";
+// Failures of the upstream: those that the gateway itself finds, which have a code as the system's errors have; the reason of
+// each for the log and the metrics; and the reply to the client.
+import { errorCode, failureCode } from "../core/failure.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
-import { TlsRefused } from "./tls-refused.ts";
-import { failureReasons } from "./upstream-failure.ts";
+
+const failureReasons = {
+  ENOTFOUND: "unreachable",
+  UPSTREAM_CONNECT_TIMEOUT: "connect_timeout",
+  UPSTREAM_CLOSED_EARLY: "closed_early",
+  UPSTREAM_RESPONSE_TIMEOUT: "response_timeout",
+  UPSTREAM_BODY_TIMEOUT: "body_timeout",
+  // Usually sent by an upstream that closes an idle connection.
+  UPSTREAM_UNSOLICITED_RESPONSE: "closed_early",
+  TLS_TRUNCATED: "closed_early",
+  ERR_MALFORMED_RESPONSE: "malformed",
+  ERR_RESPONSE_HEAD_TOO_LARGE: "head_too_large",
+  ERR_BAD_INTERIM_RESPONSE: "malformed",
+} as const satisfies Record<string, UpstreamErrorReason>;
+
+export class UpstreamFailure extends Error {
+  readonly code: keyof typeof failureReasons;
+
+  constructor(code: keyof typeof failureReasons) {
+    super(`The upstream failed: ${code}`);
+    this.code = code;
+  }
+}
+
+/** The upstream's certificate is not trusted. */
+export class TlsRefused extends Error {
+  /** A code such as CERT_HAS_EXPIRED. */
+  readonly why: string;
+
+  constructor(cause: Error) {
+    super("The upstream's certificate was refused.", { cause });
+    this.why = errorCode(cause) ?? "ERR_TLS_CERT";
+  }
+}
 
 const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   ...failureReasons,

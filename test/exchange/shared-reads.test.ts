@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { SocketReads } from "../../src/exchange/shared-reads.ts";
 import { type Net, openSharedReads } from "../../src/exchange/shared-reads-proof.ts";
 import { TextWrites } from "../../src/exchange/text-writes.ts";
-import { chooseReads } from "../../src/gateway/listeners.ts";
+import { chooseReads } from "../../src/gateway/open-listeners.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { keptLog } from "../telemetry/lines.ts";
 import { collected, once, openPair, openPairs, type Pair, poll, text } from "./pair.ts";

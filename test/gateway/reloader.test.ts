@@ -4,7 +4,7 @@ import { FileWatcher } from "../../src/config/files.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { ReloadCause, ReloadResult } from "../../src/core/reload.ts";
 import type { Settings } from "../../src/core/settings.ts";
-import { NotPreparedError } from "../../src/gateway/counters.ts";
+import { NotPreparedError } from "../../src/gateway/open-counters.ts";
 import { Reloader } from "../../src/gateway/reloader.ts";
 import { createLog } from "../../src/telemetry/log.ts";
 import { testSettings } from "../support/gateway.ts";

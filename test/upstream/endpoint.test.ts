@@ -1,6 +1,6 @@
 // When an address is ejected, how long, and who finds out that it is well again.
 import { expect, test } from "vitest";
-import { Endpoint } from "../../src/upstream/endpoint.ts";
+import { Endpoint } from "../../src/upstream/endpoints.ts";
 import { FakeClock } from "../support/clock.ts";
 
 function start() {

@@ -4,8 +4,8 @@ import { createHash, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer } from "node:net";
 import { expect, test } from "vitest";
-import { Http1Connection, type ResponseHandler } from "../../src/upstream/http1-connection.ts";
-import { createSharedParts } from "../../src/upstream/shared-parts.ts";
+import { createConnectionResources } from "../../src/upstream/connection-resources.ts";
+import { OutboundConnection, type ResponseHandler } from "../../src/upstream/outbound-connection.ts";
 import { SocketReader } from "../../src/upstream/socket-reader.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
@@ -112,7 +112,7 @@ test.each([1, 3])(
 );
 
 /** Answers the first request with 300,000 bytes of "0", the second with "1", and so on. */
-async function connectToCounting(): Promise<Http1Connection> {
+async function connectToCounting(): Promise<OutboundConnection> {
   let count = 0;
   const server = createTcpServer((socket) => {
     socket.on("error", () => {});
@@ -126,8 +126,8 @@ async function connectToCounting(): Promise<Http1Connection> {
   const { port } = server.address() as AddressInfo;
   const reader = SocketReader.open((onread) => connect({ host: "127.0.0.1", port, onread }), true);
   cleanup(() => void reader.socket.destroy());
-  return new Http1Connection(reader, {
-    ...createSharedParts(),
+  return new OutboundConnection(reader, {
+    ...createConnectionResources(),
     responseTimeoutMs: 10_000,
     onClose: () => {},
   });
@@ -135,7 +135,7 @@ async function connectToCounting(): Promise<Http1Connection> {
 
 /** Keeps the pieces that `keeps` says, of which `resume` is told that they have left if `isFlushed`. */
 function exchange(
-  connection: Http1Connection,
+  connection: OutboundConnection,
   keeps: (bytesBefore: number) => boolean,
   isFlushed: boolean,
 ): Promise<Buffer[]> {

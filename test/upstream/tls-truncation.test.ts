@@ -2,7 +2,7 @@
 import type { AddressInfo, OnReadOpts } from "node:net";
 import { connect, createServer, type TLSSocket } from "node:tls";
 import { afterAll, expect, test } from "vitest";
-import { failIfTruncated } from "../../src/upstream/tls-truncation.ts";
+import { failIfTruncated } from "../../src/upstream/upstream-tls.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, turns, within } from "../support/eventually.ts";

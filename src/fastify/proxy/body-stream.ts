@@ -1,8 +1,8 @@
 // A request's body as the stream that undici reads: bounded and timed as in the gateway.
 import { Readable } from "node:stream";
 import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
+import type { BodySink } from "../../upstream/outbound-connection.ts";
 import { type BodyOptions, RequestBody } from "../../upstream/request-body.ts";
-import type { BodySink } from "../../upstream/upstream-request.ts";
 
 export class BodyStream extends Readable implements BodySink {
   readonly #exchange: Exchange;

@@ -8,8 +8,8 @@ import type { Settings } from "../../core/settings.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
 import type { FiguresWanted, WorkerFigures } from "../../telemetry/worker-figures.ts";
 import type { Addresses, BrokenOff, ListenSettings } from "../carrier.ts";
-import type { CounterMemory } from "../counters.ts";
-import { ListenError, type ListenerName } from "../listeners.ts";
+import type { CounterMemory } from "../open-counters.ts";
+import { ListenError, type ListenerName } from "../open-listeners.ts";
 
 /** With this a thread starts. */
 export interface ThreadStart {

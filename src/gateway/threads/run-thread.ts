@@ -7,8 +7,8 @@ import { SharedPeerConnections } from "../../limits/peer-connections.ts";
 import { createLog } from "../../telemetry/log.ts";
 import { StoreSightings } from "../../telemetry/store-sightings.ts";
 import { threadDestination } from "../../telemetry/thread-log.ts";
-import { openCounters } from "../counters.ts";
 import { type Engine, openEngine, type Prepared } from "../engine.ts";
+import { openCounters } from "../open-counters.ts";
 import { GivenFiles } from "./given-files.ts";
 import {
   type Answer,

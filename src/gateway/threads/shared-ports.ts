@@ -3,7 +3,7 @@
 import { createServer, type Server } from "node:net";
 import type { HostPort } from "../../core/host-port.ts";
 import type { Addresses, ListenSettings } from "../carrier.ts";
-import { ListenError, type ListenerName } from "../listeners.ts";
+import { ListenError, type ListenerName } from "../open-listeners.ts";
 
 /** Opens all ports and closes them again. Rejects with a ListenError if one cannot be opened. */
 export async function assertFree({ listen, extAuth }: ListenSettings): Promise<void> {

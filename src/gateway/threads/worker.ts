@@ -17,7 +17,7 @@ import {
 /** The sources run as they are, and the build has other names. */
 export const threadEntry = new URL(`./thread${extname(import.meta.url)}`, import.meta.url);
 
-/** A thread that does not answer within this time is given up: what is asked takes milliseconds. */
+/** How long to wait for the answer of a thread. Each request takes milliseconds. */
 const answerTimeoutMs = 10_000;
 
 /** A thread has not answered in time, and may still do what it was asked for. */

@@ -3,7 +3,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 import { TextWrites } from "../../../src/exchange/text-writes.ts";
-import { Http1Connection } from "../../../src/upstream/http1-connection.ts";
+import { OutboundConnection } from "../../../src/upstream/outbound-connection.ts";
 
 export interface BelievedRequest {
   /** X-Request-Id. */
@@ -24,12 +24,12 @@ const channel = "net.client.socket";
 
 export class Believed {
   readonly requests = new Map<string, BelievedRequest>();
-  readonly #methods = writers.map((name) => Http1Connection.prototype[name]);
+  readonly #methods = writers.map((name) => OutboundConnection.prototype[name]);
   readonly #writeText = TextWrites.prototype.write;
   /** Connections whose request has been sent, but not its head: the next thing that is written is that. */
-  readonly #headless = new WeakSet<Http1Connection>();
+  readonly #headless = new WeakSet<OutboundConnection>();
   /** The one of them whose method is running. */
-  #current: Http1Connection | null = null;
+  #current: OutboundConnection | null = null;
 
   constructor() {
     const writeText = this.#writeText;
@@ -37,12 +37,12 @@ export class Believed {
     const onWrite = this.#onWrite;
     const headless = this.#headless;
     for (const name of writers) {
-      const method = Http1Connection.prototype[name] as (...args: unknown[]) => unknown;
-      const wrapped = function (this: Http1Connection, ...args: unknown[]): unknown {
+      const method = OutboundConnection.prototype[name] as (...args: unknown[]) => unknown;
+      const wrapped = function (this: OutboundConnection, ...args: unknown[]): unknown {
         if (name === "send") headless.add(this);
         return whileHeadIsNext(this, () => Reflect.apply(method, this, args));
       };
-      Object.assign(Http1Connection.prototype, { [name]: wrapped });
+      Object.assign(OutboundConnection.prototype, { [name]: wrapped });
     }
     TextWrites.prototype.write = function (socket, text) {
       onWrite(text, socket);
@@ -52,12 +52,13 @@ export class Believed {
   }
 
   close(): void {
-    for (const [i, name] of writers.entries()) Object.assign(Http1Connection.prototype, { [name]: this.#methods[i] });
+    for (const [i, name] of writers.entries())
+      Object.assign(OutboundConnection.prototype, { [name]: this.#methods[i] });
     TextWrites.prototype.write = this.#writeText;
     unsubscribe(channel, this.#onSocket);
   }
 
-  readonly #whileHeadIsNext = (connection: Http1Connection, act: () => unknown): unknown => {
+  readonly #whileHeadIsNext = (connection: OutboundConnection, act: () => unknown): unknown => {
     if (this.#headless.has(connection)) this.#current = connection;
     const result = act();
     this.#current = null;

@@ -6,13 +6,10 @@ import { asError, ignoreError } from "../core/failure.ts";
 import type { DeferredWriter } from "../exchange/deferred-writes.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { ResponseParser, type ResponseSink } from "../http1/response-parser.ts";
-import { eventBatch } from "./event-batch.ts";
+import type { ConnectionResources, Ticked } from "./connection-resources.ts";
 import { defaultIdleMs, idleMsOf } from "./keep-alive.ts";
-import type { SharedParts } from "./shared-parts.ts";
 import type { SocketReader } from "./socket-reader.ts";
-import type { Ticked } from "./ticks.ts";
-import { UpstreamFailure } from "./upstream-failure.ts";
-import { type BodySink, type BodySource, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
+import { UpstreamFailure } from "./upstream-error.ts";
 
 export interface ResponseHandler extends ResponseSink {
   /** All bytes that were read together have been handed over. */
@@ -25,18 +22,18 @@ export interface ResponseHandler extends ResponseSink {
   onError(error: Error, isUntouched: boolean): void;
 }
 
-interface Http1ConnectionOptions extends SharedParts {
+interface OutboundConnectionOptions extends ConnectionResources {
   readonly responseTimeoutMs: number;
   readonly onClose: () => void;
 }
 
 const lastChunk = "0\r\n\r\n";
 
-export class Http1Connection implements BodySink, Ticked, DeferredWriter {
+export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
   readonly #reader: SocketReader;
   readonly #socket: Socket;
   readonly #parser: ResponseParser;
-  readonly #options: Http1ConnectionOptions;
+  readonly #options: OutboundConnectionOptions;
   /** The request in flight; null while the connection is idle. */
   #request: UpstreamRequest | null = null;
   #handler: ResponseHandler | null = null;
@@ -59,7 +56,7 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
   /** A response has been completed on it, so the upstream may close it as idle while the next request is sent. */
   isReused = false;
 
-  constructor(reader: SocketReader, options: Http1ConnectionOptions) {
+  constructor(reader: SocketReader, options: OutboundConnectionOptions) {
     const { socket } = reader;
     this.#reader = reader;
     this.#socket = socket;
@@ -297,6 +294,60 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
 
 const nothing = Buffer.alloc(0);
 
-function writeHead(connection: Http1Connection): void {
+function writeHead(connection: OutboundConnection): void {
   connection.writeHead();
+}
+
+// The event loop takes what is ready on all sockets from the system in one batch and then handles one socket after the
+// other. So bytes that are read in the batch in which a request was written, or in which its write was deferred, had come
+// before the request was written, and cannot answer it. Bytes that come after the batch was taken, or that cross the
+// request on its way, cannot be told from a response: HTTP/1.1 does not say which request a response answers. Such a
+// response reaches the wrong client, which no proxy can prevent.
+const { nodeTiming } = performance;
+
+/** Returns a number that changes with each batch: both figures only grow, so their sum stays the same only if both do. */
+function eventBatch(): number {
+  const { loopCount, events } = nodeTiming.uvMetricsInfo;
+  return loopCount + events;
+}
+
+/** A request to the upstream. */
+export interface UpstreamRequest {
+  readonly method: string;
+  /**
+   * The request line and the headers, without hop-by-hop headers and without the last line end. A body without
+   * Content-Length is sent in chunks.
+   */
+  readonly start: string;
+  /** The length of the body is known: it is among the headers, or there is no body. */
+  readonly hasLength: boolean;
+  readonly body: BodySource | Buffer | null;
+  /** The upstream is asked to close the connection after the response. */
+  readonly isLast: boolean;
+  /** The value of Upgrade; empty if the request stays HTTP. */
+  readonly upgrade: string;
+}
+
+/** A body that comes piece by piece. After `sendPiece` has returned false it waits for `resume`. */
+export interface BodySource {
+  start(sink: BodySink): void;
+  resume(): void;
+}
+
+export interface BodySink {
+  /** The bytes are overwritten after the call. */
+  sendPiece(body: BodySource, bytes: Buffer): boolean;
+  /** `last` may be empty, and is overwritten after the call. */
+  endBody(body: BodySource, last: Buffer): void;
+}
+
+const keepAlive = "\r\nConnection: keep-alive\r\n\r\n";
+const close = "\r\nConnection: close\r\n\r\n";
+
+/** Returns the head as text: the given fields, then those for framing and for the connection. Each character is one byte. `isChunked`: the body has no length and is sent in chunks. */
+export function serializeHead(request: UpstreamRequest, isChunked: boolean): string {
+  const { start, isLast, upgrade } = request;
+  const text = isChunked ? `${start}\r\nTransfer-Encoding: chunked` : start;
+  if (upgrade !== "") return `${text}\r\nConnection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`;
+  return text + (isLast ? close : keepAlive);
 }

@@ -1,6 +1,5 @@
 // Opens the table of counters: its memory, which other threads can use, and the secrets of its keys. Makes the limiter that
 // counts in it.
-
 import { randomBytes, randomInt } from "node:crypto";
 import { verifiesTokens } from "../core/auth-demand.ts";
 import type { Clock } from "../core/clock.ts";
