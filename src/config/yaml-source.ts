@@ -112,7 +112,7 @@ class Walk {
   }
 
   /** `offset`: the place of a value that is absent. */
-  read(node: Node | null, { path, aliasAt }: Place, offset: number): Raw {
+  read(node: Node | null, { path, aliasAt }: Position, offset: number): Raw {
     const start = node?.range?.[0] ?? offset;
     const at = aliasAt ?? this.#originAt(start);
     const nothing: Raw = { kind: "scalar", at, value: null };
@@ -131,7 +131,7 @@ class Walk {
     return isScalar(node) ? { kind: "scalar", at, value: scalarOf(node.value) } : nothing;
   }
 
-  #entries(map: YAMLMap, { path, aliasAt }: Place, offset: number): RawEntry[] {
+  #entries(map: YAMLMap, { path, aliasAt }: Position, offset: number): RawEntry[] {
     const firstLines = new Map<string, string>();
     return map.items.map((pair) => {
       const keyNode = pair.key as Node | null;
@@ -153,7 +153,7 @@ class Walk {
   }
 
   /** The library's own lookup goes through the whole document for each alias. */
-  #follow(alias: Alias, place: Place, offset: number): Raw | undefined {
+  #follow(alias: Alias, place: Position, offset: number): Raw | undefined {
     const target = this.#anchored.get(alias.source);
     if (target !== undefined) return this.read(target, place, offset);
     this.#stop(offset, "found an alias (*name), expected its anchor (&name) before it");
@@ -183,7 +183,7 @@ class Walk {
   }
 }
 
-interface Place {
+interface Position {
   readonly path: readonly string[];
   /** A value behind an alias is reported at the alias, because the key there is what is wrong. */
   readonly aliasAt?: Origin | undefined;

@@ -1,22 +1,22 @@
-// Counts the open connections of clients, over all threads where there are several. Each thread has a part of its own in
-// shared memory, so that what a thread had can be given back when it has ended.
+// Counts the open connections of clients, over all threads. Each thread counts in its own part of shared memory, so that the
+// connections of a thread that has ended can be subtracted.
 import type { Peer } from "./client-address.ts";
 import { maxThreads } from "./thread-share.ts";
 
 export interface ConnectionCount {
   /** Open connections of all threads. */
   readonly total: number;
-  /** Those among them whose peer is known, and may have a place. */
+  /** Those of them whose peer is known and admitted. */
   readonly admitted: number;
   /** Those of the other threads that are idle. */
   readonly idleElsewhere: number;
-  /** Since when the one of them is idle that is so longest; infinite if there is none. */
+  /** When the longest idle one of them became idle; infinite if there is none. */
   readonly idleElsewhereSinceMs: number;
   enter(): void;
-  /** The peer of a connection that has entered is known. */
+  /** Counts a connection as admitted. It has entered, and its peer is now known. */
   admit(): void;
   leave(wasAdmitted: boolean): void;
-  /** Tells the other threads how many connections of this one are idle, and since when. Each request changes it. */
+  /** Publishes to the other threads how many connections of this thread are idle, and since when. Called for each request. */
   setIdle(count: number, sinceMs: number): void;
 }
 
@@ -39,7 +39,7 @@ export class LocalConnectionCount implements ConnectionCount {
     if (wasAdmitted) this.admitted -= 1;
   }
 
-  /** There is no other thread. */
+  /** Does nothing, because there is no other thread. */
   setIdle(): void {}
 }
 
@@ -47,12 +47,12 @@ export class LocalConnectionCount implements ConnectionCount {
 const words = { open: 0, admitted: 1, idle: 2, idleSince: 3 } as const;
 /** A cache line, so that what changes with each request of one thread does not slow down the others. */
 const wordsOfThread = 64 / Int32Array.BYTES_PER_ELEMENT;
-/** So the words have room for years. */
+/** A word of 32 bits then lasts for years. */
 const sinceUnitMs = 100;
 
 /**
- * A thread enters before it reads the total. Two threads that enter at once may so both see one too many, and neither
- * sees one too few.
+ * A thread increments the count before it reads the total. So two threads that enter together may both read a total that is
+ * too high by one, but never one that is too low.
  */
 export class SharedConnectionCount implements ConnectionCount {
   readonly #memory: Int32Array;

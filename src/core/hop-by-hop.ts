@@ -34,7 +34,7 @@ export function connectionOptions(rawHeaders: HeaderList): ReadonlySet<string> {
     const name = rawHeaders[i];
     if (name === undefined || name.length !== 10 || name.toLowerCase() !== "connection") continue;
     const value = rawHeaders[i + 1] ?? "";
-    // The usual value. Keep-Alive is removed anyway.
+    // What most upstreams send. Keep-Alive is removed anyway.
     if (value === "keep-alive") continue;
     options ??= new Set();
     for (const option of value.split(",")) options.add(trimBlanks(option).toLowerCase());

@@ -5,21 +5,20 @@ import type { HostPort } from "./host-port.ts";
 export interface StoreLink {
   /** Whether the keys of one call must have the same tag. */
   readonly isClustered: boolean;
-  /** The shards that are known, as numbers that are never used again for another place. One without a cluster. */
+  /** The numbers of the known shards. No number is used again for another server. Without a cluster there is one. */
   readonly shards: readonly number[];
   /** Returns the shard that has the keys with this tag now; -1 if nobody knows. */
   shardOf(tag: string): number;
   /** Returns a tag whose keys the shard has now; null if it has none. */
   anyTagOf(shard: number): string | null;
   /**
-   * Calls the script. `answered` is called once, never within this call: with what the script has returned, or with why
-   * there is no answer. An answer may be late by any time. A call whose connection is lost fails at once, and is never
-   * sent again.
+   * Calls the script. `answered` is called once, never within this call: with the script's reply, or with the reason why
+   * there is none. A reply may take any time. A call fails as soon as its connection is lost, and is never sent again.
    */
   call(shard: number, keys: readonly string[], args: readonly string[], answered: OnAnswer): void;
-  /** Asks the shard's server what it is. Called back like `call`. */
+  /** Asks the shard's server for its identity. `identified` is called like `answered`. */
   identify(shard: number, identified: (identity: StoreIdentity | null, failure: CallFailure | null) => void): void;
-  /** Drops the connection to a shard and makes another one: nobody answers on this one. */
+  /** Replaces the connection to a shard, because its server does not answer on it. */
   reconnect(shard: number): void;
   /** Must be set before `open`. */
   events: StoreEvents;
@@ -40,7 +39,7 @@ export interface StoreEvents {
    * known yet.
    */
   onConnectFailed?(shard: number | null, failure: CallFailure): void;
-  /** The shard exists no more. */
+  /** The shard has left the cluster. */
   onGone(shard: number): void;
 }
 
@@ -71,8 +70,8 @@ export interface StoreIdentity {
 }
 
 /**
- * `up`: it is asked. `slow`: an answer is overdue, nobody waits. `away`: it is not asked but by one probe at a time.
- * `returned`: it answers again, and is told first what it does not know.
+ * `up`: requests ask it. `slow`: a reply is overdue, and no request waits. `away`: only one probe at a time is sent.
+ * `returned`: it replies again, and first gets the counts that it lacks.
  */
 export const storeStates = ["up", "slow", "away", "returned"] as const;
 export type StoreState = (typeof storeStates)[number];

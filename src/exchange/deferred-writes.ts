@@ -1,8 +1,8 @@
 // Defers writes to the end of a batch of events. The event loop takes what is ready on all sockets from the system in one
 // batch, and handles one socket after the other. If each is written to at once, a peer that is woken by one write often
 // sleeps again before the next one, and reading and writing push each other's code out of the processor's caches. While
-// batches are small, nothing is deferred: then there is little to win, and waiting has a cost of its own. Requests and
-// responses are counted apart, because the connections of clients and those to each upstream have writes of their own.
+// batches are small, nothing is deferred, because the delay would cost more than it saves. Requests and responses are counted
+// separately: the connections of clients have one instance, and those to each upstream have one.
 
 export interface DeferredWriter {
   /** Writes what was deferred. The socket may be closed by now. */

@@ -1,5 +1,6 @@
-// Drives the session of one HTTP/2 connection on its socket: reads into it, and writes all that a turn of the event loop has
-// for the peer at once. What a turn leaves unread, and what comes while too much waits to be written, is kept for a later turn.
+// Connects the session of one HTTP/2 connection to its socket: passes received bytes to it, and writes all frames of one turn of
+// the event loop with one call. Bytes that a turn does not process, and bytes that arrive while too much is unsent, are kept
+// for a later turn.
 // Starts no timers, and never ends the socket.
 import type { Socket } from "node:net";
 import type { Piece } from "../http2/frame-writer.ts";
@@ -30,7 +31,7 @@ export class Http2Driver<Owner> {
   readonly #connection: DrivenConnection<Owner>;
   /** For plain sockets. Null: with TLS, no write is complete at once. */
   readonly #textWrites: TextWrites | null;
-  /** With so much to be written, nothing is read: acknowledgements and responses would add to it. */
+  /** With this much unsent, nothing is read, because acknowledgements and responses would add to it. */
   readonly #maxUnsentBytes: number;
   /** The socket is read into a buffer that all connections share. */
   readonly #isShared: boolean;
@@ -84,7 +85,7 @@ export class Http2Driver<Owner> {
     this.settle();
   }
 
-  /** Call it after whatever may have ended streams, or has something to write. */
+  /** Writes what the session has to send. Call it after anything that may have ended streams or produced frames. */
   settle(): void {
     const { session } = this;
     if (this.#isInTurn) return;

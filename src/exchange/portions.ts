@@ -5,8 +5,8 @@
 const portion = 100;
 
 /**
- * Visits each item, the first portion at once. Resolves after the last one. A Map or Set may change meanwhile: an item
- * that is deleted before its turn is not visited, and one that is added is visited.
+ * Visits each item, the first portion before it returns. Resolves after the last item. A Map or Set may change in between:
+ * an item that is deleted before its turn is not visited, and an item that is added is visited.
  */
 export async function inPortions<T>(items: Iterable<T>, visit: (item: T) => void): Promise<void> {
   let left = portion;

@@ -1,8 +1,8 @@
 // Tries at the start whether accepted connections can be read into one buffer, and whether texts can be written without
-// streams, because both depend on parts of Node that are not documented. Of TLS, it needs nothing but what is the same for
-// plain sockets, or documented for those that connect, so the tests alone try it. Two connections to a port of its own show all that
-// the gateway relies on, in a few milliseconds: one is paused, resumed and released while bytes arrive, the other is closed
-// by its client in one direction. Both are answered in the other direction.
+// streams, because both depend on parts of Node that are not documented. It does not try TLS, which relies only on what plain
+// sockets show and on what Node documents; the tests try that. It opens two connections to its own port, which takes a few
+// milliseconds: one is paused, resumed and released while bytes arrive, the other is half-closed by its client. Both get an
+// answer.
 import { connect, createServer, type NetConnectOpts, type Server, type ServerOpts, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
 import { SocketReads } from "./shared-reads.ts";

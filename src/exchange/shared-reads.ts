@@ -100,7 +100,7 @@ export class SocketReads implements SharedReads {
   release(socket: Socket, unread: Buffer): void {
     const parts = partsOf(socket);
     parts[receiver] = null;
-    // Those of a socket with a buffer of its own stop and start the handle; a stream may read on while it is paused.
+    // A socket that reads into its own buffer stops the handle when it is paused; a stream may read on while it is paused.
     const { read, pause, resume } = Duplex.prototype;
     Object.assign(socket, { read, pause, resume });
     const { _handle: handle } = parts;

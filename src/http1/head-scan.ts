@@ -25,7 +25,7 @@ const authority = "(?:[!$%&'()*+,\\-.0-9:;=A-Z_a-z~[\\]]|@(?!@))*";
 const rest = "(?:[/?].*)?";
 /** Of visible ASCII. */
 const targetForms = {
-  usual: new RegExp(`^(?:[/*].*|[A-Za-z]+://${authority}${rest})$`),
+  other: new RegExp(`^(?:[/*].*|[A-Za-z]+://${authority}${rest})$`),
   connect: new RegExp(`^${authority}${rest}$`),
 };
 
@@ -149,7 +149,7 @@ export class HeadScan {
 
   #takeTargetEnd(bytes: Buffer): LocalReply | null {
     if (this.#at === bytes.length) return null;
-    const form = this.#isConnect ? targetForms.connect : targetForms.usual;
+    const form = this.#isConnect ? targetForms.connect : targetForms.other;
     if (!form.test(this.#text(bytes))) return localReplies.malformed;
     // HTTP/0.9 has no version, and is refused later.
     return bytes[this.#at] === space ? this.#begin("before version") : this.#takeEnd(bytes, cr, "end of line");

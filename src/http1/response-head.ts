@@ -1,5 +1,5 @@
 // Parses the head of an upstream's response, from text in which each character is one byte, and selects the headers that
-// the client gets. In the usual case these are the upstream's lines as they stand, less those that are removed.
+// the client gets. Mostly these are the upstream's lines as they stand, less those that are removed.
 import { isBlank, trimBlanks } from "../core/blanks.ts";
 import { isImfFixdate } from "../core/clock.ts";
 import type { HeaderLines } from "../core/header-lines.ts";
@@ -99,9 +99,9 @@ class HeadReader {
     const status = this.#status;
     const from = text.indexOf("\r\n") + 2;
     this.#readLines(from);
-    const isUsual = status >= 200 && !this.#hasOptions;
-    const received = isUsual ? none : readHeaders(text, from);
-    const passed = isUsual ? this.#passed() : downstreamResponseFields(received, status);
+    const isPassedAsIs = status >= 200 && !this.#hasOptions;
+    const received = isPassedAsIs ? none : readHeaders(text, from);
+    const passed = isPassedAsIs ? this.#passed() : downstreamResponseFields(received, status);
     return {
       status,
       reason: text.slice(13, from - 2),
@@ -113,7 +113,7 @@ class HeadReader {
       minor: this.#minor,
       closes: this.#closes,
       keepAliveSeconds: this.#keepAliveSeconds,
-      positions: isUsual ? this.#positions() : null,
+      positions: isPassedAsIs ? this.#positions() : null,
     };
   }
 
@@ -172,7 +172,7 @@ class HeadReader {
         this.#framing = "chunked";
         return false;
       case "connection":
-        // The usual value. Keep-Alive is removed anyway.
+        // What most upstreams send. Keep-Alive is removed anyway.
         if (value === "keep-alive") return false;
         this.#closes ||= /(?:^|[\t ,])close(?:$|[\t ,])/i.test(value);
         this.#hasOptions ||= value.toLowerCase() !== "keep-alive";

@@ -28,12 +28,12 @@ export interface ConnectionLimiterOptions {
 const maxRefused = 64;
 
 /**
- * Connections over the total, of all threads together, as long as idle ones can be closed for them: those whose peer is not
- * known yet, and those for which another thread closes one.
+ * How many connections all threads may accept beyond the total while idle ones can be closed for them: connections whose
+ * peer is not known yet, and those for which another thread closes an idle one.
  */
 const maxOver = 64;
 
-/** Threads that differ by less close their own. */
+/** A thread closes its own idle connection unless another thread's has been idle for longer by this much. */
 const clearlyMs = 1_000;
 
 /**

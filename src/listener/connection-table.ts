@@ -1,6 +1,6 @@
 // The open connections of clients, and the idle ones in the order of their idle time. A connection leaves the table when
 // its socket closes. Idle connections are a linked list, because each request takes its connection out and puts it back.
-// One peer gets no more busy ones than are free, however many it has opened while they were idle.
+// One peer has at most as many busy connections as are free, even if it has more idle ones.
 import type { Peer } from "../core/client-address.ts";
 import { clientShare, type OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionCount } from "../core/connection-count.ts";

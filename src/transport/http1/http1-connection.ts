@@ -44,7 +44,7 @@ const keepAliveGraceMs = 1_000;
 /** How long a new connection is kept during a drain: its client is about to send a request. */
 export const firstRequestMs = 300;
 
-/** Pipelined requests that are answered at once; more wait for the next turn of the event loop. */
+/** Pipelined requests that are answered in one turn of the event loop; more wait for the next turn. */
 const maxRequestsInTurn = 32;
 
 export class Http1Connection implements ClientConnection, Http1Owner {
@@ -68,18 +68,18 @@ export class Http1Connection implements ClientConnection, Http1Owner {
   /** A line end may follow the current request, or what an old client sends. */
   #maySendMore = false;
   #endsWhenIdle = false;
-  /** `#read` is running, and goes on by itself. */
+  /** `#read` is running, and continues with what it finds. */
   #isReading = false;
   /** The socket belongs to a tunnel. */
   #isTunnel = false;
   readonly #unread: UnreadBytes;
-  /** Of a head that is not complete, whose beginning is all that is unread. */
+  /** Of an incomplete head: all unread bytes belong to it. */
   #scan: HeadScan | null = null;
-  /** Set while a head is awaited that has begun. */
+  /** Set while the rest of a head is awaited. */
   #headTimer: NodeJS.Timeout | null = null;
   /** The reply to bytes that are no request. */
   #refusal: Exchange | null = null;
-  /** Made when a request takes so long that it is asked. */
+  /** Made when a request takes long enough to be checked. */
   #stall: StallWatch | null = null;
 
   constructor({ socket, tcp, peer }: AcceptedSocket, options: Http1Options, turn: PeerTurn | null) {
@@ -198,21 +198,21 @@ export class Http1Connection implements ClientConnection, Http1Owner {
   }
 
   /**
-   * A client that has asked for the end sends nothing more (RFC 9112, 9.6), so no reset can overtake the response. An empty
-   * line may come behind a body. TLS has an end of its own to send.
+   * Returns whether the socket can be closed without lingering. A client that has sent `Connection: close` sends nothing more
+   * (RFC 9112, 9.6), so no reset can overtake the response. An empty line may follow a body. TLS must send its close_notify.
    */
   #mayCloseAtOnce(): boolean {
     return this.#asksToClose && !this.#maySendMore && this.#unread.isEmpty && this.scheme === "http";
   }
 
-  /** Goes on with what has been received meanwhile. */
+  /** Continues with the bytes that were received during the last request. */
   #readOn(): void {
     const unread = this.#unread.take();
     if (unread.length > 0) this.#read(unread, false);
     else if (this.#endsWhenIdle) this.#end();
   }
 
-  /** Reads requests one after the other until one is not answered at once. `isShared`: bytes that are kept are copied. */
+  /** Reads requests one after the other until one is not answered in this call. `isShared`: bytes that are kept are copied. */
   #read(bytes: Buffer, isShared: boolean): void {
     let rest = bytes;
     this.#isReading = true;

@@ -1,6 +1,6 @@
-// The body of a request that does not come in one packet with its head, or comes in chunks. While it is read, its bytes are
-// passed on where they were received; what nobody reads yet is kept in one piece, because each small piece by itself would
-// take a hundred times its size. With much of it the socket is not read.
+// The body of a request that arrives after its head, or in chunks. While it has a reader, its bytes are passed on without a
+// copy. Without one, they are joined into one buffer, because each small buffer would take a hundred times its size; with
+// many of them, the socket is not read.
 import type { Socket } from "node:net";
 import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
