@@ -12,6 +12,8 @@ test("the statuses and words of every refusal", () => {
     "400 Bad Request: small_pieces",
     "401 Unauthorized: no_token",
     "401 Unauthorized: invalid_token",
+    "401 Unauthorized: expired_token",
+    "403 Forbidden: insufficient_scope",
     "404 Not Found: no_route",
     "408 Request Timeout: slow_request",
     "413 Content Too Large: body_too_large",

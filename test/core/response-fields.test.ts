@@ -282,7 +282,8 @@ describe("an answer of the gateway's own", () => {
       expect(fieldIn(headers, "Content-Type")).toBe(hasBody ? "application/json; charset=utf-8" : undefined);
       expect(fieldIn(headers, "Cache-Control")).toBe("no-store");
       expect(names.includes("retry-after")).toBe(problem.status === 429);
-      expect(names.includes("www-authenticate")).toBe(problem.status === 401);
+      const tellsOfTokens = problem.status === 401 || problem.reason === "insufficient_scope";
+      expect(names.includes("www-authenticate")).toBe(tellsOfTokens);
     },
   );
 });
