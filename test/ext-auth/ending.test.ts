@@ -1,19 +1,25 @@
 // How the decision listener begins and ends: with the gateway, and without losing what was asked.
 import { createServer } from "node:net";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { lingerMs } from "../../src/core/http-bounds.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, soonMs, within } from "../support/eventually.ts";
+import { eventually, within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { holdTimers } from "../support/timers.ts";
 import { deadUrl } from "../support/unavailable.ts";
 import { stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
+/** How long a connection that is idle when the port closes may still send a call. */
+const graceMs = 1_000;
 const call = `GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n${token}\r\n`;
 
 test("while the gateway drains calls are answered, each answer ends its connection, then the port is closed", async () => {
-  const { connect, gateway } = await stageDecision(cleanup, {}, { drain: { delayMs: 3_000, timeoutMs: 10_000 } });
+  holdTimers(cleanup);
+  const drain = { delayMs: 3_000, timeoutMs: 10_000 };
+  const { connect, gateway } = await stageDecision(cleanup, {}, { drain });
   const [kept, idle] = [connect(), connect()];
   for (const connection of [kept, idle]) {
     connection.write(call);
@@ -30,6 +36,7 @@ test("while the gateway drains calls are answered, each answer ends its connecti
     expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, ["close"]]);
     expect(await connection.closed).toBe("end");
   }
+  vi.advanceTimersByTime(drain.delayMs);
   // Also on a connection that was idle when the port closed.
   await eventually("the port is closed", async () => {
     const probe = connect();
@@ -38,6 +45,7 @@ test("while the gateway drains calls are answered, each answer ends its connecti
   });
   idle.write(call);
   expect((await idle.read()).status).toBe(200);
+  vi.advanceTimersByTime(graceMs);
   await drained;
   expect(await late.closed).toBe("end");
 });
@@ -70,11 +78,13 @@ const refusedRaw = [
 
 describe.each(refusedRaw)("behind %s", (_, bytes) => {
   test("a caller that keeps its side open is closed all the same", async () => {
+    holdTimers(cleanup);
     const { gateway } = await stageDecision(cleanup);
     const held = new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true });
     cleanup(() => held.destroy());
     held.write(bytes);
     await held.read();
+    await vi.advanceTimersByTimeAsync(lingerMs);
     await eventually("it cannot be written to any more", () => {
       held.write("x");
       return held.socket.destroyed;
@@ -82,12 +92,15 @@ describe.each(refusedRaw)("behind %s", (_, bytes) => {
   });
 
   test("a caller that keeps its side open does not keep the gateway from ending", async () => {
+    holdTimers(cleanup);
     const { gateway } = await stageDecision(cleanup);
     const held = new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true });
     cleanup(() => held.destroy());
     held.write(bytes);
     await held.read();
-    await within("the end", gateway.close(), soonMs);
+    const closed = gateway.close();
+    await vi.advanceTimersByTimeAsync(lingerMs);
+    await within("the end", closed);
   });
 
   test("a reset ends nothing but its connection", async () => {

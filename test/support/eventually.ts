@@ -7,6 +7,9 @@ export const soonMs = lingerMs - 100;
 /** Longer than a busy machine stops a process. */
 export const stallMs = 1_500;
 
+// Taken before a test can hold the timers: how long a test waits is real.
+const { setTimeout, clearTimeout } = globalThis;
+
 /** Polls until `condition` holds. Throws with `what` when the deadline passes first. */
 export async function eventually(
   what: string,
@@ -39,6 +42,22 @@ export async function within<T>(what: string, promise: Promise<T>, deadlineMs = 
  */
 export async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/**
+ * Waits until `value` has stayed the same for so many turns of the event loop, of at least a millisecond each: longer than the
+ * system delays an acknowledgement, and a machine that stalls counts as one turn.
+ */
+export async function standsStill(what: string, value: () => number, count = 60): Promise<number> {
+  let before = value();
+  let still = 0;
+  await eventually(`${what} stands still`, async () => {
+    for (still = 0; still < count && value() === before; still += 1)
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    before = value();
+    return still === count;
+  });
+  return before;
 }
 
 /** Waits at most 20 turns of the event loop, at least 100 ms: a machine that stalls counts as one turn. */

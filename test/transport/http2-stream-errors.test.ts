@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, standsStill } from "../support/eventually.ts";
 import {
   code,
   endHeaders,
@@ -78,7 +78,15 @@ test.each([
 test("so it does while the client reads nothing, and the reset cannot leave", async () => {
   const { ca, overrides } = withTls();
   const body = "b".repeat(15_000_000);
-  const { gateway } = await stageRaw(cleanup, (socket) => void socket.write(response(body)), overrides);
+  let sender: Socket | undefined;
+  const { gateway } = await stageRaw(
+    cleanup,
+    (socket) => {
+      sender = socket;
+      socket.write(response(body));
+    },
+    overrides,
+  );
   const one = new FrameClient(gateway.traffic.port, { ca }, cleanup);
   const huge = 0x7f000000;
   one.send(frameTypes.settings, 0, 0, Buffer.concat([Buffer.of(0, 4), code(huge)]));
@@ -86,10 +94,10 @@ test("so it does while the client reads nothing, and the reset cannot leave", as
   one.headers(1, get("/v2/large"));
   await eventually("the answer begins", () => one.of(frameTypes.data, 1).length > 0);
   one.socket.pause();
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(await standsStill("what the upstream has to send", () => sender?.writableLength ?? 0)).toBeGreaterThan(0);
   one.headers(3, post(["content-length", "2"]), endHeaders);
   one.send(frameTypes.data, endStream, 3, "too long");
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await standsStill("what the client has to send", () => one.socket.writableLength);
   one.socket.resume();
   expect(await one.ended(3)).toBe(protocolError);
   await eventually("the answer ends", () => one.endOf(1) === "whole", 20_000);

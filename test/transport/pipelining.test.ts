@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, turns, within } from "../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -176,7 +176,7 @@ test("requests that arrive while a large response is not read are answered when 
   const names = Array.from({ length: 30 }, (_, i) => `/v2/${i + 2}`);
   for (const name of names) {
     client.write(request(name, "POST", "Content-Length: 3000\r\n").concat("b".repeat(3_000)));
-    await new Promise((resolve) => setTimeout(resolve, 2));
+    await turns(5);
   }
   client.socket.resume();
   expect((await client.read()).body).toHaveLength(size);

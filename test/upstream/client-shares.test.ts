@@ -1,23 +1,27 @@
 // What one client can take from the others: connections to the upstream, and the queue for them. The clients are those
 // of a trusted proxy, so each test has as many as it needs.
 import type { Socket } from "node:net";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
-import { eventually, stallMs } from "../support/eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 
 const cleanup = useCleanup();
 const policies = [slidingPolicy({ limit: 10_000, windowMs: 60_000 })];
 const clientAddress = { trustedProxies: ["127.0.0.1"] };
 const of = (client: string): string => `X-Forwarded-For: ${client}\r\n`;
 const [a, b, c, d, e] = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"];
+const connectTimeoutMs = 5_000;
+/** How often a request that waits looks for a connection that another client could give up. */
+const reclaimEveryMs = 100;
 const bodyBytes = 1_000_000;
 /** More than is read before a request gets a connection. */
 const begun = "x".repeat(70_000);
@@ -107,8 +111,9 @@ test("a freed connection goes to the client that holds the fewest, and a full qu
 });
 
 test("a client alone has a half, its other requests wait for that half and are then refused, and the next client is served", async () => {
+  holdTimers(cleanup);
   const { connect, gateway, upstream, sendAll } = await stage(
-    { upstream: { maxConnections: 4, connectTimeoutMs: stallMs } },
+    { upstream: { maxConnections: 4, connectTimeoutMs } },
     (socket, data) => void (target(data) === "/v2/b" && socket.write(response("ok"))),
   );
   await sendAll([1, 2].map((i) => request(`/v2/${i}`, { fields: of(a) })));
@@ -118,6 +123,7 @@ test("a client alone has a half, its other requests wait for that half and are t
   const other = connect();
   other.write(request("/v2/b", { fields: of(b) }));
   expect((await other.read()).status, "does not wait").toBe(200);
+  vi.advanceTimersByTime(connectTimeoutMs);
   const answer = await third.read();
   expect([answer.status, errMsg(answer)]).toEqual([
     503,
@@ -132,13 +138,13 @@ test("a client alone has a half, its other requests wait for that half and are t
 });
 
 test("a request that waits while every client has one connection is refused as overloaded, and no share is exceeded", async () => {
-  const { connect, gateway, sendAll } = await stage(
-    { upstream: { maxConnections: 2, connectTimeoutMs: stallMs } },
-    () => {},
-  );
+  holdTimers(cleanup);
+  const { connect, gateway, sendAll } = await stage({ upstream: { maxConnections: 2, connectTimeoutMs } }, () => {});
   await sendAll([request("/v2/1", { fields: of(a) }), request("/v2/2", { fields: of(b) })]);
   const third = connect();
   third.write(request("/v2/3", { fields: of(c) }));
+  await isWaiting(gateway, 1);
+  vi.advanceTimersByTime(connectTimeoutMs);
   const answer = await third.read();
   expect([answer.status, errMsg(answer)]).toEqual([503, "The service is overloaded, please try again later."]);
   expect([await exceeded(gateway, "queue"), await exceeded(gateway, "connections")]).toEqual([0, 0]);
@@ -160,6 +166,7 @@ test("a queue that one client alone has filled refuses it as overloaded while no
 });
 
 test("the upload that is idle longest, of the client with the most, loses its connection after half a second", async () => {
+  holdTimers(cleanup);
   const clock = new FakeClock();
   const overrides = { upstream: { maxConnections: 8, connectTimeoutMs: 30_000 } };
   const { connect, gateway, sendAll, upstream } = await stage(overrides, answersGets, clock);
@@ -175,10 +182,10 @@ test("the upload that is idle longest, of the client with the most, loses its co
   waiting.write(request("/v2/e", { fields: of(e) }));
   await isWaiting(gateway, 1);
   clock.advance(199);
-  // Longer than it takes to look again.
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  expect(first?.receivedBytes).toBe(0);
+  vi.advanceTimersByTime(reclaimEveryMs);
+  expect(await exceeded(gateway, "connections")).toBe(0);
   clock.advance(1);
+  vi.advanceTimersByTime(reclaimEveryMs);
   expect((await waiting.read()).status).toBe(200);
   const answer = (await first?.read()) as { status: number; body: string };
   expect([answer.status, errMsg(answer)]).toEqual([
@@ -192,13 +199,16 @@ test("the upload that is idle longest, of the client with the most, loses its co
 });
 
 test("no client loses what would be left to it if all shared equally, nor anything to one that holds a connection", async () => {
+  holdTimers(cleanup);
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: stallMs } };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs } };
   const { connect, gateway, sendAll } = await stage(overrides, () => {}, clock);
   const uploads = await sendAll([a, a, b, c].map((client) => slowUpload(client)));
   clock.advance(10_000);
   const ofOne = connect();
   ofOne.write(request("/v2/b", { fields: of(b) }));
+  await isWaiting(gateway, 1);
+  vi.advanceTimersByTime(connectTimeoutMs);
   expect((await ofOne.read()).status, "it holds one").toBe(503);
   expect(uploads.map(({ receivedBytes }) => receivedBytes)).toEqual([0, 0, 0, 0]);
   // None of these is answered, so each needs a connection of its own.
@@ -207,6 +217,9 @@ test("no client loses what would be left to it if all shared equally, nor anythi
     waiting.write(request("/v2/x", { fields: of(client) }));
     return waiting;
   });
+  await eventually("one has its connection", async () => (await exceeded(gateway, "connections")) === 1);
+  await isWaiting(gateway, 1);
+  vi.advanceTimersByTime(connectTimeoutMs);
   const answer = await Promise.race(others.map((other) => other.read()));
   expect([answer.status, errMsg(answer)]).toEqual([503, "The service is overloaded, please try again later."]);
   expect(uploads.filter(({ receivedBytes }) => receivedBytes > 0)).toHaveLength(1);
@@ -214,9 +227,10 @@ test("no client loses what would be left to it if all shared equally, nor anythi
 });
 
 test("the clients of a proxy that is not trusted are one client", async () => {
+  holdTimers(cleanup);
   const clock = new FakeClock();
   const overrides = {
-    upstream: { maxConnections: 4, connectTimeoutMs: stallMs },
+    upstream: { maxConnections: 4, connectTimeoutMs },
     clientAddress: { trustedProxies: [] },
   };
   const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
@@ -224,14 +238,17 @@ test("the clients of a proxy that is not trusted are one client", async () => {
   clock.advance(10_000);
   const waiting = connect();
   waiting.write(request("/v2/c", { fields: of(c) }));
+  await isWaiting(gateway, 1);
+  vi.advanceTimersByTime(connectTimeoutMs);
   expect((await waiting.read()).status).toBe(503);
   expect(uploads.map(({ receivedBytes }) => receivedBytes)).toEqual([0, 0]);
   expect(await exceeded(gateway, "connections")).toBe(1);
 });
 
 test("a request that waits for the upstream is never given up for others", async () => {
+  holdTimers(cleanup);
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: stallMs } };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs } };
   const held: Socket[] = [];
   const { connect, gateway, sendAll } = await stage(overrides, (socket) => void held.push(socket), clock);
   const whole = { method: "POST", fields: `${of(a)}Content-Length: ${begun.length}\r\n`, body: begun };
@@ -241,6 +258,8 @@ test("a request that waits for the upstream is never given up for others", async
   clock.advance(10_000);
   const waiting = connect();
   waiting.write(request("/v2/d", { fields: of(d) }));
+  await isWaiting(gateway, 1);
+  vi.advanceTimersByTime(connectTimeoutMs);
   expect((await waiting.read()).status).toBe(503);
   for (const socket of new Set(held)) socket.write(response("ok"));
   for (const client of all) expect((await client.read()).status).toBe(200);
@@ -283,6 +302,7 @@ test("a response that its client does not read gives its connection up, and brea
 });
 
 test("a response that goes on for longer than ten seconds, such as an event stream, gives its connection up", async () => {
+  holdTimers(cleanup);
   const clock = new FakeClock();
   const overrides = { upstream: { maxConnections: 3, connectTimeoutMs: 30_000 } };
   const { connect, gateway, sendAll } = await stage(
@@ -298,11 +318,12 @@ test("a response that goes on for longer than ten seconds, such as an event stre
   const waiting = connect();
   waiting.write(request("/v2/b", { fields: of(b) }));
   await isWaiting(gateway, 1);
+  // Two bytes are worth something, too.
   clock.advance(10_500);
-  // Longer than it takes to look again: two bytes are worth something, too.
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  vi.advanceTimersByTime(reclaimEveryMs);
   expect(await exceeded(gateway, "connections")).toBe(0);
   clock.advance(1);
+  vi.advanceTimersByTime(reclaimEveryMs);
   expect((await waiting.read()).status).toBe(200);
   await Promise.race(streams.map(({ closed }) => closed));
   expect(streams.filter(({ ending }) => ending === null)).toHaveLength(2);

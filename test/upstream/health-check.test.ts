@@ -110,7 +110,9 @@ test("the only address is used even when it is said to be unhealthy, and nothing
   expect(await ask()).toBe("only");
   await gateway.close();
   const asked = backend.checks.length;
-  // As long as several checks would take.
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  // As long as several checks take.
+  const other = await startBackend("other");
+  await start([other]);
+  await eventually("another gateway has checked several times", () => other.checks.length > 4);
   expect(backend.checks.length).toBe(asked);
 });

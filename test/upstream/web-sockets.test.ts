@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import type { WebSocket } from "ws";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, stallMs, within } from "../support/eventually.ts";
+import { eventually, stallMs, standsStill, within } from "../support/eventually.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { stageWebSockets, tunnels } from "../support/web-sockets.ts";
 
@@ -89,13 +89,7 @@ test("a client that does not read holds the upstream back, and gets everything o
     received += 1;
   });
   for (let i = 0; i < pieces; i += 1) upstream.send(piece);
-  let before = -1;
-  await eventually("the upstream's buffer stands still", async () => {
-    const isStill = upstream.bufferedAmount === before;
-    before = upstream.bufferedAmount;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    return isStill;
-  });
+  const before = await standsStill("the upstream's buffer", () => upstream.bufferedAmount);
   // What is neither there nor received is with the kernel and the gateway.
   expect(pieces * piece.length - before).toBeLessThan(30_000_000);
   client.resume();
