@@ -90,7 +90,7 @@ export const tunnelled = {
 } satisfies Table<Moment>;
 export const scraped = {
   "in scrapes that are not read": async (peer) => {
-    peer.send(scrape.repeat(10));
+    peer.send(scrape.repeat(2));
     await readNoMore(peer, "headgate");
   },
   "after an answer": async (peer) => {
