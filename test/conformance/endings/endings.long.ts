@@ -49,6 +49,8 @@ interface Group {
   readonly name: string;
   readonly table: readonly Ending[];
   readonly occupant?: Occupant;
+  /** Clients at the same time, all from one address. */
+  readonly clients?: number;
   readonly options?: (cleanup: Cleanup) => Partial<StageOptions> | Promise<Partial<StageOptions>>;
 }
 
@@ -70,7 +72,8 @@ const groups: readonly Group[] = [
   { name: "checks over HTTP in chunks", table: endings.chunkedChecks, occupant: occupants.chunkedChecks },
   { name: "checks over gRPC", table: endings.calls, occupant: occupants.calls },
   { name: "checks over gRPC against the protocol", table: endings.callViolations, occupant: occupants.calls },
-  { name: "the admin listener", table: endings.admin },
+  // One address gets half of the 64 places there.
+  { name: "the admin listener", table: endings.admin, clients: 16 },
   { name: "TLS handshakes", table: endings.handshakes, occupant: occupants.http1OverTls, options: overTls },
   {
     name: "PROXY headers",
@@ -121,20 +124,20 @@ function drainingSoon(overrides: Overrides = {}): Partial<StageOptions> {
 test.concurrent.for(groups)(
   "$name",
   { timeout: each > 0 ? 24 * 3_600_000 : 120_000 },
-  async ({ name, table, occupant, options }, { onTestFinished }) => {
+  async ({ name, table, occupant, clients: together = atOnce, options }, { onTestFinished }) => {
     const cleanup: Cleanup = (close) => onTestFinished(async () => void (await close()));
     const chosen = table.filter((ending) => ending.name.includes(only));
     if (chosen.length === 0) return;
     const own = await options?.(cleanup);
     const stage = await startStage(cleanup, { bound, authority, certificate, ...own });
     const problems: string[] = [];
-    await run(stage, chosen, 2, problems);
+    await run(stage, chosen, { times: 2, together }, problems);
     let { counts } = await stage.rest();
     for (const part of each > 0 ? chosen.map((ending) => [ending]) : [chosen]) {
       const begin = Math.ceil((each || mixedEach) * firstPart);
-      await run(stage, part, begin, problems);
+      await run(stage, part, { times: begin, together }, problems);
       const before = await stage.rest(counts);
-      const clients = await run(stage, part, (each || mixedEach) - begin, problems);
+      const clients = await run(stage, part, { times: (each || mixedEach) - begin, together }, problems);
       const after = await stage.rest(counts);
       const what = `${name} | ${part.length === 1 ? part[0]?.name : `${part.length} endings`} | ${clients}`;
       process.stdout.write(
@@ -160,7 +163,12 @@ function grownTooMuch(before: Memory, after: Memory, clients: number): string[] 
  * Runs each ending for so many clients, in turn. Returns the number of clients. Adds a problem if too many did not come
  * so far.
  */
-async function run(stage: GatewayStage, table: readonly Ending[], times: number, problems: string[]): Promise<number> {
+async function run(
+  stage: GatewayStage,
+  table: readonly Ending[],
+  { times, together }: { readonly times: number; readonly together: number },
+  problems: string[],
+): Promise<number> {
   const order: Ending[] = [];
   for (let done = 0; done < times; done += 1) {
     order.push(...table.filter(({ clients = 1 }) => done % clients === 0));
@@ -173,7 +181,7 @@ async function run(stage: GatewayStage, table: readonly Ending[], times: number,
       await ending.run(stage).catch((error: unknown) => void failures.push(`${ending.name}: ${error}`));
     }
   };
-  await Promise.all(Array.from({ length: isAlone ? 1 : atOnce }, runSome));
+  await Promise.all(Array.from({ length: isAlone ? 1 : together }, runSome));
   if (failures.length > order.length * missed)
     problems.push(`${failures.length} missed: ${failures.slice(0, 5).join("\n")}`);
   return order.reduce((sum, { clients = 1 }) => sum + clients, 0);
