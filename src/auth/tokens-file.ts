@@ -6,6 +6,8 @@ import { type ListedToken, TokenList } from "./token-list.ts";
 const expectedDigest = 'a SHA-256 digest of 64 hex digits, as "headgate token" prints it';
 const expectedScopes = "scopes such as scopes=read,export";
 const expectedEnd = "an instant such as expires=2027-01-31T00:00:00Z";
+const expectedBehind = 'only scopes=read,export, expires=2027-01-31T00:00:00Z and "# name" there';
+const expectedLine = 'what "headgate token" prints behind "line:"';
 
 /** A start without a digest is a mistake; a file that is emptied later revokes every token. */
 export function tokensFile(key: string, path: string | null): FileGroup<TokenList> {
@@ -83,9 +85,13 @@ function parseLine(written: string, line: number): TokenLine | LineFlaw | null {
   const entry = (commentAt === -1 ? written : written.slice(0, commentAt)).trim();
   if (entry === "") return null;
   const name = commentAt === -1 ? "" : nameIn(written.slice(commentAt + 1));
+  if (/^(line|sha256):\s*[0-9a-f]{64}(\s|$)/i.test(entry)) {
+    return { line, found: "a label before the digest", expected: expectedLine };
+  }
   const [digest = "", ...terms] = entry.split(/\s+/);
-  if (!/^[0-9a-f]{64}$/i.test(digest) || !terms.every((term) => /^(scopes|expires)=/.test(term))) {
-    return flaw(line, describe(entry));
+  if (!/^[0-9a-f]{64}$/i.test(digest)) return flaw(line, describe(entry));
+  if (!terms.every((term) => /^(scopes|expires)=/.test(term))) {
+    return { line, found: "text behind the digest", expected: expectedBehind };
   }
   const given = new Map(terms.map((term) => [term.slice(0, term.indexOf("=")), term.slice(term.indexOf("=") + 1)]));
   if (given.size < terms.length) return { line, found: "scopes or an end twice", expected: "each once" };

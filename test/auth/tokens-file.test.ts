@@ -21,7 +21,7 @@ test("every bad line is an error with its number, and none is repeated", () => {
   expect(parsed).toMatchObject({
     errors: [
       { line: 2, found: "43 characters that are no SHA-256 digest" },
-      { line: 3, found: "129 characters with blanks between them that are no SHA-256 digest" },
+      { line: 3, found: "text behind the digest" },
       { line: 4, found: "65 characters that are no SHA-256 digest" },
       { line: 5, found: "1 character that is no SHA-256 digest" },
     ],
@@ -64,10 +64,17 @@ test.each([
   ["scopes=", "scopes that are none"],
   ["scopes=read,", "scopes that are none"],
   ['scopes=a"b', "scopes that are none"],
-  ["read", "69 characters with blanks between them that are no SHA-256 digest"],
-  ["scope=read", "75 characters with blanks between them that are no SHA-256 digest"],
+  ["alice", "text behind the digest"],
+  ["scope=read", "text behind the digest"],
+  ["scopes=read, export", "text behind the digest"],
 ])("%s is a flaw: %s", (terms, found) => {
   expect(parseTokens(`# tokens\n${digest} ${terms}`)).toMatchObject({ tokens: [], errors: [{ line: 2, found }] });
+});
+
+test.each(["line:   ", "sha256: ", "LINE:"])("a line copied with its label %j is told from a wrong digest", (label) => {
+  expect(parseTokens(`${label}${digest}  # alice`).errors).toEqual([
+    { line: 1, found: "a label before the digest", expected: 'what "headgate token" prints behind "line:"' },
+  ]);
 });
 
 test("a digest that comes again must have the same scopes and end", () => {
