@@ -58,6 +58,10 @@ export class TokenList {
     return this.#entries.has(this.#placeOf(Buffer.from(hex, "hex")));
   }
 
+  hasScopes(wanted: readonly string[]): boolean {
+    return [...this.#entries.values()].some(({ identity }) => wanted.every((scope) => identity.scopes.includes(scope)));
+  }
+
   has(token: string): boolean {
     return this.find(token) !== null;
   }

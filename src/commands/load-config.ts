@@ -1,7 +1,7 @@
 // Loads the configuration for the commands that need one, and checks the files that it names. Writes all errors to
 // standard error, one line each.
 import { resolve } from "node:path";
-import { unlistedOverrides } from "../config/auth.ts";
+import { unlisted } from "../config/auth.ts";
 import { type LoadedSettings, loadSettings, type SettingsSource } from "../config/load.ts";
 import { renderConfigError } from "../config/written.ts";
 import { systemClock } from "../core/clock.ts";
@@ -23,8 +23,8 @@ export async function loadConfig(
   const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides, processors: availableProcessors });
   const files = await judgeFiles(loaded.files, io.cwd, systemClock.wallMs());
   const errors = [...(loaded.ok ? [] : loaded.errors.map(renderConfigError)), ...files.errors];
-  const unlisted = loaded.ok ? unlistedOverrides(loaded.settings.policies, files.tokens) : [];
-  const warnings = unlisted.map(({ key, detail }) => `${loaded.files.place(key)}: warning: ${detail}`);
+  const unlistedNames = loaded.ok ? unlisted(loaded.settings, files.tokens) : [];
+  const warnings = unlistedNames.map(({ key, detail }) => `${loaded.files.place(key)}: warning: ${detail}`);
   io.err([...errors, ...files.warnings, ...warnings].map((line) => `${line}\n`).join(""));
   if (!loaded.ok || errors.length > 0) return undefined;
   return { ...loaded, tokenNames: files.tokens?.names() ?? new Set() };

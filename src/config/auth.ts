@@ -1,5 +1,5 @@
-// The check of bearer tokens: the mode, the rules for some paths, and which limited paths they leave open. Also the overrides
-// of policies that name tokens which the list does not have.
+// The check of bearer tokens: the mode, the rules for some paths, and which limited paths they leave open. Also the scopes
+// of rules, and the overrides of policies, that name what the list of tokens does not have.
 import { type AuthDemands, type AuthMode, type AuthRule, authModes, verifiesTokens } from "../core/auth-demand.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
 import type { LimitOverride, Policy } from "../core/policy.ts";
@@ -171,17 +171,39 @@ export function uncheckedLines(settings: Pick<Settings, "auth" | "routes">): str
   ];
 }
 
-interface UnlistedOverride {
+/** What the configuration names and the list of tokens does not have. */
+interface Unlisted {
   /** Dotted. */
   readonly key: string;
   readonly detail: string;
-  /** Stays the same when a reload moves the override or its policy to another place of the list. */
+  /** Stays the same when a reload moves the rule, the override or its policy to another place of the list. */
   readonly id: string;
 }
 
 /** `tokens`: null if there is no list. */
-export function unlistedOverrides(policies: readonly Policy[], tokens: ListedTokens | null): UnlistedOverride[] {
+export function unlisted(
+  { auth, policies }: Pick<Settings, "auth" | "policies">,
+  tokens: ListedTokens | null,
+): Unlisted[] {
   if (tokens === null) return [];
+  return [...unlistedScopes(auth.rules, tokens), ...unlistedOverrides(policies, tokens)];
+}
+
+function unlistedScopes(rules: readonly AuthRule[], tokens: ListedTokens): Unlisted[] {
+  return rules.flatMap(({ paths, methods, scopes }, i) =>
+    scopes.length === 0 || tokens.hasScopes(scopes)
+      ? []
+      : [
+          {
+            key: `auth.rules.${i}.scopes`,
+            detail: "auth.tokensFile has no token with all of these scopes, so every listed token is answered 403 here",
+            id: JSON.stringify(["scopes", paths, methods, scopes]),
+          },
+        ],
+  );
+}
+
+function unlistedOverrides(policies: readonly Policy[], tokens: ListedTokens): Unlisted[] {
   const names = tokens.names();
   const isListed = ({ part, value }: LimitOverride): boolean => {
     if (part === "client" || part === "header") return true;

@@ -60,4 +60,6 @@ export interface ListedTokens {
   endingBefore(beforeMs: number): readonly Pick<Identity, "tokenName" | "endsMs">[];
   names(): ReadonlySet<string>;
   hasDigest(hex: string): boolean;
+  /** Whether one token has all of these scopes. */
+  hasScopes(wanted: readonly string[]): boolean;
 }

@@ -1,7 +1,7 @@
 // Reloads: loads the settings again, makes the new configuration whole, and replaces the old one in one step, together
 // with the new contents of watched files. If something is wrong, the result says so, and nothing is changed.
 import { isDeepStrictEqual } from "node:util";
-import { unlistedOverrides } from "../config/auth.ts";
+import { unlisted } from "../config/auth.ts";
 import { changedKeys, emptyPolicies, loosenedKeys, withoutRestart } from "../config/changes.ts";
 import { differences } from "../config/effective.ts";
 import { type FileChanges, FilesError, type FileWatcher, type WatchedFile } from "../config/files.ts";
@@ -53,7 +53,7 @@ export class Reloader {
   readonly #reloads = new OneAtATime();
   /** With the values that need a restart. */
   #wanted: WrittenSettings;
-  /** The ids of overrides whose token or subject is not listed: the log has a warning for each, once. */
+  /** The ids of scopes and overrides that no listed token has: the log has a warning for each, once. */
   #unlisted: ReadonlySet<string>;
   /** Null: the configuration file is not watched. */
   #configFile: WatchedFile | null = null;
@@ -65,7 +65,7 @@ export class Reloader {
     this.#wanted = unwritten(settings);
     this.#carrier = carrier;
     // The start has logged these.
-    this.#unlisted = new Set(unlistedOverrides(settings.policies, carrier.listedTokens()).map(({ id }) => id));
+    this.#unlisted = new Set(unlisted(settings, carrier.listedTokens()).map(({ id }) => id));
     this.#options = options;
     this.#source = options.source;
   }
@@ -172,9 +172,9 @@ export class Reloader {
     }
   }
 
-  /** Warns of overrides that are not listed any more, in the words of `headgate check`. */
+  /** Warns of scopes and overrides that are not listed any more, in the words of `headgate check`. */
   #warnOfUnlisted(): void {
-    const found = unlistedOverrides(this.#carrier.settings.policies, this.#carrier.listedTokens());
+    const found = unlisted(this.#carrier.settings, this.#carrier.listedTokens());
     for (const { key, detail, id } of found) {
       if (this.#unlisted.has(id)) continue;
       this.#options.log.warn({ detail: `${this.#wanted.place(key)}: ${detail}` }, "configuration warning");

@@ -471,6 +471,31 @@ describe("overrides of tokens that are not listed", () => {
   });
 });
 
+describe("scopes that no listed token has", () => {
+  writeFileSync(join(folder, "scopes.txt"), `${"ab".repeat(32)} scopes=read\n${"cd".repeat(32)} scopes=export,write\n`);
+  const withRules = (...scopes: string[]): string =>
+    [
+      "auth:",
+      "  mode: tokens",
+      "  tokensFile: scopes.txt",
+      "  rules:",
+      ...scopes.map((each, i) => `    - { paths: [/v1/${i}], mode: tokens, scopes: [${each}] }`),
+    ].join("\n");
+
+  test("are told with their place", async () => {
+    expect(await warnings(withRules("read", "exprot", "read, export"))).toEqual(
+      [1, 2].map(
+        (i) =>
+          `c.yaml:${5 + i}:47: auth.rules.${i}.scopes: warning: auth.tokensFile has no token with all of these scopes, so every listed token is answered 403 here`,
+      ),
+    );
+  });
+
+  test("none where a token has all of them, more included", async () => {
+    expect(await warnings(withRules("read", "write", "export, write"))).toEqual([]);
+  });
+});
+
 test("the packaged configuration has no warnings", async () => {
   expect(await warnings("")).toEqual([]);
   const io = testIo();

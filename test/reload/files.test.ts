@@ -464,6 +464,21 @@ describe("an override whose token is not listed", () => {
     },
   );
 
+  test("is told like a scope that only its token had", async () => {
+    const scoped = "auth: { mode: tokens, tokensFile: ";
+    const { file, gateway, write } = await stageTokens(acme.replace("  #", " scopes=export  #"), "acme");
+    const rules = "rules: [{ paths: [/v1/export/], mode: tokens, scopes: [export] }], tokensFile: ";
+    write(yamlWith(file, "acme").replace(scoped, `auth: { mode: tokens, ${rules}`));
+    await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+    expect(told(gateway)).toEqual([]);
+    writeFileSync(file, other);
+    await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 2);
+    expect(told(gateway)).toEqual([
+      expect.stringMatching(/:2:\d+: auth\.rules\.0\.scopes: auth\.tokensFile has no token with all of these scopes, /),
+      ofAcme(5),
+    ]);
+  });
+
   test("is told when the configuration gets it, and at no reload if the start had it", async () => {
     const { file, gateway, write } = await stageTokens(acme, "acne");
     write(yamlWith(file, "acne", "maxBodyBytes: 1KiB"));
