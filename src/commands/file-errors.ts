@@ -2,9 +2,11 @@
 // style of the configuration's own.
 import { isAbsolute, relative } from "node:path";
 import type { TokenList } from "../auth/token-list.ts";
-import { secretsFile, tokensFile } from "../auth/tokens-file.ts";
+import { secretsFile, tokensFile, writtenEnd } from "../auth/tokens-file.ts";
 import { explainReadFailure, readFiles } from "../config/files.ts";
 import type { NamedFiles } from "../config/load.ts";
+import { enumerate } from "../config/written.ts";
+import { endingSoonMs } from "../core/authenticator.ts";
 import type { FileError, FileGroup } from "../core/file-group.ts";
 import { passwordIn } from "../core/password.ts";
 
@@ -29,12 +31,32 @@ export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number)
     ...(await errorsOf(passwordFile("counters.redis.passwordFile", path("counters.redis.passwordFile")))),
     ...tls.store,
   ];
-  const at = `${place("listen.tls.cert")}: ${nameFrom(cwd, path("listen.tls.cert") ?? "")}`;
+  const warnings = [
+    ["auth.tokensFile", tokens.ok ? endingWarning(tokens.value, wallMs) : null],
+    ["listen.tls.cert", tls.warning === null ? null : `the certificate ${tls.warning}`],
+  ] as const;
   return {
     errors: errors.map((error) => render(error, place(error.key), nameFrom(cwd, error.file))),
-    warnings: tls.warning === null ? [] : [`${at}: warning: the certificate ${tls.warning}`],
+    warnings: warnings.flatMap(([key, warning]) =>
+      warning === null ? [] : [`${place(key)}: ${nameFrom(cwd, path(key) ?? "")}: warning: ${warning}`],
+    ),
     tokens: tokens.ok && tokensPath !== null ? tokens.value : null,
   };
+}
+
+/** So many tokens are named at most. */
+const maxNamed = 20;
+
+/** Names are quoted as JSON, because a comment may have any characters. */
+function endingWarning(list: TokenList, wallMs: number): string | null {
+  const ending = list.endingBefore(wallMs + endingSoonMs);
+  if (ending.length === 0) return null;
+  const shown = ending.slice(0, maxNamed).map(({ tokenName, endsMs }) => {
+    const name = tokenName === null ? "one without a name" : JSON.stringify(tokenName);
+    return endsMs === null ? name : `${name} (${writtenEnd(endsMs)})`;
+  });
+  if (ending.length > maxNamed) shown.push(`${ending.length - maxNamed} more`);
+  return `listed tokens end soon, or have ended: ${enumerate(shown, "and")}`;
 }
 
 interface TlsJudged {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fastify } from "fastify";
 import { afterAll, describe, expect, test } from "vitest";
+import { writtenEnd } from "../../src/auth/tokens-file.ts";
 import { run } from "../../src/commands/check.ts";
 import { headgate } from "../../src/fastify/index.ts";
 import { testIo } from "../commands/test-io.ts";
@@ -493,6 +494,26 @@ describe("scopes that no listed token has", () => {
 
   test("none where a token has all of them, more included", async () => {
     expect(await warnings(withRules("read", "write", "export, write"))).toEqual([]);
+  });
+});
+
+describe("tokens that end within 14 days, or have ended", () => {
+  const digests = ["ab", "bc", "cd", "de"].map((pair) => pair.repeat(32));
+  const end = (days: number): string => writtenEnd(Date.now() + days * 86_400_000);
+  const listed = async (lines: readonly string[]): Promise<string[]> => {
+    writeFileSync(join(folder, "ends.txt"), lines.map((line, i) => `${digests[i]} ${line}\n`).join(""));
+    return warnings("auth: { mode: tokens, tokensFile: ends.txt }");
+  };
+
+  test("are named with their ends", async () => {
+    const [gone, soon, later] = [end(-1), end(13), end(15)];
+    expect(await listed([`expires=${gone} # bob`, `expires=${soon}`, `expires=${later} # carol`, "# dave"])).toEqual([
+      `c.yaml:1:35: auth.tokensFile: ends.txt: warning: listed tokens end soon, or have ended: "bob" (${gone}) and one without a name (${soon})`,
+    ]);
+  });
+
+  test("none without such a token", async () => {
+    expect(await listed([`expires=${end(15)} # carol`, "# dave"])).toEqual([]);
   });
 });
 
