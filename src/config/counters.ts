@@ -157,7 +157,7 @@ export const counters = section("The counters of all policies, in one table.", {
 type CountersValues = Parsed<typeof counters>;
 type StoreValues = Parsed<typeof redis>;
 
-/** An interval without a path is a mistake. The default interval cannot be told from none. */
+/** Refuses an interval without a path, unless it is the default: nobody can tell that one from none. */
 export function judgeSnapshot({ snapshot }: CountersValues, refuse: Refuse): void {
   if (snapshot.path !== null || snapshot.everyMs === parseDuration(defaultSnapshotEvery)) return;
   const every = "counters.snapshot.every";
@@ -177,7 +177,7 @@ export function judgeStore({ store, redis }: CountersValues, raw: Raw | undefine
   judgeStoreTls(redis, refuse);
 }
 
-/** Values other than the defaults, without a store. The defaults cannot be told from nothing. */
+/** Refuses values for a store that is not used, unless they are the defaults: nobody can tell those from none. */
 function judgeUnused(written: Raw | undefined, refuse: Refuse): void {
   const [first] = written === undefined ? [] : differences(redis, undefined, written);
   if (first === undefined) return;

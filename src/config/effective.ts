@@ -1,6 +1,6 @@
 // Shows the effective configuration, including defaults, in the form in which it could be written into a file, and how two
 // of them differ. Values that mean the same, such as 60s and 1m, are no difference. Secrets are masked; names of tokens are
-// none.
+// not secret.
 import { stringify } from "yaml";
 import type { SettingChange } from "../core/reload.ts";
 import {

@@ -209,8 +209,8 @@ export class FileWatcher implements Files {
   }
 
   /**
-   * Watches a file that its user reads, and that `take` leaves out. It need not be there. `known`: what the user has
-   * found, if that is an error; or "changed", if it was something else than what is there now.
+   * Watches a file that the caller reads itself; `take` leaves it out, and it may be missing. `known`: the error that the
+   * caller got, or "changed" if it has read other contents than there are now.
    */
   async openFile(path: string, known: Error | "changed" | null = null): Promise<WatchedFile> {
     const group: FileGroup<null> = { paths: { file: path }, parse: () => ({ ok: true, value: null }) };

@@ -339,7 +339,10 @@ export interface ExchangeListener {
   cancel(reply: LocalReply): void;
 }
 
-/** Returns a quota that can be shown or logged now. Null: it comes later. Its failure is reported, since nobody else would notice. */
+/**
+ * Returns the quota if it is known now, to show or log it. Null: it is a promise, whose failure is reported here, because
+ * nobody else waits for it.
+ */
 function knownQuota(quota: Decision | Promise<Decision>, onFailure: (error: unknown) => void): Decision | null {
   if (!(quota instanceof Promise)) return quota;
   quota.catch(onFailure);

@@ -37,7 +37,7 @@ export class Http2Driver<Owner> {
   readonly #isShared: boolean;
   /** `settle` follows. */
   #isInTurn = false;
-  /** Something has been read in this turn of the event loop: one read over TLS comes as many records. */
+  /** Something has been read in this turn of the event loop. Over TLS, one read is delivered as several records. */
   #hasReadInTurn = false;
   #isSettlingLater = false;
   #isPaused = false;
@@ -62,7 +62,7 @@ export class Http2Driver<Owner> {
     if (!this.#isShared) socket.on("data", this.#onBytes);
   }
 
-  /** Nothing was written that the system has not taken, and nothing is to be. */
+  /** Whether the system has taken all that was written, and nothing waits to be written. */
   get isFlushed(): boolean {
     return !this.isFlushing && !this.session.hasOutput;
   }

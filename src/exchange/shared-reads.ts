@@ -122,7 +122,7 @@ export function copyOf(bytes: Buffer): Buffer {
   return copy;
 }
 
-/** Node reads a socket with TLS that it connects into a buffer as a plain one, with `onread`, and that is documented. */
+/** Returns whether TLS can be read into a buffer here. Node documents that (`onread`) for TLS sockets that it connects. */
 function isSecure(socket: Socket, handle: Handle): boolean {
   return "encrypted" in socket && typeof handle.useUserBuffer === "function";
 }
@@ -132,7 +132,7 @@ function start(handle: Handle): void {
   handle.readStart();
 }
 
-/** Later, because the caller of `take` is not ready for bytes; but before the "end" that may follow them. */
+/** Delivers what the stream has buffered: later, because the caller of `take` is not ready for it, but before an "end". */
 function deliverBuffered(socket: Socket): void {
   const buffered: Buffer[] = [];
   process.nextTick(() => {

@@ -27,9 +27,9 @@ export class TextWrites {
   }
 
   /**
-   * One character of the text is one byte. Returns whether the system has taken all of it. If not, the caller writes an empty
-   * text to the stream: it is taken when this one is, and it fails if this one did without telling. Other writes of the stream
-   * may come before and after it.
+   * Writes a text; one character is one byte. Returns whether the system has taken all of it. If not, the caller must write
+   * an empty text to the stream: that write completes when this text has been taken, and fails if this text failed unnoticed.
+   * The stream may write other things before and after it.
    */
   write(socket: Socket, text: string): boolean {
     const handle = handleOf(socket);

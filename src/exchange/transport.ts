@@ -60,7 +60,7 @@ export interface SwitchedConnection {
 export interface TunnelStart extends SwitchedConnection {
   /** Must be ended with the tunnel. */
   readonly held: Held | null;
-  /** Calls back when the token of the request ends, unless what it returns is called before; null: it has no end. */
+  /** Calls `then` when the token of the request ends. Returns a function that cancels this. Null: the token has no end. */
   readonly whenTokenEnds: ((then: () => void) => () => void) | null;
 }
 

@@ -1,5 +1,5 @@
-// Writes messages and parts of them. A short one is put together in a buffer that is used again for every message: a list
-// of pieces takes longer to write, and a text of all of it would be made twice.
+// Writes messages and parts of them. A short one is put together in one buffer, which is reused for every message: a list of
+// pieces takes longer to write, and if head and body were one text, the body would be copied twice.
 import type { Socket } from "node:net";
 
 /** A message to a slow reader keeps its buffer. */
@@ -11,7 +11,7 @@ const bufferBytes = 32 * 1024;
  */
 export const maxCopiedBytes = 8 * 1024;
 
-/** Bytes that somebody may overwrite come in pieces of up to 64 KiB, with a head of the gateway before them or none. */
+/** Room for bytes that the caller overwrites afterwards (pieces of up to 64 KiB), and for a head of the gateway before them. */
 const maxPartBytes = 96 * 1024;
 
 export class WriteBuffer {

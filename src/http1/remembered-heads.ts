@@ -1,6 +1,6 @@
-// Remembers the heads of responses that an upstream has sent last. Most heads have the bytes of an earlier one but for the
-// value of Date, which is removed, and that of Content-Length: then all that was read from the earlier one holds. The
-// memory is bounded, and all connections to an upstream share it.
+// Remembers the heads of responses that an upstream has sent last. Most heads equal an earlier one, except for the values of
+// Date, which is removed, and of Content-Length: such a head is not parsed again. The memory is bounded, and all connections
+// to an upstream share it.
 import { isImfFixdate } from "../core/clock.ts";
 import type { ResponseHead, VariablePositions } from "./response-head.ts";
 

@@ -11,7 +11,7 @@ export interface ResponseSink {
   /** Any 1xx but 101. */
   onInterim(head: ResponseHead): void;
   onHead(head: ResponseHead): void;
-  /** Gets what one read has brought of the body. Returns whether it keeps these bytes; otherwise they are overwritten by the next read. */
+  /** Takes what one read has brought of the body. Returns whether it keeps the bytes; else the next read overwrites them. */
   onBody(bytes: Buffer, from: number, to: number): boolean;
 }
 

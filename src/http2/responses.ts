@@ -26,7 +26,7 @@ export class Responses<Owner> {
   readonly #streams: ReadonlyMap<number, Http2Stream<Owner>>;
   readonly #owner: ResponsesOwner<Owner>;
   #window = defaultWindowBytes;
-  /** Those that could send if the connection's window allowed it. Null: there was none yet, as on most connections. */
+  /** Those that wait for the connection's window, or for the writer. Null: there was none yet, as on most connections. */
   #waiting: Set<Http2Stream<Owner>> | null = null;
   /** Those whose writer was told to wait, and need not wait any more. Null as above. */
   #drained: Set<Http2Stream<Owner>> | null = null;

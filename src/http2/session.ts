@@ -49,9 +49,9 @@ const decodedBytesPerStep = 128;
  * to wait does not hold up the others.
  */
 const connectionWindowBytes = 192 * 1024;
-/** With less left of it than this, bodies wait for those that wait already: they would come in tiny frames. */
+/** The connection's window is opened by at least this much, unless with a stream's: bodies would come in tiny frames. */
 const leastUpdateBytes = 1024;
-/** The window of a stream whose body is used as it comes: the client is told less often that it may go on. */
+/** A stream's window grows to this if its body is used as it comes, so that it needs fewer WINDOW_UPDATE frames. */
 const maxStreamWindowBytes = 128 * 1024;
 
 /**
@@ -265,8 +265,8 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   }
 
   /**
-   * Asks the client to open no more streams (RFC 9113, 6.8). Those that it opens before it has read this are still served; an
-   * acknowledgement of our PING says that it has, and ends that.
+   * Asks the client to open no more streams (RFC 9113, 6.8). Streams that it opens before it has read this are still
+   * served, until its acknowledgement of our PING shows that it has.
    */
   beginEnd(): void {
     if (this.#end !== "open" || this.#over !== null) return;

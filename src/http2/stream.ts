@@ -26,7 +26,7 @@ export class Http2Stream<Owner> {
   queuedBytes = 0;
   sendWindow: number;
   receiveWindow = defaultWindowBytes;
-  /** What of it is left, not used or not given back. */
+  /** The size of the window: what is left of it, what is kept unread, and what is used but not given back. */
   windowBytes = defaultWindowBytes;
   /** Received and used, but not given back to the client's window. */
   usedBytes = 0;

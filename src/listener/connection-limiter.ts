@@ -176,7 +176,7 @@ export class ConnectionLimiter {
     return count.idleElsewhereSinceMs < connections.idleSinceMs - clearlyMs;
   }
 
-  /** Takes no connection: it might get a request between two portions. */
+  /** Yields once for each connection to close, but not the connection: it might get a request between two portions. */
   *#whileOver(): Generator<null> {
     const { settings, connections, count } = this.#options;
     const isOver = (): boolean => count.admitted > settings.current.bounds.maxConnections;

@@ -36,7 +36,7 @@ export class ConnectionTable implements ConnectionRegistry {
     return this.#idle.count;
   }
 
-  /** Since when the connection is idle that is so longest; infinite if there is none. */
+  /** When the idle time of the longest idle connection began; infinite if no connection is idle. */
   get idleSinceMs(): number {
     return this.#idle.first?.sinceMs ?? Number.POSITIVE_INFINITY;
   }
@@ -161,7 +161,7 @@ interface PeerCount {
   busy: number;
 }
 
-/** Counts the connections of this thread with a request, so that what was idle when it was opened does not exceed the share. */
+/** Counts the busy connections of each peer in this thread. Those that it opened idle must not exceed its share either. */
 class BusyConnections {
   readonly #settings: Replaceable<Pick<TrafficSettings, "streams">>;
   readonly #peers = new Map<string, PeerCount>();

@@ -17,7 +17,7 @@ interface TlsHandshakesOptions {
   readonly onFailure: (reason: TlsFailure, code: string) => void;
 }
 
-/** One of the two is called, with a socket that has all bytes unread, or the connection is closed. */
+/** One of the two is called, once, while all bytes of the socket are unread; neither if the connection is closed. */
 interface HandshakeHandlers {
   readonly onSecure: (socket: TLSSocket) => void;
   readonly onPlainHttp: () => void;

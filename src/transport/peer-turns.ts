@@ -89,8 +89,8 @@ export class PeerTurn {
 }
 
 /**
- * Skips what is ready on the peer's other connections, too: the loop asks each of them whether it is read. Only the handle
- * is stopped, so that the socket's stream keeps its state.
+ * Stops all connections of the peer, also those with bytes that are ready: the loop asks each handle before it reads it. Only
+ * the handle is stopped, so that the socket's stream keeps its state.
  */
 function stop({ sockets, stopped }: Reader): void {
   for (const socket of sockets) {

@@ -51,8 +51,7 @@ export class ClientShares {
   }
 
   /**
-   * What each client would hold if all that hold something or wait held the same amount, and one more part of that size
-   * were free. At least 1.
+   * An equal part for each client that holds something or waits, if one more part of this size stays free. At least 1.
    */
   get equalShare(): number {
     return Math.max(1, Math.floor(this.#options.total / (this.size + 1)));

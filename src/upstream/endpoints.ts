@@ -178,7 +178,7 @@ const checksToEject = 3;
 const checksToRestore = 2;
 const firstBackoffMs = 1_000;
 const maxBackoffMs = 30_000;
-/** For so long after a response, a reset is taken to be caused by its request. */
+/** A reset within this time after a response of the address is blamed on the request, not on the address. */
 const answerHoldsMs = 5_000;
 
 interface Ejection {

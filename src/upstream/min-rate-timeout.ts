@@ -24,7 +24,8 @@ const busyBytesPerSecond = 256 * 1024;
 const longResponseMs = 10_000;
 
 /**
- * Returns by how much a response exceeds ten seconds and the time that its bytes take. `headMs`: null before its head.
+ * Returns how much longer a response has taken than ten seconds plus the time that its bytes take at the busy rate; at least
+ * 0. `headMs`: when its head came; null before.
  */
 export function overdueMs(headMs: number | null, nowMs: number, bytes: number): number {
   if (headMs === null) return 0;

@@ -344,7 +344,10 @@ export interface BodySink {
 const keepAlive = "\r\nConnection: keep-alive\r\n\r\n";
 const close = "\r\nConnection: close\r\n\r\n";
 
-/** Returns the head as text: the given fields, then those for framing and for the connection. Each character is one byte. `isChunked`: the body has no length and is sent in chunks. */
+/**
+ * Returns the head as text, one character for each byte: the given fields, then those for framing and for the connection.
+ * `isChunked`: the body has no length and is sent in chunks.
+ */
 export function serializeHead(request: UpstreamRequest, isChunked: boolean): string {
   const { start, isLast, upgrade } = request;
   const text = isChunked ? `${start}\r\nTransfer-Encoding: chunked` : start;

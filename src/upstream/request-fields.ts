@@ -43,7 +43,7 @@ function textBeforeId(exchange: Exchange, options: RequestFieldsOptions): string
   return text.use();
 }
 
-/** A head with a memory has a Host, its target names no authority, and its carrier always has the same scheme. */
+/** Lines of a head with a memory can be kept: it has a Host, its target names no authority, and its scheme never changes. */
 function linesBeforeId(exchange: Exchange, options: RequestFieldsOptions): HeaderLines {
   const { forwardingHeader } = options;
   const headers = exchange.head.memory?.headers;
@@ -90,7 +90,7 @@ function readLines(exchange: Exchange, { forwardingHeader, upstreamHost }: Reque
   return `${lines}Via: 1.1 headgate\r\nX-Request-Id: `;
 }
 
-/** Each proxy subtracts one for OPTIONS (RFC 9110, 7.6.2); at 0 the request is not forwarded. Ignored if no number. */
+/** Subtracts one, as each proxy does for OPTIONS (RFC 9110, 7.6.2): 0 is not forwarded. What is no number stays as it is. */
 function oneLess(maxForwards: string): string {
   return /^\d{1,15}$/.test(maxForwards) ? `${Number(maxForwards) - 1}` : maxForwards;
 }

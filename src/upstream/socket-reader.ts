@@ -1,6 +1,6 @@
-// Reads a socket to the upstream, plain or over TLS, without Node's streams, which allocate 64 KiB for each read: here the
-// same buffer is read into again, unless the reader keeps its bytes, and a larger one as long as there is much to
-// read. Bytes that are kept hold at most twice their size in memory.
+// Reads a socket to the upstream, plain or over TLS, without Node's streams, which allocate 64 KiB for each read. A
+// connection reads into its own buffer again and again, unless the reader keeps the bytes, and borrows a larger buffer while
+// there is much to read. Bytes that are kept hold at most twice their size in memory.
 import type { OnReadOpts, Socket } from "node:net";
 
 /** Says when the memory of the bytes may be read into again: `read` at once, `kept` never, `lent` after `reclaim`. */
@@ -8,7 +8,7 @@ export type OnBytes = (bytes: Buffer) => "read" | "kept" | "lent";
 
 const bufferBytes = 64 * 1024;
 
-/** A rest smaller than this is not read into, so that reads stay large. */
+/** If less than this is left behind bytes that are kept, the next read gets another buffer, so that reads stay large. */
 const minBufferBytes = bufferBytes / 2;
 
 export class SocketReader {

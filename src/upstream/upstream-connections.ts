@@ -1,8 +1,7 @@
 // The connection pool: at most `maxConnections` connections to all addresses of the upstream together. Each carries one
-// request at a time and is kept for the next one. At most as many requests wait for a connection, each at most the
-// connect timeout; a request beyond that is told that there is none. The clients share the connections and the queue
-// for them: one client gets at most as many as are free. The connection that was used last is used first, so that those
-// that are not needed become idle and close.
+// request at a time and is kept for the next one. As many requests may wait for a connection, each for at most the connect
+// timeout; other requests are refused. Clients share the connections and the queue: one client gets at most as many as remain
+// free. The connection that was used last is used first, so that those that are not needed become idle and close.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionFigures } from "../core/upstream.ts";
 import type { Endpoint, EndpointConnection, Endpoints } from "./endpoints.ts";

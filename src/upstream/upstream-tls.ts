@@ -60,11 +60,11 @@ interface Handle {
 }
 
 /**
- * Makes a truncated TLS connection fail with TLS_TRUNCATED: Node does not tell whether the upstream ended TLS (close_notify)
- * or somebody on the way closed the connection, who could cut off a response without a length (RFC 8446, 6.1). What tells
- * them apart is whether the TCP connection below is still being read: its own end stops that. The handle that knows it is not
- * documented. Without it every end is taken for a truncation, so no cut response is ever taken for a whole one. Call it
- * before the socket can be read.
+ * Makes a truncated TLS connection fail with TLS_TRUNCATED. Node does not tell whether the upstream has ended TLS
+ * (close_notify), or somebody on the way has closed the TCP connection to cut off a response without a length (RFC 8446, 6.1).
+ * The difference: after a close_notify the TCP connection is still being read, after its own end it is not. The handle that
+ * shows this is not documented. Without it every end counts as a truncation, so that no truncated response is taken for a
+ * whole one. Must be called before the socket can be read.
  */
 export function failIfTruncated(socket: TLSSocket): void {
   const { push } = socket;

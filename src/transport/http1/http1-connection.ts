@@ -65,7 +65,7 @@ export class Http1Connection implements ClientConnection, Http1Owner {
   #judgedPeer: Peer;
   #requests = 0;
   #asksToClose = false;
-  /** A line end may follow the current request, or what an old client sends. */
+  /** The client may still send something: a line end behind the request, or whatever a client of HTTP/1.0 sends. */
   #maySendMore = false;
   #endsWhenIdle = false;
   /** `#read` is running, and continues with what it finds. */
@@ -334,7 +334,7 @@ export class Http1Connection implements ClientConnection, Http1Owner {
     if (this.#requests === 0 && !this.#isAwaited() && !this.#isOver()) this.#end();
   };
 
-  /** As in all transports, a client that closes its sending side before the response has left. */
+  /** As in all transports, a client that closes its sending side before its response is complete counts as gone. */
   readonly #onEnd = (): void => {
     if (this.#isAwaited()) this.socket.destroy();
     else if (!this.isClosing) this.socket.end();

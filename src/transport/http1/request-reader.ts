@@ -32,7 +32,7 @@ export class RequestReader {
   #last: Remembered | null = null;
   /** For the bytes of the last head, and of no other connection: Node's pool would keep 64 KiB for each of them. */
   #memory: Buffer = nothing;
-  /** Of the last head. A peer that brings a single request, or takes turns with others, needs no memory. */
+  /** Of the last head. A head is remembered only if the one before came from the same peer, too. */
   #lastPeer: Peer | "any" | null;
 
   /** `any`: the peer has sent a head before, which another reader has read. */

@@ -279,7 +279,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     this.#unreadTimer ??= setTimeout(Http2Connection.#onCheckUnread, checkUnreadMs, this).unref();
   }
 
-  /** A client that closes its sending side before the response has left. */
+  /** A client that closes its sending side before its response is complete counts as gone. */
   readonly #onEnd = (): void => {
     if (this.session.streams.size > 0 || this.#driver.isFlushing) this.socket.destroy();
     else this.socket.end();

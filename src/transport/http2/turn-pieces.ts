@@ -1,6 +1,6 @@
-// Joins what a body gets within one turn of the event loop. TLS gives the bytes of one read in records of at most 16 KiB, which
-// DATA frames cut again, and each piece would be a write to the upstream. The records of a read come one after the other, so
-// one memory serves all bodies of a listener: whose turn ends passes on what there is.
+// Joins the pieces of a body that come within one turn of the event loop. TLS delivers one read in records of at most 16 KiB,
+// DATA frames cut these again, and each piece would be a write to the upstream. The records of a read come one after the
+// other, so one buffer serves all bodies of a listener: it is passed on when another body needs it, or the turn ends.
 
 export interface Joining {
   /** The bytes are overwritten after the call. */
