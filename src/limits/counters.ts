@@ -281,7 +281,7 @@ export class SlidingCounters extends TableCounters {
   }
 
   get #windowMs(): number {
-    return this.table.rulesOf(this.slot)?.windowMs ?? this.rules.windowMs;
+    return this.table.windowOf(this.slot) || this.rules.windowMs;
   }
 }
 

@@ -12,6 +12,7 @@ import { NetworkSet } from "../core/network-set.ts";
 import { type Decision, type Held, isContinued, isTighter, needsIdentity, type Policy } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import { noPeriod } from "./calendar.ts";
+import type { LocalCounters } from "./counters.ts";
 import {
   assignSlots,
   chargedAt,
@@ -148,25 +149,28 @@ export class PolicySteps implements Limiter {
   /** For a policy that is alone, has one limit, is keyed by client and holds nothing. */
   #decideAlone({ ask, counters, policy, outcomes }: PolicyRow, client: CounterKey, nowMs: number): Decision {
     const { locks } = this.#set;
+    // Without a store. Each detour through the ask costs some nanoseconds here.
+    const local = counters as LocalCounters;
     const { limit } = policy;
     let isAdmitted = false;
     ask.key = client;
     ask.client = client;
     ask.limit = limit;
     ask.units = policy.cost;
-    ask.select();
+    local.select(ask);
     locks.acquire();
     try {
-      ask.put(chargedAt(this.#set, nowMs), "first");
-      isAdmitted = ask.fits;
-      if (isAdmitted) counters.charge(ask);
+      isAdmitted = local.ask(ask, chargedAt(this.#set, nowMs));
+      if (isAdmitted) local.charge(ask);
     } finally {
       locks.release();
     }
     // An access by a computed name takes several times longer.
     if (isAdmitted) outcomes.admitted += 1;
     else outcomes.throttled += 1;
-    return ask.decision(isAdmitted ? "admitted" : "throttled", null, null);
+    const outcome = isAdmitted ? "admitted" : "throttled";
+    const { remaining, resetMs } = ask;
+    return { outcome, policy, key: client, client, limit, remaining, resetMs, held: null, others: null };
   }
 
   /** `first`: the decision of the step before; null if there was none. */

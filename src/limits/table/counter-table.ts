@@ -116,6 +116,11 @@ export class CounterTable {
     return this.#rules.of(slot);
   }
 
+  /** The window of a slot; 0 if no policy with a sliding window has it. */
+  windowOf(slot: number): number {
+    return this.#rules.windowOf(slot);
+  }
+
   /** Whether a slot has no policy and no key. */
   isSlotFree(slot: number): boolean {
     const w = this.#w;

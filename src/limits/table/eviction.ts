@@ -366,6 +366,8 @@ export function rulesOf({ rate, limit, cost }: Policy): SlotRules {
 export class RulesBySlot {
   readonly #w: Int32Array;
   readonly #rules: (SlotRules | null)[] = new Array(slots).fill(null);
+  /** Numbers alone are found faster than the rules, and each decision about a sliding window needs one. */
+  readonly #windowsMs: number[] = new Array(slots).fill(0);
   readonly #retirements = new Int32Array(slots);
   readonly #span: Span = { now: 0, window: 0 };
   #nowTick = 0;
@@ -376,6 +378,7 @@ export class RulesBySlot {
 
   set(slot: number, rules: SlotRules | null): void {
     this.#rules[slot] = rules;
+    this.#windowsMs[slot] = rules === null ? 0 : rules.windowMs;
     if (rules === null) this.#retirements[slot] = this.retirementsOf(slot) + 1;
   }
 
@@ -387,6 +390,11 @@ export class RulesBySlot {
   /** Null if no policy has the slot. */
   of(slot: number): SlotRules | null {
     return this.#rules[slot] ?? null;
+  }
+
+  /** The window of a slot; 0 if no policy with a sliding window has it. */
+  windowOf(slot: number): number {
+    return this.#windowsMs[slot] as number;
   }
 
   /** The instant that the other calls are about. */
