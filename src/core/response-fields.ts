@@ -178,7 +178,7 @@ export class ResponseFields {
 const lateBorderMs = 100;
 
 /** Returns the Unix second of the reset, rounded up, so that a client that waits until then is not early. */
-function resetSecond({ policy: { rate }, resetMs }: Decision, nowMs: number, wallMs: number): number {
+export function resetSecond({ policy: { rate }, resetMs }: Decision, nowMs: number, wallMs: number): number {
   const resetWallMs = wallMs + (resetMs - nowMs);
   return Math.ceil((rate.kind === "calendar" ? resetWallMs - lateBorderMs : resetWallMs) / 1000);
 }

@@ -1,0 +1,186 @@
+// The last refusals: all facts of each are found by its id, and no client pushes out those of others.
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { CounterKey } from "../../../src/core/counter-key.ts";
+import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
+import type { Decision } from "../../../src/core/policy.ts";
+import { Refusals } from "../../../src/telemetry/recent/refusals.ts";
+import { FakeClock } from "../../support/clock.ts";
+import { decisionOf } from "../../support/policy.ts";
+import { runs } from "../../support/runs.ts";
+import { exchangeOf, policy } from "../scrape.ts";
+
+const clock = new FakeClock();
+const throttled = decisionOf({ outcome: "throttled", policy, remaining: 0, resetMs: clock.nowMs + 1_500 });
+const keyOf = (client: number): CounterKey => new CounterKey(0, 0, 0xffff, client, true);
+
+function refusalOf(id: string, client: number, changes: Partial<ExchangeRecord> = {}): ExchangeRecord {
+  const decision: Decision = { ...throttled, key: keyOf(client), client: keyOf(client) };
+  const at = { startedMs: clock.nowMs - 2, respondedMs: clock.nowMs - 1, endedMs: clock.nowMs };
+  const refused = { dispatchedMs: null, answeredMs: null, status: 429, problem: "throttled" } as const;
+  return exchangeOf({ id, client: `192.0.2.${client}`, decision, ...at, ...refused, ...changes });
+}
+
+function add(refusals: Refusals, exchange: ExchangeRecord, target = "/v2/x", subject: string | null = null): void {
+  refusals.add(exchange, exchange.problem ?? "internal", target, subject);
+}
+
+test("all facts of a refusal are found by its id, as its response told them", () => {
+  const refusals = new Refusals(10, clock);
+  const key = new CounterKey(1, -2, 3, -4, false);
+  const decision: Decision = { ...throttled, key, limit: 2 ** 40, remaining: 3 };
+  add(refusals, refusalOf("one", 7, { decision, source: "ext-auth", method: "POST" }), "/v2/transactions", "alice");
+  expect(refusals.find("one")).toEqual({
+    ...{ id: "one", atMs: clock.wallMs(), source: "ext-auth", method: "POST", target: "/v2/transactions" },
+    ...{ route: "/v2/", client: "192.0.2.7", subject: "alice", status: 429, reason: "throttled", policy: "per-ip" },
+    ...{ key: { a: 1, b: -2, c: 3, d: -4, isAddress: false }, limit: 2 ** 40, remaining: 3, rule: null },
+    // The reset is 1.501 s after the response.
+    ...{ reset: Math.ceil((clock.wallMs() + 1_501) / 1000), retryAfterSeconds: 2 },
+  });
+  expect(refusals.find("two")).toBe(null);
+  expect(refusals.find("")).toBe(null);
+});
+
+test.each<[string, Partial<ExchangeRecord>, number | null]>([
+  ["a budget for refusals that is used up", { problem: "too_many_refusals" }, 1],
+  ["a quota that is free again in a moment", { decision: { ...throttled, resetMs: clock.nowMs } }, 1],
+  ["another status", { status: 401, problem: "no_token" }, null],
+  ["a client that got no response", { status: 0, respondedMs: null }, null],
+])("Retry-After is that of the response: %s", (_, changes, expected) => {
+  const refusals = new Refusals(10, clock);
+  add(refusals, refusalOf("one", 1, changes));
+  expect(refusals.find("one")).toMatchObject({ retryAfterSeconds: expected, atMs: clock.wallMs() });
+});
+
+test("texts are cut to their room, and none reaches into its neighbour", () => {
+  const refusals = new Refusals(3, clock);
+  const long = (length: number) => "x".repeat(length);
+  for (const id of ["before", long(200), "after"]) {
+    add(refusals, refusalOf(id, 1, { method: long(40), client: long(60) }), long(300), `${long(95)}é`);
+  }
+  for (const id of ["before", long(200), "after"]) {
+    expect(refusals.find(id)).toMatchObject({
+      id,
+      method: long(32),
+      client: long(48),
+      target: long(256),
+      subject: long(95),
+    });
+  }
+  add(refusals, refusalOf("short", 1), "/", null);
+  expect(refusals.find("short")).toMatchObject({ target: "/", subject: null, method: "GET", client: "192.0.2.1" });
+  expect(refusals.find("before")).toBe(null);
+});
+
+test("of refusals with one id the latest is found, also when the earlier ones go", () => {
+  const refusals = new Refusals(4, clock);
+  for (let client = 1; client <= 3; client += 1) add(refusals, refusalOf("same", client));
+  expect(refusals.find("same")?.client).toBe("192.0.2.3");
+  // The first two leave the ring; the third is found until it leaves, too.
+  for (let client = 4; client <= 6; client += 1) add(refusals, refusalOf(`other ${client}`, client));
+  expect(refusals.find("same")?.client).toBe("192.0.2.3");
+  add(refusals, refusalOf("other 7", 7));
+  expect(refusals.find("same")).toBe(null);
+  add(refusals, refusalOf("same", 8));
+  expect(refusals.find("same")?.client).toBe("192.0.2.8");
+});
+
+test("when the ring is full, the oldest goes, and the ring takes no more memory", () => {
+  const refusals = new Refusals(1_000, clock);
+  const { bytes } = refusals;
+  for (let i = 0; i < 3_500; i += 1) add(refusals, refusalOf(`id-${i}`, i));
+  const found = Array.from({ length: 3_500 }, (_, i) => refusals.find(`id-${i}`) !== null);
+  expect([found.indexOf(true), found.lastIndexOf(true), found.filter(Boolean).length]).toEqual([2_500, 3_499, 1_000]);
+  expect([refusals.bytes, refusals.size]).toEqual([bytes, 1_000]);
+});
+
+test("one client that is refused all the time keeps a tenth of a full ring, and pushes out only its own", () => {
+  const refusals = new Refusals(1_000, clock);
+  // It was alone, and has filled the ring.
+  for (let i = 0; i < 5_000; i += 1) add(refusals, refusalOf(`flood-${i}`, 1));
+  for (let i = 0; i < 900; i += 1) {
+    add(refusals, refusalOf(`calm-${i}`, 2 + i));
+    for (let j = 0; j < 10; j += 1) add(refusals, refusalOf(`flood-${i}-${j}`, 1));
+  }
+  const calm = Array.from({ length: 900 }, (_, i) => refusals.find(`calm-${i}`));
+  expect(calm.filter((refusal) => refusal === null)).toEqual([]);
+  expect(refusals.find("flood-899-9")).not.toBe(null);
+  expect(refusals.find("flood-4999")).toBe(null);
+  // From now on the calm ones share the rest.
+  for (let i = 900; i < 1_000; i += 1) add(refusals, refusalOf(`calm-${i}`, 2 + i));
+  expect(refusals.find("flood-899-9")).not.toBe(null);
+  expect([refusals.find("calm-99"), refusals.find("calm-100")?.id]).toEqual([null, "calm-100"]);
+});
+
+interface Kept {
+  readonly id: string;
+  readonly client: number;
+}
+
+/** What the ring does, in lists that are searched. */
+class NaiveRing {
+  kept: Kept[] = [];
+  /** Clients with more than their share, in the order in which they became so. */
+  #heavy: number[] = [];
+  readonly #capacity: number;
+  readonly #most: number;
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+    this.#most = Math.max(1, Math.floor(capacity / 10));
+  }
+
+  add(id: string, client: number): void {
+    if (this.kept.length === this.#capacity) this.kept.splice(this.#leaving(client), 1);
+    // A refusal with the id of a later one is not found again.
+    this.kept = this.kept.map((each) => (each.id === id ? { ...each, id: "" } : each));
+    this.kept.push({ id, client });
+    const heavy = this.#heavy.filter((each) => this.#heldBy(each) > this.#most);
+    this.#heavy = this.#heldBy(client) > this.#most && !heavy.includes(client) ? [...heavy, client] : heavy;
+  }
+
+  #heldBy(client: number): number {
+    return this.kept.filter((each) => each.client === client).length;
+  }
+
+  #leaving(client: number): number {
+    const [heaviest] = this.#heavy.toSorted((x, y) => this.#heldBy(y) - this.#heldBy(x));
+    const payer = this.#heldBy(client) >= this.#most ? client : heaviest;
+    return payer === undefined ? 0 : this.kept.findIndex((each) => each.client === payer);
+  }
+}
+
+test("the ring keeps what a naive one keeps, whoever is refused and whatever the ids are", () => {
+  const client = fc.oneof(fc.constant(0), fc.nat({ max: 12 }));
+  const refused = fc.array(fc.tuple(fc.nat({ max: 30 }), client), { maxLength: 150 });
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 45 }), refused, (capacity, all) => {
+      const refusals = new Refusals(capacity, clock);
+      const naive = new NaiveRing(capacity);
+      for (const [id, client] of all) {
+        add(refusals, refusalOf(`id-${id}`, client));
+        naive.add(`id-${id}`, client);
+      }
+      expect(refusals.size).toBe(naive.kept.length);
+      for (let id = 0; id <= 30; id += 1) {
+        const kept = naive.kept.find((each) => each.id === `id-${id}`);
+        expect(refusals.find(`id-${id}`)?.client).toBe(kept && `192.0.2.${kept.client}`);
+      }
+    }),
+    runs(1_000),
+  );
+});
+
+test("a sample is of the new refusals, of different clients first, in their order", () => {
+  const refusals = new Refusals(100, clock);
+  const ids = (after: number, limit = 4) => refusals.since(after, limit).sample.map(({ id }) => id);
+  expect(refusals.since(0, 4)).toEqual({ last: 0, count: 0, sample: [] });
+  add(refusals, refusalOf("a1", 1));
+  add(refusals, refusalOf("b1", 2));
+  expect([ids(0), ids(1), ids(2)]).toEqual([["a1", "b1"], ["b1"], []]);
+  for (let i = 2; i < 9; i += 1) add(refusals, refusalOf(`b${i}`, 2));
+  expect(ids(0)).toEqual(["a1", "b6", "b7", "b8"]);
+  expect(refusals.since(2, 4)).toMatchObject({ last: 9, count: 7 });
+  // A thread that replaced another begins to number anew.
+  expect(refusals.since(50, 4)).toMatchObject({ last: 9, count: 0, sample: [] });
+});
