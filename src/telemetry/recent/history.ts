@@ -1,0 +1,259 @@
+// The last 15 minutes in steps of 5 s: what was admitted and refused, latency, the upstream, the store. Each thread counts in
+// a row of its own in shared memory, so the main thread reads without a message, and what a thread has counted is still there
+// when it has ended. A step in which the main thread could not read is told as a gap, and the next one says how long it is.
+import type { ExchangeRecord } from "../../core/exchange-record.ts";
+import { type RefusalReason, refusalReasons } from "../../core/local-reply.ts";
+import { badnessOf, type StoreState, storeStates } from "../../core/store-link.ts";
+import { maxThreads } from "../../core/thread-share.ts";
+import { type UpstreamErrorReason, upstreamErrorReasons } from "../../core/upstream.ts";
+
+export const stepMs = 5_000;
+export const maxSteps = 180;
+
+/** What is counted in a step. Reasons that did not occur are left out. */
+export interface HistoryStep {
+  /** Since the reading before: about 5 s, and longer after a gap. */
+  readonly durationMs: number;
+  readonly admitted: number;
+  readonly refused: Readonly<Partial<Record<RefusalReason, number>>>;
+  /** Of requests that the gateway forwarded, from head to end; null if there was none. Each is at most an eighth off. */
+  readonly latencyMs: { readonly p50: number; readonly p90: number; readonly p99: number } | null;
+  readonly upstream: {
+    readonly answered: number;
+    /** Until the head of the response; null if there was none. */
+    readonly meanMs: number | null;
+    readonly errors: Readonly<Partial<Record<UpstreamErrorReason, number>>>;
+  };
+  /** The state that the worst thread saw at the end; null: the counters are not shared, or no thread knows. */
+  readonly store: { readonly state: StoreState; readonly lateDecisions: number } | null;
+}
+
+export interface HistoryView {
+  readonly stepMs: number;
+  /** The end of the last step, in Unix milliseconds by the wall clock of now; null before there is one. */
+  readonly endMs: number | null;
+  /** One for each 5 s, the oldest first; null: a gap. */
+  readonly steps: readonly (HistoryStep | null)[];
+}
+
+// A row: counts that only grow, modulo 2^32, so that the difference of two readings is right whatever they are.
+const admitted = 0;
+const answered = 1;
+const upstreamUnits = 2;
+const lateDecisions = 3;
+/** Not a count: 1 and the badness of the state. */
+const storeState = 4;
+const refused = 5;
+const upstreamErrors = refused + refusalReasons.length;
+const latencies = upstreamErrors + upstreamErrorReasons.length;
+
+/** A sum of times then lasts for days of waiting in each step. */
+const upstreamUnitMs = 1 / 16;
+
+// Buckets of latency: one up to 64 µs, then eight for each doubling up to 134 s.
+const lowestBits = 6;
+const highestBits = 27;
+const perDoubling = 8;
+const buckets = 1 + perDoubling * (highestBits - lowestBits);
+const columns = latencies + buckets;
+/** Whole cache lines, so that a thread does not slow down another one. */
+const stride = 16 * Math.ceil(columns / 16);
+
+const reasonColumns = new Map(refusalReasons.map((reason, i) => [reason, refused + i]));
+const errorColumns = new Map(upstreamErrorReasons.map((reason, i) => [reason, upstreamErrors + i]));
+
+/** The row of one thread, which alone writes it. */
+export class HistoryRow {
+  readonly memory: SharedArrayBuffer;
+  readonly #row: Uint32Array;
+  /** Of the late decisions, what is in the row. */
+  #late = 0;
+
+  /** `thread`: from 0 to `maxThreads`. A thread goes on counting in the row of one that has ended. */
+  constructor(memory: SharedArrayBuffer, thread: number) {
+    this.memory = memory;
+    this.#row = rowOf(memory, thread);
+  }
+
+  static createMemory(): SharedArrayBuffer {
+    return new SharedArrayBuffer(Uint32Array.BYTES_PER_ELEMENT * stride * (maxThreads + 1));
+  }
+
+  /** The thread has ended: its counts stay, and what it saw of the store does not. */
+  static forget(memory: SharedArrayBuffer, thread: number): void {
+    rowOf(memory, thread)[storeState] = 0;
+  }
+
+  finished({ source, problem, startedMs, dispatchedMs, answeredMs, endedMs }: ExchangeRecord): void {
+    if (dispatchedMs !== null && answeredMs !== null) {
+      this.#add(answered, 1);
+      this.#add(upstreamUnits, Math.max(0, Math.round((answeredMs - dispatchedMs) / upstreamUnitMs)));
+    }
+    if (problem !== null) {
+      this.#add(reasonColumns.get(problem) as number, 1);
+      return;
+    }
+    this.#add(admitted, 1);
+    // The ingress carries a checked request itself.
+    if (source === "proxy" && dispatchedMs !== null) this.#add(latencies + bucketOf(endedMs - startedMs), 1);
+  }
+
+  upstreamFailed(reason: UpstreamErrorReason): void {
+    this.#add(errorColumns.get(reason) as number, 1);
+  }
+
+  /** `late`: decisions without the store's answer so far, which only grow. */
+  storeSeen(state: StoreState, late: number): void {
+    this.#row[storeState] = 1 + badnessOf(state);
+    this.#add(lateDecisions, late - this.#late);
+    this.#late = late;
+  }
+
+  /** Without Atomics: no other thread writes here, and a reader may see a count a moment later. */
+  #add(column: number, count: number): void {
+    this.#row[column] = (this.#row[column] as number) + count;
+  }
+}
+
+function rowOf(memory: SharedArrayBuffer, thread: number): Uint32Array {
+  return new Uint32Array(memory, Uint32Array.BYTES_PER_ELEMENT * stride * thread, stride);
+}
+
+function bucketOf(ms: number): number {
+  const us = Math.min(2 ** highestBits - 1, Math.max(0, Math.round(ms * 1000)));
+  const bits = 31 - Math.clz32(us);
+  return bits < lowestBits ? 0 : 1 + perDoubling * (bits - lowestBits) + ((us >>> (bits - 3)) & (perDoubling - 1));
+}
+
+/** Returns the bounds of a bucket in microseconds. */
+function boundsOf(bucket: number): [from: number, to: number] {
+  if (bucket === 0) return [0, 2 ** lowestBits];
+  const width = 2 ** (lowestBits + Math.floor((bucket - 1) / perDoubling) - 3);
+  const from = width * (perDoubling + ((bucket - 1) % perDoubling));
+  return [from, from + width];
+}
+
+// An entry of the ring: the differences of the counts, without the buckets of latency, and these.
+const durationMs = latencies;
+const percentiles = latencies + 1;
+const isGap = latencies + 4;
+const entryColumns = latencies + 5;
+const shares = [0.5, 0.9, 0.99] as const;
+
+/** Reads the rows, in the main thread. */
+export class History {
+  readonly #rows: Uint32Array;
+  readonly #before: Uint32Array;
+  readonly #difference = new Float64Array(columns);
+  readonly #entries = new Float64Array(entryColumns * maxSteps);
+  readonly #hasStore: boolean;
+  #readMs: number;
+  /** The number of the first step that was not read yet, since the clock's start. */
+  #next: number;
+  readonly #first: number;
+
+  constructor(memory: SharedArrayBuffer, hasStore: boolean, nowMs: number) {
+    this.#rows = new Uint32Array(memory);
+    this.#before = this.#rows.slice();
+    this.#hasStore = hasStore;
+    this.#readMs = nowMs;
+    this.#next = Math.floor(nowMs / stepMs);
+    this.#first = this.#next;
+  }
+
+  get bytes(): number {
+    return this.#rows.byteLength + this.#before.byteLength + this.#difference.byteLength + this.#entries.byteLength;
+  }
+
+  /** Ends the steps that are over. Returns how long the current one lasts still. */
+  read(nowMs: number): number {
+    const current = Math.floor(nowMs / stepMs);
+    if (current > this.#next) {
+      // What was counted in the meantime cannot be told apart, so it is of the last of these steps.
+      const firstGap = Math.max(this.#next, current - maxSteps);
+      for (let step = firstGap; step < current - 1; step += 1) this.#entryOf(step)[isGap] = 1;
+      this.#end(current - 1, nowMs);
+      this.#next = current;
+    }
+    return (current + 1) * stepMs - nowMs;
+  }
+
+  view(nowMs: number, wallMs: number): HistoryView {
+    const from = Math.max(this.#first, this.#next - maxSteps);
+    const steps = Array.from({ length: this.#next - from }, (_, i) => this.#stepOf(this.#entryOf(from + i)));
+    const endMs = steps.length === 0 ? null : Math.round(wallMs - nowMs + this.#next * stepMs);
+    return { stepMs, endMs, steps };
+  }
+
+  #entryOf(step: number): Float64Array {
+    const start = entryColumns * (step % maxSteps);
+    return this.#entries.subarray(start, start + entryColumns);
+  }
+
+  #end(step: number, nowMs: number): void {
+    const difference = this.#difference.fill(0);
+    for (let start = 0; start < this.#rows.length; start += stride) {
+      for (let column = 0; column < columns; column += 1) {
+        const at = start + column;
+        const now = this.#rows[at] as number;
+        if (column === storeState) {
+          difference[column] = Math.max(difference[column] as number, now);
+          continue;
+        }
+        difference[column] = (difference[column] as number) + ((now - (this.#before[at] as number)) >>> 0);
+        this.#before[at] = now;
+      }
+    }
+    const entry = this.#entryOf(step);
+    entry.set(difference.subarray(0, latencies));
+    entry[durationMs] = nowMs - this.#readMs;
+    entry.set(percentilesOf(difference.subarray(latencies)), percentiles);
+    entry[isGap] = 0;
+    this.#readMs = nowMs;
+  }
+
+  #stepOf(entry: Float64Array): HistoryStep | null {
+    if (entry[isGap] === 1) return null;
+    const value = (column: number): number => entry[column] as number;
+    const [p50, p90, p99] = [value(percentiles), value(percentiles + 1), value(percentiles + 2)];
+    const state = storeStates.find((each) => 1 + badnessOf(each) === value(storeState));
+    const count = value(answered);
+    return {
+      durationMs: value(durationMs),
+      admitted: value(admitted),
+      refused: named(reasonColumns, value),
+      latencyMs: p50 === 0 ? null : { p50, p90, p99 },
+      upstream: {
+        answered: count,
+        meanMs: count === 0 ? null : (value(upstreamUnits) * upstreamUnitMs) / count,
+        errors: named(errorColumns, value),
+      },
+      store: this.#hasStore && state !== undefined ? { state, lateDecisions: value(lateDecisions) } : null,
+    };
+  }
+}
+
+function named<Name extends string>(
+  byName: ReadonlyMap<Name, number>,
+  value: (column: number) => number,
+): Partial<Record<Name, number>> {
+  const counts: Partial<Record<Name, number>> = {};
+  for (const [name, column] of byName) if (value(column) > 0) counts[name] = value(column);
+  return counts;
+}
+
+/** Returns the values of `shares` in milliseconds, as if those of a bucket were spread evenly; 0 if there are none. */
+function percentilesOf(counts: Float64Array): number[] {
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  return shares.map((share) => {
+    let rank = share * all;
+    for (const [bucket, count] of counts.entries()) {
+      if (rank <= count && count > 0) {
+        const [from, to] = boundsOf(bucket);
+        return (from + (to - from) * (rank / count)) / 1000;
+      }
+      rank -= count;
+    }
+    return 0;
+  });
+}
