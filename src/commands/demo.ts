@@ -34,7 +34,7 @@ function demoSettings(settings: Settings, { port, adminPort }: DemoArguments, up
   return {
     ...settings,
     listen: { ...settings.listen, host: "127.0.0.1", port, proxyProtocol: false, tls: null },
-    admin: { host: "127.0.0.1", port: adminPort },
+    admin: { ...settings.admin, host: "127.0.0.1", port: adminPort },
     workers: 1,
     upstream: { ...settings.upstream, url: upstreamUrl },
   };

@@ -56,7 +56,7 @@ export function withoutRestart(wanted: Settings, inForce: Settings): WithoutRest
   const settings: Settings = {
     ...wanted,
     listen: { ...listen, host, port, proxyProtocol, tls: tls === null ? null : (listen.tls ?? tls) },
-    admin: inForce.admin,
+    admin: { ...wanted.admin, host: inForce.admin.host, port: inForce.admin.port },
     extAuth: {
       ...extAuth,
       http: keptInPlace(extAuth.http, inForce.extAuth.http),

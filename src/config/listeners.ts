@@ -43,6 +43,21 @@ export const listen = section("The listener for traffic.", {
 export const admin = section("The listener for metrics and health, separate from traffic.", {
   host: host("127.0.0.1", "IP address or host name of the admin listener."),
   port: wholeNumber(9464, [0, 65535], "TCP port of the admin listener; 0 picks a free port."),
+  recent: section(
+    "What is remembered of refusals, to tell why a request was refused and which keys are refused most.",
+    {
+      refusals: wholeNumber(
+        10_000,
+        [0, 100_000],
+        "Refusals that are remembered, 0.8 KiB each; workers share them. A client with a tenth loses its own. 0: none.",
+      ),
+      keys: wholeNumber(
+        1000,
+        [0, 10_000],
+        "Keys that are counted for each policy and worker, in at most 0.3 KiB each. 0: none.",
+      ),
+    },
+  ),
 });
 
 export const extAuth = section(

@@ -12,7 +12,7 @@ export type RequestSource = "proxy" | "ext-auth";
 /** All instants are readings of the monotonic clock, in milliseconds. */
 export interface ExchangeRecord {
   readonly source: RequestSource;
-  readonly head: Pick<RequestHead, "rawHeaders" | "memory">;
+  readonly head: Pick<RequestHead, "target" | "rawHeaders" | "memory">;
   /** The value of X-Request-Id. */
   readonly id: string;
   /** The trace ID in the request's traceparent; null without one. */

@@ -16,7 +16,10 @@ export interface Settings {
       /** Null: plain. */
       readonly tls: ListenerTls | null;
     };
-  readonly admin: HostPort;
+  readonly admin: HostPort & {
+    /** How much is remembered of the last minutes; 0: nothing. */
+    readonly recent: { readonly refusals: number; readonly keys: number };
+  };
   /** The prefix of all routes for clients. No slash at the end, except "/" itself. */
   readonly basePath: string;
   readonly upstream: UpstreamSettings;

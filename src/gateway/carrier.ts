@@ -6,6 +6,7 @@ import type { ClientAddressRules } from "../core/client-address.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import type { PolicySlot } from "../limits/policies.ts";
+import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 
 export interface Carrier {
@@ -19,6 +20,8 @@ export interface Carrier {
    */
   replace(settings: Settings | null): Promise<FileChanges>;
   readonly telemetry: Pick<Telemetry, "metrics" | "reloaded" | "connectionShed">;
+  /** What each thread remembers of the last minutes. */
+  readonly recent: RecentThreads;
   readonly clientAddress: ClientAddressRules;
   /** The policies in force, and their places in the table of counters. */
   readonly slots: readonly PolicySlot[];

@@ -18,6 +18,9 @@ import { TextWrites } from "../exchange/text-writes.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
+import type { HistoryRow } from "../telemetry/recent/history.ts";
+import type { RecentThreads } from "../telemetry/recent/recent.ts";
+import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
 import type { StoreSightings } from "../telemetry/store-sightings.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
@@ -26,6 +29,7 @@ import type { Addresses, BrokenOff, Carrier, ListenSettings } from "./carrier.ts
 import { closeParts, configure, InForce, openParts } from "./configuration.ts";
 import type { ThreadCounters } from "./open-counters.ts";
 import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
+import { openThreadRecent, recentBytesOf, reportStore } from "./open-recent.ts";
 import { connectStore, createStore } from "./open-store.ts";
 import { ScrapedParts } from "./scraped-parts.ts";
 import type { EngineFiles, ThreadContext } from "./thread-context.ts";
@@ -55,6 +59,8 @@ export interface EngineOptions {
   readonly peerConnections?: PeerConnections;
   /** For the log, where other threads use the same store. */
   readonly storeSightings?: StoreSightings;
+  /** Where this thread counts for the history. Default: there is no other thread. */
+  readonly history?: HistoryRow;
   /** False: connections are read as streams. Default: into one buffer that all share, if this Node can. */
   readonly sharedReads?: boolean;
 }
@@ -74,9 +80,12 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const choosing = options.sharedReads === false ? null : chooseReads(notices.configuration, textWrites);
   const waitingBodies = new ClientBytes(shareOf(maxWaitingBodyBytes, settings.workers));
   const scraped = new ScrapedParts(waitingBodies);
+  const recent = openThreadRecent(settings, clock, options.history);
   const telemetry = createTelemetry({
     ...options,
     ...scraped.sources,
+    recent,
+    recentBytes: () => recentBytesOf(recent, settings),
     routes: settings.routes,
     workers: settings.workers,
     store: settings.counters.redis && { figures: scraped.storeFigures, sightings: options.storeSightings },
@@ -84,7 +93,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const store = await createStore(settings, clock, counters, telemetry);
   const context: ThreadContext = {
     settings: { current: settings },
-    ...{ clock, log, notices, files, counters, store, telemetry, textWrites, waitingBodies },
+    ...{ clock, log, notices, files, counters, store, telemetry, recent, textWrites, waitingBodies },
     names: options.names ?? namesBySystem,
     ticketSecret: options.ticketSecret ?? null,
     authenticator: options.authenticator,
@@ -104,15 +113,26 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
 
 export class Engine implements Carrier {
   readonly telemetry: Telemetry;
+  readonly threadRecent: ThreadRecent;
+  /** For a process that has one thread. */
+  readonly recent: RecentThreads;
   readonly inForce: InForce;
   readonly #context: ThreadContext;
   readonly #traffic: TrafficListener;
   readonly #reads: SharedReads | null;
   #checks: CheckListeners | null = null;
+  readonly #endReports: (() => void) | null;
 
   /** Use `openEngine`. */
   constructor(context: ThreadContext, inForce: InForce, traffic: TrafficListener, reads: SharedReads | null) {
-    this.telemetry = context.telemetry;
+    const { telemetry, recent, store } = context;
+    this.telemetry = telemetry;
+    this.threadRecent = recent;
+    this.recent = {
+      memory: recent.history.memory,
+      ask: async (question) => ({ answers: [recent.answer(question)], missing: 0 }),
+    };
+    this.#endReports = store && reportStore(store, recent);
     this.inForce = inForce;
     this.#context = context;
     this.#traffic = traffic;
@@ -183,6 +203,7 @@ export class Engine implements Carrier {
     return {
       commit: () => {
         this.inForce.replace(configured());
+        this.threadRecent.resize(settings.admin.recent);
         return this.#context.files.take();
       },
       drop,
@@ -204,6 +225,7 @@ export class Engine implements Carrier {
   /** Closes the connections to the upstream and the files. The listeners are closed by `drain`. */
   async close(): Promise<void> {
     this.inForce.close();
+    this.#endReports?.();
     await this.#context.store?.close();
     this.telemetry.close();
   }

@@ -10,6 +10,7 @@ import type { HostPort } from "../core/host-port.ts";
 import type { ReloadCause, ReloadResult } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
+import type { Recent } from "../telemetry/recent/recent.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
 import {
@@ -20,6 +21,7 @@ import {
   type ThreadCounters,
 } from "./open-counters.ts";
 import { ListenError } from "./open-listeners.ts";
+import { openRecent } from "./open-recent.ts";
 import { Reloader } from "./reloader.ts";
 import type { WorkersOptions } from "./threads/workers.ts";
 
@@ -36,6 +38,8 @@ export interface GatewayOptions extends Omit<EngineOptions, "counters">, Omit<Wo
 
 export interface Gateway extends Addresses {
   readonly admin: HostPort;
+  /** What happened in the last minutes. */
+  readonly recent: Recent;
   /**
    * Puts other settings into force, or changes nothing if a file that they name cannot be used. Closes no connection of
    * a client and loses no count.
@@ -82,6 +86,8 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const carrier = await openCarrier(settings, files, { ...options, counters });
   open.defer(() => carrier.close());
   const { telemetry } = carrier;
+  const recent = openRecent(carrier.recent, settings, options.clock, log);
+  open.defer(() => recent.close());
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
@@ -116,6 +122,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   return {
     ...addresses,
     admin: adminAddress,
+    recent,
     reload: (wanted) => reloader.to(wanted),
     reloadFromSource: (cause) => reloader.again(cause),
     async drain() {

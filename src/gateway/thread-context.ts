@@ -10,6 +10,7 @@ import type { Replaceable } from "../core/traffic-settings.ts";
 import type { TextWrites } from "../exchange/text-writes.ts";
 import type { Store } from "../limits/store/store.ts";
 import type { Logger } from "../telemetry/log.ts";
+import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
 import type { ThreadCounters } from "./open-counters.ts";
@@ -26,6 +27,7 @@ export interface ThreadContext {
   /** Null: the counters are not shared. */
   readonly store: Store | null;
   readonly telemetry: Telemetry;
+  readonly recent: ThreadRecent;
   readonly textWrites: TextWrites;
   readonly waitingBodies: ClientBytes;
   /** How the names of the upstream are resolved. */

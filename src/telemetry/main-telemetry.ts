@@ -2,7 +2,7 @@
 import { createMetrics } from "./metrics.ts";
 import { createReloads } from "./reloads.ts";
 import { Samplers } from "./sampler.ts";
-import type { TrafficSources } from "./scraped-metrics.ts";
+import type { RecentBytes, TrafficSources } from "./scraped-metrics.ts";
 import { unusedStore } from "./shared-store-metrics.ts";
 import type { Telemetry, TelemetryOptions } from "./telemetry.ts";
 import { allLinesPerSecond, createWarnings } from "./warnings.ts";
@@ -16,6 +16,8 @@ interface MainTelemetryOptions
   readonly workers: WorkerReadings;
   /** Whether the threads share the counters with other gateways. Default: false. */
   readonly hasStore?: boolean;
+  /** As in TrafficSources. */
+  readonly recentBytes?: () => RecentBytes;
 }
 
 export type MainTelemetry = Pick<

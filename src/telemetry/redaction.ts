@@ -34,6 +34,11 @@ export function loggedPath(target: string): string {
   return bare.length > maxPathLength ? `${bare.slice(0, maxPathLength)}...` : bare;
 }
 
+/** Returns the part of a request's target that may be kept in memory: as in the log, without what looks like a credential. */
+export function keptTarget(target: string): string {
+  return redactLine(loggedPath(target));
+}
+
 /** The longest registered method has 17 characters. Over HTTP/2 and in checks, a method can be as long as a head. */
 const maxMethodLength = 32;
 

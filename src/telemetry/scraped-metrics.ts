@@ -27,7 +27,12 @@ export interface TrafficSources {
   readonly tokens: () => TokensInUse | null;
   /** Null without TLS. */
   readonly certificate: () => CertificateInUse | null;
+  /** Memory for what is remembered of the last minutes, by part. Default: none. */
+  readonly recentBytes?: () => RecentBytes;
 }
+
+/** `history`: what the main thread has. */
+export type RecentBytes = Readonly<Record<"refusals" | "keys" | "history", number>>;
 
 /** What one thread reports for the whole process. */
 interface ProcessSources {
@@ -77,6 +82,9 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
   const busiest =
     "Share of the last minute's requests that one client sent; 0 if none sent more than half, or few came.";
   families.gauge("headgate_busiest_client_ratio", busiest, sources.busiestClientRatio, ofProcess);
+  const { recentBytes = () => ({ refusals: 0, keys: 0, history: 0 }) } = sources;
+  const recent = "Memory for what is remembered of the last minutes: refusals, refused keys, the history, in bytes.";
+  families.gauge("headgate_recent_bytes", recent, () => ({ ...recentBytes() }), { label: "part" });
   fileMetrics(families, sources);
   threadMetrics(families, sources.threads ?? (() => onlyThread));
   const lost = "Log lines not written: sampled, omitted on purpose; dropped, the output was too slow or broken.";

@@ -11,6 +11,7 @@ import { activeSeconds } from "./active-seconds.ts";
 import { BusiestClient } from "./busiest-client.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
+import type { ThreadRecent } from "./recent/thread-recent.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
 import { Samplers } from "./sampler.ts";
 import { SeenUpstream } from "./seen-upstream.ts";
@@ -31,6 +32,8 @@ export interface TelemetryOptions
   readonly workers?: number;
   /** Null, by default: the counters are not shared. */
   readonly store?: TelemetryStore | null;
+  /** Null, by default: nothing is remembered of the last minutes. */
+  readonly recent?: ThreadRecent | null;
 }
 
 interface TelemetryStore {
@@ -49,7 +52,7 @@ export interface Telemetry
   /** Counts and logs a request. `path`: its target, as it came. */
   finish(exchange: ExchangeRecord, path: string): void;
   /** The same without a line in the access log. */
-  finishUnlogged(exchange: ExchangeRecord): void;
+  finishUnlogged(exchange: ExchangeRecord, path: string): void;
   upstreamAnswered(nowMs: number): void;
   /** A reload has replaced the upstream. */
   upstreamReplaced(): void;
@@ -69,7 +72,7 @@ export interface Telemetry
 }
 
 export function createTelemetry(options: TelemetryOptions): Telemetry {
-  const { log, clock, workers = 1, store = null } = options;
+  const { log, clock, workers = 1, store = null, recent = null } = options;
   const linesPerSecond = shareOf(allLinesPerSecond, workers);
   const samplers = new Samplers();
   const accessLog = createAccessLog(log, { clock, samplers, refusedPerSecond: linesPerSecond });
@@ -87,9 +90,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
   };
   const metrics = createMetrics(sources, workers > 1 ? "worker" : "only");
-  const finishUnlogged = (exchange: ExchangeRecord): void => {
+  const finishUnlogged = (exchange: ExchangeRecord, path: string): void => {
     metrics.observe(exchange);
     busiest.count(exchange.client, exchange.endedMs);
+    recent?.finish(exchange, path);
   };
   return {
     metrics,
@@ -98,7 +102,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     ...createWarnings(options, metrics, samplers, linesPerSecond),
     ...storeTelemetry(store, storeLog, metrics),
     finish(exchange, path) {
-      finishUnlogged(exchange);
+      finishUnlogged(exchange, path);
       accessLog.record(exchange, path);
     },
     finishUnlogged,
@@ -106,6 +110,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamReplaced: () => upstream.replaced(),
     upstreamFailed(fault) {
       metrics.upstreamError(fault.reason);
+      recent?.history.upstreamFailed(fault.reason);
       upstream.failed(fault.reason, clock.monotonicMs());
       logFailure(fault);
     },

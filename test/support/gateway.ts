@@ -87,7 +87,7 @@ export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Se
     ...packaged,
     // All clients of a test have one address.
     listen: { ...packaged.listen, host: "127.0.0.1", port: 0, newConnectionsPerPeer: 1_000_000 },
-    admin: { host: "127.0.0.1", port: 0 },
+    admin: { ...packaged.admin, host: "127.0.0.1", port: 0 },
     drain: { delayMs: 0, timeoutMs: 2_000 },
     // Room for the clients of a test: many gateways are made in one process.
     counters: { memoryBytes: minTableBytes, snapshot: null, redis: null },

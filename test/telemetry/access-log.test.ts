@@ -123,7 +123,7 @@ test("a head that comes again is described in the same words, unless a reload ha
   const headers = (name: string) => ["User-Agent", name];
   const memory = new HeadMemory(new HeadersMemory());
   const record = (route: string | null, client: string) =>
-    access.record(exchangeOf({ head: { rawHeaders: headers("curl"), memory }, route, client }), "/v2/me");
+    access.record(exchangeOf({ head: { target: "", rawHeaders: headers("curl"), memory }, route, client }), "/v2/me");
   record("/v2/", "192.0.2.1");
   record("/v2/", "192.0.2.1");
   record(null, "192.0.2.1");
@@ -138,7 +138,7 @@ test("a head that comes again is described in the same words, unless a reload ha
 
 const agentOf = (...rawHeaders: string[]) => {
   const { access, lines, written } = setUp();
-  access.record(exchangeOf({ head: { rawHeaders } }), "/v2/me");
+  access.record(exchangeOf({ head: { target: "", rawHeaders } }), "/v2/me");
   expect(written.join("")).toMatch(/^[\x20-\x7e]*\n$/);
   return lines()[0]?.userAgent;
 };

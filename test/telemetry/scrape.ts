@@ -66,7 +66,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsR
 export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecord {
   return {
     source: "proxy",
-    head: { rawHeaders: [] },
+    head: { target: "/v2/x", rawHeaders: [] },
     id: "request-1",
     traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
     method: "GET",

@@ -6,6 +6,7 @@ import { asError, errorCode } from "../../core/failure.ts";
 import type { HostPort } from "../../core/host-port.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
+import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
 import type { FiguresWanted, WorkerFigures } from "../../telemetry/worker-figures.ts";
 import type { Addresses, BrokenOff, ListenSettings } from "../carrier.ts";
 import type { CounterMemory } from "../open-counters.ts";
@@ -29,6 +30,8 @@ export interface ThreadStart {
   readonly connections: SharedArrayBuffer;
   /** Of StoreSightings. */
   readonly storeSightings: SharedArrayBuffer;
+  /** Of HistoryRow. */
+  readonly history: SharedArrayBuffer;
   /** `monotonicOffsetMs()` of the main thread. */
   readonly clockOffsetMs: number;
   readonly logPort: MessagePort;
@@ -53,6 +56,8 @@ export interface Requests {
     readonly asked: { readonly wanted: FiguresWanted; readonly stale: readonly string[] };
     readonly answered: WorkerFigures;
   };
+  /** What the thread remembers of the last minutes. */
+  readonly recent: { readonly asked: RecentQuestion; readonly answered: RecentAnswer };
   readonly ping: { readonly asked: null; readonly answered: null };
   readonly announceEnd: { readonly asked: null; readonly answered: null };
   readonly drain: { readonly asked: { readonly timeoutMs: number }; readonly answered: BrokenOff };

@@ -5,6 +5,7 @@ import { SharedConnectionCount } from "../../core/connection-count.ts";
 import { settingsOfThread } from "../../core/thread-share.ts";
 import { SharedPeerConnections } from "../../limits/peer-connections.ts";
 import { createLog } from "../../telemetry/log.ts";
+import { HistoryRow } from "../../telemetry/recent/history.ts";
 import { StoreSightings } from "../../telemetry/store-sightings.ts";
 import { threadDestination } from "../../telemetry/thread-log.ts";
 import { type Engine, openEngine, type Prepared } from "../engine.ts";
@@ -73,6 +74,7 @@ async function open(start: ThreadStart): Promise<Handlers> {
     droppedLogLines: () => destination.dropped,
     connectionCount: new SharedConnectionCount(connections, thread),
     storeSightings: new StoreSightings(start.storeSightings, thread),
+    history: new HistoryRow(start.history, thread),
     peerConnections: new SharedPeerConnections(ownCounters.table, clock.monotonicMs),
     ...(http2LingerMs === null ? {} : { http2LingerMs }),
   });
@@ -89,6 +91,7 @@ async function open(start: ThreadStart): Promise<Handlers> {
       files.setStale(stale);
       return engine.telemetry.figures(wanted);
     },
+    recent: async (question) => engine.threadRecent.answer(question),
     ping: async () => null,
     async announceEnd() {
       engine.announceEnd();

@@ -13,12 +13,15 @@ import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
+import { HistoryRow } from "../../telemetry/recent/history.ts";
+import type { RecentThreads } from "../../telemetry/recent/recent.ts";
 import { StoreSightings } from "../../telemetry/store-sightings.ts";
 import { WorkerReadings } from "../../telemetry/worker-figures.ts";
 import type { Addresses, BrokenOff, Carrier, ListenSettings } from "../carrier.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
 import { createLimiter, NotPreparedError } from "../open-counters.ts";
+import { recentBytesOfMain } from "../open-recent.ts";
 import { clientAddressRules } from "../runtimes.ts";
 import type { RequestName, Requests, ThreadStart } from "./messages.ts";
 import { Restarts } from "./restarts.ts";
@@ -31,6 +34,9 @@ export interface WorkersOptions extends Omit<EngineOptions, "names" | "authentic
   /** What each thread runs. Default: what carries traffic. */
   readonly threadEntry?: URL;
 }
+
+/** How long a thread may take to say what it remembers of the last minutes. */
+const recentTimeoutMs = 2_000;
 
 /** How long a thread may take for its last lines of the log. */
 const closeTimeoutMs = 2_000;
@@ -62,6 +68,10 @@ class Workers implements Carrier {
   readonly #ticketSecret = randomBytes(32);
   readonly #connections = SharedConnectionCount.createMemory();
   readonly #storeSightings = StoreSightings.createMemory();
+  readonly recent: RecentThreads = {
+    memory: HistoryRow.createMemory(),
+    ask: (question) => this.#askAll(question),
+  };
   readonly #readings = new WorkerReadings();
   readonly #restarts: Restarts;
   /** By the number of the thread: those that have not ended. */
@@ -102,6 +112,7 @@ class Workers implements Carrier {
       counters: () => this.#limiter.counterFigures(),
       workers: this.#readings,
       hasStore: settings.counters.redis !== null,
+      recentBytes: () => recentBytesOfMain,
       threads: () => ({
         configured: this.settings.workers,
         serving: this.#serving.size,
@@ -213,6 +224,13 @@ class Workers implements Carrier {
     this.telemetry.close();
   }
 
+  async #askAll(question: Requests["recent"]["asked"]): ReturnType<RecentThreads["ask"]> {
+    const asked = Array.from(this.#serving, (worker) => worker.ask("recent", question, recentTimeoutMs));
+    const results = await Promise.allSettled(asked);
+    const answers = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+    return { answers, missing: results.length - answers.length };
+  }
+
   /** From now on a thread that ends is not replaced. */
   #end(): void {
     this.#isEnding = true;
@@ -286,6 +304,7 @@ class Workers implements Carrier {
       contents: this.#files.contents(),
       connections: this.#connections,
       storeSightings: this.#storeSightings,
+      history: this.recent.memory,
       ticketSecret: this.#ticketSecret,
       clockOffsetMs: monotonicOffsetMs(),
     };
@@ -295,6 +314,7 @@ class Workers implements Carrier {
       onGone: () => {
         SharedConnectionCount.forget(this.#connections, thread);
         StoreSightings.forget(this.#storeSightings, thread);
+        HistoryRow.forget(this.recent.memory, thread);
         this.#options.counters.table.maintenance.recover(thread);
       },
       onExit: (ended, code, error) => this.#onExit(ended, code, error),

@@ -140,6 +140,9 @@ const isGap = latencies + 4;
 const entryColumns = latencies + 5;
 const shares = [0.5, 0.9, 0.99] as const;
 
+/** Of all rows, and of what the main thread makes of them. */
+export const historyBytes = 2 * 4 * stride * (maxThreads + 1) + 8 * columns + 8 * entryColumns * maxSteps;
+
 /** Reads the rows, in the main thread. */
 export class History {
   readonly #rows: Uint32Array;
@@ -159,10 +162,6 @@ export class History {
     this.#readMs = nowMs;
     this.#next = Math.floor(nowMs / stepMs);
     this.#first = this.#next;
-  }
-
-  get bytes(): number {
-    return this.#rows.byteLength + this.#before.byteLength + this.#difference.byteLength + this.#entries.byteLength;
   }
 
   /** Ends the steps that are over. Returns how long the current one lasts still. */

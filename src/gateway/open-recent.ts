@@ -1,0 +1,43 @@
+// What is remembered of the last minutes: the part of each thread that carries traffic, and what the main thread makes of
+// all of them.
+import type { Clock } from "../core/clock.ts";
+import type { Settings } from "../core/settings.ts";
+import { worstState } from "../core/store-link.ts";
+import type { Store } from "../limits/store/store.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { HistoryRow, historyBytes } from "../telemetry/recent/history.ts";
+import { Recent, type RecentThreads } from "../telemetry/recent/recent.ts";
+import { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
+import { keptTarget } from "../telemetry/redaction.ts";
+import type { RecentBytes } from "../telemetry/scraped-metrics.ts";
+
+/** `history`: the row of the thread. Default: there is one thread. */
+export function openThreadRecent({ admin }: Settings, clock: Clock, history?: HistoryRow): ThreadRecent {
+  const row = history ?? new HistoryRow(HistoryRow.createMemory(), 0);
+  return new ThreadRecent({ sizes: admin.recent, clock, history: row, targetOf: keptTarget });
+}
+
+/** For the metrics. Beside workers, the history is with the main thread. */
+export function recentBytesOf(recent: ThreadRecent, { workers }: Settings): RecentBytes {
+  return { ...recent.bytes, history: workers === 1 ? historyBytes : 0 };
+}
+
+/** Of a main thread beside workers. */
+export const recentBytesOfMain: RecentBytes = { refusals: 0, keys: 0, history: historyBytes };
+
+/** A step of the history is five times as long. */
+const storeSeenMs = 1_000;
+
+/** Tells the history what the thread sees of the store, until the returned function is called. */
+export function reportStore(store: Store, { history }: ThreadRecent): () => void {
+  const report = (): void => history.storeSeen(worstState(store.shards.states()), store.counts.late);
+  report();
+  const timer = setInterval(report, storeSeenMs).unref();
+  return () => clearInterval(timer);
+}
+
+/** Must be closed. */
+export function openRecent(threads: RecentThreads, { counters }: Settings, clock: Clock, log: Logger): Recent {
+  const onFailure = (error: unknown): void => log.error({ err: error }, "internal error");
+  return new Recent({ threads, clock, hasStore: counters.redis !== null, onFailure });
+}

@@ -1,0 +1,174 @@
+// What the real gateway remembers of the last minutes, with one thread and with two.
+import { BroadcastChannel } from "node:worker_threads";
+import { expect, test } from "vitest";
+import { type Clock, systemClock } from "../../../src/core/clock.ts";
+import { type HistoryStep, stepMs } from "../../../src/telemetry/recent/history.ts";
+import type { RefusalSample } from "../../../src/telemetry/recent/recent.ts";
+import type { Refusal } from "../../../src/telemetry/recent/refusals.ts";
+import { useCleanup } from "../../support/cleanup.ts";
+import { clockOf, FakeClock } from "../../support/clock.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Overrides, startTestGateway, type TestGateway, testSettings } from "../../support/gateway.ts";
+import { metric } from "../../support/metrics.ts";
+import { startUpstream } from "../../support/upstream.ts";
+import { faultChannel } from "../../workers/faulty-thread.ts";
+
+const cleanup = useCleanup();
+const limit = 3;
+
+async function start(workers: number, overrides: Overrides = {}, clock?: Clock) {
+  const upstream = await startUpstream();
+  cleanup(() => upstream.close());
+  const all: Overrides = { workers, ...overrides };
+  const settings = testSettings(upstream.url, all);
+  const policies = settings.policies.map((policy) => ({ ...policy, limit }));
+  const gateway = await startTestGateway({
+    upstreamUrl: upstream.url,
+    overrides: { ...all, policies },
+    threadEntry: new URL("../../workers/faulty-thread.ts", import.meta.url),
+    ...(clock === undefined ? {} : { clock }),
+  });
+  cleanup(() => gateway.close());
+  return { gateway, settings: { ...settings, policies } };
+}
+
+/** Over a connection of its own, so that any thread may get it. */
+async function ask(gateway: TestGateway, target = "/v2/me", headers: Record<string, string> = {}): Promise<Response> {
+  const own = { authorization: "Bearer secret-token", connection: "close", ...headers };
+  const response = await fetch(`${gateway.url}${target}`, { headers: own });
+  await response.arrayBuffer();
+  return response;
+}
+
+const idOf = ({ headers }: Response): string => headers.get("x-request-id") ?? "";
+/** A thread may record a refusal a moment after its client has the response. */
+async function found(gateway: TestGateway, response: Response): Promise<Refusal | null> {
+  let refusal: Refusal | null = null;
+  await eventually("the refusal is found", async () => {
+    refusal = await gateway.recent.request(idOf(response));
+    return refusal !== null;
+  });
+  return refusal;
+}
+
+const numberOf = ({ headers }: Response, name: string): number => Number(headers.get(name) ?? Number.NaN);
+
+test.each([1, 2])(
+  "with %i workers, a refused request is found by its id with all facts, and an admitted one is not",
+  async (workers) => {
+    const { gateway } = await start(workers);
+    const admitted = await Promise.all(Array.from({ length: limit }, () => ask(gateway)));
+    const refused = await Promise.all(Array.from({ length: 8 }, (_, i) => ask(gateway, `/v2/tags/${i}?token=secret`)));
+    const lost = await ask(gateway, "/v9/none");
+    expect([admitted, refused].map((all) => new Set(all.map(({ status }) => status)))).toEqual([
+      new Set([200]),
+      new Set([429]),
+    ]);
+    for (const response of admitted) expect(await gateway.recent.request(idOf(response))).toBe(null);
+    const key = { a: 0, b: 0, c: 0xffff, d: 0x7f000001, isAddress: true };
+    for (const [i, response] of refused.entries()) {
+      const refusal = await gateway.recent.request(idOf(response));
+      expect(refusal).toEqual({
+        ...{ id: idOf(response), atMs: expect.any(Number), source: "proxy", method: "GET", target: `/v2/tags/${i}` },
+        ...{
+          route: "/v2/",
+          client: "127.0.0.1",
+          subject: null,
+          status: 429,
+          reason: "throttled",
+          policy: "per-ip",
+          key,
+        },
+        ...{ limit, remaining: 0, reset: numberOf(response, "ratelimit-reset"), rule: null },
+        retryAfterSeconds: numberOf(response, "retry-after"),
+      });
+      expect(Math.abs(Number(refusal?.atMs) - Date.now())).toBeLessThan(60_000);
+      expect(JSON.stringify(refusal)).not.toContain("secret");
+    }
+    expect(await found(gateway, lost)).toMatchObject({
+      ...{
+        status: 404,
+        reason: "no_route",
+        target: "/v9/none",
+        route: null,
+        policy: "per-ip",
+        retryAfterSeconds: null,
+      },
+      ...{ limit, remaining: numberOf(lost, "ratelimit-remaining"), reset: numberOf(lost, "ratelimit-reset") },
+    });
+    const { keys, sinceMs, missing } = await gateway.recent.refused("per-ip", 5);
+    expect([keys, missing]).toEqual([[{ key, count: 8, error: 0, seen: null }], 0]);
+    expect(Math.abs(sinceMs - Date.now())).toBeLessThan(60_000);
+    expect(await metric(gateway, 'headgate_recent_bytes{part="refusals"}')).toBeGreaterThan(4_000_000);
+    expect(await metric(gateway, 'headgate_recent_bytes{part="keys"}')).toBeGreaterThan(100_000);
+    expect(await metric(gateway, 'headgate_recent_bytes{part="history"}')).toBeGreaterThan(100_000);
+  },
+);
+
+test.each([1, 2])(
+  "with %i workers, a listener gets a sample, and a reload of the sizes reaches all threads",
+  async (workers) => {
+    const { gateway, settings } = await start(workers);
+    const samples: RefusalSample[] = [];
+    const end = gateway.recent.onRefusal((sample) => samples.push(sample));
+    await Promise.all(Array.from({ length: limit + 20 }, () => ask(gateway)));
+    const told = () => samples.reduce((sum, { refusals, leftOut }) => sum + refusals.length + leftOut, 0);
+    await eventually("all refusals are told", () => told() === 20);
+    end();
+    expect(samples.every(({ refusals }) => refusals.length <= 10)).toBe(true);
+    const admin = { ...settings.admin, recent: { refusals: 0, keys: 10 } };
+    expect(await gateway.reload({ ...settings, admin })).toMatchObject({
+      ...{ ok: true, changed: ["admin.recent.refusals", "admin.recent.keys"], restart: [] },
+    });
+    const refused = await Promise.all(Array.from({ length: 8 }, () => ask(gateway)));
+    for (const response of refused) expect(await gateway.recent.request(idOf(response))).toBe(null);
+    expect((await gateway.recent.refused("per-ip", 5)).keys).toMatchObject([{ count: 8 }]);
+  },
+);
+
+test("a thread that ends loses nothing of the history", async () => {
+  let aheadMs = 0;
+  // The clock of the main thread alone: those of the others go on.
+  const clock = clockOf(() => systemClock.monotonicMs() + aheadMs, systemClock.wallMs);
+  const { gateway } = await start(2, {}, clock);
+  const before = await Promise.all(Array.from({ length: 40 }, () => ask(gateway)));
+  const refused = before.filter(({ status }) => status === 429);
+  expect(refused).toHaveLength(40 - limit);
+  for (const response of refused) await found(gateway, response);
+  const channel = new BroadcastChannel(faultChannel);
+  cleanup(() => channel.close());
+  for (const thread of [1, 2]) channel.postMessage({ thread, on: null, how: "exit" });
+  await eventually("others have replaced both", async () => {
+    const restarts = await metric(gateway, "headgate_worker_restarts_total");
+    return restarts === 2 && (await metric(gateway, 'headgate_workers{state="serving"}')) === 2;
+  });
+  await found(gateway, await ask(gateway));
+  aheadMs += stepMs;
+  const steps = gateway.recent.history().steps.filter((step) => step !== null);
+  const sum = (of: (step: HistoryStep) => number) => steps.reduce((all, step) => all + of(step), 0);
+  expect(sum(({ admitted }) => admitted)).toBe(limit);
+  expect(sum(({ refused: { throttled = 0 } }) => throttled)).toBe(41 - limit);
+});
+
+test("the history has the upstream's failures and its time, and of an id that came twice the last refusal is found", async () => {
+  const clock = new FakeClock();
+  const trusting: Overrides = { clientAddress: { trustedProxies: ["127.0.0.1/32"] } };
+  const { gateway, settings } = await start(1, trusting, clock);
+  await ask(gateway, "/v2/me", { "x-forwarded-for": "192.0.2.1" });
+  expect(
+    await gateway.reload({ ...settings, upstream: { ...settings.upstream, url: "http://127.0.0.1:1" } }),
+  ).toMatchObject({ ok: true });
+  for (const [i, path] of ["/v2/first", "/v2/second"].entries()) {
+    const fields = { "x-request-id": "mine", "x-forwarded-for": `192.0.2.${i + 2}` };
+    expect((await ask(gateway, path, fields)).status).toBe(502);
+  }
+  expect(await gateway.recent.request("mine")).toMatchObject({
+    target: "/v2/second",
+    client: "192.0.2.3",
+    reason: "upstream_failed",
+  });
+  clock.advance(stepMs);
+  expect(gateway.recent.history().steps).toMatchObject([
+    { admitted: 1, refused: { upstream_failed: 2 }, upstream: { answered: 1, errors: { refused: 2 } }, store: null },
+  ]);
+});
