@@ -36,7 +36,8 @@ export function loggedPath(target: string): string {
 
 /** Returns the part of a request's target that may be kept in memory: as in the log, without what looks like a credential. */
 export function keptTarget(target: string): string {
-  return redactLine(loggedPath(target));
+  // Nothing follows the name of a scheme in a plain one.
+  return target.length <= maxPathLength && plain.test(target) ? target : redactLine(loggedPath(target));
 }
 
 /** The longest registered method has 17 characters. Over HTTP/2 and in checks, a method can be as long as a head. */

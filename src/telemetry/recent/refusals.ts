@@ -8,7 +8,7 @@ import type { RefusalReason } from "../../core/local-reply.ts";
 import { resetSecond } from "../../core/response-fields.ts";
 import { ClientShares } from "./client-shares.ts";
 import type { KeyWords } from "./sketch.ts";
-import { hashOfText, none, SlotIndex } from "./slot-index.ts";
+import { hashOfBytes, none, SlotIndex } from "./slot-index.ts";
 
 /** Why a request was answered so. */
 export interface Refusal {
@@ -53,16 +53,13 @@ export interface RefusalsSince {
   readonly sample: readonly Refusal[];
 }
 
-// The texts of a refusal, one after the other, with room for the longest each.
-const room = { id: 200, target: 256, client: 48, method: 32, subject: 96 } as const;
-const at = { id: 0, target: 200, client: 456, method: 504, subject: 536 } as const;
-const textBytes = 632;
-const textsOf = { id: 0, target: 1, client: 2, method: 3, subject: 4 } as const;
+// The texts of a refusal, one right after the other, so that short ones share a cache line: the most bytes of each.
+const [idBytes, targetBytes, clientBytes, methodBytes, subjectBytes] = [200, 256, 48, 32, 96] as const;
 const texts = 5;
+/** A multiple of a word. */
+const textBytes = idBytes + targetBytes + clientBytes + methodBytes + subjectBytes;
 
-type TextName = keyof typeof room;
-
-const numbersOf = { number: 0, atMs: 1, reset: 2, limit: 3, remaining: 4, retryAfter: 5 } as const;
+/** Its number, the instant, and the values that the response told; as `#at` reads them. */
 const numbers = 6;
 
 /** Of the newest refusals, so many are looked at for a sample of different clients. */
@@ -74,6 +71,8 @@ export class Refusals {
   #size = 0;
   #last = 0;
   readonly #texts: Buffer;
+  /** The same bytes. */
+  readonly #textWords: Int32Array;
   readonly #lengths: Uint16Array;
   readonly #numbers: Float64Array;
   readonly #keys: Int32Array;
@@ -96,7 +95,9 @@ export class Refusals {
   constructor(capacity: number, clock: Pick<Clock, "wallMsAt">) {
     this.capacity = capacity;
     this.#clock = clock;
-    this.#texts = Buffer.from(new ArrayBuffer(textBytes * capacity));
+    const memory = new ArrayBuffer(textBytes * capacity);
+    this.#texts = Buffer.from(memory);
+    this.#textWords = new Int32Array(memory);
     this.#lengths = new Uint16Array(texts * capacity);
     this.#numbers = new Float64Array(numbers * capacity);
     this.#keys = new Int32Array(4 * capacity);
@@ -133,13 +134,13 @@ export class Refusals {
     const atMs = exchange.respondedMs ?? endedMs;
     const wallMs = this.#clock.wallMsAt(atMs);
     this.#last += 1;
-    const start = numbers * slot;
-    this.#numbers[start + numbersOf.number] = this.#last;
-    this.#numbers[start + numbersOf.atMs] = wallMs;
-    this.#numbers[start + numbersOf.reset] = resetSecond(decision, atMs, wallMs);
-    this.#numbers[start + numbersOf.limit] = decision.limit;
-    this.#numbers[start + numbersOf.remaining] = decision.remaining;
-    this.#numbers[start + numbersOf.retryAfter] = retryAfter(status, reason, decision.resetMs - atMs);
+    const number = numbers * slot;
+    this.#numbers[number] = this.#last;
+    this.#numbers[number + 1] = wallMs;
+    this.#numbers[number + 2] = resetSecond(decision, atMs, wallMs);
+    this.#numbers[number + 3] = decision.limit;
+    this.#numbers[number + 4] = decision.remaining;
+    this.#numbers[number + 5] = retryAfter(status, reason, decision.resetMs - atMs);
     this.#statuses[slot] = status;
     this.#setKey(slot, decision.key);
     this.#sources[slot] = exchange.source;
@@ -148,17 +149,24 @@ export class Refusals {
     this.#routes[slot] = exchange.route;
     this.#rules[slot] = null;
     this.#hasSubject[slot] = Number(subject !== null);
-    this.#write(slot, "target", target);
-    this.#write(slot, "client", exchange.client);
-    this.#write(slot, "method", exchange.method);
-    if (subject !== null) this.#writeSubject(slot, subject);
-    this.#write(slot, "id", id);
-    this.#indexId(slot, id);
+    const start = textBytes * slot;
+    const lengths = texts * slot;
+    const idEnd = this.#write(lengths, start, idBytes, id);
+    this.#indexId(slot, id, idEnd);
+    const targetEnd = this.#write(lengths + 1, idEnd, targetBytes, target);
+    const clientEnd = this.#write(lengths + 2, targetEnd, clientBytes, exchange.client);
+    const methodEnd = this.#write(lengths + 3, clientEnd, methodBytes, exchange.method);
+    // No part of a character is written.
+    this.#lengths[lengths + 4] = subject === null ? 0 : this.#texts.write(subject, methodEnd, subjectBytes);
   }
 
   /** Returns the last refusal with this id; null if there is none. */
   find(id: string): Refusal | null {
-    const slot = this.#find(hashOfText(id), id);
+    // In words of zeros, as where it is kept: what is longer than the room is not found.
+    const bytes = Buffer.from(new ArrayBuffer(idBytes));
+    const length = bytes.write(id, "latin1");
+    const words = new Int32Array(bytes.buffer);
+    const slot = length === id.length ? this.#find(hashOfBytes(words, 0, length), id) : none;
     return slot === none ? null : this.#at(slot);
   }
 
@@ -196,10 +204,12 @@ export class Refusals {
     return slot;
   }
 
-  /** The latest refusal with an id is the one that is found: a trusted peer may use an id again. */
-  #indexId(slot: number, id: string): void {
-    const hash = hashOfText(id);
-    this.#isIndexed[slot] = 0;
+  /** The latest refusal with an id is the one that is found: a trusted peer may use an id again. Must come before the next text. */
+  #indexId(slot: number, id: string, end: number): void {
+    const start = textBytes * slot;
+    // The last word of the id has nothing else.
+    for (let i = end; i % 4 !== 0; i += 1) this.#texts[i] = 0;
+    const hash = hashOfBytes(this.#textWords, start / 4, end - start);
     const before = this.#find(hash, id);
     if (before !== none) {
       this.#index.remove(before);
@@ -212,7 +222,7 @@ export class Refusals {
   #find(hash: number, id: string): number {
     for (let position = this.#index.next(hash); position !== none; position = this.#index.next(hash, position)) {
       const slot = this.#index.slotAt(position);
-      if (this.#read(slot, "id") === id) return slot;
+      if (this.#textsOf(slot)[0] === id) return slot;
     }
     return none;
   }
@@ -225,37 +235,35 @@ export class Refusals {
     this.#isAddress[slot] = Number(isAddress);
   }
 
-  /** `text` is ASCII. Most are so short that a call into Node would take longer. */
-  #write(slot: number, name: TextName, text: string): void {
-    const length = Math.min(text.length, room[name]);
-    const start = textBytes * slot + at[name];
-    this.#lengths[texts * slot + textsOf[name]] = length;
+  /** Returns where the text ends, which is ASCII. Most are so short that a call into Node would take longer. */
+  #write(lengthAt: number, start: number, most: number, text: string): number {
+    const length = Math.min(text.length, most);
+    this.#lengths[lengthAt] = length;
     for (let i = 0; i < length; i += 1) this.#texts[start + i] = text.charCodeAt(i);
+    return start + length;
   }
 
-  #writeSubject(slot: number, subject: string): void {
-    const length = this.#texts.write(subject, textBytes * slot + at.subject, room.subject);
-    this.#lengths[texts * slot + textsOf.subject] = length;
-  }
-
-  #read(slot: number, name: TextName): string {
-    const start = textBytes * slot + at[name];
-    const end = start + (this.#lengths[texts * slot + textsOf[name]] as number);
-    return this.#texts.toString(name === "subject" ? "utf8" : "latin1", start, end);
+  /** Returns id, target, client, method and subject. */
+  #textsOf(slot: number): string[] {
+    let start = textBytes * slot;
+    return Array.from(this.#lengths.subarray(texts * slot, texts * (slot + 1)), (length, i) => {
+      const text = this.#texts.toString(i === texts - 1 ? "utf8" : "latin1", start, start + length);
+      start += length;
+      return text;
+    });
   }
 
   #numberOf(slot: number): number {
-    return this.#numbers[numbers * slot + numbersOf.number] as number;
+    return this.#numbers[numbers * slot] as number;
   }
 
   #at(slot: number): Refusal {
     const [, atMs = 0, reset = 0, limit = 0, remaining = 0, wait = 0] = this.#numbers.subarray(numbers * slot);
     const [a = 0, b = 0, c = 0, d = 0] = this.#keys.subarray(4 * slot);
+    const [id = "", target = "", client = "", method = "", subject = ""] = this.#textsOf(slot);
     return {
-      ...{ id: this.#read(slot, "id"), atMs, source: this.#sources[slot] as RequestSource },
-      ...{ method: this.#read(slot, "method"), target: this.#read(slot, "target"), route: this.#routes[slot] ?? null },
-      client: this.#read(slot, "client"),
-      subject: this.#hasSubject[slot] === 1 ? this.#read(slot, "subject") : null,
+      ...{ id, atMs, source: this.#sources[slot] as RequestSource, method, target },
+      ...{ route: this.#routes[slot] ?? null, client, subject: this.#hasSubject[slot] === 1 ? subject : null },
       ...{ status: this.#statuses[slot] as number, reason: this.#reasons[slot] as RefusalReason },
       policy: this.#policies[slot] as string,
       key: { a, b, c, d, isAddress: this.#isAddress[slot] === 1 },

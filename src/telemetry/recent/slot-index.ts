@@ -76,10 +76,14 @@ export function hashOfWords(a: number, b: number, c: number, d: number): number 
   return mixed(hash ^ d ^ s3);
 }
 
-/** Hashes a text by the low byte of each character. */
-export function hashOfText(text: string): number {
-  let hash = textSecret;
-  for (let i = 0; i < text.length; i += 1) hash = Math.imul(hash ^ (text.charCodeAt(i) & 0xff), 0x01000193);
+/** Hashes `length` bytes from the word `start` on. What follows them in the last word must be 0. */
+export function hashOfBytes(words: Int32Array, start: number, length: number): number {
+  let hash = textSecret ^ length;
+  const end = start + ((length + 3) >>> 2);
+  for (let at = start; at < end; at += 1) {
+    hash = Math.imul(hash ^ (words[at] as number), 0x85ebca6b);
+    hash ^= hash >>> 15;
+  }
   return mixed(hash);
 }
 
