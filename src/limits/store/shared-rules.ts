@@ -1,0 +1,530 @@
+// What people have set at any gateway of one store: rules, and whose counts were forgiven. One reader for each gateway, with
+// a connection of its own, reads the log once a heartbeat, and writes through it. While the store is away, what was known
+// last stays in force, and what is written holds here alone until the store can be told. Of two versions of a rule the one
+// with the higher revision wins, wherever it was told, so gateways that reach the store hold the same rules.
+import type { Clock } from "../../core/clock.ts";
+import { type ForgivenKey, maxRules, type Rule, type RuleChange } from "../../core/rules.ts";
+import type { CallFailure, StoreLink, Timers } from "../../core/store-link.ts";
+import {
+  type Caller,
+  decodeRulesAnswer,
+  type Expected,
+  encodeRulesCall,
+  forgivenName,
+  type LogEntry,
+  pageEntries,
+  pageOf,
+  type RulesAnswer,
+  type RulesOperation,
+  resultOf,
+  roomOf,
+  rulesKeys,
+  rulesTag,
+  type ToldEntry,
+} from "./rules-call.ts";
+import { mostForgiven, mostRemoved } from "./rules-script.ts";
+import { heartbeatMs } from "./shard.ts";
+import { afterStoreTime } from "./store-clock.ts";
+
+/** Somebody's counts that are forgotten, as the threads that count have to hear it. */
+export interface Forgiveness {
+  readonly name: ForgivenKey;
+  /** Of its place in the log: what a gateway tells that has not read it is void. */
+  readonly seq: number;
+  /** Whether the counters in the store have to be told too: not of one that others have told long ago. */
+  readonly isInStore: boolean;
+}
+
+/** `unread`: the log has not been read since the start. `away`: it was, and cannot be read now. */
+export type SharedRulesState = "unread" | "read" | "away";
+
+export interface SharedRulesFigures {
+  readonly state: SharedRulesState;
+  /** For how long. */
+  readonly forMs: number;
+  readonly rules: number;
+  /** Rules, removals and forgivenesses that hold here alone, until the store can be told. */
+  readonly untold: number;
+  /** The last place of the log that was read, or 0. */
+  readonly place: number;
+}
+
+/** `isShared`: false if it holds at this gateway alone for now. */
+export type RuleWrite =
+  | { readonly outcome: "written"; readonly revision: number; readonly isShared: boolean }
+  /** `revision`: of the rule that is there; 0 if there is none. */
+  | { readonly outcome: "conflict"; readonly revision: number }
+  | { readonly outcome: "full" };
+
+interface SharedRulesOptions {
+  readonly link: StoreLink;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly prefix: string;
+  /** Random characters. */
+  readonly origin: string;
+  /** `all`: those that are set are all rules that hold; else all others stay. Never called for what changes nothing. */
+  onRules(change: RuleChange, all: boolean): void;
+  /** Whose counts were forgiven, in the order of the log; then all that was forgiven up to a place is known. */
+  onForgiven(forgiven: readonly Forgiveness[], place: number): void;
+  /** `failure`: null if the log can be read. */
+  onState(state: SharedRulesState, failure: CallFailure | null): void;
+}
+
+/** So long nobody waits for an answer. */
+const overdueMs = heartbeatMs;
+/** Whoever has not read the log for longer gives the others a heartbeat to tell a store that has forgotten. */
+const longAwayMs = 2 * heartbeatMs;
+/** A forgiveness is told to the counters by all who read it so soon. After that, somebody has. */
+const freshMs = 60_000;
+/** No counter counts anything for longer. */
+const forgivenForMs = 32 * 86_400_000;
+/** The log may change while it is read. */
+const mostAttempts = 4;
+
+interface KnownRule {
+  readonly kind: "rule";
+  readonly id: string;
+  /** Null: it was removed. */
+  readonly rule: Rule | null;
+  readonly revision: number;
+  /** The log has to be told. */
+  isUntold: boolean;
+}
+
+interface KnownForgiveness {
+  readonly kind: "forgiven";
+  readonly name: ForgivenKey;
+  readonly untilMs: number;
+  /** 0: it holds here alone, and has no place in the log yet. */
+  readonly revision: number;
+  isUntold: boolean;
+}
+
+/** What was read of the log. */
+interface Reading {
+  readonly isWhole: boolean;
+  /** Whether the log is another one than before, or has lost its end. */
+  readonly isOther: boolean;
+  /** Whether what is missing from the log was lost; else it was removed. */
+  readonly isLost: boolean;
+  readonly last: RulesAnswer;
+  readonly entries: readonly LogEntry[];
+}
+
+export class SharedRules {
+  readonly #options: SharedRulesOptions;
+  readonly #keys: readonly string[];
+  readonly #rules = new Map<string, KnownRule>();
+  readonly #forgiven = new Map<string, KnownForgiveness>();
+  #state: SharedRulesState = "unread";
+  #sinceMs: number;
+  #readMs = Number.NEGATIVE_INFINITY;
+  #origin = "";
+  #place = 0;
+  #highest = 0;
+  /** After a connection was lost, because what is there may be older than what was read. */
+  #mustReadAll = true;
+  #isConnected = false;
+  #nextConnection = Promise.withResolvers<void>();
+  /** The reading that is under way, and the one that begins after it. */
+  #reading: Promise<boolean> | null = null;
+  #next: Promise<boolean> | null = null;
+  #timer: { cancel(): void } | null = null;
+  readonly #firstRead = Promise.withResolvers<void>();
+  #isClosed = false;
+
+  constructor(options: SharedRulesOptions) {
+    this.#options = options;
+    this.#keys = rulesKeys(options.prefix);
+    this.#sinceMs = options.clock.monotonicMs();
+    options.link.events = {
+      onConnected: (shard) => this.#connected(shard),
+      onDisconnected: (shard, failure) => this.#disconnected(shard, failure),
+      onGone: () => {
+        this.#mustReadAll = true;
+      },
+    };
+  }
+
+  /** Begins to connect and to read. */
+  open(): void {
+    this.#options.link.open();
+    this.#beatLater();
+  }
+
+  /** Resolves when the log was read for the first time. */
+  firstRead(): Promise<void> {
+    return this.#firstRead.promise;
+  }
+
+  /** Reads what is new by now. Resolves with whether it was read. */
+  async readNow(): Promise<boolean> {
+    if (!this.#isConnected) {
+      const late = new Promise<void>((resolve) => void this.#options.timers.after(overdueMs, resolve));
+      await Promise.race([this.#nextConnection.promise, late]);
+    }
+    return this.#isConnected && this.#readNext();
+  }
+
+  #readNext(): Promise<boolean> {
+    if (this.#reading === null) return this.#startReading();
+    // What is under way may have looked before.
+    this.#next ??= this.#reading.then(() => {
+      this.#next = null;
+      return this.#reading ?? this.#startReading();
+    });
+    return this.#next;
+  }
+
+  /** Sets or replaces a rule. Its revision is chosen here. */
+  async put(rule: Rule, expected: Expected): Promise<RuleWrite> {
+    const answer = await this.#call({ operation: "put", rule, expected });
+    if (answer === null) return this.#writeAlone(rule.id, rule, expected);
+    const result = resultOf(answer);
+    if (result.outcome !== "written") return result;
+    this.#keep(rule.id, { ...rule, revision: result.revision }, result.revision, false);
+    return { ...result, isShared: true };
+  }
+
+  async remove(id: string, expected: Expected): Promise<RuleWrite> {
+    const answer = await this.#call({ operation: "remove", id, expected });
+    if (answer === null) return this.#writeAlone(id, null, expected);
+    const result = resultOf(answer);
+    if (result.outcome !== "written") return result;
+    this.#keep(id, null, result.revision, false);
+    return { ...result, isShared: true };
+  }
+
+  /** Has the counts of a key forgotten, here before it resolves. Resolves with whether all gateways will hear of it now. */
+  async forgive(name: ForgivenKey): Promise<boolean> {
+    const untilMs = this.#wallMs + forgivenForMs;
+    if (await this.#forgive(name, untilMs)) {
+      // What lies before it in the log may have been forgiven elsewhere.
+      await this.#readNext();
+      return true;
+    }
+    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision: 0, isUntold: true });
+    this.#options.onForgiven([{ name, seq: 0, isInStore: false }], this.#place);
+    return false;
+  }
+
+  figures(): SharedRulesFigures {
+    let [rules, untold] = [0, 0];
+    for (const { rule, isUntold } of this.#rules.values()) {
+      if (rule !== null && rule.endsMs > this.#wallMs) rules += 1;
+      if (isUntold) untold += 1;
+    }
+    for (const { isUntold } of this.#forgiven.values()) if (isUntold) untold += 1;
+    const forMs = this.#options.clock.monotonicMs() - this.#sinceMs;
+    return { state: this.#state, forMs, rules, untold, place: this.#place };
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+    await this.#options.link.close();
+  }
+
+  // The connection, and when it is used.
+
+  #connected(shard: number): void {
+    if (shard !== this.#shard) return;
+    this.#isConnected = true;
+    this.#mustReadAll = true;
+    this.#nextConnection.resolve();
+    void this.#readNext();
+  }
+
+  #disconnected(shard: number, failure: CallFailure): void {
+    if (shard !== this.#shard) return;
+    if (this.#isConnected) this.#nextConnection = Promise.withResolvers();
+    this.#isConnected = false;
+    this.#mustReadAll = true;
+    this.#become("away", failure);
+  }
+
+  #beatLater(): void {
+    if (this.#isClosed) return;
+    this.#timer = this.#options.timers.after(heartbeatMs, () => {
+      this.#beatLater();
+      if (this.#isConnected && this.#reading === null) void this.#readNext();
+    });
+  }
+
+  #become(state: "read" | "away", failure: CallFailure | null): void {
+    if (this.#isClosed || state === this.#state || (state === "away" && this.#state === "unread")) return;
+    this.#state = state;
+    this.#sinceMs = this.#options.clock.monotonicMs();
+    this.#options.onState(state, failure);
+    if (state === "read") this.#firstRead.resolve();
+  }
+
+  /** Resolves with null if there is no answer in time. */
+  #call(operation: RulesOperation): Promise<RulesAnswer | null> {
+    const { link, clock, timers } = this.#options;
+    const shard = this.#shard;
+    if (shard === -1 || this.#isClosed) return Promise.resolve(null);
+    const args = encodeRulesCall(operation, this.#caller);
+    return new Promise((resolve) => {
+      const overdue = afterStoreTime({ clock, timers }, overdueMs, () => {
+        resolve(null);
+        link.reconnect(shard);
+      });
+      link.call(shard, this.#keys, args, (reply, failure) => {
+        overdue.cancel();
+        const answer = failure === null ? decoded(reply) : null;
+        // What cannot be written is written with a later reading.
+        if (answer === null && operation.operation === "read")
+          this.#become("away", failure ?? { kind: "failed", detail: "an answer that is not the script's" });
+        resolve(answer);
+      });
+    });
+  }
+
+  get #shard(): number {
+    return this.#options.link.shardOf(rulesTag);
+  }
+
+  get #wallMs(): number {
+    return this.#options.clock.wallMs();
+  }
+
+  get #caller(): Caller {
+    return { origin: this.#options.origin, known: Math.max(this.#highest, this.#place), wallMs: this.#wallMs };
+  }
+
+  // Reading.
+
+  #startReading(): Promise<boolean> {
+    const reading = this.#read().finally(() => {
+      if (this.#reading === reading) this.#reading = null;
+    });
+    this.#reading = reading;
+    return reading;
+  }
+
+  async #read(): Promise<boolean> {
+    if (!this.#isConnected) return false;
+    const { clock } = this.#options;
+    const isLongAway = this.#state !== "unread" && clock.monotonicMs() - this.#readMs > longAwayMs;
+    let reading = await this.#readEntries();
+    if (reading?.isOther === true && isLongAway) {
+      // What was forgiven meanwhile only the others know, who tell it within a heartbeat.
+      await new Promise<void>((resolve) => void this.#options.timers.after(heartbeatMs, resolve));
+      reading = await this.#readEntries();
+    }
+    if (reading === null) return false;
+    this.#take(reading);
+    this.#become("read", null);
+    // What was told has a place that this gateway knows only when it has read what lies before it.
+    if (!(await this.#tell())) return true;
+    const again = await this.#readEntries();
+    if (again !== null) this.#take(again);
+    return again !== null;
+  }
+
+  /** Reads what is new, or everything. Null if it cannot be read. */
+  async #readEntries(): Promise<Reading | null> {
+    for (let attempt = 0; attempt < mostAttempts; attempt += 1) {
+      const isWhole = this.#mustReadAll;
+      this.#mustReadAll = false;
+      const reading = await this.#readFrom(isWhole ? 0 : this.#place, isWhole);
+      if (reading === null) this.#mustReadAll ||= isWhole;
+      if (reading === null || reading !== "changed") return reading;
+      this.#mustReadAll = true;
+    }
+    return null;
+  }
+
+  /** "changed": it has to be read from the beginning. */
+  async #readFrom(place: number, isWhole: boolean): Promise<Reading | "changed" | null> {
+    const entries: LogEntry[] = [];
+    let first: RulesAnswer | null = null;
+    for (let after = place; ; ) {
+      const last = await this.#call({ operation: "read", after });
+      if (last === null) return null;
+      first ??= last;
+      const isSame = isWhole
+        ? last.origin === first.origin && last.floor === first.floor
+        : last.origin === this.#origin && last.floor <= place && last.last >= place;
+      if (!isSame) return "changed";
+      const page = pageOf(last);
+      entries.push(...page.entries);
+      after = page.lastPlace;
+      if (page.hasMore) continue;
+      const isKnown = this.#origin !== "";
+      const isAnother = isKnown && last.origin !== this.#origin;
+      const isOther = isAnother || last.last < this.#place;
+      return { isWhole, isOther, isLost: isAnother || (isKnown && last.floor <= this.#place), last, entries };
+    }
+  }
+
+  #take({ isWhole, isLost, last, entries }: Reading): void {
+    const set: Rule[] = [];
+    const removed = new Set<string>();
+    const forgiven: Forgiveness[] = [];
+    const named = new Set<string>();
+    for (const entry of entries) {
+      if (entry.kind === "rule") {
+        named.add(entry.id);
+        this.#takeRule(entry, set, removed);
+        continue;
+      }
+      named.add(forgivenName(entry.name));
+      const isInStore = entry.isNew && last.timeUs - entry.place < freshMs * 1000;
+      if (this.#takeForgiven(entry)) forgiven.push({ name: entry.name, seq: entry.place, isInStore });
+    }
+    if (isWhole) this.#takeMissing(named, last.last, isLost, removed);
+    this.#origin = last.origin;
+    this.#place = last.last;
+    this.#readMs = this.#options.clock.monotonicMs();
+    this.#dropEnded();
+    this.#options.onForgiven(forgiven, this.#place);
+    if (isWhole) {
+      const all = [...this.#rules.values()].flatMap(({ rule }) => rule ?? []);
+      this.#options.onRules({ set: all, removed: [...removed] }, true);
+    } else if (set.length + removed.size > 0) this.#options.onRules({ set, removed: [...removed] }, false);
+  }
+
+  #takeRule({ id, rule, revision }: LogEntry & { readonly kind: "rule" }, set: Rule[], removed: Set<string>): void {
+    const mine = this.#rules.get(id);
+    this.#highest = Math.max(this.#highest, revision);
+    if (mine !== undefined && mine.revision >= revision) {
+      mine.isUntold = mine.revision > revision;
+      return;
+    }
+    this.#remember({ kind: "rule", id, rule, revision, isUntold: false });
+    if (rule !== null) set.push(rule);
+    else if (mine?.rule) removed.add(id);
+  }
+
+  /** Returns whether it is to be applied. */
+  #takeForgiven({ name, untilMs, revision }: LogEntry & { readonly kind: "forgiven" }): boolean {
+    const mine = this.#forgiven.get(forgivenName(name));
+    this.#highest = Math.max(this.#highest, revision);
+    // One that the log does not have yet is told, whatever others have.
+    if (mine?.revision === 0) return true;
+    if (mine !== undefined && mine.revision >= revision) {
+      mine.isUntold = mine.revision > revision;
+      return false;
+    }
+    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision, isUntold: false });
+    return true;
+  }
+
+  /** What the log does not have was removed so long ago that it has forgotten that, or the log has lost it. */
+  #takeMissing(named: ReadonlySet<string>, last: number, isLost: boolean, removed: Set<string>): void {
+    for (const mine of this.#rules.values()) {
+      // What was written meanwhile is behind what was read.
+      if (named.has(mine.id) || mine.revision > last) continue;
+      if (isLost) mine.isUntold = true;
+      if (mine.isUntold) continue;
+      this.#rules.delete(mine.id);
+      if (mine.rule !== null) removed.add(mine.id);
+    }
+    for (const [name, mine] of this.#forgiven) {
+      if (named.has(name) || mine.revision > last) continue;
+      if (isLost) mine.isUntold = true;
+      if (!mine.isUntold) this.#forgiven.delete(name);
+    }
+  }
+
+  #dropEnded(): void {
+    const nowMs = this.#wallMs;
+    for (const [id, { rule }] of this.#rules) if (rule !== null && rule.endsMs <= nowMs) this.#rules.delete(id);
+    for (const [name, { untilMs }] of this.#forgiven) if (untilMs <= nowMs) this.#forgiven.delete(name);
+  }
+
+  // Telling what the log does not have.
+
+  /** Returns whether there was something to tell. */
+  async #tell(): Promise<boolean> {
+    let hasTold = false;
+    for (const { name, untilMs, revision, isUntold } of [...this.#forgiven.values()]) {
+      if (isUntold && revision === 0) hasTold = (await this.#forgive(name, untilMs)) || hasTold;
+    }
+    const untold = [...this.#rules.values(), ...this.#forgiven.values()].filter(
+      ({ isUntold, revision }) => isUntold && revision > 0,
+    );
+    for (let at = 0; at < untold.length; at += pageEntries) {
+      const some = untold.slice(at, at + pageEntries);
+      const answer = await this.#call({ operation: "again", entries: some as readonly ToldEntry[] });
+      if (answer === null) return hasTold;
+      hasTold = true;
+      const room = roomOf(answer);
+      for (const [i, each] of some.entries()) {
+        each.isUntold = false;
+        if (room[i] === true || each.kind !== "rule") continue;
+        // All gateways hold the same rules, and there are too many.
+        this.#rules.delete(each.id);
+        this.#options.onRules({ set: [], removed: [each.id] }, false);
+      }
+    }
+    return hasTold;
+  }
+
+  /** Returns whether it is in the log. */
+  async #forgive(name: ForgivenKey, untilMs: number): Promise<boolean> {
+    const answer = await this.#call({ operation: "forgive", name, untilMs });
+    const result = answer === null ? null : resultOf(answer);
+    if (result?.outcome !== "written") return false;
+    const { revision } = result;
+    this.#highest = Math.max(this.#highest, revision);
+    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision, isUntold: false });
+    this.#options.onForgiven([{ name, seq: revision, isInStore: true }], this.#place);
+    return true;
+  }
+
+  // What is known.
+
+  #writeAlone(id: string, rule: Rule | null, expected: Expected): RuleWrite {
+    const mine = this.#rules.get(id)?.rule ?? null;
+    const there = mine !== null && mine.endsMs > this.#wallMs ? mine.revision : 0;
+    if (expected !== "any" && (expected === "absent" ? 0 : expected) !== there)
+      return { outcome: "conflict", revision: there };
+    if (rule === null && there === 0) return { outcome: "conflict", revision: 0 };
+    if (rule !== null && mine === null && this.figures().rules >= maxRules) return { outcome: "full" };
+    // By the wall clock, because others may change it meanwhile too, and the later change is to win.
+    const revision = Math.max(this.#caller.known + 1, Math.floor(this.#wallMs * 1000));
+    this.#keep(id, rule === null ? null : { ...rule, revision }, revision, true);
+    return { outcome: "written", revision, isShared: false };
+  }
+
+  #keep(id: string, rule: Rule | null, revision: number, isUntold: boolean): void {
+    this.#highest = Math.max(this.#highest, revision);
+    // Another one may have been read since.
+    if ((this.#rules.get(id)?.revision ?? 0) > revision) return;
+    this.#remember({ kind: "rule", id, rule, revision, isUntold });
+    this.#options.onRules({ set: rule === null ? [] : [rule], removed: rule === null ? [id] : [] }, false);
+  }
+
+  /** Of removals, as many are remembered as the log has. */
+  #remember(known: KnownRule): void {
+    this.#rules.delete(known.id);
+    this.#rules.set(known.id, known);
+    if (this.#rules.size <= maxRules + mostRemoved) return;
+    for (const { id, rule } of this.#rules.values()) {
+      if (rule !== null) continue;
+      this.#rules.delete(id);
+      return;
+    }
+  }
+
+  #rememberForgiven(known: KnownForgiveness): void {
+    const name = forgivenName(known.name);
+    this.#forgiven.delete(name);
+    this.#forgiven.set(name, known);
+    const [oldest] = this.#forgiven.keys();
+    if (this.#forgiven.size > mostForgiven && oldest !== undefined) this.#forgiven.delete(oldest);
+  }
+}
+
+/** Null if the reply is not the script's. */
+function decoded(reply: unknown): RulesAnswer | null {
+  try {
+    return decodeRulesAnswer(reply);
+  } catch {
+    return null;
+  }
+}
