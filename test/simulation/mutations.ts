@@ -82,7 +82,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "told nothing",
     concerns: plays("flush", "restart", "failover", "part", "cut"),
-    replacements: [{ file: model, from: "if (this.#item.told !== null) this.#tell(this.#item.told);", to: "" }],
+    replacements: [{ file: model, from: "if (this.#told !== null) this.#tell(this.#told);", to: "" }],
   },
   {
     name: "the clock read before waiting",

@@ -33,6 +33,12 @@ export class ScriptModel {
   readonly #counters = new Map<string, Counter>();
   readonly #gateways = new Map<string, Map<string, number>>();
   readonly #secrets = new Map<string, string>();
+  /** The places of the last forgiveness. */
+  readonly #marks = new Map<string, number>();
+
+  /** A counter is about to be emptied; something is told that counts. */
+  onForget: (key: string) => void = () => {};
+  onTold: (item: CounterItem, told: Told) => void = () => {};
 
   /** The clock is the store's: whole microseconds since 1970. */
   constructor(clock: () => number) {
@@ -48,6 +54,7 @@ export class ScriptModel {
     this.#counters.clear();
     this.#gateways.clear();
     this.#secrets.clear();
+    this.#marks.clear();
   }
 
   /** What a replica has that has heard of everything until now; by another clock if given. */
@@ -58,6 +65,7 @@ export class ScriptModel {
     }
     for (const [key, list] of this.#gateways) copy.#gateways.set(key, new Map(list));
     for (const [key, secret] of this.#secrets) copy.#secrets.set(key, secret);
+    for (const [key, mark] of this.#marks) copy.#marks.set(key, mark);
     return copy;
   }
 
@@ -66,6 +74,7 @@ export class ScriptModel {
     this.#counters.delete(key);
     this.#gateways.delete(key);
     this.#secrets.delete(key);
+    this.#marks.delete(key);
   }
 
   /** How many units count under a key, of leases that have not been dropped yet too. */
@@ -96,7 +105,12 @@ export class ScriptModel {
   }
 
   get keys(): number {
-    return this.#counters.size + this.#gateways.size + this.#secrets.size;
+    return this.#counters.size + this.#gateways.size + this.#secrets.size + this.#marks.size;
+  }
+
+  /** Told by a thread that does not know that the counter was forgiven. */
+  #isVoid({ markKey, forgivenUntil }: Told): boolean {
+    return (this.#marks.get(markKey) ?? 0) > forgivenUntil;
   }
 
   #answer(item: Item, timeUs: number): ItemAnswer {
@@ -117,6 +131,13 @@ export class ScriptModel {
         this.#secrets.set(item.key, value);
         return { item: "secret", value };
       }
+      case "forget":
+        if ((this.#marks.get(item.markKey) ?? 0) < item.seq) {
+          this.#marks.set(item.markKey, item.seq);
+          this.onForget(item.key);
+          this.#counters.delete(item.key);
+        }
+        return { item: "forget" };
       default:
         return this.#count(item, timeUs);
     }
@@ -125,7 +146,7 @@ export class ScriptModel {
   #count(item: CounterItem, timeUs: number): CounterAnswer {
     if (item.item === "calendar" && (timeUs < item.fromUs || timeUs >= item.untilUs)) {
       const nothing = { granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false } as const;
-      return { item: "counter", isInPeriod: false, isForeign: false, ...nothing };
+      return { item: "counter", isInPeriod: false, isForeign: false, isVoid: false, ...nothing };
     }
     let stored = this.#counters.get(item.key);
     if (stored !== undefined && stored.expiryUs <= timeUs) {
@@ -139,13 +160,16 @@ export class ScriptModel {
       clockUs: timeUs,
       expiryUs: 0,
     };
-    const turn = new Turn(item, counter, timeUs);
+    const isVoid = item.told !== null && this.#isVoid(item.told);
+    if (item.told !== null && !isVoid) this.onTold(item, item.told);
+    const turn = new Turn(item, counter, timeUs, isVoid ? null : item.told);
     const granted = turn.run();
     if (turn.isChanged && stored === undefined) this.#counters.set(item.key, counter);
     return {
       item: "counter",
       isInPeriod: true,
       isForeign: false,
+      isVoid,
       granted,
       free: Math.max(0, item.limit - counter.units),
       resetUs: turn.resetUs(),
@@ -159,6 +183,7 @@ export class ScriptModel {
 class Turn {
   isChanged = false;
   readonly #item: CounterItem;
+  readonly #told: Told | null;
   readonly #counter: Counter;
   readonly #timeUs: number;
   /** The clock of a counter does not go back. */
@@ -167,8 +192,10 @@ class Turn {
   /** Instants are multiples of it: a long window has a thousand of them. */
   readonly #grainUs: number;
 
-  constructor(item: CounterItem, counter: Counter, timeUs: number) {
+  /** `told`: what counts of what was told. */
+  constructor(item: CounterItem, counter: Counter, timeUs: number, told: Told | null) {
     this.#item = item;
+    this.#told = told;
     this.#counter = counter;
     this.#timeUs = timeUs;
     this.#nowUs = Math.max(timeUs, counter.clockUs);
@@ -181,7 +208,7 @@ class Turn {
   run(): number {
     this.#dropExpired();
     for (const report of this.#item.reports) this.#report(report);
-    if (this.#item.told !== null) this.#tell(this.#item.told);
+    if (this.#told !== null) this.#tell(this.#told);
     const granted = this.#grant();
     if (!this.isChanged) return 0;
     this.#counter.clockUs = this.#nowUs;

@@ -11,15 +11,25 @@ export function readCall(keys: readonly string[], args: readonly string[]): Item
     at += 1;
     return value;
   };
-  const items = keys.map((key): Item => {
+  let keyAt = 0;
+  const nextKey = (): string => {
+    const key = keys[keyAt];
+    if (key === undefined) throw new Error("a key of the script is missing");
+    keyAt += 1;
+    return key;
+  };
+  const items: Item[] = [];
+  const read = (key: string): Item => {
     const letter = text();
+    if (letter === "f") return { item: "forget", key, markKey: nextKey(), seq: Number(text()), keepMs: Number(text()) };
     if (letter === "g")
       return { item: "gateways", key, gateway: text(), silenceUs: Number(text()), ageUs: Number(text()) };
     if (letter === "v") return { item: "secret", key, proposed: text() };
     const kind = letter.toLowerCase();
     if (kind !== "s" && kind !== "c" && kind !== "n") throw new Error(`an item of kind ${letter}`);
-    return readCounter({ key, item: kinds[kind], isPlain: kind !== letter }, text);
-  });
+    return readCounter({ key, item: kinds[kind], isPlain: kind !== letter }, text, nextKey);
+  };
+  while (keyAt < keys.length) items.push(read(nextKey()));
   if (at !== args.length) throw new Error("the script has too many arguments");
   return items;
 }
@@ -28,6 +38,7 @@ export function readCall(keys: readonly string[], args: readonly string[]): Item
 function readCounter(
   { key, item, isPlain }: { key: string; item: CounterItem["item"]; isPlain: boolean },
   text: () => string,
+  nextKey: () => string,
 ): CounterItem {
   const number = (): number => Number(text());
   const [limit, leaseUs, id, step] = [number(), number(), text(), number()];
@@ -41,7 +52,7 @@ function readCounter(
     reports.push({ id: text(), granted: number(), spent: number(), ageUs: number() });
   }
   const units = number();
-  const told = units < 0 ? null : { units, ageUs: number() };
+  const told = units < 0 ? null : { units, ageUs: number(), forgivenUntil: number(), markKey: nextKey() };
   return { ...always, needed, wanted, reports, told };
 }
 
@@ -50,9 +61,10 @@ export function writeAnswer({ timeUs, items }: ScriptAnswer): unknown {
   for (const item of items) {
     if (item.item === "gateways") values.push(item.wasListed ? 1 : 0, item.gateways);
     else if (item.item === "secret") values.push(item.value);
+    else if (item.item === "forget") values.push(1);
     else {
-      const { isInPeriod, isForeign, granted, free, resetUs, fitsUs, isNew } = item;
-      values.push(isForeign ? 2 : isInPeriod ? 1 : 0, granted, free, resetUs, fitsUs, isNew ? 1 : 0);
+      const { isInPeriod, isForeign, isVoid, granted, free, resetUs, fitsUs, isNew } = item;
+      values.push(isForeign ? 2 : isVoid ? 3 : isInPeriod ? 1 : 0, granted, free, resetUs, fitsUs, isNew ? 1 : 0);
     }
   }
   return values;

@@ -5,7 +5,7 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
 import type { CounterRules } from "./counter-rules.ts";
-import { type CounterAnswer, type LeaseReport, storeKeyOf } from "./script-call.ts";
+import { type CounterAnswer, counterStoreKey, type LeaseReport } from "./script-call.ts";
 import type { ShardPeriods } from "./shard-periods.ts";
 import { certainAgeUs, drift, TwoIntervals } from "./store-clock.ts";
 
@@ -64,6 +64,10 @@ export class KeyCredits {
   /** Requests that were admitted without the store's units, and how many of them it knows of. */
   admittedAlone = 0;
   toldAlone = 0;
+  /** How often it was forgiven: what was asked before says nothing any more. */
+  forgiven = 0;
+  /** Whether the store has not counted what it was told, until this thread has heard what was forgiven. */
+  isToldVoid = false;
   /** Calls that are under way. */
   inFlight = 0;
   /** Units that requests wait for. */
@@ -146,7 +150,8 @@ export class KeyCredits {
 
   /** Whether the store can be told something that it does not know. */
   get owes(): boolean {
-    return this.#ended.length > 0 || (this.admittedAlone !== this.toldAlone && this.inFlight === 0);
+    const mustTell = !this.isToldVoid && this.admittedAlone !== this.toldAlone;
+    return this.#ended.length > 0 || (mustTell && this.inFlight === 0);
   }
 
   add(lease: Lease): void {
@@ -235,6 +240,17 @@ export class KeyCredits {
     this.#leases = open.length === 0 ? none : open;
   }
 
+  /** Forgets what is known of the key, because its counts were forgiven. What is held must be returned. */
+  forgive(): void {
+    this.forgiven += 1;
+    this.free = this.rules.limit;
+    this.resetMs = 0;
+    this.refusedUntilMs = 0;
+    this.fitsMs = 0;
+    this.#patienceMs = firstRefusalMs;
+    this.toldAlone = this.admittedAlone;
+  }
+
   /** Ends all leases: what is left of them is not spent. */
   endAll(): void {
     this.endLeases(Number.POSITIVE_INFINITY);
@@ -313,6 +329,8 @@ export class StorePolicy {
   /** Of keys that this thread knows something about, by tag; of a limit that is not the policy's, by tag and limit. */
   readonly credits = new Map<string, KeyCredits>();
   readonly newKeys: NewKeys;
+  /** How long its requests count. */
+  readonly longestCountMs: number;
   /** Networks that are counted as one, by tag, and until when: too many new keys were made. */
   readonly networks = new Map<string, number>();
   /** Of a calendar. */
@@ -321,10 +339,12 @@ export class StorePolicy {
   source: PolicySource;
   readonly units: UnitCounts;
 
-  constructor(text: string, source: PolicySource, newKeys: NewKeys, units: UnitCounts) {
+  /** `maxKeys`: new keys that are made in the time that requests count. */
+  constructor(text: string, source: PolicySource, longestCountMs: number, maxKeys: number, units: UnitCounts) {
     this.text = text;
     this.source = source;
-    this.newKeys = newKeys;
+    this.longestCountMs = longestCountMs;
+    this.newKeys = new NewKeys(maxKeys, longestCountMs);
     this.units = units;
   }
 
@@ -335,6 +355,11 @@ export class StorePolicy {
       if (oldest !== undefined) this.networks.delete(oldest);
     }
     this.networks.set(tag, untilMs);
+  }
+
+  /** What is known of a key, by any limit and in any period. */
+  creditsOf(tag: string): readonly KeyCredits[] {
+    return [...this.credits.values()].filter((credits) => credits.tag === tag);
   }
 
   /** Returns what is known of a key in the period of the rules; undefined if nothing is. */
@@ -410,7 +435,7 @@ export class CreditBook {
   policy(text: string, source: PolicySource, windowMs: number): StorePolicy {
     const known = this.#policies.get(text);
     if (known !== undefined) return known;
-    const policy = new StorePolicy(text, source, new NewKeys(this.#settings.maxKeys, windowMs), this.#units);
+    const policy = new StorePolicy(text, source, windowMs, this.#settings.maxKeys, this.#units);
     this.#policies.set(text, policy);
     return policy;
   }
@@ -425,8 +450,7 @@ export class CreditBook {
   /** Begins to remember a key. */
   create(policy: StorePolicy, tag: string, key: CounterKey, client: CounterKey, rules: CounterRules): KeyCredits {
     if (policy.credits.size >= mostCredits) this.#forgetOne(policy);
-    const period = rules.untilUs === 0 ? "" : `/${rules.untilUs / 1e6}`;
-    const storeKey = storeKeyOf(this.#settings.prefix, tag, `${policy.text}${period}`);
+    const storeKey = counterStoreKey(this.#settings.prefix, tag, policy.text, rules.untilUs);
     const credits = new KeyCredits({ policy, tag, storeKey, key, client, rules });
     policy.credits.set(policy.nameOf(tag, rules.limit), credits);
     return credits;

@@ -1,13 +1,16 @@
 // Makes the items that a thread asks the store with.
 import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
-import type { KeyCredits } from "./credits.ts";
+import type { KeyCredits, StorePolicy } from "./credits.ts";
 import type { Renewal } from "./reports.ts";
 import {
   type CounterItem,
+  counterStoreKey,
+  type ForgetItem,
   type GatewaysItem,
   heldMark,
   type LeaseReport,
+  markKeyOf,
   mostReports,
   storeKeyOf,
   type Told,
@@ -21,6 +24,8 @@ export class StoreItems {
   readonly #settings: Pick<SharedStoreSettings, "prefix" | "lease">;
   readonly #gateway: string;
   readonly #thread: string;
+  /** The place in the log up to which this thread has forgotten what was forgiven. */
+  forgivenUntil = 0;
   #lastId = 0;
 
   constructor(settings: Pick<SharedStoreSettings, "prefix" | "lease">, gateway: string, thread: string) {
@@ -34,12 +39,12 @@ export class StoreItems {
     const { isAhead } = credits.rules;
     const ahead = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
     const wanted = Math.min(Math.max(needed, this.#settings.lease.most), needed + ahead);
-    return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), toldOf(own, credits));
+    return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), this.#toldOf(own, credits));
   }
 
   /** Asks for nothing. */
   telling(credits: KeyCredits, own: OwnCount, nowMs: number): CounterItem {
-    return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), toldOf(own, credits));
+    return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), this.#toldOf(own, credits));
   }
 
   reporting({ credits, reports }: Renewal): CounterItem {
@@ -54,6 +59,29 @@ export class StoreItems {
       gateway: this.#gateway,
       silenceUs,
       ageUs,
+    };
+  }
+
+  /** `untilUs`: the end of a calendar's period, else 0. */
+  forgetting({ text }: StorePolicy, tag: string, untilUs: number, seq: number, keepMs: number): ForgetItem {
+    const { prefix } = this.#settings;
+    return {
+      item: "forget",
+      key: counterStoreKey(prefix, tag, text, untilUs),
+      markKey: markKeyOf(prefix, tag, text),
+      seq,
+      keepMs,
+    };
+  }
+
+  /** The store has what is not spent too: it must not be taken for what was admitted. */
+  #toldOf(own: OwnCount | null, credits: KeyCredits): Told | null {
+    if (own === null || !isOfPeriod(own, credits)) return null;
+    return {
+      units: own.units + credits.unspent,
+      ageUs: certainAgeUs(own.ageMs),
+      forgivenUntil: this.forgivenUntil,
+      markKey: markKeyOf(this.#settings.prefix, credits.tag, credits.policy.text),
     };
   }
 
@@ -88,10 +116,4 @@ export class StoreItems {
 /** Whether what this gateway counts is of the same period: in a cluster, shards begin it at different times. */
 export function isOfPeriod({ periodEndMs }: OwnCount, { rules }: KeyCredits): boolean {
   return periodEndMs * 1000 === rules.untilUs;
-}
-
-/** The store has what is not spent too: it must not be taken for what was admitted. */
-function toldOf(own: OwnCount | null, credits: KeyCredits): Told | null {
-  if (own === null || !isOfPeriod(own, credits)) return null;
-  return { units: own.units + credits.unspent, ageUs: certainAgeUs(own.ageMs) };
 }

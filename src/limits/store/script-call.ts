@@ -52,6 +52,21 @@ export interface LeaseReport {
 export interface Told {
   readonly units: number;
   readonly ageUs: number;
+  /** The place in the log up to which this thread has forgotten what was forgiven. */
+  readonly forgivenUntil: number;
+  /** The mark of the counter: it is the place of its last forgiveness, and what is told without that one is void. */
+  readonly markKey: string;
+}
+
+/** Somebody's counts are forgiven: the counter is emptied, unless that was done already. Never one of `concurrency`. */
+export interface ForgetItem {
+  readonly item: "forget";
+  readonly key: string;
+  readonly markKey: string;
+  /** The place of the forgiveness in the log. */
+  readonly seq: number;
+  /** For longer nobody can tell what was admitted before. */
+  readonly keepMs: number;
 }
 
 /** The list of the gateways that share the store, which shows too whether the store has forgotten. */
@@ -74,7 +89,7 @@ interface SecretItem {
   readonly proposed: string;
 }
 
-export type Item = CounterItem | GatewaysItem | SecretItem;
+export type Item = CounterItem | ForgetItem | GatewaysItem | SecretItem;
 
 export interface CounterAnswer {
   readonly item: "counter";
@@ -82,6 +97,8 @@ export interface CounterAnswer {
   readonly isInPeriod: boolean;
   /** Something else is under the key; then nothing was done. */
   readonly isForeign: boolean;
+  /** What was told was not counted, because the counter was forgiven and this thread does not know it. */
+  readonly isVoid: boolean;
   /** 0, or a multiple of the step. */
   readonly granted: number;
   /** What is left of the limit after it. */
@@ -109,7 +126,11 @@ interface SecretAnswer {
   readonly value: string;
 }
 
-export type ItemAnswer = CounterAnswer | GatewaysAnswer | SecretAnswer;
+interface ForgetAnswer {
+  readonly item: "forget";
+}
+
+export type ItemAnswer = CounterAnswer | ForgetAnswer | GatewaysAnswer | SecretAnswer;
 
 export interface ScriptAnswer {
   /** The store's clock, as it is, at the call. */
@@ -134,7 +155,7 @@ export const mostReports = 32;
 // How a call of the store's script is written, and how its answer is read. Arguments are flat: for each item a letter, and
 // what its kind needs. So is the answer: the store's time, and for each item as many values as its kind has.
 
-const letters = { sliding: "s", calendar: "c", concurrency: "n", gateways: "g", secret: "v" } as const;
+const letters = { sliding: "s", calendar: "c", concurrency: "n", forget: "f", gateways: "g", secret: "v" } as const;
 /** The same counters, asked for one step and told nothing: most items, so they are written in half as many arguments. */
 const plainLetters = { sliding: "S", calendar: "C", concurrency: "N" } as const;
 const secretPattern = /^[0-9a-f]+$/;
@@ -147,7 +168,13 @@ export function encodeCall(items: readonly Item[]): { keys: string[]; args: stri
     if (item.item === "gateways")
       args.push(letters.gateways, item.gateway, upwards(item.silenceUs), upwards(item.ageUs));
     else if (item.item === "secret") args.push(letters.secret, item.proposed);
-    else pushCounter(args, item);
+    else if (item.item === "forget") {
+      keys.push(item.markKey);
+      args.push(letters.forget, String(item.seq), upwards(item.keepMs));
+    } else {
+      pushCounter(args, item);
+      if (item.told !== null) keys.push(item.told.markKey);
+    }
   }
   return { keys, args };
 }
@@ -164,7 +191,7 @@ function pushCounter(args: string[], item: CounterItem): void {
     args.push(report.id, String(report.granted), String(report.spent), downwards(report.ageUs));
   }
   if (told === null) args.push("-1");
-  else args.push(String(told.units), downwards(told.ageUs));
+  else args.push(String(told.units), downwards(told.ageUs), String(told.forgivenUntil));
 }
 
 /** What counts for longer than it must is right, what counts for too short a time is not. */
@@ -192,12 +219,16 @@ function readAnswer(values: Values, item: Item): ItemAnswer {
       return { item: "gateways", wasListed: values.flag(), gateways: values.number() } satisfies GatewaysAnswer;
     case "secret":
       return { item: "secret", value: values.secret() } satisfies SecretAnswer;
+    case "forget":
+      values.number();
+      return { item: "forget" } satisfies ForgetAnswer;
     default: {
       const state = values.number();
       return {
         item: "counter",
         isInPeriod: state !== 0,
         isForeign: state === 2,
+        isVoid: state === 3,
         granted: values.number(),
         free: values.number(),
         resetUs: values.number(),
@@ -245,6 +276,16 @@ class Values {
 /** Returns where something is in the store. Gateways with another script have other keys. */
 export function storeKeyOf(prefix: string, tag: string, text: string): string {
   return `${prefix}${scriptVersion}:{${tag}}:${text}`;
+}
+
+/** Returns where the counter of a policy is. `untilUs`: the end of a calendar's period, else 0. */
+export function counterStoreKey(prefix: string, tag: string, policyText: string, untilUs: number): string {
+  return storeKeyOf(prefix, tag, untilUs === 0 ? policyText : `${policyText}/${untilUs / 1e6}`);
+}
+
+/** Returns where the mark of a policy's counter is. A calendar has one for all its periods. */
+export function markKeyOf(prefix: string, tag: string, policyText: string): string {
+  return storeKeyOf(prefix, tag, `forgiven/${policyText}`);
 }
 
 /** Of each byte, since tags are made for each request. */

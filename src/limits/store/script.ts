@@ -23,6 +23,8 @@
 // the same instant becomes one member when it is reported.
 //
 // The list of gateways is a sorted set too: a gateway's id, and the instant at which it was seen last. The secret is a string.
+// So is the mark of a counter that was forgiven: the place of the last forgiveness in the log of rules-script.ts. It stays
+// longer than anything that was admitted before it.
 //
 // The first write of a call is a ZADD or a SET: if memory is full, Redis refuses those, and refuses nothing any more after
 // a script has written. So a call is refused as a whole. A call that changes nothing writes nothing.
@@ -35,8 +37,9 @@ local spentBase = 4e15
 local mostExpired, mostWalked, mostMerged, pages, pageSize = 1000, 200, 200, 10, 1000
 local heldRetry = ${heldRetryUs}
 
-local answer, answers, at, hasWritten = {clock}, 1, 0, false
+local answer, answers, at, keyAt, hasWritten = {clock}, 1, 0, 0, false
 
+local function nextKey() keyAt = keyAt + 1 return KEYS[keyAt] end
 local function text() at = at + 1 return ARGV[at] end
 local function number() at = at + 1 return tonumber(ARGV[at]) end
 local function put(value) answers = answers + 1 answer[answers] = value end
@@ -217,7 +220,28 @@ end
 local function skipReports()
   local reports = number()
   at = at + 4 * reports
-  if number() >= 0 then number() end
+  if number() >= 0 then
+    at = at + 2
+    nextKey()
+  end
+end
+
+-- Something else may be under the key.
+local function markOf(key)
+  local value = redis.pcall('GET', key)
+  return type(value) == 'string' and tonumber(value) or 0
+end
+
+-- The first time that a forgiveness is heard of, nothing that was counted before it counts any more.
+local function forget(key)
+  local markKey, seq, keep = nextKey(), number(), number()
+  if markOf(markKey) < seq then
+    redis.call('SET', markKey, string.format('%.0f', seq))
+    redis.call('PEXPIRE', markKey, keep)
+    hasWritten = true
+    redis.pcall('ZREMRANGEBYRANK', key, 0, -1)
+  end
+  put(1)
 end
 
 -- The units of a gateway that count, or enough of them.
@@ -237,10 +261,12 @@ local function unitsPresent(c, gateway, enough)
   return present
 end
 
+-- Returns whether what is told is void: the gateway does not know that the counter was forgiven.
 local function readTold(c, id)
   local units = number()
-  if units < 0 then return end
-  local age = math.max(0, number())
+  if units < 0 then return false end
+  local age, known = math.max(0, number()), number()
+  if markOf(nextKey()) > known then return true end
   if c.kind == 'n' then return end
   local missing = units - unitsPresent(c, gatewayOf(id), units)
   if missing <= 0 then return end
@@ -347,23 +373,25 @@ local function count(key, letter)
     return
   end
   dropExpired(c)
+  local isVoid = false
   if not isPlain then
     readReports(c)
-    readTold(c, id)
+    isVoid = readTold(c, id)
   end
   local granted = grant(c, id, step, needed, wanted)
-  put(1)
+  put(isVoid and 3 or 1)
   put(granted)
   put(math.max(0, c.limit - c.units))
   putTimes(c, step, granted)
   put(c.isNew and 1 or 0)
 end
 
-for i = 1, #KEYS do
-  local kind = text()
-  if kind == 'g' then listGateways(KEYS[i])
-  elseif kind == 'v' then readSecret(KEYS[i])
-  else count(KEYS[i], kind) end
+while keyAt < #KEYS do
+  local kind, key = text(), nextKey()
+  if kind == 'g' then listGateways(key)
+  elseif kind == 'v' then readSecret(key)
+  elseif kind == 'f' then forget(key)
+  else count(key, kind) end
 end
 return answer
 `;

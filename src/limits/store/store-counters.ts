@@ -4,7 +4,9 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import type { Policy } from "../../core/policy.ts";
 import { Ask, type Charged, type LocalCounters } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
+import { Cursor } from "../table/directory.ts";
 import { networkKey } from "../table/eviction.ts";
+import { heldSlotOf } from "../table/layout.ts";
 import {
   borderErrorMs,
   type CounterRules,
@@ -46,6 +48,8 @@ export class StoreCounters {
   /** What this gateway has admitted. */
   readonly local: LocalCounters;
   readonly #policy: Policy;
+  readonly #slot: number;
+  readonly #table: CounterTable;
   readonly #store: Store;
   readonly #ofStore: StorePolicy;
   readonly #isByRequest: boolean;
@@ -68,6 +72,8 @@ export class StoreCounters {
   ) {
     const { limit, rate } = policy;
     this.#policy = policy;
+    this.#slot = slot;
+    this.#table = table;
     this.local = local;
     this.#store = store;
     this.#isByRequest = isByRequest;
@@ -183,6 +189,34 @@ export class StoreCounters {
     return this.local.unspentResetMs(nowMs);
   }
 
+  /**
+   * Forgets what was counted of a key, because somebody has forgiven it; slots in use stay in use. `seq`: the place of that in
+   * the log of what gateways share; 0 if it has none yet, so that it holds here alone. `isInStore`: whether the counter in the
+   * store is forgotten too; false if other gateways have done that long ago.
+   */
+  forgive(key: CounterKey, client: CounterKey, seq: number, isInStore = true): void {
+    if (this.#policy.rate.kind === "concurrency") return;
+    this.#forgetOwn(key, client);
+    const nowMs = this.#store.clock.monotonicMs();
+    const { limit } = this.#policy;
+    const network = storeTagOf(networkKey(client));
+    // A network that is counted as one is forgiven as one.
+    const tags = [storeTagOf(key), ...(this.#ofStore.networks.has(network) ? [`n${network}`] : [])];
+    for (const tag of tags) this.#store.forgive(this.#ofStore, tag, this.#rulesFor(tag, limit, nowMs), seq, isInStore);
+  }
+
+  /** What this gateway has counted itself. */
+  #forgetOwn(key: CounterKey, client: CounterKey): void {
+    const cursor = new Cursor();
+    for (const slot of [this.#slot, heldSlotOf(this.#slot)]) {
+      this.#table.select(cursor, slot, key, client);
+      this.#table.locks.within(() => {
+        this.#table.peek(cursor, everything);
+        if (cursor.line !== 0) this.#table.forget(cursor);
+      });
+    }
+  }
+
   /** Gives back what is held of all keys. */
   endLeases(): void {
     this.#store.endLeases(this.#ofStore.credits.values());
@@ -278,6 +312,9 @@ export class StoreCounters {
     return this.#periods[what](shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? null, nowMs);
   }
 }
+
+/** All that is stored of a key. */
+const everything = { now: 0, window: Number.POSITIVE_INFINITY };
 
 /** What `charge` of the table returns where nothing was charged. */
 const noCharge = Number.NaN;

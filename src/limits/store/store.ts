@@ -16,7 +16,8 @@ import {
 import type { CounterTable } from "../table/counter-table.ts";
 import { CallBatch, type Conclusion } from "./call-batch.ts";
 import type { CounterRules } from "./counter-rules.ts";
-import { CreditBook, type KeyCredits, type Lease } from "./credits.ts";
+import { CreditBook, type KeyCredits, type Lease, type StorePolicy } from "./credits.ts";
+import { Forgets } from "./forgets.ts";
 import { isOfPeriod, StoreItems, secretTag } from "./items.ts";
 import { HeldSlots, LeaseEndings, type OwnKey, ownKeys, type Renewal, sendAll } from "./reports.ts";
 import {
@@ -54,6 +55,11 @@ interface StoreOptions {
   onAnswered(seconds: number): void;
   /** A request has waited so long. */
   onWaited(seconds: number): void;
+  /**
+   * Reads what was forgiven at other gateways, and has this thread forget it. Resolves when that is done, or cannot be done.
+   * Without it, gateways do not share that.
+   */
+  readForgiven?(): Promise<unknown>;
 }
 
 /** Units of a key that a request waits for. */
@@ -61,6 +67,11 @@ export interface Wanted {
   readonly credits: KeyCredits;
   readonly units: number;
 }
+
+/** What was admitted before it was forgiven may be told for so much longer than it counts. */
+const forgottenForMs = 3_600_000;
+/** So long the telling waits until what was forgiven has been read. */
+const mostReadingMs = 1_000;
 
 /** How long `close` waits for the store to have heard of what is given back. */
 const closingMs = 100;
@@ -71,8 +82,16 @@ interface SentItem {
   readonly item: CounterItem;
   /** By which it was asked. */
   readonly rules: CounterRules;
+  /** How often the key had been forgiven. */
+  readonly forgiven: number;
   /** In which incident of the shard, and of how many requests, the store is told by this item; null: it is not told. */
   readonly told: { readonly incident: number; readonly alone: number } | null;
+}
+
+/** What the store is told of a key that no request asks for. */
+interface Telling {
+  readonly credits: KeyCredits;
+  readonly item: CounterItem;
 }
 
 export class Store implements ShardStore {
@@ -89,6 +108,7 @@ export class Store implements ShardStore {
   readonly #options: StoreOptions;
   readonly #endings: LeaseEndings;
   readonly #slots: HeldSlots;
+  readonly #forgets: Forgets;
   /** What leaves at the end of this turn: by shard, in a cluster by tag. Each batch is a call. */
   #batches = new Map<number | string, CallBatch>();
   /** Those that are full. */
@@ -112,6 +132,11 @@ export class Store implements ShardStore {
     this.#endings = new LeaseEndings(this, (credits) => this.#join(credits));
     this.#slots = new HeldSlots(timers, (renewals) => this.#renew(renewals));
     this.shards = new ShardMap(this, options.onGone);
+    this.#forgets = new Forgets(
+      this,
+      (tag) => this.shards.of(tag),
+      (shard, items) => this.#sendAll(items.values(), 4, (some) => this.#sendFor(shard, some)),
+    );
   }
 
   /** Begins to connect. */
@@ -208,6 +233,24 @@ export class Store implements ShardStore {
     }
   }
 
+  /**
+   * Forgets what this thread knows of a key whose counts were forgiven, and has the store forget them. `seq`: the place of
+   * that in the log; 0 if it has none yet. `isInStore`: false if others have told the store.
+   */
+  forgive(policy: StorePolicy, tag: string, { untilUs }: CounterRules, seq: number, isInStore: boolean): void {
+    for (const credits of policy.creditsOf(tag)) {
+      this.endAll(credits);
+      credits.forgive();
+    }
+    if (seq === 0 || !isInStore) return;
+    this.#forgets.add(tag, this.items.forgetting(policy, tag, untilUs, seq, policy.longestCountMs + forgottenForMs));
+  }
+
+  /** This thread has forgotten all that was forgiven up to a place in the log. */
+  forgivenUntil(place: number): void {
+    this.items.forgivenUntil = Math.max(place, this.items.forgivenUntil);
+  }
+
   /** Units of leases that were made for one request stay spent. */
   keep(leases: readonly Lease[]): void {
     for (const lease of leases) {
@@ -233,6 +276,7 @@ export class Store implements ShardStore {
     }
     this.#endings.close();
     this.#slots.close();
+    this.#forgets.close();
     this.shards.close();
     await this.link.close();
   }
@@ -373,13 +417,18 @@ export class Store implements ShardStore {
     // What a call that is under way is granted may be taken for what is told.
     const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
     return {
-      ...{ credits, rules: credits.rules },
+      ...{ credits, rules: credits.rules, forgiven: credits.forgiven },
       item: this.items.asking(credits, needed, own, nowMs),
       told: isCertain ? { incident, alone } : null,
     };
   }
 
-  #answered({ credits, item, rules, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
+  #answered(
+    { credits, item, rules, told, forgiven }: SentItem,
+    answer: CounterAnswer,
+    sentMs: number,
+    isUsable: boolean,
+  ): void {
     const nowMs = this.clock.monotonicMs();
     if (!answer.isInPeriod) {
       credits.toldAlone = credits.admittedAlone;
@@ -391,7 +440,11 @@ export class Store implements ShardStore {
       credits.foundForeign(nowMs);
       return;
     }
-    if (told !== null) {
+    // What was asked before it was forgiven, the store has forgotten.
+    const isOld = forgiven !== credits.forgiven;
+    if (answer.isVoid) this.#tellOnceRead(credits);
+    else if (told !== null && !isOld) {
+      credits.isToldVoid = false;
       credits.toldIncident = told.incident;
       // Not those that were admitted while the answer was overdue.
       credits.toldAlone = told.alone;
@@ -399,15 +452,17 @@ export class Store implements ShardStore {
     if (answer.isNew && item.wanted > 0) credits.policy.newKeys.add(nowMs);
     // A reload may have changed the policy since it was asked for.
     const isInForce = credits.isBy(rules);
-    credits.free = answer.free;
-    credits.resetMs = answer.resetUs < 0 ? nowMs : nowMs + answer.resetUs / 1000;
+    if (!isOld) {
+      credits.free = answer.free;
+      credits.resetMs = answer.resetUs < 0 ? nowMs : nowMs + answer.resetUs / 1000;
+    }
     if (answer.granted > 0) {
       this.counts.units.granted += answer.granted;
-      const endsMs = isUsable && isInForce ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
+      const endsMs = isUsable && isInForce && !isOld ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
       credits.add({ id: item.id, credits, granted: answer.granted, left: answer.granted, spentMs: nowMs, endsMs });
       this.#endings.add(credits);
     }
-    if (isInForce) credits.answered(answer, item.needed, sentMs, nowMs);
+    if (isInForce && !isOld) credits.answered(answer, item.needed, sentMs, nowMs);
   }
 
   /** Asks for more before what is held is spent. */
@@ -434,15 +489,54 @@ export class Store implements ShardStore {
   tell(shard: Shard, all: boolean, told: () => void): void {
     const { incident } = shard;
     if (all) this.#dropLeases(shard);
-    const send = (items: readonly CounterItem[]): Promise<boolean> =>
-      new Promise((resolve) => {
-        // If the shard is lost again, there will be another telling.
-        this.send(shard, items, (answer) => resolve(answer !== null && shard.incident === incident));
-      });
-    void this.#sendAll(this.#tellings(shard, all), 4, send).then((isTold) => isTold && told());
+    // What was forgiven meanwhile must not be told.
+    void this.#readForgiven()
+      .then(() => this.#forgets.tellAll(shard))
+      // If the shard is lost again, there will be another telling.
+      .then(
+        () =>
+          shard.incident === incident &&
+          this.#sendAll(this.#tellings(shard, all), 4, (some) => this.#sendTellings(shard, incident, some)),
+      )
+      .then((isTold) => isTold && told());
   }
 
-  *#tellings(shard: Shard, all: boolean): Generator<CounterItem | null> {
+  async #sendTellings(shard: Shard, incident: number, tellings: readonly Telling[]): Promise<boolean> {
+    const items = tellings.map(({ item }) => item);
+    const answer = await new Promise<ScriptAnswer | null>((resolve) => this.send(shard, items, resolve));
+    for (const [i, { credits }] of tellings.entries()) {
+      const of = answer?.items[i];
+      if (of?.item !== "counter" || !of.isVoid) continue;
+      // It is told when it is asked for.
+      credits.toldIncident = -1;
+      this.#tellOnceRead(credits);
+    }
+    return answer !== null && shard.incident === incident;
+  }
+
+  #sendFor(shard: Shard, items: readonly Item[]): Promise<boolean> {
+    return new Promise((resolve) => this.send(shard, items, (answer) => resolve(answer !== null)));
+  }
+
+  /** Others have forgiven a key of which this thread has not heard yet. */
+  #tellOnceRead(credits: KeyCredits): void {
+    if (credits.isToldVoid) return;
+    credits.isToldVoid = true;
+    void this.#readForgiven().then(() => {
+      credits.isToldVoid = false;
+      if (credits.owes) this.#join(credits);
+    });
+  }
+
+  /** Nothing waits for it for long: the script does not count what is told too early. */
+  #readForgiven(): Promise<unknown> {
+    const { readForgiven } = this.#options;
+    if (readForgiven === undefined) return Promise.resolve();
+    const late = new Promise<void>((resolve) => void this.timers.after(mostReadingMs, resolve));
+    return Promise.race([readForgiven(), late]);
+  }
+
+  *#tellings(shard: Shard, all: boolean): Generator<Telling | null> {
     const { incident, leftMs } = shard;
     const bySlot = new Map(Array.from(this.book.policies, (policy) => [policy.source.slot, policy]));
     const nowMs = (): number => this.clock.monotonicMs();
@@ -463,7 +557,7 @@ export class Store implements ShardStore {
     return sendAll(items, bounds, send, (run) => this.timers.endOfTurn(run));
   }
 
-  #tellingOf(own: OwnKey, incident: number): CounterItem {
+  #tellingOf(own: OwnKey, incident: number): Telling {
     const { policy, key } = own;
     const tag = storeTagOf(key);
     const nowMs = this.clock.monotonicMs();
@@ -471,7 +565,7 @@ export class Store implements ShardStore {
     const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
     credits.toldIncident = incident;
     credits.toldAlone = credits.admittedAlone;
-    return this.items.telling(credits, own, nowMs);
+    return { credits, item: this.items.telling(credits, own, nowMs) };
   }
 
   /** In a cluster, a call is short, so that several are under way; else there is one shard. */

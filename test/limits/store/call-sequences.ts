@@ -23,7 +23,7 @@ interface Draw {
 }
 
 interface DrawnItem {
-  readonly kind: "sliding" | "calendar" | "concurrency" | "gateways" | "secret";
+  readonly kind: "sliding" | "calendar" | "concurrency" | "forget" | "gateways" | "secret";
   readonly key: number;
   readonly gateway: number;
   readonly limit: number;
@@ -35,7 +35,10 @@ interface DrawnItem {
   readonly reusesId: boolean;
   readonly isHeld: boolean;
   readonly reports: readonly { readonly which: number; readonly spent: number; readonly ageUs: number }[];
-  readonly told: { readonly units: number; readonly ageUs: number } | null;
+  /** `known` and `seq`: of how many forgivenesses. */
+  readonly told: { readonly units: number; readonly ageUs: number; readonly known: number } | null;
+  readonly seq: number;
+  readonly forgets: number;
 }
 
 interface CallAt {
@@ -55,7 +58,7 @@ const ageUs = fc.oneof(fc.nat({ max: 300_000 }), fc.integer({ min: -second, max:
 const drawnItem: fc.Arbitrary<DrawnItem> = fc.record({
   kind: fc.oneof(
     { weight: 8, arbitrary: fc.constantFrom("sliding" as const, "calendar" as const, "concurrency" as const) },
-    { weight: 1, arbitrary: fc.constantFrom("gateways" as const, "secret" as const) },
+    { weight: 1, arbitrary: fc.constantFrom("forget" as const, "gateways" as const, "secret" as const) },
   ),
   key: fc.nat({ max: 1 }),
   gateway: fc.nat({ max: 2 }),
@@ -68,7 +71,9 @@ const drawnItem: fc.Arbitrary<DrawnItem> = fc.record({
   reusesId: fc.nat({ max: 19 }).map((drawn) => drawn === 0),
   isHeld: fc.boolean(),
   reports: fc.array(fc.record({ which: fc.nat({ max: 9 }), spent: fc.nat({ max: 11 }), ageUs }), { maxLength: 3 }),
-  told: fc.option(fc.record({ units: fc.nat({ max: 25 }), ageUs }), { freq: 6 }),
+  told: fc.option(fc.record({ units: fc.nat({ max: 25 }), ageUs, known: fc.nat({ max: 3 }) }), { freq: 6 }),
+  seq: fc.nat({ max: 3 }),
+  forgets: fc.nat({ max: 1 }),
 });
 const sequences = (maxLength: number): fc.Arbitrary<readonly Draw[]> =>
   fc.array(fc.record({ passedUs, items: fc.array(drawnItem, { minLength: 1, maxLength: 3 }) }), {
@@ -124,6 +129,11 @@ function itemOf(drawn: DrawnItem, id: string, granted: readonly { item: CounterI
   const gateway = gateways[drawn.gateway] ?? "";
   if (kind === "gateways")
     return { item: kind, key, gateway, silenceUs: 5 * second, ageUs: limit > 20 ? 4 * second : 0 };
+  if (kind === "forget") {
+    const counter = `${drawn.forgets === 0 ? "sliding" : "calendar"}/${drawn.key}`;
+    const markKey = `headgate:1:{a0}:forgiven/${counter}`;
+    return { item: kind, key: `headgate:1:{a0}:${counter}`, markKey, seq: drawn.seq, keepMs: 3_600_000 };
+  }
   if (kind === "secret") return { item: kind, key, proposed: id.endsWith("1") ? "aa" : "bb" };
   const ofKey = granted.filter(({ item }) => item.key === key);
   return {
@@ -139,8 +149,8 @@ function itemOf(drawn: DrawnItem, id: string, granted: readonly { item: CounterI
     needed: drawn.needed * step,
     wanted: Math.max(drawn.needed, drawn.wanted) * step,
     id,
+    told: told && { ...told, forgivenUntil: told.known, markKey: `headgate:1:{a0}:forgiven/${kind}/${drawn.key}` },
     reports: drawn.reports.flatMap((report) => reportOf(report, ofKey)),
-    told,
   };
 }
 

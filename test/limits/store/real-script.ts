@@ -1,7 +1,7 @@
 // The script on a real server, as tests call it: with the server's clock, or with one of the test's own.
 import { afterAll, beforeAll, expect } from "vitest";
 import { storeScript } from "../../../src/limits/store/script.ts";
-import type { CounterAnswer, CounterItem, Item, ScriptAnswer } from "../../../src/limits/store/script-call.ts";
+import type { CounterAnswer, CounterItem, Item, ScriptAnswer, Told } from "../../../src/limits/store/script-call.ts";
 import { decodeAnswer, encodeCall } from "../../../src/limits/store/script-call.ts";
 import { RedisClient } from "../../support/redis-client.ts";
 import { type RedisServer, startRedis } from "../../support/redis-servers.ts";
@@ -66,8 +66,15 @@ export class RealScript {
   }
 }
 
+/** `told`: by a thread that knows of no forgiveness, unless it says so. */
+export type GivenItem = Omit<Partial<CounterItem>, "told"> & {
+  readonly told?: (Pick<Told, "units" | "ageUs"> & Partial<Told>) | null;
+};
+
+export const aMark = "headgate:1:{a0}:forgiven/s/default/address";
+
 /** An item with what matters to a test; the rest is what a request of a sliding window asks. */
-export function itemOf(given: Partial<CounterItem>): CounterItem {
+export function itemOf(given: GivenItem): CounterItem {
   const needed = given.needed ?? 1;
   return {
     item: "sliding",
@@ -82,8 +89,8 @@ export function itemOf(given: Partial<CounterItem>): CounterItem {
     wanted: needed,
     id: leaseId("gateway-aaaa"),
     reports: [],
-    told: null,
     ...given,
+    told: given.told ? { forgivenUntil: 0, markKey: aMark, ...given.told } : null,
   };
 }
 

@@ -13,7 +13,17 @@ const reply: readonly unknown[] = [1_800_000_000_000_000, 1, 2, 3, 4, -1, 0, 1, 
 const answer = {
   timeUs: 1_800_000_000_000_000,
   items: [
-    { item: "counter", isInPeriod: true, isForeign: false, granted: 2, free: 3, resetUs: 4, fitsUs: -1, isNew: false },
+    {
+      item: "counter",
+      isInPeriod: true,
+      isForeign: false,
+      isVoid: false,
+      granted: 2,
+      free: 3,
+      resetUs: 4,
+      fitsUs: -1,
+      isNew: false,
+    },
     { item: "gateways", wasListed: true, gateways: 5 },
     { item: "secret", value: "ff" },
   ],
@@ -49,5 +59,22 @@ test("times are rounded so that what counts does not count for too short a time"
   const { args } = encodeCall([
     itemOf({ id: "new", leaseUs: 15_000.1, reports: [report], told: { units: 1, ageUs: 20.9 } }),
   ]);
-  expect(args).toEqual(["s", "3", "15001", "new", "1", "60000000", "1", "1", "1", "lease", "2", "1", "10", "1", "20"]);
+  expect(args).toEqual([
+    "s",
+    "3",
+    "15001",
+    "new",
+    "1",
+    "60000000",
+    "1",
+    "1",
+    "1",
+    "lease",
+    "2",
+    "1",
+    "10",
+    "1",
+    "20",
+    "0",
+  ]);
 });

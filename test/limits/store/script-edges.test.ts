@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { type CounterItem, mostItems, type ScriptAnswer } from "../../../src/limits/store/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
-import { counterOf, itemOf, type RealScript, useRealScript } from "./real-script.ts";
+import { counterOf, type GivenItem, itemOf, type RealScript, useRealScript } from "./real-script.ts";
 
 const startUs = 1_800_000_000_000_000;
 const key = "headgate:1:{a0}:s/default/address";
@@ -28,7 +28,7 @@ describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
   });
 
   /** The answers of the script and of its model are the same. */
-  async function bothAt(ms: number, ...items: Partial<CounterItem>[]) {
+  async function bothAt(ms: number, ...items: GivenItem[]) {
     timeUs = startUs + ms * 1000;
     const asked = items.map((item) => itemOf(item));
     const answer = await script.callAt(timeUs, asked);
@@ -37,7 +37,7 @@ describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
   }
 
   /** One unit of each of many leases. */
-  async function grantMany(count: number, gateway: string, given: Partial<CounterItem>, ms = 0) {
+  async function grantMany(count: number, gateway: string, given: GivenItem, ms = 0) {
     timeUs = startUs + ms * 1000;
     const calls = Array.from({ length: Math.ceil(count / mostItems) }, (_, i) =>
       Array.from({ length: Math.min(mostItems, count - i * mostItems) }, (_, j) =>

@@ -1,13 +1,13 @@
 // What the script does, as tables on one timeline: each is a specification to read from top to bottom. Run on the model, and
 // on a real server whose script reads the time of the table.
 import { describe, expect, test } from "vitest";
-import type { CounterItem, LeaseReport, ScriptAnswer } from "../../../src/limits/store/script-call.ts";
+import type { LeaseReport, ScriptAnswer } from "../../../src/limits/store/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
-import { counterOf, itemOf, type RealScript, useRealScript } from "./real-script.ts";
+import { counterOf, type GivenItem, itemOf, type RealScript, useRealScript } from "./real-script.ts";
 
 /** When, what is asked, and the answer: granted units, units left, when something is free, when a step is. */
-type Row = [ms: number, asked: Partial<CounterItem>, granted: number, free: number, resetMs: number, fitsMs: number];
+type Row = [ms: number, asked: GivenItem, granted: number, free: number, resetMs: number, fitsMs: number];
 
 const startMs = 1_800_000_000_000;
 /** A lease's id begins with that of its gateway. */
@@ -164,7 +164,7 @@ const scenarios: Record<string, Row[]> = {
 
 const rowsOf = (rows: readonly Row[]) =>
   rows.map(([ms, asked]) => ({ timeUs: Math.round((startMs + ms) * 1000), asked }));
-const itemsOf = (asked: Partial<CounterItem>) => [itemOf({ windowUs: 1_000_000, ...asked })];
+const itemsOf = (asked: GivenItem) => [itemOf({ windowUs: 1_000_000, ...asked })];
 
 /** The rows as they should be, for one comparison. */
 function answered(rows: readonly Row[], answers: readonly ScriptAnswer[]): unknown[] {

@@ -87,6 +87,7 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
         itemOf({ item: "concurrency", key: `${other}/n`, needed: 0, reports: [{ ...returned, spent: 2 }] }),
       ],
       "lists a gateway": [{ item: "gateways" as const, key: "{0}:gateways", gateway, silenceUs: 1, ageUs: 0 }],
+      "forgets a counter": [{ item: "forget" as const, key: other, markKey: "{0}:m", seq: 1, keepMs: 1_000 }],
       "sets the secret": [{ item: "secret" as const, key: "{0}:secret", proposed: "ff" }],
     };
     try {
@@ -107,7 +108,7 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
       itemOf({ item: "calendar", key: one, untilUs: Number.MAX_SAFE_INTEGER }),
     ];
     const { items } = await script.call([itemOf({ key: other }), ...foreign, itemOf({ key: other, id: "another" })]);
-    const nothing = { item: "counter", granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false };
+    const nothing = { item: "counter", isVoid: false, granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false };
     expect(items.slice(1, -1)).toEqual(foreign.map(() => ({ ...nothing, isInPeriod: true, isForeign: true })));
     expect([items[0], items.at(-1)]).toMatchObject([{ granted: 1 }, { granted: 1 }]);
     expect(await ask("GET", one)).toBe("text");

@@ -1,7 +1,7 @@
 // Counters of one key, and leases, for tests of what a thread holds.
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { CounterRules } from "../../../src/limits/store/counter-rules.ts";
-import { KeyCredits, type Lease, NewKeys, StorePolicy } from "../../../src/limits/store/credits.ts";
+import { KeyCredits, type Lease, StorePolicy } from "../../../src/limits/store/credits.ts";
 import type { CounterAnswer } from "../../../src/limits/store/script-call.ts";
 
 const key = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
@@ -22,7 +22,7 @@ export const rulesAhead: CounterRules = {
 
 export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
   const source = { slot: 0, limit: rulesAhead.limit, rules: () => rulesAhead, own: () => null, periodOver() {} };
-  const policy = new StorePolicy("s", source, new NewKeys(1, 1), { spent: 0, returned: 0 });
+  const policy = new StorePolicy("s", source, 1, 1, { spent: 0, returned: 0 });
   return new KeyCredits({ policy, tag: "a", storeKey: "{a}:k", key, client: key, rules: { ...rulesAhead, ...rules } });
 }
 
@@ -37,6 +37,7 @@ export function answerOf(answer: Partial<CounterAnswer>): CounterAnswer {
     item: "counter",
     isInPeriod: true,
     isForeign: false,
+    isVoid: false,
     granted: 0,
     free: 0,
     resetUs: 0,
