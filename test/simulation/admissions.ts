@@ -19,8 +19,10 @@ export interface Admission {
   /** The share of its gateway at that time, which a gateway that has just started may believe to be the whole limit. */
   readonly share: number;
   readonly units: number;
-  /** Given back: does not count any more. */
+  /** Given back, or forgiven: does not count any more. */
   isGone: boolean;
+  /** Whether its gateway has forgotten it, because its client was forgiven. */
+  isForgottenHere: boolean;
 }
 
 /** A store has lost units that a gateway had in it, which did not tell it since. */
@@ -52,6 +54,8 @@ export class Admissions {
   readonly windowMs: number;
   readonly list: Admission[] = [];
   readonly losses: Loss[] = [];
+  /** When it was emptied, because its client was forgiven, and how many units gateways held then. */
+  readonly forgiven: { readonly atMs: number; readonly held: number }[] = [];
   #first = 0;
 
   /** `shrunk`: the part of the window that counts. */
@@ -72,7 +76,15 @@ export class Admissions {
     // A counter's clock does not go back while the store has it.
     const wallMs = isStored ? Math.max(shard.wallMs(), last.wallMs) : shard.wallMs();
     const clocks = { atMs, steadyMs, wallMs, countedMs: wallMs };
-    const admission = { ...clocks, gateway, alone, share, units: this.policy.cost, isGone: false };
+    const admission = {
+      ...clocks,
+      isGone: false,
+      isForgottenHere: false,
+      gateway,
+      alone,
+      share,
+      units: this.policy.cost,
+    };
     this.list.push(admission);
     return admission;
   }
@@ -110,6 +122,13 @@ export class Admissions {
     const period = Math.floor(this.shard.wallMs() / 60_000);
     let units = 0;
     for (const each of this.list) if (!each.isGone && Math.floor(each.wallMs / 60_000) === period) units += each.units;
+    return units;
+  }
+
+  /** Units of leases that were granted before the counter was emptied in this window, and may have been spent since. */
+  heldWhenForgiven(nowMs: number): number {
+    let units = 0;
+    for (const { atMs, held } of this.forgiven) if (nowMs - atMs < this.windowMs + lateMs) units += held;
     return units;
   }
 

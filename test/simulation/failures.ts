@@ -120,6 +120,7 @@ function losing(world: World, shard: SimulatedShard, lose: () => void): void {
   const counters = [...world.judge.counters.values()].filter((counter) => counter.shard === shard);
   const before = counters.map((counter) => shard.unitsByGateway(counter));
   lose();
+  world.people.lost();
   for (const [i, counter] of counters.entries()) {
     const after = shard.unitsByGateway(counter);
     for (const [gateway, units] of before[i] ?? []) {

@@ -67,10 +67,12 @@ export class Judge {
     const byGateway = new Map<string, { alone: number; share: number }>();
     let units = 0;
     let own = 0;
+    let forgotten = 0;
     for (const each of counter.inWindow()) {
       units += each.units;
-      if (each.gateway === id) own += each.units;
-      if (each.alone !== "together") {
+      if (each.gateway === id && !each.isForgottenHere) own += each.units;
+      if (each.alone !== "together" && each.isForgottenHere) forgotten += each.units;
+      else if (each.alone !== "together") {
         const of = byGateway.get(each.gateway) ?? { alone: 0, share: 0 };
         of.alone += each.units;
         of.share = Math.max(of.share, each.share);
@@ -85,7 +87,7 @@ export class Judge {
       return admission;
     }
     if (units <= limit || (onFailure === "open" && byGateway.size > 0)) return admission;
-    let excess = this.#lost(counter);
+    let excess = this.#lost(counter) + forgotten + counter.heldWhenForgiven(this.#time.nowMs);
     for (const of of byGateway.values()) excess += Math.min(of.alone, of.share);
     if (counter.policy.rate.kind === "concurrency") excess += this.#silent(counter);
     if (units > limit + excess) {
@@ -103,7 +105,8 @@ export class Judge {
     this.#time.after((windowMs - 0.02) / shard.rate, () => {
       const spent = counter.counted();
       const stored = shard.unitsNow(counter);
-      if (stored < spent) this.violate(`${policy.name}: the store counts ${stored}, ${spent} were spent`);
+      if (stored < spent - counter.heldWhenForgiven(this.#time.nowMs))
+        this.violate(`${policy.name}: the store counts ${stored}, ${spent} were spent`);
     });
   }
 

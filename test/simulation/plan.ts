@@ -7,6 +7,7 @@ import { counterRulesOf } from "../../src/limits/store/counter-rules.ts";
 import { Chance } from "./chance.ts";
 import { drawClients } from "./draw-clients.ts";
 import { drawFailures } from "./draw-failures.ts";
+import { drawPeople } from "./draw-people.ts";
 import { drawPolicies } from "./draw-policies.ts";
 import type { Delays } from "./network.ts";
 
@@ -21,7 +22,16 @@ export interface Plan {
   readonly delays: Delays;
   readonly clients: readonly ClientPlan[];
   readonly failures: readonly Failure[];
+  /** What people do at gateways; if anything, gateways share rules. */
+  readonly people: readonly PersonPlan[];
 }
+
+/** `forgive`: the client with this number. `remove`, `set`: the rule with this number; `endsMs`: from then on it is over. */
+export type PersonPlan = { readonly atMs: number; readonly gateway: number } & (
+  | { readonly does: "forgive"; readonly address: number }
+  | { readonly does: "set"; readonly rule: number; readonly lastsMs: number }
+  | { readonly does: "remove"; readonly rule: number }
+);
 
 /** `rate`: of the monotonic clock, and of the store's; 1 is right. `skewMs`: of the wall clock. */
 export interface ClockPlan {
@@ -107,6 +117,7 @@ export function drawPlan(seed: number): Plan {
     delays: { leastMs: mostMs / 4, mostMs, lateShare: 0, lateMs: 0 },
     clients: drawClients(scene),
     failures: drawFailures(scene),
+    people: drawPeople(scene, new Chance(seed, 3)),
   };
 }
 

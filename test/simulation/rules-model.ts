@@ -14,6 +14,9 @@ interface Entry {
   readonly endsMs: number;
 }
 
+/** Returns the next place of the log, not before a revision. */
+type Next = (revision: number) => number;
+
 export interface RulesBounds {
   readonly rules: number;
   readonly forgiven: number;
@@ -39,14 +42,14 @@ export class RulesModel {
     const [operation = "", proposed = "", known = "", wallMs = "", ...rest] = args;
     const clockUs = this.#clock();
     if (this.#origin === "") {
-      this.#origin = proposed;
+      this.#origin = `${proposed}/${clockUs}`;
       this.#last = Math.max(clockUs, Number(known));
     }
-    this.#dropEnded(Math.min(Number(wallMs), Math.floor(clockUs / 1000)));
-    const next = (): number => {
-      this.#last = Math.max(clockUs, this.#last + 1, Number(known) + 1);
+    const next = (revision: number): number => {
+      this.#last = Math.max(clockUs, this.#last + 1, Number(known) + 1, revision);
       return this.#last;
     };
+    this.#dropEnded(Math.min(Number(wallMs), Math.floor(clockUs / 1000)), next);
     const values = this.#operate(operation, rest, next);
     this.#bound();
     return [String(clockUs), this.#origin, String(this.#floor), String(this.#last), values.map(String)];
@@ -68,7 +71,7 @@ export class RulesModel {
     return copy;
   }
 
-  #operate(operation: string, rest: readonly string[], next: () => number): readonly (string | number)[] {
+  #operate(operation: string, rest: readonly string[], next: Next): readonly (string | number)[] {
     switch (operation) {
       case "read":
         return this.#page(Number(rest[0]), Number(rest[1]));
@@ -77,7 +80,9 @@ export class RulesModel {
         return this.#change(rest, next);
       case "forgive": {
         const [name = "", content = "", ends = ""] = rest;
-        return [1, this.#write("forgiven", name, 0, "n", content, Number(ends), next())];
+        const there = this.#entries.get(name);
+        if (there !== undefined && there.endsMs >= Number(ends)) return [1, there.revision];
+        return [1, this.#write("forgiven", name, 0, "n", content, Number(ends), next(0))];
       }
       default:
         return this.#tellAgain(rest, next);
@@ -92,20 +97,20 @@ export class RulesModel {
     return [behind.length >= most ? 1 : 0, ...page];
   }
 
-  #change([name = "", expected = "", content, ends]: readonly string[], next: () => number): number[] {
-    const there = this.#entries.get(name);
-    const rule = there?.kind === "rules" ? there : undefined;
-    const revision = rule?.revision ?? 0;
-    if (expected !== "-1" && Number(expected) !== revision) return [0, revision];
-    if (content === undefined)
-      return rule === undefined ? [0, 0] : [1, this.#write("removed", name, 0, "n", "", 0, next())];
-    if (rule === undefined && this.#count("rules") >= this.#bounds.rules) return [2, 0];
-    return [1, this.#write("rules", name, 0, "n", content, Number(ends), next())];
+  #change([name = "", expected = "", of, content, ends]: readonly string[], next: Next): number[] {
+    const before = this.#entries.get(name);
+    const there = before?.kind === "rules" ? before.revision : 0;
+    const revision = Number(of);
+    if (expected !== "-1" && Number(expected) !== there) return [0, there];
+    if (content === undefined && there === 0) return [0, 0];
+    if (before !== undefined && before.revision >= revision) return [3, before.revision];
+    if (content === undefined) return [1, this.#write("removed", name, revision, "n", "", 0, next(revision))];
+    if (there === 0 && this.#count("rules") >= this.#bounds.rules) return [2, 0];
+    return [1, this.#write("rules", name, revision, "n", content, Number(ends), next(revision))];
   }
 
-  #tellAgain([count, ...rest]: readonly string[], next: () => number): number[] {
+  #tellAgain([count, ...rest]: readonly string[], next: Next): number[] {
     const results: number[] = [];
-    let highest = 0;
     for (let i = 0; i < Number(count); i += 1) {
       const [kind, name = "", revisionText = "", content = "", ends = ""] = rest.slice(5 * i, 5 * i + 5);
       const revision = Number(revisionText);
@@ -114,10 +119,8 @@ export class RulesModel {
       if (revision <= (there?.revision ?? 0)) continue;
       const of = kind === "f" ? "forgiven" : content === "" ? "removed" : "rules";
       if (of === "rules" && there?.kind !== "rules" && this.#count("rules") >= this.#bounds.rules) results[i] = 2;
-      else this.#write(of, name, revision, "a", content, Number(ends), next());
-      highest = Math.max(highest, revision);
+      else this.#write(of, name, revision, "a", content, Number(ends), next(revision));
     }
-    this.#last = Math.max(this.#last, highest);
     return results;
   }
 
@@ -135,11 +138,15 @@ export class RulesModel {
     return entry.revision;
   }
 
-  #dropEnded(nowMs: number): void {
-    for (const kind of ["rules", "forgiven"]) {
-      const ended = [...this.#entries].filter(([, entry]) => entry.kind === kind && entry.endsMs <= nowMs);
-      for (const [name] of ended.sort(([, a], [, b]) => a.endsMs - b.endsMs).slice(0, 100)) this.#entries.delete(name);
-    }
+  #dropEnded(nowMs: number, next: Next): void {
+    for (const [name, { revision }] of this.#endedOf("rules", nowMs))
+      this.#write("removed", name, revision, "n", "", 0, next(revision));
+    for (const [name] of this.#endedOf("forgiven", nowMs)) this.#entries.delete(name);
+  }
+
+  #endedOf(kind: Kind, nowMs: number): [string, Entry][] {
+    const ended = [...this.#entries].filter(([, entry]) => entry.kind === kind && entry.endsMs <= nowMs);
+    return ended.sort(([a, one], [b, other]) => one.endsMs - other.endsMs || (a < b ? -1 : 1)).slice(0, 100);
   }
 
   #bound(): void {

@@ -18,6 +18,7 @@ export async function run(plan: Plan, log: ((line: string) => void) | null = nul
   await world.load();
   await becomeQuiet(world);
   checkUtilisation(world);
+  await world.people.check();
   for (const gateway of world.starts) gateway.end();
   const { requests, admitted, judge } = world;
   return { plan, violations: judge.violations, requests, admitted };
@@ -50,5 +51,6 @@ function* smaller(plan: Plan): Generator<Plan> {
     // The first one is never a shadow.
     if (i > 0) yield { ...plan, policies: without(plan.policies, i) };
   }
+  for (const i of plan.people.keys()) yield { ...plan, people: without(plan.people, i) };
   if (plan.loadMs > 500) yield { ...plan, loadMs: Math.floor(plan.loadMs * 0.7) };
 }

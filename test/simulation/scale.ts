@@ -93,5 +93,6 @@ function planOf({ gateways, threadsOfEach, leaseMs, limit }: Case): Plan {
     delays: { leastMs: 0.1, mostMs: 0.5, lateShare: 0, lateMs: 0 },
     clients: [client],
     failures: [],
+    people: [],
   };
 }

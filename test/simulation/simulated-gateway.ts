@@ -1,13 +1,16 @@
 // A gateway: one process with a clock of its own, a table, and threads that each have a limiter and a connection to the
 // store. It may pause, while its clock runs on, and end at any instant. A start after an end is another gateway.
 import type { Clock } from "../../src/core/clock.ts";
+import type { Rule } from "../../src/core/rules.ts";
 import type { StateChange, Timers } from "../../src/core/store-link.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { gatewayLength, threadLength } from "../../src/limits/store/script-call.ts";
+import { SharedRules } from "../../src/limits/store/shared-rules.ts";
 import { Store } from "../../src/limits/store/store.ts";
 import { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
 import { clockOf } from "../support/clock.ts";
+import { counterKeyOf } from "../support/limited-request.ts";
 import type { Chance } from "./chance.ts";
 import type { Network } from "./network.ts";
 import type { GatewayPlan, Plan } from "./plan.ts";
@@ -22,6 +25,8 @@ export interface GatewayParts {
   readonly network: Network;
   readonly chance: Chance;
   readonly memory: TableMemory;
+  /** It forgets the counts of a client. */
+  onForgiven(gateway: SimulatedGateway, address: string, seq: number): void;
   onChange(gateway: SimulatedGateway, thread: number, change: StateChange): void;
 }
 
@@ -41,6 +46,9 @@ export class SimulatedGateway implements Process {
   readonly id: string;
   readonly clock: Clock;
   readonly threads: readonly Thread[];
+  /** What it shares with the others, and the rules that hold here. Null if the plan has neither. */
+  readonly shared: SharedRules | null;
+  readonly rules = new Map<string, Rule>();
   readonly rate: number;
   isDead = false;
   pausedUntilMs = 0;
@@ -49,6 +57,7 @@ export class SimulatedGateway implements Process {
   #timersAreFirst = false;
   readonly #parts: GatewayParts;
   readonly #time: VirtualTime;
+  #rulesLink: SimulatedLink | null = null;
 
   constructor(gateway: number, plan: GatewayPlan, parts: GatewayParts) {
     const { time, chance, memory } = parts;
@@ -64,6 +73,7 @@ export class SimulatedGateway implements Process {
       () => beginWallMs + plan.skewMs + time.nowMs,
     );
     const block = memory.take();
+    this.shared = parts.plan.people.length === 0 ? null : this.#shareRules();
     this.threads = Array.from({ length: plan.threads }, (_, i) => this.#createThread(i, block, plan.threads > 1));
   }
 
@@ -84,6 +94,7 @@ export class SimulatedGateway implements Process {
   end(): void {
     this.isDead = true;
     for (const { link } of this.threads) link.abandon();
+    this.#rulesLink?.abandon();
   }
 
   #enter(run: () => void, rank: number): void {
@@ -101,6 +112,7 @@ export class SimulatedGateway implements Process {
     const { clock } = this;
     const table = new CounterTable(block, { secret: placeSecret, thread: index + 1, isShared });
     const link = new SimulatedLink(network, this);
+    const rules = this.shared;
     const shared = new Store({
       ...{ link, clock, table, settings: plan.settings, timers: this.#timers() },
       gateway: this.id,
@@ -112,10 +124,42 @@ export class SimulatedGateway implements Process {
       onAnswered: () => {},
       onWaited: () => {},
       onGone: () => {},
+      ...(rules !== null && { readForgiven: () => rules.readNow() }),
     });
     const limiter = new PolicyLimiter(plan.policies, { clock, table, store: shared, hash: new SipHash(placeSecret) });
     shared.open();
     return { limiter, shared, link, aloneSeen: 0, aloneMs: -1 };
+  }
+
+  #shareRules(): SharedRules {
+    const { network, chance, plan } = this.#parts;
+    this.#rulesLink = new SimulatedLink(network, this, "rules");
+    const shared = new SharedRules({
+      ...{ link: this.#rulesLink, clock: this.clock, timers: this.#timers(), prefix: plan.settings.prefix },
+      origin: randomText(chance, 12),
+      onRules: ({ set, removed }, all) => {
+        if (all) this.rules.clear();
+        for (const id of removed) this.rules.delete(id);
+        for (const rule of set) this.rules.set(rule.id, rule);
+      },
+      onForgiven: (forgiven, place) => {
+        for (const { name, seq } of forgiven) this.#forget(name.value, seq);
+        for (const thread of this.threads) thread.shared.forgivenUntil(place);
+      },
+      onState: () => {},
+    });
+    shared.open();
+    return shared;
+  }
+
+  /** In all threads at once. */
+  #forget(address: string, seq: number): void {
+    this.#parts.onForgiven(this, address, seq);
+    const key = counterKeyOf(address);
+    for (const { shared } of this.threads) {
+      for (const { source, text } of shared.book.policies)
+        if (text.endsWith("client")) source.forgive(key, key, this.clock.monotonicMs(), seq);
+    }
   }
 
   #timers(): Timers {

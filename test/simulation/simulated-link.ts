@@ -16,13 +16,16 @@ export class SimulatedLink implements StoreLink {
   readonly isClustered: boolean;
   readonly shards: readonly number[];
   events: StoreEvents = { onConnected: () => {}, onDisconnected: () => {}, onGone: () => {} };
+  readonly #script: "counters" | "rules";
   readonly #process: Process;
   readonly #network: Network;
   readonly #connections = new Map<number, Connection>();
   readonly #pending = new Map<Connection, Set<(failure: CallFailure) => void>>();
   #isClosed = false;
 
-  constructor(network: Network, process: Process) {
+  /** `script`: which one it calls. */
+  constructor(network: Network, process: Process, script: "counters" | "rules" = "counters") {
+    this.#script = script;
     this.#network = network;
     this.#process = process;
     this.shards = network.shards.map(({ number }) => number);
@@ -40,7 +43,8 @@ export class SimulatedLink implements StoreLink {
   }
 
   call(shard: number, keys: readonly string[], args: readonly string[], answered: OnAnswer): void {
-    this.#ask(shard, (server) => server.call(keys, args), answered);
+    const ofRules = this.#script === "rules";
+    this.#ask(shard, (server) => (ofRules ? server.callRules(args) : server.call(keys, args)), answered);
   }
 
   identify(shard: number, identified: (identity: StoreIdentity | null, failure: CallFailure | null) => void): void {

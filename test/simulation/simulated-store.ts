@@ -2,6 +2,8 @@
 // writes, in a restart everything. Its script is the model that a differential test holds against a real Redis.
 import type { Policy } from "../../src/core/policy.ts";
 import type { CallFailureKind } from "../../src/core/store-link.ts";
+import type { CounterItem, Told } from "../../src/limits/store/script-call.ts";
+import { RulesModel } from "./rules-model.ts";
 import { ScriptModel } from "./script-model.ts";
 import { readCall, writeAnswer } from "./script-wire.ts";
 import type { VirtualTime } from "./virtual-time.ts";
@@ -12,10 +14,18 @@ export const beginWallMs = 1_700_000_000_000 - (1_700_000_000_000 % 3_600_000) +
 /** Of a text in the protocol; of EVALSHA with its digest; of what is answered about a counter. */
 const [overhead, callOverhead, answerBytes] = [8, 80, 50];
 
+export interface ShardWatch {
+  forgets(key: string): void;
+  told(item: CounterItem, told: Told): void;
+}
+
 export class SimulatedShard {
   readonly number: number;
   readonly rate: number;
   model: ScriptModel;
+  rules: RulesModel;
+  /** What is to be known of the counters that are forgiven, and of what is told that counts. */
+  watch: ShardWatch | null = null;
   /** Of this run of the server and its data. */
   epoch: string;
   isDown = false;
@@ -32,6 +42,7 @@ export class SimulatedShard {
   readonly #skewMs: number;
   #runs = 0;
   #copy: ScriptModel | null = null;
+  #copyOfRules: RulesModel | null = null;
 
   /** `rate`: of its clock; 1 is right. */
   constructor(number: number, time: VirtualTime, rate: number, skewMs: number) {
@@ -41,6 +52,14 @@ export class SimulatedShard {
     this.#skewMs = skewMs;
     this.epoch = `run 0 of shard ${number}`;
     this.model = new ScriptModel(this.#clockUs);
+    this.rules = new RulesModel(this.#clockUs);
+  }
+
+  /** A call of the script of rules. */
+  callRules(args: readonly string[]): unknown {
+    const answer = this.rules.call(args);
+    this.note?.(`shard ${this.number}: rules ${JSON.stringify(args)} → ${JSON.stringify(answer)}`);
+    return answer;
   }
 
   /** Calls about counters, and what they and their answers take on the wire, about. */
@@ -89,6 +108,8 @@ export class SimulatedShard {
       this.counterCalls += 1;
       this.counterBytes += callOverhead + length(keys) + length(args) + answerBytes * items.length;
     }
+    this.model.onForget = (key) => this.watch?.forgets(key);
+    this.model.onTold = (item, told) => this.watch?.told(item, told);
     const answer = this.model.call(items);
     if (this.note !== null) {
       for (const [i, item] of items.entries()) {
@@ -101,23 +122,30 @@ export class SimulatedShard {
   /** What a replica has now. */
   replicate(): void {
     this.#copy = this.model.copy();
+    this.#copyOfRules = this.rules.copy();
   }
 
   /** The replica becomes the primary. */
   promote(): void {
     if (this.#copy !== null) this.model = this.#copy;
+    if (this.#copyOfRules !== null) this.rules = this.#copyOfRules;
     this.#copy = null;
+    this.#copyOfRules = null;
     this.#newRun();
   }
 
   /** Starts anew; `keepsData`: from what it had saved, which is everything. */
   restart(keepsData: boolean): void {
-    if (!keepsData) this.model = new ScriptModel(this.#clockUs);
+    if (!keepsData) {
+      this.model = new ScriptModel(this.#clockUs);
+      this.rules = new RulesModel(this.#clockUs);
+    }
     this.#newRun();
   }
 
   flush(): void {
     this.model.flushAll();
+    this.rules.flushAll();
   }
 
   readonly #clockUs = (): number => Math.floor(this.wallMs() * 1000);

@@ -20,6 +20,7 @@ export function smallPlan(parts: Partial<Plan>): Plan {
     delays: { leastMs: 1, mostMs: 1, lateShare: 0, lateMs: 0 },
     clients: [clientPlan({})],
     failures: [],
+    people: [],
     ...parts,
   };
 }

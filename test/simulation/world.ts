@@ -7,6 +7,7 @@ import { Chance } from "./chance.ts";
 import { play } from "./failures.ts";
 import { Judge } from "./judge.ts";
 import { Network } from "./network.ts";
+import { People } from "./people.ts";
 import { type ClientPlan, type Plan, warmUpMs } from "./plan.ts";
 import { SimulatedGateway, type Thread } from "./simulated-gateway.ts";
 import { SimulatedShard } from "./simulated-store.ts";
@@ -33,6 +34,7 @@ export class World {
   readonly shards: readonly SimulatedShard[];
   readonly network: Network;
   readonly judge: Judge;
+  readonly people: People;
   /** By place; the last start there. */
   readonly gateways: SimulatedGateway[] = [];
   /** All starts. */
@@ -56,6 +58,7 @@ export class World {
     this.shards = plan.shards.map(({ rate, skewMs }, i) => new SimulatedShard(i, this.time, rate, skewMs));
     this.network = new Network(this.time, new Chance(plan.seed, 2), this.shards, plan.delays);
     this.judge = new Judge(plan, this.time);
+    this.people = new People(this);
     if (log !== null) for (const shard of this.shards) shard.note = (text) => this.note(text);
     for (const [place] of plan.gateways.entries()) this.start(place);
   }
@@ -70,6 +73,10 @@ export class World {
     if (plan === undefined) return;
     const gateway = new SimulatedGateway(place, plan, {
       ...{ plan: this.plan, time: this.time, network: this.network, chance: this.#chance, memory },
+      onForgiven: (at, address, seq) => {
+        this.note(`gateway ${place} forgets ${address} (${seq})`);
+        this.people.forgottenBy(at, address);
+      },
       onChange: (from, thread, change) => {
         this.note(`gateway ${place}.${thread}: shard ${change.shard} ${change.from} → ${change.to} (${change.cause})`);
         this.judge.changed(from, change);

@@ -44,7 +44,7 @@ export class Forgets {
     const [oldest] = this.#pending.keys();
     if (this.#pending.size > mostPending && oldest !== undefined) this.#pending.delete(oldest);
     const shard = this.#shardOf(tag);
-    if (shard?.state === "up") void this.#tell(shard, [{ tag, item, endsMs }]);
+    if (shard !== undefined && shard.state !== "away") void this.#tell(shard, [{ tag, item, endsMs }]);
   }
 
   /** Tells a shard all that it has not answered. Resolves when it has answered or failed. */
@@ -74,13 +74,13 @@ export class Forgets {
     if (!isAnswered) this.#tellLater();
   }
 
-  /** A shard that is not up then is told when it is back. */
+  /** A shard that is away then is told when it is back. */
   #tellLater(): void {
     if (this.#isClosed) return;
     this.#timer ??= this.#timing.timers.after(againMs, () => {
       this.#timer = null;
       const shards = new Set(Array.from(this.#pending.values(), ({ tag }) => this.#shardOf(tag)));
-      for (const shard of shards) if (shard?.state === "up") void this.tellAll(shard);
+      for (const shard of shards) if (shard !== undefined && shard.state !== "away") void this.tellAll(shard);
     });
   }
 }

@@ -14,13 +14,13 @@ export type Expected = "any" | "absent" | number;
 export type RulesOperation =
   | { readonly operation: "read"; readonly after: number }
   | { readonly operation: "put"; readonly rule: Rule; readonly expected: Expected }
-  | { readonly operation: "remove"; readonly id: string; readonly expected: Expected }
+  | { readonly operation: "remove"; readonly id: string; readonly revision: number; readonly expected: Expected }
   | { readonly operation: "forgive"; readonly name: ForgivenKey; readonly untilMs: number }
   | { readonly operation: "again"; readonly entries: readonly ToldEntry[] };
 
 /** What every call says. */
 export interface Caller {
-  /** Random text, which a log gets that has none. */
+  /** Random text, with which the origin of a log begins that has none. */
   readonly origin: string;
   /** The highest revision or place that this gateway has seen. */
   readonly known: number;
@@ -61,6 +61,8 @@ export type WrittenResult =
   | { readonly outcome: "written"; readonly revision: number }
   /** `revision`: of what is there; 0 if nothing is. */
   | { readonly outcome: "conflict"; readonly revision: number }
+  /** Another gateway has written `revision`, and what this one writes must be above it. */
+  | { readonly outcome: "old"; readonly revision: number }
   | { readonly outcome: "full" };
 
 export function rulesKeys(prefix: string): readonly string[] {
@@ -74,10 +76,11 @@ export function encodeRulesCall(operation: RulesOperation, { origin, known, wall
       return [...head, String(operation.after), String(pageEntries)];
     case "put": {
       const { rule, expected } = operation;
-      return [...head, ruleName(rule.id), expectedText(expected), ruleText(rule), String(rule.endsMs)];
+      const { id, revision, endsMs } = rule;
+      return [...head, ruleName(id), expectedText(expected), String(revision), ruleText(rule), String(endsMs)];
     }
     case "remove":
-      return [...head, ruleName(operation.id), expectedText(operation.expected)];
+      return [...head, ruleName(operation.id), expectedText(operation.expected), String(operation.revision)];
     case "forgive": {
       const { name, untilMs } = operation;
       return [...head, forgivenName(name), forgivenText(name, untilMs), String(untilMs)];
@@ -133,7 +136,7 @@ export function decodeRulesAnswer(reply: unknown): RulesAnswer {
 export function resultOf({ values }: RulesAnswer): WrittenResult {
   const [state, revision] = values.map(wholeOf);
   if (state === 2) return { outcome: "full" };
-  return { outcome: state === 1 ? "written" : "conflict", revision: revision ?? 0 };
+  return { outcome: state === 1 ? "written" : state === 3 ? "old" : "conflict", revision: revision ?? 0 };
 }
 
 /** Of each entry that was told again, whether there was room for it. */

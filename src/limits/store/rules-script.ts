@@ -11,7 +11,8 @@
 //   forgiven   name of a forgiveness -> when nobody needs it any more, in milliseconds
 //   removed    name of a rule that was removed -> its place
 //
-// A revision is that of the content, and stays with it; a place changes each time an entry is written. .origin is another
+// A revision is that of the content, and stays with it: of two versions the one with the higher revision holds. A place changes
+// each time an entry is written, and is not before its revision. .origin is another
 // text if the log is another one. Only removals behind the place .floor are still known.
 import { maxRules } from "../../core/rules.ts";
 
@@ -40,7 +41,7 @@ local listed = redis.call('ZCARD', rules) + redis.call('ZCARD', forgiven) + redi
 -- A server that is short of memory may have removed one of the keys.
 if not meta[1] or listed ~= held or redis.call('HLEN', entries) ~= held + 3 then
   redis.call('DEL', entries, order, rules, forgiven, removed)
-  meta = {proposed, written(math.max(clock, known)), '0'}
+  meta = {proposed .. '/' .. written(clock), written(math.max(clock, known)), '0'}
   redis.call('HSET', entries, '.origin', meta[1], '.last', meta[2], '.floor', meta[3])
 end
 local origin, last, floor = meta[1], tonumber(meta[2]), tonumber(meta[3])
@@ -52,8 +53,8 @@ local function drop(set, names)
   redis.call('HDEL', entries, unpack(names))
 end
 
-local function dropEnded(set)
-  drop(set, redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', 0, mostEnded))
+local function endedIn(set)
+  return redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', 0, mostEnded)
 end
 
 -- Returns the revision of what is under a name, and its text: nil if nothing is, empty if it was removed.
@@ -66,7 +67,7 @@ end
 
 -- A revision of 0 is that of the new place.
 local function write(set, name, revision, mark, content, score)
-  last = math.max(clock, last + 1, known + 1)
+  last = math.max(clock, last + 1, known + 1, revision)
   if revision == 0 then revision = last end
   redis.call('HSET', entries, '.last', written(last), name, written(revision) .. ' ' .. mark .. ' ' .. content)
   redis.call('ZADD', order, written(last), name)
@@ -74,6 +75,14 @@ local function write(set, name, revision, mark, content, score)
   if set == removed then redis.call('ZREM', rules, name) end
   redis.call('ZADD', set, set == removed and written(last) or score, name)
   return revision
+end
+
+-- A rule that has ended is one that was removed: a gateway that is cut off may have the one that it had replaced.
+local function endRules()
+  local ended = endedIn(rules)
+  -- First, because if memory is full, a script may write what it likes only after it has freed something.
+  if #ended > 0 then redis.call('ZREM', rules, unpack(ended)) end
+  for i = 1, #ended do write(removed, ended[i], (read(ended[i])), 'n', '', 0) end
 end
 
 local function bound()
@@ -104,29 +113,36 @@ local function readPage()
   return page
 end
 
--- Answers 1 and the revision; 0 and that of what is there, if something else was expected; 2 if there are too many.
+-- The gateway says which revision it is to have: a message that comes so late that the gateway has given up, and others have
+-- changed the rule since, changes nothing. Answers 1 and the revision; 0 and that of what is there, if something else was
+-- expected; 2 if there are too many; 3 and the revision that it must be above.
 local function change(isRemoval)
-  local name, expected = text(), number()
-  local revision, content = read(name)
-  if content == '' then revision, content = 0, nil end
-  if expected >= 0 and expected ~= revision then return {0, revision} end
-  if isRemoval then
-    if not content then return {0, 0} end
-    return {1, write(removed, name, 0, 'n', '', 0)}
+  local name, expected, revision = text(), number(), number()
+  local before, content = read(name)
+  local there = content and content ~= '' and before or 0
+  if expected >= 0 and expected ~= there then return {0, there} end
+  if isRemoval and there == 0 then return {0, 0} end
+  if before >= revision then return {3, before} end
+  if isRemoval then write(removed, name, revision, 'n', '', 0)
+  else
+    local new, ends = text(), text()
+    if there == 0 and redis.call('ZCARD', rules) >= mostRules then return {2, 0} end
+    write(rules, name, revision, 'n', new, ends)
   end
-  local new, ends = text(), text()
-  if not content and redis.call('ZCARD', rules) >= mostRules then return {2, 0} end
-  return {1, write(rules, name, 0, 'n', new, ends)}
+  return {1, revision}
 end
 
+-- Sent again, because the answer was lost, or late, it is the same forgiveness, or one that a later one includes.
 local function forgive()
   local name, content, ends = text(), text(), text()
+  local before = redis.call('ZSCORE', forgiven, name)
+  if before and tonumber(before) >= tonumber(ends) then return {1, (read(name))} end
   return {1, write(forgiven, name, 0, 'n', content, ends)}
 end
 
 -- Of each entry: 1 if it is there now, or something newer; 2 if there are too many.
 local function tellAgain()
-  local results, highest = {}, last
+  local results = {}
   for i = 1, number() do
     local kind, name, revision, content, ends = text(), text(), number(), text(), text()
     local before, there = read(name)
@@ -135,19 +151,13 @@ local function tellAgain()
       local isRule = kind == 'r' and content ~= ''
       if isRule and (not there or there == '') and redis.call('ZCARD', rules) >= mostRules then results[i] = 2
       else write(kind == 'f' and forgiven or isRule and rules or removed, name, revision, 'a', content, ends) end
-      highest = math.max(highest, revision)
     end
-  end
-  -- What is written next must have a higher revision.
-  if highest > last then
-    last = highest
-    redis.call('HSET', entries, '.last', written(last))
   end
   return results
 end
 
-dropEnded(rules)
-dropEnded(forgiven)
+endRules()
+drop(forgiven, endedIn(forgiven))
 local answer
 if operation == 'read' then answer = readPage()
 elseif operation == 'put' then answer = change(false)

@@ -29,10 +29,8 @@ import { afterStoreTime } from "./store-clock.ts";
 /** Somebody's counts that are forgotten, as the threads that count have to hear it. */
 export interface Forgiveness {
   readonly name: ForgivenKey;
-  /** Of its place in the log: what a gateway tells that has not read it is void. */
+  /** Its place in the log; 0 if the counters in the store are not told: it holds here alone, or others have told them. */
   readonly seq: number;
-  /** Whether the counters in the store have to be told too: not of one that others have told long ago. */
-  readonly isInStore: boolean;
 }
 
 /** `unread`: the log has not been read since the start. `away`: it was, and cannot be read now. */
@@ -178,34 +176,26 @@ export class SharedRules {
   }
 
   /** Sets or replaces a rule. Its revision is chosen here. */
-  async put(rule: Rule, expected: Expected): Promise<RuleWrite> {
-    const answer = await this.#call({ operation: "put", rule, expected });
-    if (answer === null) return this.#writeAlone(rule.id, rule, expected);
-    const result = resultOf(answer);
-    if (result.outcome !== "written") return result;
-    this.#keep(rule.id, { ...rule, revision: result.revision }, result.revision, false);
-    return { ...result, isShared: true };
+  put(rule: Rule, expected: Expected): Promise<RuleWrite> {
+    return this.#write(rule.id, rule, expected);
   }
 
-  async remove(id: string, expected: Expected): Promise<RuleWrite> {
-    const answer = await this.#call({ operation: "remove", id, expected });
-    if (answer === null) return this.#writeAlone(id, null, expected);
-    const result = resultOf(answer);
-    if (result.outcome !== "written") return result;
-    this.#keep(id, null, result.revision, false);
-    return { ...result, isShared: true };
+  remove(id: string, expected: Expected): Promise<RuleWrite> {
+    return this.#write(id, null, expected);
   }
 
   /** Has the counts of a key forgotten, here before it resolves. Resolves with whether all gateways will hear of it now. */
   async forgive(name: ForgivenKey): Promise<boolean> {
-    const untilMs = this.#wallMs + forgivenForMs;
+    // Later than one that was read before, by another clock.
+    const before = this.#forgiven.get(forgivenName(name))?.untilMs ?? 0;
+    const untilMs = Math.max(before + 1, Math.ceil(this.#wallMs) + forgivenForMs);
     if (await this.#forgive(name, untilMs)) {
       // What lies before it in the log may have been forgiven elsewhere.
       await this.#readNext();
       return true;
     }
     this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision: 0, isUntold: true });
-    this.#options.onForgiven([{ name, seq: 0, isInStore: false }], this.#place);
+    this.#options.onForgiven([{ name, seq: 0 }], this.#place);
     return false;
   }
 
@@ -372,8 +362,8 @@ export class SharedRules {
         continue;
       }
       named.add(forgivenName(entry.name));
-      const isInStore = entry.isNew && last.timeUs - entry.place < freshMs * 1000;
-      if (this.#takeForgiven(entry)) forgiven.push({ name: entry.name, seq: entry.place, isInStore });
+      const isFresh = entry.isNew && last.timeUs - entry.place < freshMs * 1000;
+      if (this.#takeForgiven(entry)) forgiven.push({ name: entry.name, seq: isFresh ? entry.place : 0 });
     }
     if (isWhole) this.#takeMissing(named, last.last, isLost, removed);
     this.#origin = last.origin;
@@ -403,8 +393,8 @@ export class SharedRules {
   #takeForgiven({ name, untilMs, revision }: LogEntry & { readonly kind: "forgiven" }): boolean {
     const mine = this.#forgiven.get(forgivenName(name));
     this.#highest = Math.max(this.#highest, revision);
-    // One that the log does not have yet is told, whatever others have.
-    if (mine?.revision === 0) return true;
+    // The log is told what has happened since.
+    if (mine?.revision === 0 && untilMs < mine.untilMs) return true;
     if (mine !== undefined && mine.revision >= revision) {
       mine.isUntold = mine.revision > revision;
       return false;
@@ -432,7 +422,11 @@ export class SharedRules {
 
   #dropEnded(): void {
     const nowMs = this.#wallMs;
-    for (const [id, { rule }] of this.#rules) if (rule !== null && rule.endsMs <= nowMs) this.#rules.delete(id);
+    for (const [id, known] of this.#rules) {
+      const { rule } = known;
+      // Like one that was removed: others may have the one that it had replaced.
+      if (rule !== null && rule.endsMs <= nowMs) this.#rules.set(id, { ...known, rule: null });
+    }
     for (const [name, { untilMs }] of this.#forgiven) if (untilMs <= nowMs) this.#forgiven.delete(name);
   }
 
@@ -472,27 +466,51 @@ export class SharedRules {
     const { revision } = result;
     this.#highest = Math.max(this.#highest, revision);
     this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision, isUntold: false });
-    this.#options.onForgiven([{ name, seq: revision, isInStore: true }], this.#place);
+    this.#options.onForgiven([{ name, seq: revision }], this.#place);
     return true;
   }
 
   // What is known.
 
-  #writeAlone(id: string, rule: Rule | null, expected: Expected): RuleWrite {
+  /** The revision is the same wherever it is written, so that a message that was given up and comes late changes nothing. */
+  async #write(id: string, rule: Rule | null, expected: Expected): Promise<RuleWrite> {
+    let revision = this.#nextRevision(0);
+    for (;;) {
+      const answer = await this.#call(
+        rule === null
+          ? { operation: "remove", id, revision, expected }
+          : { operation: "put", rule: { ...rule, revision }, expected },
+      );
+      if (answer === null) return this.#writeAlone(id, rule, revision, expected);
+      const result = resultOf(answer);
+      if (result.outcome === "written") this.#keep(id, rule, revision, false);
+      if (result.outcome === "written") return { ...result, isShared: true };
+      if (result.outcome !== "old") return result;
+      // Another gateway has written it since this one has read.
+      revision = this.#nextRevision(result.revision);
+    }
+  }
+
+  /** By the wall clock, because others may change a rule while this gateway is cut off, and the later change is to hold. */
+  #nextRevision(above: number): number {
+    const revision = Math.max(above + 1, this.#caller.known + 1, Math.floor(this.#wallMs * 1000));
+    this.#highest = revision;
+    return revision;
+  }
+
+  #writeAlone(id: string, rule: Rule | null, revision: number, expected: Expected): RuleWrite {
     const mine = this.#rules.get(id)?.rule ?? null;
     const there = mine !== null && mine.endsMs > this.#wallMs ? mine.revision : 0;
     if (expected !== "any" && (expected === "absent" ? 0 : expected) !== there)
       return { outcome: "conflict", revision: there };
     if (rule === null && there === 0) return { outcome: "conflict", revision: 0 };
     if (rule !== null && mine === null && this.figures().rules >= maxRules) return { outcome: "full" };
-    // By the wall clock, because others may change it meanwhile too, and the later change is to win.
-    const revision = Math.max(this.#caller.known + 1, Math.floor(this.#wallMs * 1000));
-    this.#keep(id, rule === null ? null : { ...rule, revision }, revision, true);
+    this.#keep(id, rule, revision, true);
     return { outcome: "written", revision, isShared: false };
   }
 
-  #keep(id: string, rule: Rule | null, revision: number, isUntold: boolean): void {
-    this.#highest = Math.max(this.#highest, revision);
+  #keep(id: string, content: Rule | null, revision: number, isUntold: boolean): void {
+    const rule = content === null ? null : { ...content, revision };
     // Another one may have been read since.
     if ((this.#rules.get(id)?.revision ?? 0) > revision) return;
     this.#remember({ kind: "rule", id, rule, revision, isUntold });

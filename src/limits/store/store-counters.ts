@@ -81,6 +81,7 @@ export class StoreCounters {
     this.#source = {
       ...{ slot, limit, own: local.own.bind(local) },
       rules: (tag, nowMs) => this.#rulesFor(tag, limit, nowMs),
+      forgive: this.forgive.bind(this),
       periodOver: (shard, endMs, nowMs) => this.#periods?.over(shard, endMs, nowMs),
     };
     this.#ofStore = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
@@ -190,19 +191,19 @@ export class StoreCounters {
   }
 
   /**
-   * Forgets what was counted of a key, because somebody has forgiven it; slots in use stay in use. `seq`: the place of that in
-   * the log of what gateways share; 0 if it has none yet, so that it holds here alone. `isInStore`: whether the counter in the
-   * store is forgotten too; false if other gateways have done that long ago.
+   * Forgets what was counted of a key, because somebody has forgiven it; slots in use stay in use. `client`: null if it is not
+   * known. `seq`: the place of that in the log of what gateways share; 0 if it holds here alone, or if others have told the
+   * store.
    */
-  forgive(key: CounterKey, client: CounterKey, seq: number, isInStore = true): void {
+  forgive(key: CounterKey, client: CounterKey | null, nowMs: number, seq: number): void {
     if (this.#policy.rate.kind === "concurrency") return;
-    this.#forgetOwn(key, client);
-    const nowMs = this.#store.clock.monotonicMs();
+    this.#forgetOwn(key, client ?? key);
     const { limit } = this.#policy;
-    const network = storeTagOf(networkKey(client));
+    const tags = [storeTagOf(key)];
+    const network = client === null ? "" : storeTagOf(networkKey(client));
     // A network that is counted as one is forgiven as one.
-    const tags = [storeTagOf(key), ...(this.#ofStore.networks.has(network) ? [`n${network}`] : [])];
-    for (const tag of tags) this.#store.forgive(this.#ofStore, tag, this.#rulesFor(tag, limit, nowMs), seq, isInStore);
+    if (this.#ofStore.networks.has(network)) tags.push(`n${network}`);
+    for (const tag of tags) this.#store.forgive(this.#ofStore, tag, this.#rulesFor(tag, limit, nowMs), seq);
   }
 
   /** What this gateway has counted itself. */

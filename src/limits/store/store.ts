@@ -19,6 +19,7 @@ import type { CounterRules } from "./counter-rules.ts";
 import { CreditBook, type KeyCredits, type Lease, type StorePolicy } from "./credits.ts";
 import { Forgets } from "./forgets.ts";
 import { isOfPeriod, StoreItems, secretTag } from "./items.ts";
+import { ReplicaCount } from "./replica-count.ts";
 import { HeldSlots, LeaseEndings, type OwnKey, ownKeys, type Renewal, sendAll } from "./reports.ts";
 import {
   type CounterAnswer,
@@ -33,7 +34,7 @@ import {
   storeTagOf,
 } from "./script-call.ts";
 import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
-import { afterStoreTime, drift, lateMs, TwoIntervals } from "./store-clock.ts";
+import { afterStoreTime, drift, lateMs } from "./store-clock.ts";
 
 interface StoreOptions {
   readonly link: StoreLink;
@@ -235,14 +236,14 @@ export class Store implements ShardStore {
 
   /**
    * Forgets what this thread knows of a key whose counts were forgiven, and has the store forget them. `seq`: the place of
-   * that in the log; 0 if it has none yet. `isInStore`: false if others have told the store.
+   * that in the log; 0: the store is not told.
    */
-  forgive(policy: StorePolicy, tag: string, { untilUs }: CounterRules, seq: number, isInStore: boolean): void {
+  forgive(policy: StorePolicy, tag: string, { untilUs }: CounterRules, seq: number): void {
     for (const credits of policy.creditsOf(tag)) {
       this.endAll(credits);
       credits.forgive();
     }
-    if (seq === 0 || !isInStore) return;
+    if (seq === 0) return;
     this.#forgets.add(tag, this.items.forgetting(policy, tag, untilUs, seq, policy.longestCountMs + forgottenForMs));
   }
 
@@ -628,31 +629,5 @@ function decoded(reply: unknown, items: readonly Item[]): ScriptAnswer | null {
     return decodeAnswer(reply, items);
   } catch {
     return null;
-  }
-}
-
-/** By then every gateway has found back. Time without an answer does not count. */
-export const memoryMs = 10_000;
-
-/**
- * How many gateways share the store: the largest number that was seen lately. After an absence of the store its list is
- * empty, until the gateways have come back one after the other.
- */
-export class ReplicaCount {
-  readonly #fixed: number | null;
-  readonly #largest = new TwoIntervals(memoryMs, false);
-
-  /** `fixed`: null if they are counted. */
-  constructor(fixed: number | null) {
-    this.#fixed = fixed;
-  }
-
-  get value(): number {
-    return this.#fixed ?? Math.max(1, this.#largest.before, this.#largest.current);
-  }
-
-  seen(gateways: number, nowMs: number): void {
-    this.#largest.turn(nowMs);
-    this.#largest.current = Math.max(this.#largest.current, gateways);
   }
 }

@@ -12,6 +12,7 @@ const source: PolicySource = {
   limit: rulesAhead.limit,
   rules: () => rulesAhead,
   periodOver() {},
+  forgive() {},
   own: () => null,
 };
 

@@ -1,6 +1,6 @@
 // The number of gateways by which a limit is divided while the store is away.
 import { expect, test } from "vitest";
-import { memoryMs, ReplicaCount } from "../../../src/limits/store/store.ts";
+import { memoryMs, ReplicaCount } from "../../../src/limits/store/replica-count.ts";
 
 test("it is one before any is seen", () => {
   expect(new ReplicaCount(null).value).toBe(1);

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { ForgivenKey, Rule } from "../../../src/core/rules.ts";
 import {
   decodeRulesAnswer,
+  type Expected,
   encodeRulesCall,
   pageOf,
   type RulesAnswer,
@@ -94,14 +95,19 @@ const operation: fc.Arbitrary<(revisions: readonly number[]) => RulesOperation> 
     ({ id, which, lastsMs }) =>
       (revisions: readonly number[]): RulesOperation => ({
         operation: "put",
-        rule: ruleOf({ id, endsMs: startMs + lastsMs }),
+        rule: ruleOf({
+          id,
+          endsMs: startMs + lastsMs,
+          revision: Math.max(1, (revisions.at(-1) ?? startMs) + which - 2),
+        }),
         expected: which === 0 ? "absent" : which < 4 ? "any" : (revisions.at(-which) ?? 0),
       }),
   ),
   fc
     .record({ id: ids, which: fc.nat({ max: 3 }) })
     .map(({ id, which }) => (revisions: readonly number[]): RulesOperation => {
-      return { operation: "remove", id, expected: which < 2 ? "any" : (revisions.at(-which) ?? 0) };
+      const revision = (revisions.at(-1) ?? 0) + 3;
+      return { operation: "remove", id, revision, expected: which < 2 ? "any" : (revisions.at(-which) ?? 0) };
     }),
   fc
     .record({ value: ids, lastsMs: fc.constantFrom(5, 2_000, 900_000, 1_000_000) })
@@ -150,39 +156,55 @@ describe.skipIf(skipRedis)(`the script of rules${redisNeeded}`, () => {
     );
   });
 
-  test("a rule is set only over what was expected, and each change has a higher revision", async () => {
+  test("a rule is set only over what was expected, and only by a higher revision", async () => {
     const log = await Log.open();
-    const put = async (expected: "any" | "absent" | number) =>
-      resultOf(await log.call({ operation: "put", rule: ruleOf(), expected }));
-    const first = await put("absent");
-    const revision = first.outcome === "written" ? first.revision : 0;
-    expect(revision).toBeGreaterThanOrEqual(log.nowUs);
-    expect(await put("absent")).toEqual({ outcome: "conflict", revision });
-    // The clock is set back.
-    log.nowUs -= 5_000_000;
-    expect(await put(revision)).toEqual({ outcome: "written", revision: revision + 1 });
-    expect(await put(revision)).toEqual({ outcome: "conflict", revision: revision + 1 });
-    expect(await put("any")).toEqual({ outcome: "written", revision: revision + 2 });
-    const remove = async (expected: "any" | number) =>
-      resultOf(await log.call({ operation: "remove", id: "one", expected }));
-    expect(await remove(revision)).toEqual({ outcome: "conflict", revision: revision + 2 });
-    expect(await remove("any")).toEqual({ outcome: "written", revision: revision + 3 });
-    expect(await remove("any")).toEqual({ outcome: "conflict", revision: 0 });
-    expect(await put("absent")).toEqual({ outcome: "written", revision: revision + 4 });
+    const put = async (expected: Expected, revision: number) =>
+      resultOf(await log.call({ operation: "put", rule: ruleOf({ revision }), expected }));
+    expect(await put("absent", 50)).toEqual({ outcome: "written", revision: 50 });
+    expect(await put("absent", 60)).toEqual({ outcome: "conflict", revision: 50 });
+    expect(await put(49, 60)).toEqual({ outcome: "conflict", revision: 50 });
+    // A message that was given up comes late.
+    expect(await put("any", 50)).toEqual({ outcome: "old", revision: 50 });
+    expect(await put(50, 51)).toEqual({ outcome: "written", revision: 51 });
+    const remove = async (expected: Expected, revision: number) =>
+      resultOf(await log.call({ operation: "remove", id: "one", revision, expected }));
+    expect(await remove(50, 60)).toEqual({ outcome: "conflict", revision: 51 });
+    expect(await remove("any", 51)).toEqual({ outcome: "old", revision: 51 });
+    expect(await remove("any", 60)).toEqual({ outcome: "written", revision: 60 });
+    expect(await remove("any", 70)).toEqual({ outcome: "conflict", revision: 0 });
+    expect(await put("absent", 60)).toEqual({ outcome: "old", revision: 60 });
+    expect(await put("absent", 61)).toEqual({ outcome: "written", revision: 61 });
     expect(await log.read()).toEqual(["one"]);
   });
 
-  test("a revision is higher than any that a gateway has seen, also of another store", async () => {
+  test("a place is later than any that a gateway has seen, also when the clock was set back or the store is another", async () => {
     const log = await Log.open();
-    log.known = log.nowUs + 9_000_000;
-    const answer = await log.call({ operation: "put", rule: ruleOf(), expected: "any" });
-    expect(resultOf(answer)).toEqual({ outcome: "written", revision: log.known + 1 });
+    const put = async (revision: number) =>
+      (await log.call({ operation: "put", rule: ruleOf({ revision }), expected: "any" })).last;
+    const first = await put(1);
+    expect(first).toBeGreaterThanOrEqual(log.nowUs);
+    log.nowUs -= 5_000_000;
+    expect(await put(2)).toBe(first + 1);
+    log.known = first + 9_000_000;
+    expect(await put(3)).toBe(log.known + 1);
+    expect(await put(log.known + 50)).toBe(log.known + 50);
+  });
+
+  test("a forgiveness that is sent twice, or late, has the place of the first, or of the one that followed", async () => {
+    const log = await Log.open();
+    const forgive = async (untilMs: number) =>
+      resultOf(await log.call({ operation: "forgive", name: { kind: "client", value: "192.0.2.1" }, untilMs }));
+    const first = await forgive(startMs + 1_000_000);
+    expect(await forgive(startMs + 1_000_000)).toEqual(first);
+    const second = await forgive(startMs + 1_000_001);
+    expect(second).not.toEqual(first);
+    expect(await forgive(startMs + 1_000_000)).toEqual(second);
   });
 
   test("what was told again does not replace what is newer", async () => {
     const log = await Log.open();
-    const written = resultOf(await log.call({ operation: "put", rule: ruleOf({ note: "new" }), expected: "any" }));
-    const revision = "revision" in written ? written.revision : 0;
+    const revision = 50;
+    await log.call({ operation: "put", rule: ruleOf({ note: "new", revision }), expected: "any" });
     const tell = async (rule: Rule | null, of: number) =>
       roomOf(await log.call({ operation: "again", entries: [{ kind: "rule", id: "one", rule, revision: of }] }));
     expect(await tell(ruleOf({ note: "old" }), revision - 1)).toEqual([true]);
@@ -193,27 +215,34 @@ describe.skipIf(skipRedis)(`the script of rules${redisNeeded}`, () => {
     expect(await log.read()).toEqual(["-one"]);
   });
 
-  test("pages are bounded, and rules that have ended are dropped", async () => {
+  test("pages are bounded, and rules that have ended are removed", async () => {
     const log = await Log.open();
     for (let i = 0; i < 250; i += 1)
-      await log.call({ operation: "put", rule: ruleOf({ id: `r${i}`, endsMs: startMs + 5_000 }), expected: "any" });
+      await log.call({
+        operation: "put",
+        rule: ruleOf({ id: `r${i}`, endsMs: startMs + 5_000, revision: 1 }),
+        expected: "any",
+      });
     const page = pageOf(await log.call({ operation: "read", after: 0 }));
     expect([page.entries.length, page.hasMore]).toEqual([200, true]);
     expect(await log.read(page.lastPlace)).toHaveLength(50);
     log.nowUs += 6_000_000;
+    const last = (await log.call({ operation: "read", after: page.lastPlace })).last;
     for (let i = 0; i < 3; i += 1) await log.read();
-    expect(await log.read()).toEqual([]);
-    expect(await log.client.ask("HLEN", keys[0] ?? "")).toBe(3);
+    // It is as if they had been removed: each has a later place.
+    expect(await log.read(last - 100)).toEqual(Array.from({ length: 200 }, () => expect.stringMatching(/^-r/)));
+    expect(await log.client.ask("ZCARD", keys[2] ?? "")).toBe(0);
   });
 
   test("begins anew with another origin if a key of it is gone", async () => {
     const log = await Log.open();
-    const before = await log.call({ operation: "put", rule: ruleOf(), expected: "any" });
+    const rule = ruleOf({ revision: 1 });
+    const before = await log.call({ operation: "put", rule, expected: "any" });
     for (const key of keys.slice(0, 3)) {
-      log.origin += "+";
       await log.client.ask("DEL", key);
-      const after = await log.call({ operation: "put", rule: ruleOf(), expected: "absent" });
-      expect([after.origin, resultOf(after).outcome]).toEqual([log.origin, "written"]);
+      const after = await log.call({ operation: "put", rule, expected: "absent" });
+      expect(resultOf(after).outcome).toBe("written");
+      expect(after.origin).not.toBe(before.origin);
       expect(after.last).toBeGreaterThan(before.last);
     }
   });
@@ -232,12 +261,15 @@ describe.skipIf(skipRedis)(`the script of rules${redisNeeded}`, () => {
       await log.call({ operation: "again", entries: entries(from, () => null) });
     const answer = await log.call({ operation: "read", after: 0 });
     expect(answer.floor).toBeGreaterThan(0);
-    expect(resultOf(await log.call({ operation: "put", rule: ruleOf({ id: "x" }), expected: "any" }))).toEqual({
+    expect(
+      resultOf(await log.call({ operation: "put", rule: ruleOf({ id: "x", revision: 1 }), expected: "any" })),
+    ).toEqual({
       outcome: "full",
     });
-    expect(resultOf(await log.call({ operation: "put", rule: ruleOf({ id: "r1" }), expected: "any" })).outcome).toBe(
-      "written",
-    );
+    expect(
+      resultOf(await log.call({ operation: "put", rule: ruleOf({ id: "r1", revision: 1e6 }), expected: "any" }))
+        .outcome,
+    ).toBe("written");
     expect(await log.client.ask("ZCARD", keys[4] ?? "")).toBe(10_000);
   });
 });

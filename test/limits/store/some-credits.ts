@@ -21,7 +21,14 @@ export const rulesAhead: CounterRules = {
 };
 
 export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
-  const source = { slot: 0, limit: rulesAhead.limit, rules: () => rulesAhead, own: () => null, periodOver() {} };
+  const source = {
+    slot: 0,
+    limit: rulesAhead.limit,
+    rules: () => rulesAhead,
+    own: () => null,
+    periodOver() {},
+    forgive() {},
+  };
   const policy = new StorePolicy("s", source, 1, 1, { spent: 0, returned: 0 });
   return new KeyCredits({ policy, tag: "a", storeKey: "{a}:k", key, client: key, rules: { ...rulesAhead, ...rules } });
 }
