@@ -54,6 +54,10 @@ export class TokenList {
     return new Set([...this.#entries.values()].flatMap(({ identity }) => identity.tokenName ?? []));
   }
 
+  *identities(): Iterable<Identity> {
+    for (const { identity } of this.#entries.values()) yield identity;
+  }
+
   hasDigest(hex: string): boolean {
     return this.#entries.has(this.#placeOf(Buffer.from(hex, "hex")));
   }

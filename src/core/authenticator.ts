@@ -59,6 +59,8 @@ export interface ListedTokens {
   /** Those whose end comes before an instant of the wall clock, and those that have ended. */
   endingBefore(beforeMs: number): readonly Pick<Identity, "tokenName" | "endsMs">[];
   names(): ReadonlySet<string>;
+  /** Whom the tokens stand for. */
+  identities(): Iterable<Identity>;
   hasDigest(hex: string): boolean;
   /** Whether one token has all of these scopes. */
   hasScopes(wanted: readonly string[]): boolean;

@@ -45,6 +45,18 @@ export function addressKey(address: IpAddress, ipv6Prefix: number): CounterKey {
   );
 }
 
+/** Returns 32 hexadecimal digits. */
+export function hexOfKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">): string {
+  return [a, b, c, d].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
+}
+
+/** Returns the key of 32 hexadecimal digits, as a hash; null for any other text. */
+export function keyOfHex(text: string): CounterKey | null {
+  if (!/^[0-9a-f]{32}$/i.test(text)) return null;
+  const word = (i: number): number => Number.parseInt(text.slice(8 * i, 8 * i + 8), 16);
+  return new CounterKey(word(0), word(1), word(2), word(3), false);
+}
+
 function wordAt(address: IpAddress, group: number): number {
   return ((address[group] ?? 0) << 16) | (address[group + 1] ?? 0);
 }

@@ -96,6 +96,8 @@ export interface PolicyCounterFigures {
   readonly coarse: number;
   /** Admissions whose instant was rounded up to a later one of their key, because no memory was free. */
   readonly merged: number;
+  /** Keys whose requests were forgotten because somebody has forgiven them. */
+  readonly forgiven: number;
   /** Keys that were evicted because their requests no longer counted. */
   readonly evictedExpired: number;
   /** Keys that were evicted although some of their requests still counted, because the table was full. */

@@ -64,7 +64,7 @@ export function openCounters(shared: CounterMemory, options: Omit<TableOptions, 
 }
 
 export function ofMainThread({ workers }: Pick<Settings, "workers">): Omit<TableOptions, "secret"> {
-  return workers === 1 ? {} : { thread: mainThread, isShared: true };
+  return workers === 1 ? {} : { thread: mainThread, isShared: true, maySleep: false };
 }
 
 /** At this rate, a table of 32 MiB is swept once in a minute or two. */

@@ -7,6 +7,7 @@ import type { Authenticator } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import { AllowedOrigins } from "../core/cors.ts";
+import { hexOfKey } from "../core/counter-key.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
 import { NetworkSet } from "../core/network-set.ts";
@@ -80,8 +81,7 @@ function createSubjectReader(how: LoggedSubject, keyHash: SipHash): Runtime["sub
 function hashOf(name: string | null, keyHash: SipHash): string | null {
   if (name === null) return null;
   // No key of a counter begins with this byte.
-  const { a, b, c, d } = keyHash.key(Buffer.from(`\0${name}`));
-  return [a, b, c, d].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
+  return hexOfKey(keyHash.key(Buffer.from(`\0${name}`)));
 }
 
 export function createRuntime(parts: RuntimeParts): Runtime {

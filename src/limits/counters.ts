@@ -16,6 +16,7 @@ import {
 import type { CalendarPeriod, CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/directory.ts";
 import { type CalendarInForce, rulesOf, type SlotRules } from "./table/eviction.ts";
+import { type Forgiven, isForgivenSince } from "./table/forgiveness.ts";
 import { ageOf, later, type Span, tickNow, tickOf } from "./table/key-log.ts";
 import { heldSlotOf, kindOf } from "./table/layout.ts";
 
@@ -42,13 +43,15 @@ export class Ask {
   now = 0;
   /** The units that counted then; -1 if there is no room for the key. */
   counted = 0;
+  /** By what is known later whether the key was forgiven after it was charged. */
+  marks = 0;
   readonly cursor = new Cursor();
   /** Of the units that are held of a policy with `charge`. */
   readonly heldCursor = new Cursor();
 }
 
 /** What a request was charged, for the case that it is given back. */
-export interface Charged extends Readonly<Pick<Ask, "key" | "client" | "limit" | "units">> {
+export interface Charged extends Readonly<Pick<Ask, "key" | "client" | "limit" | "units" | "marks">> {
   /** What `charge` has returned. */
   readonly charged: number;
 }
@@ -74,12 +77,17 @@ export interface LocalCounters {
   charge(ask: Ask): number;
   /** Answers what is left and the reset, without asking for units; takes and frees the locks. */
   peek(ask: Ask, nowMs: number): void;
-  /** Gives units back, if they are still counted; takes and frees the locks. */
+  /** Gives units back, if they are still counted and were not forgiven; takes and frees the locks. */
   giveBack(charged: Charged): void;
   /** What was charged stays charged: `giveBack` will not be called. Takes and frees the locks. */
   keep(charged: Charged): void;
   /** What counts of a key; null if nothing does, or if it is not counted by itself. Takes and frees the locks. */
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
+  /**
+   * Forgets what counts of a key, but not what is under way, and with it what is counted as one with others. `client`: null if
+   * it is not known. Takes and frees the locks.
+   */
+  forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven;
   /** Returns the reset of a key with nothing stored. */
   unspentResetMs(nowMs: number): number;
 }
@@ -183,11 +191,16 @@ abstract class TableCounters implements LocalCounters {
     });
   }
 
-  giveBack({ key, client, limit, units, charged }: Charged): void {
+  giveBack(charged: Charged): void {
+    const { key, client } = charged;
     // Another policy may have the slot of one that is gone.
     if (this.table.retirementsOf(this.slot) !== this.#retirements) return;
     this.table.select(this.#cursor, this.slot, key, client);
-    this.table.locks.within(() => this.remove(this.#cursor, charged, units, limit));
+    this.table.locks.within(() => this.remove(this.#cursor, charged));
+  }
+
+  forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven {
+    return this.table.forgive(this.slot, key, client, this.spanAt(nowMs));
   }
 
   unspentResetMs(nowMs: number): number {
@@ -202,6 +215,11 @@ abstract class TableCounters implements LocalCounters {
   /** In an object that is used again. */
   abstract readingAt(nowMs: number): Reading;
 
+  /** What counts, without beginning the next period of a calendar. */
+  protected spanAt(nowMs: number): Span {
+    return this.readingAt(nowMs);
+  }
+
   protected instantOf({ now }: Ask, _newest: number | undefined): number {
     return now;
   }
@@ -214,8 +232,10 @@ abstract class TableCounters implements LocalCounters {
     return resetMs;
   }
 
-  protected remove(cursor: Cursor, instant: number, units: number, limit: number): void {
-    this.table.remove(cursor, instant, units, this.cellTicks(limit));
+  protected remove(cursor: Cursor, { marks, charged, units, limit }: Charged): void {
+    // The key may have others by now, at the same instant.
+    if (isForgivenSince(marks, this.table.marksOf(cursor))) return;
+    this.table.remove(cursor, charged, units, this.cellTicks(limit));
   }
 
   protected abstract ownOf(units: number, newest: number, reading: Reading): OwnCount | null;
@@ -333,6 +353,10 @@ export class CalendarCounters extends TableCounters {
     return this.#reading;
   }
 
+  protected override spanAt(): Span {
+    return { now: this.#period.number, window: 1 };
+  }
+
   protected override resetOf(ask: Ask, { resetMs }: Reading): number {
     if (!ask.fits) this.table.markExhausted(ask.cursor, true);
     return resetMs;
@@ -355,6 +379,8 @@ export class CalendarCounters extends TableCounters {
   }
 }
 
+const nothingForgiven: Forgiven = { units: 0, keys: 0, coarse: null };
+
 /** Units that are held do not expire. */
 const held: Reading = { now: 0, window: Number.POSITIVE_INFINITY, resetMs: 0 };
 
@@ -375,8 +401,13 @@ export class ConcurrencyCounters extends TableCounters {
     return 0;
   }
 
-  protected override remove(cursor: Cursor, _instant: number, units: number): void {
+  protected override remove(cursor: Cursor, { units }: Charged): void {
     this.table.removeFrom(cursor, this.table.thread, units);
+  }
+
+  /** What is under way stays under way. */
+  override forgive(): Forgiven {
+    return nothingForgiven;
   }
 
   /** Slots are told by renewing their leases. */
@@ -430,16 +461,21 @@ export class ChargedCounters implements LocalCounters {
     const joins = isSameCell(table.newest(cursor), instant, this.all.cellTicks(limit));
     // An instant that is not the unit's own would not be found when it ends.
     if (!table.add(cursor, instant, units, joins, nowMs)) table.forget(cursor);
+    ask.marks = table.marksOf(cursor);
     return instant;
   }
 
-  keep({ key, client, limit, units, charged }: Charged): void {
+  keep({ key, client, limit, units, charged, marks }: Charged): void {
     const table = this.#table;
     const cursor = this.#cursor;
     // Another policy may have the slot of one that is gone.
     if (table.retirementsOf(this.#slot) !== this.#retirements) return;
     table.select(cursor, this.#slot, key, client);
-    table.locks.within(() => table.remove(cursor, charged, units, this.all.cellTicks(limit)));
+    table.locks.within(() => {
+      // What was held then is forgotten, and what is held now is that of later requests.
+      if (isForgivenSince(marks, table.marksOf(cursor))) return;
+      table.remove(cursor, charged, units, this.all.cellTicks(limit));
+    });
   }
 
   giveBack(charged: Charged): void {
@@ -454,6 +490,10 @@ export class ChargedCounters implements LocalCounters {
 
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
     return this.all.own(key, client, nowMs);
+  }
+
+  forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven {
+    return this.all.forgive(key, client, nowMs);
   }
 
   unspentResetMs(nowMs: number): number {

@@ -4,15 +4,16 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Identity } from "../core/authenticator.ts";
-import { readPeer } from "../core/client-address.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
 import type { CounterFigures, Limiter, PolicyStats, QuotaLimiter } from "../core/limiter.ts";
-import { NetworkSet } from "../core/network-set.ts";
 import { type Decision, type Held, isContinued, isTighter, needsIdentity, type Policy } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
+import type { ForgivenKey } from "../core/rules.ts";
 import { noPeriod } from "./calendar.ts";
 import type { LocalCounters } from "./counters.ts";
+import { type ForgivenName, forgive } from "./forgive.ts";
+import type { NameContext } from "./named-keys.ts";
 import {
   assignSlots,
   chargedAt,
@@ -29,7 +30,7 @@ import {
   unspent,
 } from "./policies.ts";
 import { QuotaQuestions } from "./quota-questions.ts";
-import { createPolicyMatcher, TokenDigests } from "./request-keys.ts";
+import { createPolicyMatcher, noHead, TokenDigests } from "./request-keys.ts";
 import type { Store } from "./store/store.ts";
 import type { Pass } from "./store/store-counters.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
@@ -332,15 +333,6 @@ function isForEveryClient({ policy: { key, match, who } }: PolicyRow): boolean {
   return key.length === 1 && key[0]?.kind === "client" && match.paths.length + match.methods.length === 0;
 }
 
-/** For what reads nothing but the client. */
-const noHead: RequestHead = {
-  peer: readPeer(undefined, { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 }),
-  method: "",
-  rawHeaders: [],
-  target: "",
-  httpVersion: "",
-};
-
 /** Each has a default that suits a gateway without a base path, verified tokens and structured fields. */
 export interface PolicyLimiterOptions {
   /** Its wall clock says when a period of the calendar is over. */
@@ -435,6 +427,14 @@ export class PolicyLimiter extends PolicySteps {
       return figures === undefined ? [] : [{ policy: policy.name, ...figures }];
     });
     return { usedBytes, freeBytes, policies };
+  }
+
+  /**
+   * Forgets what is counted of a name, from the next request on. `seq`: the number that a store has given the forgiveness.
+   * Resolves with null for a name that is none: no address, a network of several clients, no hash.
+   */
+  forgive(name: ForgivenKey, context: NameContext, seq = 0): Promise<ForgivenName | null> {
+    return forgive(this.#set.rows, name, context, this.#clock.monotonicMs, seq);
   }
 
   /**

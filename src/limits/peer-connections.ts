@@ -39,6 +39,6 @@ export class SharedPeerConnections implements PeerConnections {
   }
 
   leave({ counterKey: key }: Peer): void {
-    this.#counters.giveBack({ key, client: key, limit: 0, units: 1, charged: 0 });
+    this.#counters.giveBack({ key, client: key, limit: 0, units: 1, charged: 0, marks: 0 });
   }
 }

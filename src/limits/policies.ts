@@ -124,9 +124,10 @@ export class PolicyAsk extends StoreAsk {
     const { counters, outcomes, policy } = row;
     outcomes.admitted += 1;
     const charged = counters.charge(this);
+    const { marks } = this;
     if (!row.holds) return held;
     const keptStatuses = policy.rate.kind === "concurrency" ? null : policy.chargeStatuses;
-    return new Hold(counters, { key, client, limit, units, charged }, keptStatuses, held);
+    return new Hold(counters, { key, client, limit, units, charged, marks }, keptStatuses, held);
   }
 
   decision(outcome: Outcome, held: Held | null, others: readonly Decision[] | null): Decision {

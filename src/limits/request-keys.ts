@@ -4,10 +4,12 @@ import { hash } from "node:crypto";
 import type { Identity } from "../core/authenticator.ts";
 import { readBearer } from "../core/bearer.ts";
 import { trimBlanks } from "../core/blanks.ts";
+import { readPeer } from "../core/client-address.ts";
 import { CounterKey } from "../core/counter-key.ts";
 import { type HeaderList, onlyHeaderValue } from "../core/header-list.ts";
 import { type Cidr, parseCidr } from "../core/ip-address.ts";
 import { overridingMethods } from "../core/method-override.ts";
+import { NetworkSet } from "../core/network-set.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
 import type { KeyPart, LimitOverride, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
@@ -21,6 +23,15 @@ const maxValueLength = 1024;
 function headerPart(rawHeaders: HeaderList, name: string): string {
   return bounded(trimBlanks(onlyHeaderValue(rawHeaders, name) ?? ""));
 }
+
+/** For what reads nothing but the client or the identity. */
+export const noHead: RequestHead = {
+  peer: readPeer(undefined, { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 }),
+  method: "",
+  rawHeaders: [],
+  target: "",
+  httpVersion: "",
+};
 
 /** Hashes the token of a request once, however many policies ask for it: a token may have 8 KiB. */
 export class TokenDigests {
@@ -68,7 +79,7 @@ export type KeyReader = (request: ParsedRequest, head: RequestHead, identity: Id
 /** `hash`: with a random key, the same as long as what is counted by the keys is in use. */
 export function createKeyReader({ key }: Policy, hash: SipHash, tokens: TokenDigests): KeyReader {
   if (key.length === 0) return () => oneForAll;
-  if (key.length === 1 && key[0]?.kind === "client") return ({ counterKey }) => counterKey;
+  if (isByAddress({ key })) return ({ counterKey }) => counterKey;
   const text = new TaggedText();
   return (request, head, identity) => {
     for (const part of key) {
@@ -80,6 +91,11 @@ export function createKeyReader({ key }: Policy, hash: SipHash, tokens: TokenDig
     text.erase();
     return hashed;
   };
+}
+
+/** Whether the keys of a policy are the addresses of clients; otherwise they are hashes. */
+export function isByAddress({ key }: Pick<Policy, "key">): boolean {
+  return key.length === 1 && key[0]?.kind === "client";
 }
 
 /** No hash is likely to be the same, and a policy has keys of one kind only. */
@@ -123,6 +139,9 @@ function partOf(
 
 /** All other methods have one key, because a client can invent them. */
 const usualMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
+/** One method for each value of the part. */
+export const keyedMethods: readonly string[] = [...usualMethods, "other"];
 
 /** Tagged texts one after the other, in one buffer that is used again for each request. */
 class TaggedText {

@@ -185,6 +185,13 @@ function counterMetrics(families: Families, counters: ScrapedSources["counters"]
     byPolicy(({ merged }) => merged),
     ofProcess,
   );
+  const forgiven = "Keys whose counted requests were forgotten because an operator has forgiven them.";
+  families.totals(
+    "headgate_forgiven_keys_total",
+    forgiven,
+    byPolicy(({ forgiven }) => forgiven),
+    ofProcess,
+  );
   const evictions = "Keys forgotten: expired, none of their requests counted any more; live, the memory was full.";
   families.totals(
     "headgate_evictions_total",

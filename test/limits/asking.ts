@@ -57,11 +57,11 @@ export class Asking<Asked extends LocalCounters = LocalCounters> {
   }
 
   giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
-    this.counters.giveBack({ key, client, limit, units, charged });
+    this.counters.giveBack({ key, client, limit, units, charged, marks: this.asked.marks });
   }
 
   keep(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
-    this.counters.keep({ key, client, limit, units, charged });
+    this.counters.keep({ key, client, limit, units, charged, marks: this.asked.marks });
   }
 
   unspentResetMs(nowMs: number): number {

@@ -43,6 +43,6 @@ export function statsOf(policy: Policy, stats: Partial<PolicyStats> = {}): Polic
 
 /** An empty table, but for what is said of one policy. */
 export function figuresOf({ name }: Policy, figures: Partial<PolicyCounterFigures> = {}): CounterFigures {
-  const none = { keys: 0, coarse: 0, merged: 0, evictedExpired: 0, evictedLive: 0 };
+  const none = { keys: 0, coarse: 0, merged: 0, forgiven: 0, evictedExpired: 0, evictedLive: 0 };
   return { usedBytes: 0, freeBytes: 1_000_000, policies: [{ policy: name, ...none, ...figures }] };
 }

@@ -23,7 +23,14 @@ const traffic: TrafficSources = {
     listed: 3,
     isCurrent: true,
     ending: () => 1,
-    list: { names: () => new Set(), hasDigest: () => false, hasScopes: () => false, size: 3, endingBefore: () => [] },
+    list: {
+      names: () => new Set(),
+      identities: () => [],
+      hasDigest: () => false,
+      hasScopes: () => false,
+      size: 3,
+      endingBefore: () => [],
+    },
   }),
   certificate: () => null,
 };

@@ -4,9 +4,8 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import type { Policy } from "../../core/policy.ts";
 import { Ask, type Charged, type LocalCounters } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
-import { Cursor } from "../table/directory.ts";
 import { networkKey } from "../table/eviction.ts";
-import { heldSlotOf } from "../table/layout.ts";
+import type { Forgiven } from "../table/forgiveness.ts";
 import {
   borderErrorMs,
   type CounterRules,
@@ -48,8 +47,6 @@ export class StoreCounters {
   /** What this gateway has admitted. */
   readonly local: LocalCounters;
   readonly #policy: Policy;
-  readonly #slot: number;
-  readonly #table: CounterTable;
   readonly #store: Store;
   readonly #ofStore: StorePolicy;
   readonly #isByRequest: boolean;
@@ -72,8 +69,6 @@ export class StoreCounters {
   ) {
     const { limit, rate } = policy;
     this.#policy = policy;
-    this.#slot = slot;
-    this.#table = table;
     this.local = local;
     this.#store = store;
     this.#isByRequest = isByRequest;
@@ -195,27 +190,16 @@ export class StoreCounters {
    * known. `seq`: the place of that in the log of what gateways share; 0 if it holds here alone, or if others have told the
    * store.
    */
-  forgive(key: CounterKey, client: CounterKey | null, nowMs: number, seq: number): void {
-    if (this.#policy.rate.kind === "concurrency") return;
-    this.#forgetOwn(key, client ?? key);
+  forgive(key: CounterKey, client: CounterKey | null, nowMs: number, seq: number): Forgiven {
+    const forgiven = this.local.forgive(key, client, nowMs);
+    if (this.#policy.rate.kind === "concurrency") return forgiven;
     const { limit } = this.#policy;
     const tags = [storeTagOf(key)];
     const network = client === null ? "" : storeTagOf(networkKey(client));
     // A network that is counted as one is forgiven as one.
     if (this.#ofStore.networks.has(network)) tags.push(`n${network}`);
     for (const tag of tags) this.#store.forgive(this.#ofStore, tag, this.#rulesFor(tag, limit, nowMs), seq);
-  }
-
-  /** What this gateway has counted itself. */
-  #forgetOwn(key: CounterKey, client: CounterKey): void {
-    const cursor = new Cursor();
-    for (const slot of [this.#slot, heldSlotOf(this.#slot)]) {
-      this.#table.select(cursor, slot, key, client);
-      this.#table.locks.within(() => {
-        this.#table.peek(cursor, everything);
-        if (cursor.line !== 0) this.#table.forget(cursor);
-      });
-    }
+    return forgiven;
   }
 
   /** Gives back what is held of all keys. */
@@ -313,9 +297,6 @@ export class StoreCounters {
     return this.#periods[what](shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? null, nowMs);
   }
 }
-
-/** All that is stored of a key. */
-const everything = { now: 0, window: Number.POSITIVE_INFINITY };
 
 /** What `charge` of the table returns where nothing was charged. */
 const noCharge = Number.NaN;

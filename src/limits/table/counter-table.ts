@@ -24,6 +24,7 @@ import {
   TableMemory,
   type TableOptions,
 } from "./eviction.ts";
+import { type Forgiven, Forgiveness } from "./forgiveness.ts";
 import {
   addPair,
   addUnits,
@@ -78,6 +79,7 @@ export class CounterTable {
   readonly #rules: RulesBySlot;
   readonly #eviction: Eviction;
   readonly #coarse: CoarseKeys;
+  readonly #forgiveness: Forgiveness;
 
   /** `memory`: made by `createTableMemory`. */
   constructor(memory: SharedArrayBuffer, options: TableOptions) {
@@ -91,6 +93,7 @@ export class CounterTable {
     this.#rules = of.rules;
     this.#eviction = new Eviction(of);
     this.#coarse = new CoarseKeys(of, this.#eviction);
+    this.#forgiveness = new Forgiveness(of, this.#eviction);
     this.maintenance = new Maintenance(of, this.#eviction);
   }
 
@@ -233,6 +236,19 @@ export class CounterTable {
     const entryAt = entryOfLine(this.#w, cursor);
     if (entryAt !== 0) this.#eviction.forget(cursor.shard, entryAt);
     cursor.line = 0;
+  }
+
+  /**
+   * Forgets the units of a key of a policy, kept and held, and those of the client and the network that are counted in its
+   * place. `client`: null if it is not known. `slot`: of the policy. Takes and frees the locks.
+   */
+  forgive(slot: number, key: CounterKey, client: CounterKey | null, span: Span): Forgiven {
+    return this.#forgiveness.forgive(slot, key, client, span);
+  }
+
+  /** For `isForgivenSince`, about the key that was selected. Its lock must be held. */
+  marksOf(cursor: Cursor): number {
+    return this.#forgiveness.marksOf(cursor);
   }
 
   /** Remembers whether the key is exhausted: such a key is not forgotten. */

@@ -153,13 +153,13 @@ const maxPairs = 64;
 export class CoarseKeys {
   readonly #memory: TableMemory;
   readonly #eviction: Eviction;
-  readonly #lockAt: number;
   readonly #network = new Cursor();
+  readonly #lockAt: number;
 
   constructor(memory: TableMemory, eviction: Eviction) {
     this.#memory = memory;
     this.#eviction = eviction;
-    this.#lockAt = shardAt(memory.geometry.ownShards, memory.geometry);
+    this.#lockAt = coarseLockAt(memory.geometry);
   }
 
   /** Points the cursor to the key of its client or of the client's network, if there is one. */
@@ -279,6 +279,11 @@ export class CoarseKeys {
     });
     return pairs;
   }
+}
+
+/** The word of the lock of all coarse keys, the last in the order. */
+export function coarseLockAt(geometry: Geometry): number {
+  return shardAt(geometry.ownShards, geometry);
 }
 
 /** Returns at most `maxPairs`: of neighbours, the older ones join the newest. */
@@ -454,6 +459,8 @@ export interface TableOptions {
   readonly thread?: number;
   /** Whether other threads use the table. Default: false. */
   readonly isShared?: boolean;
+  /** False: where this thread would sleep for a lock, a BusyError is thrown. Default: true. */
+  readonly maySleep?: boolean;
 }
 
 export class TableMemory {
@@ -465,14 +472,14 @@ export class TableMemory {
   readonly rules: RulesBySlot;
   readonly locks: Locks;
 
-  constructor(memory: SharedArrayBuffer, { secret, thread = 1, isShared = false }: TableOptions) {
+  constructor(memory: SharedArrayBuffer, { secret, thread = 1, isShared = false, maySleep = true }: TableOptions) {
     this.thread = thread;
     this.isShared = isShared;
     this.w = new Int32Array(memory);
     this.geometry = geometryOf(memory.byteLength);
     this.places = new Locator(this.geometry, secret);
     this.rules = new RulesBySlot(this.w);
-    this.locks = new Locks(this.w, thread, isShared);
+    this.locks = new Locks(this.w, thread, isShared, maySleep);
   }
 
   /** Adds to a word of the table header. */

@@ -2,7 +2,7 @@
 // files of this folder read and write it by these names alone.
 //
 //   memory     | table header | shard 0 | shard 1 | … | coarse shards |
-//   header     | coarse keys | calendar lock | calendars: period, end | figures by slot |
+//   header     | coarse keys | calendar lock | calendars: period, end | forgiveness marks | figures by slot |
 //   shard      | header line | directory: one line for each bucket | lines in use, by bits | lines of keys and blocks |
 //
 // A shard has one lock. A key belongs to one shard and to two buckets of it, by a keyed hash. The last shards hold the
@@ -67,24 +67,39 @@ export function isHeldSlot(slot: number): boolean {
   return slot >= policySlots && slot < 2 * policySlots;
 }
 
-/** Words of the table header. */
-export const header = {
-  coarseKeys: 0,
-  calendarLock: lineWords,
-  /** `calendarWords` for each slot of a policy. */
-  calendars: 2 * lineWords,
-  /** `figures` for each slot. */
-  figures: 2 * lineWords + 4 * slots,
-} as const;
-
 /**
  * Words of the calendar of a slot: the number of the period, its end in Unix seconds, when that is due, and when it is
  * over at the latest, in seconds of the table's time; and whether the clock was a guess by which it began.
  */
 export const calendarWords = { number: 0, end: 1, due: 2, last: 3, guess: 4, words: 5 } as const;
 
+/** Words that rise when a key is forgiven. Each key has two of them, by its hash. */
+export const forgivenessMarks = 384;
+
+const calendars = 2 * lineWords;
+const marks = calendars + (policySlots + 1) * calendarWords.words;
+
+/** Words of the table header. */
+export const header = {
+  coarseKeys: 0,
+  calendarLock: lineWords,
+  /** `calendarWords` for each slot of a policy. */
+  calendars,
+  forgivenessMarks: marks,
+  /** `figures` for each slot. */
+  figures: marks + forgivenessMarks,
+} as const;
+
 /** Words of the figures of a slot. */
-export const figures = { keys: 0, evictedExpired: 1, evictedLive: 2, merged: 3, coarse: 4, words: 8 } as const;
+export const figures = {
+  keys: 0,
+  evictedExpired: 1,
+  evictedLive: 2,
+  merged: 3,
+  coarse: 4,
+  forgiven: 5,
+  words: 8,
+} as const;
 
 const headerLines = (header.figures + slots * figures.words) / lineWords;
 
@@ -146,9 +161,14 @@ export function shardAt(index: number, { shardWords }: Geometry): number {
   return headerLines * lineWords + index * shardWords;
 }
 
+/** Returns the slot of the policy of which a slot counts all units, or those that are held. */
+export function policySlotOf(slot: number): number {
+  return isHeldSlot(slot) ? slot - policySlots : slot;
+}
+
 /** Returns the word at which the calendar of a slot begins. What is held has that of its policy. */
 export function calendarAt(slot: number): number {
-  return header.calendars + (isHeldSlot(slot) ? slot - policySlots : slot) * calendarWords.words;
+  return header.calendars + policySlotOf(slot) * calendarWords.words;
 }
 
 /** Returns the word of a figure of a slot. */

@@ -13,19 +13,24 @@ const longestSleepMs = 20;
 /** Policies that are asked together, and the lock of the coarse keys. A question about many quotas may need more. */
 const usuallyHeld = 64;
 
+/** Thrown in a thread that must not sleep for a lock, if one is not free soon. Nothing has changed. */
+export class BusyError extends Error {}
+
 export class Locks {
   readonly #w: Int32Array;
   readonly #thread: number;
   readonly #isShared: boolean;
+  readonly #maySleep: boolean;
   /** The words of the locks that are wanted or held, in ascending order: all threads take them in this order. */
   #held = new Int32Array(usuallyHeld);
   #count = 0;
 
-  /** `thread`: 1 to 255. */
-  constructor(w: Int32Array, thread: number, isShared: boolean) {
+  /** `thread`: 1 to 255. `maySleep`: false for a thread that has to notice those that end, and free their locks. */
+  constructor(w: Int32Array, thread: number, isShared: boolean, maySleep = true) {
     this.#w = w;
     this.#thread = thread;
     this.#isShared = isShared;
+    this.#maySleep = maySleep;
   }
 
   /** Adds a lock to those that `acquire` takes. `at`: its word. */
@@ -40,9 +45,17 @@ export class Locks {
     this.#count += 1;
   }
 
-  /** Takes all locks that are wanted. */
+  /** Takes all locks that are wanted. Throws a BusyError, with none of them taken, if this thread must not sleep. */
   acquire(): void {
-    for (let i = 0; i < this.#count; i += 1) this.#take(this.#held[i] as number);
+    let taken = 0;
+    try {
+      for (; taken < this.#count; taken += 1) this.#take(this.#held[taken] as number);
+    } finally {
+      if (taken < this.#count) {
+        this.#count = taken;
+        this.release();
+      }
+    }
   }
 
   /** Takes one more lock, unless it is held. It must come after all others in the order. */
@@ -101,6 +114,7 @@ export class Locks {
       Atomics.pause();
       if (Atomics.load(w, at) === 0 && Atomics.compareExchange(w, at, 0, this.#thread) === 0) return;
     }
+    if (!this.#maySleep) throw new BusyError("a lock of the table of counters is not free");
     // From here on it is taken with the bit, because others may sleep too.
     for (;;) {
       const owner = Atomics.compareExchange(w, at, 0, this.#thread | waitingBit);
@@ -109,6 +123,22 @@ export class Locks {
         Atomics.wait(w, at, owner | waitingBit, longestSleepMs);
       }
     }
+  }
+}
+
+/** How long to wait for a thread that has a lock: one that has ended is noticed in less. */
+const maxBusyMs = 10_000;
+const busyRetryMs = 2;
+
+/** Runs something that may throw a BusyError, and again until it does not. */
+export async function whenFree<T>(run: () => T): Promise<T> {
+  for (let waitedMs = 0; ; waitedMs += busyRetryMs) {
+    try {
+      return run();
+    } catch (error) {
+      if (!(error instanceof BusyError) || waitedMs >= maxBusyMs) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, busyRetryMs));
   }
 }
 

@@ -49,6 +49,7 @@ export interface SlotFigures {
   readonly merged: number;
   /** Clients and networks that are counted in place of keys without room. */
   readonly coarse: number;
+  readonly forgiven: number;
 }
 
 /** Keys and buckets that one portion looks at: well below a millisecond. */
@@ -157,6 +158,7 @@ export class Maintenance {
           evictedExpired: of(figures.evictedExpired) >>> 0,
           evictedLive: of(figures.evictedLive) >>> 0,
           merged: of(figures.merged) >>> 0,
+          forgiven: of(figures.forgiven) >>> 0,
           coarse: Math.max(0, of(figures.coarse)),
         };
       }),
