@@ -19,9 +19,13 @@ import {
   type Verdict,
 } from "./core/request-head.ts";
 import type { PathReading } from "./core/request-path.ts";
+import type { Rule } from "./core/rules.ts";
+import type { RulesInForce } from "./core/rules-in-force.ts";
 
 export interface PipelineParts {
   readonly rules: RequestRules;
+  /** That are set while the gateway runs. */
+  readonly runtimeRules: Pick<RulesInForce, "isEmpty" | "blockOfClient" | "blockOfIdentity">;
   readonly limiter: Limiter;
   readonly authenticator: Pick<Authenticator, "authenticate" | "isKnown">;
   readonly demandOf: DemandReader;
@@ -48,11 +52,17 @@ class Pipeline {
   }
 
   decide(head: RequestHead, nowMs: number): Verdict | Promise<Verdict> {
-    const { rules, limiter, refusals } = this.#parts;
+    const { rules, runtimeRules, limiter, refusals } = this.#parts;
     const known = head.memory?.parsedUnder(rules);
-    if (known) return this.#charge(head, known, nowMs);
+    if (known) {
+      const block = runtimeRules.isEmpty ? null : runtimeRules.blockOfClient(known.counterKey);
+      return block === null ? this.#charge(head, known, nowMs) : this.#refuseBlocked(known, block, nowMs);
+    }
     // The client, and a path in a usual spelling, are read first: everything else needs them, and they cost little.
     const origin = readOrigin(head, rules);
+    // Before the quota and the path, which a blocked client must not make the gateway read.
+    const block = runtimeRules.isEmpty ? null : runtimeRules.blockOfClient(origin.counterKey);
+    if (block !== null) return this.#refuseBlocked(parseCheaply(head, origin, rules), block, nowMs);
     if (refusals === null || needsNoBudget(origin.plainPath, rules)) return this.#read(head, origin, nowMs);
 
     // The request may be refused without being charged. If the client's budget for such refusals is used up, or its
@@ -64,6 +74,26 @@ class Pipeline {
     const quota = limiter.peek(origin.client, origin.counterKey, nowMs);
     if (quota instanceof Promise) return this.#unlessRefusedLater(head, origin, quota, isSpent);
     return this.#refuseUnread(head, origin, quota, isSpent, nowMs) ?? this.#read(head, origin, nowMs);
+  }
+
+  /** Spends no quota: the budget for refusals pays. */
+  #refuseBlocked(parsed: ParsedRequest, blockedBy: Rule, atMs: number): Verdict | Promise<Verdict> {
+    const { limiter } = this.#parts;
+    const { client, counterKey } = parsed;
+    const localReply = this.#payRefusal(client, localReplies.blocked, atMs);
+    const refuse = (decision: Decision): Verdict => {
+      return { parsed, decision, auth: "skipped", identity: null, localReply, blockedBy };
+    };
+    const quota = limiter.observe(client, counterKey, atMs);
+    return quota instanceof Promise ? quota.then(refuse) : refuse(quota);
+  }
+
+  /** Returns the reply to a client that is refused without being charged. */
+  #payRefusal(client: string, localReply: LocalReply, atMs: number): LocalReply {
+    const { refusals } = this.#parts;
+    if (refusals?.isSpent(client, atMs)) return localReplies.tooManyRefusals;
+    refusals?.spend(client, atMs);
+    return localReply;
   }
 
   /** Returns the refusal of a request whose path is not read; null if the path has to be read. */
@@ -182,6 +212,15 @@ class Pipeline {
         : { parsed, decision, auth, identity, localReply: refusal };
     }
 
+    const { runtimeRules } = this.#parts;
+    const blockedBy = identity === null || runtimeRules.isEmpty ? null : runtimeRules.blockOfIdentity(identity);
+    if (blockedBy !== null) {
+      // What the step before has charged pays; if there was nothing, nothing else does.
+      const isPaid = decision.outcome === "admitted";
+      const localReply = isPaid ? localReplies.blocked : this.#payRefusal(parsed.client, localReplies.blocked, atMs);
+      return { parsed, decision, auth, identity, localReply, blockedBy };
+    }
+
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota. They
     // come before its scopes, or asking for what it may not have would be free.
     const hasScopes = scopes.every((scope) => identity?.scopes.includes(scope));
@@ -276,6 +315,11 @@ class Pipeline {
 }
 
 const noScopes: readonly string[] = [];
+
+/** A path in an unusual spelling costs more to read, so it is not read. */
+function parseCheaply(head: RequestHead, origin: RequestOrigin, rules: RequestRules): ParsedRequest {
+  return origin.plainPath === undefined ? parseWithoutPath(head, origin) : parseRequest(head, origin, rules);
+}
 
 /** Returns whether a request with this path is charged, or passes: it cannot be refused without spending quota. */
 function needsNoBudget(plainPath: PathReading | undefined, { unmatched }: RequestRules): boolean {

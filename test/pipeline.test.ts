@@ -15,6 +15,7 @@ import { NetworkSet } from "../src/core/network-set.ts";
 import type { Decision, Outcome, Policy } from "../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
+import { RulesInForce } from "../src/core/rules-in-force.ts";
 import type { TokenRate } from "../src/core/token-bucket.ts";
 import { PolicyLimiter } from "../src/limits/limiter.ts";
 import { RefusalBuckets } from "../src/limits/refusal-buckets.ts";
@@ -55,6 +56,7 @@ function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted, ori
 function partsOf(options: Options = {}): PipelineParts {
   return {
     rules: rulesOf(options),
+    runtimeRules: new RulesInForce(),
     limiter: new PolicyLimiter([{ ...policy, limit: options.limit ?? policy.limit }]),
     authenticator: options.authenticator ?? createAuthenticator(null, systemClock),
     demandOf: createDemandReader(options.auth ?? { mode: "presence", rules: [] }, ["/v1/", "/v2/"], options.own ?? "/"),

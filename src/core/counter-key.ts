@@ -1,5 +1,13 @@
 // The key of a counter: 128 bits as four words, so that a table stores it in a fixed place and compares it without text.
 import type { IpAddress } from "./ip-address.ts";
+import type { RulesAbout } from "./rules-about.ts";
+
+/** The rules about the networks of a client, the smallest network first. */
+export interface MatchingRules {
+  readonly about: readonly RulesAbout[];
+  /** Of the rules in force; another one means that they have changed. */
+  readonly version: object;
+}
 
 export class CounterKey {
   /** Two words of a keyed hash, set by the table's KeyPlacer on first use; the same for all policies. */
@@ -8,6 +16,8 @@ export class CounterKey {
   isPlaced = false;
   /** What a store that gateways share calls it; "" until it is needed. */
   storeTag = "";
+  /** Set by RulesInForce on first use, because most requests of a connection share their key. */
+  rules: MatchingRules | null = null;
   readonly a: number;
   readonly b: number;
   readonly c: number;
@@ -61,7 +71,8 @@ function wordAt(address: IpAddress, group: number): number {
   return ((address[group] ?? 0) << 16) | (address[group + 1] ?? 0);
 }
 
-function wordMask(bits: number): number {
+/** Of a word whose first `bits` bits are of the prefix. */
+export function wordMask(bits: number): number {
   if (bits <= 0) return 0;
   return bits >= 32 ? -1 : -1 << (32 - bits);
 }

@@ -59,6 +59,8 @@ export interface QuotaLimiter {
   readonly policyNames: readonly string[];
   /** Asks for all requests together, and charges all or none. Returns the decision on each, in their order. */
   decideAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>;
+  /** Returns the quota of the request's client, as it is shown on one that is not limited. Counts it as observed. */
+  observe(request: ParsedRequest, nowMs: number): Decision;
 }
 
 export interface QuotaRequest {

@@ -68,6 +68,7 @@ export const localReplies = {
   invalidToken: refusal(401, "invalid_token", "Access token does not exist."),
   expiredToken: refusal(401, "expired_token", "Access token does not exist."),
   insufficientScope: refusal(403, "insufficient_scope", "The access token does not allow this request."),
+  blocked: refusal(403, "blocked", "Access is not allowed."),
   noRoute: refusal(404, "no_route", "There is nothing at this path."),
   slowRequest: refusal(408, "slow_request", "The request took too long to arrive."),
   bodyTooLarge: refusal(413, "body_too_large", "The request body is larger than allowed."),

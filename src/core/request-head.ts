@@ -18,6 +18,7 @@ import {
 } from "./message-check.ts";
 import type { Decision } from "./policy.ts";
 import type { PathReader, PathReading } from "./request-path.ts";
+import type { Rule } from "./rules.ts";
 
 export interface RequestHead extends MessageHead {
   readonly peer: Peer;
@@ -117,6 +118,8 @@ export interface Verdict {
   readonly identity: Identity | null;
   /** Null: the request is forwarded. */
   readonly localReply: LocalReply | null;
+  /** Only if the request is blocked: by which rule. */
+  readonly blockedBy?: Rule;
 }
 
 const outside: PathReading = { kind: "outside" };

@@ -78,6 +78,10 @@ export abstract class RecordedExchange implements ExchangeRecord {
     return this.#verdict.decision;
   }
 
+  get rule(): string | null {
+    return this.#verdict.blockedBy?.id ?? null;
+  }
+
   get auth(): AuthOutcome {
     return this.#verdict.auth;
   }

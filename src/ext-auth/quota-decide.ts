@@ -5,6 +5,7 @@ import type { Authentication, Authenticator, Identity } from "../core/authentica
 import { readBearer } from "../core/bearer.ts";
 import type { HeaderList } from "../core/header-list.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
+import { localReplies } from "../core/local-reply.ts";
 import { type Decision, isMoreUrgent } from "../core/policy.ts";
 import {
   type DemandReader,
@@ -15,6 +16,8 @@ import {
   readOrigin,
   type Verdict,
 } from "../core/request-head.ts";
+import type { Rule } from "../core/rules.ts";
+import type { RulesInForce } from "../core/rules-in-force.ts";
 
 /** The head of a call: that of its first question, which the log shows. */
 export interface QuotaHead extends RequestHead {
@@ -32,6 +35,8 @@ export interface QuotaVerdict extends Verdict {
 
 interface QuotaParts {
   readonly rules: RequestRules;
+  /** That are set while the gateway runs. */
+  readonly runtimeRules: Pick<RulesInForce, "isEmpty" | "blockOfClient" | "blockOfIdentity">;
   readonly limiter: QuotaLimiter;
   readonly authenticator: Pick<Authenticator, "authenticate">;
   readonly demandOf: DemandReader;
@@ -45,8 +50,8 @@ export function createDecideQuota(
   return ({ questions }, nowMs) => {
     const requests = questions.map((question) => requestOf(question, parts));
     return areReady(requests)
-      ? decide(requests, parts.limiter, nowMs)
-      : Promise.all(requests).then((ready) => decide(ready, parts.limiter, parts.nowMs()));
+      ? decide(requests, parts, nowMs)
+      : Promise.all(requests).then((ready) => decide(ready, parts, parts.nowMs()));
   };
 }
 
@@ -56,11 +61,15 @@ function areReady(requests: readonly (QuotaRequest | Promise<QuotaRequest>)[]): 
 
 function decide(
   requests: readonly QuotaRequest[],
-  limiter: QuotaLimiter,
+  { limiter, runtimeRules }: Pick<QuotaParts, "limiter" | "runtimeRules">,
   nowMs: number,
 ): QuotaVerdict | Promise<QuotaVerdict> {
   const [first] = requests;
   if (first === undefined) throw new Error("a call has at least one question");
+  if (!runtimeRules.isEmpty) {
+    const blocks = requests.map((request) => blockOf(request, runtimeRules));
+    if (blocks.some((block) => block !== null)) return refuseBlocked(requests, blocks, limiter, nowMs);
+  }
   const decisions = limiter.decideAll(requests, nowMs);
   return decisions instanceof Promise
     ? decisions.then((later) => verdictOf(first, later))
@@ -71,6 +80,29 @@ function verdictOf({ request }: QuotaRequest, decisions: readonly Decision[]): Q
   const decision = decisions.reduce((shown, each) => (isMoreUrgent(each, shown) ? each : shown));
   const localReply = findQuotaRefusal(decision);
   return { parsed: request, decision, auth: "skipped", identity: null, localReply, decisions };
+}
+
+function blockOf({ request, identity }: QuotaRequest, runtimeRules: QuotaParts["runtimeRules"]): Rule | null {
+  const ofClient = runtimeRules.blockOfClient(request.counterKey);
+  return ofClient ?? (identity === null ? null : runtimeRules.blockOfIdentity(identity));
+}
+
+/** Charges nothing. Whoever asks can only be told that a limit is reached: so is that of each request that is blocked. */
+function refuseBlocked(
+  requests: readonly QuotaRequest[],
+  blocks: readonly (Rule | null)[],
+  limiter: QuotaLimiter,
+  nowMs: number,
+): QuotaVerdict {
+  const decisions = requests.map(({ request }, i): Decision => {
+    const quota = limiter.observe(request, nowMs);
+    return blocks[i] === null ? quota : { ...quota, outcome: "throttled" };
+  });
+  const index = blocks.findIndex((block) => block !== null);
+  const [blockedBy, parsed, decision] = [blocks[index], requests[index]?.request, decisions[index]];
+  if (!blockedBy || parsed === undefined || decision === undefined) throw new Error("one of the requests is blocked");
+  const localReply = localReplies.blocked;
+  return { parsed, decision, auth: "skipped", identity: null, localReply, blockedBy, decisions };
 }
 
 /** A token that is not good is left out, or a client could invent one for each request: the client is charged instead. */

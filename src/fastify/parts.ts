@@ -13,6 +13,7 @@ import { failureCode } from "../core/failure.ts";
 import type { Files } from "../core/file-group.ts";
 import type { RequestRules } from "../core/request-head.ts";
 import { ResponseFields } from "../core/response-fields.ts";
+import { RulesInForce } from "../core/rules-in-force.ts";
 import type { AddressFigures } from "../core/upstream.ts";
 import { RuntimeRef } from "../exchange/exchange.ts";
 import { openAuthenticator } from "../gateway/configured-files.ts";
@@ -79,6 +80,8 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const demandOf = createDemandReader(settings.auth, settings.routes, "/");
   const runtimeParts = {
     rules,
+    // Nobody sets rules in an app.
+    runtimeRules: new RulesInForce(),
     limiter,
     authenticator,
     demandOf,

@@ -4,6 +4,7 @@ import type { FileChanges } from "../config/files.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { HostPort } from "../core/host-port.ts";
+import type { RuleChange } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
@@ -19,6 +20,8 @@ export interface Carrier {
    * FilesError or a NotPreparedError: then nothing has changed.
    */
   replace(settings: Settings | null): Promise<FileChanges>;
+  /** Resolves when every thread that serves has the change. Changes must come one after the other. */
+  changeRules(change: RuleChange): Promise<void>;
   readonly telemetry: Pick<Telemetry, "metrics" | "reloaded" | "connectionShed">;
   /** What each thread remembers of the last minutes. */
   readonly recent: RecentThreads;

@@ -78,7 +78,7 @@ export function configure(
   before: Configuration | null,
   slots?: readonly PolicySlot[],
 ): Configuration {
-  const { clock, log, notices, telemetry, ticketSecret } = context;
+  const { clock, log, notices, telemetry, ticketSecret, runtimeRules } = context;
   const { authenticator, certificate, secrets } = files;
   const limiter = limiterOf(settings, context, before, slots);
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
@@ -90,6 +90,7 @@ export function configure(
   const demandOf = createDemandReader(settings.auth, settings.routes, settings.basePath);
   const parts = {
     rules,
+    runtimeRules,
     limiter,
     authenticator,
     demandOf,
@@ -192,6 +193,7 @@ export class InForce {
       settings: { current: checks.settings },
     };
     this.upstreams = new Upstreams(upstream);
+    context.runtimeRules.ipv6Prefix = first.settings.clientAddress.ipv6Prefix;
     this.#addSeries();
   }
 
@@ -201,10 +203,11 @@ export class InForce {
 
   /** Nothing is awaited here: no request begins in between. */
   replace(next: Configuration): void {
-    const { log, telemetry, settings } = this.#context;
+    const { log, telemetry, settings, runtimeRules } = this.#context;
     const before = this.#configuration;
     this.#configuration = next;
     settings.current = next.settings;
+    runtimeRules.ipv6Prefix = next.settings.clientAddress.ipv6Prefix;
     this.runtime.current = next.runtime;
     this.traffic.current = next.traffic;
     if (this.checks !== null && next.checks !== null) {

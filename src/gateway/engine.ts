@@ -11,6 +11,8 @@ import {
   LocalPeerConnections,
   type PeerConnections,
 } from "../core/connection-count.ts";
+import type { RuleChange } from "../core/rules.ts";
+import { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
@@ -94,6 +96,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const context: ThreadContext = {
     settings: { current: settings },
     ...{ clock, log, notices, files, counters, store, telemetry, recent, textWrites, waitingBodies },
+    runtimeRules: new RulesInForce(),
     names: options.names ?? namesBySystem,
     ticketSecret: options.ticketSecret ?? null,
     authenticator: options.authenticator,
@@ -208,6 +211,10 @@ export class Engine implements Carrier {
       },
       drop,
     };
+  }
+
+  async changeRules(change: RuleChange): Promise<void> {
+    this.#context.runtimeRules.apply(change);
   }
 
   announceEnd(): void {

@@ -3,6 +3,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { verifiesTokens } from "../core/auth-demand.ts";
 import type { Clock } from "../core/clock.ts";
+import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
 import { PolicyLimiter } from "../limits/limiter.ts";
 import { NoSlotError, type PolicySlot } from "../limits/policies.ts";
@@ -92,13 +93,19 @@ export function createLimiter(
     clock,
     counters,
     store = null,
-  }: { readonly clock: Clock; readonly counters: ThreadCounters; readonly store?: Store | null },
+    runtimeRules,
+  }: {
+    readonly clock: Clock;
+    readonly counters: ThreadCounters;
+    readonly store?: Store | null;
+    readonly runtimeRules?: RulesInForce;
+  },
   previous: PolicyLimiter | null,
   { slots, decides = true }: { readonly slots?: readonly PolicySlot[] | undefined; readonly decides?: boolean } = {},
 ): PolicyLimiter {
   const { policies, ...options } = limiterSettings(settings);
   const { table, keyHash: hash } = counters;
-  const chosen = slots === undefined ? {} : { slots };
+  const chosen = { ...(slots === undefined ? {} : { slots }), ...(runtimeRules === undefined ? {} : { runtimeRules }) };
   try {
     return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, hash, store, decides, previous });
   } catch (error) {

@@ -14,6 +14,7 @@ import { NetworkSet } from "../core/network-set.ts";
 import type { DemandReader, RequestRules } from "../core/request-head.ts";
 import { createPathReader } from "../core/request-path.ts";
 import type { ResponseFields } from "../core/response-fields.ts";
+import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { LoggedSubject, Settings } from "../core/settings.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import { TokenEnds } from "../exchange/token-ends.ts";
@@ -53,6 +54,7 @@ export function requestRules(settings: RequestSettings, clientAddress: ClientAdd
 /** What a runtime is made of. */
 interface RuntimeParts {
   readonly rules: RequestRules;
+  readonly runtimeRules: RulesInForce;
   readonly limiter: Limiter;
   readonly authenticator: Authenticator;
   readonly demandOf: DemandReader;

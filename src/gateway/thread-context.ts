@@ -5,6 +5,7 @@ import type { Authenticator } from "../core/authenticator.ts";
 import type { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Files } from "../core/file-group.ts";
+import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Replaceable } from "../core/traffic-settings.ts";
 import type { TextWrites } from "../exchange/text-writes.ts";
@@ -26,6 +27,8 @@ export interface ThreadContext {
   readonly counters: ThreadCounters;
   /** Null: the counters are not shared. */
   readonly store: Store | null;
+  /** That are set while the gateway runs. */
+  readonly runtimeRules: RulesInForce;
   readonly telemetry: Telemetry;
   readonly recent: ThreadRecent;
   readonly textWrites: TextWrites;

@@ -10,6 +10,7 @@ import type { CounterFigures, Limiter, PolicyStats, QuotaLimiter } from "../core
 import { type Decision, type Held, isContinued, isTighter, needsIdentity, type Policy } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
+import { RulesInForce } from "../core/rules-in-force.ts";
 import { noPeriod } from "./calendar.ts";
 import type { LocalCounters } from "./counters.ts";
 import { type ForgivenName, forgive } from "./forgive.ts";
@@ -20,6 +21,7 @@ import {
   createRow,
   decideWithStore,
   holdsUntilEnd,
+  limitOf,
   PolicyAsk,
   type PolicyRow,
   type PolicySet,
@@ -113,7 +115,7 @@ export class PolicySteps implements Limiter {
     let refusing: Decision | null = null;
     for (const [i, row] of rows.entries()) {
       if ((applies & (1 << i)) === 0 || row.isShadow) continue;
-      const limit = row.readLimit === null ? row.policy.limit : row.readLimit(request, head, null);
+      const limit = limitOf(this.#set, row, request, head, null);
       if (limit === 0) continue;
       const quota = peekAt(row, row.readKey(request, head, null), request.counterKey, limit, nowMs);
       const isLater = refusing === null || quota.resetMs > refusing.resetMs;
@@ -126,8 +128,9 @@ export class PolicySteps implements Limiter {
   peek(client: string, key: CounterKey, nowMs: number): Decision {
     const row = this.#outside;
     if (row === null) return unspent(this.#fallback, "observed", nowMs, null);
-    const { readLimit, policy } = row;
-    const limit = readLimit === null ? policy.limit : readLimit({ ...pendingVerdict.parsed, client }, noHead, null);
+    const isForAll = row.readLimit === null && this.#set.runtimeRules.isEmpty;
+    const request = isForAll ? pendingVerdict.parsed : { ...pendingVerdict.parsed, client, counterKey: key };
+    const limit = isForAll ? row.policy.limit : limitOf(this.#set, row, request, noHead, null);
     return limit === 0 ? unspent(row, "exempt", nowMs, null) : peekAt(row, key, key, limit, nowMs);
   }
 
@@ -147,12 +150,18 @@ export class PolicySteps implements Limiter {
     return this.#set.rows.map(({ policy, outcomes }) => ({ policy, outcomes }));
   }
 
-  /** For a policy that is alone, has one limit, is keyed by client and holds nothing. */
-  #decideAlone({ ask, counters, policy, outcomes }: PolicyRow, client: CounterKey, nowMs: number): Decision {
-    const { locks } = this.#set;
+  /** For a policy that is alone, has one limit unless a rule says otherwise, is keyed by client and holds nothing. */
+  #decideAlone(row: PolicyRow, client: CounterKey, nowMs: number): Decision {
+    const { ask, counters, policy, outcomes } = row;
+    const { locks, runtimeRules } = this.#set;
     // Without a store. Each detour through the ask costs some nanoseconds here.
     const local = counters as LocalCounters;
-    const { limit } = policy;
+    const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, client, null);
+    const limit = ruled ?? policy.limit;
+    if (limit === 0) {
+      outcomes.exempt += 1;
+      return unspent(row, "exempt", nowMs, null);
+    }
     let isAdmitted = false;
     ask.key = client;
     ask.client = client;
@@ -191,7 +200,7 @@ export class PolicySteps implements Limiter {
     for (let i = 0; i < rows.length; i += 1) {
       const row = rows[i] as PolicyRow;
       if ((applies & (1 << i)) === 0) continue;
-      const limit = row.readLimit === null ? row.policy.limit : row.readLimit(request, head, identity);
+      const limit = limitOf(this.#set, row, request, head, identity);
       if (limit === 0) {
         row.outcomes.exempt += 1;
         if (!row.isShadow) isExempt = true;
@@ -351,6 +360,8 @@ export interface PolicyLimiterOptions {
   readonly slots?: readonly PolicySlot[];
   /** Where gateways count together. Default: that of `previous`, or none. */
   readonly store?: Store | null;
+  /** The rules that are set while the gateway runs. Default: those of `previous`, or none. */
+  readonly runtimeRules?: RulesInForce;
   /** Default: true. False: for a thread that only keeps the table. */
   readonly decides?: boolean;
   /** The limiter before a reload. Nothing of it changes until `replacedBy` is called. */
@@ -383,6 +394,7 @@ export class PolicyLimiter extends PolicySteps {
     const hash = options.hash ?? (previous === null ? null : previous.#hash) ?? new SipHash(randomBytes(16));
     const table = options.table ?? (previous === null ? null : previous.#table) ?? smallTable();
     const store = options.store ?? (previous === null ? null : previous.#set.store);
+    const runtimeRules = options.runtimeRules ?? (previous === null ? new RulesInForce() : previous.#set.runtimeRules);
     // At a start, keys that are there already are those of a snapshot, which was restored to the first slots.
     const isFree = (slot: number): boolean => previous === null || table.isSlotFree(slot);
     const slots = options.slots ?? assignSlots(policies, previous?.slots ?? [], isFree);
@@ -391,7 +403,7 @@ export class PolicyLimiter extends PolicySteps {
     const rows = slots.map((slot) => createRow(slot, { ...options, clock, hash, table, tokens, store }, before));
     const inOrder = slots.map(({ policy }) => policy);
     const set: PolicySet = {
-      ...{ rows, tokens, listAll, locks: table.locks, store },
+      ...{ rows, tokens, listAll, locks: table.locks, store, runtimeRules },
       match: createPolicyMatcher(inOrder, basePath),
       identified: maskOf(inOrder, (policy) => needsIdentity(policy, tokensAreVerified)),
       ofVerified: maskOf(inOrder, ({ who }) => who === "verified"),

@@ -1,9 +1,13 @@
 // The policies at work: each is a row with its counters, and what it has said so far. Their numbers in the table outlive
 // reloads: a policy that a reload continues keeps its number, and that of one that is gone is not used again before its keys
 // have been removed.
+
+import type { Identity } from "../core/authenticator.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
 import { type Decision, type Held, isContinued, type Outcome, type Policy } from "../core/policy.ts";
+import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
+import type { RulesInForce } from "../core/rules-in-force.ts";
 import { type Charged, createCounters, type LocalCounters, noKey } from "./counters.ts";
 import {
   createKeyLimits,
@@ -234,6 +238,23 @@ export interface PolicySet {
   readonly clock: Clock | null;
   /** Null: gateways share nothing. */
   readonly store: Store | null;
+  /** That were set while the gateway runs. */
+  readonly runtimeRules: RulesInForce;
+}
+
+/**
+ * Returns the limit of a request by a policy: that of a rule that was set while the gateway runs, or else that of the
+ * configuration; 0 if the request is exempt. `identity`: null if the policy is asked before the token check.
+ */
+export function limitOf(
+  { runtimeRules }: PolicySet,
+  { policy, readLimit }: PolicyRow,
+  request: ParsedRequest,
+  head: RequestHead,
+  identity: Identity | null,
+): number {
+  const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, request.counterKey, identity);
+  return ruled ?? (readLimit === null ? policy.limit : readLimit(request, head, identity));
 }
 
 /**

@@ -2,7 +2,17 @@
 import type { CounterKey } from "../core/counter-key.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { type Decision, isMoreUrgent, type Outcome } from "../core/policy.ts";
-import { chargedAt, decideWithStore, PolicyAsk, type PolicySet, rowsIn, shownOf, unspent } from "./policies.ts";
+import type { ParsedRequest } from "../core/request-head.ts";
+import {
+  chargedAt,
+  decideWithStore,
+  limitOf,
+  PolicyAsk,
+  type PolicySet,
+  rowsIn,
+  shownOf,
+  unspent,
+} from "./policies.ts";
 import type { Pass } from "./store/store-counters.ts";
 
 /** What a call asks of one key: one sum, so that requests which share a key cannot exceed its limit. */
@@ -57,6 +67,10 @@ export class QuotaQuestions implements QuotaLimiter {
     return conclude("first") ?? decideWithStore(this.#set, asks, nowMs, conclude);
   }
 
+  observe({ client, counterKey }: ParsedRequest, nowMs: number): Decision {
+    return this.#steps.observe(client, counterKey, nowMs);
+  }
+
   /** Charges all, or none if an enforcing policy refuses. Returns whether they are charged; null: the store is asked first. */
   #charge(asks: readonly SumAsk[], pass: Pass, nowMs: number): boolean | null {
     for (const ask of asks) ask.select();
@@ -82,7 +96,7 @@ export class QuotaQuestions implements QuotaLimiter {
       const { policy } = row;
       if ((applies & (1 << i)) === 0 || (named !== null && named !== policy.name)) continue;
       const identity = (identified & (1 << i)) === 0 ? null : asked.identity;
-      const limit = row.readLimit === null ? policy.limit : row.readLimit(request, head, identity);
+      const limit = limitOf(this.#set, row, request, head, identity);
       if (limit === 0) {
         row.outcomes.exempt += 1;
         isExempt ||= !row.isShadow;

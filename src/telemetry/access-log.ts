@@ -130,16 +130,18 @@ class ResultPiece {
   #outcome = "";
   #auth = "";
   #problem: string | null = null;
+  #rule: string | null = null;
   #complete = false;
   #status = 0;
   #bytes = ascii("");
 
-  bytes({ decision: { policy, outcome }, auth, problem, complete, status }: ExchangeRecord): Uint8Array {
+  bytes({ decision: { policy, outcome }, auth, problem, rule, complete, status }: ExchangeRecord): Uint8Array {
     const isSame =
       policy === this.#policy &&
       outcome === this.#outcome &&
       auth === this.#auth &&
       problem === this.#problem &&
+      rule === this.#rule &&
       complete === this.#complete &&
       status === this.#status;
     if (isSame) return this.#bytes;
@@ -147,14 +149,20 @@ class ResultPiece {
     this.#outcome = outcome;
     this.#auth = auth;
     this.#problem = problem;
+    this.#rule = rule;
     this.#complete = complete;
     this.#status = status;
     this.#bytes = ascii(
-      `,"status":${status},"problem":${quoted(problem)},"complete":${complete},"auth":"${auth}",` +
+      `,"status":${status},"problem":${quoted(problem)}${ruleText(rule)},"complete":${complete},"auth":"${auth}",` +
         `"policy":"${policy.name}","decision":"${outcome}","remaining":`,
     );
     return this.#bytes;
   }
+}
+
+/** Nearly all requests are not blocked, and their lines say nothing of rules. */
+function ruleText(rule: string | null): string {
+  return rule === null ? "" : `,"rule":${quoted(rule)}`;
 }
 
 /** The piece about the request as it came. */

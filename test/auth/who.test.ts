@@ -12,6 +12,7 @@ import { NetworkSet } from "../../src/core/network-set.ts";
 import { needsIdentity, type Policy } from "../../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../../src/core/request-head.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
+import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import type { TokenRate } from "../../src/core/token-bucket.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { RefusalBuckets } from "../../src/limits/refusal-buckets.ts";
@@ -50,7 +51,11 @@ function pipelineOf(auth: AuthDemands, policies: readonly Policy[], budget: Toke
   const limiter = new PolicyLimiter(policies, { tokensAreVerified: verifiesTokens(auth), listAll: true });
   const refusals = budget && new RefusalBuckets(budget);
   const demandOf = createDemandReader(auth, routes, "/");
-  const decide = createDecide({ rules, limiter, authenticator, demandOf, refusals, nowMs: () => 0 });
+  const decide = createDecide({
+    ...{ rules, limiter, authenticator, demandOf, refusals },
+    runtimeRules: new RulesInForce(),
+    nowMs: () => 0,
+  });
   return ({ client, method, path, token }: Asked, nowMs: number): Verdict => {
     const peer = readPeer(client, clientAddress);
     const rawHeaders = ["Host", "a", ...(token === null ? [] : ["Authorization", `Bearer ${token}`])];

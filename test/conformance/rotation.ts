@@ -7,6 +7,7 @@ import { systemClock } from "../../src/core/clock.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
+import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { createDecide } from "../../src/pipeline.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -21,6 +22,7 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const rules = { clientAddress, pathReader, unmatched: "reject" as const, maxBodyBytes: 10, cors: null, paths };
   const decide = createDecide({
     rules,
+    runtimeRules: new RulesInForce(),
     limiter: store,
     authenticator: createAuthenticator(null, systemClock),
     demandOf: () => ({ mode: "off", scopes: [] }),

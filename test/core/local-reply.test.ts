@@ -14,6 +14,7 @@ test("the statuses and words of every refusal", () => {
     "401 Unauthorized: invalid_token",
     "401 Unauthorized: expired_token",
     "403 Forbidden: insufficient_scope",
+    "403 Forbidden: blocked",
     "404 Not Found: no_route",
     "408 Request Timeout: slow_request",
     "413 Content Too Large: body_too_large",

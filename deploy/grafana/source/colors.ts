@@ -52,6 +52,7 @@ export const refusalColors: Colors<RefusalReason> = {
   invalid_token: invalidToken,
   expired_token: expiredToken,
   insufficient_scope: "#f1e4c2",
+  blocked: "#5c4a3a",
   no_route: "#ff780a",
   slow_request: "#f1a633",
   body_too_large: "#cc8d2e",

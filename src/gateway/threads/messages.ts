@@ -4,6 +4,7 @@ import type { MessagePort } from "node:worker_threads";
 import type { FileContents } from "../../config/files.ts";
 import { asError, errorCode } from "../../core/failure.ts";
 import type { HostPort } from "../../core/host-port.ts";
+import type { RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
 import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
@@ -51,6 +52,8 @@ export interface Requests {
   /** Puts into force what was prepared. */
   readonly commit: { readonly asked: null; readonly answered: null };
   readonly drop: { readonly asked: null; readonly answered: null };
+  /** A thread that has just started gets all rules so, a part at a time. */
+  readonly changeRules: { readonly asked: RuleChange; readonly answered: null };
   /** `stale`: the files that are missing or wrong, as in FileContents. */
   readonly figures: {
     readonly asked: { readonly wanted: FiguresWanted; readonly stale: readonly string[] };

@@ -87,6 +87,10 @@ async function open(start: ThreadStart): Promise<Handlers> {
       engine.announceStart();
       return null;
     },
+    async changeRules(change) {
+      await engine.changeRules(change);
+      return null;
+    },
     figures({ wanted, stale }) {
       files.setStale(stale);
       return engine.telemetry.figures(wanted);

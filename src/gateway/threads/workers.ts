@@ -7,6 +7,7 @@ import type { ClientAddressRules } from "../../core/client-address.ts";
 import { monotonicOffsetMs } from "../../core/clock.ts";
 import { SharedConnectionCount } from "../../core/connection-count.ts";
 import { ignoreError } from "../../core/failure.ts";
+import { inPortions, type Rule, type RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
 import { maxThreads } from "../../core/thread-share.ts";
 import type { PolicyLimiter } from "../../limits/limiter.ts";
@@ -76,6 +77,10 @@ class Workers implements Carrier {
   readonly #restarts: Restarts;
   /** By the number of the thread: those that have not ended. */
   readonly #alive = new Map<number, Worker>();
+  /** In force. */
+  readonly #rules = new Map<string, Rule>();
+  /** The threads that are told of each change of the rules. */
+  readonly #ruled = new Set<Worker>();
   /** Those that accept connections. */
   readonly #serving = new Set<Worker>();
   readonly #timers = new Set<NodeJS.Timeout>();
@@ -132,6 +137,7 @@ class Workers implements Carrier {
   async start(): Promise<void> {
     const workers = Array.from({ length: this.settings.workers }, (_, i) => this.#open(i === 0));
     await Promise.all(workers.map(({ started }) => started));
+    for (const worker of workers) this.#ruled.add(worker);
     this.#hasStarted = true;
   }
 
@@ -180,6 +186,12 @@ class Workers implements Carrier {
       await committed;
       return changes;
     });
+  }
+
+  async changeRules(change: RuleChange): Promise<void> {
+    for (const id of change.removed) this.#rules.delete(id);
+    for (const rule of change.set) this.#rules.set(rule.id, rule);
+    await this.#tellAll("changeRules", change, this.#ruled);
   }
 
   async health(): ReturnType<Carrier["health"]> {
@@ -238,7 +250,11 @@ class Workers implements Carrier {
   }
 
   /** Asks all that serve. One that fails is ended, and so replaced; one that does not answer may still do it. */
-  async #tellAll<Name extends RequestName>(name: Name, asked: Requests[Name]["asked"]): Promise<void> {
+  async #tellAll<Name extends RequestName>(
+    name: Name,
+    asked: Requests[Name]["asked"],
+    told: ReadonlySet<Worker> = this.#serving,
+  ): Promise<void> {
     const tell = async (worker: Worker): Promise<void> => {
       try {
         await worker.ask(name, asked);
@@ -248,7 +264,7 @@ class Workers implements Carrier {
         await worker.terminate();
       }
     };
-    await Promise.all([...this.#serving].map(tell));
+    await Promise.all([...told].map(tell));
   }
 
   /** A thread has ended. */
@@ -257,6 +273,7 @@ class Workers implements Carrier {
     this.#readings.remove(thread);
     this.#alive.delete(thread);
     this.#serving.delete(worker);
+    this.#ruled.delete(worker);
     if (this.#isEnding || !this.#hasStarted) return;
     const delayMs = this.#restarts.next();
     this.#options.log.error(
@@ -276,6 +293,7 @@ class Workers implements Carrier {
     const worker = this.#open(false);
     try {
       await worker.started;
+      await this.#tellRules(worker);
       await this.#serve(worker);
       log.info({ worker: worker.thread }, "worker started");
     } catch (error) {
@@ -334,6 +352,15 @@ class Workers implements Carrier {
     if (this.#listening !== null) await worker.ask("listen", this.#listening);
     if (this.#isAnnounced) await worker.ask("announceStart", null);
     this.#onServing(worker);
+  }
+
+  /** What changes meanwhile is told too, after the part that has been sent. */
+  async #tellRules(worker: Worker): Promise<void> {
+    this.#ruled.add(worker);
+    for (const ids of inPortions([...this.#rules.keys()])) {
+      const set = ids.flatMap((id) => this.#rules.get(id) ?? []);
+      await worker.ask("changeRules", { set, removed: [] });
+    }
   }
 
   #onServing(worker: Worker): void {

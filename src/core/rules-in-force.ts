@@ -1,0 +1,180 @@
+// The rules that hold now, as a thread that serves requests asks them. `block` comes before `exempt`, and `exempt` before
+// `limit`; of one action the smallest network comes first, and of limits that of the subject, then that of the token, then
+// that of the client. Knows nothing of time: whoever keeps the rules removes those that have ended.
+import type { Identity } from "./authenticator.ts";
+import type { CounterKey, MatchingRules } from "./counter-key.ts";
+import { type Cidr, parseCidr } from "./ip-address.ts";
+import { NetworkTable } from "./network-table.ts";
+import type { KeyPart, Policy } from "./policy.ts";
+import { type Rule, type RuleChange, type RuleSubject, ruleActions } from "./rules.ts";
+import { RulesAbout } from "./rules-about.ts";
+
+/** Whom a verified token stands for, as far as rules can be about it. */
+export type RuledIdentity = Pick<Identity, "tokenName" | "subject">;
+
+export class RulesInForce {
+  /** Read before everything else, so that a gateway without rules pays for nothing. */
+  isEmpty = true;
+  readonly #rules = new Map<string, Rule>();
+  readonly #networks = new NetworkTable<RulesAbout>();
+  readonly #tokens = new Map<string, RulesAbout>();
+  readonly #subjects = new Map<string, RulesAbout>();
+  #ipv6Prefix = 128;
+  #unmatched: MatchingRules = noMatches();
+
+  /** How many bits tell IPv6 clients apart. A rule about a smaller network than that would hold for its neighbours too. */
+  set ipv6Prefix(bits: number) {
+    if (bits === this.#ipv6Prefix) return;
+    this.#ipv6Prefix = bits;
+    this.#networks.ipv6Prefix = bits;
+    this.#unmatched = noMatches();
+  }
+
+  /** A rule replaces the one with its id. What is removed is removed first. */
+  apply({ set, removed }: RuleChange): void {
+    for (const id of removed) this.#remove(id);
+    for (const rule of set) {
+      this.#remove(rule.id);
+      this.#add(rule);
+    }
+    this.isEmpty = this.#rules.size === 0;
+    this.#unmatched = noMatches();
+  }
+
+  /** Returns the rule by which a client is blocked; null if there is none. */
+  blockOfClient(client: CounterKey): Rule | null {
+    for (const about of this.#about(client)) if (about.block !== null) return about.block;
+    return null;
+  }
+
+  blockOfIdentity(identity: RuledIdentity): Rule | null {
+    return this.#aboutSubject(identity)?.block ?? this.#aboutToken(identity)?.block ?? null;
+  }
+
+  /**
+   * Returns the limit of a request's key by a policy: 0 if it is exempt, undefined if no rule says anything. `identity`: null
+   * for a policy that is asked before the token check. A limit counts only if the key of the policy has the part that the
+   * rule is about, or it would be the limit of others too.
+   */
+  limitOf(
+    policy: Pick<Policy, "name" | "key">,
+    client: CounterKey,
+    identity: RuledIdentity | null,
+  ): number | undefined {
+    const { name } = policy;
+    const networks = this.#about(client);
+    const subject = identity === null ? undefined : this.#aboutSubject(identity);
+    const token = identity === null ? undefined : this.#aboutToken(identity);
+    if (subject === undefined && token === undefined && networks.length === 0) return undefined;
+    if ((subject?.exemptionFrom(name) ?? token?.exemptionFrom(name) ?? null) !== null) return exempted;
+    for (const about of networks) if (about.exemptionFrom(name) !== null) return exempted;
+    return limitBy("subject", subject, policy) ?? limitBy("token", token, policy) ?? limitOfNetworks(networks, policy);
+  }
+
+  /** Returns all rules about a client, in the order in which they count. */
+  ofClient(client: CounterKey): readonly Rule[] {
+    return inOrder(this.#about(client));
+  }
+
+  ofIdentity(identity: RuledIdentity): readonly Rule[] {
+    return inOrder([this.#aboutSubject(identity) ?? [], this.#aboutToken(identity) ?? []].flat());
+  }
+
+  #about(client: CounterKey): readonly RulesAbout[] {
+    const { rules } = client;
+    const unmatched = this.#unmatched;
+    if (rules !== null && rules.version === unmatched.version) return rules.about;
+    const about = this.#networks.isEmpty ? undefined : this.#networks.find(client);
+    client.rules = about === undefined ? unmatched : { about, version: unmatched.version };
+    return client.rules.about;
+  }
+
+  #aboutSubject({ subject }: RuledIdentity): RulesAbout | undefined {
+    return subject === null || this.#subjects.size === 0 ? undefined : this.#subjects.get(subject);
+  }
+
+  #aboutToken({ tokenName }: RuledIdentity): RulesAbout | undefined {
+    return tokenName === null || this.#tokens.size === 0 ? undefined : this.#tokens.get(tokenName);
+  }
+
+  #add(rule: Rule): void {
+    const place = this.#placeOf(rule.about);
+    let about = place.get();
+    if (about === undefined) {
+      about = new RulesAbout();
+      place.set(about);
+    }
+    about.add(rule);
+    this.#rules.set(rule.id, rule);
+  }
+
+  #remove(id: string): void {
+    const rule = this.#rules.get(id);
+    if (rule === undefined) return;
+    this.#rules.delete(id);
+    const place = this.#placeOf(rule.about);
+    const about = place.get();
+    about?.remove(id);
+    if (about?.isEmpty === true) place.delete();
+  }
+
+  /** Where the rules about one thing are. */
+  #placeOf({ kind, value }: RuleSubject): Place {
+    if (kind === "client") return placeIn(this.#networks, cidrOf(value));
+    return placeIn(kind === "token" ? this.#tokens : this.#subjects, value);
+  }
+}
+
+/** As the limits of configured policies have it. */
+const exempted = 0;
+
+interface Place {
+  get(): RulesAbout | undefined;
+  set(about: RulesAbout): void;
+  delete(): void;
+}
+
+function placeIn<Key>(
+  all: { get(key: Key): RulesAbout | undefined; set(key: Key, about: RulesAbout): unknown; delete(key: Key): unknown },
+  key: Key,
+): Place {
+  return {
+    get: () => all.get(key),
+    set: (about) => void all.set(key, about),
+    delete: () => void all.delete(key),
+  };
+}
+
+function noMatches(): MatchingRules {
+  return { about: [], version: {} };
+}
+
+function limitBy(
+  part: KeyPart["kind"],
+  about: RulesAbout | undefined,
+  { name, key }: Pick<Policy, "name" | "key">,
+): number | undefined {
+  const limit = about?.limitOf(name)?.limit ?? undefined;
+  return limit !== undefined && key.some(({ kind }) => kind === part) ? limit : undefined;
+}
+
+function limitOfNetworks(networks: readonly RulesAbout[], policy: Pick<Policy, "name" | "key">): number | undefined {
+  for (const about of networks) {
+    const limit = limitBy("client", about, policy);
+    if (limit !== undefined) return limit;
+  }
+  return undefined;
+}
+
+/** By action; of one action in the order given, and of one thing the one that was set last first. */
+function inOrder(all: readonly RulesAbout[]): readonly Rule[] {
+  const rules = all.flatMap((about) => [...about.list()].sort((a, b) => b.revision - a.revision));
+  return ruleActions.flatMap((action) => rules.filter((rule) => rule.action === action));
+}
+
+/** Whoever keeps the rules has checked them. */
+function cidrOf(text: string): Cidr {
+  const cidr = parseCidr(text);
+  if (cidr === undefined) throw new Error(`${text} is neither an address nor a network`);
+  return cidr;
+}
