@@ -42,7 +42,10 @@ const wordsForOverride: WordsOfOthers = {
 export const maxConcurrency = 65_535;
 
 /** The table counts in words of 32 bits. */
-const maxLimit = 1_000_000_000;
+export const maxLimit = 1_000_000_000;
+
+/** Of a policy with `charge`: above it, admissions may be grouped in cells, and no single one can be given back. */
+export const maxChargedLimit = 10_000;
 
 const limit = optional(limitNumber());
 

@@ -9,6 +9,7 @@ import type { Parsed } from "./definition.ts";
 import type { policies } from "./policies.ts";
 import {
   isTokenDigest,
+  maxChargedLimit,
   maxConcurrency,
   mayBeUnder,
   outOfRoutes,
@@ -25,9 +26,6 @@ export interface PoliciesInContext {
   readonly routes: readonly string[];
   readonly basePath: string;
 }
-
-/** Above it, admissions may be grouped in cells, and no single one can be given back. */
-const maxChargedLimit = 10_000;
 
 /** `key` names a key of the policy. */
 interface Judged {

@@ -8,6 +8,7 @@ import { endingSoonMs } from "../core/authenticator.ts";
 import { readPeer } from "../core/client-address.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { ReloadCause, ReloadResult } from "../core/reload.ts";
+import type { RuleKeeper } from "../core/rule-changes.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
@@ -23,6 +24,8 @@ import {
 import { ListenError } from "./open-listeners.ts";
 import { openRecent } from "./open-recent.ts";
 import { Reloader } from "./reloader.ts";
+import { RuleBook } from "./rule-book.ts";
+import { logRules } from "./rule-log.ts";
 import type { WorkersOptions } from "./threads/workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
@@ -40,6 +43,8 @@ export interface Gateway extends Addresses {
   readonly admin: HostPort;
   /** What happened in the last minutes. */
   readonly recent: Recent;
+  /** That are set while it runs. */
+  readonly rules: RuleKeeper;
   /**
    * Puts other settings into force, or changes nothing if a file that they name cannot be used. Closes no connection of
    * a client and loses no count.
@@ -83,8 +88,12 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const memory = await (kept?.restoreCounters(settings, options) ?? createCounterMemory(settings.counters.memoryBytes));
   const counters = openCounters(memory, ofMainThread(settings));
   open.defer(sweepRegularly(counters.table, options.clock));
+  const rules = new RuleBook({ ...options, restored: [], survivesRestart: false });
+  open.defer(() => rules.close());
   const carrier = await openCarrier(settings, files, { ...options, counters });
+  logRules(rules, { log, settings: () => carrier.settings, keyHash: counters.keyHash });
   open.defer(() => carrier.close());
+  await rules.publishTo(carrier);
   const { telemetry } = carrier;
   const recent = openRecent(carrier.recent, settings, options.clock, log);
   open.defer(() => recent.close());
@@ -123,6 +132,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     ...addresses,
     admin: adminAddress,
     recent,
+    rules,
     reload: (wanted) => reloader.to(wanted),
     reloadFromSource: (cause) => reloader.again(cause),
     async drain() {

@@ -68,15 +68,20 @@ interface RuntimeParts {
   readonly logged: Pick<Settings["log"], "access" | "subject">;
 }
 
-/** The name of the token, or its hash by the key of the counters, which gateways with one store share. */
+/** The name of the token, or the subject. */
 function createSubjectReader(how: LoggedSubject, keyHash: SipHash): Runtime["subjectOf"] {
+  return ({ tokenName, subject }) => loggedName(tokenName ?? subject, how, keyHash);
+}
+
+/** The name, or its hash by the key of the counters, which gateways with one store share; null: it is not logged. */
+export function loggedName(name: string | null, how: LoggedSubject, keyHash: SipHash): string | null {
   switch (how) {
     case "plain":
-      return ({ tokenName, subject }) => tokenName ?? subject;
+      return name;
     case "hashed":
-      return ({ tokenName, subject }) => hashOf(tokenName ?? subject, keyHash);
+      return hashOf(name, keyHash);
     case "off":
-      return () => null;
+      return null;
   }
 }
 

@@ -1,0 +1,178 @@
+// Checks a rule that somebody wants to set: what is wrong with it, what it would cut off, and which policies it does not
+// touch. Changes nothing.
+import { isNarrower, networkOf, wideEnough } from "../config/addresses.ts";
+import { formatDuration, parseDuration } from "../config/leaves.ts";
+import { maxChargedLimit, maxConcurrency, maxLimit } from "../config/policies.ts";
+import { verifiesTokens } from "../core/auth-demand.ts";
+import type { ListedTokens } from "../core/authenticator.ts";
+import { type Cidr, formatIpAddress, isIpv4, isWithin, parseCidr, parseIpAddress } from "../core/ip-address.ts";
+import { withFirstAddress } from "../core/network-set.ts";
+import { needsIdentity, type Policy } from "../core/policy.ts";
+import type { RuleInput } from "../core/rule-changes.ts";
+import { type Rule, type RuleSubject, ruleActions } from "../core/rules.ts";
+import type { Settings } from "../core/settings.ts";
+
+/** What of the configuration in force a rule is judged by. */
+export interface RuleContext {
+  readonly settings: Pick<Settings, "policies" | "auth" | "clientAddress" | "extAuth">;
+  /** Null: there is no list of tokens. */
+  readonly listed: Pick<ListedTokens, "names"> | null;
+}
+
+type WantedRule = Pick<Rule, "id" | "about" | "action" | "policy" | "limit" | "note"> & { readonly forMs: number };
+
+const shortestMs = 1_000;
+const longestMs = 30 * 86_400_000;
+const maxNoteLength = 500;
+const maxNameLength = 1_024;
+
+/** Returns the rule, or everything that is wrong with it. */
+export function readRule(input: RuleInput, { settings }: RuleContext): WantedRule | readonly string[] {
+  const errors: string[] = [];
+  const refuse = (error: string): null => {
+    errors.push(error);
+    return null;
+  };
+  const { id, limit = null, note = "" } = input;
+  if (!isRuleId(id)) refuse('id: 1 to 64 letters, digits, ".", "_" or "-" are expected, and not dots alone');
+  const about = aboutOf(input, settings.clientAddress.ipv6Prefix, refuse);
+  const action = ruleActions.find((each) => each === input.action);
+  if (action === undefined) refuse(`action: one of ${ruleActions.join(", ")} is expected`);
+  const policy = policyOf(input, settings.policies, refuse);
+  if (action === "limit") judgeLimit(limit, policy, refuse);
+  else if (limit !== null) refuse(`limit: none is expected, since the action is ${input.action}`);
+  const forMs = parseDuration(input.for) ?? 0;
+  if (forMs < shortestMs || forMs > longestMs) {
+    const range = `${formatDuration(shortestMs)} to ${formatDuration(longestMs)}`;
+    refuse(`for: a duration with its unit from ${range} is expected, such as "1h"`);
+  }
+  if (note.length > maxNoteLength || !isPlain(note)) {
+    refuse(`note: at most ${maxNoteLength} characters are expected, and no control characters`);
+  }
+  if (errors.length > 0 || about === null || action === undefined) return errors;
+  return { id, about, action, policy: policy?.name ?? null, limit, note, forMs };
+}
+
+/** Not dots alone, which are removed from the path of a URL. */
+export function isRuleId(id: string): boolean {
+  return /^[A-Za-z0-9._-]{1,64}$/.test(id) && !/^\.+$/.test(id);
+}
+
+type RefuseRule = (error: string) => null;
+
+function aboutOf(input: RuleInput, ipv6Prefix: number, refuse: RefuseRule): RuleSubject | null {
+  const kinds = (["client", "token", "subject"] as const).filter((kind) => input[kind] !== undefined);
+  const [kind, second] = kinds;
+  if (kind === undefined || second !== undefined) return refuse("exactly one of client, token and subject is expected");
+  const value = input[kind] ?? "";
+  if (kind === "client") {
+    const network = canonicalNetwork(value, ipv6Prefix, refuse);
+    return network === null ? null : { kind, value: network };
+  }
+  if (value === "" || value.length > maxNameLength || !isPlain(value)) {
+    return refuse(`${kind}: 1 to ${maxNameLength} characters are expected, and no control characters`);
+  }
+  return { kind, value };
+}
+
+function canonicalNetwork(text: string, ipv6Prefix: number, refuse: RefuseRule): string | null {
+  const cidr = parseCidr(text);
+  if (cidr === undefined) return refuse("client: an address or a network is expected, such as 203.0.113.7");
+  if (isNarrower(cidr, ipv6Prefix)) {
+    const whole = networkText(withFirstAddress({ ...cidr, prefixBits: ipv6Prefix }));
+    return refuse(`client: an IPv6 network of ${wideEnough(ipv6Prefix)}, such as ${whole}`);
+  }
+  return networkText(withFirstAddress(cidr));
+}
+
+function networkText({ network, prefixBits }: Cidr): string {
+  const address = formatIpAddress(network);
+  if (prefixBits === 128) return address;
+  return `${address}/${isIpv4(network) ? prefixBits - 96 : prefixBits}`;
+}
+
+/** Returns the policy that the rule is about; null if it is about all, or if there is none. */
+function policyOf(
+  { action, policy: name = null }: RuleInput,
+  policies: readonly Policy[],
+  refuse: RefuseRule,
+): Policy | null {
+  const names = policies.map((policy) => policy.name).join(", ");
+  if (action === "block") return name === null ? null : refuse("policy: none is expected, since the action is block");
+  if (name !== null) {
+    const named = policies.find((policy) => policy.name === name);
+    return named ?? refuse(`policy: there is none of this name; there are ${names}`);
+  }
+  if (action !== "limit") return null;
+  const [only, another] = policies;
+  return another === undefined && only !== undefined ? only : refuse(`policy: one of ${names} is expected`);
+}
+
+function judgeLimit(limit: number | null, policy: Policy | null, refuse: RefuseRule): void {
+  const least = policy?.cost ?? 1;
+  const [most, why] = mostFor(policy);
+  if (limit !== null && Number.isInteger(limit) && limit >= least && limit <= most) return;
+  const from = least > 1 ? `${least} (the cost of ${policy?.name})` : "1";
+  refuse(`limit: a whole number from ${from} to ${most}${why} is expected`);
+}
+
+function mostFor(policy: Policy | null): readonly [most: number, why: string] {
+  if (policy?.rate.kind === "concurrency") return [maxConcurrency, ", since the policy has concurrency,"];
+  if (policy !== null && policy.chargeStatuses !== null) return [maxChargedLimit, ", since the policy has charge,"];
+  return [maxLimit, ""];
+}
+
+/** A text with half of a surrogate pair would be another one when it is read from a file. */
+function isPlain(text: string): boolean {
+  return !/\p{Cc}/u.test(text) && text.isWellFormed();
+}
+
+/** Says whom else a rule cuts off, on whom the gateway or the writer depends; empty if there is nobody. */
+export function cutOffBy(
+  { about, action }: Pick<Rule, "about" | "action">,
+  { settings }: RuleContext,
+  writerAddress: string | null,
+): readonly string[] {
+  if (about.kind !== "client" || action !== "block") return [];
+  const network = networkOf(about.value);
+  const listed = [
+    { key: "clientAddress.trustedProxies", networks: settings.clientAddress.trustedProxies },
+    { key: "extAuth.trustedCallers", networks: settings.extAuth.trustedCallers },
+  ];
+  const covered = listed.flatMap(({ key, networks }) =>
+    networks.filter((each) => overlap(network, networkOf(each))).map((each) => `${each} of ${key}`),
+  );
+  const own = writerAddress === null ? undefined : parseIpAddress(writerAddress);
+  const isOwn = own !== undefined && isWithin(own, network);
+  const all = isOwn ? [...covered, `${formatIpAddress(own)}, which is your own address`] : covered;
+  return all.map((whom) => `the rule would block ${whom}; set force to block it all the same`);
+}
+
+function overlap(a: Cidr, b: Cidr): boolean {
+  return a.prefixBits < b.prefixBits ? isWithin(b.network, a) : isWithin(a.network, b);
+}
+
+/** Returns the policies that a rule is about and does not touch. */
+export function untouchedBy(
+  { about: { kind }, action, policy: name, limit }: Pick<Rule, "about" | "action" | "policy" | "limit">,
+  { settings: { policies, auth } }: RuleContext,
+): readonly string[] {
+  if (action === "block") return [];
+  const isAskedInTime = (policy: Policy): boolean => kind === "client" || needsIdentity(policy, verifiesTokens(auth));
+  const isKeyed = ({ key }: Policy): boolean => limit === null || key.some((part) => part.kind === kind);
+  return policies
+    .filter((policy) => name === null || policy.name === name)
+    .filter((policy) => !isAskedInTime(policy) || !isKeyed(policy))
+    .map((policy) => policy.name);
+}
+
+/** Says why a rule may be about nobody. */
+export function ruleWarnings(
+  { about: { kind, value } }: Pick<Rule, "about">,
+  { settings, listed }: RuleContext,
+): readonly string[] {
+  if (kind === "client") return [];
+  if (!verifiesTokens(settings.auth)) return [`no token is verified, so nobody is known by this ${kind}`];
+  if (kind === "token" && listed?.names().has(value) !== true) return ["no token of this name is listed"];
+  return [];
+}
