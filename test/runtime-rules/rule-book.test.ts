@@ -42,7 +42,10 @@ async function stage({ restored = [], overrides = {}, names = [], survivesRestar
   const settings = testSettings("http://127.0.0.1:1", overrides);
   await book.publishTo({
     settings,
-    listedTokens: () => ({ size: 0, endingBefore: () => [], names: () => new Set(names), hasDigest: () => false }),
+    listedTokens: () => ({
+      ...{ size: 0, endingBefore: () => [], identities: () => [], names: () => new Set(names) },
+      ...{ hasDigest: () => false, hasScopes: () => false },
+    }),
     async changeRules(change) {
       await gate;
       changes.push(change);

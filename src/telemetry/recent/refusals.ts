@@ -147,7 +147,7 @@ export class Refusals {
     this.#reasons[slot] = reason;
     this.#policies[slot] = decision.policy.name;
     this.#routes[slot] = exchange.route;
-    this.#rules[slot] = null;
+    this.#rules[slot] = exchange.rule;
     this.#hasSubject[slot] = Number(subject !== null);
     const start = textBytes * slot;
     const lengths = texts * slot;
