@@ -1,16 +1,19 @@
-// Answers the requests to the admin listener: metrics and health. It changes nothing, shows no client and reads no body.
-// Its answers are not cached, and its errors have the format of the gateway's own. Imported when the first connection
-// comes, because fastify takes 20 MiB and 150 ms.
+// Answers the requests to the admin listener: metrics and health, and hands calls of the API on. What is answered here
+// changes nothing, shows no client and reads no body. Its answers are not cached, and its errors have the format of the
+// gateway's own. Imported when the first connection comes, because fastify takes 20 MiB and 150 ms.
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Clock } from "../core/clock.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { StoreHealth } from "../core/store-link.ts";
+import type { Certificate } from "../core/tls.ts";
 import { wantsOpenMetrics } from "./accept.ts";
+import type { ApiOptions } from "./api.ts";
 import type { AdminConnections } from "./connections.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
 import type { Health } from "./health.ts";
+import { LazyApi } from "./lazy-api.ts";
 import { createServer } from "./node-http.ts";
 import { SharedScrapes } from "./scrapes.ts";
 import { stopParsingWhen } from "./stop-parsing.ts";
@@ -28,6 +31,10 @@ export interface AdminAppOptions {
   readonly isAlive: () => Promise<boolean>;
   /** Called when a scrape fails. The client only gets a fixed text. */
   readonly onError: (error: Error) => void;
+  /** Null: there is no API. */
+  readonly api: ApiOptions | null;
+  /** Returns the certificate in use; null: connections over TCP are plain. */
+  readonly certificate: (() => Certificate) | null;
 }
 
 export interface AdminApp {
@@ -37,7 +44,10 @@ export interface AdminApp {
 }
 
 export async function openAdminApp(options: AdminAppOptions, connections: AdminConnections): Promise<AdminApp> {
-  const app = createApp(connections);
+  const { certificate } = options;
+  const handshakes = certificate && new (await import("./handshakes.ts")).AdminHandshakes(certificate);
+  const api = options.api && new LazyApi(options.api, connections);
+  const app = createApp(connections, api);
   serveMetrics(app, options);
   serveHealth(app, options);
   answerTheRest(app, options.onError);
@@ -45,13 +55,24 @@ export async function openAdminApp(options: AdminAppOptions, connections: AdminC
   const server = app.server as Server;
   // Another server listens. Node enforces the timeouts of heads and requests only after this event.
   server.emit("listening");
+  const read = (socket: Socket): void => {
+    server.emit("connection", socket);
+    stopParsingWhen(socket, () => socket.destroyed);
+    socket.resume();
+  };
   return {
     serve(socket) {
-      server.emit("connection", socket);
-      stopParsingWhen(socket, () => socket.destroyed);
-      socket.resume();
+      if (handshakes === null || connections.isUnixSocket(socket)) {
+        read(socket);
+        return;
+      }
+      handshakes.begin(socket, (secure) => {
+        connections.secured(socket, secure);
+        read(secure);
+      });
     },
     async close() {
+      await api?.close();
       await app.close();
       // Only stops the timer of node:http.
       server.close();
@@ -74,13 +95,14 @@ const serverOptions = {
   requireHostHeader: false,
 } as const;
 
-function createApp(connections: AdminConnections): FastifyInstance {
+function createApp(connections: AdminConnections, api: LazyApi | null): FastifyInstance {
   return fastify({
     serverFactory(onRequest) {
       const server = createServer(serverOptions);
       server.setTimeout(inactiveTimeoutMs);
       server.on("request", (request, response) => {
-        if (connections.begin(request.socket, response)) onRequest(request, response);
+        if (!connections.begin(request.socket, response)) return;
+        if (api?.handle(request, response) !== true) onRequest(request, response);
       });
       return server;
     },

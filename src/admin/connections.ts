@@ -1,5 +1,6 @@
 // Bounds the connections to the admin listener, the requests on each, and the time to read an answer. A new connection
-// always gets a place, so that probes are answered.
+// always gets a place, so that probes are answered. One that has shown that it may use the API moves to a place of its own
+// kind, so that calls and streams take none from probes and scrapes.
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
@@ -15,46 +16,99 @@ export interface AdminConnectionsOptions {
 /** Scrapers, probes and operators are few, and each connection can hold an unread scrape of 400 KB. */
 export const maxAdminConnections = 64;
 
+/** Of the API, besides those. One peer gets at most half of them. */
+export const maxApiConnections = 64;
+
 /** Scrapers and probes do not pipeline requests. All scrapes that wait are answered in one turn of the event loop. */
 const maxPipelined = 2;
 
 /** Prometheus waits 10 s for a scrape by default. Without a bound, a client could read its scrape for days. */
 export const answerTimeoutMs = 30_000;
 
+/** Of all connections over the Unix socket. */
+const socketPeer = "socket";
+
 export class AdminConnections {
   readonly #options: AdminConnectionsOptions;
   readonly #places = new FairPlaces<Socket>(maxAdminConnections);
-  readonly #requests = new WeakMap<Socket, Requests>();
+  readonly #apiPlaces = new FairPlaces<Socket>(maxApiConnections);
+  readonly #accepted = new WeakMap<Socket, Accepted>();
 
   constructor(options: AdminConnectionsOptions) {
     this.#options = options;
   }
 
   /** Gives a new connection its place. */
-  accept(socket: Socket): void {
-    const { peerKey, onClosedForRoom } = this.#options;
-    const evicted = this.#places.take(socket, peerKey(socket.remoteAddress));
-    if (evicted !== null) {
-      onClosedForRoom();
-      evicted.destroy();
-    }
-    const inProgress = new Requests(socket, (isBusy) => this.#places.setBusy(socket, isBusy));
-    this.#requests.set(socket, inProgress);
+  accept(socket: Socket, { isUnixSocket = false } = {}): void {
+    const peer = isUnixSocket ? socketPeer : this.#options.peerKey(socket.remoteAddress);
+    this.#take(this.#places, socket, peer);
+    const requests = new Requests(socket, (isBusy) => {
+      for (const places of this.#all) places.setBusy(socket, isBusy);
+    });
+    this.#accepted.set(socket, { socket, isUnixSocket, peer, requests });
     socket.on("error", ignoreError);
     socket.once("close", () => {
-      this.#places.leave(socket);
-      inProgress.stopTimer();
+      for (const places of this.#all) places.leave(socket);
+      requests.stopTimer();
     });
+  }
+
+  /** `secure` carries what the accepted connection `raw` has encrypted. */
+  secured(raw: Socket, secure: Socket): void {
+    const accepted = this.#accepted.get(raw);
+    if (accepted === undefined) return;
+    this.#accepted.set(secure, accepted);
+    secure.on("error", ignoreError);
   }
 
   /** Counts a request. Returns false if its connection has too many: then the connection is closed. */
   begin(socket: Socket, response: ServerResponse): boolean {
-    return this.#requests.get(socket)?.begin(response) === true;
+    return this.#accepted.get(socket)?.requests.begin(response) === true;
+  }
+
+  isUnixSocket(socket: Socket): boolean {
+    return this.#accepted.get(socket)?.isUnixSocket === true;
+  }
+
+  peerKey(socket: Socket): string {
+    return this.#accepted.get(socket)?.peer ?? "";
+  }
+
+  /** The connection may use the API. */
+  moveToApi(socket: Socket): void {
+    const accepted = this.#accepted.get(socket);
+    if (accepted === undefined || !this.#places.leave(accepted.socket)) return;
+    this.#take(this.#apiPlaces, accepted.socket, accepted.peer);
+    this.#apiPlaces.setBusy(accepted.socket, true);
+  }
+
+  /** The answer in progress is a stream, which may take any time. */
+  streams(socket: Socket): void {
+    this.#accepted.get(socket)?.requests.stopTimer();
   }
 
   destroyAll(): void {
-    for (const socket of this.#places.connections()) socket.destroy();
+    for (const places of this.#all) for (const socket of places.connections()) socket.destroy();
   }
+
+  get #all(): readonly FairPlaces<Socket>[] {
+    return [this.#places, this.#apiPlaces];
+  }
+
+  #take(places: FairPlaces<Socket>, socket: Socket, peer: string): void {
+    const evicted = places.take(socket, peer);
+    if (evicted === null) return;
+    this.#options.onClosedForRoom();
+    evicted.destroy();
+  }
+}
+
+interface Accepted {
+  /** The one that was accepted, also of a connection with TLS. */
+  readonly socket: Socket;
+  readonly isUnixSocket: boolean;
+  readonly peer: string;
+  readonly requests: Requests;
 }
 
 /** The requests in progress on one connection. */

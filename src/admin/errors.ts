@@ -13,7 +13,42 @@ export const errors = {
   requestTimeout: localReplies.slowRequest,
   headTooLarge: localReplies.headTooLarge,
   internal: { status: 500, message: "Internal Server Error", errMsg: "The figures could not be collected." },
+  unauthorized: { status: 401, message: "Unauthorized", errMsg: "A token of the admin API is required." },
+  readOnly: { status: 403, message: "Forbidden", errMsg: "This token may read and not write." },
+  foreignOrigin: { status: 403, message: "Forbidden", errMsg: "Pages of another origin may not ask here." },
+  misdirected: { status: 421, message: "Misdirected Request", errMsg: "This listener does not answer for this host." },
+  tooManyGuesses: {
+    status: 429,
+    message: "Too Many Requests",
+    errMsg: "Too many wrong tokens, please try again later.",
+  },
+  notJson: {
+    status: 415,
+    message: "Unsupported Media Type",
+    errMsg: "Content-Type: found another one, expected application/json.",
+  },
+  bodyNotExpected: { status: 400, message: "Bad Request", errMsg: "body: found one, expected none." },
+  brokenBody: {
+    status: 400,
+    message: "Bad Request",
+    errMsg: "body: found no JSON, or a forbidden key, expected a JSON object.",
+  },
+  bodyTooLarge: localReplies.bodyTooLarge,
+  badCondition: {
+    status: 400,
+    message: "Bad Request",
+    errMsg: "If-Match, If-None-Match: found another one, expected entity tags or an asterisk, in one of the two.",
+  },
+  notKnown: { status: 404, message: "Not Found", errMsg: "There is no such thing here." },
+  tooManyStreams: { status: 503, message: "Service Unavailable", errMsg: "Too many streams of events are open." },
+  overloaded: localReplies.overloaded,
+  failed: { status: 500, message: "Internal Server Error", errMsg: "The call has failed; the log says why." },
 } as const satisfies Record<string, AdminError>;
+
+/** The v2 error format with several errors. */
+export function errorsBody(message: string, details: readonly string[]): string {
+  return JSON.stringify({ message, errors: details.map((errMsg) => ({ errMsg })) });
+}
 
 /** A complete response, for bytes that never became a request. */
 export function rawAnswer(error: AdminError): string {

@@ -1,12 +1,14 @@
-// The admin listener, apart from the traffic. It is open from the start; what answers is loaded when the first connection
-// comes. Until then connections wait unread, within the same bounds.
-import { createServer, type Socket } from "node:net";
+// The admin listener, apart from the traffic, and beside it a Unix socket. Both are open from the start; what answers is loaded
+// when the first connection comes. Until then connections wait unread, within the same bounds.
+import { createServer, type Server, type Socket } from "node:net";
 import type { HostPort } from "../core/host-port.ts";
 import { listen } from "../exchange/listen.ts";
 import type { AdminApp, AdminAppOptions } from "./app.ts";
 import { AdminConnections, type AdminConnectionsOptions } from "./connections.ts";
 
 export interface AdminOptions extends AdminConnectionsOptions, AdminAppOptions, HostPort {
+  /** The path of the Unix socket; null: there is none. */
+  readonly socket: string | null;
   /** A connection could not be accepted, or what answers could not be loaded. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -19,25 +21,50 @@ export interface Admin extends HostPort {
 /** Opens what answers. */
 export type OpenApp = typeof openApp;
 
-/** Port 0 picks a free one. Rejects with the system's error if it cannot listen. A test replaces `open`. */
+/**
+ * Port 0 picks a free one. Rejects with the system's error if it cannot listen, or with a UnixSocketError. A test replaces
+ * `open`.
+ */
 export async function startAdmin(options: AdminOptions, open: OpenApp = openApp): Promise<Admin> {
   const connections = new AdminConnections(options);
   const loading = new LazyApp(() => open(options, connections), options.onFailure);
-  const server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: true }, (socket) => {
-    connections.accept(socket);
-    loading.serve(socket);
+  const servers = [false, true].map((isUnixSocket) =>
+    createServer({ allowHalfOpen: true, noDelay: !isUnixSocket, pauseOnConnect: true }, (socket) => {
+      connections.accept(socket, { isUnixSocket });
+      loading.serve(socket);
+    }),
+  );
+  const [tcp, unix] = servers as [Server, Server];
+  const { host, port } = await listen(tcp, options, options.onFailure);
+  const removeSocket = await openSocket(unix, options).catch(async (error) => {
+    await closed(tcp);
+    throw error;
   });
-  const { host, port } = await listen(server, options, options.onFailure);
   return {
     host,
     port,
     async close() {
-      const closed = new Promise((resolve) => void server.close(resolve));
+      const allClosed = Promise.all([closed(tcp), closed(unix), removeSocket()]);
       connections.destroyAll();
       await loading.close();
-      await closed;
+      await allClosed;
     },
   };
+}
+
+/** Resolves with the function that removes its file. */
+async function openSocket(server: Server, { socket, onFailure }: AdminOptions): Promise<() => Promise<void>> {
+  if (socket === null) return async () => {};
+  const { listenOnSocket } = await import("./unix-socket.ts");
+  const remove = await listenOnSocket(server, socket);
+  // The system could not accept a connection. Without a listener the error would end the process.
+  server.on("error", onFailure);
+  return remove;
+}
+
+/** Resolves at once for one that does not listen. */
+function closed(server: Server): Promise<unknown> {
+  return new Promise((resolve) => void server.close(resolve));
 }
 
 async function openApp(options: AdminAppOptions, connections: AdminConnections): Promise<AdminApp> {

@@ -1,6 +1,7 @@
 // Whether the files that the configuration names can be used, before anything is opened: one line for each error, in the
 // style of the configuration's own.
 import { isAbsolute, relative } from "node:path";
+import { adminTokensFile } from "../admin/admin-tokens.ts";
 import type { TokenList } from "../auth/token-list.ts";
 import { secretsFile, tokensFile, writtenEnd } from "../auth/tokens-file.ts";
 import { explainReadFailure, readFiles } from "../config/files.ts";
@@ -26,20 +27,21 @@ export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number)
   const errors = [
     ...(tokens.ok ? [] : tokens.errors),
     ...(await errorsOf(secretsFile("extAuth.secretsFile", path("extAuth.secretsFile")))),
-    ...tls.certificate,
+    ...(await errorsOf(adminTokensFile(path("admin.tokensFile")))),
+    ...tls.certificates,
     ...tls.upstream,
     ...(await errorsOf(passwordFile("counters.redis.passwordFile", path("counters.redis.passwordFile")))),
     ...tls.store,
   ];
   const warnings = [
-    ["auth.tokensFile", tokens.ok ? endingWarning(tokens.value, wallMs) : null],
-    ["listen.tls.cert", tls.warning === null ? null : `the certificate ${tls.warning}`],
-  ] as const;
+    ...(tokens.ok ? endingWarnings(tokens.value, wallMs) : []),
+    ...tls.warnings.map(({ key, warning }) => ({ key, warning: `the certificate ${warning}` })),
+  ];
   return {
     errors: errors.map((error) => render(error, place(error.key), nameFrom(cwd, error.file))),
-    warnings: warnings.flatMap(([key, warning]) =>
-      warning === null ? [] : [`${place(key)}: ${nameFrom(cwd, path(key) ?? "")}: warning: ${warning}`],
-    ),
+    warnings: warnings.map(({ key, warning }) => {
+      return `${place(key)}: ${nameFrom(cwd, path(key) ?? "")}: warning: ${warning}`;
+    }),
     tokens: tokens.ok && tokensPath !== null ? tokens.value : null,
   };
 }
@@ -48,23 +50,25 @@ export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number)
 const maxNamed = 20;
 
 /** Names are quoted as JSON, because a comment may have any characters. */
-function endingWarning(list: TokenList, wallMs: number): string | null {
+function endingWarnings(list: TokenList, wallMs: number): { readonly key: string; readonly warning: string }[] {
   const ending = list.endingBefore(wallMs + endingSoonMs);
-  if (ending.length === 0) return null;
+  if (ending.length === 0) return [];
   const shown = ending.slice(0, maxNamed).map(({ tokenName, endsMs }) => {
     const name = tokenName === null ? "one without a name" : JSON.stringify(tokenName);
     return endsMs === null ? name : `${name} (${writtenEnd(endsMs)})`;
   });
   if (ending.length > maxNamed) shown.push(`${ending.length - maxNamed} more`);
-  return `listed tokens end soon, or have ended: ${enumerate(shown, "and")}`;
+  const warning = `listed tokens end soon, or have ended: ${enumerate(shown, "and")}`;
+  return [{ key: "auth.tokensFile", warning }];
 }
 
 interface TlsJudged {
-  readonly certificate: readonly FileError[];
+  /** Of the listeners. */
+  readonly certificates: readonly FileError[];
   readonly upstream: readonly FileError[];
   readonly store: readonly FileError[];
-  /** Of a certificate that can be used. */
-  readonly warning: string | null;
+  /** Of certificates that can be used. */
+  readonly warnings: readonly { readonly key: string; readonly warning: string }[];
 }
 
 /** Imports TLS only if files of it are named, because a start without it is faster. */
@@ -74,16 +78,23 @@ async function judgeTlsFiles({ path }: NamedFiles, wallMs: number): Promise<TlsJ
     key: path("listen.tls.key"),
     clientCa: path("listen.tls.clientCa"),
   };
+  const admin = { cert: path("admin.tls.cert"), key: path("admin.tls.key"), clientCa: null };
   const [upstream, store] = [clientPaths("upstream.tls", path), clientPaths("counters.redis.tls", path)];
-  const named = [listen, upstream, store].flatMap((paths) => Object.values(paths));
-  if (named.every((file) => file === null)) return { certificate: [], upstream: [], store: [], warning: null };
+  const named = [listen, admin, upstream, store].flatMap((paths) => Object.values(paths));
+  if (named.every((file) => file === null)) return { certificates: [], upstream: [], store: [], warnings: [] };
   const { certificateWarning, clientTlsFiles, listenTlsFiles } = await import("../config/tls-files.ts");
-  const certificate = await readFiles(listenTlsFiles(listen));
+  const listeners = [
+    { key: "listen.tls.cert", read: await readFiles(listenTlsFiles(listen)) },
+    { key: "admin.tls.cert", read: await readFiles(listenTlsFiles(admin, "admin.tls")) },
+  ];
   return {
-    certificate: certificate.ok ? [] : certificate.errors,
+    certificates: listeners.flatMap(({ read }) => (read.ok ? [] : read.errors)),
     upstream: await errorsOf(clientTlsFiles("upstream.tls", upstream)),
     store: await errorsOf(clientTlsFiles("counters.redis.tls", store)),
-    warning: certificate.ok ? certificateWarning(certificate.value, wallMs) : null,
+    warnings: listeners.flatMap(({ key, read }) => {
+      const warning = read.ok ? certificateWarning(read.value, wallMs) : null;
+      return warning === null ? [] : [{ key, warning }];
+    }),
   };
 }
 

@@ -51,12 +51,16 @@ export function withoutRestart(wanted: Settings, inForce: Settings): WithoutRest
     const values = [now[key], next[key]];
     return !values.includes(undefined) && !isDeepStrictEqual(values[0], values[1]);
   });
-  const { listen, extAuth } = wanted;
+  const { listen, admin, extAuth } = wanted;
   const { host, port, proxyProtocol, tls } = inForce.listen;
   const settings: Settings = {
     ...wanted,
     listen: { ...listen, host, port, proxyProtocol, tls: tls === null ? null : (listen.tls ?? tls) },
-    admin: { ...wanted.admin, host: inForce.admin.host, port: inForce.admin.port },
+    admin: {
+      ...admin,
+      ...{ host: inForce.admin.host, port: inForce.admin.port, socket: inForce.admin.socket },
+      tls: inForce.admin.tls === null ? null : (admin.tls ?? inForce.admin.tls),
+    },
     extAuth: {
       ...extAuth,
       http: keptInPlace(extAuth.http, inForce.extAuth.http),
@@ -84,6 +88,8 @@ function fixedValues({ listen, admin, extAuth, counters, workers }: Settings): R
     "listen.proxyProtocol": listen.proxyProtocol,
     "admin.host": admin.host,
     "admin.port": admin.port,
+    "admin.socket": admin.socket,
+    "admin.tls.cert": admin.tls !== null,
     "extAuth.http.enabled": http !== null,
     "extAuth.http.host": http?.host,
     "extAuth.http.port": http?.port,

@@ -2,7 +2,7 @@
 import type { HostPort } from "../core/host-port.ts";
 import { canonicalHost as canonical, isLoopback } from "./addresses.ts";
 import { type Leaf, type Parsed, section } from "./definition.ts";
-import { choice, filePath, flag, host, networkList, wholeNumber } from "./leaves.ts";
+import { addressList, choice, filePath, flag, host, networkList, wholeNumber } from "./leaves.ts";
 import type { Refuse } from "./written.ts";
 
 export const listen = section("The listener for traffic.", {
@@ -40,25 +40,40 @@ export const listen = section("The listener for traffic.", {
   }),
 });
 
-export const admin = section("The listener for metrics and health, separate from traffic.", {
-  host: host("127.0.0.1", "IP address or host name of the admin listener."),
-  port: wholeNumber(9464, [0, 65535], "TCP port of the admin listener; 0 picks a free port."),
-  recent: section(
-    "What is remembered of refusals, to tell why a request was refused and which keys are refused most.",
-    {
-      refusals: wholeNumber(
-        10_000,
-        [0, 100_000],
-        "Refusals that are remembered, 0.8 KiB each; workers share them. A client with a tenth loses its own. 0: none.",
-      ),
-      keys: wholeNumber(
-        1000,
-        [0, 10_000],
-        "Keys that are counted for each policy and worker, in at most 0.3 KiB each. 0: none.",
-      ),
-    },
-  ),
-});
+export const admin = section(
+  "The listener for metrics, health and the admin API, separate from traffic.",
+  {
+    host: host("127.0.0.1", "IP address or host name of the admin listener."),
+    port: wholeNumber(9464, [0, 65535], "TCP port of the admin listener; 0 picks a free port."),
+    tokensFile: filePath("SHA-256 digests of the tokens of the API; without it, the API does not exist over TCP."),
+    hosts: addressList(
+      "hosts",
+      9464,
+      "Hosts for which the API answers; without any, loopback names and the listener's own address.",
+    ),
+    socket: filePath("Unix socket on which the API needs no token; only the user of the gateway can open it."),
+    tls: section("TLS on the admin listener; without cert it accepts plain HTTP. Changed files are loaded.", {
+      cert: filePath("Certificate of the server and its intermediate certificates, in PEM."),
+      key: filePath("Private key of the certificate, in PEM, without a passphrase."),
+    }),
+    recent: section(
+      "What is remembered of refusals, to tell why a request was refused and which keys are refused most.",
+      {
+        refusals: wholeNumber(
+          10_000,
+          [0, 100_000],
+          "Refusals that are remembered, 0.8 KiB each; workers share them. A client with a tenth loses its own. 0: none.",
+        ),
+        keys: wholeNumber(
+          1000,
+          [0, 10_000],
+          "Keys that are counted for each policy and worker, in at most 0.3 KiB each. 0: none.",
+        ),
+      },
+    ),
+  },
+  { "token tokens auth password": ["tokensFile"], "allowedHosts origins": ["hosts"], "unix path": ["socket"] },
+);
 
 export const extAuth = section(
   "Listeners for an ingress that carries the traffic itself and checks each request here.",
@@ -129,6 +144,22 @@ export function judgeListenTls({ listen }: Listeners, refuse: Refuse): void {
     const expected =
       "the path of a file, since listen.tls.cert is set; name its private key, or remove listen.tls.cert";
     refuse("listen.tls.key", expected, "listen.tls.cert");
+  }
+}
+
+export function judgeAdmin({ admin }: Listeners, refuse: Refuse): void {
+  const { cert, key } = admin.tls;
+  if (cert === null && key !== null) {
+    const expected = "the path of a file, since admin.tls.key is set; name the certificate, or remove admin.tls.key";
+    refuse("admin.tls.cert", expected, "admin.tls.key");
+  }
+  if (key === null && cert !== null) {
+    const expected = "the path of a file, since admin.tls.cert is set; name its private key, or remove admin.tls.cert";
+    refuse("admin.tls.key", expected, "admin.tls.cert");
+  }
+  if (admin.hosts.length > 0 && admin.tokensFile === null && admin.socket === null) {
+    const expected = "none, since there is no API; name admin.tokensFile or admin.socket, or remove admin.hosts";
+    refuse("admin.hosts", expected, "admin.tokensFile", "admin.socket");
   }
 }
 

@@ -6,7 +6,16 @@ import { auth, judgeAuth } from "./auth.ts";
 import { counters, judgeSnapshot, judgeStore, toStore } from "./counters.ts";
 import { defaultOf, nodeAt, type Parsed, section, type WordsOfOthers } from "./definition.ts";
 import { choice, duration, flag, orAuto, wholeNumber } from "./leaves.ts";
-import { admin, extAuth, judgeConnections, judgeExtAuth, judgeListenTls, judgePorts, listen } from "./listeners.ts";
+import {
+  admin,
+  extAuth,
+  judgeAdmin,
+  judgeConnections,
+  judgeExtAuth,
+  judgeListenTls,
+  judgePorts,
+  listen,
+} from "./listeners.ts";
 import { enforcement, policies, toPolicy } from "./policies.ts";
 import { judgePolicies, type PoliciesInContext } from "./policy-contradictions.ts";
 import {
@@ -90,6 +99,7 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
     judgePorts(values, refuse);
     judgeExtAuth(values, refuse);
     judgeListenTls(values, refuse);
+    judgeAdmin(values, refuse);
     judgeAuth(values, refuse);
     judgePolicies(values, raw, refuse);
     judgeSnapshot(values.counters, refuse);
@@ -140,13 +150,17 @@ function foundAt(raw: Raw | undefined, key: string): string {
 }
 
 export function toSettings(values: ParsedConfig, processors: () => number): Settings {
-  const { listen, extAuth, counters } = values;
+  const { listen, admin, extAuth, counters } = values;
   const { path, everyMs } = counters.snapshot;
   const { cert, key } = listen.tls;
   const policies = values.policies.map(toPolicy);
   return {
     ...values,
     listen: { ...listen, tls: cert === null || key === null ? null : { ...listen.tls, cert, key } },
+    admin: {
+      ...admin,
+      tls: admin.tls.cert === null || admin.tls.key === null ? null : { cert: admin.tls.cert, key: admin.tls.key },
+    },
     policies,
     extAuth: {
       ...extAuth,

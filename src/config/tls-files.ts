@@ -1,4 +1,4 @@
-// The PEM files of `listen.tls`, `upstream.tls` and `counters.redis.tls`, judged before they are used: whether each can be
+// The PEM files of `listen.tls`, `admin.tls`, `upstream.tls` and `counters.redis.tls`, judged before they are used: whether each can be
 // parsed, and whether certificate and key belong together. Quotes nothing from a file, because any may be a secret in the
 // wrong place.
 
@@ -10,12 +10,15 @@ import type { Certificate, TlsFiles } from "../core/tls.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
 
 /** Without certificate and key there is no value. */
-export function listenTlsFiles(paths: Readonly<Record<keyof TlsFiles, string | null>>): FileGroup<Certificate> {
-  const keys = { cert: "listen.tls.cert", key: "listen.tls.key", clientCa: "listen.tls.clientCa" } as const;
+export function listenTlsFiles(
+  paths: Readonly<Record<keyof TlsFiles, string | null>>,
+  section: "listen.tls" | "admin.tls" = "listen.tls",
+): FileGroup<Certificate> {
+  const keys = { cert: `${section}.cert`, key: `${section}.key`, clientCa: `${section}.clientCa` } as const;
   const expected = {
-    [keys.cert]: "the server's certificate in PEM, then the intermediate certificates",
-    [keys.key]: "the private key of that certificate in PEM, without a passphrase",
-    [keys.clientCa]: "the certificates of the authorities of clients, in PEM",
+    cert: "the server's certificate in PEM, then the intermediate certificates",
+    key: "the private key of that certificate in PEM, without a passphrase",
+    clientCa: "the certificates of the authorities of clients, in PEM",
   };
   return {
     paths: { [keys.cert]: paths.cert, [keys.key]: paths.key, [keys.clientCa]: paths.clientCa },
@@ -23,19 +26,19 @@ export function listenTlsFiles(paths: Readonly<Record<keyof TlsFiles, string | n
       const { [keys.cert]: cert, [keys.key]: key, [keys.clientCa]: clientCa = null } = texts;
       const flaws: FileFlaw[] = [];
       const refuse = (at: keyof typeof expected, found: string) =>
-        void flaws.push({ key: at, found, expected: expected[at] });
+        void flaws.push({ key: keys[at], found, expected: expected[at] });
       const leaf = parsePair(cert, key, {
-        onCertificate: (found) => refuse(keys.cert, found),
-        onKey: (found) => refuse(keys.key, found),
+        onCertificate: (found) => refuse("cert", found),
+        onKey: (found) => refuse("key", found),
         mismatch: "a key that does not belong to the certificate",
       });
-      const authorities = parseCertificates(clientCa ?? undefined, (found) => refuse(keys.clientCa, found));
-      for (const { ca } of authorities) if (!ca) refuse(keys.clientCa, "a certificate of no authority");
+      const authorities = parseCertificates(clientCa ?? undefined, (found) => refuse("clientCa", found));
+      for (const { ca } of authorities) if (!ca) refuse("clientCa", "a certificate of no authority");
       if (flaws.length > 0 || cert === undefined || key === undefined || leaf === null) return { ok: false, flaws };
       try {
         createSecureContext({ cert, key, ...(clientCa === null ? {} : { ca: clientCa }) });
       } catch (cause) {
-        refuse(keys.cert, openSslReason(cause));
+        refuse("cert", openSslReason(cause));
         return { ok: false, flaws };
       }
       const [validFromMs, expiresMs] = [leaf.validFromDate.getTime(), leaf.validToDate.getTime()];

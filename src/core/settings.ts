@@ -5,7 +5,7 @@ import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
 import type { FieldKind } from "./response-fields.ts";
 import type { SharedStoreSettings, StoreConnectionSettings } from "./store-link.ts";
-import type { ListenerTls } from "./tls.ts";
+import type { ListenerTls, TlsFiles } from "./tls.ts";
 import type { TokenRate } from "./token-bucket.ts";
 import type { UpstreamSettings } from "./upstream.ts";
 
@@ -16,10 +16,7 @@ export interface Settings {
       /** Null: plain. */
       readonly tls: ListenerTls | null;
     };
-  readonly admin: HostPort & {
-    /** How much is remembered of the last minutes; 0: nothing. */
-    readonly recent: { readonly refusals: number; readonly keys: number };
-  };
+  readonly admin: AdminSettings;
   /** The prefix of all routes for clients. No slash at the end, except "/" itself. */
   readonly basePath: string;
   readonly upstream: UpstreamSettings;
@@ -69,6 +66,20 @@ export interface Settings {
   };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };
   readonly log: { readonly level: LogLevel; readonly access: boolean; readonly subject: LoggedSubject };
+}
+
+/** Paths are absolute. */
+export interface AdminSettings extends HostPort {
+  /** Null: there is no API over TCP. */
+  readonly tokensFile: string | null;
+  /** Hosts with or without a port; none: loopback names and the listener's own address. */
+  readonly hosts: readonly string[];
+  /** Null: there is no Unix socket. */
+  readonly socket: string | null;
+  /** Null: plain. */
+  readonly tls: Pick<TlsFiles, "cert" | "key"> | null;
+  /** How much is remembered of the last minutes; 0: nothing. */
+  readonly recent: { readonly refusals: number; readonly keys: number };
 }
 
 interface ExtAuthSettings {

@@ -112,6 +112,8 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     isAlive: () => carrier.isAlive(),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),
     onFailure: (error) => log.error({ err: error }, "internal error"),
+    api: null,
+    certificate: null,
     peerKey: (address) => readPeer(address, carrier.clientAddress).key,
     onClosedForRoom: () => telemetry.connectionShed("admin", null),
   }).catch((error) => {

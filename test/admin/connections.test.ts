@@ -22,6 +22,7 @@ async function start(body = "x 1\n"): Promise<Admin & { shed: () => number; scra
       return { contentType: "text/plain", body };
     },
     isAlive: async () => true,
+    ...{ api: null, certificate: null, socket: null },
     health: () => ({ status: "ready", upstream: { state: "up", reason: null }, store: null, tokens: null }),
     onError: (error) => expect.unreachable(error.message),
     onFailure: (error) => expect.unreachable(String(error)),

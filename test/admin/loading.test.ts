@@ -38,6 +38,7 @@ async function start(failing = 0): Promise<Stage> {
       clock: systemClock,
       metrics: async () => ({ contentType: "text/plain", body: "x 1\n" }),
       isAlive: async () => true,
+      ...{ api: null, certificate: null, socket: null },
       health: () => ({ status: "ready", upstream: { state: "up", reason: null }, store: null, tokens: null }),
       onError: (error) => expect.unreachable(error.message),
       onFailure: (error) => void failures.push(error),

@@ -23,6 +23,7 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<Admin & { url
       body: "x 1\n",
     }),
     isAlive: async () => true,
+    ...{ api: null, certificate: null, socket: null },
     health: () => ready,
     onError: (error) => expect.unreachable(error.message),
     onFailure: (error) => expect.unreachable(String(error)),

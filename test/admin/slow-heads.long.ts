@@ -14,6 +14,7 @@ test("a head may take 5 s on the admin listener", async () => {
     clock: systemClock,
     metrics: async () => ({ contentType: "text/plain", body: "x 1\n" }),
     isAlive: async () => true,
+    ...{ api: null, certificate: null, socket: null },
     health: () => ({ status: "ready", upstream: { state: "up", reason: null }, store: null, tokens: null }),
     onError: (error) => expect.unreachable(error.message),
     onFailure: (error) => expect.unreachable(String(error)),

@@ -20,7 +20,7 @@ async function loadedModules(enabled: boolean): Promise<string[]> {
     const free = { host: "127.0.0.1", port: 0 };
     const grpc = ${enabled} ? { ...free, maxConnections: 1 } : null;
     const gateway = await startGateway(
-      { ...settings, listen: { ...settings.listen, ...free }, admin: free, extAuth: { ...settings.extAuth, trustedCallers: ["127.0.0.1"], grpc } },
+      { ...settings, listen: { ...settings.listen, ...free }, admin: { ...settings.admin, ...free }, extAuth: { ...settings.extAuth, trustedCallers: ["127.0.0.1"], grpc } },
       { clock: systemClock, log: createLog({ level: "silent", clock: systemClock, destination: { write() {}, flush() {} } }), droppedLogLines: () => 0, version: "", nodeVersion: "" },
     );
     console.log(JSON.stringify(loaded));

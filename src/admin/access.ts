@@ -1,0 +1,111 @@
+// Decides who may call the admin API, from the head of a request alone: whether the API exists, then the host that is asked,
+// the page that asks, and the token. What a role allows is decided when the call is known.
+//
+// On the Unix socket no token is asked: only the user of the gateway can open it. Host and Origin are checked there too,
+// because a socket that is forwarded to a local port (`ssh -L`) can be reached by the pages that its user visits. There the
+// host must be a loopback name or one of admin.hosts; programs that name no page send no Origin.
+import type { IncomingMessage } from "node:http";
+import { readBearer } from "../core/bearer.ts";
+import { headerValues } from "../core/header-list.ts";
+import type { HostPort } from "../core/host-port.ts";
+import { formatIpAddress, parseIpAddress } from "../core/ip-address.ts";
+import { splitAddress } from "../core/upstream.ts";
+import { type AdminIdentity, type AdminTokens, socketCaller } from "./admin-tokens.ts";
+import { type AdminError, errors } from "./errors.ts";
+import type { Guesses } from "./guesses.ts";
+
+/** What a reload replaces. */
+export interface AdminAccess {
+  /** Null: without the file, the API does not exist over TCP. */
+  readonly tokens: { readonly value: AdminTokens } | null;
+  /** Hosts with or without a port, as in the configuration; none: loopback names and the listener's own address. */
+  readonly hosts: readonly string[];
+  /** `admin.host`: a name or an address. */
+  readonly listenHost: string;
+}
+
+/** How the listener was reached by a connection. */
+export interface Reached {
+  readonly isUnixSocket: boolean;
+  readonly isTls: boolean;
+  /** Peers with the same key share a budget for wrong tokens. */
+  readonly peerKey: string;
+  /** Where the client has connected to; null on the Unix socket. */
+  readonly local: HostPort | null;
+}
+
+export type AccessDecision =
+  | { readonly ok: true; readonly identity: AdminIdentity }
+  | { readonly ok: false; readonly error: AdminError; readonly fields: Readonly<Record<string, string>> };
+
+type Head = Pick<IncomingMessage, "rawHeaders">;
+
+export function decideAccess(
+  { rawHeaders }: Head,
+  reached: Reached,
+  access: AdminAccess,
+  guesses: Guesses,
+): AccessDecision {
+  const { tokens } = access;
+  if (tokens === null && !reached.isUnixSocket) return refuse(errors.notFound);
+  const named = headerValues(rawHeaders, "host");
+  const host = named[0] ?? "";
+  if (named.length !== 1 || !isAnswered(host, reached, access)) return refuse(errors.misdirected);
+  if (!headerValues(rawHeaders, "origin").every((origin) => isOwn(origin, host, reached))) {
+    return refuse(errors.foreignOrigin);
+  }
+  if (reached.isUnixSocket || tokens === null) return { ok: true, identity: { name: socketCaller, role: "write" } };
+  const credential = readBearer(rawHeaders);
+  if (credential.kind === "missing") return refuse(errors.unauthorized, challenge);
+  // Before the token is looked at, because otherwise a right guess would pass.
+  const waitSeconds = guesses.waitSeconds(reached.peerKey);
+  if (waitSeconds > 0) return refuse(errors.tooManyGuesses, { "retry-after": `${waitSeconds}` });
+  const identity = credential.kind === "token" ? tokens.value.find(credential.token) : null;
+  if (identity !== null) return { ok: true, identity };
+  guesses.failed(reached.peerKey);
+  return refuse(errors.unauthorized, { "www-authenticate": `${challenge["www-authenticate"]}, error="invalid_token"` });
+}
+
+const challenge = { "www-authenticate": 'Bearer realm="headgate admin"' };
+
+function refuse(error: AdminError, fields: Readonly<Record<string, string>> = {}): AccessDecision {
+  return { ok: false, error, fields };
+}
+
+/** Hosts that no name server can make an address of this machine, whatever the port. */
+const loopbackNames = ["localhost", "127.0.0.1", "::1"];
+
+/** `field`: the Host field of the request. A page of a host whose name was changed to our address has its own name there. */
+function isAnswered(field: string, { isTls, local }: Reached, { hosts, listenHost }: AdminAccess): boolean {
+  const asked = parseHost(field);
+  if (asked === null) return false;
+  const port = asked.port ?? (isTls ? 443 : 80);
+  if (hosts.length > 0 || local === null) {
+    const answered = local === null ? [...hosts, ...loopbackNames.map(bracketed)] : hosts;
+    return answered.map(parseHost).some((each) => each?.host === asked.host && (each.port ?? port) === port);
+  }
+  if (loopbackNames.includes(asked.host)) return true;
+  return port === local.port && [local.host, listenHost].map(canonical).includes(asked.host);
+}
+
+/** Null for a text that is no host. */
+function parseHost(text: string): { readonly host: string; readonly port: number | null } | null {
+  if (!/^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i.test(text)) return null;
+  const { host, port } = splitAddress(text);
+  return { host: canonical(host), port };
+}
+
+function canonical(host: string): string {
+  const address = parseIpAddress(host);
+  return address === undefined ? host.toLowerCase() : formatIpAddress(address);
+}
+
+function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+/** A proxy in front may have ended TLS. */
+function isOwn(origin: string, host: string, { isTls }: Reached): boolean {
+  const schemes = isTls ? ["https"] : ["http", "https"];
+  return schemes.some((scheme) => `${scheme}://${host}`.toLowerCase() === origin.toLowerCase());
+}

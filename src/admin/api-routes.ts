@@ -1,0 +1,438 @@
+// The calls of the admin API: each with its schemas, and what it asks the control plane for. A call that this gateway does not
+// have is not there. The OpenAPI document is made of the same schemas.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from "fastify";
+import { type Static, type TSchema, Type } from "typebox";
+import { entityTag, readCondition } from "./conditions.ts";
+import type {
+  Caller,
+  ClientControl,
+  ControlPlane,
+  Outcome,
+  RecentRequests,
+  Refusal,
+  RuleControl,
+  TaggedRule,
+} from "./control-plane.ts";
+import { type AdminError, errors } from "./errors.ts";
+import { addDocumentation } from "./openapi.ts";
+import * as schemas from "./schemas.ts";
+import { Turns } from "./turns.ts";
+
+/** Who has asked for which change, and what came of it. */
+export interface AuditLine {
+  readonly id: string;
+  readonly caller: string;
+  /** Null on the Unix socket. */
+  readonly peer: string | null;
+  readonly call: string;
+  readonly status: number;
+  readonly before: unknown;
+  readonly after: unknown;
+}
+
+/** What a route needs of the listener. */
+export interface ApiListener {
+  caller(request: FastifyRequest): Caller;
+  hasStreams(): boolean;
+  stream(request: FastifyRequest, reply: FastifyReply): void;
+  onWrite(line: AuditLine): void;
+}
+
+type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
+
+/** What all routes share. */
+interface Context extends ApiListener {
+  readonly plane: ControlPlane;
+  /** Answers when it is the call's turn, or that there are too many. */
+  inTurn<T>(reply: FastifyReply, work: () => Promise<T> | T): Promise<T | ErrorAnswer>;
+}
+
+/** Returns what says which methods the path of a URL has; none, if there is no such path. */
+export async function addRoutes(
+  app: App,
+  plane: ControlPlane,
+  listener: ApiListener,
+  version: string,
+): Promise<(url: string) => readonly string[]> {
+  const methods = noteMethods(app);
+  await addDocumentation(app as unknown as FastifyInstance, version);
+  const turns = new Turns();
+  const context: Context = {
+    ...listener,
+    plane,
+    async inTurn(reply, work) {
+      return turns.hasRoom ? turns.take(work) : refuse(reply.header("retry-after", "1"), errors.overloaded);
+    },
+  };
+  addGatewayRoutes(app, context);
+  addWrites(app, context);
+  addEvents(app, context);
+  if (plane.recent !== null) addRecent(app, context, plane.recent);
+  if (plane.clients !== null) addClients(app, context, plane.clients);
+  if (plane.rules !== null) addRules(app, context, plane.rules);
+  return methods;
+}
+
+function noteMethods(app: App): (url: string) => readonly string[] {
+  const paths = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
+  app.addHook("onRoute", ({ url, method }) => {
+    const pattern = new RegExp(`^${url.replaceAll(".", "\\.").replaceAll(/:\w+/g, "[^/]+")}$`);
+    const known = paths.get(url) ?? { pattern, methods: new Set() };
+    for (const each of [method].flat()) known.methods.add(each);
+    paths.set(url, known);
+  });
+  return (url) => {
+    const [path = ""] = url.split("?", 1);
+    return [...paths.values()].filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => [...methods]);
+  };
+}
+
+const descriptions = new Map([
+  [200, "The answer."],
+  [201, "There was none with this id."],
+  [202, "It begins."],
+  [400, "The request does not fit its schema, or cannot be meant."],
+  [401, "No token, or a wrong one."],
+  [403, "The token may read and not write, or a page of another origin asks."],
+  [404, "There is no such thing."],
+  [409, "Not now, or not without force; there are as many rules as can be; or the configuration is wrong."],
+  [412, "If-Match or If-None-Match does not hold."],
+  [413, "The body is larger than 64 KiB."],
+  [415, "The body is not application/json."],
+  [421, "The listener does not answer for this host."],
+  [429, "Too many wrong tokens."],
+  [503, "Too many calls at once."],
+]);
+
+const always = [400, 401, 403, 421, 429, 503];
+const withBody = [...always, 413, 415];
+
+/** The answers of a call: what it says in the good case, and its errors. */
+function answers<S extends TSchema, Good extends 200 | 201 | 202 = 200>(
+  schema: S,
+  statuses: readonly number[] = always,
+  good: readonly Good[] = [200 as Good],
+) {
+  const described = (status: number, each: TSchema) => ({ ...each, description: descriptions.get(status) ?? "" });
+  const all = [
+    ...good.map((status) => [status, described(status, schema)]),
+    ...statuses.map((status) => [status, described(status, schemas.ErrorAnswer)]),
+  ];
+  return Object.fromEntries(all) as Record<Good, S> & Record<"4xx", typeof schemas.ErrorAnswer>;
+}
+
+function addGatewayRoutes(app: App, { plane, inTurn }: Context): void {
+  const tags = ["gateway"];
+  app.get(
+    "/api/openapi.json",
+    { schema: { tags, summary: "This document", operationId: "getOpenApi", response: answers(Type.Object({})) } },
+    (_request, reply) => inTurn(reply, () => app.swagger()),
+  );
+  app.get(
+    "/api/status",
+    {
+      schema: {
+        ...{ tags, operationId: "getStatus", response: answers(schemas.Status) },
+        summary: "What runs, and how the upstream and the store are",
+      },
+    },
+    (_request, reply) => inTurn(reply, () => plane.status()),
+  );
+  app.get(
+    "/api/policies",
+    {
+      schema: {
+        ...{ tags, operationId: "getPolicies", response: answers(schemas.PolicyList) },
+        summary: "The policies, and what each has said since the start",
+      },
+    },
+    (_request, reply) => inTurn(reply, () => plane.policies()),
+  );
+  app.get(
+    "/api/config",
+    {
+      schema: {
+        ...{ tags, operationId: "getConfig", querystring: schemas.ConfigQuery, response: answers(schemas.Config) },
+        summary: "The configuration in force, without secrets, and where each value comes from",
+      },
+    },
+    ({ query: { against = null } }, reply) => inTurn(reply, () => plane.config(against)),
+  );
+}
+
+function addWrites(app: App, { plane, inTurn, caller, onWrite }: Context): void {
+  const tags = ["gateway"];
+  app.post(
+    "/api/reload",
+    {
+      schema: {
+        ...{ tags, operationId: "reload", body: schemas.Nothing, summary: "Reloads, as SIGHUP does" },
+        response: answers(schemas.ReloadAnswer, [...withBody, 409]),
+      },
+    },
+    (request, reply) =>
+      inTurn(reply, async () => {
+        const outcome = await plane.reload();
+        const status = outcome.ok ? 200 : statuses[outcome.why];
+        const after = outcome.ok ? outcome.value : outcome.details;
+        onWrite({ ...auditOf(request, caller(request)), status, before: null, after });
+        return outcome.ok ? outcome.value : refuseFor(reply, outcome);
+      }),
+  );
+  app.post(
+    "/api/drain",
+    {
+      schema: {
+        ...{
+          tags,
+          operationId: "drain",
+          body: schemas.Nothing,
+          summary: "Drains and ends the gateway, as SIGTERM does",
+        },
+        response: answers(schemas.DrainAnswer, withBody, [202]),
+      },
+    },
+    async (request, reply) => {
+      onWrite({ ...auditOf(request, caller(request)), status: 202, before: null, after: plane.drainTimes() });
+      // Afterwards, because a drain closes this connection.
+      reply.raw.once("close", () => plane.drain());
+      reply.code(202).header("connection", "close");
+      return plane.drainTimes();
+    },
+  );
+}
+
+function addEvents(app: App, { hasStreams, stream }: Context): void {
+  const content = { "text/event-stream": { schema: schemas.ControlEvent } };
+  app.get(
+    "/api/events",
+    {
+      exposeHeadRoute: false,
+      schema: {
+        tags: ["gateway"],
+        operationId: "getEvents",
+        summary: "A stream of events, until a drain (server-sent events)",
+        response: { ...answers(schemas.ErrorAnswer, always, []), 200: { description: "Events.", content } },
+      },
+    },
+    async (request, reply) => {
+      if (!hasStreams()) return refuse(reply.header("retry-after", "10"), errors.tooManyStreams);
+      stream(request, reply);
+      return undefined;
+    },
+  );
+}
+
+function addRecent(app: App, { inTurn }: Context, recent: RecentRequests): void {
+  const tags = ["traffic"];
+  app.get(
+    "/api/history",
+    {
+      schema: {
+        ...{ tags, operationId: "getHistory", response: answers(schemas.History) },
+        summary: "The last 15 minutes in steps of 5 s",
+      },
+    },
+    (_request, reply) => inTurn(reply, () => recent.history()),
+  );
+  app.get(
+    "/api/requests/:id",
+    {
+      schema: {
+        ...{ tags, operationId: "getRequest", params: schemas.RequestParameter },
+        response: answers(schemas.RequestAnswer, [...always, 404]),
+        summary: "Why a request was refused, of the last 10,000 refusals",
+      },
+    },
+    ({ params: { id } }, reply) =>
+      inTurn(reply, async () => (await recent.request(id)) ?? refuse(reply, errors.notKnown)),
+  );
+}
+
+function addClients(app: App, { inTurn, caller, onWrite }: Context, clients: ClientControl): void {
+  const tags = ["traffic"];
+  app.get(
+    "/api/clients",
+    {
+      schema: {
+        ...{
+          tags,
+          operationId: "getClients",
+          querystring: schemas.ClientsQuery,
+          response: answers(schemas.ClientList),
+        },
+        summary: "Keys with what they have used",
+      },
+    },
+    ({ query: { policy = null, sort = "used", search = null, limit = "50" } }, reply) =>
+      inTurn(reply, async () => resultOf(reply, await clients.list({ policy, sort, search, limit: Number(limit) }))),
+  );
+  app.get(
+    "/api/clients/:key",
+    {
+      schema: {
+        ...{ tags, operationId: "getClient", params: schemas.KeyParameter },
+        response: answers(schemas.ClientState, [...always, 404]),
+        summary: "What every policy knows of one client",
+      },
+    },
+    ({ params: { key } }, reply) => inTurn(reply, async () => resultOf(reply, await clients.find(key))),
+  );
+  app.delete(
+    "/api/clients/:key",
+    {
+      schema: {
+        ...{ tags, operationId: "forgiveClient", params: schemas.KeyParameter },
+        response: answers(schemas.Forgiven, [...always, 404]),
+        summary: "Forgives a client: its windows and periods are empty from the next request on",
+      },
+    },
+    (request, reply) =>
+      inTurn(reply, async () => {
+        const outcome = await clients.forgive(request.params.key);
+        const status = outcome.ok ? 200 : statuses[outcome.why];
+        const before = outcome.ok ? outcome.value : null;
+        onWrite({ ...auditOf(request, caller(request)), status, before, after: null });
+        return resultOf(reply, outcome);
+      }),
+  );
+  app.post(
+    "/api/check",
+    {
+      config: { isRead: true },
+      schema: {
+        ...{ tags, operationId: "check", body: schemas.CheckWanted },
+        response: answers(schemas.CheckAnswer, withBody),
+        summary: "What a request would get, and why, without charging it",
+      },
+    },
+    ({ body }, reply) => inTurn(reply, async () => resultOf(reply, await clients.check(body))),
+  );
+}
+
+function addRules(app: App, context: Context, rules: RuleControl): void {
+  const { inTurn } = context;
+  const tags = ["rules"];
+  app.get(
+    "/api/rules",
+    {
+      schema: {
+        ...{ tags, operationId: "getRules", response: answers(schemas.RuleList) },
+        summary: "The rules that hold",
+      },
+    },
+    (_request, reply) => inTurn(reply, () => ({ rules: [...rules.list()] })),
+  );
+  app.get(
+    "/api/rules/:id",
+    {
+      schema: {
+        ...{ tags, operationId: "getRule", params: schemas.RuleParameter },
+        response: answers(schemas.Rule, [...always, 404]),
+        summary: "One rule, with its entity tag in ETag",
+      },
+    },
+    ({ params: { id } }, reply) =>
+      inTurn(reply, () => {
+        const found = rules.find(id);
+        return found === null ? refuse(reply, errors.notKnown) : tagged(reply, found);
+      }),
+  );
+  addRuleWrites(app, context, rules);
+}
+
+function addRuleWrites(app: App, { inTurn, caller, onWrite }: Context, rules: RuleControl): void {
+  const tags = ["rules"];
+  const conditional = {
+    ...{ tags, params: schemas.RuleParameter, headers: schemas.Conditions },
+  };
+  app.put(
+    "/api/rules/:id",
+    {
+      schema: {
+        ...{ ...conditional, operationId: "putRule", body: schemas.RuleWanted },
+        response: answers(schemas.Rule, [...withBody, 409, 412], [200, 201]),
+        summary: "Sets or replaces a rule",
+      },
+    },
+    (request, reply) =>
+      inTurn(reply, async () => {
+        const condition = readCondition(request.headers["if-match"], request.headers["if-none-match"]);
+        if (condition === null) return refuse(reply, errors.badCondition);
+        const by = caller(request);
+        const outcome = await rules.put(request.params.id, request.body, condition, by);
+        const { before = null, after = null } = outcome.ok ? outcome.value : {};
+        const status = outcome.ok ? (before === null ? 201 : 200) : statuses[outcome.why];
+        const shown = outcome.ok ? (after?.rule ?? null) : request.body;
+        onWrite({ ...auditOf(request, by), status, before: before?.rule ?? null, after: shown });
+        if (!outcome.ok) return refuseFor(reply, outcome);
+        return after === null ? refuse(reply, errors.failed) : tagged(reply.code(status), after);
+      }),
+  );
+  app.delete(
+    "/api/rules/:id",
+    {
+      schema: {
+        ...{ ...conditional, operationId: "deleteRule" },
+        response: answers(schemas.Rule, [...always, 404, 412]),
+        summary: "Removes a rule; answers what it was",
+      },
+    },
+    (request, reply) =>
+      inTurn(reply, async () => {
+        const condition = readCondition(request.headers["if-match"], request.headers["if-none-match"]);
+        if (condition === null || condition.kind === "missing") return refuse(reply, errors.badCondition);
+        const outcome = await rules.remove(request.params.id, condition);
+        const before = outcome.ok ? outcome.value.before : null;
+        const status = outcome.ok ? 200 : statuses[outcome.why];
+        onWrite({ ...auditOf(request, caller(request)), status, before: before?.rule ?? null, after: null });
+        if (!outcome.ok) return refuseFor(reply, outcome);
+        return before === null ? refuse(reply, errors.notKnown) : before.rule;
+      }),
+  );
+}
+
+function tagged(reply: FastifyReply, { rule, revision }: TaggedRule) {
+  reply.header("etag", entityTag(revision));
+  return rule;
+}
+
+const statuses: Readonly<Record<Refusal, number>> = {
+  unacceptable: 400,
+  absent: 404,
+  conflict: 409,
+  full: 409,
+  mismatch: 412,
+};
+
+const messages: Readonly<Record<Refusal, string>> = {
+  unacceptable: "Bad Request",
+  absent: "Not Found",
+  conflict: "Conflict",
+  full: "Conflict",
+  mismatch: "Precondition Failed",
+};
+
+type ErrorAnswer = Static<typeof schemas.ErrorAnswer>;
+
+function resultOf<T>(reply: FastifyReply, outcome: Outcome<T>): T | ErrorAnswer {
+  return outcome.ok ? outcome.value : refuseFor(reply, outcome);
+}
+
+function refuseFor(reply: FastifyReply, { why, details }: Extract<Outcome<unknown>, { ok: false }>): ErrorAnswer {
+  reply.code(statuses[why]);
+  return { message: messages[why], errors: details.map((errMsg) => ({ errMsg })) };
+}
+
+function refuse(reply: FastifyReply, { status, message, errMsg }: AdminError): ErrorAnswer {
+  reply.code(status);
+  return { message, errors: [{ errMsg }] };
+}
+
+function auditOf({ id, method, url }: FastifyRequest, { name, peer }: Caller) {
+  return { id, caller: name, peer, call: `${method} ${url.slice(0, maxLoggedUrl)}` };
+}
+
+const maxLoggedUrl = 512;

@@ -1,0 +1,148 @@
+// What the gateway answers about itself, and what it can be told to do: the same for the API, the page and the command line.
+// The composition root implements it. Its types are those of the schemas; nothing of them is loaded here.
+import type { Static } from "typebox";
+import type { ForgivenKey, Rule, RuleChange } from "../core/rules.ts";
+import type * as schemas from "./schemas.ts";
+
+export type Status = Static<typeof schemas.Status>;
+export type History = Static<typeof schemas.History>;
+export type PolicyList = Static<typeof schemas.PolicyList>;
+export type ClientList = Static<typeof schemas.ClientList>;
+export type ClientState = Static<typeof schemas.ClientState>;
+export type Forgiven = Static<typeof schemas.Forgiven>;
+export type RequestAnswer = Static<typeof schemas.RequestAnswer>;
+export type RuleWanted = Static<typeof schemas.RuleWanted>;
+export type ShownRule = Static<typeof schemas.Rule>;
+export type CheckWanted = Static<typeof schemas.CheckWanted>;
+export type CheckAnswer = Static<typeof schemas.CheckAnswer>;
+export type Config = Static<typeof schemas.Config>;
+export type ReloadAnswer = Static<typeof schemas.ReloadAnswer>;
+export type DrainAnswer = Static<typeof schemas.DrainAnswer>;
+export type ControlEvent = Static<typeof schemas.ControlEvent>;
+
+/** Null instead of a seam: this gateway does not have it, and the API has no such calls. */
+export interface ControlPlane {
+  status(): Promise<Status>;
+  policies(): Promise<PolicyList>;
+  /** `against`: also says what the last reload has changed. */
+  config(against: "previous" | null): Promise<Config>;
+  reload(): Promise<Outcome<ReloadAnswer>>;
+  /** Begins a drain, as SIGTERM does. */
+  drain(): void;
+  /** What a drain that begins now would do, or what the one in progress does. */
+  drainTimes(): DrainAnswer;
+  /** Calls back for each event until the returned function is called. The last event is `drain`. */
+  subscribe(onEvent: (event: ControlEvent) => void): () => void;
+  readonly recent: RecentRequests | null;
+  readonly clients: ClientControl | null;
+  readonly rules: RuleControl | null;
+}
+
+/** An answer, or why there is none, in sentences for whoever asked. */
+export type Outcome<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly why: Refusal; readonly details: readonly string[] };
+
+/**
+ * `unacceptable`: what was asked cannot be, whatever the state. `conflict`: not now, or not without `force`. `mismatch`: the
+ * condition of the caller does not hold. `absent`: there is no such thing. `full`: no more of them can be.
+ */
+export type Refusal = "unacceptable" | "conflict" | "mismatch" | "absent" | "full";
+
+// Seams: what others implement, and the composition root puts together
+
+/** The last minutes, and why requests were refused. */
+export interface RecentRequests {
+  history(): Promise<History>;
+  /** Of the last 10,000 refusals. Null: it is not among them. */
+  request(id: string): Promise<RequestAnswer | null>;
+  /** Calls back for refusals, sampled, until the returned function is called. */
+  subscribe(onRefusal: (refusal: RequestAnswer, leftOut: number) => void): () => void;
+}
+
+export interface ClientsWanted {
+  /** Null: of all policies. */
+  readonly policy: string | null;
+  readonly sort: "used" | "refused" | "recent";
+  /** Null: all keys. */
+  readonly search: string | null;
+  /** From 1 to 1000. */
+  readonly limit: number;
+}
+
+/** What clients have used. Only `forgive` changes anything. */
+export interface ClientCounts {
+  list(wanted: ClientsWanted): Promise<ClientList>;
+  /** `rules` are filled in by the caller. Null: nothing is known of such a key. `client`: an address or a network, canonical. */
+  find(key: ForgivenKey): Promise<Omit<ClientState, "rules"> | null>;
+  /** Null: nothing was counted for such a key. */
+  forgive(key: ForgivenKey): Promise<Omit<Forgiven, "key"> | null>;
+  /** What a request would get. Charges nothing. `client` is canonical. */
+  check(request: CheckWanted): Promise<CheckAnswer>;
+}
+
+/** Keeps the rules, of this gateway or of all that share a store. */
+export interface RuleBook {
+  /** Those that hold. */
+  all(): readonly Rule[];
+  find(id: string): Rule | null;
+  /**
+   * Sets or replaces a rule if the condition holds for the one that has its id. The book gives it the next revision. Between
+   * the test of the condition and the change there is no other change of this gateway's.
+   */
+  set(rule: Omit<Rule, "revision">, condition: RuleCondition): Promise<RuleResult>;
+  /** `absent` if there is none, and the condition asks for none. */
+  remove(id: string, condition: RuleCondition): Promise<RuleResult>;
+  /** Calls back for each change, those of other gateways too, until the returned function is called. */
+  subscribe(onChange: (change: RuleChange) => void): () => void;
+  /** Whether rules outlive this process. */
+  readonly survivesRestart: boolean;
+}
+
+/** `revisions`: it is one of these. `exists` and `missing`: If-Match and If-None-Match with an asterisk. */
+export type RuleCondition =
+  | { readonly kind: "none" | "exists" | "missing" }
+  | { readonly kind: "revisions"; readonly revisions: readonly number[] };
+
+export type RuleResult =
+  /** What there was, and what there is. */
+  | { readonly ok: true; readonly before: Rule | null; readonly after: Rule | null }
+  | { readonly ok: false; readonly why: "mismatch" | "absent" | "full" };
+
+// Clients and rules as the API shows them
+
+/** `key`: as in a call, such as `client:203.0.113.7`. */
+export interface ClientControl {
+  list(wanted: ClientsWanted): Promise<Outcome<ClientList>>;
+  find(key: string): Promise<Outcome<ClientState>>;
+  forgive(key: string): Promise<Outcome<Forgiven>>;
+  check(request: CheckWanted): Promise<Outcome<CheckAnswer>>;
+}
+
+/** Who makes a change. */
+export interface Caller {
+  /** The name of the admin token, or `socket`. */
+  readonly name: string;
+  /** Its address in canonical text; null on the Unix socket. */
+  readonly peer: string | null;
+}
+
+/** A rule with the tag by which a later change can name it. */
+export interface TaggedRule {
+  readonly rule: ShownRule;
+  readonly revision: number;
+}
+
+/** What a change of a rule came to. */
+export interface RuleWrite {
+  readonly before: TaggedRule | null;
+  readonly after: TaggedRule | null;
+}
+
+export interface RuleControl {
+  /** By id. */
+  list(): readonly ShownRule[];
+  find(id: string): TaggedRule | null;
+  put(id: string, wanted: RuleWanted, condition: RuleCondition, caller: Caller): Promise<Outcome<RuleWrite>>;
+  remove(id: string, condition: RuleCondition): Promise<Outcome<RuleWrite>>;
+}

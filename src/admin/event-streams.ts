@@ -1,0 +1,66 @@
+// Sends events to those who listen (server-sent events). The streams are few, each keeps a bounded number of bytes that are
+// not read yet, and a reader that is slower loses its connection. A drain ends all of them at once.
+import type { ServerResponse } from "node:http";
+import type { ControlEvent, ControlPlane } from "./control-plane.ts";
+
+export const maxStreams = 16;
+
+/** A stream whose reader leaves so much unread is ended. */
+export const maxUnreadBytes = 64 * 1024;
+
+/** Proxies end connections on which nothing moves, and a reader that is gone is noticed by a write. */
+export const keptAliveEveryMs = 15_000;
+
+export class EventStreams {
+  readonly #plane: Pick<ControlPlane, "subscribe">;
+  readonly #streams = new Set<ServerResponse>();
+  #unsubscribe: (() => void) | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #lastId = 0;
+
+  constructor(plane: Pick<ControlPlane, "subscribe">) {
+    this.#plane = plane;
+  }
+
+  get hasRoom(): boolean {
+    return this.#streams.size < maxStreams;
+  }
+
+  /** Begins a stream, whose head has not been sent. The caller has asked `hasRoom`. */
+  open(response: ServerResponse, fields: Readonly<Record<string, string>>): void {
+    response.writeHead(200, { ...fields, "content-type": "text/event-stream", connection: "close" });
+    response.flushHeaders();
+    this.#streams.add(response);
+    response.once("close", () => this.#closed(response));
+    this.#unsubscribe ??= this.#plane.subscribe((event) => this.#send(event));
+    this.#timer ??= setInterval(() => this.#write(": kept alive\n\n"), keptAliveEveryMs).unref();
+    this.#write(": connected\n\n", [response]);
+  }
+
+  endAll(): void {
+    for (const response of this.#streams) response.end();
+  }
+
+  #send(event: ControlEvent): void {
+    this.#lastId += 1;
+    this.#write(`id: ${this.#lastId}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+    if (event.type === "drain") this.endAll();
+  }
+
+  #write(text: string, to: Iterable<ServerResponse> = this.#streams): void {
+    for (const response of to) {
+      if (response.writableEnded) continue;
+      if (response.writableLength + text.length > maxUnreadBytes) response.destroy();
+      else response.write(text);
+    }
+  }
+
+  #closed(response: ServerResponse): void {
+    this.#streams.delete(response);
+    if (this.#streams.size > 0) return;
+    this.#unsubscribe?.();
+    this.#unsubscribe = null;
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+}

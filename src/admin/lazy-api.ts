@@ -1,0 +1,56 @@
+// The API, loaded when the first call comes. Until then calls wait, within the bounds of their connections. Says whether there
+// is an API at all for a request.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Api, ApiOptions } from "./api.ts";
+import type { AdminConnections } from "./connections.ts";
+import { errors, rawAnswer } from "./errors.ts";
+
+export type OpenApi = (options: ApiOptions, connections: AdminConnections) => Promise<Api>;
+
+export class LazyApi {
+  readonly #options: ApiOptions;
+  readonly #connections: AdminConnections;
+  readonly #open: OpenApi;
+  #api: Api | null = null;
+  #loading: Promise<Api> | null = null;
+
+  /** A test replaces `open`. */
+  constructor(options: ApiOptions, connections: AdminConnections, open: OpenApi = openApi) {
+    this.#options = options;
+    this.#connections = connections;
+    this.#open = open;
+  }
+
+  /** Returns false for a request that is not of the API: then somebody else has to answer. */
+  handle(request: IncomingMessage, response: ServerResponse): boolean {
+    // Other spellings of the path are not of the API.
+    if (!/^\/api(?:[/?]|$)/.test(request.url ?? "")) return false;
+    if (!this.#connections.isUnixSocket(request.socket) && this.#options.access().tokens === null) return false;
+    if (this.#api === null) void this.#load(request, response);
+    else this.#api.handle(request, response);
+    return true;
+  }
+
+  async close(): Promise<void> {
+    await this.#loading?.catch(this.#options.onFailure);
+    await this.#api?.close();
+  }
+
+  /** Never rejects. If it fails, the next call tries again. */
+  async #load(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      this.#loading ??= this.#open(this.#options, this.#connections);
+      this.#api = await this.#loading;
+      this.#api.handle(request, response);
+    } catch (error) {
+      this.#loading = null;
+      this.#options.onFailure(error as Error);
+      request.socket.end(rawAnswer(errors.failed));
+    }
+  }
+}
+
+async function openApi(options: ApiOptions, connections: AdminConnections): Promise<Api> {
+  const { openApi: open } = await import("./api.ts");
+  return open(options, connections);
+}

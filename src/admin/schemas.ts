@@ -1,0 +1,485 @@
+// What every call of the admin API takes and answers, as JSON Schema. The validation of requests, the TypeScript types and
+// the OpenAPI document are made of these schemas alone. No object has other keys than those that are written here. An
+// instant is text in ISO 8601 with milliseconds, a length of time a number of seconds, an address canonical text. Loaded with
+// the first call, because the library takes 20 MiB.
+import { Type } from "typebox";
+import { authOutcomes } from "../core/authenticator.ts";
+import { calendarPeriods, outcomes } from "../core/policy.ts";
+import { ruleActions } from "../core/rules.ts";
+import { storeStates } from "../core/store-link.ts";
+
+/** An object without other keys. */
+function object<P extends Type.TProperties>(properties: P, description = "") {
+  return Type.Object(properties, { additionalProperties: false, ...(description === "" ? {} : { description }) });
+}
+
+function orNull<S extends Type.TSchema>(schema: S) {
+  return Type.Union([schema, Type.Null()]);
+}
+
+function text(description: string, options: Type.TStringOptions = {}) {
+  return Type.String({ description, ...options });
+}
+
+function count(description: string) {
+  return Type.Integer({ minimum: 0, description });
+}
+
+function flag(description: string) {
+  return Type.Boolean({ description });
+}
+
+function instant(description: string) {
+  return Type.String({ format: "date-time", description });
+}
+
+function seconds(description: string) {
+  return Type.Number({ minimum: 0, description });
+}
+
+function texts(description: string) {
+  return Type.Array(Type.String(), { description });
+}
+
+/** Counts by a name of a closed set, such as the reason of a refusal. */
+function countsByName(description: string) {
+  return Type.Record(Type.String(), Type.Integer({ minimum: 0 }), { description });
+}
+
+export const ErrorAnswer = object(
+  {
+    message: text("The status in words."),
+    errors: Type.Array(object({ errMsg: text("What was wrong, and what is expected.") }), { minItems: 1 }),
+  },
+  "Every error has this form.",
+);
+
+// Keys
+
+const ruleIdPattern = "^[A-Za-z0-9._-]{1,64}$";
+
+/** How long the value of a key may be, percent-decoded. */
+export const maxKeyLength = 1024;
+
+const keyPattern = "^(client|token|subject|key):";
+const durationPattern = "^[0-9]{1,12}(ms|s|m|h|d)$";
+const fieldNamePattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$";
+const methodPattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$";
+const pageLimitPattern = "^([1-9][0-9]{0,2}|1000)$";
+const requestIdPattern = "^[!-~]+$";
+
+/** What text that must fit a pattern is, in words. */
+export const expectedByPattern: ReadonlyMap<string, string> = new Map([
+  [keyPattern, "client, token, subject or key, then a colon and a value"],
+  [durationPattern, 'a duration such as "1h"'],
+  [ruleIdPattern, "1 to 64 letters, digits, dots, underscores or hyphens"],
+  [methodPattern, "the name of a method"],
+  [pageLimitPattern, "a whole number from 1 to 1000"],
+  [requestIdPattern, "visible ASCII characters"],
+]);
+
+const keyText = text("Whom it is about, as `kind:value`: `client:203.0.113.7`, `token:alice`, `subject:…`, `key:…`.");
+
+export const KeyParameter = object({
+  key: text(
+    "`client:` and an address or network, `token:` and the name of a listed token, `subject:` and a verified subject, or " +
+      "`key:` and 32 hexadecimal digits, for a key of which only a hash is known; percent-encoded.",
+    { pattern: keyPattern, maxLength: maxKeyLength },
+  ),
+});
+
+// Status
+
+const certificate = object({
+  subject: text("As it is in the certificate."),
+  expires: instant("From then on it is not valid."),
+  expiresInSeconds: Type.Number({ description: "Negative if it has expired." }),
+  isCurrent: flag("False: its files are missing or wrong, and an earlier version stays in use."),
+});
+
+export const reloadCauses = ["signal", "file", "call"] as const;
+
+const reloadSummary = object({
+  at: instant("When it was over."),
+  by: Type.Enum(reloadCauses, {
+    description: "signal: SIGHUP. file: a file has changed. call: a program asked for it.",
+  }),
+  outcome: Type.Enum(["applied", "unchanged", "failed"]),
+  errors: texts("What was wrong with the configuration: then none of its values has changed."),
+  refused: texts("Keys whose files are missing or wrong: their last good version stays in use."),
+});
+
+export const Status = object({
+  version: text("Of the gateway."),
+  nodeVersion: text("Of the runtime."),
+  state: Type.Enum(["starting", "ready", "draining"]),
+  started: instant("When the process began to listen."),
+  uptimeSeconds: seconds("Since then."),
+  config: object({
+    loaded: instant("When the configuration in force was loaded."),
+    loadedBy: Type.Enum(["start", ...reloadCauses]),
+    isCurrent: flag("False: what was read last is wrong, and the configuration from before is in force."),
+    restart: texts("Keys whose new values need a restart."),
+    lastReload: orNull(reloadSummary),
+  }),
+  workers: object({
+    configured: count("Threads that carry traffic, as configured."),
+    serving: count("Those that accept connections."),
+    restarts: count("Threads that have ended and were replaced."),
+  }),
+  upstream: object({
+    state: Type.Enum(["unknown", "up", "down"], { description: "The result of the last attempt of a request." }),
+    reason: orNull(text("Why it is down.")),
+    addresses: Type.Array(
+      object({
+        address: text("Host and port."),
+        state: Type.Enum(["available", "ejected"]),
+        active: count("Requests on it, over all threads."),
+      }),
+      { description: "ejected: in at least one thread." },
+    ),
+  }),
+  store: orNull(
+    object({
+      state: Type.Enum(storeStates, { description: "Of the shard that is worst off." }),
+      shards: object({ up: count(""), slow: count(""), away: count(""), returned: count("") }, "Shards by state."),
+      replicas: count("Gateways that share the store, as counted or configured."),
+      gateways: Type.Array(
+        object({ name: text("As the store knows it."), isThis: flag("Whether it is the one that was asked.") }),
+        { description: "Those that are known by name." },
+      ),
+    }),
+  ),
+  certificate: orNull(certificate),
+  adminCertificate: orNull(certificate),
+  tokens: orNull(object({ listed: count("Tokens in auth.tokensFile."), ending: count("Those that end in 14 days.") })),
+});
+
+// History
+
+export const History = object({
+  stepSeconds: seconds("The length of a step."),
+  steps: Type.Array(
+    object({
+      at: instant("Its beginning."),
+      admitted: count("Requests that were forwarded, or answered for the upstream."),
+      refused: countsByName("Requests that the gateway refused, by reason."),
+      latencySeconds: orNull(
+        object({ p50: seconds(""), p90: seconds(""), p99: seconds(""), max: seconds("") }, "Null: no request."),
+      ),
+      upstream: object({
+        answered: count("Responses."),
+        failed: countsByName("Requests that the upstream failed, by reason."),
+        latencySeconds: orNull(object({ p50: seconds(""), p90: seconds(""), p99: seconds(""), max: seconds("") })),
+      }),
+      store: orNull(object({ state: Type.Enum(storeStates), calls: countsByName("Calls by result.") })),
+    }),
+    { description: "The oldest first. The last one has not ended." },
+  ),
+});
+
+// Policies
+
+const policyOutcomes = object({
+  admitted: count("Requests that were charged."),
+  throttled: count("Requests that were refused."),
+  would_throttle: count("Requests that a policy in shadow mode would have refused."),
+  exempt: count("Requests of exempt clients."),
+  observed: count("Requests whose quota was shown and not spent."),
+  unavailable: count("Requests that were refused because the shared store was away."),
+} satisfies Record<(typeof outcomes)[number], unknown>);
+
+export const PolicyList = object({
+  enforcement: Type.Enum(["on", "shadow"], { description: "shadow: each policy is a shadow, whatever its mode." }),
+  policies: Type.Array(
+    object({
+      name: text(""),
+      kind: Type.Enum(["sliding", "calendar", "concurrency"]),
+      limit: count("Units of one key in any window, in a period, or at once."),
+      windowSeconds: orNull(seconds("Of a sliding window.")),
+      per: orNull(Type.Enum(calendarPeriods)),
+      timezone: orNull(text("Of the calendar.")),
+      cost: count("What one request spends."),
+      key: texts("The parts of its key, as in the configuration."),
+      paths: texts("None: all."),
+      methods: texts("None: all."),
+      who: orNull(Type.Enum(["verified", "others"])),
+      chargeStatuses: orNull(Type.Array(Type.Integer())),
+      mode: Type.Enum(["enforce", "shadow"]),
+      exempt: texts("Addresses and networks."),
+      overrides: Type.Array(
+        object({
+          part: Type.Enum(["client", "token", "subject", "header"]),
+          value: text("The value of a header, and the digest of a token, are masked."),
+          limit: count(""),
+        }),
+      ),
+      outcomes: policyOutcomes,
+    }),
+    { description: "In the order of the configuration." },
+  ),
+});
+
+// Rules
+
+export const maxRuleSeconds = 30 * 86_400;
+
+export const RuleParameter = object({
+  id: text("1 to 64 letters, digits, `.`, `_` or `-`; chosen by the caller.", { pattern: ruleIdPattern }),
+});
+
+/** Fields of a conditional request. */
+export const Conditions = Type.Object({
+  "if-match": Type.Optional(text("The entity tag of the rule that is to be changed, or `*`.")),
+  "if-none-match": Type.Optional(text("`*`: only if there is no rule with this id.")),
+});
+
+const ruleSubject = {
+  client: Type.Optional(text("An address, or a network in CIDR notation.", { minLength: 1, maxLength: 64 })),
+  token: Type.Optional(text("The name of a listed token.", { minLength: 1, maxLength: 64 })),
+  subject: Type.Optional(text("A verified subject.", { minLength: 1, maxLength: 512 })),
+};
+
+const ruleEffect = {
+  action: Type.Enum(ruleActions, { description: "block comes before exempt, and exempt before limit." }),
+  policy: Type.Optional(
+    text("exempt: the only policy that it is about. limit: the policy whose limit it replaces.", {
+      minLength: 1,
+      maxLength: 64,
+    }),
+  ),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: "With action limit." })),
+  for: text('How long it holds, from "1s" to "30d".', { pattern: durationPattern }),
+  note: Type.Optional(text("For people.", { maxLength: 256 })),
+};
+
+export const RuleWanted = object(
+  {
+    ...ruleSubject,
+    ...ruleEffect,
+    force: Type.Optional(
+      flag("Needed for a rule that covers a trusted proxy, a trusted caller, or the caller itself."),
+    ),
+  },
+  "Exactly one of client, token and subject.",
+);
+
+export const Rule = object({
+  id: text(""),
+  ...ruleSubject,
+  ...ruleEffect,
+  set: instant("When it was set."),
+  ends: instant("From then on it does not hold."),
+  setBy: text("The name of the admin token, or `socket`."),
+  warnings: texts("Why it has less effect than it seems."),
+  untouchedPolicies: texts(
+    "Policies that a rule about a token or subject does not touch, because they are asked before the token is checked.",
+  ),
+  survivesRestart: flag("Whether it holds after a restart of this gateway."),
+});
+
+export const RuleList = object({ rules: Type.Array(Rule, { description: "By id." }) });
+
+// Clients
+
+const refusals = object(
+  {
+    count: count("Never too low."),
+    error: count("It may be too high by at most so many."),
+  },
+  "From a bounded sketch.",
+);
+
+export const clientSorts = ["used", "refused", "recent"] as const;
+
+/** Parameters of a query are text. */
+export const ClientsQuery = object({
+  policy: Type.Optional(text("Keys of this policy alone.", { minLength: 1, maxLength: 64 })),
+  sort: Type.Optional(Type.Enum(clientSorts, { description: "The largest first; without it, used." })),
+  search: Type.Optional(text("A part of the key.", { minLength: 1, maxLength: 128 })),
+  limit: Type.Optional(text("At most so many, from 1 to 1000; without it, 50.", { pattern: pageLimitPattern })),
+});
+
+export const ClientList = object({
+  clients: Type.Array(
+    object({
+      key: keyText,
+      policy: text("The policy that counts it."),
+      limit: count("For this key."),
+      used: count(""),
+      remaining: count(""),
+      reset: orNull(instant("When more becomes available. Null: nothing is used.")),
+      resetSeconds: orNull(seconds("From now.")),
+      refused: orNull(refusals),
+    }),
+  ),
+  isComplete: flag("False: there are more than were asked for."),
+});
+
+export const ClientState = object({
+  key: keyText,
+  network: orNull(text("The network that it is counted with, because there was no room for a counter of its own.")),
+  policies: Type.Array(
+    object({
+      policy: text(""),
+      state: Type.Enum(["open", "exhausted", "exempt"]),
+      limit: count("For this key."),
+      used: count(""),
+      remaining: count(""),
+      reset: orNull(instant("When more becomes available. Null: nothing is used.")),
+      resetSeconds: orNull(seconds("From now.")),
+      instants: Type.Array(object({ at: instant("When it was counted."), units: count("") }), {
+        description: "What counts, the oldest first; at most 1,000.",
+      }),
+      refused: orNull(refusals),
+    }),
+  ),
+  rules: Type.Array(Rule, { description: "Those that are about it." }),
+});
+
+export const Forgiven = object({
+  key: keyText,
+  network: orNull(text("The whole network that was forgiven, because it was counted as one.")),
+  policies: texts("The policies that had counted something."),
+  slotsInUse: count("Slots of policies with concurrency, which stay in use."),
+});
+
+// Requests
+
+export const RequestParameter = object({
+  id: text("As in X-Request-Id.", { minLength: 1, maxLength: 200, pattern: requestIdPattern }),
+});
+
+const policyAnswer = object({
+  policy: text(""),
+  outcome: Type.Enum(outcomes),
+  limit: count("For this key."),
+  remaining: count(""),
+  reset: instant("When more becomes available."),
+  resetSeconds: seconds("From then, or from now."),
+});
+
+export const RequestAnswer = object({
+  id: text(""),
+  at: instant("When it was answered."),
+  method: text(""),
+  path: text("Without its query."),
+  status: Type.Integer({ minimum: 0, maximum: 999 }),
+  reason: text("As in the metrics and the log."),
+  client: text("The address or network that was charged."),
+  key: orNull(keyText),
+  policy: orNull(policyAnswer),
+  rule: orNull(text("The id of the rule that decided.")),
+  explanation: texts("In sentences."),
+});
+
+// Check
+
+export const CheckWanted = object({
+  method: text("", { pattern: methodPattern }),
+  target: text("Path and query, as in a request.", { minLength: 1, maxLength: 8192 }),
+  client: text("The address that the request would come from.", { minLength: 1, maxLength: 64 }),
+  headers: Type.Optional(
+    Type.Record(Type.String({ pattern: fieldNamePattern }), Type.String({ maxLength: 8192 }), {
+      maxProperties: 100,
+      additionalProperties: false,
+      description: "Field values by their names.",
+    }),
+  ),
+});
+
+export const CheckAnswer = object({
+  status: Type.Integer({ description: "Of the gateway's own answer; 200: it would be forwarded." }),
+  reason: orNull(text("Of a refusal, as in the metrics and the log.")),
+  route: orNull(text("The route that the path is under.")),
+  client: text("The address or network that would be charged."),
+  auth: Type.Enum(authOutcomes),
+  subject: orNull(text("Whom the token stands for, if it is verified.")),
+  policies: Type.Array(policyAnswer),
+  rules: texts("The ids of the rules that apply."),
+  explanation: texts("In sentences."),
+});
+
+// Configuration
+
+const change = object({
+  key: text("Dotted; a policy stands by its name."),
+  from: orNull(text("As it would be written. Null: it was not there.")),
+  to: orNull(text("Null: it is not there any more.")),
+});
+
+export const ConfigQuery = object({
+  against: Type.Optional(Type.Enum(["previous"], { description: "Also says what the last reload has changed." })),
+});
+
+export const Config = object({
+  loaded: instant("When it was loaded."),
+  values: orNull(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description: "Every key with its value in force; secrets are masked. Null: a program passed the settings.",
+    }),
+  ),
+  origins: Type.Array(
+    object({
+      key: text("Dotted."),
+      source: Type.Enum(["file", "environment", "command line"]),
+      place: text("File, line and column, the variable, or the option."),
+    }),
+    { description: "Where the values were written. Keys that are not listed have their defaults." },
+  ),
+  restart: Type.Array(object({ key: text(""), inForce: text(""), wanted: text("") }), {
+    description: "Keys whose wanted values need a restart.",
+  }),
+  lastReload: Type.Optional(
+    orNull(
+      object({
+        at: instant(""),
+        by: Type.Enum(reloadCauses),
+        changed: texts("Keys whose new values are in force, or whose files have new contents."),
+        changes: Type.Array(change),
+        reset: texts("Policies that have started empty, because their name, kind or key is new."),
+        loosened: texts("Changed keys by which protection was given up."),
+      }),
+    ),
+  ),
+});
+
+// Writes
+
+export const Nothing = object({}, "Without keys.");
+
+export const ReloadAnswer = object({
+  outcome: Type.Enum(["applied", "unchanged"]),
+  changed: texts("Keys whose new values are in force, or whose files have new contents."),
+  changes: Type.Array(change),
+  reset: texts("Policies that have started empty, because their name, kind or key is new."),
+  loosened: texts("Changed keys by which protection was given up."),
+  restart: texts("Keys whose new values need a restart."),
+});
+
+export const DrainAnswer = object({
+  state: Type.Enum(["draining"]),
+  delaySeconds: seconds("New connections are accepted for so long."),
+  timeoutSeconds: seconds("Then requests in progress may take so long."),
+});
+
+// Events
+
+const at = instant("");
+
+export const ControlEvent = Type.Union(
+  [
+    object({ type: Type.Enum(["reload"]), ...reloadSummary.properties, changed: texts("As in POST /api/reload.") }),
+    object({ type: Type.Enum(["upstream"]), at, upstream: Status.properties.upstream }),
+    object({ type: Type.Enum(["store"]), at, store: Status.properties.store }),
+    object({ type: Type.Enum(["drain"]), at }),
+    object({ type: Type.Enum(["rule"]), at, set: Type.Array(Rule), removed: texts("Ids.") }),
+    object({
+      type: Type.Enum(["refusal"]),
+      at,
+      request: RequestAnswer,
+      leftOut: count("Refusals since the last event of this type that were left out."),
+    }),
+  ],
+  { description: "The data of one event, whose name is its type." },
+);
