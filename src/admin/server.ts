@@ -5,6 +5,7 @@ import type { HostPort } from "../core/host-port.ts";
 import { listen } from "../exchange/listen.ts";
 import type { AdminApp, AdminAppOptions } from "./app.ts";
 import { AdminConnections, type AdminConnectionsOptions } from "./connections.ts";
+import { listenOnSocket } from "./unix-socket.ts";
 
 export interface AdminOptions extends AdminConnectionsOptions, AdminAppOptions, HostPort {
   /** The path of the Unix socket; null: there is none. */
@@ -55,7 +56,6 @@ export async function startAdmin(options: AdminOptions, open: OpenApp = openApp)
 /** Resolves with the function that removes its file. */
 async function openSocket(server: Server, { socket, onFailure }: AdminOptions): Promise<() => Promise<void>> {
   if (socket === null) return async () => {};
-  const { listenOnSocket } = await import("./unix-socket.ts");
   const remove = await listenOnSocket(server, socket);
   // The system could not accept a connection. Without a listener the error would end the process.
   server.on("error", onFailure);

@@ -1,5 +1,6 @@
 // `headgate start`: runs a gateway from start to drain. A start that fails prints the reason in one line and leaves nothing open. SIGHUP
 // reloads. Of the other signals the first drains, the second ends the process at once.
+import { UnixSocketError } from "../admin/unix-socket.ts";
 import { FilesError } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
@@ -63,9 +64,9 @@ export async function serve(
   onReady(gateway);
   const endCollection = collectOnceIdle((durationMs) => log.debug({ durationMs }, "memory of the start given back"));
   signals.onReload(() => void gateway.reloadFromSource("signal"));
-  const signal = await signals.first;
+  const signal = await Promise.race([signals.first, gateway.drainBegan.then(() => null)]);
   endCollection();
-  log.info({ signal }, "draining");
+  log.info(signal === null ? { by: "admin call" } : { signal }, "draining");
   const code = await Promise.race([
     gateway.drain().then(() => exitCodes.ok),
     signals.second.then((signal) => signalExitCodes[signal]),
@@ -144,6 +145,7 @@ function collectSignals(io: CommandIo, hupReloads: boolean): Signals {
 function explainStartFailure(error: unknown): string {
   if (error instanceof FilesError)
     return `the files of ${error.errors.map(({ key }) => key).join(", ")} cannot be used`;
+  if (error instanceof UnixSocketError) return `cannot listen on ${error.path} (admin.socket): ${error.message}`;
   if (!(error instanceof ListenError)) throw error;
   const { host, port } = error.address;
   return `cannot listen on ${host}:${port} (${error.listener}): ${explainListenFailure(error.cause)}`;

@@ -132,6 +132,15 @@ export interface AddressFigures {
   readonly areCurrent: boolean;
 }
 
+/** One address of the upstream, as one thread sees it. */
+export interface AddressState {
+  /** As in a URL. */
+  readonly address: string;
+  readonly isEjected: boolean;
+  /** Requests on it, including those for which a connection is being opened. */
+  readonly active: number;
+}
+
 export interface ConnectionFigures {
   /** Carrying a request. */
   readonly active: number;

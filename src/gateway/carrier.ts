@@ -3,9 +3,13 @@ import type { Health } from "../admin/health.ts";
 import type { FileChanges } from "../config/files.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
+import type { Watched } from "../core/file-group.ts";
 import type { HostPort } from "../core/host-port.ts";
+import type { Outcome } from "../core/policy.ts";
 import type { RuleChange } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
+import type { Certificate } from "../core/tls.ts";
+import type { AddressState } from "../core/upstream.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -33,6 +37,10 @@ export interface Carrier {
   /** The whole gateway is ready. */
   announceStart(): void;
   health(): Promise<Pick<Health, "upstream" | "store"> & { readonly isServing: boolean }>;
+  /** What the admin API shows, of all threads. A thread that does not answer is left out. */
+  overview(): Promise<Overview>;
+  /** In force, of the traffic listener. Null: connections are plain. */
+  certificate(): Watched<Certificate> | null;
   /** Whether it still responds, as far as this thread can tell. */
   isAlive(): Promise<boolean>;
   /** Makes every response announce that its connection closes. New connections are still accepted. */
@@ -41,6 +49,23 @@ export interface Carrier {
   drain(timeoutMs: number): Promise<BrokenOff>;
   /** Closes everything else. */
   close(): void | Promise<void>;
+}
+
+/** What one thread knows. */
+export interface ThreadOverview {
+  readonly addresses: readonly AddressState[];
+  /** What each policy has said so far. */
+  readonly policies: readonly PolicyOutcomes[];
+}
+
+export interface PolicyOutcomes {
+  readonly policy: string;
+  readonly outcomes: Readonly<Record<Outcome, number>>;
+}
+
+/** Summed over threads. An address is ejected if it is in one of them. */
+export interface Overview extends ThreadOverview {
+  readonly threads: { readonly configured: number; readonly serving: number; readonly restarts: number };
 }
 
 /** What had not ended when the drain's timeout was over. */

@@ -11,10 +11,12 @@ import {
   LocalPeerConnections,
   type PeerConnections,
 } from "../core/connection-count.ts";
+import type { Watched } from "../core/file-group.ts";
 import type { RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
+import type { Certificate } from "../core/tls.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import { TextWrites } from "../exchange/text-writes.ts";
 import type { PolicySlot } from "../limits/policies.ts";
@@ -27,7 +29,7 @@ import type { StoreSightings } from "../telemetry/store-sightings.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
-import type { Addresses, BrokenOff, Carrier, ListenSettings } from "./carrier.ts";
+import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview } from "./carrier.ts";
 import { closeParts, configure, InForce, openParts } from "./configuration.ts";
 import type { ThreadCounters } from "./open-counters.ts";
 import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
@@ -175,6 +177,19 @@ export class Engine implements Carrier {
 
   async health(): ReturnType<Carrier["health"]> {
     return { isServing: true, upstream: this.telemetry.upstreamHealth(), store: this.telemetry.storeHealth() };
+  }
+
+  async overview(): Promise<Overview> {
+    const stats = this.inForce.configuration.limiter.stats();
+    return {
+      addresses: this.inForce.upstreams.addressStates(),
+      policies: stats.map(({ policy, outcomes }) => ({ policy: policy.name, outcomes: { ...outcomes } })),
+      threads: { configured: 1, serving: 1, restarts: 0 },
+    };
+  }
+
+  certificate(): Watched<Certificate> | null {
+    return this.inForce.configuration.files.certificate;
   }
 
   async isAlive(): Promise<boolean> {

@@ -1,17 +1,14 @@
 // Starts the gateway: opens the engine that carries the traffic, and what there is once in a process: the admin listener
 // and reloads. Closes all in order. The parts do not import each other. pipeline.ts decides about requests.
-import type { Health } from "../admin/health.ts";
-import { startAdmin } from "../admin/server.ts";
 import { FileWatcher } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
-import { endingSoonMs } from "../core/authenticator.ts";
-import { readPeer } from "../core/client-address.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { ReloadCause, ReloadResult } from "../core/reload.ts";
 import type { RuleKeeper } from "../core/rule-changes.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
+import { openAdminSide } from "./admin-side.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
 import {
@@ -21,7 +18,6 @@ import {
   sweepRegularly,
   type ThreadCounters,
 } from "./open-counters.ts";
-import { ListenError } from "./open-listeners.ts";
 import { openRecent } from "./open-recent.ts";
 import { Reloader } from "./reloader.ts";
 import { RuleBook } from "./rule-book.ts";
@@ -57,6 +53,8 @@ export interface Gateway extends Addresses {
    * connections. Resolves when the requests in flight have ended, or `drain.timeout` has expired, and all is closed.
    */
   drain(): Promise<void>;
+  /** Resolves when a drain has begun, because of a call of `drain` or of the admin API. */
+  readonly drainBegan: Promise<void>;
 }
 
 /** Rejects with a ListenError or a FilesError, with everything closed. */
@@ -97,60 +95,69 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const { telemetry } = carrier;
   const recent = openRecent(carrier.recent, settings, options.clock, log);
   open.defer(() => recent.close());
-  let status: Health["status"] = "starting";
-  const admin = await startAdmin({
-    ...settings.admin,
-    clock: options.clock,
-    metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
-    async health() {
-      const { isServing, ...others } = await carrier.health();
-      const list = carrier.listedTokens();
-      const ending = list?.endingBefore(options.clock.wallMs() + endingSoonMs).length ?? 0;
-      const tokens = list && { listed: list.size, ending };
-      return { status: status === "ready" && !isServing ? "starting" : status, tokens, ...others };
-    },
-    isAlive: () => carrier.isAlive(),
-    onError: (error) => log.error({ err: error }, "metrics scrape failed"),
-    onFailure: (error) => log.error({ err: error }, "internal error"),
-    api: null,
-    certificate: null,
-    peerKey: (address) => readPeer(address, carrier.clientAddress).key,
-    onClosedForRoom: () => telemetry.connectionShed("admin", null),
-  }).catch((error) => {
-    throw new ListenError("admin", settings.admin, error);
-  });
-  open.defer(() => admin.close());
+  const drains = new Drains();
+  const seams = { recent: null, clients: null, rules: null };
+  const adminOptions = { ...options, ...seams, carrier, files, drain: () => void drains.begin() };
+  const adminSide = await openAdminSide(settings.admin, adminOptions);
+  open.defer(() => adminSide.close());
+  const admin = await adminSide.listen(settings.admin);
   const addresses = await carrier.listen(settings);
-  const reloader = new Reloader(settings, carrier, { files, log, telemetry, source });
+  const reloading = { files, log, telemetry: adminSide.besideTelemetry(), source };
+  const reloader = new Reloader(settings, adminSide.besideCarrier(), reloading);
   await reloader.start();
-  const adminAddress = { host: admin.host, port: admin.port };
-  logListeners(log, addresses, adminAddress);
+  logListeners(log, addresses, admin);
   carrier.announceStart();
   const snapshotParts = { ...options, counters, telemetry, slots: () => carrier.slots };
   const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
   if (snapshots !== null) open.defer(() => snapshots.stop());
-  status = "ready";
+  drains.how = async () => {
+    adminSide.draining();
+    const reloaded = reloader.close();
+    telemetry.metrics.setDraining();
+    // Announced early, so that clients are not sending a request when their idle connections are closed.
+    carrier.announceEnd();
+    const { delayMs, timeoutMs } = carrier.settings.drain;
+    await new Promise((resolve) => setTimeout(resolve, delayMs));
+    logBrokenOff(log, await carrier.drain(timeoutMs));
+    await snapshots?.writeLast();
+    await reloaded;
+    await open.disposeAsync();
+  };
+  adminSide.started(reloader);
   return {
     ...addresses,
-    admin: adminAddress,
+    admin,
     recent,
     rules,
     reload: (wanted) => reloader.to(wanted),
     reloadFromSource: (cause) => reloader.again(cause),
-    async drain() {
-      status = "draining";
-      const reloaded = reloader.close();
-      telemetry.metrics.setDraining();
-      // Announced early, so that clients are not sending a request when their idle connections are closed.
-      carrier.announceEnd();
-      const { delayMs, timeoutMs } = carrier.settings.drain;
-      await new Promise((resolve) => setTimeout(resolve, delayMs));
-      logBrokenOff(log, await carrier.drain(timeoutMs));
-      await snapshots?.writeLast();
-      await reloaded;
-      await open.disposeAsync();
-    },
+    drain: () => drains.begin(),
+    drainBegan: drains.began,
   };
+}
+
+/** There is one drain, whoever asks for it first. One that is asked for during the start begins after it. */
+class Drains {
+  readonly #began = Promise.withResolvers<void>();
+  readonly #ready = Promise.withResolvers<void>();
+  #drained: Promise<void> | null = null;
+  #how: (() => Promise<void>) | null = null;
+
+  /** Set once, when there is something to drain. */
+  set how(how: () => Promise<void>) {
+    this.#how = how;
+    this.#ready.resolve();
+  }
+
+  get began(): Promise<void> {
+    return this.#began.promise;
+  }
+
+  begin(): Promise<void> {
+    this.#began.resolve();
+    this.#drained ??= this.#how === null ? this.#ready.promise.then(() => this.#how?.()) : this.#how();
+    return this.#drained;
+  }
 }
 
 function logListeners(log: Logger, { traffic, extAuth, grpc }: Addresses, admin: HostPort): void {

@@ -53,6 +53,8 @@ export class Reloader {
   readonly #reloads = new OneAtATime();
   /** With the values that need a restart. */
   #wanted: WrittenSettings;
+  /** As it was written when the process started; null: a program passed the settings. */
+  #started: WrittenSettings["raw"] = null;
   /** The ids of scopes and overrides that no listed token has: the log has a warning for each, once. */
   #unlisted: ReadonlySet<string>;
   /** Null: the configuration file is not watched. */
@@ -78,11 +80,17 @@ export class Reloader {
     const loaded = this.#source.load(true);
     if (loaded.ok && isDeepStrictEqual(loaded.settings, this.#wanted.settings)) {
       this.#wanted = { ...loaded, raw: { root: loaded.raw } };
+      this.#started = this.#wanted.raw;
       return;
     }
     if (this.#configFile === null) return;
     this.#configFile.close();
     this.#configFile = await this.#options.files.openFile(this.#source.file, "changed");
+  }
+
+  /** As the configuration was written. What needs a restart has the values of the start in force. */
+  get written(): { readonly raw: WrittenSettings["raw"]; readonly started: WrittenSettings["raw"] } {
+    return { raw: this.#wanted.raw, started: this.#started };
   }
 
   to(settings: Settings): Promise<ReloadResult> {

@@ -3,7 +3,13 @@
 import type { SecureContext } from "node:tls";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
-import type { AddressFigures, ConnectionFigures, TunnelFigures, UpstreamErrorReason } from "../core/upstream.ts";
+import type {
+  AddressFigures,
+  AddressState,
+  ConnectionFigures,
+  TunnelFigures,
+  UpstreamErrorReason,
+} from "../core/upstream.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import { createUpstreamEventLog } from "../telemetry/upstream-log.ts";
 import { Forwarding, type ForwardingOptions } from "../upstream/forward.ts";
@@ -90,6 +96,11 @@ export class Upstreams {
   addresses(): AddressFigures {
     const totals = [this.#closed, ...this.#all.map((upstream) => upstream.addresses())].reduce(sum);
     return { ...this.#current.addresses(), ...totals };
+  }
+
+  /** Of the upstream in use. */
+  addressStates(): AddressState[] {
+    return this.#current.addressStates();
   }
 
   /** Closes all connections, those with a request too. */

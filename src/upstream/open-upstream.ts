@@ -4,6 +4,7 @@ import type { SecureContext } from "node:tls";
 import type { Watched } from "../core/file-group.ts";
 import {
   type AddressFigures,
+  type AddressState,
   type EndpointEvents,
   type UpstreamErrorReason,
   type UpstreamEvents,
@@ -22,6 +23,7 @@ export interface Upstream {
   readonly connections: UpstreamConnections;
   readonly tunnels: Tunnels;
   addresses(): AddressFigures;
+  addressStates(): AddressState[];
   /** Stops the health checks. */
   stopChecking(): void;
   /**
@@ -93,6 +95,8 @@ export async function openUpstream(
         areCurrent: isCurrent,
       };
     },
+    addressStates: () =>
+      endpoints.all.map(({ name: address, isEjected, pending: active }) => ({ address, isEjected, active })),
     stopChecking: () => check?.close(),
     retire() {
       check?.close();

@@ -9,7 +9,7 @@ import type { Settings } from "../../core/settings.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
 import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
 import type { FiguresWanted, WorkerFigures } from "../../telemetry/worker-figures.ts";
-import type { Addresses, BrokenOff, ListenSettings } from "../carrier.ts";
+import type { Addresses, BrokenOff, ListenSettings, ThreadOverview } from "../carrier.ts";
 import type { CounterMemory } from "../open-counters.ts";
 import { ListenError, type ListenerName } from "../open-listeners.ts";
 
@@ -61,6 +61,7 @@ export interface Requests {
   };
   /** What the thread remembers of the last minutes. */
   readonly recent: { readonly asked: RecentQuestion; readonly answered: RecentAnswer };
+  readonly overview: { readonly asked: null; readonly answered: ThreadOverview };
   readonly ping: { readonly asked: null; readonly answered: null };
   readonly announceEnd: { readonly asked: null; readonly answered: null };
   readonly drain: { readonly asked: { readonly timeoutMs: number }; readonly answered: BrokenOff };

@@ -96,6 +96,7 @@ async function open(start: ThreadStart): Promise<Handlers> {
       return engine.telemetry.figures(wanted);
     },
     recent: async (question) => engine.threadRecent.answer(question),
+    overview: () => engine.overview(),
     ping: async () => null,
     async announceEnd() {
       engine.announceEnd();

@@ -7,9 +7,11 @@ import type { ClientAddressRules } from "../../core/client-address.ts";
 import { monotonicOffsetMs } from "../../core/clock.ts";
 import { SharedConnectionCount } from "../../core/connection-count.ts";
 import { ignoreError } from "../../core/failure.ts";
+import type { Watched } from "../../core/file-group.ts";
 import { inPortions, type Rule, type RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
 import { maxThreads } from "../../core/thread-share.ts";
+import type { Certificate } from "../../core/tls.ts";
 import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
@@ -18,13 +20,14 @@ import { HistoryRow } from "../../telemetry/recent/history.ts";
 import type { RecentThreads } from "../../telemetry/recent/recent.ts";
 import { StoreSightings } from "../../telemetry/store-sightings.ts";
 import { WorkerReadings } from "../../telemetry/worker-figures.ts";
-import type { Addresses, BrokenOff, Carrier, ListenSettings } from "../carrier.ts";
+import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview, ThreadOverview } from "../carrier.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
 import { createLimiter, NotPreparedError } from "../open-counters.ts";
 import { recentBytesOfMain } from "../open-recent.ts";
 import { clientAddressRules } from "../runtimes.ts";
 import type { RequestName, Requests, ThreadStart } from "./messages.ts";
+import { summed, summedOutcomes } from "./overviews.ts";
 import { Restarts } from "./restarts.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
 import { NoAnswerError, threadEntry, Worker, type WorkerOptions } from "./worker.ts";
@@ -75,6 +78,10 @@ class Workers implements Carrier {
   };
   readonly #readings = new WorkerReadings();
   readonly #restarts: Restarts;
+  /** By the number of the thread: what each has last said. */
+  readonly #overviews = new Map<number, ThreadOverview>();
+  /** What the policies of threads that have ended had last said. */
+  #ended: ThreadOverview = { addresses: [], policies: [] };
   /** By the number of the thread: those that have not ended. */
   readonly #alive = new Map<number, Worker>();
   /** In force. */
@@ -201,6 +208,24 @@ class Workers implements Carrier {
     return { isServing, upstream: telemetry.upstreamHealth(), store: telemetry.storeHealth() };
   }
 
+  async overview(): Promise<Overview> {
+    const workers = [...this.#serving];
+    const answers = await Promise.allSettled(workers.map((worker) => worker.ask("overview", null, 1_000)));
+    for (const [i, answer] of answers.entries()) {
+      const { thread = 0, isAlive = false } = workers[i] ?? {};
+      if (answer.status === "fulfilled" && isAlive) this.#overviews.set(thread, answer.value);
+    }
+    const threads = {
+      ...{ configured: this.settings.workers, serving: this.#serving.size, restarts: this.#restarts.count },
+    };
+    const names = this.settings.policies.map(({ name }) => name);
+    return { ...summed([this.#ended, ...this.#overviews.values()], names), threads };
+  }
+
+  certificate(): Watched<Certificate> | null {
+    return this.#opened.certificate;
+  }
+
   async isAlive(): Promise<boolean> {
     const answers = [...this.#serving].map((worker) => worker.ask("ping", null, 1_000));
     return Promise.any(answers).then(
@@ -271,6 +296,9 @@ class Workers implements Carrier {
   #onExit(worker: Worker, code: number, error: unknown): void {
     const { thread } = worker;
     this.#readings.remove(thread);
+    const { policies = [] } = this.#overviews.get(thread) ?? {};
+    this.#ended = { addresses: [], policies: summedOutcomes([...this.#ended.policies, ...policies]) };
+    this.#overviews.delete(thread);
     this.#alive.delete(thread);
     this.#serving.delete(worker);
     this.#ruled.delete(worker);

@@ -1,0 +1,119 @@
+// The files of the admin listener: its tokens and its certificate. A reload opens those that are new before anything changes,
+// and puts them into force together with the rest, or not at all.
+import { isDeepStrictEqual } from "node:util";
+import type { AdminAccess } from "../admin/access.ts";
+import { type AdminTokens, adminTokensFile } from "../admin/admin-tokens.ts";
+import { type Clock, httpDate } from "../core/clock.ts";
+import type { Files, Watched } from "../core/file-group.ts";
+import type { AdminSettings } from "../core/settings.ts";
+import type { Certificate } from "../core/tls.ts";
+import { createFileLog, type Logger } from "../telemetry/log.ts";
+
+interface OpenedFiles {
+  readonly settings: AdminSettings;
+  readonly tokens: Watched<AdminTokens> | null;
+  readonly certificate: Watched<Certificate> | null;
+}
+
+interface AdminFilesContext {
+  readonly files: Files;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+/** Files that can be put into force. Either `commit` or `drop` has to be called. */
+export interface PreparedFiles {
+  commit(): void;
+  drop(): void;
+}
+
+export class AdminFiles {
+  readonly #context: AdminFilesContext;
+  #opened: OpenedFiles;
+
+  /** Use `openAdminFiles`. */
+  constructor(context: AdminFilesContext, opened: OpenedFiles) {
+    this.#context = context;
+    this.#opened = opened;
+  }
+
+  get access(): AdminAccess {
+    const { tokens, settings } = this.#opened;
+    return { tokens, hosts: settings.hosts, listenHost: settings.host };
+  }
+
+  get certificate(): Watched<Certificate> | null {
+    return this.#opened.certificate;
+  }
+
+  /** Rejects with a FilesError. */
+  async prepare(settings: AdminSettings): Promise<PreparedFiles> {
+    const before = this.#opened;
+    const next = await open(settings, this.#context, before);
+    return {
+      commit: () => {
+        this.#opened = next;
+        close(before, next);
+      },
+      drop: () => close(next, before),
+    };
+  }
+
+  close(): void {
+    close(this.#opened, null);
+  }
+}
+
+/** Rejects with a FilesError, with everything closed that was opened. */
+export async function openAdminFiles(settings: AdminSettings, context: AdminFilesContext): Promise<AdminFiles> {
+  return new AdminFiles(context, await open(settings, context, null));
+}
+
+async function open(
+  settings: AdminSettings,
+  context: AdminFilesContext,
+  before: OpenedFiles | null,
+): Promise<OpenedFiles> {
+  const areSameTokens = before !== null && before.settings.tokensFile === settings.tokensFile;
+  const isSameCertificate = before !== null && isDeepStrictEqual(before.settings.tls, settings.tls);
+  const tokens = areSameTokens ? before.tokens : await openTokens(settings, context);
+  try {
+    const certificate = isSameCertificate ? before.certificate : await openCertificate(settings, context);
+    return { settings, tokens, certificate };
+  } catch (error) {
+    if (tokens !== before?.tokens) tokens?.close();
+    throw error;
+  }
+}
+
+/** Closes the files that are not among those of `kept`. */
+function close(files: OpenedFiles, kept: OpenedFiles | null): void {
+  for (const part of ["tokens", "certificate"] as const) if (files[part] !== kept?.[part]) files[part]?.close();
+}
+
+async function openTokens({ tokensFile }: AdminSettings, { files, log }: AdminFilesContext) {
+  if (tokensFile === null) return null;
+  const events = createFileLog<AdminTokens>(log, "admin tokens file", ({ size }) => ({ tokens: size }));
+  return files.open(adminTokensFile(tokensFile), events);
+}
+
+async function openCertificate({ tls }: AdminSettings, { files, log, clock }: AdminFilesContext) {
+  if (tls === null) return null;
+  const { certificateWarning, listenTlsFiles } = await import("../config/tls-files.ts");
+  const facts = ({ expiresMs }: Certificate) => ({ listener: "admin", expires: httpDate(expiresMs) });
+  const warn = (certificate: Certificate): void => {
+    const warning = certificateWarning(certificate, clock.wallMs());
+    if (warning !== null) log.warn(facts(certificate), `the certificate ${warning}`);
+  };
+  const events = createFileLog(log, "certificate files of the admin listener", facts);
+  const onReload = (certificate: Certificate): void => {
+    events.onReload(certificate);
+    warn(certificate);
+  };
+  const certificate = await files.open(listenTlsFiles({ ...tls, clientCa: null }, "admin.tls"), {
+    ...events,
+    onReload,
+  });
+  warn(certificate.value);
+  return certificate;
+}

@@ -1,0 +1,142 @@
+// The admin side of the process: its listener, its files, and the control plane behind the API. A reload passes through it on
+// its way to what carries the traffic, so that both change together or not at all.
+import type { Health } from "../admin/health.ts";
+import { type Admin, startAdmin } from "../admin/server.ts";
+import { UnixSocketError } from "../admin/unix-socket.ts";
+import type { FileWatcher } from "../config/files.ts";
+import { endingSoonMs } from "../core/authenticator.ts";
+import { readPeer } from "../core/client-address.ts";
+import type { Clock } from "../core/clock.ts";
+import type { HostPort } from "../core/host-port.ts";
+import type { Settings } from "../core/settings.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { type AdminFiles, openAdminFiles } from "./admin-files.ts";
+import type { Carrier } from "./carrier.ts";
+import { type ControlOptions, GatewayControl, type Seams } from "./control.ts";
+import { ListenError } from "./open-listeners.ts";
+import type { Reloader } from "./reloader.ts";
+import { createRequestIds } from "./request-ids.ts";
+
+interface AdminSideOptions extends Seams, Pick<ControlOptions, "version" | "nodeVersion" | "drain"> {
+  readonly carrier: Carrier;
+  readonly files: FileWatcher;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export class AdminSide {
+  readonly #options: AdminSideOptions;
+  readonly #files: AdminFiles;
+  readonly #control: GatewayControl;
+  #admin: Admin | null = null;
+  #reloader: Pick<Reloader, "again" | "written"> | null = null;
+  status: Health["status"] = "starting";
+
+  /** Use `openAdminSide`. */
+  constructor(options: AdminSideOptions, files: AdminFiles) {
+    this.#options = options;
+    this.#files = files;
+    this.#control = new GatewayControl({
+      ...options,
+      status: () => this.status,
+      adminCertificate: () => files.certificate,
+      written: () => this.#reloader?.written ?? null,
+      reload: () => this.#reloader?.again("call") ?? null,
+    });
+  }
+
+  /** Rejects with a ListenError, or with a UnixSocketError. */
+  async listen(settings: Settings["admin"]): Promise<HostPort> {
+    const { carrier, clock, log } = this.#options;
+    const { telemetry } = carrier;
+    const onFailure = (error: unknown): void => log.error({ err: error }, "internal error");
+    const { certificate } = this.#files;
+    this.#admin = await startAdmin({
+      ...{ host: settings.host, port: settings.port, socket: settings.socket, clock },
+      metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
+      health: () => this.#health(),
+      isAlive: () => carrier.isAlive(),
+      onError: (error) => log.error({ err: error }, "metrics scrape failed"),
+      onFailure,
+      peerKey: (address) => readPeer(address, carrier.clientAddress).key,
+      onClosedForRoom: () => telemetry.connectionShed("admin", null),
+      certificate: certificate && (() => this.#files.certificate?.value ?? certificate.value),
+      api: {
+        plane: this.#control,
+        access: () => this.#files.access,
+        nowMs: clock.monotonicMs,
+        newId: createRequestIds(),
+        version: this.#options.version,
+        onWrite: (line) => log.info(line, "admin call"),
+        onFailure,
+      },
+    }).catch((error) => {
+      throw error instanceof UnixSocketError ? error : new ListenError("admin", settings, error);
+    });
+    return { host: this.#admin.host, port: this.#admin.port };
+  }
+
+  /** What a reload replaces: the files of the admin side, then what carries the traffic. */
+  besideCarrier(): Pick<Carrier, "settings" | "listedTokens" | "replace"> {
+    const { carrier } = this.#options;
+    const files = this.#files;
+    return {
+      get settings() {
+        return carrier.settings;
+      },
+      listedTokens: () => carrier.listedTokens(),
+      async replace(settings) {
+        const prepared = settings === null ? null : await files.prepare(settings.admin);
+        const changes = await carrier.replace(settings).catch((error) => {
+          prepared?.drop();
+          throw error;
+        });
+        prepared?.commit();
+        return changes;
+      },
+    };
+  }
+
+  /** What counts and logs reloads: this side shows them, too. */
+  besideTelemetry(): Pick<Telemetry, "reloaded"> {
+    const { telemetry } = this.#options.carrier;
+    return {
+      reloaded: (result, cause) => {
+        telemetry.reloaded(result, cause);
+        this.#control.reloaded(result, cause);
+      },
+    };
+  }
+
+  /** From now on the API can reload. */
+  started(reloader: Pick<Reloader, "again" | "written">): void {
+    this.#reloader = reloader;
+    this.status = "ready";
+  }
+
+  draining(): void {
+    this.status = "draining";
+    this.#control.draining();
+  }
+
+  async close(): Promise<void> {
+    this.#control.close();
+    await this.#admin?.close();
+    this.#files.close();
+  }
+
+  async #health(): Promise<Health> {
+    const { carrier, clock } = this.#options;
+    const { isServing, ...others } = await carrier.health();
+    const list = carrier.listedTokens();
+    const ending = list?.endingBefore(clock.wallMs() + endingSoonMs).length ?? 0;
+    const tokens = list && { listed: list.size, ending };
+    return { status: this.status === "ready" && !isServing ? "starting" : this.status, tokens, ...others };
+  }
+}
+
+/** Opens no listener. Rejects with a FilesError. */
+export async function openAdminSide(settings: Settings["admin"], options: AdminSideOptions): Promise<AdminSide> {
+  return new AdminSide(options, await openAdminFiles(settings, options));
+}

@@ -1,0 +1,53 @@
+// What clients have used, for people: reads the keys that they write, and adds the rules that are about a key.
+import type { ClientControl, ClientCounts, Outcome, RuleBook, RuleControl } from "../admin/control-plane.ts";
+import { enumerate } from "../config/written.ts";
+import { formatIpAddress, parseIpAddress } from "../core/ip-address.ts";
+import type { Settings } from "../core/settings.ts";
+import { keyText, readKeyText } from "./client-texts.ts";
+import { isRuleAbout } from "./rule-control.ts";
+
+interface ClientControlOptions {
+  readonly counts: ClientCounts;
+  /** In force. */
+  readonly settings: () => Pick<Settings, "policies" | "clientAddress">;
+  /** Null: there are no rules. */
+  readonly rules: { readonly book: RuleBook; readonly control: RuleControl } | null;
+}
+
+export function createClientControl({ counts, settings, rules }: ClientControlOptions): ClientControl {
+  const read = (key: string) => readKeyText(key, settings().clientAddress.ipv6Prefix);
+  return {
+    async list(wanted) {
+      const names = settings().policies.map(({ name }) => name);
+      if (wanted.policy !== null && !names.includes(wanted.policy)) {
+        return unacceptable(`query.policy: found an unknown name, expected ${enumerate(names)}`);
+      }
+      return { ok: true, value: await counts.list(wanted) };
+    },
+    async find(written) {
+      const reading = read(written);
+      if (!reading.ok) return unacceptable(`path.key: found another value, expected ${reading.expected}`);
+      const found = await counts.find(reading.key);
+      if (found === null) return unknownKey;
+      const about = rules?.book.all().filter((rule) => isRuleAbout(rule.about, reading.key)) ?? [];
+      return { ok: true, value: { ...found, rules: about.flatMap(({ id }) => rules?.control.find(id)?.rule ?? []) } };
+    },
+    async forgive(written) {
+      const reading = read(written);
+      if (!reading.ok) return unacceptable(`path.key: found another value, expected ${reading.expected}`);
+      const forgiven = await counts.forgive(reading.key);
+      return forgiven === null ? unknownKey : { ok: true, value: { key: keyText(reading.key), ...forgiven } };
+    },
+    async check(wanted) {
+      const address = wanted.client.includes("%") ? undefined : parseIpAddress(wanted.client);
+      if (address === undefined) return unacceptable("body.client: found another text, expected an IP address");
+      return { ok: true, value: await counts.check({ ...wanted, client: formatIpAddress(address) }) };
+    },
+  };
+}
+
+const unknownKey: Outcome<never> = { ok: false, why: "absent", details: ["Nothing is counted for this key."] };
+
+function unacceptable(detail: string): Outcome<never> {
+  return { ok: false, why: "unacceptable", details: [detail] };
+}

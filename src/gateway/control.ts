@@ -1,0 +1,243 @@
+// Answers for the admin API, and does what it asks: what runs, with which configuration, and what policies have said. Puts
+// the seams of rules, clients and recent requests together with what people write.
+import type {
+  ClientCounts,
+  Config,
+  ControlEvent,
+  ControlPlane,
+  DrainAnswer,
+  Outcome,
+  PolicyList,
+  RecentRequests,
+  ReloadAnswer,
+  RuleBook,
+  RuleControl,
+  Status,
+} from "../admin/control-plane.ts";
+import type { Health } from "../admin/health.ts";
+import { isTokenDigest } from "../config/policies.ts";
+import { endingSoonMs } from "../core/authenticator.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Watched } from "../core/file-group.ts";
+import type { KeyPart, Policy } from "../core/policy.ts";
+import { type ReloadCause, type ReloadResult, reloadOutcome } from "../core/reload.ts";
+import type { Certificate } from "../core/tls.ts";
+import type { Carrier, PolicyOutcomes } from "./carrier.ts";
+import { createClientControl } from "./client-control.ts";
+import type { WrittenConfig } from "./config-answer.ts";
+import { ControlEvents, isoTime, type States } from "./control-events.ts";
+import { createRuleControl } from "./rule-control.ts";
+
+/** What others bring. Null: this gateway does not have it. */
+export interface Seams {
+  readonly recent: RecentRequests | null;
+  readonly clients: ClientCounts | null;
+  readonly rules: RuleBook | null;
+}
+
+export interface ControlOptions extends Seams {
+  readonly carrier: Pick<Carrier, "settings" | "listedTokens" | "health" | "overview" | "certificate">;
+  readonly clock: Clock;
+  readonly version: string;
+  readonly nodeVersion: string;
+  readonly status: () => Health["status"];
+  readonly adminCertificate: () => Watched<Certificate> | null;
+  /** Null before the gateway has started. */
+  readonly written: () => WrittenConfig | null;
+  /** Null before the gateway has started. */
+  readonly reload: () => Promise<ReloadResult> | null;
+  readonly drain: () => void;
+}
+
+interface LastReload {
+  readonly atMs: number;
+  readonly by: ReloadCause;
+  readonly result: ReloadResult;
+}
+
+export class GatewayControl implements ControlPlane {
+  readonly recent: RecentRequests | null;
+  readonly clients: ControlPlane["clients"];
+  readonly rules: RuleControl | null;
+  readonly #options: ControlOptions;
+  readonly #startedMs: number;
+  readonly #startedWallMs: number;
+  readonly #events: ControlEvents;
+  #config: {
+    readonly loadedMs: number;
+    readonly loadedBy: Status["config"]["loadedBy"];
+    readonly restart: readonly string[];
+  };
+  #isConfigCurrent = true;
+  #lastReload: LastReload | null = null;
+  /** The last that has changed something. */
+  #lastChange: LastReload | null = null;
+
+  constructor(options: ControlOptions) {
+    const { clock, carrier, recent, clients, rules } = options;
+    this.#options = options;
+    this.#startedMs = clock.monotonicMs();
+    this.#startedWallMs = clock.wallMs();
+    this.#config = { loadedMs: this.#startedWallMs, loadedBy: "start", restart: [] };
+    this.recent = recent;
+    const settings = () => carrier.settings;
+    const listedTokens = () => carrier.listedTokens();
+    const control = rules && createRuleControl({ book: rules, settings, listedTokens, clock });
+    this.rules = control;
+    const about = rules === null || control === null ? null : { book: rules, control };
+    this.clients = clients && createClientControl({ counts: clients, settings, rules: about });
+    this.#events = new ControlEvents(options, () => this.#states(), control);
+  }
+
+  async status(): Promise<Status> {
+    const { carrier, clock, version, nodeVersion, status, adminCertificate } = this.#options;
+    const [states, { threads }] = [await this.#states(), await carrier.overview()];
+    const { loadedMs, loadedBy, restart } = this.#config;
+    const last = this.#lastReload;
+    const list = carrier.listedTokens();
+    const wallMs = clock.wallMs();
+    return {
+      ...{ version, nodeVersion, state: status() },
+      started: isoTime(this.#startedWallMs),
+      uptimeSeconds: Math.round(clock.monotonicMs() - this.#startedMs) / 1000,
+      config: {
+        ...{ loaded: isoTime(loadedMs), loadedBy, isCurrent: this.#isConfigCurrent, restart: [...restart] },
+        lastReload: last && summaryOf(last),
+      },
+      workers: threads,
+      ...states,
+      certificate: await certificateFacts(carrier.certificate(), wallMs),
+      adminCertificate: await certificateFacts(adminCertificate(), wallMs),
+      tokens: list && { listed: list.size, ending: list.endingBefore(wallMs + endingSoonMs).length },
+    };
+  }
+
+  async policies(): Promise<PolicyList> {
+    const { carrier } = this.#options;
+    const { policies: counted } = await carrier.overview();
+    const { policies, enforcement } = carrier.settings;
+    return { enforcement, policies: policies.map((policy) => policyFacts(policy, counted)) };
+  }
+
+  async config(against: "previous" | null): Promise<Config> {
+    const { carrier, written } = this.#options;
+    // Imported only when it is asked for, because a start without it is faster.
+    const { configAnswer } = await import("./config-answer.ts");
+    const names = carrier.listedTokens()?.names() ?? new Set();
+    const answer = configAnswer(written(), this.#config.restart, names);
+    const shown: Config = { loaded: isoTime(this.#config.loadedMs), ...answer };
+    if (against === null) return shown;
+    const last = this.#lastChange;
+    return { ...shown, lastReload: last && { at: isoTime(last.atMs), by: last.by, ...changesOf(last.result) } };
+  }
+
+  async reload(): Promise<Outcome<ReloadAnswer>> {
+    const result = await this.#options.reload();
+    if (result === null) return { ok: false, why: "conflict", details: ["The gateway is starting."] };
+    const { errors, refused, restart } = result;
+    const wrongFiles = refused.map((key) => `${key}: the file is missing or wrong, its last good version stays in use`);
+    if (!result.ok) return { ok: false, why: "conflict", details: [...errors, ...wrongFiles] };
+    const outcome = reloadOutcome(result) === "applied" ? "applied" : "unchanged";
+    return { ok: true, value: { outcome, ...changesOf(result), restart: [...restart] } };
+  }
+
+  drain(): void {
+    this.#options.drain();
+  }
+
+  drainTimes(): DrainAnswer {
+    const { delayMs, timeoutMs } = this.#options.carrier.settings.drain;
+    return { state: "draining", delaySeconds: delayMs / 1000, timeoutSeconds: timeoutMs / 1000 };
+  }
+
+  subscribe(onEvent: (event: ControlEvent) => void): () => void {
+    return this.#events.subscribe(onEvent);
+  }
+
+  /** A reload is over. */
+  reloaded(result: ReloadResult, by: ReloadCause): void {
+    const last: LastReload = { atMs: this.#options.clock.wallMs(), by, result };
+    this.#lastReload = last;
+    if (result.changed.length > 0) this.#lastChange = last;
+    if (result.isConfigRead) {
+      this.#isConfigCurrent = result.errors.length === 0;
+      if (this.#isConfigCurrent) this.#config = { loadedMs: last.atMs, loadedBy: by, restart: result.restart };
+    }
+    this.#events.publish({ type: "reload", ...summaryOf(last), changed: [...result.changed] });
+  }
+
+  /** A drain has begun. Streams of events end. */
+  draining(): void {
+    this.#events.publish({ type: "drain", at: isoTime(this.#options.clock.wallMs()) });
+  }
+
+  close(): void {
+    this.#events.close();
+  }
+
+  async #states(): Promise<States> {
+    const { carrier } = this.#options;
+    const [{ upstream, store }, { addresses }] = [await carrier.health(), await carrier.overview()];
+    return {
+      upstream: {
+        ...{ state: upstream.state, reason: upstream.reason },
+        addresses: addresses.map(({ address, isEjected, active }) => {
+          return { address, state: isEjected ? "ejected" : "available", active };
+        }),
+      },
+      store: store && { state: store.state, shards: { ...store.shards }, replicas: store.replicas, gateways: [] },
+    };
+  }
+}
+
+function summaryOf({ atMs, by, result }: LastReload) {
+  const { errors, refused } = result;
+  return { at: isoTime(atMs), by, outcome: reloadOutcome(result), errors: [...errors], refused: [...refused] };
+}
+
+function changesOf({ changed, changes, reset, loosened }: ReloadResult) {
+  return {
+    changed: [...changed],
+    changes: changes.map(({ key, from, to }) => ({ key, from, to })),
+    reset: [...reset],
+    loosened: [...loosened],
+  };
+}
+
+async function certificateFacts(watched: Watched<Certificate> | null, wallMs: number): Promise<Status["certificate"]> {
+  if (watched === null) return null;
+  const { X509Certificate } = await import("node:crypto");
+  const { cert, expiresMs } = watched.value;
+  return {
+    subject: new X509Certificate(cert).subject.replaceAll("\n", ", "),
+    expires: isoTime(expiresMs),
+    expiresInSeconds: Math.floor((expiresMs - wallMs) / 1000),
+    isCurrent: watched.isCurrent,
+  };
+}
+
+function policyFacts(policy: Policy, counted: readonly PolicyOutcomes[]): PolicyList["policies"][number] {
+  const { name, rate, limit, cost, key, match, who, chargeStatuses, mode, exempt, overrides } = policy;
+  const calendar = rate.kind === "calendar" ? rate : null;
+  const { outcomes = noOutcomes } = counted.find((each) => each.policy === name) ?? {};
+  return {
+    ...{ name, kind: rate.kind, limit },
+    windowSeconds: rate.kind === "sliding" ? rate.windowMs / 1000 : null,
+    ...{ per: calendar?.per ?? null, timezone: calendar?.timezone ?? null, cost },
+    key: key.map(keyPartText),
+    ...{ paths: [...match.paths], methods: [...match.methods], who },
+    chargeStatuses: chargeStatuses && [...chargeStatuses],
+    ...{ mode, exempt: [...exempt] },
+    overrides: overrides.map(({ part, value, limit: own }) => {
+      const isSecret = part === "header" || (part === "token" && isTokenDigest(value));
+      return { part, value: isSecret ? "***" : value, limit: own };
+    }),
+    outcomes: { ...outcomes },
+  };
+}
+
+const noOutcomes = { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0, unavailable: 0 };
+
+function keyPartText(part: KeyPart): string {
+  return "name" in part ? `${part.kind}:${part.name}` : part.kind;
+}

@@ -1,0 +1,205 @@
+// A control plane for tests of the API: fixed answers, a rule book in memory, and events that a test publishes.
+import type {
+  ClientControl,
+  Config,
+  ControlEvent,
+  ControlPlane,
+  PolicyList,
+  RecentRequests,
+  RequestAnswer,
+  RuleBook,
+  RuleCondition,
+  RuleResult,
+  ShownRule,
+  Status,
+} from "../../src/admin/control-plane.ts";
+import { maxRules, type Rule, type RuleChange } from "../../src/core/rules.ts";
+
+const at = "2026-11-24T12:00:00.000Z";
+
+export const status: Status = {
+  version: "1.2.3",
+  nodeVersion: "26.10.0",
+  state: "ready",
+  started: at,
+  uptimeSeconds: 12.5,
+  config: { loaded: at, loadedBy: "start", isCurrent: true, restart: [], lastReload: null },
+  workers: { configured: 1, serving: 1, restarts: 0 },
+  upstream: { state: "up", reason: null, addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }] },
+  store: { state: "up", shards: { up: 1, slow: 0, away: 0, returned: 0 }, replicas: 2, gateways: [] },
+  certificate: { subject: "CN=api.test", expires: at, expiresInSeconds: -3, isCurrent: false },
+  adminCertificate: null,
+  tokens: { listed: 2, ending: 1 },
+};
+
+const outcomes = { admitted: 1, throttled: 2, would_throttle: 0, exempt: 0, observed: 0, unavailable: 0 };
+
+export const policies: PolicyList = {
+  enforcement: "on",
+  policies: [
+    {
+      ...{ name: "per-client", kind: "sliding", limit: 100, windowSeconds: 60, per: null, timezone: null, cost: 1 },
+      ...{ key: ["client"], paths: [], methods: [], who: null, chargeStatuses: null, mode: "enforce", exempt: [] },
+      overrides: [{ part: "client", value: "10.0.0.0/8", limit: 1000 }],
+      outcomes,
+    },
+  ],
+};
+
+export const config: Config = {
+  loaded: at,
+  values: { listen: { port: 8080 } },
+  origins: [{ key: "listen.port", source: "file", place: "headgate.yaml:2:9" }],
+  restart: [],
+};
+
+export const requestAnswer: RequestAnswer = {
+  ...{ id: "abc", at, method: "GET", path: "/v2/me", status: 429, reason: "throttled", client: "203.0.113.7" },
+  key: "client:203.0.113.7",
+  policy: { policy: "per-client", outcome: "throttled", limit: 100, remaining: 0, reset: at, resetSeconds: 3 },
+  rule: null,
+  explanation: ["100 of 100 requests were used."],
+};
+
+export const shownRule: ShownRule = {
+  ...{ id: "attack", client: "203.0.113.0/24", action: "block", for: "1h", set: at, ends: at, setBy: "ops" },
+  ...{ warnings: [], untouchedPolicies: [], survivesRestart: true },
+};
+
+export const recent: RecentRequests = {
+  history: async () => ({
+    stepSeconds: 5,
+    steps: [
+      {
+        ...{ at, admitted: 10, refused: { throttled: 2 } },
+        latencySeconds: { p50: 0.001, p90: 0.002, p99: 0.003, max: 0.004 },
+        upstream: { answered: 10, failed: { reset: 1 }, latencySeconds: null },
+        store: { state: "up", calls: { answered: 5 } },
+      },
+    ],
+  }),
+  request: async (id) => (id === requestAnswer.id ? requestAnswer : null),
+  subscribe: () => () => {},
+};
+
+const counted = { limit: 100, used: 3, remaining: 97, reset: at, resetSeconds: 3, refused: { count: 2, error: 1 } };
+
+export const clients: ClientControl = {
+  list: async () => ({
+    ok: true,
+    value: { clients: [{ key: "client:203.0.113.7", policy: "per-client", ...counted }], isComplete: false },
+  }),
+  async find(key) {
+    if (!key.startsWith("client:")) return { ok: false, why: "absent", details: ["Nothing is known of this key."] };
+    const policy = { policy: "per-client", state: "open" as const, ...counted, instants: [{ at, units: 3 }] };
+    return { ok: true, value: { key, network: null, policies: [policy], rules: [shownRule] } };
+  },
+  async forgive(key) {
+    if (key === "client:0.0.0.1") throw new Error("a bug with token=secret at /srv/headgate");
+    return { ok: true, value: { key, network: "203.0.113.0/24", policies: ["per-client"], slotsInUse: 1 } };
+  },
+  check: async ({ client }) => ({
+    ok: true,
+    value: {
+      ...{ status: 200, reason: null, route: "/v2/", client, auth: "accepted", subject: null },
+      ...{
+        policies: [requestAnswer.policy as NonNullable<RequestAnswer["policy"]>],
+        rules: ["attack"],
+        explanation: [],
+      },
+    },
+  }),
+};
+
+/** Rules in memory, as a gateway of its own keeps them. */
+export class MemoryRuleBook implements RuleBook {
+  readonly survivesRestart = false;
+  readonly #rules = new Map<string, Rule>();
+  readonly #listeners = new Set<(change: RuleChange) => void>();
+  #revision = 0;
+
+  all(): readonly Rule[] {
+    return [...this.#rules.values()];
+  }
+
+  find(id: string): Rule | null {
+    return this.#rules.get(id) ?? null;
+  }
+
+  async set(rule: Omit<Rule, "revision">, condition: RuleCondition): Promise<RuleResult> {
+    await Promise.resolve();
+    const before = this.find(rule.id);
+    if (!holds(condition, before)) return { ok: false, why: "mismatch" };
+    if (before === null && this.#rules.size >= maxRules) return { ok: false, why: "full" };
+    this.#revision += 1;
+    const after = { ...rule, revision: this.#revision };
+    this.#rules.set(rule.id, after);
+    for (const listener of this.#listeners) listener({ set: [after], removed: [] });
+    return { ok: true, before, after };
+  }
+
+  async remove(id: string, condition: RuleCondition): Promise<RuleResult> {
+    await Promise.resolve();
+    const before = this.find(id);
+    if (!holds(condition, before)) return { ok: false, why: "mismatch" };
+    if (before === null) return { ok: false, why: "absent" };
+    this.#rules.delete(id);
+    for (const listener of this.#listeners) listener({ set: [], removed: [id] });
+    return { ok: true, before, after: null };
+  }
+
+  subscribe(onChange: (change: RuleChange) => void): () => void {
+    this.#listeners.add(onChange);
+    return () => this.#listeners.delete(onChange);
+  }
+}
+
+function holds(condition: RuleCondition, rule: Rule | null): boolean {
+  switch (condition.kind) {
+    case "none":
+      return true;
+    case "exists":
+      return rule !== null;
+    case "missing":
+      return rule === null;
+    case "revisions":
+      return rule !== null && condition.revisions.includes(rule.revision);
+  }
+}
+
+export interface FakePlane extends ControlPlane {
+  publish(event: ControlEvent): void;
+  readonly subscribers: () => number;
+  readonly drains: () => number;
+}
+
+export function fakePlane(changes: Partial<ControlPlane> = {}): FakePlane {
+  const listeners = new Set<(event: ControlEvent) => void>();
+  let drains = 0;
+  return {
+    status: async () => status,
+    policies: async () => policies,
+    config: async (against) => (against === null ? config : { ...config, lastReload: null }),
+    reload: async () => ({
+      ok: true,
+      value: { outcome: "unchanged", changed: [], changes: [], reset: [], loosened: [], restart: [] },
+    }),
+    drain: () => {
+      drains += 1;
+    },
+    drainTimes: () => ({ state: "draining", delaySeconds: 0, timeoutSeconds: 25 }),
+    subscribe(onEvent) {
+      listeners.add(onEvent);
+      return () => listeners.delete(onEvent);
+    },
+    recent,
+    clients,
+    rules: null,
+    ...changes,
+    publish: (event) => {
+      for (const listener of listeners) listener(event);
+    },
+    subscribers: () => listeners.size,
+    drains: () => drains,
+  };
+}
