@@ -68,7 +68,8 @@ const expectedTypes = new Map([
 
 function kindOf(value: unknown): string {
   if (value === null || value === undefined) return "nothing";
-  if (typeof value === "string") return value === "" ? "empty text" : `text of ${value.length} character${value.length === 1 ? "" : "s"}`;
+  if (typeof value === "string")
+    return value === "" ? "empty text" : `text of ${value.length} character${value.length === 1 ? "" : "s"}`;
   if (Array.isArray(value)) return "a list";
   return typeof value === "object" ? "an object" : typeof value === "boolean" ? String(value) : "a number";
 }
