@@ -4,7 +4,8 @@ import { readRegularFile } from "../config/files.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Timers } from "../core/store-link.ts";
-import { threadLength } from "../limits/store/script-call.ts";
+import { gatewayLength, threadLength } from "../limits/store/script-call.ts";
+import type { SharedRules, SharedRulesOptions } from "../limits/store/shared-rules.ts";
 import type { Store } from "../limits/store/store.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { randomText, type ThreadCounters } from "./open-counters.ts";
@@ -19,7 +20,7 @@ const systemTimers: Timers = {
   },
 };
 
-/** Null if the counters are not shared. What it needs is loaded here, because a gateway without a store does not need it. */
+/** Null if the counters are not shared. `readForgiven`: see there. What it needs is loaded here, because a gateway without a store does not need it. */
 export async function createStore(
   { counters: { redis } }: Pick<Settings, "counters">,
   clock: Clock,
@@ -28,6 +29,7 @@ export async function createStore(
     Telemetry,
     "storeChanged" | "storeConnectFailed" | "storeIdentified" | "storeShardGone" | "storeAnswered" | "storeWaited"
   >,
+  readForgiven?: () => Promise<unknown>,
 ): Promise<Store | null> {
   if (redis === null) return null;
   const [{ openRedisLink }, { Store }, { storeScript }] = await Promise.all([
@@ -51,10 +53,40 @@ export async function createStore(
     onIdentity: telemetry.storeIdentified,
     onAnswered: telemetry.storeAnswered,
     onWaited: telemetry.storeWaited,
+    ...(readForgiven !== undefined && { readForgiven }),
   });
   // For the log and the metrics alone: for the limiter, the shard stays away.
   link.events.onConnectFailed = telemetry.storeConnectFailed;
   return store;
+}
+
+/** What the gateway does with what is shared. */
+type RulesEvents = Pick<SharedRulesOptions, "onRules" | "onForgiven" | "onState">;
+
+/**
+ * What gateways share of rules and forgiveness, once for a process; null if the counters are not shared. Its connection is
+ * apart from those of the threads, so that neither waits for the other.
+ */
+export async function createSharedRules(
+  { counters: { redis } }: Pick<Settings, "counters">,
+  clock: Clock,
+  events: RulesEvents,
+): Promise<SharedRules | null> {
+  if (redis === null) return null;
+  const [{ openRedisLink }, { SharedRules }, { rulesScript }] = await Promise.all([
+    import("../limits/store/redis/link.ts"),
+    import("../limits/store/shared-rules.ts"),
+    import("../limits/store/rules-script.ts"),
+  ]);
+  const link = openRedisLink(redis.connection, { script: rulesScript, readFile: readRegularFile });
+  const { prefix } = redis.store;
+  return new SharedRules({ link, clock, timers: systemTimers, prefix, origin: randomText(gatewayLength), ...events });
+}
+
+/** Connects, and waits a little for the rules, so that the first requests are not decided without them. */
+export async function connectSharedRules(rules: SharedRules): Promise<void> {
+  rules.open();
+  await inTime(rules.firstRead());
 }
 
 /** A store that is away delays the start by so much. */
@@ -63,7 +95,11 @@ const reachedTimeoutMs = 1_000;
 /** Connects, and waits a little for the store, so that the first requests are not decided without it. */
 export async function connectStore(store: Store): Promise<void> {
   store.open();
+  await inTime(store.shards.reached());
+}
+
+async function inTime(reached: Promise<void>): Promise<void> {
   const late = new AbortController();
-  await Promise.race([store.shards.reached(), sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);
+  await Promise.race([reached, sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);
   late.abort();
 }

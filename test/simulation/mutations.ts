@@ -25,7 +25,16 @@ function leasesAhead({ policies }: Plan): boolean {
   return policies.some(({ limit, rate }) => limit >= 1000 && rate.kind === "sliding");
 }
 
+function forgives({ people }: Plan): boolean {
+  return people.some(({ does }) => does === "forgive");
+}
+
+function sharesRules({ people }: Plan): boolean {
+  return people.length > 0;
+}
+
 const store = "src/limits/store/store.ts";
+const rules = "src/limits/store/shared-rules.ts";
 const shard = "src/limits/store/shard.ts";
 // Two safeguards are not here, since taking them out only makes units count for too long, or is made up for by another
 // one: that a report never raises a score, and that the clock of a counter does not go back, whose steps forward are
@@ -119,6 +128,61 @@ export const mutations: readonly Mutation[] = [
         file: "src/limits/store/items.ts",
         from: "return periodEndMs * 1000 === rules.untilUs;",
         to: "return periodEndMs * 1000 !== rules.untilUs || true;",
+      },
+    ],
+  },
+  {
+    // With the other safeguard, since a gateway that has read the log tells nothing that the mark would make void.
+    name: "told ignores the mark",
+    concerns: (plan) => forgives(plan) && plays("part", "cut", "late", "pause", "restart", "failover")(plan),
+    replacements: [
+      {
+        file: model,
+        from: "return (this.#marks.get(markKey) ?? 0) > forgivenUntil;",
+        to: "return false && forgivenUntil > 0 && markKey !== '';",
+      },
+      {
+        file: store,
+        from: "void this.#readForgiven()\n      .then(() => this.#forgets",
+        to: "void Promise.resolve()\n      .then(() => this.#forgets",
+      },
+    ],
+  },
+  {
+    name: "the mark is not set",
+    concerns: forgives,
+    replacements: [{ file: model, from: "this.#marks.set(item.markKey, item.seq);", to: "" }],
+  },
+  {
+    name: "forgotten before it is in the log",
+    concerns: forgives,
+    replacements: [
+      {
+        file: rules,
+        from: 'const answer = await this.#call({ operation: "forgive", name, untilMs });',
+        to: 'this.#options.onForgiven([{ name, seq: Math.floor(this.#wallMs * 1000) }], this.#place); const answer = await this.#call({ operation: "forgive", name, untilMs });',
+      },
+    ],
+  },
+  {
+    name: "what ended is forgotten",
+    concerns: sharesRules,
+    replacements: [
+      {
+        file: rules,
+        from: "this.#rules.set(id, { ...known, rule: null });",
+        to: "this.#rules.delete(id);",
+      },
+    ],
+  },
+  {
+    name: "a store that forgot is not told the rules again",
+    concerns: (plan) => sharesRules(plan) && plays("flush", "restart")(plan),
+    replacements: [
+      {
+        file: rules,
+        from: "if (isLost) mine.isUntold = true;\n      if (mine.isUntold) continue;",
+        to: "if (mine.isUntold) continue;",
       },
     ],
   },

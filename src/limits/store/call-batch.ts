@@ -6,6 +6,12 @@ import type { Shard } from "./shard.ts";
 /** `answered`: the call has its answer. `alone`: it has none in time, and requests are decided without the store. */
 export type Conclusion = "answered" | "alone";
 
+/** Units of a key that a request waits for. */
+export interface Wanted {
+  readonly credits: KeyCredits;
+  readonly units: number;
+}
+
 interface BatchItem {
   readonly credits: KeyCredits;
   /** Units that requests wait for. */

@@ -7,7 +7,7 @@ import type { CounterTable } from "../table/counter-table.ts";
 import { recordsOf } from "../table/maintenance.ts";
 import { slotLeaseMs } from "./counter-rules.ts";
 import type { KeyCredits, Lease, StorePolicy } from "./credits.ts";
-import type { LeaseReport } from "./script-call.ts";
+import type { CounterItem, LeaseReport } from "./script-call.ts";
 import type { Timing } from "./store-clock.ts";
 
 /**
@@ -56,6 +56,12 @@ export async function sendAll<T>(
 export interface OwnKey extends OwnCount {
   readonly policy: StorePolicy;
   readonly key: CounterKey;
+}
+
+/** What the store is told of a key that no request asks for. */
+export interface Telling {
+  readonly credits: KeyCredits;
+  readonly item: CounterItem;
 }
 
 /** Keys that are looked at in one turn of the event loop. */

@@ -54,7 +54,7 @@ export type RuleWrite =
   | { readonly outcome: "conflict"; readonly revision: number }
   | { readonly outcome: "full" };
 
-interface SharedRulesOptions {
+export interface SharedRulesOptions {
   readonly link: StoreLink;
   readonly clock: Clock;
   readonly timers: Timers;

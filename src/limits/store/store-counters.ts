@@ -6,6 +6,7 @@ import { Ask, type Charged, type LocalCounters } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { networkKey } from "../table/eviction.ts";
 import type { Forgiven } from "../table/forgiveness.ts";
+import type { Wanted } from "./call-batch.ts";
 import {
   borderErrorMs,
   type CounterRules,
@@ -17,7 +18,7 @@ import {
 import type { KeyCredits, Lease, PolicySource, StorePolicy } from "./credits.ts";
 import { storeTagOf } from "./script-call.ts";
 import { CalendarPeriods } from "./shard-periods.ts";
-import type { Store, Wanted } from "./store.ts";
+import type { Store } from "./store.ts";
 
 /**
  * What is known when a request asks. `first`: the store can be asked. `answered`: it has been, and may be asked once more.

@@ -13,14 +13,13 @@ import {
   type Timers,
   worstState,
 } from "../../core/store-link.ts";
-import type { CounterTable } from "../table/counter-table.ts";
-import { CallBatch, type Conclusion } from "./call-batch.ts";
+import { CallBatch, type Conclusion, type Wanted } from "./call-batch.ts";
 import type { CounterRules } from "./counter-rules.ts";
 import { CreditBook, type KeyCredits, type Lease, type StorePolicy } from "./credits.ts";
 import { Forgets } from "./forgets.ts";
 import { isOfPeriod, StoreItems, secretTag } from "./items.ts";
 import { ReplicaCount } from "./replica-count.ts";
-import { HeldSlots, LeaseEndings, type OwnKey, ownKeys, type Renewal, sendAll } from "./reports.ts";
+import { HeldSlots, LeaseEndings, type OwnKey, ownKeys, type Renewal, sendAll, type Telling } from "./reports.ts";
 import {
   type CounterAnswer,
   type CounterItem,
@@ -35,39 +34,7 @@ import {
 } from "./script-call.ts";
 import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
 import { afterStoreTime, drift, lateMs } from "./store-clock.ts";
-
-interface StoreOptions {
-  readonly link: StoreLink;
-  readonly settings: SharedStoreSettings;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly table: CounterTable;
-  /** Random characters: `gatewayLength` for this start of the process, `threadLength` for this thread. */
-  readonly gateway: string;
-  readonly thread: string;
-  /** 16 bytes that hash keys, if the store has none yet. */
-  readonly secret: Uint8Array;
-  /** The secret that all gateways use. Called before the store is asked for a counter. */
-  onSecret(secret: Uint8Array): void;
-  onChange(change: StateChange): void;
-  onGone(shard: number): void;
-  onIdentity(shard: number, identity: StoreIdentity): void;
-  /** A call was answered. */
-  onAnswered(seconds: number): void;
-  /** A request has waited so long. */
-  onWaited(seconds: number): void;
-  /**
-   * Reads what was forgiven at other gateways, and has this thread forget it. Resolves when that is done, or cannot be done.
-   * Without it, gateways do not share that.
-   */
-  readForgiven?(): Promise<unknown>;
-}
-
-/** Units of a key that a request waits for. */
-export interface Wanted {
-  readonly credits: KeyCredits;
-  readonly units: number;
-}
+import type { StoreOptions } from "./store-options.ts";
 
 /** What was admitted before it was forgiven may be told for so much longer than it counts. */
 const forgottenForMs = 3_600_000;
@@ -87,12 +54,6 @@ interface SentItem {
   readonly forgiven: number;
   /** In which incident of the shard, and of how many requests, the store is told by this item; null: it is not told. */
   readonly told: { readonly incident: number; readonly alone: number } | null;
-}
-
-/** What the store is told of a key that no request asks for. */
-interface Telling {
-  readonly credits: KeyCredits;
-  readonly item: CounterItem;
 }
 
 export class Store implements ShardStore {

@@ -3,9 +3,18 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { StoreIdentity, StoreLink } from "../../../../src/core/store-link.ts";
+import type { StoreConnectionSettings, StoreIdentity, StoreLink } from "../../../../src/core/store-link.ts";
 import { openRedisLink } from "../../../../src/limits/store/redis/link.ts";
 import { errorReplyFailure } from "../../../../src/limits/store/redis/replies.ts";
+import {
+  decodeRulesAnswer,
+  encodeRulesCall,
+  pageOf,
+  type RulesAnswer,
+  type RulesOperation,
+  rulesKeys,
+} from "../../../../src/limits/store/rules-call.ts";
+import { rulesScript } from "../../../../src/limits/store/rules-script.ts";
 import { storeScript } from "../../../../src/limits/store/script.ts";
 import type { CounterAnswer, Item, ItemAnswer } from "../../../../src/limits/store/script-call.ts";
 import { decodeAnswer, encodeCall } from "../../../../src/limits/store/script-call.ts";
@@ -38,6 +47,7 @@ describe.skipIf(skipRedis)(`the user in the docs${redisNeeded}`, () => {
     await eventually("it is connected", () => isConnected);
     expect(await identify(link)).toMatchObject({ server: expect.stringMatching(/^(Redis|Valkey) \d/) });
     await askEverything(link);
+    await askLog(settings);
     const ran = server
       .cli("INFO", "commandstats")
       .split(/\r?\n/)
@@ -83,6 +93,46 @@ async function askEverything(link: StoreLink): Promise<void> {
     { item: "gateways", wasListed: false, gateways: 1 },
     { item: "secret", value: "abcd" },
   ]);
+}
+
+/** The log of rules: one is set, replaced, removed; one ends; somebody is forgiven; and a log that has lost a key. */
+async function askLog(settings: StoreConnectionSettings): Promise<void> {
+  const link = openRedisLink(settings, { script: rulesScript, readFile: (path) => readFile(path, "utf8") });
+  cleanup(() => link.close());
+  let isConnected = false;
+  link.events = { onConnected: () => (isConnected = true), onDisconnected() {}, onGone() {} };
+  link.open();
+  await eventually("it is connected", () => isConnected);
+  const keys = rulesKeys("headgate:");
+  const ask = (operation: RulesOperation, wallMs = Date.now()): Promise<RulesAnswer> =>
+    new Promise((resolve, reject) =>
+      link.call(0, keys, encodeRulesCall(operation, { origin: "o", known: 0, wallMs }), (reply, failure) =>
+        failure ? reject(new Error(`${failure.kind} ${failure.detail}`)) : resolve(decodeRulesAnswer(reply)),
+      ),
+    );
+  const put = (id: string, revision: number, endsMs: number): RulesOperation => {
+    const about = { kind: "client" as const, value: "192.0.2.1" };
+    const rule = {
+      id,
+      about,
+      action: "block" as const,
+      policy: null,
+      limit: null,
+      setMs: 0,
+      endsMs,
+      note: "",
+      setBy: "",
+    };
+    return { operation: "put", rule: { ...rule, revision }, expected: "any" };
+  };
+  const name = { kind: "client" as const, value: "192.0.2.1" };
+  await ask(put("a", 1, 1));
+  await ask(put("b", 1, Date.now() + 60_000));
+  await ask({ operation: "forgive", name: { ...name, value: "192.0.2.2" }, untilMs: 1 });
+  await ask({ operation: "forgive", name, untilMs: Date.now() + 60_000 });
+  await ask({ operation: "forgive", name, untilMs: Date.now() + 60_001 });
+  const answer = await ask({ operation: "read", after: 0 });
+  expect(pageOf(answer).entries.map(({ revision }) => revision)).toEqual([1, 1, answer.last]);
 }
 
 function identify(link: StoreLink): Promise<StoreIdentity> {
