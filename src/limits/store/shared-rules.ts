@@ -2,6 +2,7 @@
 // a connection of its own, reads the log once a heartbeat, and writes through it. While the store is away, what was known
 // last stays in force, and what is written holds here alone until the store can be told. Of two versions of a rule the one
 // with the higher revision wins, wherever it was told, so gateways that reach the store hold the same rules.
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../core/clock.ts";
 import { type ForgivenKey, maxRules, type Rule, type RuleChange } from "../../core/rules.ts";
 import type { CallFailure, StoreLink, Timers } from "../../core/store-link.ts";
@@ -71,8 +72,6 @@ export interface SharedRulesOptions {
 
 /** So long nobody waits for an answer. */
 const overdueMs = heartbeatMs;
-/** Whoever has not read the log for longer gives the others a heartbeat to tell a store that has forgotten. */
-const longAwayMs = 2 * heartbeatMs;
 /** A forgiveness is told to the counters by all who read it so soon. After that, somebody has. */
 const freshMs = 60_000;
 /** No counter counts anything for longer. */
@@ -117,7 +116,6 @@ export class SharedRules {
   readonly #forgiven = new Map<string, KnownForgiveness>();
   #state: SharedRulesState = "unread";
   #sinceMs: number;
-  #readMs = Number.NEGATIVE_INFINITY;
   #origin = "";
   #place = 0;
   #highest = 0;
@@ -296,19 +294,15 @@ export class SharedRules {
 
   async #read(): Promise<boolean> {
     if (!this.#isConnected) return false;
-    const { clock } = this.#options;
-    const isLongAway = this.#state !== "unread" && clock.monotonicMs() - this.#readMs > longAwayMs;
-    let reading = await this.#readEntries();
-    if (reading?.isOther === true && isLongAway) {
-      // What was forgiven meanwhile only the others know, who tell it within a heartbeat.
-      await new Promise<void>((resolve) => void this.#options.timers.after(heartbeatMs, resolve));
-      reading = await this.#readEntries();
-    }
+    const reading = await this.#readEntries();
     if (reading === null) return false;
     this.#take(reading);
     this.#become("read", null);
+    const hasTold = await this.#tell();
+    // What was forgiven shortly before a store forgot, only others may know, who tell it within a heartbeat.
+    if (reading.isOther) await new Promise<void>((resolve) => void this.#options.timers.after(heartbeatMs, resolve));
+    else if (!hasTold) return true;
     // What was told has a place that this gateway knows only when it has read what lies before it.
-    if (!(await this.#tell())) return true;
     const again = await this.#readEntries();
     if (again !== null) this.#take(again);
     return again !== null;
@@ -368,7 +362,6 @@ export class SharedRules {
     if (isWhole) this.#takeMissing(named, last.last, isLost, removed);
     this.#origin = last.origin;
     this.#place = last.last;
-    this.#readMs = this.#options.clock.monotonicMs();
     this.#dropEnded();
     this.#options.onForgiven(forgiven, this.#place);
     if (isWhole) {
@@ -380,8 +373,10 @@ export class SharedRules {
   #takeRule({ id, rule, revision }: LogEntry & { readonly kind: "rule" }, set: Rule[], removed: Set<string>): void {
     const mine = this.#rules.get(id);
     this.#highest = Math.max(this.#highest, revision);
-    if (mine !== undefined && mine.revision >= revision) {
-      mine.isUntold = mine.revision > revision;
+    // Of two that have the same revision, because they were set in the same instant, the one that is in the log holds.
+    const isKnown = mine !== undefined && mine.revision === revision && isSameRule(mine.rule, rule);
+    if (isKnown || (mine !== undefined && mine.revision > revision)) {
+      mine.isUntold = !isKnown;
       return;
     }
     this.#remember({ kind: "rule", id, rule, revision, isUntold: false });
@@ -536,6 +531,11 @@ export class SharedRules {
     const [oldest] = this.#forgiven.keys();
     if (this.#forgiven.size > mostForgiven && oldest !== undefined) this.#forgiven.delete(oldest);
   }
+}
+
+/** A rule that has ended is kept as one that was removed. */
+function isSameRule(mine: Rule | null, other: Rule | null): boolean {
+  return mine === null || isDeepStrictEqual(mine, other);
 }
 
 /** Null if the reply is not the script's. */

@@ -38,8 +38,8 @@ import type { StoreOptions } from "./store-options.ts";
 
 /** What was admitted before it was forgiven may be told for so much longer than it counts. */
 const forgottenForMs = 3_600_000;
-/** So long the telling waits until what was forgiven has been read. */
-const mostReadingMs = 1_000;
+/** So long the telling waits until what was forgiven has been read: others tell it to a store that has forgotten. */
+const mostReadingMs = 1_500;
 
 /** How long `close` waits for the store to have heard of what is given back. */
 const closingMs = 100;
