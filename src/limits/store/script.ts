@@ -39,7 +39,6 @@ local heldRetry = ${heldRetryUs}
 
 local answer, answers, at, keyAt, hasWritten = {clock}, 1, 0, 0, false
 
-local function nextKey() keyAt = keyAt + 1 return KEYS[keyAt] end
 local function text() at = at + 1 return ARGV[at] end
 local function number() at = at + 1 return tonumber(ARGV[at]) end
 local function put(value) answers = answers + 1 answer[answers] = value end
@@ -222,26 +221,15 @@ local function skipReports()
   at = at + 4 * reports
   if number() >= 0 then
     at = at + 2
-    nextKey()
+    keyAt = keyAt + 1
   end
 end
 
--- Something else may be under the key.
-local function markOf(key)
-  local value = redis.pcall('GET', key)
+-- The mark of the counter whose key was read last. Something else may be under it.
+local function readMark()
+  keyAt = keyAt + 1
+  local value = redis.pcall('GET', KEYS[keyAt])
   return type(value) == 'string' and tonumber(value) or 0
-end
-
--- The first time that a forgiveness is heard of, nothing that was counted before it counts any more.
-local function forget(key)
-  local markKey, seq, keep = nextKey(), number(), number()
-  if markOf(markKey) < seq then
-    redis.call('SET', markKey, string.format('%.0f', seq))
-    redis.call('PEXPIRE', markKey, keep)
-    hasWritten = true
-    redis.pcall('ZREMRANGEBYRANK', key, 0, -1)
-  end
-  put(1)
 end
 
 -- The units of a gateway that count, or enough of them.
@@ -266,7 +254,7 @@ local function readTold(c, id)
   local units = number()
   if units < 0 then return false end
   local age, known = math.max(0, number()), number()
-  if markOf(nextKey()) > known then return true end
+  if readMark() > known then return true end
   if c.kind == 'n' then return end
   local missing = units - unitsPresent(c, gatewayOf(id), units)
   if missing <= 0 then return end
@@ -387,10 +375,20 @@ local function count(key, letter)
 end
 
 while keyAt < #KEYS do
-  local kind, key = text(), nextKey()
+  keyAt = keyAt + 1
+  local kind, key = text(), KEYS[keyAt]
   if kind == 'g' then listGateways(key)
   elseif kind == 'v' then readSecret(key)
-  elseif kind == 'f' then forget(key)
+  elseif kind == 'f' then
+    local seq, keep = number(), number()
+    -- The first time that a forgiveness is heard of, nothing that was counted before it counts any more.
+    if readMark() < seq then
+      redis.call('SET', KEYS[keyAt], string.format('%.0f', seq))
+      redis.call('PEXPIRE', KEYS[keyAt], keep)
+      hasWritten = true
+      redis.pcall('ZREMRANGEBYRANK', key, 0, -1)
+    end
+    put(1)
   else count(key, kind) end
 end
 return answer
