@@ -12,7 +12,7 @@ import {
   type PeerConnections,
 } from "../core/connection-count.ts";
 import type { Watched } from "../core/file-group.ts";
-import type { RuleChange } from "../core/rules.ts";
+import type { RuleAction, RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
@@ -48,6 +48,8 @@ export interface EngineOptions {
   readonly notices?: { readonly configuration: Logger; readonly files: Logger };
   /** The number of lines that the log's destination has dropped. */
   readonly droppedLogLines: () => number;
+  /** Of all rules of the process. Default: another thread tells them. */
+  readonly ruleCounts?: () => Readonly<Record<RuleAction, number>>;
   readonly version: string;
   readonly nodeVersion: string;
   /** Default: names of the upstream are resolved by the system. */

@@ -11,13 +11,7 @@ import type { Recent } from "../telemetry/recent/recent.ts";
 import { openAdminSide } from "./admin-side.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
-import {
-  createCounterMemory,
-  ofMainThread,
-  openCounters,
-  sweepRegularly,
-  type ThreadCounters,
-} from "./open-counters.ts";
+import { createCounterMemory, ofMainThread, openCounters, sweepRegularly } from "./open-counters.ts";
 import { openRecent } from "./open-recent.ts";
 import { Reloader } from "./reloader.ts";
 import { RuleBook } from "./rule-book.ts";
@@ -27,8 +21,10 @@ import type { WorkersOptions } from "./threads/workers.ts";
 export type { ReloadResult } from "../core/reload.ts";
 export { ListenError } from "./open-listeners.ts";
 
+type GivenHere = "counters" | "ruleCounts";
+
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
-export interface GatewayOptions extends Omit<EngineOptions, "counters">, Omit<WorkersOptions, "counters"> {
+export interface GatewayOptions extends Omit<EngineOptions, GivenHere>, Omit<WorkersOptions, GivenHere> {
   /** Loads the settings again. Default: they come from the caller alone. */
   readonly source?: SettingsSource;
   /** How often files are reread, and how long they must not change before they are used. Default: 1 s. */
@@ -70,7 +66,7 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 async function openCarrier(
   settings: Settings,
   files: FileWatcher,
-  options: GatewayOptions & { readonly counters: ThreadCounters },
+  options: GatewayOptions & Pick<EngineOptions, GivenHere>,
 ): Promise<Carrier> {
   if (settings.workers === 1) return openEngine(settings, files, options);
   const { startWorkers } = await import("./threads/workers.ts");
@@ -83,12 +79,13 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const files = new FileWatcher(options.rereadMs);
   // Imported only if there are snapshots, because a start without it is faster.
   const kept = settings.counters.snapshot === null ? null : await import("./snapshots.ts");
-  const memory = await (kept?.restoreCounters(settings, options) ?? createCounterMemory(settings.counters.memoryBytes));
+  const restored = await kept?.restoreCounters(settings, options);
+  const memory = restored?.memory ?? createCounterMemory(settings.counters.memoryBytes);
   const counters = openCounters(memory, ofMainThread(settings));
   open.defer(sweepRegularly(counters.table, options.clock));
-  const rules = new RuleBook({ ...options, restored: [], survivesRestart: false });
+  const rules = new RuleBook({ ...options, restored: restored?.rules ?? [], survivesRestart: kept !== null });
   open.defer(() => rules.close());
-  const carrier = await openCarrier(settings, files, { ...options, counters });
+  const carrier = await openCarrier(settings, files, { ...options, counters, ruleCounts: () => rules.counts() });
   logRules(rules, { log, settings: () => carrier.settings, keyHash: counters.keyHash });
   open.defer(() => carrier.close());
   await rules.publishTo(carrier);
@@ -107,8 +104,9 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   await reloader.start();
   logListeners(log, addresses, admin);
   carrier.announceStart();
-  const snapshotParts = { ...options, counters, telemetry, slots: () => carrier.slots };
+  const snapshotParts = { ...options, counters, telemetry, slots: () => carrier.slots, rules: () => rules.list() };
   const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
+  rules.onChange(() => snapshots?.writeSoon());
   if (snapshots !== null) open.defer(() => snapshots.stop());
   drains.how = async () => {
     adminSide.draining();

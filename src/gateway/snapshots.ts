@@ -2,6 +2,7 @@
 // and at the end of a drain. For the thread that owns the table. Nothing that fails here keeps a gateway from serving.
 import type { Clock } from "../core/clock.ts";
 import { asError, failureCode } from "../core/failure.ts";
+import type { Rule } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import type { SnapshotResult } from "../core/snapshot-result.ts";
 import { assignSlots, type PolicySlot } from "../limits/policies.ts";
@@ -25,24 +26,32 @@ interface SnapshotParts {
   readonly log: Logger;
 }
 
-/** Makes the memory of the counters, with what counts of the last snapshot. */
+/** What a process begins with. */
+interface Restored {
+  readonly memory: CounterMemory;
+  readonly rules: readonly Rule[];
+}
+
+/** Makes the memory of the counters, with what counts of the last snapshot. Returns its rules too, those that are over as well. */
 export async function restoreCounters(
   { counters: { memoryBytes, snapshot }, policies }: Pick<Settings, "counters" | "policies">,
   { clock, log }: SnapshotParts,
-): Promise<CounterMemory> {
+): Promise<Restored> {
   const empty = createCounterMemory(memoryBytes);
-  if (snapshot === null) return empty;
+  if (snapshot === null) return { memory: empty, rules: [] };
   const { path } = snapshot;
-  const refuse = (reason: string): CounterMemory => {
+  const refuse = (reason: string): Restored => {
     log.warn({ file: path, reason }, "snapshot of the counters refused, they start empty");
-    return createCounterMemory(memoryBytes);
+    return { memory: createCounterMemory(memoryBytes), rules: [] };
   };
   const opened = await openSnapshot(path);
   if (opened.kind === "refused") return refuse(opened.reason);
   if (opened.kind === "none") {
     log.info({ file: path }, "no snapshot of the counters, they start empty");
-    return empty;
+    return { memory: empty, rules: [] };
   }
+  const { rules } = opened.snapshot;
+  if (rules === null) log.warn({ file: path }, "rules of the snapshot are damaged, there are none now");
   try {
     const memory = { ...empty, ...identityOf(opened.snapshot, empty.owner) };
     const { table } = openCounters(memory);
@@ -51,7 +60,7 @@ export async function restoreCounters(
     // Clients without room have their whole quota again.
     if (restored.withoutRoom > 0) log.warn(facts, "counters restored");
     else log.info(facts, "counters restored");
-    return memory;
+    return { memory, rules: rules ?? [] };
   } catch (error) {
     // The disk has failed since the file was checked. A part of the counters is of no use without the rest.
     return refuse(`cannot be read: ${failureCode(asError(error))}`);
@@ -85,6 +94,8 @@ interface SnapshotsOptions extends SnapshotParts {
   readonly counters: ThreadCounters;
   /** The policies in force. */
   readonly slots: () => readonly PolicySlot[];
+  /** In force. */
+  readonly rules: () => readonly Rule[];
   readonly telemetry: { readonly metrics: Pick<Metrics, "snapshotEnded"> };
 }
 
@@ -93,11 +104,17 @@ export function startSnapshots({ counters }: Pick<Settings, "counters">, options
   return counters.snapshot === null ? null : new Snapshots(counters.snapshot, options);
 }
 
+/** How long after a change a snapshot is begun that has it. */
+const soonMs = 1_000;
+
 export class Snapshots {
   readonly #path: string;
   readonly #options: SnapshotsOptions;
   readonly #timer: NodeJS.Timeout;
   #writing: Promise<void> | null = null;
+  /** For a change that must be in the next snapshot soon; null if there is none. */
+  #soon: NodeJS.Timeout | null = null;
+  #isStopped = false;
   #isFailing = false;
   /** Of the file that this process has written last. */
   #identity: string | null = null;
@@ -112,6 +129,15 @@ export class Snapshots {
     }, everyMs).unref();
   }
 
+  /** Writes a snapshot in a second, with all changes until then. For what may not be lost, as the counts of a minute may. */
+  writeSoon(): void {
+    if (this.#isStopped) return;
+    this.#soon ??= setTimeout(() => {
+      this.#soon = null;
+      void this.#writeAfter();
+    }, soonMs).unref();
+  }
+
   /** Writes the last snapshot, after the drain, when the counters no longer change. */
   async writeLast(): Promise<void> {
     await this.stop();
@@ -120,8 +146,16 @@ export class Snapshots {
 
   /** Resolves when none is being written. */
   async stop(): Promise<void> {
+    this.#isStopped = true;
     clearInterval(this.#timer);
+    clearTimeout(this.#soon ?? undefined);
     await this.#writing;
+  }
+
+  /** One that is being written may not have the change. */
+  async #writeAfter(): Promise<void> {
+    await this.#writing;
+    if (!this.#isStopped) this.#writing ??= this.#write();
   }
 
   async #write({ isLast = false } = {}): Promise<void> {
@@ -154,9 +188,10 @@ export class Snapshots {
   }
 
   #source(): SnapshotSource {
-    const { counters, clock, slots } = this.#options;
+    const { counters, clock, slots, rules } = this.#options;
     const { maintenance } = counters.table;
     return {
+      rules,
       shardCount: maintenance.shardCount,
       copyShard: (index) => maintenance.copyShard(index),
       tableMs: () => clock.monotonicMs(),

@@ -11,7 +11,16 @@ import type { WorkerReadings } from "./worker-figures.ts";
 interface MainTelemetryOptions
   extends Pick<
     TelemetryOptions,
-    "log" | "clock" | "droppedLogLines" | "version" | "nodeVersion" | "routes" | "limiter" | "counters" | "threads"
+    | "log"
+    | "clock"
+    | "droppedLogLines"
+    | "version"
+    | "nodeVersion"
+    | "routes"
+    | "limiter"
+    | "counters"
+    | "ruleCounts"
+    | "threads"
   > {
   readonly workers: WorkerReadings;
   /** Whether the threads share the counters with other gateways. Default: false. */

@@ -2,6 +2,7 @@
 // clients, lost log lines, and the process. Without TLS, tokens or names they exist too, with values that raise no alert.
 import type { TokensInUse } from "../core/authenticator.ts";
 import type { CounterFigures, Limiter, PolicyCounterFigures } from "../core/limiter.ts";
+import type { RuleAction } from "../core/rules.ts";
 import type { CertificateInUse } from "../core/tls.ts";
 import {
   type AddressFigures,
@@ -46,6 +47,8 @@ interface ProcessSources {
   readonly activeSeconds: () => readonly number[];
   /** Running totals of log lines of this thread that were not written. */
   readonly logLines: () => LostLines;
+  /** Of the rules that were set while the gateway runs. Default: there are none. */
+  readonly ruleCounts?: () => Readonly<Record<RuleAction, number>>;
   /** Default: one thread, which accepts connections. */
   readonly threads?: () => ThreadFigures;
   readonly version: string;
@@ -85,6 +88,9 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
   const { recentBytes = () => ({ refusals: 0, keys: 0, history: 0 }) } = sources;
   const recent = "Memory for what is remembered of the last minutes: refusals, refused keys, the history, in bytes.";
   families.gauge("headgate_recent_bytes", recent, () => ({ ...recentBytes() }), { label: "part" });
+  const rules = "Rules in force that were set while the gateway runs, by what they do.";
+  const ruleCounts = sources.ruleCounts ?? (() => ({ block: 0, exempt: 0, limit: 0 }));
+  families.gauge("headgate_rules", rules, () => ({ ...ruleCounts() }), { label: "action", ...ofProcess });
   fileMetrics(families, sources);
   threadMetrics(families, sources.threads ?? (() => onlyThread));
   const lost = "Log lines not written: sampled, omitted on purpose; dropped, the output was too slow or broken.";

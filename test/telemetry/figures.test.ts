@@ -156,6 +156,7 @@ test("every family that is not a sum is decided one by one", async () => {
     "headgate_event_loop_active_seconds_total",
     "headgate_evictions_total",
     "headgate_forgiven_keys_total",
+    "headgate_rules",
     "headgate_snapshot_bytes",
     "headgate_snapshot_failures_total",
     "headgate_snapshot_timestamp_seconds",

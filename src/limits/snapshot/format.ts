@@ -3,12 +3,13 @@
 //
 //   file          | magic: 8 bytes | version: 4 | section | section | … |
 //   section       | kind: 1 byte, 3 zero | length of its content: 4 | checksum: 4 | content |
-//   sections      any number of records · one description · one end, after which nothing follows
+//   sections      any number of records · any number of rules · one description · one end, after which nothing follows
 //   records       | record | record | … |
 //   record        | slot: 1 | kind: bits 0–1, is an address: bit 7 | 2 zero | pairs: 4 | key: 16 | pair | pair | … |
 //   pair          | instant: 4 | units: 4 |, the oldest first
-//   description   JSON, see description.ts
-//   end           | number of records: 8 | SHA-256 of everything before this section: 32 |
+//   rules         JSON, see rules-section.ts; without rules there is no such section
+//   description   JSON, see SnapshotDescription
+//   end           | number of records: 8 | SHA-256 of everything before this section except rules: 32 |
 //
 // The checksum of a section is the CRC-32 of its kind, its length and its content. The description follows the records
 // because it tells the instant to which they all belong, which is after the last of them was copied.
@@ -16,14 +17,16 @@
 import { createHash, type Hash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { type CalendarPeriod, calendarPeriods, type KeyPart } from "../../core/policy.ts";
+import type { Rule } from "../../core/rules.ts";
 import { connectionSlot } from "../table/layout.ts";
 import type { CounterRecord } from "../table/maintenance.ts";
+import { decodeRules, encodeRules } from "./rules-section.ts";
 
 const magic = Buffer.from("HGCOUNTS", "latin1");
 const version = 1;
 const fileHeaderBytes = magic.length + 4;
 
-export const sections = { records: 1, description: 2, end: 3 } as const;
+export const sections = { records: 1, description: 2, end: 3, rules: 4 } as const;
 export const sectionHeaderBytes = 12;
 /** A longer one is no section. */
 const maxContentBytes = 1024 * 1024;
@@ -207,6 +210,13 @@ export class SnapshotEncoder {
     this.#records += 1;
   }
 
+  addRules(rules: readonly Rule[]): void {
+    this.#flush();
+    for (const content of encodeRules(rules, maxContentBytes)) {
+      this.#write(finishSection(Buffer.concat([Buffer.alloc(sectionHeaderBytes), content]), sections.rules));
+    }
+  }
+
   finish(description: SnapshotDescription): void {
     this.#flush();
     const content = encodeDescription(description);
@@ -243,6 +253,8 @@ export type SnapshotReading =
 export interface Snapshot {
   readonly description: SnapshotDescription;
   readonly records: number;
+  /** Null: they are damaged. */
+  readonly rules: readonly Rule[] | null;
   /** Reads the file again. Rejects if it is no longer what was checked. */
   eachRecord(visit: (record: CounterRecord) => void): Promise<void>;
 }
@@ -259,40 +271,47 @@ const damaged = "is damaged";
 
 export async function readSnapshot(readAt: ReadAt): Promise<SnapshotReading> {
   try {
-    const { description, records } = await check(readAt);
+    const { description, records, rules } = await check(readAt);
     const eachRecord: Snapshot["eachRecord"] = async (visit) => {
       for await (const { kind, content } of sectionsOf(readAt, null)) {
         if (kind === sections.records) for (const record of recordsIn(content)) visit(record);
       }
     };
-    return { ok: true, snapshot: { description, records, eachRecord } };
+    return { ok: true, snapshot: { description, records, rules, eachRecord } };
   } catch (error) {
     if (error instanceof Refusal) return { ok: false, reason: error.message };
     throw error;
   }
 }
 
-async function check(readAt: ReadAt): Promise<{ description: SnapshotDescription; records: number }> {
+async function check(readAt: ReadAt): Promise<Omit<Snapshot, "eachRecord">> {
   const hash = createHash("sha256");
   const slots = new Set<number>();
   let records = 0;
+  let rules: readonly Rule[] | null = [];
   let description: SnapshotDescription | null = null;
   for await (const { kind, content } of sectionsOf(readAt, hash)) {
     if (kind === sections.records && description === null) records += countRecords(content, slots);
+    else if (kind === sections.rules) rules = withRules(rules, content);
     else if (kind === sections.description && description === null) description = decodeDescription(content);
     else if (kind !== sections.end || !isEnd(content, records, hash)) throw new Refusal(damaged);
   }
   if (description === null) throw new Refusal(damaged);
   for (const { slot } of description.policies) slots.delete(slot);
   if (slots.size > 0) throw new Refusal(damaged);
-  return { description, records };
+  return { description, records, rules };
 }
 
-interface SectionRead {
-  readonly kind: number;
-  /** Until the next section is read. */
-  readonly content: Buffer;
+/** `content`: null if its checksum is wrong. */
+function withRules(rules: readonly Rule[] | null, content: Buffer | null): readonly Rule[] | null {
+  const more = content === null ? null : decodeRules(content);
+  return rules === null || more === null ? null : [...rules, ...more];
 }
+
+/** The content holds until the next section is read; null: it is damaged. */
+type SectionRead =
+  | { readonly kind: typeof sections.rules; readonly content: Buffer | null }
+  | { readonly kind: number; readonly content: Buffer };
 
 /** The sections up to the end, which is one too. `hash`: gets everything before the end. */
 async function* sectionsOf(readAt: ReadAt, hash: Hash | null): AsyncGenerator<SectionRead> {
@@ -308,11 +327,13 @@ async function* sectionsOf(readAt: ReadAt, hash: Hash | null): AsyncGenerator<Se
     const section = buffer.subarray(0, sectionHeaderBytes + length);
     const content = section.subarray(sectionHeaderBytes);
     if ((await fill(readAt, content, position + sectionHeaderBytes)) < length) throw new Refusal(cut);
-    if (section.readUInt32LE(8) !== checksumOf(section)) throw new Refusal(damaged);
-    position += section.length;
     kind = section.readUInt32LE(0);
-    if (kind !== sections.end) hash?.update(section);
-    yield { kind, content };
+    const isSound = section.readUInt32LE(8) === checksumOf(section);
+    if (!isSound && kind !== sections.rules) throw new Refusal(damaged);
+    position += section.length;
+    if (kind !== sections.end && kind !== sections.rules) hash?.update(section);
+    if (kind === sections.rules) yield { kind, content: isSound ? content : null };
+    else yield { kind, content };
   }
   if ((await fill(readAt, buffer.subarray(0, 1), position)) > 0) throw new Refusal(damaged);
 }

@@ -5,6 +5,7 @@ import { extname } from "node:path";
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { asError, failureCode, ignoreError } from "../../core/failure.ts";
+import { inPortions, type Rule } from "../../core/rules.ts";
 import type { SnapshotResult } from "../../core/snapshot-result.ts";
 import { temporaryPath } from "./file.ts";
 import type { DescribedPolicy, SnapshotDescription } from "./format.ts";
@@ -17,6 +18,8 @@ export interface SnapshotSource {
   tableMs(): number;
   /** The instant is now. Concurrency is left out. */
   describe(): SnapshotDescription;
+  /** In force. */
+  rules(): readonly Rule[];
   /** The same policies. */
   slots(): readonly WrittenSlot[];
 }
@@ -36,6 +39,10 @@ export async function writeSnapshot(path: string, source: SnapshotSource): Promi
     const before = source.describe();
     thread = new WriterThread({ path, temporary, slots: source.slots() });
     await copyShards(source, thread);
+    for (const rules of inPortions(source.rules())) {
+      thread.takeRules(rules);
+      await setImmediate();
+    }
     return { ok: true, ...(await thread.finish(unchanged(source.describe(), before))) };
   } catch (error) {
     if (thread !== null) await Promise.race([thread.end(), sleep(maxEndMs, undefined, { ref: false })]);
@@ -115,6 +122,10 @@ export class WriterThread {
     if (this.#end?.kind === "failed") throw new WriterError(this.#end.code);
   }
 
+  takeRules(rules: readonly Rule[]): void {
+    this.#post({ kind: "rules", rules });
+  }
+
   /** Rejects if the file was not replaced. */
   async finish(description: SnapshotDescription): Promise<WrittenSnapshot> {
     this.#post({ kind: "finish", description });
@@ -178,6 +189,7 @@ interface WrittenSlot {
 export type ToWriter =
   /** `tableMs`: when it was copied. */
   | { readonly kind: "shard"; readonly shard: Int32Array; readonly tableMs: number }
+  | { readonly kind: "rules"; readonly rules: readonly Rule[] }
   | { readonly kind: "finish"; readonly description: SnapshotDescription };
 
 export type FromWriter =

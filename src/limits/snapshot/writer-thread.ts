@@ -34,6 +34,10 @@ function serve(port: MessagePort, data: WriterData): void {
           answer({ kind: "taken" });
           return;
         }
+        if (message.kind === "rules") {
+          encoder.addRules(message.rules);
+          return;
+        }
         encoder.finish(message.description);
         opened.finish();
         answer({ kind: "written", bytes: opened.bytes, records: encoder.records });

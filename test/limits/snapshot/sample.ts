@@ -1,5 +1,6 @@
 // A snapshot in memory, as tests write, damage and read it.
 
+import type { Rule } from "../../../src/core/rules.ts";
 import type { DescribedPolicy, SnapshotDescription } from "../../../src/limits/snapshot/format.ts";
 import { readSnapshot, SnapshotEncoder, type SnapshotReading } from "../../../src/limits/snapshot/format.ts";
 import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
@@ -51,10 +52,15 @@ export const sampleRecords: readonly CounterRecord[] = [
   }),
 ];
 
-export function encode(records: Iterable<CounterRecord> = sampleRecords, description = describe()): Buffer {
+export function encode(
+  records: Iterable<CounterRecord> = sampleRecords,
+  description = describe(),
+  rules: readonly Rule[] = [],
+): Buffer {
   const pieces: Buffer[] = [];
   const encoder = new SnapshotEncoder((bytes) => void pieces.push(Buffer.from(bytes)));
   for (const each of records) encoder.add(each);
+  encoder.addRules(rules);
   encoder.finish(description);
   return Buffer.concat(pieces);
 }

@@ -8,6 +8,7 @@ import { type SnapshotSource, WriterThread, writeSnapshot } from "../../../src/l
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
 import { useCleanup } from "../../support/cleanup.ts";
+import { ruleOf } from "../../support/rule.ts";
 import { scratchFolder } from "../../support/scratch.ts";
 import { describe, encode, monthly, record, sliding } from "./sample.ts";
 
@@ -37,6 +38,7 @@ function sourceOf({ maintenance }: CounterTable, others: Partial<SnapshotSource>
     copyShard: (index) => maintenance.copyShard(index),
     tableMs: () => describe().tableMs,
     describe,
+    rules: () => [],
     slots: () => [
       { slot: sliding.slot, windowMs: 60_000 },
       { slot: monthly.slot, windowMs: null },
@@ -67,6 +69,18 @@ const many: readonly CounterRecord[] = Array.from({ length: 2_000 }, (_, i) =>
     entries: Array.from({ length: 1 + (i % 9) }, (_, j) => [50_000 + j, 1 + j] as const),
   }),
 );
+
+test("rules are written with the keys, however many there are, and read again", async () => {
+  const rules = Array.from({ length: 3_000 }, (_, i) =>
+    ruleOf(`r${i}`, { kind: "subject", value: `${i} \u{1f512}` }, { note: "\u20ac".repeat(500) }),
+  );
+  expect(await writeSnapshot(path, sourceOf(fill(many), { rules: () => rules }))).toMatchObject({ ok: true });
+  const opened = await openSnapshot(path);
+  if (opened.kind !== "read") throw new Error(JSON.stringify(opened));
+  await opened.close();
+  expect(opened.snapshot.rules).toEqual(rules);
+  expect((await readBack()).records).toHaveLength(many.length);
+});
 
 test("every key of a table is written, and read again", async () => {
   const result = await writeSnapshot(path, sourceOf(fill(many)));
