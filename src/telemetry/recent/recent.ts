@@ -144,7 +144,7 @@ export class Recent {
     this.#isFirstSample = false;
     const { answers } = await this.#options.threads.ask({ kind: "sample", isFirst, limit: sampledPerSecond });
     // Somebody else may listen now.
-    if (isFirst || timer !== this.#sampleTimer) return;
+    if (timer !== this.#sampleTimer) return;
     const samples = answers.flatMap((answer) => (answer.kind === "sample" ? [answer.refused] : []));
     const count = samples.reduce((sum, sample) => sum + sample.count, 0);
     if (count === 0) return;

@@ -94,6 +94,7 @@ test("15 minutes are kept, and a longer gap leaves nothing of what was before it
 test("threads add up, and one that has ended loses nothing, nor does the one that goes on in its row", () => {
   const { memory, rows, history, steps } = open(3, true);
   for (const row of rows) row.finished(exchangeOf());
+  rows[1]?.storeSeen("away", 3);
   rows[1]?.storeSeen("away", 5);
   rows[2]?.storeSeen("up", 2);
   HistoryRow.forget(memory, 1);

@@ -157,6 +157,15 @@ describe("of a million refusals", () => {
   });
 });
 
+test("at most 1,000 keys are told, and none that is left out has been refused more often than is said", () => {
+  const refused = new RefusedKeys(2_000);
+  for (let i = 0; i < 1_500; i += 1) {
+    for (let times = 0; times < (i < 990 ? 5 : 3); times += 1) refused.add(policy, addressOf(i), client, null, null, 0);
+  }
+  const { keys, floor } = refused.summary(policy.name, 0);
+  expect([keys.length, keys[989]?.count, keys[990]?.count, floor]).toEqual([1_000, 5, 3, 3]);
+});
+
 test("a refusal is told for this quarter of an hour and the next one, and no longer", () => {
   const refused = new RefusedKeys(10);
   const counts = (nowMs: number): number[] => refused.summary(policy.name, nowMs).keys.map(({ count }) => count);
