@@ -39,7 +39,7 @@ export interface Refusal {
   readonly reset: number;
   /** The value of Retry-After; null without one. */
   readonly retryAfterSeconds: number | null;
-  /** The id of the rule that refused it; null if none did. */
+  /** The id of the rule by which it was blocked; null if it was not. */
   readonly rule: string | null;
 }
 

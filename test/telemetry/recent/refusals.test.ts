@@ -52,6 +52,14 @@ test.each<[string, Partial<ExchangeRecord>, number | null]>([
   expect(refusals.find("one")).toMatchObject({ retryAfterSeconds: expected, atMs: clock.wallMs() });
 });
 
+test("a refusal says which rule has blocked its request, and the next one in its place does not", () => {
+  const refusals = new Refusals(1, clock);
+  add(refusals, refusalOf("blocked", 1, { status: 403, problem: "blocked", rule: "abuse-1" }));
+  expect(refusals.find("blocked")).toMatchObject({ status: 403, reason: "blocked", rule: "abuse-1" });
+  add(refusals, refusalOf("throttled", 1));
+  expect(refusals.find("throttled")?.rule).toBe(null);
+});
+
 test("texts are cut to their room, and none reaches into its neighbour", () => {
   const refusals = new Refusals(3, clock);
   const long = (length: number) => "x".repeat(length);
