@@ -102,12 +102,11 @@ function parseLine(written: string, line: number): ListedAdminToken | LineFlaw |
   const [digest = "", role = "", ...rest] = entry.trim().split(/\s+/);
   if (digest === "") return null;
   if (!/^[0-9a-f]{64}$/i.test(digest)) return flaw(line, "no SHA-256 digest at its beginning");
-  if (role !== "read" && role !== "write") return flaw(line, role === "" ? "no role" : "a role that is none");
+  if (role !== "read" && role !== "write") return flaw(line, role === "" ? "no role" : "an unknown role");
   if (rest.length > 0) return flaw(line, "more than a digest and a role");
   const name = [...(comment ?? "").trim()].slice(0, maxNameLength).join("").trim();
   if (name === "") return flaw(line, "no name");
-  if (name === socketCaller)
-    return flaw(line, "the name that the audit lines have for the Unix socket", "another name");
+  if (name === socketCaller) return flaw(line, "the name socket", "a name that does not stand for the Unix socket");
   return { digest: digest.toLowerCase(), role, name };
 }
 

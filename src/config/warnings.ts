@@ -19,6 +19,8 @@ export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement
   readonly unmatched: Settings["unmatched"] | "leave";
   /** Null: the app listens. */
   readonly listen: Pick<Settings["listen"], "host" | "port" | "proxyProtocol"> | null;
+  /** Null: there is no admin listener. */
+  readonly admin: Pick<Settings["admin"], "host" | "tokensFile" | "tls"> | null;
   /** Null: there are no ext-auth listeners. */
   readonly extAuth:
     | ({ readonly [port in "http" | "grpc"]: object | null } & Pick<Settings["extAuth"], "trustedCallers">)
@@ -37,10 +39,17 @@ export function configurationWarnings(settings: WarnedSettings): readonly string
   warnOfTrust(settings, warn);
   warnOfPolicies({ ...settings, policies: settings.policies.map(rated) }, warn);
   warnOfStore(settings, warn);
+  warnOfAdmin(settings, warn);
   if (settings.upstream?.tls.insecureSkipVerify === true) {
     warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
   }
   return found;
+}
+
+function warnOfAdmin({ admin }: WarnedSettings, warn: Warn): void {
+  if (admin === null || admin.tokensFile === null || admin.tls !== null || isLoopback(admin.host)) return;
+  const what = "anyone on the network path can read the tokens of the admin API; name a certificate";
+  warn(`admin.tokensFile is set, and admin.host is ${admin.host} without admin.tls: ${what}, or listen on 127.0.0.1`);
 }
 
 /** Returns the warnings about `settings` that there were not about `before`. */

@@ -148,7 +148,7 @@ function logFindings(settings: PluginSettings, log: Logger): void {
 
 /** Leaves out what the app does itself, of which the plugin does not warn. */
 function warnedOf(settings: PluginSettings): WarnedSettings {
-  return { ...settings, unmatched: "leave", listen: null, extAuth: null, counters: null };
+  return { ...settings, unmatched: "leave", listen: null, admin: null, extAuth: null, counters: null };
 }
 
 function rethrow(error: unknown): never {

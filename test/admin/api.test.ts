@@ -1,12 +1,15 @@
 // The calls of the admin API over real sockets, with a control plane of the test: who may call what, and what is answered.
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
+import { maxAdminConnections, maxApiConnections } from "../../src/admin/connections.ts";
 import type { ControlPlane } from "../../src/admin/control-plane.ts";
+import { maxStreams } from "../../src/admin/event-streams.ts";
 import { guessRate } from "../../src/admin/guesses.ts";
 import { createRuleControl } from "../../src/gateway/rule-control.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
 import { testSettings } from "../support/gateway.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { type ApiStage, type Call, type call, readToken, stageApi, writeToken } from "./api-stage.ts";
@@ -435,4 +438,50 @@ test("a client that leaves while its body is read is no failure", async () => {
   socket.destroy();
   expect((await stage.call("GET", "/api/status")).status).toBe(200);
   expect(stage.failures).toEqual([]);
+});
+
+/** Sends a request on a connection that is kept, and waits for the head of its answer. */
+async function keep(port: number, localAddress: string, path: string, token = writeToken): Promise<Socket> {
+  const socket = connect({ port, host: "127.0.0.1", localAddress });
+  cleanup(() => socket.destroy());
+  socket.on("error", () => {});
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+  await once(socket, "data");
+  socket.resume();
+  return socket;
+}
+
+test("calls and streams of the API take no place from probes and scrapes", async () => {
+  let shed = 0;
+  const stage = await stageApi(cleanup, fakePlane(), {
+    onClosedForRoom: () => {
+      shed += 1;
+    },
+  });
+  const probes: Socket[] = [];
+  for (let i = 0; i < maxAdminConnections / 2; i += 1) {
+    probes.push(await keep(stage.port, `127.0.1.${i}`, "/livez"));
+  }
+  const streams: Socket[] = [];
+  for (let i = 0; i < maxStreams; i += 1) streams.push(await keep(stage.port, "127.0.0.2", "/api/events"));
+  const calls: Socket[] = [];
+  for (let i = 0; i < 10; i += 1) calls.push(await keep(stage.port, `127.0.2.${i}`, "/api/status"));
+  for (let i = 0; i < maxAdminConnections / 2; i += 1) {
+    probes.push(await keep(stage.port, `127.0.3.${i}`, "/livez"));
+  }
+  expect([shed, [...probes, ...streams, ...calls].filter(({ destroyed }) => destroyed)]).toEqual([0, []]);
+  // One who has no token stays where probes are.
+  await keep(stage.port, "127.0.4.1", "/api/status", "wrong");
+  expect(shed).toBe(1);
+});
+
+test("of one address at most half of the places of the API are taken, and the oldest idle one goes", async () => {
+  const stage = await stageApi(cleanup, fakePlane());
+  const kept: Socket[] = [];
+  for (let i = 0; i < maxApiConnections; i += 1) kept.push(await keep(stage.port, "127.0.0.2", "/api/status"));
+  await eventually("half of them are closed", () => {
+    return kept.filter(({ destroyed }) => destroyed).length === maxApiConnections / 2;
+  });
+  expect(kept.slice(maxApiConnections / 2).filter(({ destroyed }) => destroyed)).toEqual([]);
+  expect((await stage.call("GET", "/api/status", { localAddress: "127.0.0.3" })).status).toBe(200);
 });

@@ -18,6 +18,40 @@ const folder = fileURLToPath(new URL("../config/broken", import.meta.url));
 const messages = new Map([
   ...policyMessages,
   ["a-list.yaml", "a-list.yaml:1:1: found a list, expected a mapping of keys to values"],
+  [
+    "admin-hosts-url.yaml",
+    'admin-hosts-url.yaml:2:11: admin.hosts.0: found "http://admin", expected a host name or an IP address, with a port or without, such as "10.0.0.1:9464" or "[::1]:9464"',
+  ],
+  [
+    "admin-hosts-without-api.yaml",
+    'admin-hosts-without-api.yaml:2:10: admin.hosts: found ["admin.internal"], expected none, since there is no API; name admin.tokensFile or admin.socket, or remove admin.hosts',
+  ],
+  [
+    "admin-socket-home.yaml",
+    'admin-socket-home.yaml:2:11: admin.socket: found "~/admin.sock", expected the path of a file without ~, which only shells read',
+  ],
+  [
+    "admin-tls-without-cert.yaml",
+    "admin-tls-without-cert.yaml:2:15: admin.tls.cert: found nothing, expected the path of a file, since admin.tls.key is set; name the certificate, or remove admin.tls.key\n" +
+      "admin-tls-without-cert.yaml:2:15: admin.tls.key: key.pem: cannot be read: no such file",
+  ],
+  [
+    "admin-tls-without-key.yaml",
+    "admin-tls-without-key.yaml:2:16: admin.tls.key: found nothing, expected the path of a file, since admin.tls.cert is set; name its private key, or remove admin.tls.cert\n" +
+      "admin-tls-without-key.yaml:2:16: admin.tls.cert: cert.pem: cannot be read: no such file",
+  ],
+  [
+    "admin-tokens-missing.yaml",
+    "admin-tokens-missing.yaml:2:15: admin.tokensFile: nowhere.txt: cannot be read: no such file",
+  ],
+  [
+    "admin-tokens-wrong.yaml",
+    "admin-tokens.txt:3: found an unknown role, expected a SHA-256 digest of 64 hex digits, then read or write, then # and a name\n" +
+      "admin-tokens.txt:4: found no name, expected a SHA-256 digest of 64 hex digits, then read or write, then # and a name\n" +
+      "admin-tokens.txt:5: found no SHA-256 digest at its beginning, expected a SHA-256 digest of 64 hex digits, then read or write, then # and a name\n" +
+      "admin-tokens.txt:6: found the digest of line 2 again, expected each digest once\n" +
+      "admin-tokens.txt:7: found the name socket, expected a name that does not stand for the Unix socket",
+  ],
   ["alias-in-itself.yaml", "alias-in-itself.yaml:1:14: found more than 32 levels, expected fewer"],
   [
     "alias-without-anchor.yaml",

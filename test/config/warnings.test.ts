@@ -7,6 +7,9 @@ import { fastify } from "fastify";
 import { afterAll, describe, expect, test } from "vitest";
 import { writtenEnd } from "../../src/auth/tokens-file.ts";
 import { run } from "../../src/commands/check.ts";
+import { loadSettings } from "../../src/config/load.ts";
+import { configurationWarnings } from "../../src/config/warnings.ts";
+import type { Settings } from "../../src/core/settings.ts";
 import { headgate } from "../../src/fastify/index.ts";
 import { testIo } from "../commands/test-io.ts";
 import { useCleanup } from "../support/cleanup.ts";
@@ -552,3 +555,24 @@ test("so does the Fastify plugin, which cannot keep counts", async () => {
     { msg: "limited paths without a verified token", open: [], unverified: ["/"] },
   ]);
 });
+
+test.each([
+  ["host: 0.0.0.0", 1],
+  ["host: admin.internal", 1],
+  ["host: 10.0.0.1, tls: { cert: tls.crt, key: tls.key }", 0],
+  ["host: 127.0.0.1", 0],
+  ["host: localhost", 0],
+  ["host: '::1'", 0],
+])("tokens of the admin API in plain text on %s: %i warning", async (admin, count) => {
+  const settings = loadedWith(`admin: { ${admin}, tokensFile: admin.txt }`);
+  const about = configurationWarnings(settings).filter((warning) => warning.startsWith("admin.tokensFile is set"));
+  expect(about).toHaveLength(count);
+  expect(configurationWarnings(loadedWith(`admin: { ${admin} }`)).join()).not.toContain("admin");
+});
+
+function loadedWith(yaml: string): Settings {
+  writeFileSync(join(folder, "admin.yaml"), yaml);
+  const loaded = loadSettings({ file: "admin.yaml", env: {}, cwd: folder, overrides: [] });
+  if (!loaded.ok) throw new Error("the configuration is not valid");
+  return loaded.settings;
+}

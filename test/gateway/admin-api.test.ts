@@ -1,0 +1,305 @@
+// The admin API of the real gateway, with one thread and with two: what it shows, and what it does.
+import { existsSync, lstatSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import * as schemas from "../../src/admin/schemas.ts";
+import { settingsSource } from "../../src/commands/load-config.ts";
+import { type Call, call as callAt, readToken, writeToken } from "../admin/api-stage.ts";
+import { digestOf } from "../auth/digest.ts";
+import { testIo } from "../commands/test-io.ts";
+import { Authority } from "../support/certificates.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+
+interface Stage {
+  readonly gateway: TestGateway;
+  readonly folder: string;
+  readonly upstreamAddress: string;
+  closeUpstream(): Promise<void>;
+  write(yaml: string, admin?: string): void;
+  call(method: string, path: string, call?: Call): ReturnType<typeof callAt>;
+  /** Sends so many requests, each over a connection of its own. */
+  ask(count: number): Promise<number[]>;
+}
+
+const lineOf = (token: string, role: string, name: string) => `${digestOf(token)} ${role} # ${name}\n`;
+const tokens = lineOf(readToken, "read", "dashboard") + lineOf(writeToken, "write", "ops");
+
+/** `yaml`: what follows on what a test gateway needs. FOLDER stands for a folder of the test. */
+async function start(workers: number, yaml = "", admin = "tokensFile: FOLDER/admin.txt"): Promise<Stage> {
+  const upstream = await startUpstream();
+  cleanup(() => upstream.close());
+  const folder = scratchFolder(cleanup);
+  const file = join(folder, "headgate.yaml");
+  const write = (text: string, section = admin): void => {
+    const port = section.includes("port:") ? "" : "port: 0, ";
+    writeFileSync(`${file}.new`, `admin: { ${port}${section} }\n${text}`.replaceAll("FOLDER", folder));
+    renameSync(`${file}.new`, file);
+  };
+  writeFileSync(join(folder, "admin.txt"), tokens);
+  write(yaml);
+  const fixed = { "upstream.url": upstream.url, "listen.host": "127.0.0.1", "listen.port": "0", "drain.timeout": "1s" };
+  const overrides = Object.entries({ ...fixed, workers: `${workers}` }).map(([key, text]) => ({
+    ...{ path: key.split("."), text, at: { kind: "command line", option: `--set ${key}` } as const },
+  }));
+  const source = settingsSource({ file, overrides }, file, testIo());
+  const loaded = source.load();
+  if (!loaded.ok) throw new Error(loaded.errors.join("\n"));
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: loaded.settings, source });
+  cleanup(() => gateway.close());
+  return {
+    gateway,
+    folder,
+    write,
+    upstreamAddress: new URL(upstream.url).host,
+    closeUpstream: () => upstream.close(),
+    call: (method, path, call) => callAt(gateway.admin.port, method, path, call),
+    ask: (count) =>
+      Promise.all(
+        Array.from({ length: count }, async () => {
+          const headers = { authorization: "Bearer x", connection: "close" };
+          const response = await fetch(`${gateway.url}/v2/x`, { headers });
+          await response.text();
+          return response.status;
+        }),
+      ),
+  };
+}
+
+const logged = ({ logLines }: TestGateway, message: string) => logLines.filter(({ msg }) => msg === message);
+
+function expectFit(schema: object, json: unknown): void {
+  const { error } = z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]).safeParse(json);
+  expect(error?.issues ?? null).toBeNull();
+}
+
+const policies = `
+policies:
+  - { name: small, limit: 3, window: 1h, overrides: [{ client: 10.0.0.0/8, limit: 7 }] }
+  - { name: watched, limit: 1, window: 1h, mode: shadow, key: [client, "header:X-Key"] }
+`;
+
+describe.each([1, 2])("with %i threads", (workers) => {
+  test("the status says what runs, and where the upstream is", async () => {
+    const { call, gateway, upstreamAddress, ask } = await start(workers);
+    await ask(3);
+    const { status, json } = await call("GET", "/api/status");
+    expect(status).toBe(200);
+    expectFit(schemas.Status, json);
+    expect(json).toMatchObject({
+      ...{
+        version: "0.0.0-test",
+        state: "ready",
+        store: null,
+        certificate: null,
+        adminCertificate: null,
+        tokens: null,
+      },
+      config: { loadedBy: "start", isCurrent: true, restart: [], lastReload: null },
+      workers: { configured: workers, serving: workers, restarts: 0 },
+      upstream: { state: "up", reason: null, addresses: [{ address: upstreamAddress, state: "available", active: 0 }] },
+    });
+    expect(gateway.logLines.filter(({ level }) => level === "error")).toEqual([]);
+  });
+
+  test("the outcomes of policies are those of all threads", async () => {
+    const { call, ask } = await start(workers, policies);
+    const statuses = await ask(8);
+    expect(statuses.filter((status) => status === 200).length).toBe(3);
+    const { json } = await call("GET", "/api/policies", { token: readToken });
+    expectFit(schemas.PolicyList, json);
+    expect(json).toMatchObject({
+      enforcement: "on",
+      policies: [
+        {
+          ...{ name: "small", kind: "sliding", limit: 3, windowSeconds: 3600, key: ["client"], mode: "enforce" },
+          overrides: [{ part: "client", value: "10.0.0.0/8", limit: 7 }],
+          outcomes: { admitted: 3, throttled: 5 },
+        },
+        { name: "watched", key: ["client", "header:x-key"], mode: "shadow", outcomes: { admitted: 1 } },
+      ],
+    });
+  });
+
+  test("a reload is carried out, shown, and logged once for whoever asked", async () => {
+    const { call, write, gateway } = await start(workers, policies);
+    write(policies.replace("limit: 3", "limit: 4"));
+    const reload = await call("POST", "/api/reload", { body: {} });
+    expect(reload.status).toBe(200);
+    expectFit(schemas.ReloadAnswer, reload.json);
+    expect(reload.json).toMatchObject({
+      outcome: "applied",
+      changes: [{ key: "policies.small.limit", from: "3", to: "4" }],
+    });
+    expect(logged(gateway, "admin call")).toMatchObject([
+      { caller: "ops", peer: "127.0.0.1", call: "POST /api/reload", status: 200, after: { outcome: "applied" } },
+    ]);
+    const { json } = await call("GET", "/api/config?against=previous");
+    expectFit(schemas.Config, json);
+    expect(json).toMatchObject({
+      lastReload: { by: "call", changes: [{ key: "policies.small.limit", from: "3", to: "4" }] },
+    });
+    expect((await call("GET", "/api/policies")).json).toMatchObject({ policies: [{ limit: 4 }, {}] });
+    expect((await call("POST", "/api/reload", { body: {} })).json).toMatchObject({ outcome: "unchanged", changes: [] });
+    const { json: status } = await call("GET", "/api/status");
+    expect(status).toMatchObject({ config: { loadedBy: "call", lastReload: { by: "call", outcome: "unchanged" } } });
+  });
+
+  test("a reload of a wrong file is 409 with each error, and changes nothing", async () => {
+    const { call, write } = await start(workers);
+    write("routes: [v3]\nmaxBodyBytes: 0\n");
+    const answer = await call("POST", "/api/reload", { body: {} });
+    expect(answer.status).toBe(409);
+    expect(answer.json).toEqual({
+      message: "Conflict",
+      errors: [
+        { errMsg: expect.stringContaining("routes.0: found") },
+        { errMsg: expect.stringContaining("maxBodyBytes") },
+      ],
+    });
+    expect((await call("GET", "/api/status")).json).toMatchObject({
+      config: { loadedBy: "start", isCurrent: false, lastReload: { outcome: "failed" } },
+    });
+  });
+
+  test("a drain ends the gateway, the streams first, and answers before", async () => {
+    const { call, gateway } = await start(workers);
+    const headers = { authorization: `Bearer ${readToken}` };
+    const stream = await fetch(`${gateway.adminUrl}/api/events`, { headers });
+    const text = stream.text();
+    const answer = await call("POST", "/api/drain", { body: {} });
+    expect([answer.status, answer.json]).toEqual([202, { state: "draining", delaySeconds: 0, timeoutSeconds: 1 }]);
+    await gateway.drainBegan;
+    expect(await text).toContain("event: drain\n");
+    await gateway.drain();
+    await expect(fetch(gateway.url)).rejects.toThrow();
+    await expect(fetch(`${gateway.adminUrl}/livez`)).rejects.toThrow();
+  });
+
+  test("reloads, and an upstream that fails, are events", async () => {
+    const { call, gateway, write, ask, closeUpstream } = await start(workers);
+    const headers = { authorization: `Bearer ${readToken}` };
+    const response = await fetch(`${gateway.adminUrl}/api/events`, { headers });
+    let text = "";
+    void (async () => {
+      for await (const chunk of response.body ?? []) text += Buffer.from(chunk).toString();
+    })().catch(() => {});
+    await eventually("it is connected", () => text !== "");
+    write("maxBodyBytes: 1MiB\n");
+    expect((await call("POST", "/api/reload", { body: {} })).status).toBe(200);
+    await eventually("the reload has come", () => text.includes('"changed":["maxBodyBytes"'));
+    await closeUpstream();
+    expect(await ask(1)).toEqual([502]);
+    await eventually("the upstream's state has come", () =>
+      text.includes('"upstream":{"state":"down","reason":"refused"'),
+    );
+    const events = text.split("\n").filter((line) => line.startsWith("data: "));
+    for (const event of events) expectFit(schemas.ControlEvent, JSON.parse(event.slice(6)));
+  });
+});
+
+test("the configuration says where each value was written, masks secrets, and what needs a restart", async () => {
+  const yaml = `${policies.replace("client: 10.0.0.0/8", `header: secret-key`).replace("limit: 3,", 'limit: 3, key: [client, "header:X-Key"],')}
+  - { name: all, limit: 5000, window: 1h }
+`;
+  const { call, write, folder } = await start(1, yaml);
+  const first = (await call("GET", "/api/config")).json as {
+    values: Record<string, Record<string, unknown>>;
+    origins: { key: string; source: string; place: string }[];
+  };
+  expectFit(schemas.Config, first);
+  expect(JSON.stringify(first)).not.toContain("secret-key");
+  const originOf = (key: string) => first.origins.find((each) => each.key === key);
+  expect(originOf("policies.small.limit")).toMatchObject({ source: "file", place: `${folder}/headgate.yaml:4:27` });
+  expect(originOf("upstream.url")).toMatchObject({ source: "command line", place: "--set upstream.url" });
+  expect(originOf("maxBodyBytes")).toBeUndefined();
+  expect(first.values["admin"]).toMatchObject({ port: 0, host: "127.0.0.1" });
+  expect(first).not.toHaveProperty("lastReload");
+  expect((await call("GET", "/api/config?against=previous")).json).toMatchObject({ lastReload: null });
+  write(`${yaml}counters: { memory: 64MiB }\n`);
+  expect((await call("POST", "/api/reload", { body: {} })).json).toMatchObject({ restart: ["counters.memory"] });
+  const { json } = await call("GET", "/api/config");
+  expect(json).toMatchObject({
+    values: { counters: { memory: "32MiB" } },
+    restart: [{ key: "counters.memory", inForce: "32MiB", wanted: "64MiB" }],
+  });
+});
+
+test("a token that is listed later passes, and one that is removed does not, without a reload of the rest", async () => {
+  const { call, folder, gateway } = await start(1);
+  const file = join(folder, "admin.txt");
+  expect((await call("GET", "/api/status", { token: "later" })).status).toBe(401);
+  writeFileSync(file, tokens + lineOf("later", "read", "later"));
+  await eventually("it passes", async () => (await call("GET", "/api/status", { token: "later" })).status === 200);
+  writeFileSync(file, `${lineOf(writeToken, "write", "ops")}no digest here\n`);
+  await eventually(
+    "it is refused",
+    () => logged(gateway, "admin tokens file not usable, the last good version stays in use").length > 0,
+  );
+  expect(logged(gateway, "admin tokens file not usable, the last good version stays in use")[0]).toMatchObject({
+    errors: [{ key: "admin.tokensFile", line: 2, found: "no SHA-256 digest at its beginning" }],
+  });
+  expect((await call("GET", "/api/status", { token: readToken })).status).toBe(200);
+  writeFileSync(file, lineOf(writeToken, "write", "ops"));
+  await eventually(
+    "it is revoked",
+    async () => (await call("GET", "/api/status", { token: readToken })).status === 401,
+  );
+});
+
+test("a reload names a tokens file, hosts and another certificate; a wrong one changes nothing", async () => {
+  const authority = new Authority(cleanup);
+  const [one, other] = [authority.issue(), authority.issue()];
+  const tls = ({ certFile, keyFile }: typeof one) => `tls: { cert: ${certFile}, key: ${keyFile} }`;
+  const { call, write, gateway } = await start(1, "", tls(one));
+  const ask = (headers: Record<string, string> = {}) => call("GET", "/api/status", { ca: authority.cert, headers });
+  expect((await ask()).status).toBe(404);
+  write("", `${tls(other)}, tokensFile: FOLDER/admin.txt, hosts: [admin.internal]`);
+  expect(await gateway.reloadFromSource("signal")).toMatchObject({
+    ok: true,
+    changed: ["admin.tokensFile", "admin.hosts", "admin.tls.cert", "admin.tls.key"],
+  });
+  expect((await ask()).status).toBe(421);
+  const { status, json } = await ask({ host: "admin.internal" });
+  expect([status, json]).toEqual([200, expect.objectContaining({ adminCertificate: expect.anything() })]);
+  expect(json).toMatchObject({ adminCertificate: { subject: "CN=issued-2" } });
+  write("", `${tls(other)}, tokensFile: FOLDER/nowhere.txt`);
+  expect(await gateway.reloadFromSource("signal")).toMatchObject({ ok: false });
+  expect((await ask()).status).toBe(421);
+  write("", `${tls(other)}, tokensFile: FOLDER/admin.txt, port: 1, socket: FOLDER/x.sock`);
+  expect(await gateway.reloadFromSource("signal")).toMatchObject({ ok: true, restart: ["admin.port", "admin.socket"] });
+  expect((await ask()).status).toBe(200);
+});
+
+test("the Unix socket is private, needs no token, and is removed at the end", async () => {
+  const { call, folder, gateway } = await start(1, "", "socket: FOLDER/admin.sock");
+  const socketPath = join(folder, "admin.sock");
+  expect(lstatSync(socketPath).isSocket()).toBe(true);
+  expect(lstatSync(socketPath).mode & 0o777).toBe(0o600);
+  const options = { socketPath, token: null, headers: { host: "localhost" } };
+  expect((await call("GET", "/api/status", options)).status).toBe(200);
+  expect((await call("POST", "/api/reload", { ...options, body: {} })).status).toBe(200);
+  expect(logged(gateway, "admin call")).toMatchObject([{ caller: "socket", peer: null }]);
+  expect((await call("GET", "/api/status")).status).toBe(404);
+  await gateway.drain();
+  expect(existsSync(socketPath)).toBe(false);
+});
+
+test("a socket on which somebody listens, and a file of another kind, are errors of the start", async () => {
+  const folder = scratchFolder(cleanup);
+  const socketPath = join(folder, "admin.sock");
+  const other = createServer();
+  await new Promise<void>((resolve) => void other.listen(socketPath, resolve));
+  cleanup(() => other.close());
+  await expect(start(1, "", `socket: ${socketPath}`)).rejects.toThrow("another process listens on it");
+  mkdirSync(join(folder, "folder"));
+  await expect(start(1, "", `socket: ${folder}/folder`)).rejects.toThrow("there is a file of another kind");
+  await expect(start(1, "", `socket: ${folder}/missing/admin.sock`)).rejects.toThrow("its folder does not exist");
+});
