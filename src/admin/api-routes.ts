@@ -384,7 +384,7 @@ function addRuleWrites(app: App, { inTurn, caller, onWrite }: Context, rules: Ru
       inTurn(reply, async () => {
         const condition = readCondition(request.headers["if-match"], request.headers["if-none-match"]);
         if (condition === null || condition.kind === "missing") return refuse(reply, errors.badCondition);
-        const outcome = await rules.remove(request.params.id, condition);
+        const outcome = await rules.remove(request.params.id, condition, caller(request));
         const before = outcome.ok ? outcome.value.before : null;
         const status = outcome.ok ? 200 : statuses[outcome.why];
         onWrite({ ...auditOf(request, caller(request)), status, before: before?.rule ?? null, after: null });

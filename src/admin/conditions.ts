@@ -1,5 +1,5 @@
 // The conditions of a call (RFC 9110, section 13.1): If-Match and If-None-Match, about the revision of a rule.
-import type { RuleCondition } from "./control-plane.ts";
+import type { Precondition } from "./control-plane.ts";
 
 export function entityTag(revision: number): string {
   return `"${revision}"`;
@@ -9,7 +9,7 @@ export function entityTag(revision: number): string {
 const maxLength = 1_024;
 
 /** Null: they are not well-formed, or there are both. A weak tag never matches (RFC 9110, section 8.8.3.2). */
-export function readCondition(ifMatch: string | undefined, ifNoneMatch: string | undefined): RuleCondition | null {
+export function readCondition(ifMatch: string | undefined, ifNoneMatch: string | undefined): Precondition | null {
   if (ifMatch === undefined && ifNoneMatch === undefined) return { kind: "none" };
   if (ifNoneMatch !== undefined)
     return ifMatch === undefined && ifNoneMatch.trim() === "*" ? { kind: "missing" } : null;

@@ -1,7 +1,7 @@
 // What the gateway answers about itself, and what it can be told to do: the same for the API, the page and the command line.
 // The composition root implements it. Its types are those of the schemas; nothing of them is loaded here.
 import type { Static } from "typebox";
-import type { ForgivenKey, Rule, RuleChange } from "../core/rules.ts";
+import type { ForgivenKey } from "../core/rules.ts";
 import type * as schemas from "./schemas.ts";
 
 export type Status = Static<typeof schemas.Status>;
@@ -81,33 +81,13 @@ export interface ClientCounts {
   check(request: CheckWanted): Promise<CheckAnswer>;
 }
 
-/** Keeps the rules, of this gateway or of all that share a store. */
-export interface RuleBook {
-  /** Those that hold. */
-  all(): readonly Rule[];
-  find(id: string): Rule | null;
-  /**
-   * Sets or replaces a rule if the condition holds for the one that has its id. The book gives it the next revision. Between
-   * the test of the condition and the change there is no other change of this gateway's.
-   */
-  set(rule: Omit<Rule, "revision">, condition: RuleCondition): Promise<RuleResult>;
-  /** `absent` if there is none, and the condition asks for none. */
-  remove(id: string, condition: RuleCondition): Promise<RuleResult>;
-  /** Calls back for each change, those of other gateways too, until the returned function is called. */
-  subscribe(onChange: (change: RuleChange) => void): () => void;
-  /** Whether rules outlive this process. */
-  readonly survivesRestart: boolean;
-}
-
-/** `revisions`: it is one of these. `exists` and `missing`: If-Match and If-None-Match with an asterisk. */
-export type RuleCondition =
+/**
+ * What must hold for a change (RFC 9110, section 13). `revisions`: the rule has one of these. `exists` and `missing`: If-Match
+ * and If-None-Match with an asterisk.
+ */
+export type Precondition =
   | { readonly kind: "none" | "exists" | "missing" }
   | { readonly kind: "revisions"; readonly revisions: readonly number[] };
-
-export type RuleResult =
-  /** What there was, and what there is. */
-  | { readonly ok: true; readonly before: Rule | null; readonly after: Rule | null }
-  | { readonly ok: false; readonly why: "mismatch" | "absent" | "full" };
 
 // Clients and rules as the API shows them
 
@@ -143,6 +123,6 @@ export interface RuleControl {
   /** By id. */
   list(): readonly ShownRule[];
   find(id: string): TaggedRule | null;
-  put(id: string, wanted: RuleWanted, condition: RuleCondition, caller: Caller): Promise<Outcome<RuleWrite>>;
-  remove(id: string, condition: RuleCondition): Promise<Outcome<RuleWrite>>;
+  put(id: string, wanted: RuleWanted, precondition: Precondition, caller: Caller): Promise<Outcome<RuleWrite>>;
+  remove(id: string, precondition: Precondition, caller: Caller): Promise<Outcome<RuleWrite>>;
 }

@@ -157,24 +157,32 @@ export const Status = object({
 
 // History
 
+const latency = orNull(object({ p50: seconds(""), p90: seconds(""), p99: seconds("") }, "Null: there was none."));
+
 export const History = object({
   stepSeconds: seconds("The length of a step."),
+  end: orNull(instant("The end of the last step. Null: none has ended.")),
   steps: Type.Array(
-    object({
-      at: instant("Its beginning."),
-      admitted: count("Requests that were forwarded, or answered for the upstream."),
-      refused: countsByName("Requests that the gateway refused, by reason."),
-      latencySeconds: orNull(
-        object({ p50: seconds(""), p90: seconds(""), p99: seconds(""), max: seconds("") }, "Null: no request."),
-      ),
-      upstream: object({
-        answered: count("Responses."),
-        failed: countsByName("Requests that the upstream failed, by reason."),
-        latencySeconds: orNull(object({ p50: seconds(""), p90: seconds(""), p99: seconds(""), max: seconds("") })),
+    orNull(
+      object({
+        seconds: seconds("How long it was: more than a step after a gap."),
+        admitted: count("Requests that were not refused by the gateway."),
+        refused: countsByName("Requests that the gateway refused, by reason."),
+        latencySeconds: latency,
+        upstream: object({
+          answered: count("Responses."),
+          meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
+          failed: countsByName("Requests that the upstream failed, by reason."),
+        }),
+        store: orNull(
+          object({
+            state: Type.Enum(storeStates),
+            lateDecisions: count("Requests that were decided without the store, because it was late."),
+          }),
+        ),
       }),
-      store: orNull(object({ state: Type.Enum(storeStates), calls: countsByName("Calls by result.") })),
-    }),
-    { description: "The oldest first. The last one has not ended." },
+    ),
+    { description: "One for each 5 s, the oldest first; null: the gateway could not count." },
   ),
 });
 
@@ -250,7 +258,7 @@ const ruleEffect = {
   ),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: "With action limit." })),
   for: text('How long it holds, from "1s" to "30d".', { pattern: durationPattern }),
-  note: Type.Optional(text("For people.", { maxLength: 256 })),
+  note: Type.Optional(text("For people.", { maxLength: 500 })),
 };
 
 export const RuleWanted = object(
@@ -367,6 +375,10 @@ export const RequestAnswer = object({
   status: Type.Integer({ minimum: 0, maximum: 999 }),
   reason: text("As in the metrics and the log."),
   client: text("The address or network that was charged."),
+  subject: orNull(text("Whom the token stands for, as it may be logged.")),
+  source: Type.Enum(["proxy", "ext-auth"], { description: "ext-auth: an ingress asked." }),
+  route: orNull(text("The route that the path is under.")),
+  retryAfterSeconds: orNull(Type.Integer({ minimum: 0, description: "As it was sent." })),
   key: orNull(keyText),
   policy: orNull(policyAnswer),
   rule: orNull(text("The id of the rule that decided.")),

@@ -1,17 +1,20 @@
 // What clients have used, for people: reads the keys that they write, and adds the rules that are about a key.
-import type { ClientControl, ClientCounts, Outcome, RuleBook, RuleControl } from "../admin/control-plane.ts";
+import type { ClientControl, ClientCounts, Outcome, RuleControl } from "../admin/control-plane.ts";
+import { networkOf } from "../config/addresses.ts";
 import { enumerate } from "../config/written.ts";
-import { formatIpAddress, parseIpAddress } from "../core/ip-address.ts";
+import { addressKey } from "../core/counter-key.ts";
+import { formatIpAddress, isWithin, parseIpAddress } from "../core/ip-address.ts";
+import type { ForgivenKey, Rule } from "../core/rules.ts";
+import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
 import { keyText, readKeyText } from "./client-texts.ts";
-import { isRuleAbout } from "./rule-control.ts";
 
 interface ClientControlOptions {
   readonly counts: ClientCounts;
   /** In force. */
   readonly settings: () => Pick<Settings, "policies" | "clientAddress">;
   /** Null: there are no rules. */
-  readonly rules: { readonly book: RuleBook; readonly control: RuleControl } | null;
+  readonly rules: { readonly inForce: RulesInForce; readonly control: RuleControl } | null;
 }
 
 export function createClientControl({ counts, settings, rules }: ClientControlOptions): ClientControl {
@@ -29,7 +32,7 @@ export function createClientControl({ counts, settings, rules }: ClientControlOp
       if (!reading.ok) return unacceptable(`path.key: found another value, expected ${reading.expected}`);
       const found = await counts.find(reading.key);
       if (found === null) return unknownKey;
-      const about = rules?.book.all().filter((rule) => isRuleAbout(rule.about, reading.key)) ?? [];
+      const about = rules === null ? [] : rulesAbout(reading.key, rules.inForce, settings().clientAddress.ipv6Prefix);
       return { ok: true, value: { ...found, rules: about.flatMap(({ id }) => rules?.control.find(id)?.rule ?? []) } };
     },
     async forgive(written) {
@@ -50,4 +53,24 @@ const unknownKey: Outcome<never> = { ok: false, why: "absent", details: ["Nothin
 
 function unacceptable(detail: string): Outcome<never> {
   return { ok: false, why: "unacceptable", details: [detail] };
+}
+
+/** Returns the rules about all that a key stands for: of a client's network, those about all of it. */
+function rulesAbout({ kind, value }: ForgivenKey, inForce: RulesInForce, ipv6Prefix: number): readonly Rule[] {
+  switch (kind) {
+    case "client": {
+      const cidr = networkOf(value);
+      const covering = inForce.ofClient(addressKey(cidr.network, ipv6Prefix));
+      return covering.filter(({ about }) => {
+        const outer = networkOf(about.value);
+        return outer.prefixBits <= cidr.prefixBits && isWithin(cidr.network, outer);
+      });
+    }
+    case "token":
+      return inForce.ofIdentity({ tokenName: value, subject: null });
+    case "subject":
+      return inForce.ofIdentity({ tokenName: null, subject: value });
+    case "key":
+      return [];
+  }
 }

@@ -1,5 +1,6 @@
 // How clients are written in calls of the admin API, and which client or network is meant.
 import { isNarrower, wideEnough } from "../config/addresses.ts";
+import { type CounterKey, hexOfKey } from "../core/counter-key.ts";
 import { type Cidr, clientKey, formatIpAddress, isIpv4, parseCidr, parseIpAddress } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import type { ForgivenKey } from "../core/rules.ts";
@@ -56,4 +57,11 @@ export function readKeyText(written: string, ipv6Prefix: number): KeyReading {
 
 export function keyText({ kind, value }: ForgivenKey): string {
   return `${kind}:${value}`;
+}
+
+/** Writes a counter whose name is not known otherwise. */
+export function counterText(key: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">, ipv6Prefix: number): string {
+  if (!key.isAddress) return `key:${hexOfKey(key)}`;
+  const groups = [key.a, key.b, key.c, key.d].flatMap((word) => [(word >>> 16) & 0xffff, word & 0xffff]);
+  return `client:${clientKey(groups, ipv6Prefix)}`;
 }

@@ -1,7 +1,8 @@
 // Publishes the events of the admin API to those who listen. Those of the upstream and the store are found by comparing their
 // states, and only while somebody listens.
-import type { ControlEvent, RecentRequests, RuleBook, RuleControl, Status } from "../admin/control-plane.ts";
+import type { ControlEvent, RecentRequests, RuleControl, Status } from "../admin/control-plane.ts";
 import type { Clock } from "../core/clock.ts";
+import type { RuleKeeper } from "../core/rule-changes.ts";
 
 /** How often states are compared while somebody listens. */
 const lookEveryMs = 1_000;
@@ -12,7 +13,7 @@ export type States = Pick<Status, "upstream" | "store">;
 interface EventSources {
   readonly clock: Pick<Clock, "wallMs">;
   readonly recent: RecentRequests | null;
-  readonly rules: RuleBook | null;
+  readonly rules: Pick<RuleKeeper, "onChange"> | null;
 }
 
 export class ControlEvents {
@@ -55,9 +56,10 @@ export class ControlEvents {
     const now = (): string => isoTime(clock.wallMs());
     if (rules !== null) {
       this.#unsubscribe.push(
-        rules.subscribe(({ set, removed }) => {
-          const shown = set.flatMap(({ id }) => this.#control?.find(id)?.rule ?? []);
-          this.publish({ type: "rule", at: now(), set: shown, removed: [...removed] });
+        rules.onChange(({ kind, rule }) => {
+          const isGone = kind === "removed" || kind === "ended";
+          const set = isGone ? [] : [this.#control?.find(rule.id)?.rule ?? []].flat();
+          this.publish({ type: "rule", at: now(), set, removed: isGone ? [rule.id] : [] });
         }),
       );
     }

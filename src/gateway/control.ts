@@ -10,7 +10,6 @@ import type {
   PolicyList,
   RecentRequests,
   ReloadAnswer,
-  RuleBook,
   RuleControl,
   Status,
 } from "../admin/control-plane.ts";
@@ -26,13 +25,16 @@ import type { Carrier, PolicyOutcomes } from "./carrier.ts";
 import { createClientControl } from "./client-control.ts";
 import type { WrittenConfig } from "./config-answer.ts";
 import { ControlEvents, isoTime, type States } from "./control-events.ts";
+import type { RuleBook } from "./rule-book.ts";
 import { createRuleControl } from "./rule-control.ts";
 
 /** What others bring. Null: this gateway does not have it. */
 export interface Seams {
   readonly recent: RecentRequests | null;
   readonly clients: ClientCounts | null;
-  readonly rules: RuleBook | null;
+  readonly rules: RuleBook;
+  /** Whether rules outlive this process. */
+  readonly survivesRestart: boolean;
 }
 
 export interface ControlOptions extends Seams {
@@ -58,7 +60,7 @@ interface LastReload {
 export class GatewayControl implements ControlPlane {
   readonly recent: RecentRequests | null;
   readonly clients: ControlPlane["clients"];
-  readonly rules: RuleControl | null;
+  readonly rules: RuleControl;
   readonly #options: ControlOptions;
   readonly #startedMs: number;
   readonly #startedWallMs: number;
@@ -74,19 +76,18 @@ export class GatewayControl implements ControlPlane {
   #lastChange: LastReload | null = null;
 
   constructor(options: ControlOptions) {
-    const { clock, carrier, recent, clients, rules } = options;
+    const { clock, carrier, recent, clients, rules, survivesRestart } = options;
     this.#options = options;
     this.#startedMs = clock.monotonicMs();
     this.#startedWallMs = clock.wallMs();
     this.#config = { loadedMs: this.#startedWallMs, loadedBy: "start", restart: [] };
     this.recent = recent;
     const settings = () => carrier.settings;
-    const listedTokens = () => carrier.listedTokens();
-    const control = rules && createRuleControl({ book: rules, settings, listedTokens, clock });
-    this.rules = control;
-    const about = rules === null || control === null ? null : { book: rules, control };
-    this.clients = clients && createClientControl({ counts: clients, settings, rules: about });
-    this.#events = new ControlEvents(options, () => this.#states(), control);
+    const context = () => ({ settings: carrier.settings, listed: carrier.listedTokens() });
+    this.rules = createRuleControl({ keeper: rules, context, survivesRestart });
+    const ruled = { inForce: rules.inForce, control: this.rules };
+    this.clients = clients && createClientControl({ counts: clients, settings, rules: ruled });
+    this.#events = new ControlEvents(options, () => this.#states(), this.rules);
   }
 
   async status(): Promise<Status> {

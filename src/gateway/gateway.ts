@@ -10,9 +10,11 @@ import type { Logger } from "../telemetry/log.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
 import { openAdminSide } from "./admin-side.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
+import { counterText } from "./client-texts.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
 import { createCounterMemory, ofMainThread, openCounters, sweepRegularly } from "./open-counters.ts";
 import { openRecent } from "./open-recent.ts";
+import { createRecentControl } from "./recent-control.ts";
 import { Reloader } from "./reloader.ts";
 import { RuleBook } from "./rule-book.ts";
 import { logRules } from "./rule-log.ts";
@@ -93,7 +95,14 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const recent = openRecent(carrier.recent, settings, options.clock, log);
   open.defer(() => recent.close());
   const drains = new Drains();
-  const seams = { recent: null, clients: null, rules: null };
+  const seams = {
+    ...{ clients: null, rules, survivesRestart: kept !== null },
+    recent: createRecentControl({
+      recent,
+      policies: () => carrier.settings.policies,
+      keyText: (key) => counterText(key, carrier.settings.clientAddress.ipv6Prefix),
+    }),
+  };
   const adminOptions = { ...options, ...seams, carrier, files, drain: () => void drains.begin() };
   const adminSide = await openAdminSide(settings.admin, adminOptions);
   open.defer(() => adminSide.close());

@@ -17,7 +17,7 @@ import type {
 import { inPortions, maxRules, type Rule, type RuleAction, type RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import type { Carrier } from "./carrier.ts";
-import { cutOffBy, type RuleContext, readRule, ruleWarnings, untouchedBy } from "./rule-input.ts";
+import { coveredBy, type RuleContext, readRule, ruleWarnings, untouchedBy } from "./rule-input.ts";
 
 /** A wall clock that was set is noticed after this time. A timer cannot wait for longer than 24 days anyway. */
 const longestWaitMs = 30_000;
@@ -99,7 +99,7 @@ export class RuleBook implements RuleKeeper {
     if (!("id" in wanted)) return this.#refused(id, "invalid", wanted);
     const changed = this.#findChanged(id, condition.expectedRevision);
     if (changed !== null) return changed;
-    const cutOff = condition.force ? [] : cutOffBy(wanted, context, writer.address);
+    const cutOff = condition.force ? [] : coveredBy(wanted, context, writer.address);
     if (cutOff.length > 0) return this.#refused(id, "needs_force", cutOff);
     const before = this.get(id);
     if (before === null && this.#rules.size >= maxRules) {

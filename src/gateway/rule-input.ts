@@ -127,13 +127,13 @@ function isPlain(text: string): boolean {
   return !/\p{Cc}/u.test(text) && text.isWellFormed();
 }
 
-/** Says whom else a rule cuts off, on whom the gateway or the writer depends; empty if there is nobody. */
-export function cutOffBy(
-  { about, action }: Pick<Rule, "about" | "action">,
+/** Says whom else a rule is about, on whom the gateway or the writer depends; empty if there is nobody. */
+export function coveredBy(
+  { about }: Pick<Rule, "about">,
   { settings }: RuleContext,
   writerAddress: string | null,
 ): readonly string[] {
-  if (about.kind !== "client" || action !== "block") return [];
+  if (about.kind !== "client") return [];
   const network = networkOf(about.value);
   const listed = [
     { key: "clientAddress.trustedProxies", networks: settings.clientAddress.trustedProxies },
@@ -145,7 +145,7 @@ export function cutOffBy(
   const own = writerAddress === null ? undefined : parseIpAddress(writerAddress);
   const isOwn = own !== undefined && isWithin(own, network);
   const all = isOwn ? [...covered, `${formatIpAddress(own)}, which is your own address`] : covered;
-  return all.map((whom) => `the rule would block ${whom}; set force to block it all the same`);
+  return all.map((whom) => `client: the rule covers ${whom}; set force to true if that is meant`);
 }
 
 function overlap(a: Cidr, b: Cidr): boolean {

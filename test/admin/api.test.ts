@@ -6,26 +6,18 @@ import { maxAdminConnections, maxApiConnections } from "../../src/admin/connecti
 import type { ControlPlane } from "../../src/admin/control-plane.ts";
 import { maxStreams } from "../../src/admin/event-streams.ts";
 import { guessRate } from "../../src/admin/guesses.ts";
-import { createRuleControl } from "../../src/gateway/rule-control.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { testSettings } from "../support/gateway.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { type ApiStage, type Call, type call, readToken, stageApi, writeToken } from "./api-stage.ts";
-import { clients, fakePlane, MemoryRuleBook, policies, requestAnswer, status } from "./fake-plane.ts";
+import { clients, fakePlane, policies, requestAnswer, ruleBook, status } from "./fake-plane.ts";
 
 const cleanup = useCleanup();
 
-function planeWithRules(changes: Partial<ControlPlane> = {}) {
-  const book = new MemoryRuleBook();
-  const settings = testSettings("http://127.0.0.1:9");
-  const rules = createRuleControl({
-    book,
-    settings: () => settings,
-    listedTokens: () => null,
-    clock: { wallMs: () => Date.UTC(2026, 10, 24, 12) },
-  });
+async function planeWithRules(changes: Partial<ControlPlane> = {}) {
+  const { book, rules } = await ruleBook(testSettings("http://127.0.0.1:9"));
   return { book, plane: fakePlane({ rules, ...changes }) };
 }
 
@@ -61,7 +53,7 @@ function expectError(answer: Awaited<ReturnType<typeof call>>, status: number): 
 }
 
 test("every call is answered with a token that may write, uncached, and each write is one audit line", async () => {
-  const stage = await stageApi(cleanup, planeWithRules().plane);
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
   for (const [method, path, status, options] of calls) {
     const answer = await stage.call(method, path, options);
     expect([method, path, answer.status]).toEqual([method, path, status]);
@@ -81,7 +73,7 @@ test("every call is answered with a token that may write, uncached, and each wri
 });
 
 test("a token that may read gets 403 for each write, and all the rest", async () => {
-  const { book, plane } = planeWithRules();
+  const { book, plane } = await planeWithRules();
   const stage = await stageApi(cleanup, plane);
   for (const each of calls.filter(([, path]) => path !== "/api/rules/attack")) {
     const [method, path, status, options] = each;
@@ -91,11 +83,11 @@ test("a token that may read gets 403 for each write, and all the rest", async ()
   }
   expectError(await stage.call("PUT", "/api/rules/attack", { body: block, token: readToken }), 403);
   expectError(await stage.call("DELETE", "/api/rules/attack", { token: readToken }), 403);
-  expect([book.all(), stage.audit, plane.drains()]).toEqual([[], [], 0]);
+  expect([book.list(), stage.audit, plane.drains()]).toEqual([[], [], 0]);
 });
 
 test("without a token every call is 401, also one that does not exist", async () => {
-  const stage = await stageApi(cleanup, planeWithRules().plane);
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
   for (const [method, path, , options] of [
     ...calls,
     ["GET", "/api", 404],
@@ -195,7 +187,7 @@ test.each([
   ["null", 403],
   ["", 403],
 ])("Origin: %s is %i, for reads and writes", async (written, expected) => {
-  const stage = await stageApi(cleanup, planeWithRules().plane);
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
   const headers = { origin: written.replace("HOST", `127.0.0.1:${stage.port}`) };
   for (const answer of [
     await stage.call("GET", "/api/status", { headers }),
@@ -214,7 +206,7 @@ test.each([
   "application/jsonx",
   undefined,
 ])("a write with Content-Type: %s is 415 and changes nothing", async (type) => {
-  const { book, plane } = planeWithRules();
+  const { book, plane } = await planeWithRules();
   const stage = await stageApi(cleanup, plane);
   const options = { body: JSON.stringify(block), headers: type === undefined ? {} : { "content-type": type } };
   for (const [method, path] of [
@@ -224,7 +216,7 @@ test.each([
   ] as const) {
     expectError(await stage.call(method, path, options), 415);
   }
-  expect([book.all(), plane.drains(), stage.audit]).toEqual([[], 0, []]);
+  expect([book.list(), plane.drains(), stage.audit]).toEqual([[], 0, []]);
 });
 
 test("a preflight is not answered for anybody", async () => {
@@ -236,7 +228,7 @@ test("a preflight is not answered for anybody", async () => {
 });
 
 test("a body may have 64 KiB, and a longer one is not waited for", async () => {
-  const stage = await stageApi(cleanup, planeWithRules().plane);
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
   const fits = { ...block, note: "x".repeat(256) };
   const padded = `${JSON.stringify(fits)}${" ".repeat(65_536 - JSON.stringify(fits).length)}`;
   const headers = { "content-type": "application/json" };
@@ -264,7 +256,7 @@ test.each([
   ["DELETE", "/api/status", "GET, HEAD"],
   ["PATCH", "/api/rules/a", "GET, HEAD, PUT, DELETE"],
 ])("%s %s is 405 with Allow", async (method, path, allow) => {
-  const stage = await stageApi(cleanup, planeWithRules().plane);
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
   const answer = await stage.call(method, path, method === "PATCH" ? { body: {} } : {});
   expectError(answer, 405);
   expect(answer.headers["allow"]).toBe(allow);
@@ -304,7 +296,7 @@ test("a HEAD has the fields of GET and no body", async () => {
 test("over the Unix socket no token is asked, and the API exists without a tokens file", async () => {
   const socketPath = `${scratchFolder(cleanup)}/admin.sock`;
   const options = { socket: socketPath, access: { tokens: null } };
-  const stage = await stageApi(cleanup, planeWithRules().plane, options);
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane, options);
   const host = { host: "localhost" };
   for (const [method, path, status, each] of calls) {
     const answer = await stage.call(method, path, { ...each, socketPath, token: null, headers: host });
@@ -324,7 +316,7 @@ test("over TLS the same calls are answered, an origin must be https, and a new c
   const authority = new Authority(cleanup);
   const issue = () => ({ ...authority.issue(), clientCa: null, validFromMs: 0, expiresMs: 0 });
   let certificate = issue();
-  const stage = await stageApi(cleanup, planeWithRules().plane, { certificate: () => certificate });
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane, { certificate: () => certificate });
   const secure = (method: string, path: string, options: Call = {}) =>
     stage.call(method, path, { ...options, ca: authority.cert });
   for (const [method, path, status, options] of calls) {
@@ -344,7 +336,7 @@ test("over TLS the same calls are answered, an origin must be https, and a new c
 });
 
 test("of writes with If-Match at the same time, one changes the rule, and the others are 412", async () => {
-  const { book, plane } = planeWithRules();
+  const { book, plane } = await planeWithRules();
   const stage = await stageApi(cleanup, plane);
   const put = (note: string, headers: Record<string, string> = {}) =>
     stage.call("PUT", "/api/rules/a", { body: { ...block, note }, headers });
@@ -354,7 +346,7 @@ test("of writes with If-Match at the same time, one changes the rule, and the ot
   expect((await stage.call("GET", "/api/rules/a")).headers["etag"]).toBe(etag);
   const changed = await Promise.all(Array.from({ length: 8 }, (_, i) => put(`n${i}`, { "if-match": etag })));
   expect(changed.map(({ status }) => status).sort()).toEqual([200, ...new Array(7).fill(412)]);
-  expect(book.find("a")?.note).toBe(noteOf(changed.find(({ status }) => status === 200)?.json));
+  expect(book.get("a")?.note).toBe(noteOf(changed.find(({ status }) => status === 200)?.json));
   const remove = (tag: string) => stage.call("DELETE", "/api/rules/a", { headers: { "if-match": tag } });
   expectError(await remove(etag), 412);
   expect((await remove("*")).status).toBe(200);
@@ -371,12 +363,12 @@ test.each([
   [{ "if-none-match": '"1"' }],
   [{ "if-match": '"1"', "if-none-match": "*" }],
 ])("a condition that is none is 400: %j", async (headers: Record<string, string>) => {
-  const stage = await stageApi(cleanup, planeWithRules().plane);
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
   expectError(await stage.call("PUT", "/api/rules/a", { body: block, headers }), 400);
 });
 
 test("a weak tag, and one of another rule, match nothing", async () => {
-  const stage = await stageApi(cleanup, planeWithRules().plane);
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
   await stage.call("PUT", "/api/rules/a", { body: block });
   for (const tag of ['W/"1"', '"2"', '"", "x"']) {
     expectError(await stage.call("PUT", "/api/rules/a", { body: block, headers: { "if-match": tag } }), 412);
@@ -429,7 +421,7 @@ test("a drain begins when its answer was sent", async () => {
 });
 
 test("a client that leaves while its body is read is no failure", async () => {
-  const stage = await stageApi(cleanup, planeWithRules().plane);
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
   await stage.call("GET", "/api/status");
   const socket = connect(stage.port, "127.0.0.1");
   const lines = ["PUT /api/rules/a HTTP/1.1", "Host: localhost", `Authorization: Bearer ${writeToken}`];

@@ -7,13 +7,12 @@ import type {
   PolicyList,
   RecentRequests,
   RequestAnswer,
-  RuleBook,
-  RuleCondition,
-  RuleResult,
   ShownRule,
   Status,
 } from "../../src/admin/control-plane.ts";
-import { maxRules, type Rule, type RuleChange } from "../../src/core/rules.ts";
+import type { Settings } from "../../src/core/settings.ts";
+import { RuleBook } from "../../src/gateway/rule-book.ts";
+import { createRuleControl } from "../../src/gateway/rule-control.ts";
 
 const at = "2026-11-24T12:00:00.000Z";
 
@@ -55,6 +54,7 @@ export const config: Config = {
 
 export const requestAnswer: RequestAnswer = {
   ...{ id: "abc", at, method: "GET", path: "/v2/me", status: 429, reason: "throttled", client: "203.0.113.7" },
+  ...{ subject: null, source: "proxy", route: "/v2/", retryAfterSeconds: 3 },
   key: "client:203.0.113.7",
   policy: { policy: "per-client", outcome: "throttled", limit: 100, remaining: 0, reset: at, resetSeconds: 3 },
   rule: null,
@@ -68,13 +68,14 @@ export const shownRule: ShownRule = {
 
 export const recent: RecentRequests = {
   history: async () => ({
-    stepSeconds: 5,
+    ...{ stepSeconds: 5, end: at },
     steps: [
+      null,
       {
-        ...{ at, admitted: 10, refused: { throttled: 2 } },
-        latencySeconds: { p50: 0.001, p90: 0.002, p99: 0.003, max: 0.004 },
-        upstream: { answered: 10, failed: { reset: 1 }, latencySeconds: null },
-        store: { state: "up", calls: { answered: 5 } },
+        ...{ seconds: 10, admitted: 10, refused: { throttled: 2 } },
+        latencySeconds: { p50: 0.001, p90: 0.002, p99: 0.003 },
+        upstream: { answered: 10, meanSeconds: 0.002, failed: { reset: 1 } },
+        store: { state: "up", lateDecisions: 5 },
       },
     ],
   }),
@@ -111,60 +112,12 @@ export const clients: ClientControl = {
   }),
 };
 
-/** Rules in memory, as a gateway of its own keeps them. */
-export class MemoryRuleBook implements RuleBook {
-  readonly survivesRestart = false;
-  readonly #rules = new Map<string, Rule>();
-  readonly #listeners = new Set<(change: RuleChange) => void>();
-  #revision = 0;
-
-  all(): readonly Rule[] {
-    return [...this.#rules.values()];
-  }
-
-  find(id: string): Rule | null {
-    return this.#rules.get(id) ?? null;
-  }
-
-  async set(rule: Omit<Rule, "revision">, condition: RuleCondition): Promise<RuleResult> {
-    await Promise.resolve();
-    const before = this.find(rule.id);
-    if (!holds(condition, before)) return { ok: false, why: "mismatch" };
-    if (before === null && this.#rules.size >= maxRules) return { ok: false, why: "full" };
-    this.#revision += 1;
-    const after = { ...rule, revision: this.#revision };
-    this.#rules.set(rule.id, after);
-    for (const listener of this.#listeners) listener({ set: [after], removed: [] });
-    return { ok: true, before, after };
-  }
-
-  async remove(id: string, condition: RuleCondition): Promise<RuleResult> {
-    await Promise.resolve();
-    const before = this.find(id);
-    if (!holds(condition, before)) return { ok: false, why: "mismatch" };
-    if (before === null) return { ok: false, why: "absent" };
-    this.#rules.delete(id);
-    for (const listener of this.#listeners) listener({ set: [], removed: [id] });
-    return { ok: true, before, after: null };
-  }
-
-  subscribe(onChange: (change: RuleChange) => void): () => void {
-    this.#listeners.add(onChange);
-    return () => this.#listeners.delete(onChange);
-  }
-}
-
-function holds(condition: RuleCondition, rule: Rule | null): boolean {
-  switch (condition.kind) {
-    case "none":
-      return true;
-    case "exists":
-      return rule !== null;
-    case "missing":
-      return rule === null;
-    case "revisions":
-      return rule !== null && condition.revisions.includes(rule.revision);
-  }
+/** A rule book without threads. `settings`: the configuration that its rules are about. */
+export async function ruleBook(settings: Settings, wallMs = Date.UTC(2026, 10, 24, 12)) {
+  const book = new RuleBook({ clock: { wallMs: () => wallMs }, restored: [], survivesRestart: false });
+  await book.publishTo({ settings, listedTokens: () => null, changeRules: async () => {} });
+  const context = () => ({ settings, listed: null });
+  return { book, rules: createRuleControl({ keeper: book, context, survivesRestart: false }) };
 }
 
 export interface FakePlane extends ControlPlane {

@@ -1,10 +1,9 @@
 // Hundreds of calls that are not well-formed: each is refused in the v2 format, none is an internal error, and none is logged.
 import { expect, test } from "vitest";
-import { createRuleControl } from "../../src/gateway/rule-control.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { testSettings } from "../support/gateway.ts";
 import { type Call, stageApi } from "./api-stage.ts";
-import { fakePlane, MemoryRuleBook } from "./fake-plane.ts";
+import { fakePlane, ruleBook } from "./fake-plane.ts";
 
 const cleanup = useCleanup();
 
@@ -252,14 +251,9 @@ const all: readonly Malformed[] = [
 
 test(`${all.length} malformed calls are each refused in the v2 format, and nothing is changed or reported`, async () => {
   expect(all.length).toBeGreaterThan(300);
-  const book = new MemoryRuleBook();
   const settings = testSettings("http://127.0.0.1:9");
-  const rules = createRuleControl({
-    book,
-    settings: () => ({ ...settings, policies: settings.policies.map((policy) => ({ ...policy, name: "default" })) }),
-    listedTokens: () => null,
-    clock: { wallMs: () => 0 },
-  });
+  const policies = ["default", "other"].flatMap((name) => settings.policies.map((policy) => ({ ...policy, name })));
+  const { book, rules } = await ruleBook({ ...settings, policies });
   const { createClientControl } = await import("../../src/gateway/client-control.ts");
   const counts = {
     list: async () => ({ clients: [], isComplete: true }),
@@ -285,6 +279,6 @@ test(`${all.length} malformed calls are each refused in the v2 format, and nothi
     ]);
     expect(answer.headers["cache-control"]).toBe("no-store");
   }
-  expect([book.all(), plane.drains(), stage.failures]).toEqual([[], 0, []]);
+  expect([book.list(), plane.drains(), stage.failures]).toEqual([[], 0, []]);
   expect((await stage.call("PUT", "/api/rules/a", { body: rule })).status).toBe(201);
 }, 60_000);

@@ -3,11 +3,10 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { createRuleControl } from "../../src/gateway/rule-control.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { testSettings } from "../support/gateway.ts";
 import { type ApiStage, type Call, stageApi } from "./api-stage.ts";
-import { fakePlane, MemoryRuleBook } from "./fake-plane.ts";
+import { fakePlane, ruleBook } from "./fake-plane.ts";
 
 const cleanup = useCleanup();
 
@@ -30,13 +29,7 @@ interface Document {
 }
 
 async function start(): Promise<{ stage: ApiStage; document: Document }> {
-  const settings = testSettings("http://127.0.0.1:9");
-  const rules = createRuleControl({
-    book: new MemoryRuleBook(),
-    settings: () => settings,
-    listedTokens: () => null,
-    clock: { wallMs: () => 0 },
-  });
+  const { rules } = await ruleBook(testSettings("http://127.0.0.1:9"));
   const stage = await stageApi(cleanup, fakePlane({ rules }));
   const document = (await stage.call("GET", "/api/openapi.json")).json as Document;
   return { stage, document };

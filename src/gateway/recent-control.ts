@@ -1,0 +1,145 @@
+// The last minutes as people see them: the history, and why a request was refused, in sentences.
+import type { History, RecentRequests, RequestAnswer } from "../admin/control-plane.ts";
+import { formatDuration } from "../config/leaves.ts";
+import type { RefusalReason } from "../core/local-reply.ts";
+import type { Policy } from "../core/policy.ts";
+import type { HistoryStep } from "../telemetry/recent/history.ts";
+import type { Recent } from "../telemetry/recent/recent.ts";
+import type { Refusal } from "../telemetry/recent/refusals.ts";
+
+interface RecentControlOptions {
+  readonly recent: Recent;
+  /** In force. */
+  readonly policies: () => readonly Policy[];
+  /** How a counter is written, such as `client:203.0.113.7`. */
+  readonly keyText: (key: Refusal["key"]) => string;
+}
+
+export function createRecentControl({ recent, policies, keyText }: RecentControlOptions): RecentRequests {
+  const shown = (refusal: Refusal): RequestAnswer => requestAnswer(refusal, policies(), keyText);
+  return {
+    async history() {
+      const { stepMs, endMs, steps } = recent.history();
+      const end = endMs === null ? null : new Date(endMs).toISOString();
+      return { stepSeconds: stepMs / 1000, end, steps: steps.map((step) => step && stepAnswer(step)) };
+    },
+    async request(id) {
+      const refusal = await recent.request(id);
+      return refusal && shown(refusal);
+    },
+    subscribe(onRefusal) {
+      return recent.onRefusal(({ refusals, leftOut }) => {
+        for (const [i, refusal] of refusals.entries()) onRefusal(shown(refusal), i === 0 ? leftOut : 0);
+      });
+    },
+  };
+}
+
+function stepAnswer({
+  durationMs,
+  admitted,
+  refused,
+  latencyMs,
+  upstream,
+  store,
+}: HistoryStep): History["steps"][number] {
+  const { answered, meanMs, errors } = upstream;
+  return {
+    ...{ seconds: durationMs / 1000, admitted, refused: { ...refused } },
+    latencySeconds: latencyMs && {
+      p50: latencyMs.p50 / 1000,
+      p90: latencyMs.p90 / 1000,
+      p99: latencyMs.p99 / 1000,
+    },
+    upstream: { answered, meanSeconds: meanMs === null ? null : meanMs / 1000, failed: { ...errors } },
+    store: store && { ...store },
+  };
+}
+
+function requestAnswer(
+  refusal: Refusal,
+  policies: readonly Policy[],
+  keyText: RecentControlOptions["keyText"],
+): RequestAnswer {
+  const { id, atMs, source, method, target, route, client, subject, status, reason, retryAfterSeconds, rule } = refusal;
+  const { policy, limit, remaining, reset } = refusal;
+  const isThrottled = reason === "throttled";
+  return {
+    ...{ id, at: new Date(atMs).toISOString(), method, path: target, status, reason: reason ?? "", client, subject },
+    ...{ source, route, retryAfterSeconds, rule },
+    // Other refusals show a quota, which has not refused them.
+    key: isThrottled ? keyText(refusal.key) : null,
+    policy: {
+      ...{ policy, outcome: isThrottled ? "throttled" : "observed", limit, remaining },
+      reset: new Date(reset * 1000).toISOString(),
+      resetSeconds: Math.max(0, reset - atMs / 1000),
+    },
+    explanation: explanationOf(
+      refusal,
+      policies.find(({ name }) => name === policy),
+      keyText,
+    ),
+  };
+}
+
+function explanationOf(
+  { reason, policy: name, limit, reset, client, rule, key }: Refusal,
+  policy: Policy | undefined,
+  keyText: RecentControlOptions["keyText"],
+): string[] {
+  if (reason === "throttled") {
+    const shown = keyText(key);
+    return [
+      `Policy ${name} admits ${limit}${policy === undefined ? "" : periodOf(policy)} for ${shown}, and all of it was used.`,
+      `The next request fits at ${new Date(reset * 1000).toISOString()}.`,
+      `To let it in before: DELETE /api/clients/${encodeURIComponent(shown)}, or a rule with action limit or exempt.`,
+    ];
+  }
+  if (reason === "blocked") {
+    return [
+      `Rule ${rule ?? "(ended)"} blocks ${client} or its token.`,
+      `To let it in: DELETE /api/rules/${rule ?? "{id}"}.`,
+    ];
+  }
+  return [...(reason === null ? [] : [sentences[reason]])];
+}
+
+function periodOf({ rate }: Policy): string {
+  switch (rate.kind) {
+    case "sliding":
+      return ` in any ${formatDuration(rate.windowMs)}`;
+    case "calendar":
+      return ` in a ${rate.per} (${rate.timezone})`;
+    case "concurrency":
+      return " at once";
+  }
+}
+
+/** Of the reasons that need no figures. */
+const sentences: Readonly<Record<Exclude<RefusalReason, "throttled" | "blocked" | null>, string>> = {
+  malformed: "The request is not well-formed HTTP.",
+  ambiguous_path: "Readings of the path disagree about the route it is under.",
+  bad_host: "It had no Host field, several, or one that is no host.",
+  bad_field_name: "The name of a field has an underscore or a blank, which some servers read as a hyphen.",
+  small_pieces: "Its body came in too many small pieces.",
+  no_token: "It had no bearer token, and the path asks for one.",
+  invalid_token: "Its token is malformed, repeated or not listed.",
+  expired_token: "Its token was listed, and its end has come.",
+  insufficient_scope: "Its token lacks a scope that a rule of auth.rules asks for.",
+  no_route: "The path is under no route.",
+  slow_request: "Its head or body took too long to arrive.",
+  body_too_large: "Its body is larger than maxBodyBytes.",
+  target_too_long: "Its target is longer than allowed.",
+  head_too_large: "Its fields are too large, or too many.",
+  unsupported_expect: "It expects something else than 100-continue.",
+  unsupported_encoding: "It has a transfer encoding that is not supported.",
+  unsupported_method: "Its method is not supported.",
+  too_many_refusals:
+    "The client has used up its budget for refusals that spend no quota; see refusals in the configuration.",
+  upstream_failed: "The upstream could not be reached, or gave no valid answer.",
+  upstream_timeout: "The upstream did not answer in time.",
+  client_share: "The client holds as much of what all clients share as it may.",
+  store_unavailable: "The shared store is away, and counters.redis.onFailure is closed.",
+  overloaded: "No connection to the upstream was free in time, or too many connections are open.",
+  internal: "A bug in the gateway; the log has it.",
+};
