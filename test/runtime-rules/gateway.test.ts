@@ -211,6 +211,20 @@ test("a client behind a trusted proxy is blocked alone, over HTTP/2 as well", as
   expect(blockProxy).toMatchObject({ ok: false, reason: "needs_force" });
 });
 
+test("a rule about a network that a reload makes a part of one client no longer holds", async () => {
+  const clientAddress = { trustedProxies: ["127.0.0.1"] };
+  const { gateway, settings } = await start({ clientAddress });
+  await set(gateway, { client: "2001:db8::/64" });
+  const ask = async (address: string): Promise<number> => {
+    const fields = `X-Forwarded-For: ${address}\r\n`;
+    return (await statuses(connect(gateway, 1), request("/v2/x", { fields })))[0] ?? 0;
+  };
+  expect([await ask("2001:db8::1"), await ask("2001:db8:0:9::1")]).toEqual([403, 200]);
+  const wider = { ...settings, clientAddress: { ...settings.clientAddress, ipv6Prefix: 48 } };
+  expect(await gateway.reload(wider)).toMatchObject({ ok: true });
+  expect([await ask("2001:db8::1"), await ask("2001:db8:0:9::1")]).toEqual([200, 200]);
+});
+
 test("a tunnel that is open stays open, and its client gets no other", async () => {
   const staged = await stageWebSockets(cleanup, (socket) => socket.on("message", (data) => socket.send(data)));
   const socket = await staged.open();
