@@ -13,6 +13,7 @@ import type { AddressState } from "../core/upstream.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Clients } from "./clients.ts";
 
 export interface Carrier {
   /** In force. */
@@ -32,6 +33,8 @@ export interface Carrier {
   readonly clientAddress: ClientAddressRules;
   /** The policies in force, and their places in the table of counters. */
   readonly slots: readonly PolicySlot[];
+  /** What is asked about clients, of the thread that owns the table of counters. */
+  readonly clients: Clients;
   /** Rejects with a ListenError, with all listeners closed, or closed by `close`. */
   listen(settings: ListenSettings): Promise<Addresses>;
   /** The whole gateway is ready. */

@@ -30,6 +30,7 @@ import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
 import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview } from "./carrier.ts";
+import { Clients } from "./clients.ts";
 import { closeParts, configure, InForce, openParts } from "./configuration.ts";
 import type { ThreadCounters } from "./open-counters.ts";
 import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
@@ -124,6 +125,7 @@ export class Engine implements Carrier {
   /** For a process that has one thread. */
   readonly recent: RecentThreads;
   readonly inForce: InForce;
+  readonly clients: Clients;
   readonly #context: ThreadContext;
   readonly #traffic: TrafficListener;
   readonly #reads: SharedReads | null;
@@ -144,6 +146,12 @@ export class Engine implements Carrier {
     this.#context = context;
     this.#traffic = traffic;
     this.#reads = reads;
+    this.clients = new Clients(() => {
+      const { settings, limiter, files } = inForce.configuration;
+      const { clientAddress } = this;
+      const { runtimeRules } = context;
+      return { settings, limiter, authenticator: files.authenticator, clientAddress, runtimeRules };
+    }, context.clock);
   }
 
   get settings(): Settings {

@@ -33,7 +33,7 @@ export interface GatewayOptions extends Omit<EngineOptions, GivenHere>, Omit<Wor
   readonly rereadMs?: number;
 }
 
-export interface Gateway extends Addresses {
+export interface Gateway extends Addresses, Pick<Carrier, "clients"> {
   readonly admin: HostPort;
   /** What happened in the last minutes. */
   readonly recent: Recent;
@@ -136,6 +136,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     admin,
     recent,
     rules,
+    clients: carrier.clients,
     reload: (wanted) => reloader.to(wanted),
     reloadFromSource: (cause) => reloader.again(cause),
     drain: () => drains.begin(),

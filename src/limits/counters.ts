@@ -13,12 +13,13 @@ import {
   untilEndMs,
   untilResetMs,
 } from "./calendar.ts";
-import type { CalendarPeriod, CounterTable } from "./table/counter-table.ts";
+import type { CounterSource, Period } from "./table/counter-table.ts";
 import { Cursor } from "./table/directory.ts";
 import { type CalendarInForce, rulesOf, type SlotRules } from "./table/eviction.ts";
 import { type Forgiven, isForgivenSince } from "./table/forgiveness.ts";
 import { ageOf, later, type Span, tickNow, tickOf } from "./table/key-log.ts";
 import { heldSlotOf, kindOf } from "./table/layout.ts";
+import type { TableView } from "./table/table-view.ts";
 
 /** The key of a decision that shows a quota for which nothing was looked up. Nothing is ever stored under it. */
 export const noKey = new CounterKey(-1, -1, -1, -1, false);
@@ -65,6 +66,19 @@ export interface OwnCount {
   readonly periodEndMs: number;
 }
 
+/** What counts of a key, for those who look at it. */
+export interface Inspection {
+  readonly units: number;
+  /** When they were admitted, by the monotonic clock, the oldest first. Empty for a period, and for what is under way. */
+  readonly admissions: readonly { readonly atMs: number; readonly units: number }[];
+  /** What is counted in place of the key. */
+  readonly coarse: Forgiven["coarse"];
+  /** Units that requests under way hold until their status is known; null: the policy holds none. */
+  readonly heldUnits: number | null;
+  /** When the period ends, by the wall clock; null: it is none of the calendar. */
+  readonly periodEndMs: number | null;
+}
+
 /** The counters of one policy in the table. */
 export interface LocalCounters {
   /** Puts the policy into force in this thread. `continues`: another one whose counters go on. */
@@ -77,6 +91,8 @@ export interface LocalCounters {
   charge(ask: Ask): number;
   /** Answers what is left and the reset, without asking for units; takes and frees the locks. */
   peek(ask: Ask, nowMs: number): void;
+  /** The same, and what counts of the key: at most so many admissions. `view`: what these counters count in. */
+  inspect(ask: Ask, nowMs: number, view: TableView, most: number): Inspection;
   /** Gives units back, if they are still counted and were not forgiven; takes and frees the locks. */
   giveBack(charged: Charged): void;
   /** What was charged stays charged: `giveBack` will not be called. Takes and frees the locks. */
@@ -90,13 +106,15 @@ export interface LocalCounters {
   forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven;
   /** Returns the reset of a key with nothing stored. */
   unspentResetMs(nowMs: number): number;
+  /** Which pairs count. */
+  spanAt(nowMs: number): Span;
 }
 
 /** Nobody knows when an exchange ends, so a client that may be admitted then is told to ask again after this time. */
 export const heldRetryMs = 1000;
 
 /** Makes the counters of a policy. `slot`: its number in the table. */
-export function createCounters(policy: Policy, table: CounterTable, slot: number, clock: PeriodClock): LocalCounters {
+export function createCounters(policy: Policy, table: CounterSource, slot: number, clock: PeriodClock): LocalCounters {
   const { rate, chargeStatuses } = policy;
   const rules = rulesOf(policy);
   if (rate.kind === "concurrency") return new ConcurrencyCounters(table, slot, rules);
@@ -114,15 +132,17 @@ interface Reading extends Span {
 
 /** What the counters of all kinds have in common. What a kind adds is how it counts. */
 abstract class TableCounters implements LocalCounters {
-  protected readonly table: CounterTable;
+  protected readonly table: CounterSource;
   protected readonly slot: number;
   protected readonly rules: SlotRules;
   protected readonly mayEndSoon: boolean = false;
+  /** Whether a pair says when its units were admitted. */
+  protected readonly hasInstants: boolean = false;
   readonly #retirements: number;
   /** For what is looked up at once. */
   readonly #cursor = new Cursor();
 
-  constructor(table: CounterTable, slot: number, rules: SlotRules) {
+  constructor(table: CounterSource, slot: number, rules: SlotRules) {
     this.table = table;
     this.slot = slot;
     this.rules = rules;
@@ -165,14 +185,33 @@ abstract class TableCounters implements LocalCounters {
 
   peek(ask: Ask, nowMs: number): void {
     this.select(ask);
-    this.table.locks.within(() => {
-      const reading = this.readingAt(nowMs);
-      const counted = this.table.peek(ask.cursor, reading);
-      ask.nowMs = nowMs;
-      ask.now = reading.now;
-      ask.remaining = Math.max(0, ask.limit - counted);
-      ask.resetMs = this.peekedResetOf(ask, counted, reading);
+    this.table.locks.within(() => this.#peek(ask, nowMs));
+  }
+
+  inspect(ask: Ask, nowMs: number, view: TableView, most: number): Inspection {
+    this.select(ask);
+    return this.table.locks.within(() => {
+      const reading = this.#peek(ask, nowMs);
+      const pairs = this.hasInstants ? view.pairsOf(ask.cursor, reading, most) : [];
+      return {
+        units: ask.counted,
+        admissions: pairs.map(([at, units]) => ({ atMs: Math.floor(nowMs) - ageOf(at, ask.now), units })),
+        coarse: view.coarseOf(ask.cursor),
+        heldUnits: null,
+        periodEndMs: this.periodEndMs,
+      };
     });
+  }
+
+  #peek(ask: Ask, nowMs: number): Reading {
+    const reading = this.readingAt(nowMs);
+    const counted = this.table.peek(ask.cursor, reading);
+    ask.nowMs = nowMs;
+    ask.now = reading.now;
+    ask.counted = counted;
+    ask.remaining = Math.max(0, ask.limit - counted);
+    ask.resetMs = this.peekedResetOf(ask, counted, reading);
+    return reading;
   }
 
   keep(_charged: Charged): void {
@@ -200,11 +239,19 @@ abstract class TableCounters implements LocalCounters {
   }
 
   forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven {
-    return this.table.forgive(this.slot, key, client, this.spanAt(nowMs));
+    return this.table.forgive(this.slot, key, client, this.forgivenSpan(nowMs));
   }
 
   unspentResetMs(nowMs: number): number {
     return this.readingAt(nowMs).resetMs;
+  }
+
+  protected get periodEndMs(): number | null {
+    return null;
+  }
+
+  protected forgivenSpan(nowMs: number): Span {
+    return this.readingAt(nowMs);
   }
 
   /** Instants that are in the same so many ticks are one pair, with this limit. */
@@ -215,9 +262,9 @@ abstract class TableCounters implements LocalCounters {
   /** In an object that is used again. */
   abstract readingAt(nowMs: number): Reading;
 
-  /** What counts, without beginning the next period of a calendar. */
-  protected spanAt(nowMs: number): Span {
-    return this.readingAt(nowMs);
+  spanAt(nowMs: number): Span {
+    const { now, window } = this.readingAt(nowMs);
+    return { now, window };
   }
 
   protected instantOf({ now }: Ask, _newest: number | undefined): number {
@@ -256,6 +303,7 @@ const cells = 4096;
  * reload still has would forget what the new one counts.
  */
 export class SlidingCounters extends TableCounters {
+  protected override readonly hasInstants = true;
   readonly #reading: Reading = { now: 0, window: 0, resetMs: 0 };
 
   readingAt(nowMs: number): Reading {
@@ -306,7 +354,7 @@ export class SlidingCounters extends TableCounters {
 }
 
 /** The clock of a store; that of this machine for as long as no server of the store has said what its clock shows. */
-interface PeriodClock extends Clock {
+export interface PeriodClock extends Clock {
   readonly isGuess?: () => boolean;
 }
 
@@ -320,12 +368,12 @@ interface Calendar {
  * keys start again at once. A clock that goes back refills nothing: see calendar.ts. The calendar is the one in force.
  */
 export class CalendarCounters extends TableCounters {
-  readonly #period: CalendarPeriod;
+  readonly #period: Period;
   readonly #clock: PeriodClock;
   readonly #reading: Reading = { now: 0, window: 1, resetMs: 0 };
 
   /** Throws a RangeError if the runtime does not know the time zone. */
-  constructor(table: CounterTable, slot: number, rules: SlotRules, { per, timezone }: Calendar, clock: PeriodClock) {
+  constructor(table: CounterSource, slot: number, rules: SlotRules, { per, timezone }: Calendar, clock: PeriodClock) {
     super(table, slot, { ...rules, calendar: { per, timezone, nextBorder: createCalendar(per, timezone) } });
     this.#period = table.periodOf(slot);
     this.#clock = clock;
@@ -353,10 +401,6 @@ export class CalendarCounters extends TableCounters {
     return this.#reading;
   }
 
-  protected override spanAt(): Span {
-    return { now: this.#period.number, window: 1 };
-  }
-
   protected override resetOf(ask: Ask, { resetMs }: Reading): number {
     if (!ask.fits) this.table.markExhausted(ask.cursor, true);
     return resetMs;
@@ -364,6 +408,15 @@ export class CalendarCounters extends TableCounters {
 
   protected ownOf(units: number): OwnCount {
     return { units, ageMs: 0, periodEndMs: this.#period.endMs };
+  }
+
+  /** Begins no period: the clock of a thread that decides nothing may not be the one that says when. */
+  protected override forgivenSpan(): Span {
+    return { now: this.#period.number, window: 1 };
+  }
+
+  protected override get periodEndMs(): number {
+    return this.#period.endMs;
   }
 
   get #isGuess(): boolean {
@@ -424,13 +477,13 @@ export class ConcurrencyCounters extends TableCounters {
 export class ChargedCounters implements LocalCounters {
   /** All units that count, kept and held. */
   readonly all: SlidingCounters | CalendarCounters;
-  readonly #table: CounterTable;
+  readonly #table: CounterSource;
   /** Of the units that are held. */
   readonly #slot: number;
   readonly #cursor = new Cursor();
   readonly #retirements: number;
 
-  constructor(all: SlidingCounters | CalendarCounters, table: CounterTable, slot: number) {
+  constructor(all: SlidingCounters | CalendarCounters, table: CounterSource, slot: number) {
     this.all = all;
     this.#table = table;
     this.#slot = heldSlotOf(slot);
@@ -488,6 +541,15 @@ export class ChargedCounters implements LocalCounters {
     this.all.peek(ask, nowMs);
   }
 
+  inspect(ask: Ask, nowMs: number, view: TableView, most: number): Inspection {
+    const all = this.all.inspect(ask, nowMs, view, most);
+    const table = this.#table;
+    table.select(ask.heldCursor, this.#slot, ask.key, ask.client);
+    const heldUnits = table.locks.within(() => table.peek(ask.heldCursor, this.all.readingAt(nowMs)));
+    // What the table has forgotten of all is not held either.
+    return { ...all, heldUnits: Math.min(heldUnits, all.units) };
+  }
+
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
     return this.all.own(key, client, nowMs);
   }
@@ -498,6 +560,10 @@ export class ChargedCounters implements LocalCounters {
 
   unspentResetMs(nowMs: number): number {
     return this.all.unspentResetMs(nowMs);
+  }
+
+  spanAt(nowMs: number): Span {
+    return this.all.spanAt(nowMs);
   }
 
   /** Returns how many of the units that were counted are held. Makes room for one that is about to be. */

@@ -3,7 +3,7 @@
 import type { ForgivenKey } from "../core/rules.ts";
 import type { LocalCounters } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
-import type { PolicyRow } from "./policies.ts";
+import type { PolicyRow, PolicySet } from "./policies.ts";
 import type { Forgiven } from "./table/forgiveness.ts";
 import { whenFree } from "./table/locks.ts";
 
@@ -28,7 +28,7 @@ export interface ForgivenPolicy {
 
 /** `seq`: the number that a store has given the forgiveness; 0: none. Resolves with null for a name that is none. */
 export async function forgive(
-  rows: readonly PolicyRow[],
+  set: Pick<PolicySet, "rows" | "runtimeRules">,
   name: ForgivenKey,
   context: NameContext,
   nowMs: () => number,
@@ -38,9 +38,9 @@ export async function forgive(
   if (find === null) return null;
   const policies: ForgivenPolicy[] = [];
   const untouched: { policy: string; why: string }[] = [];
-  for (const row of rows) {
+  for (const row of set.rows) {
     const policy = row.policy.name;
-    const { keys, gap } = find(row);
+    const { keys, gap } = find(row, set);
     if (row.policy.rate.kind === "concurrency") untouched.push({ policy, why: "slots in use stay in use" });
     else if (keys.length === 0) untouched.push({ policy, why: gap ?? "it has no key for it" });
     else policies.push(await forgiveKeys(row, keys, gap, nowMs, seq));

@@ -14,11 +14,13 @@ import { RulesInForce } from "../core/rules-in-force.ts";
 import { noPeriod } from "./calendar.ts";
 import type { LocalCounters } from "./counters.ts";
 import { type ForgivenName, forgive } from "./forgive.ts";
+import { LimiterView } from "./limiter-view.ts";
 import type { NameContext } from "./named-keys.ts";
 import {
   assignSlots,
   chargedAt,
   createRow,
+  createTrialRow,
   decideWithStore,
   holdsUntilEnd,
   limitOf,
@@ -39,6 +41,7 @@ import { CounterTable, createTableMemory } from "./table/counter-table.ts";
 import { rulesOf } from "./table/eviction.ts";
 import { minTableBytes } from "./table/layout.ts";
 import { SipHash } from "./table/sip-hash.ts";
+import { TableView } from "./table/table-view.ts";
 
 /** What a request asks of the policies of a step. */
 interface Asked {
@@ -379,6 +382,7 @@ export class PolicyLimiter extends PolicySteps {
   readonly #clock: Clock;
   readonly #choosesSlots: boolean;
   readonly #decides: boolean;
+  #view: LimiterView | null = null;
   /** In the order of the policies. */
   readonly slots: readonly PolicySlot[];
 
@@ -446,7 +450,19 @@ export class PolicyLimiter extends PolicySteps {
    * Resolves with null for a name that is none: no address, a network of several clients, no hash.
    */
   forgive(name: ForgivenKey, context: NameContext, seq = 0): Promise<ForgivenName | null> {
-    return forgive(this.#set.rows, name, context, this.#clock.monotonicMs, seq);
+    return forgive(this.#set, name, context, this.#clock.monotonicMs, seq);
+  }
+
+  /** The same limiter for those who only look. */
+  view(): LimiterView {
+    this.#view ??= this.#createView();
+    return this.#view;
+  }
+
+  #createView(): LimiterView {
+    const view = new TableView(this.#table);
+    const rows = this.#set.rows.map((row) => createTrialRow(row, view));
+    return new LimiterView(view, rows, new PolicySteps({ ...this.#set, rows, store: null }, allPolicies), this.#set);
   }
 
   /**

@@ -7,7 +7,7 @@ import { clientKey, isIpv4, parseCidr } from "../core/ip-address.ts";
 import type { KeyPart } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
-import type { PolicyRow } from "./policies.ts";
+import { limitOf, type PolicyRow, type PolicySet } from "./policies.ts";
 import { isByAddress, keyedMethods, noHead } from "./request-keys.ts";
 
 /** What names are looked up in. */
@@ -41,9 +41,12 @@ export interface KeysOfName {
 const maxKeys = 256;
 
 type KeyOwner = Pick<PolicyRow, "policy" | "readKey" | "readLimit">;
+/** `rules`: those that were set while the gateway runs. */
+type RulesOfLimits = Pick<PolicySet, "runtimeRules">;
+export type FindKeys = (row: KeyOwner, rules: RulesOfLimits) => KeysOfName;
 
 /** Returns null for a name that is none: no address, several clients, no hash. */
-export function createKeyFinder(name: ForgivenKey, context: NameContext): ((row: KeyOwner) => KeysOfName) | null {
+export function createKeyFinder(name: ForgivenKey, context: NameContext): FindKeys | null {
   switch (name.kind) {
     case "client":
       return findByClient(name.value, context);
@@ -55,44 +58,52 @@ export function createKeyFinder(name: ForgivenKey, context: NameContext): ((row:
   }
 }
 
-function findByClient(text: string, context: NameContext): ((row: KeyOwner) => KeysOfName) | null {
+function findByClient(text: string, context: NameContext): FindKeys | null {
   const cidr = parseCidr(text);
   const { ipv6Prefix } = context;
   // A network is one client if requests are grouped by it or by a wider one. IPv4 addresses are not grouped.
   if (cidr === undefined || cidr.prefixBits < (isIpv4(cidr.network) ? 128 : ipv6Prefix)) return null;
   const client = clientKey(cidr.network, ipv6Prefix);
   const counterKey = addressKey(cidr.network, ipv6Prefix);
-  return (row) => {
+  return (row, rules) => {
     const kinds = new Set(row.policy.key.map(({ kind }) => kind));
     const others = [...kinds].filter((kind) => !isShared(kind) && kind !== "client");
     if (!kinds.has("client") && others.length === 0) return none(sharedByAll);
     const request = { ...pendingVerdict.parsed, client, counterKey };
     // The client stands in for what a request lacks.
     const gap = others.length === 0 ? null : `requests with a ${others.join(" or ")} have keys of their own`;
-    return keysOf(row, [{ request, identity: null, client: counterKey }], context, gap);
+    return keysOf(row, rules, [{ request, identity: null, client: counterKey }], context, gap);
   };
 }
 
-function findByIdentity(kind: "token" | "subject", value: string, context: NameContext): (row: KeyOwner) => KeysOfName {
+function findByIdentity(kind: "token" | "subject", value: string, context: NameContext): FindKeys {
   const listed = [...(context.listed?.identities() ?? [])].filter(
     (identity) => (kind === "token" ? identity.tokenName : identity.subject) === value,
   );
   const unlisted: Identity[] = kind === "subject" && listed.length === 0 ? [subjectAlone(value)] : [];
-  return (row) => {
-    const { key } = row.policy;
-    const named = key.filter((part) => part.kind === "token" || part.kind === "subject");
-    if (named.length === 0) return none("its key has neither a token nor a subject");
-    const identities = [...listed, ...unlisted];
-    if (identities.length === 0) return none("no listed token has this name");
-    const unknown = key.filter((part) => identities.some((identity) => !isKnownOf(part, identity)));
-    if (unknown.length > 0) return none(`its key also needs the ${unknown.map(({ kind }) => kind).join(" and the ")}`);
-    const requests = identities.map((identity) => ({ request: nobody, identity, client: null }));
-    return keysOf(row, requests, context, null);
-  };
+  return (row, rules) => keysOfIdentities(row, rules, [...listed, ...unlisted], context);
+}
+
+/** Returns the keys of requests with one of these identities. */
+export function keysOfIdentities(
+  row: KeyOwner,
+  rules: RulesOfLimits,
+  identities: readonly Identity[],
+  context: NameContext,
+): KeysOfName {
+  const { key } = row.policy;
+  if (!key.some((part) => part.kind === "token" || part.kind === "subject")) {
+    return none("its key has neither a token nor a subject");
+  }
+  if (identities.length === 0) return none("no listed token has this name");
+  const unknown = key.filter((part) => identities.some((identity) => !isKnownOf(part, identity)));
+  if (unknown.length > 0) return none(`its key also needs the ${unknown.map(({ kind }) => kind).join(" and the ")}`);
+  const requests = identities.map((identity) => ({ request: nobody, identity, client: null }));
+  return keysOf(row, rules, requests, context, null);
 }
 
 /** The hash may be that of any policy whose keys are hashes. */
-function findByHash(text: string): ((row: KeyOwner) => KeysOfName) | null {
+function findByHash(text: string): FindKeys | null {
   const key = keyOfHex(text);
   if (key === null) return null;
   return ({ policy }) => {
@@ -108,11 +119,13 @@ interface NamedRequest {
 }
 
 function keysOf(
-  { policy, readKey, readLimit }: KeyOwner,
+  row: KeyOwner,
+  rules: RulesOfLimits,
   requests: readonly NamedRequest[],
   { routes }: NameContext,
   gap: string | null,
 ): KeysOfName {
+  const { policy, readKey } = row;
   const has = (kind: KeyPart["kind"]): boolean => policy.key.some((part) => part.kind === kind);
   const methods = has("method") ? keyedMethods : [null];
   const ofRoutes = has("route") ? routes : [null];
@@ -123,7 +136,7 @@ function keysOf(
       ofRoutes.map((route): NamedKey => {
         const parsed = { ...request, route };
         const head = { ...noHead, method: method ?? "" };
-        const limit = readLimit === null ? policy.limit : readLimit(parsed, head, identity);
+        const limit = limitOf(rules, row, parsed, head, identity);
         return { key: readKey(parsed, head, identity), client, limit, method, route };
       }),
     ),

@@ -8,7 +8,7 @@ import type { CounterKey } from "../core/counter-key.ts";
 import { type Decision, type Held, isContinued, type Outcome, type Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
-import { type Charged, createCounters, type LocalCounters, noKey } from "./counters.ts";
+import { type Charged, createCounters, type LocalCounters, noKey, type PeriodClock } from "./counters.ts";
 import {
   createKeyLimits,
   createKeyReader,
@@ -23,6 +23,7 @@ import type { CounterTable } from "./table/counter-table.ts";
 import { policySlots } from "./table/layout.ts";
 import type { Locks } from "./table/locks.ts";
 import type { SipHash } from "./table/sip-hash.ts";
+import type { TableView } from "./table/table-view.ts";
 
 export interface PolicySlot {
   readonly policy: Policy;
@@ -64,6 +65,8 @@ export interface PolicyRow extends PolicySlot {
   readonly counters: LocalCounters | StoreCounters;
   /** The same counters, if gateways share them; else null. */
   readonly inStore: StoreCounters | null;
+  /** Says when a period of the calendar is over. */
+  readonly clock: PeriodClock;
   readonly outcomes: Record<Outcome, number>;
   readonly readKey: KeyReader;
   /** Null: one limit for all keys. */
@@ -247,8 +250,8 @@ export interface PolicySet {
  * configuration; 0 if the request is exempt. `identity`: null if the policy is asked before the token check.
  */
 export function limitOf(
-  { runtimeRules }: PolicySet,
-  { policy, readLimit }: PolicyRow,
+  { runtimeRules }: Pick<PolicySet, "runtimeRules">,
+  { policy, readLimit }: Pick<PolicyRow, "policy" | "readLimit">,
   request: ParsedRequest,
   head: RequestHead,
   identity: Identity | null,
@@ -337,6 +340,7 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
     isShadow: enforcement === "shadow" || policy.mode === "shadow",
     continues: before.some((each) => isContinued(policy, each.policy)),
     counters: inStore ?? local,
+    clock: counted,
     // Metrics know a policy by its name.
     outcomes: before.find((each) => each.policy.name === policy.name)?.outcomes ?? noOutcomes(),
     readKey: createKeyReader(policy, hash, tokens),
@@ -346,6 +350,19 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
   return Object.assign(made, { ask: new PolicyAsk(made) });
 }
 
-function noOutcomes(): Record<Outcome, number> {
+/** A row that decides as the other one would, in a view of its table: it charges nothing and asks no store. */
+export interface TrialRow extends PolicyRow {
+  readonly counters: LocalCounters;
+  readonly inStore: null;
+}
+
+export function createTrialRow(row: PolicyRow, view: TableView): TrialRow {
+  const { policy, slot, clock } = row;
+  const counters = createCounters(policy, view, slot, clock);
+  const made = { ...row, counters, inStore: null, outcomes: noOutcomes() };
+  return Object.assign(made, { ask: new PolicyAsk(made) });
+}
+
+export function noOutcomes(): Record<Outcome, number> {
   return { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0, unavailable: 0 };
 }

@@ -6,6 +6,7 @@ import type { Identity } from "../../src/core/authenticator.ts";
 import { hexOfKey } from "../../src/core/counter-key.ts";
 import type { KeyPart, Policy } from "../../src/core/policy.ts";
 import type { ForgivenKey } from "../../src/core/rules.ts";
+import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { createKeyFinder, type NameContext } from "../../src/limits/named-keys.ts";
 import { createKeyLimits, createKeyReader, TokenDigests } from "../../src/limits/request-keys.ts";
@@ -42,7 +43,8 @@ function keyFinderOf(policy: Policy) {
   const readKey = createKeyReader(policy, sipHash, tokens);
   const row = { policy, readKey, readLimit: createKeyLimits(policy, tokens) };
   return {
-    named: (name: ForgivenKey, given = context) => createKeyFinder(name, given)?.(row) ?? null,
+    named: (name: ForgivenKey, given = context) =>
+      createKeyFinder(name, given)?.(row, { runtimeRules: new RulesInForce() }) ?? null,
     /** The key of a request. */
     of({ client = "198.51.100.1", token, method = "GET", route = "/v2/", plan }: Asked): string {
       const rawHeaders = [

@@ -9,6 +9,7 @@ import { SharedConnectionCount } from "../../core/connection-count.ts";
 import { ignoreError } from "../../core/failure.ts";
 import type { Watched } from "../../core/file-group.ts";
 import { inPortions, type Rule, type RuleChange } from "../../core/rules.ts";
+import { RulesInForce } from "../../core/rules-in-force.ts";
 import type { Settings } from "../../core/settings.ts";
 import { maxThreads } from "../../core/thread-share.ts";
 import type { Certificate } from "../../core/tls.ts";
@@ -21,6 +22,7 @@ import type { RecentThreads } from "../../telemetry/recent/recent.ts";
 import { StoreSightings } from "../../telemetry/store-sightings.ts";
 import { WorkerReadings } from "../../telemetry/worker-figures.ts";
 import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview, ThreadOverview } from "../carrier.ts";
+import { Clients } from "../clients.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
 import { createLimiter, NotPreparedError } from "../open-counters.ts";
@@ -63,12 +65,15 @@ class Workers implements Carrier {
   settings: Settings;
   clientAddress: ClientAddressRules;
   readonly telemetry: MainTelemetry;
+  readonly clients: Clients;
   readonly #options: WorkersOptions;
   readonly #base: FilesContext;
   readonly #files: FileWatcher;
   #opened: ConfiguredFiles;
-  /** Decides nothing: chooses the slots of policies, and is for the metrics. */
+  /** Decides nothing: chooses the slots of policies, and is for the metrics and for what is asked about clients. */
   #limiter: PolicyLimiter;
+  /** What is asked about clients tells how they are treated. */
+  readonly #runtimeRules = new RulesInForce();
   readonly #ticketSecret = randomBytes(32);
   readonly #connections = SharedConnectionCount.createMemory();
   readonly #storeSightings = StoreSightings.createMemory();
@@ -115,8 +120,14 @@ class Workers implements Carrier {
     this.#files = files;
     this.#opened = opened;
     this.#restarts = new Restarts(options.clock.monotonicMs);
-    this.#limiter = createLimiter(settings, options, null, { decides: false });
+    this.#runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
+    this.#limiter = this.#createLimiter(settings, null);
     countPeersIn(options.counters.table);
+    this.clients = new Clients(() => {
+      const { settings, clientAddress } = this;
+      const { authenticator } = this.#opened;
+      return { settings, clientAddress, authenticator, limiter: this.#limiter, runtimeRules: this.#runtimeRules };
+    }, options.clock);
     this.telemetry = createMainTelemetry({
       ...options,
       routes: settings.routes,
@@ -171,7 +182,7 @@ class Workers implements Carrier {
       const offer = this.#files.offer();
       let limiter = this.#limiter;
       try {
-        if (settings !== null) limiter = createLimiter(settings, this.#options, this.#limiter, { decides: false });
+        if (settings !== null) limiter = this.#createLimiter(settings, this.#limiter);
         if (settings !== null || offer.hasNews) await this.#prepare(settings, limiter, offer);
       } catch (error) {
         closeFiles(opened, this.#opened);
@@ -183,6 +194,7 @@ class Workers implements Carrier {
       const committed = this.#tellAll("commit", null);
       this.settings = settings ?? this.settings;
       this.clientAddress = clientAddressRules(this.settings);
+      this.#runtimeRules.ipv6Prefix = this.settings.clientAddress.ipv6Prefix;
       this.#opened = opened;
       this.#limiter.replacedBy(limiter);
       this.#limiter = limiter;
@@ -196,6 +208,7 @@ class Workers implements Carrier {
   }
 
   async changeRules(change: RuleChange): Promise<void> {
+    this.#runtimeRules.apply(change);
     for (const id of change.removed) this.#rules.delete(id);
     for (const rule of change.set) this.#rules.set(rule.id, rule);
     await this.#tellAll("changeRules", change, this.#ruled);
@@ -266,6 +279,11 @@ class Workers implements Carrier {
     const results = await Promise.allSettled(asked);
     const answers = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
     return { answers, missing: results.length - answers.length };
+  }
+
+  #createLimiter(settings: Settings, before: PolicyLimiter | null): PolicyLimiter {
+    const options = { ...this.#options, runtimeRules: this.#runtimeRules };
+    return createLimiter(settings, options, before, { decides: false });
   }
 
   /** From now on a thread that ends is not replaced. */

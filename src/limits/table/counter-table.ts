@@ -68,12 +68,40 @@ export function createTableMemory(bytes: number): SharedArrayBuffer {
   return memory;
 }
 
+/** What counters use of a table. */
+export type CounterSource = Pick<
+  CounterTable,
+  | "thread"
+  | "locks"
+  | "configure"
+  | "retirementsOf"
+  | "rulesOf"
+  | "windowOf"
+  | "select"
+  | "count"
+  | "peek"
+  | "instantOf"
+  | "newest"
+  | "add"
+  | "addTo"
+  | "remove"
+  | "removeFrom"
+  | "forget"
+  | "forgive"
+  | "marksOf"
+  | "markExhausted"
+  | "isOwn"
+> & { periodOf(slot: number): Period };
+
+/** The period of a calendar, as counters use it. */
+export type Period = PeriodEnd & Pick<CalendarPeriod, "number" | "isGuess" | "setEnd">;
+
 export class CounterTable {
   readonly thread: number;
   readonly isShared: boolean;
   readonly locks: Locks;
   readonly maintenance: Maintenance;
-  readonly #memory: TableMemory;
+  readonly memory: TableMemory;
   readonly #w: Int32Array;
   readonly #places: Locator;
   readonly #rules: RulesBySlot;
@@ -84,7 +112,7 @@ export class CounterTable {
   /** `memory`: made by `createTableMemory`. */
   constructor(memory: SharedArrayBuffer, options: TableOptions) {
     const of = new TableMemory(memory, options);
-    this.#memory = of;
+    this.memory = of;
     this.thread = of.thread;
     this.isShared = of.isShared;
     this.locks = of.locks;
@@ -162,9 +190,13 @@ export class CounterTable {
 
   /** The same without making room: what is not stored has no units. */
   peek(cursor: Cursor, span: Span): number {
+    return this.find(cursor) ? countUnits(this.#w, cursor.shard, cursor.line, span) : 0;
+  }
+
+  /** Points the cursor to what is counted of the key that was selected: itself, its client or its network. False: nothing. */
+  find(cursor: Cursor): boolean {
     cursor.line = findKey(this.#w, cursor);
-    if (cursor.line === 0) this.#findCoarse(cursor);
-    return cursor.line === 0 ? 0 : countUnits(this.#w, cursor.shard, cursor.line, span);
+    return cursor.line !== 0 || this.#findCoarse(cursor);
   }
 
   /** The instant of a unit that counts. `unit`: 1 for the oldest. */
@@ -191,7 +223,7 @@ export class CounterTable {
     const newest = joins ? newestPairAt(w, shard, line) : 0;
     if (newest !== 0) joinNewest(w, shard, line, newest, instant, units);
     else if (!addPair(w, shard, line, instant, units)) {
-      this.#memory.addTo(figureAt(cursor.slot, figures.merged), 1);
+      this.memory.addTo(figureAt(cursor.slot, figures.merged), 1);
       return false;
     }
     return true;
@@ -303,7 +335,7 @@ export class CounterTable {
     const entryAt = freeEntry(w, cursor);
     const free = freeLines(w, cursor.shard);
     cursor.victimAt = 0;
-    if (entryAt !== 0 && free > this.#memory.geometry.reserved) return true;
+    if (entryAt !== 0 && free > this.memory.geometry.reserved) return true;
     cursor.victimAt = this.#eviction.choose(cursor, entryAt !== 0 && free === 0);
     cursor.victimEntry = w[cursor.victimAt] as number;
     return cursor.victimAt !== 0 || (entryAt !== 0 && free > 0);
@@ -323,7 +355,7 @@ export class CounterTable {
     }
     if (cursor.victimAt !== 0) this.#eviction.remove(cursor.shard, cursor.victimAt);
     addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), freeEntry(w, cursor));
-    this.#memory.addTo(figureAt(cursor.slot, figures.keys), 1);
+    this.memory.addTo(figureAt(cursor.slot, figures.keys), 1);
   }
 
   /** Whether there is the room that was found. Since then, other policies may have charged the key that has to go. */

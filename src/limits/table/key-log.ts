@@ -371,7 +371,7 @@ export function tickOf(nowMs: number): number {
   return Math.ceil(nowMs) | 0;
 }
 
-function isExpired(tick: number, nowTick: number, windowTicks: number): boolean {
+export function isExpired(tick: number, nowTick: number, windowTicks: number): boolean {
   const age = (nowTick - tick) >>> 0;
   return age >= windowTicks && age < futureAge;
 }

@@ -1,0 +1,190 @@
+// What an operator asks about clients, as plain values: who uses most, what is counted of one, what a request would get; and who
+// is forgiven. For the thread that owns the table of counters, whether or not it carries traffic. Instants are in Unix
+// milliseconds. With a shared store, counts are those of this gateway.
+import { createDemandReader } from "../auth/rules.ts";
+import type { Authenticator } from "../core/authenticator.ts";
+import { type ClientAddressRules, peerAt } from "../core/client-address.ts";
+import type { Clock } from "../core/clock.ts";
+import { parseIpAddress } from "../core/ip-address.ts";
+import type { Verdict } from "../core/request-head.ts";
+import type { ForgivenKey } from "../core/rules.ts";
+import type { RulesInForce } from "../core/rules-in-force.ts";
+import type { Settings } from "../core/settings.ts";
+import type { ForgivenName } from "../limits/forgive.ts";
+import { KeyListing, type ListedKey, type ListQuery } from "../limits/key-listing.ts";
+import type { PolicyLimiter } from "../limits/limiter.ts";
+import type { KeyState, PolicyState, PolicyTrial } from "../limits/limiter-view.ts";
+import type { NameContext } from "../limits/named-keys.ts";
+import { whenFree } from "../limits/table/locks.ts";
+import { createDecide, type Decide } from "../pipeline.ts";
+import { requestRules } from "./runtimes.ts";
+
+/** What is in force. */
+export interface ClientsSource {
+  readonly settings: Settings;
+  readonly limiter: PolicyLimiter;
+  readonly authenticator: Authenticator;
+  readonly clientAddress: ClientAddressRules;
+  /** That were set while the gateway runs. */
+  readonly runtimeRules: RulesInForce;
+}
+
+/** A request that is tried. */
+export interface TriedRequest {
+  readonly method: string;
+  readonly target: string;
+  /** The address of the peer, whose forwarding headers are not believed. Null: the peer is on loopback. */
+  readonly client: string | null;
+  /** Names and values in turn. Without a Host, there is one. */
+  readonly rawHeaders: readonly string[];
+}
+
+export interface TriedAnswer {
+  /** The status that the gateway would answer with itself; null: the request would be forwarded. */
+  readonly status: number | null;
+  /** As in the access log; null if nothing is refused. */
+  readonly reason: string | null;
+  /** The policy that the response would speak of. */
+  readonly policy: string;
+  readonly client: string;
+  readonly route: string | null;
+  /** The outcome of the token check. */
+  readonly auth: Verdict["auth"];
+  /** Whom the token stands for; null if that was not verified. */
+  readonly subject: string | null;
+  /** The id of the rule that blocks it; null if none does. */
+  readonly blockedBy: string | null;
+  readonly policies: readonly PolicyTrial[];
+  /** Whether other gateways share the counters: what they have counted is not known here. */
+  readonly isShared: boolean;
+}
+
+export interface ClientState {
+  readonly policies: readonly PolicyState[];
+  /** As in `TriedAnswer`. */
+  readonly isShared: boolean;
+}
+
+export class Clients {
+  readonly #source: () => ClientsSource;
+  readonly #clock: Clock;
+  readonly #listing: KeyListing;
+  /** The requests that are tried come one after the other: a limiter's view answers about one at a time. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #decides: { readonly by: ClientsSource; readonly decide: Decide } | null = null;
+
+  /** `source`: of the thread that owns the table. */
+  constructor(source: () => ClientsSource, clock: Clock) {
+    this.#source = source;
+    this.#clock = clock;
+    this.#listing = new KeyListing(() => ({ view: source().limiter.view(), context: contextOf(source()) }), clock);
+  }
+
+  /** The keys that have used most, or were used last. */
+  async list(query: ListQuery): Promise<readonly ListedKey[]> {
+    const keys = await this.#listing.top(query);
+    const wall = this.#wall();
+    return keys.map((key) => ({
+      ...key,
+      resetMs: key.resetMs === null ? null : wall(key.resetMs),
+      lastMs: key.lastMs === null ? null : wall(key.lastMs),
+    }));
+  }
+
+  /** What is counted of a name. Charges nothing. Resolves with null for a name that is none. */
+  async state(name: ForgivenKey): Promise<ClientState | null> {
+    const source = this.#source();
+    const states = await source.limiter.view().state(name, contextOf(source), this.#clock.monotonicMs);
+    if (states === null) return null;
+    const wall = this.#wall();
+    const shown = (key: KeyState): KeyState => ({
+      ...key,
+      resetMs: wall(key.resetMs),
+      admissions: key.admissions.map(({ atMs, units }) => ({ atMs: wall(atMs), units })),
+    });
+    const policies = states.map((state) => ({ ...state, keys: state.keys.map(shown) }));
+    return { policies, isShared: isShared(source) };
+  }
+
+  /**
+   * Forgets what is counted of a name, from the next request on, in all threads. `seq`: as in PolicyLimiter. Resolves with null
+   * for a name that is none.
+   */
+  forgive(name: ForgivenKey, seq = 0): Promise<ForgivenName | null> {
+    const source = this.#source();
+    return source.limiter.forgive(name, contextOf(source), seq);
+  }
+
+  /** What a request would get. Charges nothing. Resolves with null if `client` is no address. */
+  check(request: TriedRequest): Promise<TriedAnswer | null> {
+    const answer = this.#turn.then(() => this.#check(request));
+    this.#turn = answer.catch(() => null);
+    return answer;
+  }
+
+  async #check({ method, target, client, rawHeaders }: TriedRequest): Promise<TriedAnswer | null> {
+    const source = this.#source();
+    const address = parseIpAddress(client ?? "127.0.0.1");
+    if (address === undefined) return null;
+    const peer = peerAt(address, source.clientAddress);
+    const head = {
+      ...{ method, target, httpVersion: "1.1" },
+      peer: client === null ? peer : { ...peer, isTrusted: false },
+      rawHeaders: hasHost(rawHeaders) ? rawHeaders : ["Host", "localhost", ...rawHeaders],
+    };
+    const view = source.limiter.view();
+    const decide = this.#decideBy(source);
+    const { parsed, decision, auth, identity, localReply, blockedBy } = await whenFree(() => {
+      view.begin();
+      return decide(head, this.#clock.monotonicMs());
+    });
+    const wall = this.#wall();
+    const policies = view.tried(parsed, head, identity, contextOf(source)).map((trial) => ({
+      ...trial,
+      quota: trial.quota && { ...trial.quota, resetMs: wall(trial.quota.resetMs) },
+    }));
+    return {
+      ...{ status: localReply?.status ?? null, reason: localReply?.reason ?? null, policy: decision.policy.name },
+      ...{ client: parsed.client, route: parsed.route, auth, policies, isShared: isShared(source) },
+      ...{ subject: identity?.subject ?? null, blockedBy: blockedBy?.id ?? null },
+    };
+  }
+
+  /** The pipeline of the requests, with a limiter that charges nothing. */
+  #decideBy(source: ClientsSource): Decide {
+    const { settings, limiter, authenticator, clientAddress, runtimeRules } = source;
+    const made = this.#decides;
+    const isSame =
+      made?.by.settings === settings && made.by.limiter === limiter && made.by.authenticator === authenticator;
+    if (made !== null && isSame) return made.decide;
+    const decide = createDecide({
+      rules: requestRules(settings, clientAddress),
+      limiter: limiter.view().limiter,
+      ...{ authenticator, runtimeRules },
+      demandOf: createDemandReader(settings.auth, settings.routes, settings.basePath),
+      refusals: null,
+      nowMs: this.#clock.monotonicMs,
+    });
+    this.#decides = { by: source, decide };
+    return decide;
+  }
+
+  /** Returns what makes an instant of the monotonic clock one of the wall clock. */
+  #wall(): (monotonicMs: number) => number {
+    const offsetMs = this.#clock.wallMs() - this.#clock.monotonicMs();
+    return (monotonicMs) => Math.ceil(monotonicMs + offsetMs);
+  }
+}
+
+function contextOf({ settings, authenticator }: ClientsSource): NameContext {
+  const { ipv6Prefix } = settings.clientAddress;
+  return { ipv6Prefix, listed: authenticator.tokens()?.list ?? null, routes: settings.routes };
+}
+
+function isShared({ settings }: ClientsSource): boolean {
+  return settings.counters.redis !== null;
+}
+
+function hasHost(rawHeaders: readonly string[]): boolean {
+  return rawHeaders.some((name, i) => i % 2 === 0 && name.toLowerCase() === "host");
+}

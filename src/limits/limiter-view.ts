@@ -1,0 +1,208 @@
+// A limiter as it is, for those who only look: what a request would get, and what is counted of a name. Decides by the same
+// code as the limiter, and changes nothing.
+import type { Identity } from "../core/authenticator.ts";
+import { type CounterKey, hexOfKey } from "../core/counter-key.ts";
+import { clientKey, isWithin, parseCidr } from "../core/ip-address.ts";
+import type { Limiter } from "../core/limiter.ts";
+import { type Outcome, outcomes, type Policy } from "../core/policy.ts";
+import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
+import type { ForgivenKey } from "../core/rules.ts";
+import type { RuledIdentity } from "../core/rules-in-force.ts";
+import { Ask, type Inspection, noKey } from "./counters.ts";
+import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
+import { noOutcomes, type PolicySet, type TrialRow } from "./policies.ts";
+import { isByAddress } from "./request-keys.ts";
+import { whenFree } from "./table/locks.ts";
+import type { TableView } from "./table/table-view.ts";
+
+/** What one policy says of a request that is tried. */
+export interface PolicyTrial {
+  readonly policy: string;
+  readonly isShadow: boolean;
+  /** Whether the policy is about such requests. */
+  readonly matches: boolean;
+  /** What would be counted for it; null: it is not asked. */
+  readonly outcome: Outcome | null;
+  /** Why the request is exempt: `rule ` and the id of a rule, or an entry of `exempt`; else null. */
+  readonly exemptBy: string | null;
+  /** Null: the policy is not asked, or the client is exempt. */
+  readonly quota: TrialQuota | null;
+}
+
+export interface TrialQuota {
+  /** As `idOfKey` returns it. */
+  readonly key: string;
+  readonly limit: number;
+  /** Before the request. */
+  readonly used: number;
+  readonly remaining: number;
+  /** Whether what it costs is left. */
+  readonly fits: boolean;
+  /** The monotonic instant at which more becomes available; if it does not fit, at which it does. */
+  readonly resetMs: number;
+}
+
+/** What one policy has counted of a name. */
+export interface PolicyState {
+  readonly policy: Policy;
+  readonly isShadow: boolean;
+  readonly keys: readonly KeyState[];
+  /** Which requests of that name have other keys, and why; null: there are none. */
+  readonly gap: string | null;
+}
+
+export interface KeyState extends Inspection {
+  /** As `idOfKey` returns it. */
+  readonly key: string;
+  readonly method: string | null;
+  readonly route: string | null;
+  /** As in `PolicyTrial`. */
+  readonly exemptBy: string | null;
+  readonly limit: number;
+  readonly remaining: number;
+  /** The monotonic instant at which more becomes available. */
+  readonly resetMs: number;
+  /** Of the units that a store has granted to this gateway; null: there is no store, or it has not been asked for this key. */
+  readonly inStore: { readonly unspent: number } | null;
+}
+
+/** Of a policy, so many admissions are listed. */
+const maxAdmissions = 1000;
+
+export class LimiterView {
+  /** Asks as the limiter does, and charges nothing. One request after the other. */
+  readonly limiter: Limiter;
+  readonly table: TableView;
+  readonly rows: readonly TrialRow[];
+  /** What the limiter has, its rows in the same order. */
+  readonly real: Pick<PolicySet, "rows" | "match" | "runtimeRules">;
+
+  /** `limiter`: decides by the rows. */
+  constructor(
+    table: TableView,
+    rows: readonly TrialRow[],
+    limiter: Limiter,
+    real: Pick<PolicySet, "rows" | "match" | "runtimeRules">,
+  ) {
+    this.table = table;
+    this.rows = rows;
+    this.limiter = limiter;
+    this.real = real;
+  }
+
+  /** Must be called before the limiter is asked about a request. */
+  begin(): void {
+    for (const { outcomes: counted, ask } of this.rows) {
+      Object.assign(counted, noOutcomes());
+      ask.key = noKey;
+    }
+  }
+
+  /** What the policies have said since `begin`. */
+  tried(request: ParsedRequest, head: RequestHead, identity: Identity | null, context: NameContext): PolicyTrial[] {
+    const matching = request.route === null ? 0 : this.real.match(request, head);
+    return this.rows.map(({ policy, isShadow, outcomes: counted, ask }, i) => {
+      const outcome = outcomes.find((each) => counted[each] > 0) ?? null;
+      const isAsked = outcome !== null && outcome !== "exempt" && ask.key !== noKey;
+      return {
+        ...{ policy: policy.name, isShadow, outcome },
+        matches: (matching & (1 << i)) !== 0,
+        exemptBy: outcome === "exempt" ? this.#exemptBy(policy, request.client, request.counterKey, identity) : null,
+        quota: isAsked
+          ? {
+              key: idOfKey(policy, ask.key, context),
+              limit: ask.limit,
+              used: ask.counted,
+              remaining: Math.max(0, ask.limit - ask.counted),
+              fits: ask.counted + ask.units <= ask.limit,
+              resetMs: ask.resetMs,
+            }
+          : null,
+      };
+    });
+  }
+
+  /** Returns what the policies have counted of a name. Resolves with null for a name that is none. */
+  async state(name: ForgivenKey, context: NameContext, nowMs: () => number): Promise<PolicyState[] | null> {
+    const find = createKeyFinder(name, context);
+    if (find === null) return null;
+    const states: PolicyState[] = [];
+    for (const [i, row] of this.rows.entries()) {
+      const { policy, isShadow } = row;
+      const { keys: named, gap } = find(row, this.real);
+      const most = Math.max(1, Math.floor(maxAdmissions / Math.max(1, named.length)));
+      const keys: KeyState[] = [];
+      for (const each of named) {
+        keys.push(await whenFree(() => this.#stateOf(row, i, each, name, context, most, nowMs())));
+      }
+      states.push({ policy, isShadow, keys, gap });
+    }
+    return states;
+  }
+
+  /** A rule comes before the configuration. */
+  #exemptBy(
+    { name, exempt }: Policy,
+    client: string,
+    counterKey: CounterKey,
+    identity: RuledIdentity | null,
+  ): string | null {
+    const { runtimeRules } = this.real;
+    const rules = [
+      ...(identity === null ? [] : runtimeRules.ofIdentity(identity)),
+      ...(counterKey.isAddress ? runtimeRules.ofClient(counterKey) : []),
+    ];
+    const rule = rules.find(({ action, policy }) => action === "exempt" && (policy === null || policy === name));
+    if (rule !== undefined) return `rule ${rule.id}`;
+    const address = parseCidr(client)?.network;
+    return (address && exempt.find((text) => isIn(address, text))) ?? null;
+  }
+
+  #stateOf(
+    row: TrialRow,
+    index: number,
+    { key, client, limit, method, route }: NamedKey,
+    name: ForgivenKey,
+    context: NameContext,
+    most: number,
+    nowMs: number,
+  ): KeyState {
+    const { policy, counters } = row;
+    // Not that of the row, which answers about a request that is tried.
+    const ask = new Ask();
+    const isExempt = limit === 0;
+    Object.assign(ask, { key, client: client ?? key, limit: isExempt ? policy.limit : limit, units: policy.cost });
+    const inspection = counters.inspect(ask, nowMs, this.table, most);
+    return {
+      ...inspection,
+      ...{ key: idOfKey(policy, key, context), method, route },
+      exemptBy: isExempt ? this.#exemptBy(policy, name.value, client ?? key, identityNamed(name)) : null,
+      limit: ask.limit,
+      remaining: ask.remaining,
+      resetMs: ask.resetMs,
+      inStore: this.real.rows[index]?.inStore?.known(key, ask.limit, nowMs) ?? null,
+    };
+  }
+}
+
+/** Returns `client:` and an address or a network, or `key:` and a hash. */
+export function idOfKey(policy: Policy, key: CounterKey, { ipv6Prefix }: Pick<NameContext, "ipv6Prefix">): string {
+  return isByAddress(policy) ? `client:${addressText(key, ipv6Prefix)}` : `key:${hexOfKey(key)}`;
+}
+
+/** The address of a key as a text; with `ipv6Prefix`, of an IPv6 address the network. */
+export function addressText({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">, ipv6Prefix: number): string {
+  const groups = [a, b, c, d].flatMap((word) => [word >>> 16, word & 0xffff]);
+  return clientKey(groups, ipv6Prefix);
+}
+
+/** A listed token has the subject of its name. */
+function identityNamed({ kind, value }: ForgivenKey): RuledIdentity | null {
+  if (kind !== "token" && kind !== "subject") return null;
+  return { tokenName: kind === "token" ? value : null, subject: value };
+}
+
+function isIn(address: readonly number[], text: string): boolean {
+  const cidr = parseCidr(text);
+  return cidr !== undefined && isWithin(address, cidr);
+}
