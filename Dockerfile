@@ -38,6 +38,10 @@ COPY config/headgate.yaml config/headgate.schema.json ./config/
 COPY deploy/image/health-check ./
 # For the snapshot of the counters (counters.snapshot.path), if a volume is mounted here: a new volume gets its owner.
 RUN install -d -m 700 -o 1000 -g 1000 /var/lib/headgate
+# For the Unix socket of the admin API. As a volume it can be written to, also where the root cannot.
+RUN install -d -m 700 -o 1000 -g 1000 /run/headgate
+ENV HEADGATE_ADMIN_SOCKET=/run/headgate/admin.sock
+VOLUME /run/headgate
 # Not the admin listener, which is on the container's loopback by default (HEADGATE_ADMIN_HOST).
 EXPOSE 8080
 # The user `node` of the base, as a number, because Kubernetes cannot tell from a name that it is not root.

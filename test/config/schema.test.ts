@@ -111,6 +111,12 @@ describe("the JSON Schema", () => {
     expect(unmarked).toEqual([
       // What two values mean together, what stands in another file, what only a parser of addresses can tell.
       ...[
+        "admin-hosts-url.yaml",
+        "admin-hosts-without-api.yaml",
+        "admin-tls-without-cert.yaml",
+        "admin-tls-without-key.yaml",
+        "admin-tokens-missing.yaml",
+        "admin-tokens-wrong.yaml",
         "auth-rule-covered.yaml",
         "auth-rule-no-file.yaml",
         "auth-rule-no-route.yaml",

@@ -38,8 +38,8 @@ export async function startPod(cleanup: Cleanup, settings: readonly string[] = [
   const upstream = await freeAddress();
   const volume = mkdtempSync(join(tmpdir(), "headgate-counters-"));
   cleanup(() => rmSync(volume, { recursive: true }));
-  const mounted = `counters.snapshot.path=${join(volume, "counters")}`;
-  const gateway = await startGatewayProcess(cleanup, upstream, [...scaledDrain(), mounted, ...settings], { config });
+  const mounted = [`counters.snapshot.path=${join(volume, "counters")}`, `admin.socket=${join(volume, "admin.sock")}`];
+  const gateway = await startGatewayProcess(cleanup, upstream, [...scaledDrain(), ...mounted, ...settings], { config });
   events.push("gateway started");
   await probe(gateway, at(sidecar, "startupProbe"));
   events.push("startup probe succeeded");

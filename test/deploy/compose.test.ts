@@ -75,6 +75,17 @@ test("the snapshot of the counters is in a volume that the image's user can writ
   expect(dockerfile).toContain(`install -d -m 700 -o ${owner?.[1]} -g ${owner?.[2]} ${folder}\n`);
 });
 
+test("the image names a private folder of its own for the socket of the admin API, which can be written to", () => {
+  const dockerfile = readFileSync(resolve(dirname(file), "../Dockerfile"), "utf8");
+  const [, path = ""] = /^ENV HEADGATE_ADMIN_SOCKET=(.*)$/m.exec(dockerfile) ?? [];
+  const folder = dirname(path);
+  expect(dockerfile).toContain(`install -d -m 700 -o 1000 -g 1000 ${folder}\n`);
+  expect(dockerfile).toContain(`\nVOLUME ${folder}\n`);
+  expect(loadSettingsOf({ ...serviceOf("headgate"), environment: { HEADGATE_ADMIN_SOCKET: path } }).admin.socket).toBe(
+    path,
+  );
+});
+
 test("Prometheus scrapes the gateway, Grafana asks that Prometheus and finds the dashboard", () => {
   const prometheus = read("prometheus/prometheus.yaml");
   const { admin } = loadSettingsOf(serviceOf("headgate"));

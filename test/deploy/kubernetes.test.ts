@@ -162,6 +162,14 @@ describe.skipIf(cannotRender).each(overlays)("%s, rendered (needs kubectl or kus
     expect(pod["volumes"]).toContainEqual({ name: mount?.name, emptyDir: {} });
   });
 
+  test("the socket of the admin API is in a volume of its own, where the gateway can write", () => {
+    const { pod, gateway, settings } = workload(overlay);
+    const folder = dirname(settings.admin.socket ?? "");
+    const mount = gateway.volumeMounts?.find(({ mountPath }) => mountPath === folder);
+    expect(mount).toEqual({ name: mount?.name, mountPath: folder });
+    expect(pod["volumes"]).toContainEqual({ name: mount?.name, emptyDir: {} });
+  });
+
   test("the memory of the container has room for the counters", () => {
     const { gateway, settings } = workload(overlay);
     const counters = settings.counters.memoryBytes / 1024 ** 2;
