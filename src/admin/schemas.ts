@@ -308,48 +308,72 @@ export const ClientsQuery = object({
   limit: Type.Optional(text("At most so many, from 1 to 1000; without it, 50.", { pattern: pageLimitPattern })),
 });
 
+const countedAs = orNull(
+  Type.Enum(["client", "network"], {
+    description: "What is counted in place of the key, because there was no room for a counter of its own.",
+  }),
+);
+const usage = {
+  limit: count("For this key."),
+  used: count("Units that count."),
+  remaining: count("Units that are left."),
+  reset: orNull(instant("When more becomes available. Null: nothing is used.")),
+  resetSeconds: orNull(seconds("From now.")),
+};
+
 export const ClientList = object({
   clients: Type.Array(
     object({
-      key: keyText,
+      key: orNull(keyText),
+      name: text("An address, the name of a listed token, or the first digits of a hash."),
       policy: text("The policy that counts it."),
-      limit: count("For this key."),
-      used: count(""),
-      remaining: count(""),
-      reset: orNull(instant("When more becomes available. Null: nothing is used.")),
-      resetSeconds: orNull(seconds("From now.")),
+      ...{ countedAs, method: orNull(text("Of a key with a method.")), route: orNull(text("Of a key with a route.")) },
+      ...usage,
+      last: orNull(instant("The last request that was admitted. Null: not known.")),
       refused: orNull(refusals),
+      seen: orNull(text("Who was refused last, of a key of which only a hash is known.")),
     }),
   ),
-  isComplete: flag("False: there are more than were asked for."),
+  refusedSince: orNull(instant("From when on refusals are counted. Null: they are not.")),
+  isComplete: flag("False: there may be more than were asked for."),
+  isShared: flag("Whether other gateways count the same keys: what they have counted is not in `used`."),
 });
 
 export const ClientState = object({
   key: keyText,
-  network: orNull(text("The network that it is counted with, because there was no room for a counter of its own.")),
   policies: Type.Array(
     object({
       policy: text(""),
       state: Type.Enum(["open", "exhausted", "exempt"]),
-      limit: count("For this key."),
-      used: count(""),
-      remaining: count(""),
-      reset: orNull(instant("When more becomes available. Null: nothing is used.")),
-      resetSeconds: orNull(seconds("From now.")),
+      isShadow: flag("It refuses nothing."),
+      ...{ countedAs, method: orNull(text("Of a key with a method.")), route: orNull(text("Of a key with a route.")) },
+      ...usage,
       instants: Type.Array(object({ at: instant("When it was counted."), units: count("") }), {
-        description: "What counts, the oldest first; at most 1,000.",
+        description: "What counts, the oldest first; at most 1,000. Empty for a period, and for slots.",
       }),
-      refused: orNull(refusals),
+      held: orNull(count("Units that requests under way hold until their status is known.")),
+      exemptBy: orNull(text("The entry of `exempt`.")),
+      gap: orNull(text("Which of its requests have other keys, and why.")),
     }),
+    { description: "A policy may have several keys for one name, or none." },
   ),
   rules: Type.Array(Rule, { description: "Those that are about it." }),
+  isShared: flag("Whether other gateways count the same keys: what they have counted is not in `used`."),
 });
 
 export const Forgiven = object({
   key: keyText,
+  policies: Type.Array(
+    object({
+      policy: text(""),
+      units: count("That were forgotten."),
+      countedAs,
+      gap: orNull(text("Which of its requests have other keys, and why: they are not forgiven.")),
+    }),
+  ),
   network: orNull(text("The whole network that was forgiven, because it was counted as one.")),
-  policies: texts("The policies that had counted something."),
-  slotsInUse: count("Slots of policies with concurrency, which stay in use."),
+  untouched: Type.Array(object({ policy: text(""), why: text("") }), { description: "Policies that count on." }),
+  shared: flag("Whether all gateways of the store hear of it now. True without a store."),
 });
 
 // Requests
@@ -403,12 +427,23 @@ export const CheckWanted = object({
 export const CheckAnswer = object({
   status: Type.Integer({ description: "Of the gateway's own answer; 200: it would be forwarded." }),
   reason: orNull(text("Of a refusal, as in the metrics and the log.")),
+  policy: text("The policy that the response would speak of."),
   route: orNull(text("The route that the path is under.")),
   client: text("The address or network that would be charged."),
   auth: Type.Enum(authOutcomes),
   subject: orNull(text("Whom the token stands for, if it is verified.")),
-  policies: Type.Array(policyAnswer),
-  rules: texts("The ids of the rules that apply."),
+  policies: Type.Array(
+    object({
+      policy: text(""),
+      isShadow: flag("It refuses nothing."),
+      matches: flag("Whether the policy is about such requests."),
+      outcome: orNull(Type.Enum(outcomes, { description: "Null: it is not asked." })),
+      exemptBy: orNull(text("The entry of `exempt`.")),
+      quota: orNull(object({ ...usage, key: keyText, fits: flag("Whether what the request costs is left.") })),
+    }),
+  ),
+  rules: texts("The ids of the rules about the client or its token."),
+  isShared: flag("Whether other gateways count the same keys: what they have counted is not known here."),
   explanation: texts("In sentences."),
 });
 

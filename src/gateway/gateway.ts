@@ -2,6 +2,7 @@
 // and reloads. Closes all in order. The parts do not import each other. pipeline.ts decides about requests.
 import { FileWatcher } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
+import type { Clock } from "../core/clock.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { ReloadCause, ReloadResult } from "../core/reload.ts";
 import type { RuleKeeper } from "../core/rule-changes.ts";
@@ -10,7 +11,9 @@ import type { Logger } from "../telemetry/log.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
 import { openAdminSide } from "./admin-side.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
+import { type ClientCountsOptions, createClientCounts } from "./client-counts.ts";
 import { counterText } from "./client-texts.ts";
+import type { Seams } from "./control.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
 import { createCounterMemory, ofMainThread, openCounters, sweepRegularly } from "./open-counters.ts";
 import { openRecent } from "./open-recent.ts";
@@ -18,6 +21,7 @@ import { createRecentControl } from "./recent-control.ts";
 import { Reloader } from "./reloader.ts";
 import { RuleBook } from "./rule-book.ts";
 import { logRules } from "./rule-log.ts";
+import type { Snapshots } from "./snapshots.ts";
 import type { WorkersOptions } from "./threads/workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
@@ -95,14 +99,11 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const recent = openRecent(carrier.recent, settings, options.clock, log);
   open.defer(() => recent.close());
   const drains = new Drains();
-  const seams = {
-    ...{ clients: null, rules, survivesRestart: kept !== null },
-    recent: createRecentControl({
-      recent,
-      policies: () => carrier.settings.policies,
-      keyText: (key) => counterText(key, carrier.settings.clientAddress.ipv6Prefix),
-    }),
-  };
+  const snapshotParts = { ...options, counters, telemetry, slots: () => carrier.slots, rules: () => rules.list() };
+  const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
+  rules.onChange(() => snapshots?.writeSoon());
+  if (snapshots !== null) open.defer(() => snapshots.stop());
+  const seams = seamsOf({ carrier, clock: options.clock, recent, rules, snapshots });
   const adminOptions = { ...options, ...seams, carrier, files, drain: () => void drains.begin() };
   const adminSide = await openAdminSide(settings.admin, adminOptions);
   open.defer(() => adminSide.close());
@@ -113,10 +114,6 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   await reloader.start();
   logListeners(log, addresses, admin);
   carrier.announceStart();
-  const snapshotParts = { ...options, counters, telemetry, slots: () => carrier.slots, rules: () => rules.list() };
-  const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
-  rules.onChange(() => snapshots?.writeSoon());
-  if (snapshots !== null) open.defer(() => snapshots.stop());
   drains.how = async () => {
     adminSide.draining();
     const reloaded = reloader.close();
@@ -141,6 +138,39 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     reloadFromSource: (cause) => reloader.again(cause),
     drain: () => drains.begin(),
     drainBegan: drains.began,
+  };
+}
+
+interface SeamSources {
+  readonly carrier: Carrier;
+  readonly clock: Clock;
+  readonly recent: Recent;
+  readonly rules: RuleBook;
+  /** Null: there are none. */
+  readonly snapshots: Snapshots | null;
+}
+
+/** What the admin API shows of the last minutes, of clients and of rules. */
+function seamsOf({ carrier, clock, recent, rules, snapshots }: SeamSources): Seams {
+  const settings = () => carrier.settings;
+  const { clients } = carrier;
+  const forgive: ClientCountsOptions["forgive"] = async (key) => {
+    const forgiven = await clients.forgive(key);
+    snapshots?.writeSoon();
+    return forgiven && { ...forgiven, isShared: true };
+  };
+  const listedTokens = () => carrier.listedTokens();
+  return {
+    ...{ rules, survivesRestart: snapshots !== null },
+    clients: createClientCounts({
+      ...{ clients, recent, settings, listedTokens, forgive },
+      ...{ rules: rules.inForce, wallMs: clock.wallMs },
+    }),
+    recent: createRecentControl({
+      recent,
+      policies: () => carrier.settings.policies,
+      keyText: (key) => counterText(key, carrier.settings.clientAddress.ipv6Prefix),
+    }),
   };
 }
 

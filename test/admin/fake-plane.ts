@@ -83,31 +83,47 @@ export const recent: RecentRequests = {
   subscribe: () => () => {},
 };
 
-const counted = { limit: 100, used: 3, remaining: 97, reset: at, resetSeconds: 3, refused: { count: 2, error: 1 } };
+const usage = { limit: 100, used: 3, remaining: 97, reset: at, resetSeconds: 3 };
+const ofKey = { countedAs: null, method: null, route: null };
 
 export const clients: ClientControl = {
   list: async () => ({
     ok: true,
-    value: { clients: [{ key: "client:203.0.113.7", policy: "per-client", ...counted }], isComplete: false },
+    value: {
+      clients: [
+        {
+          ...{ key: "client:203.0.113.7", name: "203.0.113.7", policy: "per-client", ...ofKey, ...usage, last: at },
+          ...{ refused: { count: 2, error: 1 }, seen: null },
+        },
+      ],
+      ...{ refusedSince: at, isComplete: false, isShared: false },
+    },
   }),
   async find(key) {
     if (!key.startsWith("client:")) return { ok: false, why: "absent", details: ["Nothing is known of this key."] };
-    const policy = { policy: "per-client", state: "open" as const, ...counted, instants: [{ at, units: 3 }] };
-    return { ok: true, value: { key, network: null, policies: [policy], rules: [shownRule] } };
+    const policy = {
+      ...{ policy: "per-client", state: "open" as const, isShadow: false, ...ofKey, ...usage },
+      ...{ instants: [{ at, units: 3 }], held: null, exemptBy: null, gap: null },
+    };
+    return { ok: true, value: { key, policies: [policy], rules: [shownRule], isShared: false } };
   },
   async forgive(key) {
     if (key === "client:0.0.0.1") throw new Error("a bug with token=secret at /srv/headgate");
-    return { ok: true, value: { key, network: "203.0.113.0/24", policies: ["per-client"], slotsInUse: 1 } };
+    const policies = [{ policy: "per-client", units: 3, countedAs: "network" as const, gap: null }];
+    const untouched = [{ policy: "slots", why: "slots in use stay in use" }];
+    return { ok: true, value: { key, network: "203.0.113.0/24", policies, untouched, shared: true } };
   },
   check: async ({ client }) => ({
     ok: true,
     value: {
-      ...{ status: 200, reason: null, route: "/v2/", client, auth: "accepted", subject: null },
-      ...{
-        policies: [requestAnswer.policy as NonNullable<RequestAnswer["policy"]>],
-        rules: ["attack"],
-        explanation: [],
-      },
+      ...{ status: 200, reason: null, policy: "per-client", route: "/v2/", client, auth: "accepted", subject: null },
+      policies: [
+        {
+          ...{ policy: "per-client", isShadow: false, matches: true, outcome: "admitted", exemptBy: null },
+          quota: { ...usage, key: "client:203.0.113.7", fits: true },
+        },
+      ],
+      ...{ rules: ["attack"], isShared: false, explanation: [] },
     },
   }),
 };

@@ -256,7 +256,7 @@ test(`${all.length} malformed calls are each refused in the v2 format, and nothi
   const { book, rules } = await ruleBook({ ...settings, policies });
   const { createClientControl } = await import("../../src/gateway/client-control.ts");
   const counts = {
-    list: async () => ({ clients: [], isComplete: true }),
+    list: async () => ({ clients: [], refusedSince: null, isComplete: true, isShared: false }),
     find: async () => null,
     forgive: async () => null,
     check: () => expect.unreachable("a malformed check"),
