@@ -183,6 +183,56 @@ describe.each([1, 2])("with %i threads", (workers) => {
     await expect(fetch(`${gateway.adminUrl}/livez`)).rejects.toThrow();
   });
 
+  test("a rule holds from its answer on, is shown where it matters, and is gone when it is removed", async () => {
+    const { call, ask, gateway } = await start(workers, policies);
+    const wanted = { client: "127.0.0.1", action: "block", for: "1h", note: "a test" };
+    const refused = await call("PUT", "/api/rules/me", { body: wanted });
+    expect([refused.status, refused.text]).toEqual([409, expect.stringContaining("set force")]);
+    const made = await call("PUT", "/api/rules/me", { body: { ...wanted, force: true } });
+    expect([made.status, made.headers["etag"]]).toEqual([201, '"1"']);
+    expectFit(schemas.Rule, made.json);
+    expect(made.json).toMatchObject({ id: "me", client: "127.0.0.1", for: "1h", setBy: "ops", survivesRestart: false });
+    expect(await ask(4)).toEqual([403, 403, 403, 403]);
+    const response = await fetch(`${gateway.url}/v2/x`, { headers: { authorization: "Bearer x" } });
+    const id = response.headers.get("x-request-id");
+    const found = await call("GET", `/api/requests/${id}`, { token: readToken });
+    expectFit(schemas.RequestAnswer, found.json);
+    expect(found.json).toMatchObject({ id, status: 403, reason: "blocked", client: "127.0.0.1", rule: "me" });
+    expect((await call("GET", "/api/requests/none")).status).toBe(404);
+    expect((await call("DELETE", "/api/rules/me", { headers: { "if-match": '"1"' } })).status).toBe(200);
+    expect(await ask(1)).toEqual([200]);
+    expect((await call("GET", "/api/rules")).json).toEqual({ rules: [] });
+    const history = await call("GET", "/api/history");
+    expectFit(schemas.History, history.json);
+    expect(logged(gateway, "admin call").map(({ call, status }) => `${call} ${status}`)).toEqual([
+      "PUT /api/rules/me 409",
+      "PUT /api/rules/me 201",
+      "DELETE /api/rules/me 200",
+    ]);
+  });
+
+  test("rules, and refusals, are events", async () => {
+    const { call, ask, gateway } = await start(workers, policies);
+    const response = await fetch(`${gateway.adminUrl}/api/events`, {
+      headers: { authorization: `Bearer ${readToken}` },
+    });
+    let text = "";
+    void (async () => {
+      for await (const chunk of response.body ?? []) text += Buffer.from(chunk).toString();
+    })().catch(() => {});
+    await eventually("it is connected", () => text !== "");
+    await call("PUT", "/api/rules/other", { body: { client: "203.0.113.0/24", action: "block", for: "1s" } });
+    await eventually("the rule has come", () => text.includes('"set":[{"id":"other"'));
+    await eventually("a refusal has come", async () => {
+      await ask(1);
+      return text.includes('event: refusal\ndata: {"type":"refusal"') && text.includes('"reason":"throttled"');
+    });
+    await eventually("the end of the rule has come", () => text.includes('"removed":["other"]'));
+    for (const line of text.split("\n").filter((each) => each.startsWith("data: "))) {
+      expectFit(schemas.ControlEvent, JSON.parse(line.slice(6)));
+    }
+  });
+
   test("reloads, and an upstream that fails, are events", async () => {
     const { call, gateway, write, ask, closeUpstream } = await start(workers);
     const headers = { authorization: `Bearer ${readToken}` };
