@@ -45,15 +45,20 @@ function stepAnswer({
 }: HistoryStep): History["steps"][number] {
   const { answered, meanMs, errors } = upstream;
   return {
-    ...{ seconds: durationMs / 1000, admitted, refused: { ...refused } },
+    ...{ seconds: secondsOf(durationMs), admitted, refused: { ...refused } },
     latencySeconds: latencyMs && {
-      p50: latencyMs.p50 / 1000,
-      p90: latencyMs.p90 / 1000,
-      p99: latencyMs.p99 / 1000,
+      p50: secondsOf(latencyMs.p50),
+      p90: secondsOf(latencyMs.p90),
+      p99: secondsOf(latencyMs.p99),
     },
-    upstream: { answered, meanSeconds: meanMs === null ? null : meanMs / 1000, failed: { ...errors } },
+    upstream: { answered, meanSeconds: meanMs === null ? null : secondsOf(meanMs), failed: { ...errors } },
     store: store && { ...store },
   };
+}
+
+/** In whole microseconds. */
+function secondsOf(ms: number): number {
+  return Math.round(ms * 1000) / 1e6;
 }
 
 function requestAnswer(
@@ -72,7 +77,7 @@ function requestAnswer(
     policy: {
       ...{ policy, outcome: isThrottled ? "throttled" : "observed", limit, remaining },
       reset: new Date(reset * 1000).toISOString(),
-      resetSeconds: Math.max(0, reset - atMs / 1000),
+      resetSeconds: Math.max(0, secondsOf(reset * 1000 - atMs)),
     },
     explanation: explanationOf(
       refusal,

@@ -161,7 +161,7 @@ export class PolicySteps implements Limiter {
     const local = counters as LocalCounters;
     const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, client, null);
     const limit = ruled ?? policy.limit;
-    if (limit === 0) {
+    if (ruled === 0) {
       outcomes.exempt += 1;
       return unspent(row, "exempt", nowMs, null);
     }
