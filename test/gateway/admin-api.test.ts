@@ -211,6 +211,66 @@ describe.each([1, 2])("with %i threads", (workers) => {
     ]);
   });
 
+  test("a client that is refused is found, explained and forgiven, and then has its limit exactly once more", async () => {
+    const { call, ask, gateway } = await start(workers, policies);
+    expect((await ask(8)).filter((status) => status === 200).length).toBe(3);
+    const listed = (sort: string) => call("GET", `/api/clients?policy=small&sort=${sort}`, { token: readToken });
+    const { json: bySort } = await listed("refused");
+    expectFit(schemas.ClientList, bySort);
+    const counted = { key: "client:127.0.0.1", policy: "small", limit: 3, used: 3, remaining: 0 };
+    expect(bySort).toMatchObject({
+      clients: [{ ...counted, refused: { count: 5, error: 0 } }],
+      ...{ isComplete: true, isShared: false },
+    });
+    expect((await listed("used")).json).toMatchObject({ clients: [{ ...counted, refused: { count: 5, error: 0 } }] });
+    const state = await call("GET", "/api/clients/client:127.0.0.1", { token: readToken });
+    expectFit(schemas.ClientState, state.json);
+    expect(state.json).toMatchObject({
+      policies: [
+        {
+          ...{ policy: "small", state: "exhausted", used: 3, remaining: 0, isShadow: false, countedAs: null },
+          instants: expect.toSatisfy((instants: { units: number }[]) => {
+            return instants.reduce((units, each) => units + each.units, 0) === 3;
+          }),
+        },
+        { policy: "watched", isShadow: true, gap: expect.stringContaining("header") },
+      ],
+    });
+    expect((await call("DELETE", "/api/clients/client:127.0.0.1", { token: readToken })).status).toBe(403);
+    const forgiven = await call("DELETE", "/api/clients/client:127.0.0.1");
+    expectFit(schemas.Forgiven, forgiven.json);
+    expect(forgiven.json).toMatchObject({
+      ...{ key: "client:127.0.0.1", network: null, shared: true },
+      policies: [{ policy: "small", units: 3, countedAs: null }, { policy: "watched" }],
+    });
+    expect(logged(gateway, "admin call").map((line) => line["call"])).toEqual(["DELETE /api/clients/client:127.0.0.1"]);
+    expect((await ask(8)).filter((status) => status === 200).length).toBe(3);
+  });
+
+  test("a request that is tried gets what the next one gets, and is not counted", async () => {
+    const { call, ask } = await start(workers, policies);
+    const body = { method: "GET", target: "/v2/x", client: "127.0.0.1", headers: { authorization: "Bearer x" } };
+    const tried = async () => (await call("POST", "/api/check", { body, token: readToken })).json;
+    expectFit(schemas.CheckAnswer, await tried());
+    const quota = { limit: 3, used: 0, remaining: 3, reset: null, key: "client:127.0.0.1", fits: true };
+    expect(await tried()).toMatchObject({ status: 200, reason: null, route: "/v2/", policies: [{ quota }, {}] });
+    expect(await ask(3)).toEqual([200, 200, 200]);
+    expect(await tried()).toMatchObject({
+      ...{ status: 429, reason: "throttled", policy: "small", auth: "skipped" },
+      policies: [{ policy: "small", outcome: "throttled", quota: { used: 3, remaining: 0, fits: false } }, {}],
+      explanation: [
+        expect.stringContaining("Policy small refuses it"),
+        expect.stringContaining("Policy watched would"),
+      ],
+    });
+    expect(await ask(1)).toEqual([429]);
+    const other = { ...body, client: "10.1.2.3" };
+    expect((await call("POST", "/api/check", { body: other })).json).toMatchObject({
+      ...{ status: 200, client: "10.1.2.3" },
+      policies: [{ quota: { limit: 7, used: 0 } }, {}],
+    });
+  });
+
   test("rules, and refusals, are events", async () => {
     const { call, ask, gateway } = await start(workers, policies);
     const response = await fetch(`${gateway.adminUrl}/api/events`, {
