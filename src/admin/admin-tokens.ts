@@ -4,7 +4,9 @@ import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FileFlaw, FileGroup } from "../core/file-group.ts";
 
 /** `read` changes nothing. */
-export type AdminRole = "read" | "write";
+export const adminRoles = ["read", "write"] as const;
+
+export type AdminRole = (typeof adminRoles)[number];
 
 /** Who calls over the Unix socket, where no token is asked. */
 export const socketCaller = "socket";

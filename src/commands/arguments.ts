@@ -1,6 +1,7 @@
 // Parses the command line into a command and its options. An unknown word is an error that suggests the nearest known
 // one. Values of settings are checked later, with the rest of the configuration.
 import { parseArgs } from "node:util";
+import { type AdminRole, adminRoles } from "../admin/admin-tokens.ts";
 import { parseScopes } from "../auth/tokens-file.ts";
 import { parseDuration } from "../config/leaves.ts";
 import type { Override } from "../config/overrides.ts";
@@ -39,6 +40,8 @@ export interface TokenArguments {
   readonly scopes: readonly string[];
   /** Null: it has no end. */
   readonly expiresInMs: number | null;
+  /** What a token of the admin API may do; null: it is one of clients. */
+  readonly admin: AdminRole | null;
 }
 
 type Invocation =
@@ -103,7 +106,7 @@ function parseCommand(command: CommandName, argv: readonly string[]): ParsedArgu
         args: { port: numbers.get("port") ?? 8080, adminPort: numbers.get("admin-port") ?? 9464 },
       });
     case "token": {
-      const [name, end] = [last("name"), last("expires")];
+      const [name, end, role] = [last("name"), last("expires"), last("admin")];
       if (name !== undefined && !tokenName.test(name)) {
         return refuse(command, `--name: found ${quote(name)}, expected ${tokenNameMeaning}`);
       }
@@ -116,7 +119,14 @@ function parseCommand(command: CommandName, argv: readonly string[]): ParsedArgu
           `--expires: found ${quote(end ?? "")}, expected a duration from 1s to 3650d, such as 90d`,
         );
       }
-      return accept({ command, args: { name, scopes, expiresInMs } });
+      const admin = adminRoles.find((each) => each === role) ?? null;
+      if (role !== undefined && admin === null) {
+        return refuse(command, `--admin: found ${quote(role)}, expected read or write`);
+      }
+      if (admin !== null && scopes.length + (end === undefined ? 0 : 1) > 0) {
+        return refuse(command, "--admin: a token of the admin API has neither scopes nor an end");
+      }
+      return accept({ command, args: { name, scopes, expiresInMs, admin } });
     }
     case "finance-backend": {
       const host = last("host") ?? "127.0.0.1";

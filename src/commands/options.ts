@@ -59,6 +59,7 @@ const commands: Readonly<Record<CommandName, { readonly means: string; readonly 
       name: { value: "a name", means: "Also print the line of the tokens file, with this name." },
       scopes: { value: "scopes", means: "Also print the line, with these scopes, joined by commas." },
       expires: { value: "a duration", means: "Also print the line, with the end after this time, such as 90d." },
+      admin: { value: "read or write", means: "Print the line for admin.tokensFile instead." },
       ...help,
     },
   },

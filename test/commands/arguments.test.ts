@@ -50,11 +50,14 @@ describe("start and check", () => {
 test.each([
   ["demo", { command: "demo", args: { port: 8080, adminPort: 9464 } }],
   ["demo --port 0 --admin-port=9", { command: "demo", args: { port: 0, adminPort: 9 } }],
-  ["token", { command: "token", args: { scopes: [], expiresInMs: null } }],
-  ["token --name partner-a", { command: "token", args: { name: "partner-a", scopes: [], expiresInMs: null } }],
+  ["token", { command: "token", args: { scopes: [], expiresInMs: null, admin: null } }],
+  [
+    "token --name partner-a",
+    { command: "token", args: { name: "partner-a", scopes: [], expiresInMs: null, admin: null } },
+  ],
   [
     "token --scopes read,export --expires 90d",
-    { command: "token", args: { scopes: ["read", "export"], expiresInMs: 90 * 86_400_000 } },
+    { command: "token", args: { scopes: ["read", "export"], expiresInMs: 90 * 86_400_000, admin: null } },
   ],
   ["finance-backend", { command: "finance-backend", args: { host: "127.0.0.1", port: 3000, database: null } }],
   [
@@ -92,6 +95,8 @@ test.each([
   ["demo --host ::1", 'unknown option "--host"'],
   ["token --expires 90", '--expires: found "90", expected a duration from 1s to 3650d, such as 90d'],
   ["token --expires 9999d", '--expires: found "9999d", expected a duration from 1s to 3650d, such as 90d'],
+  ["token --admin all", '--admin: found "all", expected read or write'],
+  ["token --admin read --expires 1d", "--admin: a token of the admin API has neither scopes nor an end"],
   ["token --scopes read,,x", "--scopes: expected scopes joined by commas, such as read,export"],
   [
     "token --name #a",
