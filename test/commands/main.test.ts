@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { adminTokensFile } from "../../src/admin/admin-tokens.ts";
 import { parseTokens } from "../../src/auth/tokens-file.ts";
 import { signalExitCodes } from "../../src/commands/io.ts";
 
@@ -64,6 +65,13 @@ test("token --name prints the line of the tokens file, too", async () => {
   expect(tokens).toMatchObject([{ name: "alice", scopes: ["read", "export"] }]);
   expect((tokens[0]?.endsMs ?? 0) - Date.now()).toBeGreaterThan(89.9 * 86_400_000);
   expect((tokens[0]?.endsMs ?? 0) - Date.now()).toBeLessThan(90.1 * 86_400_000);
+});
+
+test("token --admin prints the line of the tokens file of the admin API", async () => {
+  const { out } = await headgate("token", "--admin", "write", "--name", "ops");
+  const [, token = "", line = ""] = /^token: {2}(.*)\nsha256: .*\nline: {3}(.*)\n$/.exec(out) ?? [];
+  const reading = adminTokensFile("admin.txt").parse({ "admin.tokensFile": line }, true);
+  expect(reading.ok && reading.value.find(token)).toEqual({ name: "ops", role: "write" });
 });
 
 test("a second signal exits with 128 plus its number, as a shell reports it", () => {
