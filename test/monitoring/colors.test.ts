@@ -33,8 +33,9 @@ const neutral = [
   ...["state=unknown", "state=active", "state=idle", "state=opening", "state=open"],
   ...["state=used", "state=free", "state=returned"],
   ...["fate=granted", "fate=spent", "fate=returned"],
+  ...["action=exempt", "action=limit", "part=refusals", "part=keys", "part=history"],
 ];
-const failingLines = ["ejections", "failed lookups", "live clients evicted"];
+const failingLines = ["ejections", "failed lookups", "live clients evicted", "blocked requests"];
 /** Two names for one thing. */
 const sameMeaning = [
   success,
@@ -52,6 +53,8 @@ const sameMeaning = [
   ["reason=unreachable", "result=unreachable"],
   ["reason=refused", "result=refused"],
   ["reason=live", "live clients evicted"],
+  ["reason=blocked", "action=block", "blocked requests"],
+  ["outcome=exempt", "action=exempt"],
 ];
 
 const charts = panelsOf(shippedDashboard()).filter(({ type }) => type === "timeseries");

@@ -76,11 +76,12 @@ describe.skipIf(skip)(
         if (!answers.flat().some(({ values }) => values.some(([, value]) => Number(value) > 0))) allZero.push(title);
       }
       // The load has no PROXY header and no ingress, and reaches no limit on connections. No client exceeds its share or
-      // sends most of the requests. Nothing is reloaded, the counters have room, and their snapshots can be written. Of small
-      // limits, units are held for a moment only.
+      // sends most of the requests. Nobody sets a rule, or forgives. Nothing is reloaded, the counters have room, and their
+      // snapshots can be written. Of small limits, units are held for a moment only.
       const beyond = [
         ...["Client connections shed", "Clients over their share", "Refused PROXY headers", "Ingress checks"],
-        ...["Busiest client", "Reloads", "Keys that need a restart"],
+        ...["Busiest client", "Rules in force", "Blocked requests", "Forgiven keys"],
+        ...["Reloads", "Keys that need a restart"],
         ...["Live clients evicted", "Coarse keys", "Merged admissions", "Failed snapshots"],
         ...["Clients counted with their network", "Units held"],
       ];

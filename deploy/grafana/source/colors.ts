@@ -14,9 +14,11 @@ import type {
 import type { RefusalReason } from "../../../src/core/local-reply.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
 import type { ReloadOutcome } from "../../../src/core/reload.ts";
+import type { RuleAction } from "../../../src/core/rules.ts";
 import type { CallResult, OnFailure, SharedStoreFigures, StoreState } from "../../../src/core/store-link.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../../../src/core/upstream.ts";
 import type { checkOutcomes, methods, StatusClass } from "../../../src/telemetry/metrics.ts";
+import type { RecentBytes } from "../../../src/telemetry/scraped-metrics.ts";
 
 type Colors<Value extends string> = Readonly<Record<Value, string>>;
 
@@ -141,6 +143,13 @@ export const decisionColors: Colors<Outcome> = {
   unavailable: storeUnavailable,
 };
 
+/** What rules do that were set while the gateway runs. */
+export const ruleColors: Colors<RuleAction> = {
+  block: refusalColors.blocked,
+  exempt: decisionColors.exempt,
+  limit: "#483ef6",
+};
+
 export const authColors: Colors<AuthOutcome> = {
   accepted: success,
   missing: noToken,
@@ -161,6 +170,13 @@ export const checkColors: Colors<(typeof checkOutcomes)[number]> = {
 export const evictionColors: Colors<"expired" | "live"> = { expired: "#6965f5", live: "#c25560" };
 
 export const counterMemoryColors: Colors<"used" | "free"> = { used: "#3f6fa3", free: "#b9c6ee" };
+
+/** What is remembered of the last minutes. */
+export const recentColors: Colors<keyof RecentBytes> = {
+  refusals: "#9943f9",
+  keys: "#b571cc",
+  history: "#403c4f",
+};
 
 export const lostLineColors: Colors<"sampled" | "dropped"> = { sampled: "#475cad", dropped: "#ec8a95" };
 

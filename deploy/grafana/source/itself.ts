@@ -1,5 +1,5 @@
 // Details of the gateway itself, with one line for each instance: overhead, CPU, event loop, memory, open files, log.
-import { collectionColors, health, lines, lostLineColors, reloadColors } from "./colors.ts";
+import { collectionColors, health, lines, lostLineColors, recentColors, reloadColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, quantile, quantiles, rate, sumRate } from "./queries.ts";
 
@@ -57,7 +57,7 @@ export const itself: readonly AnyPanelSpec[] = [
     description:
       "`resident`: the whole process. `heap`: JavaScript objects. `external`: buffers outside the heap, such as bodies in transit.",
     unit: "bytes",
-    width: 12,
+    width: 8,
     queries: [
       { expr: `process_resident_memory_bytes{${gateway}}`, legend: "{{instance}} resident" },
       { expr: `nodejs_heap_size_used_bytes{${gateway}}`, legend: "{{instance}} heap" },
@@ -70,7 +70,7 @@ export const itself: readonly AnyPanelSpec[] = [
     description:
       "Heap in use as a share of its limit. With one thread, the process ends when the heap reaches the limit; one of several workers is replaced.",
     unit: "percentunit",
-    width: 12,
+    width: 8,
     max: 1,
     queries: [
       {
@@ -78,6 +78,16 @@ export const itself: readonly AnyPanelSpec[] = [
         legend: "{{instance}}",
       },
     ],
+  },
+  {
+    kind: "chart",
+    title: "Memory for the last minutes",
+    description:
+      "What is remembered for the admin API, summed over the chosen gateways. `refusals`: the last ones, bounded by `admin.recent.refusals`. `keys`: those that were refused most, bounded by `admin.recent.keys`. `history`: 15 minutes.",
+    unit: "bytes",
+    width: 8,
+    stacked: true,
+    queries: [{ expr: `sum by (part) (headgate_recent_bytes{${gateway}})`, legend: "{{part}}", color: recentColors }],
   },
   {
     kind: "chart",

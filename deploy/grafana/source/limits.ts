@@ -1,6 +1,6 @@
 // Details of limits and tokens: decisions, how much quota clients have left, whether the memory for counters is large
 // enough, and the results of the bearer check.
-import { authColors, decisionColors, evictionColors, lines } from "./colors.ts";
+import { authColors, decisionColors, evictionColors, lines, refusalColors, ruleColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, share, sumRate } from "./queries.ts";
 
@@ -113,5 +113,43 @@ export const limits: readonly AnyPanelSpec[] = [
     unit: "short",
     width: 8,
     queries: [{ expr: `headgate_tokens_listed{${gateway}}`, legend: "{{instance}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Rules in force",
+    description:
+      "Rules that were set while the gateway runs, by what they do; of several gateways, those of the one with the most. At most 10,000 are kept. `GET /api/rules` of the admin API lists them.",
+    unit: "short",
+    width: 8,
+    queries: [{ expr: `max by (action) (headgate_rules{${gateway}})`, legend: "{{action}}", color: ruleColors }],
+  },
+  {
+    kind: "chart",
+    title: "Blocked requests",
+    description:
+      "Requests per second that were refused with 403, because a rule blocks the client, the token or the subject. Without an attack, a rule may cover more than it should.",
+    unit: "reqps",
+    width: 8,
+    queries: [
+      {
+        expr: sumRate("headgate_refusals_total", `${gateway}, reason="blocked"`),
+        legend: "blocked requests",
+        color: refusalColors.blocked,
+      },
+    ],
+  },
+  {
+    kind: "chart",
+    title: "Forgiven keys",
+    description:
+      "Keys per second whose counts were forgotten because an operator has forgiven them. A program that does so all the time turns the limit off.",
+    unit: "cps",
+    width: 8,
+    queries: [
+      {
+        expr: sumRate("headgate_forgiven_keys_total", gateway, "instance, policy"),
+        legend: "{{instance}} {{policy}}",
+      },
+    ],
   },
 ];
