@@ -1,5 +1,5 @@
-// Forgives a client, a token, a subject or a key: what the policies have counted of it is forgotten in this process, in all of
-// its threads. Slots of requests under way stay taken.
+// Forgives a client, a token, a subject or a key: what the policies have counted of it is forgotten in the table, once for all
+// threads, and each thread forgets what it holds of a store. Slots of requests under way stay taken.
 import type { ForgivenKey } from "../core/rules.ts";
 import type { LocalCounters } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
@@ -26,7 +26,10 @@ export interface ForgivenPolicy {
   readonly gap: string | null;
 }
 
-/** `seq`: the number that a store has given the forgiveness; 0: none. Resolves with null for a name that is none. */
+/**
+ * Forgets what the table has counted of a name, and what this thread holds of a store. `seq`: the number that the store has
+ * given the forgiveness; 0: none. Resolves with null for a name that is none.
+ */
 export async function forgive(
   set: Pick<PolicySet, "rows" | "runtimeRules">,
   name: ForgivenKey,
@@ -48,6 +51,22 @@ export async function forgive(
   return { policies, coarse: policies.some(({ coarse }) => coarse !== null), untouched };
 }
 
+/** Forgets what this thread alone holds of a name, where another thread has forgotten what the table has counted. */
+export function forgiveHeld(
+  set: Pick<PolicySet, "rows" | "runtimeRules">,
+  name: ForgivenKey,
+  context: NameContext,
+  nowMs: number,
+  seq: number,
+): void {
+  const find = createKeyFinder(name, context);
+  if (find === null) return;
+  for (const row of set.rows) {
+    if (row.inStore === null) continue;
+    for (const { key, client } of find(row, set).keys) row.inStore.forgiveHeld(key, client, nowMs, seq);
+  }
+}
+
 async function forgiveKeys(
   row: PolicyRow,
   named: readonly NamedKey[],
@@ -58,11 +77,12 @@ async function forgiveKeys(
   let [keys, units] = [0, 0];
   let coarse: Forgiven["coarse"] = null;
   for (const { key, client } of named) {
-    const forgiven = await whenFree(() =>
-      row.inStore === null
-        ? (row.counters as LocalCounters).forgive(key, client, nowMs())
-        : row.inStore.forgive(key, client, nowMs(), seq),
-    );
+    const forgiven = await whenFree(() => {
+      const counted = row.inStore?.local ?? (row.counters as LocalCounters);
+      const forgotten = counted.forgive(key, client, nowMs());
+      row.inStore?.forgiveHeld(key, client, nowMs(), seq);
+      return forgotten;
+    });
     keys += forgiven.keys;
     units += forgiven.units;
     // The network is the larger one.

@@ -13,7 +13,7 @@ import type { ForgivenKey } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { noPeriod } from "./calendar.ts";
 import type { LocalCounters } from "./counters.ts";
-import { type ForgivenName, forgive } from "./forgive.ts";
+import { type ForgivenName, forgive, forgiveHeld } from "./forgive.ts";
 import { LimiterView } from "./limiter-view.ts";
 import type { NameContext } from "./named-keys.ts";
 import {
@@ -446,11 +446,17 @@ export class PolicyLimiter extends PolicySteps {
   }
 
   /**
-   * Forgets what is counted of a name, from the next request on. `seq`: the number that a store has given the forgiveness.
-   * Resolves with null for a name that is none: no address, a network of several clients, no hash.
+   * Forgets what is counted of a name, from the next request on: in the table, and what this thread holds of a store. `seq`: the
+   * number that the store has given the forgiveness. Resolves with null for a name that is none: no address, a network of
+   * several clients, no hash.
    */
   forgive(name: ForgivenKey, context: NameContext, seq = 0): Promise<ForgivenName | null> {
     return forgive(this.#set, name, context, this.#clock.monotonicMs, seq);
+  }
+
+  /** Forgets what this thread holds of a store. One thread, which forgets what the table has counted, does it before. */
+  forgiveHeld(name: ForgivenKey, context: NameContext, seq: number): void {
+    forgiveHeld(this.#set, name, context, this.#clock.monotonicMs(), seq);
   }
 
   /** The same limiter for those who only look. */

@@ -1,7 +1,7 @@
 // A gateway: one process with a clock of its own, a table, and threads that each have a limiter and a connection to the
 // store. It may pause, while its clock runs on, and end at any instant. A start after an end is another gateway.
 import type { Clock } from "../../src/core/clock.ts";
-import type { Rule } from "../../src/core/rules.ts";
+import type { ForgivenKey, Rule } from "../../src/core/rules.ts";
 import type { StateChange, Timers } from "../../src/core/store-link.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { gatewayLength, threadLength } from "../../src/limits/store/script-call.ts";
@@ -10,7 +10,6 @@ import { Store } from "../../src/limits/store/store.ts";
 import { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
 import { clockOf } from "../support/clock.ts";
-import { counterKeyOf } from "../support/limited-request.ts";
 import type { Chance } from "./chance.ts";
 import type { Network } from "./network.ts";
 import type { GatewayPlan, Plan } from "./plan.ts";
@@ -58,6 +57,8 @@ export class SimulatedGateway implements Process {
   readonly #parts: GatewayParts;
   readonly #time: VirtualTime;
   #rulesLink: SimulatedLink | null = null;
+  /** Resolves when all threads have forgotten what they were told to forget. */
+  #forgotten: Promise<void> = Promise.resolve();
 
   constructor(gateway: number, plan: GatewayPlan, parts: GatewayParts) {
     const { time, chance, memory } = parts;
@@ -124,7 +125,7 @@ export class SimulatedGateway implements Process {
       onAnswered: () => {},
       onWaited: () => {},
       onGone: () => {},
-      ...(rules !== null && { readForgiven: () => rules.readNow() }),
+      ...(rules !== null && { readForgiven: () => rules.readNow().then(() => this.#forgotten) }),
     });
     const limiter = new PolicyLimiter(plan.policies, { clock, table, store: shared, hash: new SipHash(placeSecret) });
     shared.open();
@@ -143,8 +144,10 @@ export class SimulatedGateway implements Process {
         for (const rule of set) this.rules.set(rule.id, rule);
       },
       onForgiven: (forgiven, place) => {
-        for (const { name, seq } of forgiven) this.#forget(name.value, seq);
-        for (const thread of this.threads) thread.shared.forgivenUntil(place);
+        this.#forgotten = this.#forgotten.then(async () => {
+          for (const { name, seq } of forgiven) await this.#forget(name, seq);
+          for (const thread of this.threads) thread.shared.forgivenUntil(place);
+        });
       },
       onState: () => {},
     });
@@ -152,14 +155,13 @@ export class SimulatedGateway implements Process {
     return shared;
   }
 
-  /** In all threads at once. */
-  #forget(address: string, seq: number): void {
-    this.#parts.onForgiven(this, address, seq);
-    const key = counterKeyOf(address);
-    for (const { shared } of this.threads) {
-      for (const { source, text } of shared.book.policies)
-        if (text.endsWith("client")) source.forgive(key, key, this.clock.monotonicMs(), seq);
-    }
+  /** The first thread forgets what the table has counted, and each what it holds. */
+  async #forget(name: ForgivenKey, seq: number): Promise<void> {
+    this.#parts.onForgiven(this, name.value, seq);
+    const [first, ...others] = this.threads;
+    const context = { ipv6Prefix: 64, listed: null, routes: [] };
+    await first?.limiter.forgive(name, context, seq);
+    for (const { limiter } of others) limiter.forgiveHeld(name, context, seq);
   }
 
   #timers(): Timers {

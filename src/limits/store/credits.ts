@@ -317,8 +317,6 @@ export interface PolicySource {
   readonly limit: number;
   /** As they are for a key with this tag now. */
   rules(tag: string, nowMs: number): CounterRules;
-  /** Forgets what was counted of a key. `seq`: the place of that in the log; 0: the store is not told. */
-  forgive(key: CounterKey, client: CounterKey | null, nowMs: number, seq: number): void;
   /** A shard has said that a calendar's period is over, that was to end then. */
   periodOver(shard: number, endMs: number, nowMs: number): void;
   /** What this gateway has admitted of a key and still counts; null if nothing, or if slots are counted. */

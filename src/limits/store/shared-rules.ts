@@ -62,6 +62,8 @@ export interface SharedRulesOptions {
   readonly prefix: string;
   /** Random characters. */
   readonly origin: string;
+  /** The rules of the last process. They hold until the log has been read. Default: none. */
+  readonly restored?: readonly Rule[];
   /** `all`: those that are set are all rules that hold; else all others stay. Never called for what changes nothing. */
   onRules(change: RuleChange, all: boolean): void;
   /** Whose counts were forgiven, in the order of the log; then all that was forgiven up to a place is known. */
@@ -134,6 +136,11 @@ export class SharedRules {
     this.#options = options;
     this.#keys = rulesKeys(options.prefix);
     this.#sinceMs = options.clock.monotonicMs();
+    for (const rule of options.restored ?? []) {
+      const { id, revision } = rule;
+      this.#rules.set(id, { kind: "rule", id, rule, revision, isUntold: false });
+      this.#highest = Math.max(this.#highest, revision);
+    }
     options.link.events = {
       onConnected: (shard) => this.#connected(shard),
       onDisconnected: (shard, failure) => this.#disconnected(shard, failure),
@@ -195,6 +202,11 @@ export class SharedRules {
     this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision: 0, isUntold: true });
     this.#options.onForgiven([{ name, seq: 0 }], this.#place);
     return false;
+  }
+
+  /** Whether all gateways know what was set or removed last under this id. */
+  isTold(id: string): boolean {
+    return this.#rules.get(id)?.isUntold !== true;
   }
 
   figures(): SharedRulesFigures {
@@ -401,8 +413,12 @@ export class SharedRules {
   /** What the log does not have was removed so long ago that it has forgotten that, or the log has lost it. */
   #takeMissing(named: ReadonlySet<string>, last: number, isLost: boolean, removed: Set<string>): void {
     for (const mine of this.#rules.values()) {
-      // What was written meanwhile is behind what was read.
-      if (named.has(mine.id) || mine.revision > last) continue;
+      if (named.has(mine.id)) continue;
+      if (mine.revision > last) {
+        // What was written meanwhile is behind what was read. Or the last process has set it alone.
+        if (this.#origin === "") mine.isUntold = true;
+        continue;
+      }
       if (isLost) mine.isUntold = true;
       if (mine.isUntold) continue;
       this.#rules.delete(mine.id);

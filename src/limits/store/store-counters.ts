@@ -5,7 +5,6 @@ import type { Policy } from "../../core/policy.ts";
 import { Ask, type Charged, type LocalCounters } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { networkKey } from "../table/eviction.ts";
-import type { Forgiven } from "../table/forgiveness.ts";
 import type { Wanted } from "./call-batch.ts";
 import {
   borderErrorMs,
@@ -77,7 +76,6 @@ export class StoreCounters {
     this.#source = {
       ...{ slot, limit, own: local.own.bind(local) },
       rules: (tag, nowMs) => this.#rulesFor(tag, limit, nowMs),
-      forgive: this.forgive.bind(this),
       periodOver: (shard, endMs, nowMs) => this.#periods?.over(shard, endMs, nowMs),
     };
     this.#ofStore = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
@@ -193,20 +191,18 @@ export class StoreCounters {
   }
 
   /**
-   * Forgets what was counted of a key, because somebody has forgiven it; slots in use stay in use. `client`: null if it is not
-   * known. `seq`: the place of that in the log of what gateways share; 0 if it holds here alone, or if others have told the
-   * store.
+   * Forgets what this thread knows and holds of a key, because somebody has forgiven it; slots in use stay in use. What the
+   * table has counted, which threads share, is not forgotten here. `client`: null if it is not known. `seq`: the place of that
+   * in the log of what gateways share; 0 if it holds here alone, or if others have told the store.
    */
-  forgive(key: CounterKey, client: CounterKey | null, nowMs: number, seq: number): Forgiven {
-    const forgiven = this.local.forgive(key, client, nowMs);
-    if (this.#policy.rate.kind === "concurrency") return forgiven;
+  forgiveHeld(key: CounterKey, client: CounterKey | null, nowMs: number, seq: number): void {
+    if (this.#policy.rate.kind === "concurrency") return;
     const { limit } = this.#policy;
     const tags = [storeTagOf(key)];
     const network = client === null ? "" : storeTagOf(networkKey(client));
     // A network that is counted as one is forgiven as one.
     if (this.#ofStore.networks.has(network)) tags.push(`n${network}`);
     for (const tag of tags) this.#store.forgive(this.#ofStore, tag, this.#rulesFor(tag, limit, nowMs), seq);
-    return forgiven;
   }
 
   /** Gives back what is held of all keys. */

@@ -12,7 +12,6 @@ const source: PolicySource = {
   limit: rulesAhead.limit,
   rules: () => rulesAhead,
   periodOver() {},
-  forgive() {},
   own: () => null,
 };
 

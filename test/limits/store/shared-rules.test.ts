@@ -13,7 +13,7 @@ import { type Forgiveness, SharedRules } from "../../../src/limits/store/shared-
 import { Store } from "../../../src/limits/store/store.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
-import { counterKeyOf, limitedRequest } from "../../support/limited-request.ts";
+import { limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
 import { placeSecret, smallTable } from "../small-table.ts";
@@ -44,6 +44,8 @@ class Gateway {
   readonly rules = new Map<string, Rule>();
   readonly shared: SharedRules;
   readonly store: Store;
+  /** Resolves when it has forgotten what it was told to forget. */
+  forgotten: Promise<unknown> = Promise.resolve();
   readonly #limiter: PolicyLimiter;
 
   constructor(port: number, name: string) {
@@ -56,7 +58,9 @@ class Gateway {
         for (const id of removed) this.rules.delete(id);
         for (const rule of set) this.rules.set(rule.id, rule);
       },
-      onForgiven: (forgiven, place) => this.#forget(forgiven, place),
+      onForgiven: (forgiven, place) => {
+        this.forgotten = this.forgotten.then(() => this.#forget(forgiven, place));
+      },
       onState() {},
     });
     const table = smallTable();
@@ -64,7 +68,7 @@ class Gateway {
       ...{ link: link(storeScript), settings, clock: systemClock, timers, table, secret: placeSecret },
       ...{ gateway: name.padEnd(12, "-"), thread: "-".repeat(10) },
       ...{ onSecret() {}, onChange() {}, onGone() {}, onIdentity() {}, onAnswered() {}, onWaited() {} },
-      readForgiven: () => this.shared.readNow(),
+      readForgiven: () => this.shared.readNow().then(() => this.forgotten),
     });
     const policies = [slidingPolicy({ limit, windowMs: 600_000 })];
     this.#limiter = new PolicyLimiter(policies, { clock: systemClock, table, store: this.store });
@@ -99,6 +103,12 @@ class Gateway {
     return this.shared.put({ ...rule, revision: 0 }, "any");
   }
 
+  async forgive(): Promise<boolean> {
+    const isShared = await this.shared.forgive({ kind: "client", value: client });
+    await this.forgotten;
+    return isShared;
+  }
+
   get held(): string {
     return [...this.rules.values()]
       .map(({ id, note, revision }) => `${id} ${note} ${revision}`)
@@ -106,11 +116,9 @@ class Gateway {
       .join(", ");
   }
 
-  #forget(forgiven: readonly Forgiveness[], place: number): void {
-    for (const { name, seq } of forgiven) {
-      const key = counterKeyOf(name.value);
-      for (const { source } of this.store.book.policies) source.forgive(key, key, systemClock.monotonicMs(), seq);
-    }
+  async #forget(forgiven: readonly Forgiveness[], place: number): Promise<void> {
+    const context = { ipv6Prefix: 64, listed: null, routes: [] };
+    for (const { name, seq } of forgiven) await this.#limiter.forgive(name, context, seq);
     this.store.forgivenUntil(place);
   }
 }
@@ -157,7 +165,7 @@ describe.skipIf(skipRedis)(`three gateways${redisNeeded}`, () => {
     const [a, b, c] = await startThree(await start());
     expect([await a.ask(4), await b.ask(4), await c.ask(4)]).toEqual([4, 4, 2]);
     expect(await a.ask(2)).toBe(0);
-    expect(await b.shared.forgive({ kind: "client", value: client })).toBe(true);
+    expect(await b.forgive()).toBe(true);
     expect(await b.ask(3)).toBe(3);
     const { place } = b.shared.figures();
     await eventually("the others have read it", () => [a, c].every(({ shared }) => shared.figures().place >= place));
@@ -174,7 +182,7 @@ describe.skipIf(skipRedis)(`three gateways${redisNeeded}`, () => {
     await allHold(/^one first \d+, two second \d+$/, a, b, c);
     await a.shared.remove("two", "any");
     expect(await a.ask(limit)).toBe(limit);
-    await b.shared.forgive({ kind: "client", value: client });
+    await b.forgive();
     await server.kill();
     await eventually("it is noticed", () => [a, b, c].every(({ shared }) => shared.figures().state === "away"));
     expect(await a.set("one", "alone at a")).toMatchObject({ isShared: false });
@@ -212,7 +220,7 @@ describe.skipIf(skipRedis)(`three gateways${redisNeeded}`, () => {
     await allHold(/^one first \d+$/, a, b, c);
     process.kill(server.pid, "SIGSTOP");
     expect(await b.set("two", "alone at b")).toMatchObject({ outcome: "written", isShared: false });
-    expect(await b.shared.forgive({ kind: "client", value: client })).toBe(false);
+    expect(await b.forgive()).toBe(false);
     expect(a.held).toMatch(/^one first \d+$/);
     process.kill(server.pid, "SIGCONT");
     await allHold(/^one first \d+, two alone at b \d+$/, a, b, c);

@@ -27,7 +27,6 @@ export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
     rules: () => rulesAhead,
     own: () => null,
     periodOver() {},
-    forgive() {},
   };
   const policy = new StorePolicy("s", source, 1, 1, { spent: 0, returned: 0 });
   return new KeyCredits({ policy, tag: "a", storeKey: "{a}:k", key, client: key, rules: { ...rulesAhead, ...rules } });

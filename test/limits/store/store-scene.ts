@@ -72,7 +72,7 @@ export class StoreScene {
   credits(rules: Partial<CounterRules> = {}, tag = "0"): KeyCredits {
     const { store } = this;
     const of = { ...rulesAhead, ...rules };
-    const source = { slot: 0, limit: of.limit, rules: () => of, periodOver() {}, forgive() {}, own: () => null };
+    const source = { slot: 0, limit: of.limit, rules: () => of, periodOver() {}, own: () => null };
     const key = keyOf("192.0.2.1");
     return store.book.create(store.book.policy(`s/${tag}`, source, 60_000), tag, key, key, of);
   }
