@@ -134,13 +134,19 @@ function serveHealth(app: FastifyInstance, { health, isAlive }: AdminAppOptions)
       .send(JSON.stringify({ status }));
   });
   app.get("/readyz", async (_request, reply) => {
-    const { status, upstream, store, tokens } = await health();
+    const { status, upstream, store, rules, tokens } = await health();
     const upstreamShown = { state: upstream.state, reason: upstream.reason };
     const body = { status, upstream: upstreamShown, ...(tokens === null ? {} : { tokens }) };
     return uncached(reply)
       .code(status === "ready" ? 200 : 503)
       .type(jsonType)
-      .send(JSON.stringify(store === null ? body : { ...body, store: shownOf(store) }));
+      .send(
+        JSON.stringify({
+          ...body,
+          ...(store && { store: shownOf(store) }),
+          ...(rules && { rules: { state: rules.state } }),
+        }),
+      );
   });
 }
 

@@ -284,6 +284,9 @@ export const Rule = object({
     "Policies that a rule about a token or subject does not touch, because they are asked before the token is checked.",
   ),
   survivesRestart: flag("Whether it holds after a restart of this gateway."),
+  shared: orNull(
+    flag("False: the store is away, and it holds at this gateway alone for now. Null: gateways share nothing."),
+  ),
 });
 
 export const RuleList = object({ rules: Type.Array(Rule, { description: "By id." }) });
@@ -373,7 +376,9 @@ export const Forgiven = object({
   ),
   network: orNull(text("The whole network that was forgiven, because it was counted as one.")),
   untouched: Type.Array(object({ policy: text(""), why: text("") }), { description: "Policies that count on." }),
-  shared: flag("Whether all gateways of the store hear of it now. True without a store."),
+  shared: orNull(
+    flag("False: the store is away, and the other gateways hear of it when it is back. Null: gateways share nothing."),
+  ),
 });
 
 // Requests

@@ -52,6 +52,8 @@ export interface RulePut {
   /** What it replaces. */
   readonly before: Rule | null;
   readonly survivesRestart: boolean;
+  /** False: the store is away, and it holds at this gateway alone until that is back. Null: gateways share nothing. */
+  readonly isShared: boolean | null;
   /** The policies that the rule is about and does not touch: asked before the check, or not keyed by what it names. */
   readonly untouchedPolicies: readonly string[];
   readonly warnings: readonly string[];
@@ -87,8 +89,13 @@ export interface RuleKeeper {
     writer: RuleWriter,
     condition: Pick<RuleCondition, "expectedRevision">,
   ): Promise<RuleRemoved | RuleRefused>;
-  /** Takes over what another gateway has changed, with its revisions. A rule that is newer here stays. */
-  take(change: RuleChange): Promise<void>;
+  /** As in RulePut, of what was set or removed last under this id. */
+  isShared(id: string): boolean | null;
+  /**
+   * Takes over what gateways share, with its revisions. A rule that is newer here stays. `all`: those that are set are all that
+   * hold, and others are removed; default: false.
+   */
+  take(change: RuleChange, all?: boolean): Promise<void>;
   /** Returns the function that ends it. */
   onChange(listener: (event: RuleEvent) => void): () => void;
 }

@@ -150,6 +150,26 @@ export interface SharedStoreFigures extends StoreHealth, Readonly<StoreCounts> {
   readonly heldLeases: number;
 }
 
+/** Of the log of rules. `unread`: not since the start. `away`: it was read, and cannot be read now. */
+export const sharedRulesStates = ["read", "unread", "away"] as const;
+
+export type SharedRulesState = (typeof sharedRulesStates)[number];
+
+/** What gateways share of rules and forgiveness, as the process sees it. */
+export interface SharedRulesHealth {
+  readonly state: SharedRulesState;
+}
+
+export interface SharedRulesFigures extends SharedRulesHealth {
+  /** For how long. */
+  readonly forMs: number;
+  readonly rules: number;
+  /** Rules, removals and forgivenesses that hold here alone, until the store can be told. */
+  readonly untold: number;
+  /** The last place of the log that was read, or 0. */
+  readonly place: number;
+}
+
 /** From this limit on, units are leased before a request needs them. Below, too many would lie idle elsewhere. */
 export const leasedAheadFrom = 1000;
 

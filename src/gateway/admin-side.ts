@@ -17,10 +17,13 @@ import { type ControlOptions, GatewayControl, type Seams } from "./control.ts";
 import { ListenError } from "./open-listeners.ts";
 import type { Reloader } from "./reloader.ts";
 import { createRequestIds } from "./request-ids.ts";
+import type { Sharing } from "./sharing.ts";
 
 interface AdminSideOptions extends Seams, Pick<ControlOptions, "version" | "nodeVersion" | "drain"> {
   readonly carrier: Carrier;
   readonly files: FileWatcher;
+  /** Null: gateways share nothing. */
+  readonly sharing: Pick<Sharing, "figures"> | null;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -127,12 +130,13 @@ export class AdminSide {
   }
 
   async #health(): Promise<Health> {
-    const { carrier, clock } = this.#options;
+    const { carrier, clock, sharing } = this.#options;
     const { isServing, ...others } = await carrier.health();
     const list = carrier.listedTokens();
     const ending = list?.endingBefore(clock.wallMs() + endingSoonMs).length ?? 0;
     const tokens = list && { listed: list.size, ending };
-    return { status: this.status === "ready" && !isServing ? "starting" : this.status, tokens, ...others };
+    const rules = sharing && { state: sharing.figures().state };
+    return { status: this.status === "ready" && !isServing ? "starting" : this.status, tokens, rules, ...others };
   }
 }
 

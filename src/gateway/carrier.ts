@@ -10,7 +10,9 @@ import type { RuleChange } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Certificate } from "../core/tls.ts";
 import type { AddressState } from "../core/upstream.ts";
+import type { ForgivenName } from "../limits/forgive.ts";
 import type { PolicySlot } from "../limits/policies.ts";
+import type { Forgiveness } from "../limits/store/shared-rules.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Clients } from "./clients.ts";
@@ -27,6 +29,12 @@ export interface Carrier {
   replace(settings: Settings | null): Promise<FileChanges>;
   /** Resolves when every thread that serves has the change. Changes must come one after the other. */
   changeRules(change: RuleChange): Promise<void>;
+  /**
+   * Forgets what is counted of some names: in the table, which threads share, once, then what each thread holds. Then all that
+   * was forgiven up to a place in the log of gateways is known. Calls must come one after the other. Resolves when every thread
+   * has done it, with what was forgotten of each; null for a name that is none.
+   */
+  forgive(forgiven: readonly Forgiveness[], place: number): Promise<readonly (ForgivenName | null)[]>;
   readonly telemetry: Pick<Telemetry, "metrics" | "reloaded" | "connectionShed">;
   /** What each thread remembers of the last minutes. */
   readonly recent: RecentThreads;

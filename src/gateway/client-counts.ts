@@ -17,13 +17,13 @@ import { parseIpAddress } from "../core/ip-address.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
-import type { ForgivenName } from "../limits/forgive.ts";
 import type { ListedKey } from "../limits/key-listing.ts";
 import type { KeyState, PolicyState, PolicyTrial } from "../limits/limiter-view.ts";
 import { networkKey } from "../limits/table/eviction.ts";
 import type { MostRefused, Recent } from "../telemetry/recent/recent.ts";
 import { counterText, keyText } from "./client-texts.ts";
 import type { Clients, TriedAnswer } from "./clients.ts";
+import type { Forgave } from "./forgiving.ts";
 
 export interface ClientCountsOptions {
   readonly clients: Clients;
@@ -34,7 +34,7 @@ export interface ClientCountsOptions {
   readonly rules: RulesInForce;
   readonly wallMs: () => number;
   /** Has a key forgiven in all threads and at all gateways. Null: the name is none. */
-  readonly forgive: (key: ForgivenKey) => Promise<(ForgivenName & { readonly isShared: boolean }) | null>;
+  readonly forgive: (key: ForgivenKey) => Promise<Forgave | null>;
 }
 
 type ListedClient = ClientList["clients"][number];
@@ -202,7 +202,7 @@ function keyAnswer(
 
 function forgivenAnswer(
   key: ForgivenKey,
-  { policies, untouched, isShared }: ForgivenName & { readonly isShared: boolean },
+  { policies, untouched, isShared }: Forgave,
   ipv6Prefix: number,
 ): Omit<Forgiven, "key"> {
   const isWholeNetwork = policies.some(({ coarse }) => coarse === "network");

@@ -33,8 +33,6 @@ export interface Seams {
   readonly recent: RecentRequests | null;
   readonly clients: ClientCounts | null;
   readonly rules: RuleBook;
-  /** Whether rules outlive this process. */
-  readonly survivesRestart: boolean;
 }
 
 export interface ControlOptions extends Seams {
@@ -76,7 +74,7 @@ export class GatewayControl implements ControlPlane {
   #lastChange: LastReload | null = null;
 
   constructor(options: ControlOptions) {
-    const { clock, carrier, recent, clients, rules, survivesRestart } = options;
+    const { clock, carrier, recent, clients, rules } = options;
     this.#options = options;
     this.#startedMs = clock.monotonicMs();
     this.#startedWallMs = clock.wallMs();
@@ -84,7 +82,7 @@ export class GatewayControl implements ControlPlane {
     this.recent = recent;
     const settings = () => carrier.settings;
     const context = () => ({ settings: carrier.settings, listed: carrier.listedTokens() });
-    this.rules = createRuleControl({ keeper: rules, context, survivesRestart });
+    this.rules = createRuleControl({ keeper: rules, context });
     const ruled = { inForce: rules.inForce, control: this.rules };
     this.clients = clients && createClientControl({ counts: clients, settings, rules: ruled });
     this.#events = new ControlEvents(options, () => this.#states(), this.rules);

@@ -15,11 +15,14 @@ import type { Watched } from "../core/file-group.ts";
 import type { RuleAction, RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
+import type { SharedRulesFigures } from "../core/store-link.ts";
 import { shareOf } from "../core/thread-share.ts";
 import type { Certificate } from "../core/tls.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import { TextWrites } from "../exchange/text-writes.ts";
+import type { ForgivenName } from "../limits/forgive.ts";
 import type { PolicySlot } from "../limits/policies.ts";
+import type { Forgiveness } from "../limits/store/shared-rules.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { HistoryRow } from "../telemetry/recent/history.ts";
@@ -51,6 +54,12 @@ export interface EngineOptions {
   readonly droppedLogLines: () => number;
   /** Of all rules of the process. Default: another thread tells them. */
   readonly ruleCounts?: () => Readonly<Record<RuleAction, number>>;
+  /** Of what gateways share of rules; null: they share nothing. Default: another thread tells them. */
+  readonly sharedRules?: (() => SharedRulesFigures) | null;
+  /** As in StoreOptions. */
+  readonly readForgiven?: () => Promise<unknown>;
+  /** The place in the log of gateways up to which the table has forgotten what was forgiven. Default: 0. */
+  readonly forgivenUntil?: number;
   readonly version: string;
   readonly nodeVersion: string;
   /** Default: names of the upstream are resolved by the system. */
@@ -95,9 +104,14 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     recentBytes: () => recentBytesOf(recent, settings),
     routes: settings.routes,
     workers: settings.workers,
-    store: settings.counters.redis && { figures: scraped.storeFigures, sightings: options.storeSightings },
+    store: settings.counters.redis && {
+      figures: scraped.storeFigures,
+      sightings: options.storeSightings,
+      rules: options.sharedRules ?? null,
+    },
   });
-  const store = await createStore(settings, clock, counters, telemetry);
+  const store = await createStore(settings, clock, counters, telemetry, options.readForgiven);
+  store?.forgivenUntil(options.forgivenUntil ?? 0);
   const context: ThreadContext = {
     settings: { current: settings },
     ...{ clock, log, notices, files, counters, store, telemetry, recent, textWrites, waitingBodies },
@@ -240,6 +254,23 @@ export class Engine implements Carrier {
 
   async changeRules(change: RuleChange): Promise<void> {
     this.#context.runtimeRules.apply(change);
+  }
+
+  async forgive(forgiven: readonly Forgiveness[], place: number): Promise<readonly (ForgivenName | null)[]> {
+    const forgotten: (ForgivenName | null)[] = [];
+    for (const { name, seq } of forgiven) forgotten.push(await this.clients.forgive(name, seq));
+    this.#context.store?.forgivenUntil(place);
+    return forgotten;
+  }
+
+  /** The same of what this thread holds, where another thread forgets what the table has counted. */
+  forgiveHeld(forgiven: readonly Forgiveness[], place: number): void {
+    const { settings } = this;
+    const { ipv6Prefix } = settings.clientAddress;
+    const context = { ipv6Prefix, listed: this.listedTokens(), routes: settings.routes };
+    const { limiter } = this.inForce.configuration;
+    for (const { name, seq } of forgiven) limiter.forgiveHeld(name, context, seq);
+    this.#context.store?.forgivenUntil(place);
   }
 
   announceEnd(): void {

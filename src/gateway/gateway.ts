@@ -15,19 +15,21 @@ import { type ClientCountsOptions, createClientCounts } from "./client-counts.ts
 import { counterText } from "./client-texts.ts";
 import type { Seams } from "./control.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
+import { Forgiving } from "./forgiving.ts";
 import { createCounterMemory, ofMainThread, openCounters, sweepRegularly } from "./open-counters.ts";
 import { openRecent } from "./open-recent.ts";
 import { createRecentControl } from "./recent-control.ts";
 import { Reloader } from "./reloader.ts";
 import { RuleBook } from "./rule-book.ts";
 import { logRules } from "./rule-log.ts";
+import { createSharing, type Sharing } from "./sharing.ts";
 import type { Snapshots } from "./snapshots.ts";
 import type { WorkersOptions } from "./threads/workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
 export { ListenError } from "./open-listeners.ts";
 
-type GivenHere = "counters" | "ruleCounts";
+type GivenHere = "counters" | "ruleCounts" | "sharedRules" | "readForgiven" | "forgivenUntil";
 
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
 export interface GatewayOptions extends Omit<EngineOptions, GivenHere>, Omit<WorkersOptions, GivenHere> {
@@ -43,6 +45,8 @@ export interface Gateway extends Addresses, Pick<Carrier, "clients"> {
   readonly recent: Recent;
   /** That are set while it runs. */
   readonly rules: RuleKeeper;
+  /** Forgets what was counted of somebody: see Forgiving. */
+  readonly forgive: Forgiving["forgive"];
   /**
    * Puts other settings into force, or changes nothing if a file that they name cannot be used. Closes no connection of
    * a client and loses no count.
@@ -90,11 +94,12 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const counters = openCounters(memory, ofMainThread(settings));
   open.defer(sweepRegularly(counters.table, options.clock));
   const rules = new RuleBook({ ...options, restored: restored?.rules ?? [], survivesRestart: kept !== null });
-  open.defer(() => rules.close());
-  const carrier = await openCarrier(settings, files, { ...options, counters, ruleCounts: () => rules.counts() });
-  logRules(rules, { log, settings: () => carrier.settings, keyHash: counters.keyHash });
+  const setByPeople = await openSharing(settings, options, rules, open);
+  const { forgiving, sharing } = setByPeople;
+  const carrier = await openCarrier(settings, files, { ...options, counters, ...askedOf(setByPeople) });
   open.defer(() => carrier.close());
-  await rules.publishTo(carrier);
+  await publishTo(carrier, setByPeople);
+  logRules(rules, { log, settings: () => carrier.settings, keyHash: counters.keyHash });
   const { telemetry } = carrier;
   const recent = openRecent(carrier.recent, settings, options.clock, log);
   open.defer(() => recent.close());
@@ -103,8 +108,8 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
   rules.onChange(() => snapshots?.writeSoon());
   if (snapshots !== null) open.defer(() => snapshots.stop());
-  const seams = seamsOf({ carrier, clock: options.clock, recent, rules, snapshots });
-  const adminOptions = { ...options, ...seams, carrier, files, drain: () => void drains.begin() };
+  const seams = seamsOf({ carrier, clock: options.clock, recent, rules, forgiving, snapshots });
+  const adminOptions = { ...options, ...seams, carrier, files, sharing, drain: () => void drains.begin() };
   const adminSide = await openAdminSide(settings.admin, adminOptions);
   open.defer(() => adminSide.close());
   const admin = await adminSide.listen(settings.admin);
@@ -134,6 +139,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     recent,
     rules,
     clients: carrier.clients,
+    forgive: (name) => forgiving.forgive(name),
     reload: (wanted) => reloader.to(wanted),
     reloadFromSource: (cause) => reloader.again(cause),
     drain: () => drains.begin(),
@@ -146,22 +152,23 @@ interface SeamSources {
   readonly clock: Clock;
   readonly recent: Recent;
   readonly rules: RuleBook;
+  readonly forgiving: Forgiving;
   /** Null: there are none. */
   readonly snapshots: Snapshots | null;
 }
 
 /** What the admin API shows of the last minutes, of clients and of rules. */
-function seamsOf({ carrier, clock, recent, rules, snapshots }: SeamSources): Seams {
+function seamsOf({ carrier, clock, recent, rules, forgiving, snapshots }: SeamSources): Seams {
   const settings = () => carrier.settings;
   const { clients } = carrier;
   const forgive: ClientCountsOptions["forgive"] = async (key) => {
-    const forgiven = await clients.forgive(key);
+    const forgiven = await forgiving.forgive(key);
     snapshots?.writeSoon();
-    return forgiven && { ...forgiven, isShared: true };
+    return forgiven;
   };
   const listedTokens = () => carrier.listedTokens();
   return {
-    ...{ rules, survivesRestart: snapshots !== null },
+    rules,
     clients: createClientCounts({
       ...{ clients, recent, settings, listedTokens, forgive },
       ...{ rules: rules.inForce, wallMs: clock.wallMs },
@@ -172,6 +179,47 @@ function seamsOf({ carrier, clock, recent, rules, snapshots }: SeamSources): Sea
       keyText: (key) => counterText(key, carrier.settings.clientAddress.ipv6Prefix),
     }),
   };
+}
+
+/** What people set while gateways run. */
+interface SetByPeople {
+  readonly rules: RuleBook;
+  readonly forgiving: Forgiving;
+  /** Null: gateways share nothing. */
+  readonly sharing: Sharing | null;
+}
+
+/** Begins to read what gateways share. */
+async function openSharing(
+  settings: Settings,
+  options: GatewayOptions,
+  rules: RuleBook,
+  open: AsyncDisposableStack,
+): Promise<SetByPeople> {
+  open.defer(() => rules.close());
+  const forgiving = new Forgiving();
+  const sharing = await createSharing(settings, { ...options, restored: rules.list(), rules, forgiving });
+  open.defer(() => sharing?.close());
+  sharing?.open();
+  return { rules, forgiving, sharing };
+}
+
+/** What a thread asks about it. */
+function askedOf({ rules, forgiving, sharing }: SetByPeople): Omit<Pick<EngineOptions, GivenHere>, "counters"> {
+  return {
+    ruleCounts: () => rules.counts(),
+    sharedRules: sharing && (() => sharing.figures()),
+    readForgiven: () => forgiving.read(),
+  };
+}
+
+/** Waits a little for what gateways share. */
+async function publishTo(carrier: Carrier, { rules, forgiving, sharing }: SetByPeople): Promise<void> {
+  const shared = sharing === null ? null : sharing.rules;
+  await rules.publishTo(carrier, shared);
+  forgiving.begin(carrier, shared);
+  await sharing?.reached();
+  await Promise.all([rules.taken(), forgiving.taken()]);
 }
 
 /** There is one drain, whoever asks for it first. One that is asked for during the start begins after it. */

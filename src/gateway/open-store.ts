@@ -61,7 +61,7 @@ export async function createStore(
 }
 
 /** What the gateway does with what is shared. */
-type RulesEvents = Pick<SharedRulesOptions, "onRules" | "onForgiven" | "onState">;
+type RulesEvents = Pick<SharedRulesOptions, "onRules" | "onForgiven" | "onState" | "restored">;
 
 /**
  * What gateways share of rules and forgiveness, once for a process; null if the counters are not shared. Its connection is
@@ -83,12 +83,6 @@ export async function createSharedRules(
   return new SharedRules({ link, clock, timers: systemTimers, prefix, origin: randomText(gatewayLength), ...events });
 }
 
-/** Connects, and waits a little for the rules, so that the first requests are not decided without them. */
-export async function connectSharedRules(rules: SharedRules): Promise<void> {
-  rules.open();
-  await inTime(rules.firstRead());
-}
-
 /** A store that is away delays the start by so much. */
 const reachedTimeoutMs = 1_000;
 
@@ -98,7 +92,8 @@ export async function connectStore(store: Store): Promise<void> {
   await inTime(store.shards.reached());
 }
 
-async function inTime(reached: Promise<void>): Promise<void> {
+/** Resolves at the latest after a time by which the start may be delayed. */
+export async function inTime(reached: Promise<void>): Promise<void> {
   const late = new AbortController();
   await Promise.race([reached, sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);
   late.abort();

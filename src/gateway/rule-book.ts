@@ -1,6 +1,8 @@
 // Keeps the rules of a process: checks each that is set, tells it to all threads, and ends it at its end. The wall clock
 // says when that is. Rules come into force in the order in which they were set; a call resolves when every thread has its.
+// Where gateways share rules, their log says which hold: what is set goes through it, and comes back like that of others.
 import { setImmediate } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
 import type {
@@ -16,6 +18,7 @@ import type {
 } from "../core/rule-changes.ts";
 import { inPortions, maxRules, type Rule, type RuleAction, type RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
+import type { RuleWrite, SharedRules } from "../limits/store/shared-rules.ts";
 import type { Carrier } from "./carrier.ts";
 import { coveredBy, type RuleContext, readRule, ruleWarnings, untouchedBy } from "./rule-input.ts";
 
@@ -33,6 +36,23 @@ interface RuleBookOptions {
   readonly survivesRestart: boolean;
 }
 
+/** What gateways share. */
+export type RuleLog = Pick<SharedRules, "put" | "remove" | "isTold" | "readNow">;
+
+/** A rule without its revision. */
+type Draft = Omit<Rule, "revision">;
+
+/** What is being written to the log by somebody here. It comes into force when the log gives it back. */
+interface OwnWrite {
+  readonly id: string;
+  /** Null: it is removed. */
+  readonly draft: Draft | null;
+  readonly by: string;
+  before: Rule | null;
+}
+
+type Written = Pick<RulePut, "ok" | "rule" | "before">;
+
 type RuleCarrier = Pick<Carrier, "settings" | "listedTokens" | "changeRules">;
 
 export class RuleBook implements RuleKeeper {
@@ -43,6 +63,10 @@ export class RuleBook implements RuleKeeper {
   readonly #rules = new Map<string, Rule>();
   readonly #listeners = new Set<(event: RuleEvent) => void>();
   #carrier: RuleCarrier | null = null;
+  #log: RuleLog | null = null;
+  readonly #own = new Set<OwnWrite>();
+  /** What gateways share is taken over in the order in which it comes. */
+  #taking: Promise<unknown> = Promise.resolve();
   #revision: number;
   /** The carrier gets one change after the other. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -80,9 +104,22 @@ export class RuleBook implements RuleKeeper {
     return counts;
   }
 
-  /** Puts the restored rules into force. Must be called once, before the carrier listens and before a rule is set. */
-  async publishTo(carrier: RuleCarrier): Promise<void> {
+  isShared(id: string): boolean | null {
+    return this.#log === null ? null : this.#log.isTold(id);
+  }
+
+  /** Whether it holds after a restart of this process. */
+  survivesRestart(id: string): boolean {
+    return this.#survivesRestart || this.isShared(id) === true;
+  }
+
+  /**
+   * Puts the rules that are known into force. Must be called once, before the carrier listens and before a rule is set. `log`:
+   * null if gateways share nothing.
+   */
+  async publishTo(carrier: RuleCarrier, log: RuleLog | null = null): Promise<void> {
     this.#carrier = carrier;
+    this.#log = log;
     this.#schedule();
     await this.#publish([...this.#rules.keys()]);
   }
@@ -97,22 +134,23 @@ export class RuleBook implements RuleKeeper {
     const { id } = input;
     const wanted = readRule(input, context);
     if (!("id" in wanted)) return this.#refused(id, "invalid", wanted);
-    const changed = this.#findChanged(id, condition.expectedRevision);
+    const { expectedRevision, force } = condition;
+    // What there is, the log knows best.
+    const changed = this.#log === null ? this.#findChanged(id, expectedRevision) : null;
     if (changed !== null) return changed;
-    const cutOff = condition.force ? [] : coveredBy(wanted, context, writer.address);
+    const cutOff = force ? [] : coveredBy(wanted, context, writer.address);
     if (cutOff.length > 0) return this.#refused(id, "needs_force", cutOff);
-    const before = this.get(id);
-    if (before === null && this.#rules.size >= maxRules) {
-      return this.#refused(id, "full", [`there are ${maxRules} rules, and no more are kept`]);
-    }
     const { forMs, ...facts } = wanted;
     const setMs = this.#clock.wallMs();
-    this.#revision += 1;
-    const rule: Rule = { ...facts, setMs, endsMs: setMs + forMs, setBy: writer.name, revision: this.#revision };
-    await this.#set(rule, { by: writer.name, isForeign: false });
-    const untouchedPolicies = untouchedBy(rule, context);
-    const warnings = ruleWarnings(rule, context);
-    return { ok: true, rule, before, survivesRestart: this.#survivesRestart, untouchedPolicies, warnings };
+    const draft: Draft = { ...facts, setMs, endsMs: setMs + forMs, setBy: writer.name };
+    const written = await (this.#log === null ? this.#put(draft) : this.#putInLog(this.#log, draft, expectedRevision));
+    if (!written.ok) return written;
+    return {
+      ...written,
+      ...{ survivesRestart: this.survivesRestart(id), isShared: this.isShared(id) },
+      untouchedPolicies: untouchedBy(written.rule, context),
+      warnings: ruleWarnings(written.rule, context),
+    };
   }
 
   async remove(
@@ -121,7 +159,9 @@ export class RuleBook implements RuleKeeper {
     { expectedRevision }: Pick<RuleCondition, "expectedRevision">,
   ): Promise<RuleRemoved | RuleRefused> {
     const rule = this.get(id);
-    if (rule === null) return this.#refused(id, "unknown", ["there is no such rule"]);
+    if (rule === null) return this.#unknown(id);
+    const log = this.#log;
+    if (log !== null) return this.#removeFromLog(log, rule, writer, expectedRevision);
     const changed = this.#findChanged(id, expectedRevision);
     if (changed !== null) return changed;
     this.#revision += 1;
@@ -129,22 +169,15 @@ export class RuleBook implements RuleKeeper {
     return { ok: true, rule };
   }
 
-  async take({ set, removed }: RuleChange): Promise<void> {
-    const gone = removed.flatMap((id) => this.#rules.get(id) ?? []);
-    if (gone.length > 0) {
-      this.#revision += 1;
-      await this.#remove(gone, { kind: "removed", by: null, isForeign: true });
-    }
-    for (const portion of inPortions(set)) {
-      const nowMs = this.#clock.wallMs();
-      const news = portion.filter(({ id, endsMs, revision }) => {
-        const known = this.#rules.get(id);
-        const hasRoom = known !== undefined || this.#rules.size < maxRules;
-        return endsMs > nowMs && hasRoom && (known === undefined || known.revision < revision);
-      });
-      for (const { revision } of portion) this.#revision = Math.max(this.#revision, revision);
-      await Promise.all(news.map((rule) => this.#set(rule, { by: null, isForeign: true })));
-    }
+  take(change: RuleChange, all = false): Promise<void> {
+    const taken = this.#taking.then(() => this.#take(change, all));
+    this.#taking = taken.catch(ignoreError);
+    return taken;
+  }
+
+  /** Resolves when every thread has what was taken over so far. */
+  async taken(): Promise<void> {
+    await this.#taking;
   }
 
   close(): void {
@@ -164,8 +197,121 @@ export class RuleBook implements RuleKeeper {
   #findChanged(id: string, expectedRevision: number | null): RuleRefused | null {
     const revision = this.get(id)?.revision ?? 0;
     if (expectedRevision === null || expectedRevision === revision) return null;
+    return this.#changed(id, revision, expectedRevision);
+  }
+
+  #changed(id: string, revision: number, expectedRevision: number | null): RuleRefused {
     const now = revision === 0 ? "there is no such rule" : `the rule has revision ${revision}`;
-    return this.#refused(id, "changed", [`${now}, and not ${expectedRevision}`]);
+    return this.#refused(id, "changed", [expectedRevision === null ? now : `${now}, and not ${expectedRevision}`]);
+  }
+
+  #unknown(id: string): RuleRefused {
+    return this.#refused(id, "unknown", ["there is no such rule"]);
+  }
+
+  #full(id: string): RuleRefused {
+    return this.#refused(id, "full", [`there are ${maxRules} rules, and no more are kept`]);
+  }
+
+  async #put(draft: Draft): Promise<Written | RuleRefused> {
+    const { id, setBy } = draft;
+    const before = this.get(id);
+    if (before === null && this.#rules.size >= maxRules) return this.#full(id);
+    this.#revision += 1;
+    const rule = { ...draft, revision: this.#revision };
+    await this.#set(rule, { by: setBy, isForeign: false });
+    return { ok: true, rule, before };
+  }
+
+  async #putInLog(log: RuleLog, draft: Draft, expected: number | null): Promise<Written | RuleRefused> {
+    const { id, setBy } = draft;
+    const own: OwnWrite = { id, draft, by: setBy, before: this.get(id) };
+    const write = await this.#write(own, () => log.put({ ...draft, revision: 0 }, expectationOf(expected)));
+    if (write.outcome === "full") return this.#full(id);
+    if (write.outcome === "conflict") return this.#outrun(log, id, write.revision, expected);
+    return { ok: true, rule: { ...draft, revision: write.revision }, before: own.before };
+  }
+
+  async #removeFromLog(
+    log: RuleLog,
+    rule: Rule,
+    { name }: RuleWriter,
+    expected: number | null,
+  ): Promise<RuleRemoved | RuleRefused> {
+    const { id } = rule;
+    const own: OwnWrite = { id, draft: null, by: name, before: rule };
+    const write = await this.#write(own, () => log.remove(id, expectationOf(expected)));
+    if (write.outcome === "full") throw new Error("a log cannot be too full for a removal");
+    if (write.outcome === "written") return { ok: true, rule: own.before ?? rule };
+    const changed = await this.#outrun(log, id, write.revision, expected);
+    return write.revision === 0 ? this.#unknown(id) : changed;
+  }
+
+  /** Resolves when what was written is in force here too. */
+  async #write(own: OwnWrite, write: () => Promise<RuleWrite>): Promise<RuleWrite> {
+    this.#own.add(own);
+    try {
+      const result = await write();
+      await this.#taking;
+      return result;
+    } finally {
+      this.#own.delete(own);
+    }
+  }
+
+  /** The log has something else than was expected, of which this gateway may not have read yet. */
+  async #outrun(log: RuleLog, id: string, revision: number, expected: number | null): Promise<RuleRefused> {
+    if ((this.get(id)?.revision ?? 0) !== revision) {
+      await log.readNow();
+      await this.#taking;
+    }
+    return this.#changed(id, revision, expected);
+  }
+
+  async #take({ set, removed }: RuleChange, all: boolean): Promise<void> {
+    const stays = all ? new Set(set.map(({ id }) => id)) : null;
+    const gone = stays === null ? removed : [...this.#rules.keys()].filter((id) => !stays.has(id));
+    await this.#takeRemovals(gone.flatMap((id) => this.#rules.get(id) ?? []));
+    for (const portion of inPortions(set)) {
+      const nowMs = this.#clock.wallMs();
+      const news = portion.filter((rule) => rule.endsMs > nowMs && this.#isNews(rule));
+      for (const { revision } of portion) this.#revision = Math.max(this.#revision, revision);
+      await Promise.all(news.map((rule) => this.#set(rule, this.#sourceOf(rule.id, rule))));
+    }
+  }
+
+  async #takeRemovals(gone: readonly Rule[]): Promise<void> {
+    if (gone.length === 0) return;
+    this.#revision += 1;
+    const nowMs = this.#clock.wallMs();
+    const ended = gone.filter(({ endsMs }) => endsMs <= nowMs);
+    const bySource = Map.groupBy(
+      gone.filter(({ endsMs }) => endsMs > nowMs),
+      ({ id }) => this.#sourceOf(id, null).by,
+    );
+    await Promise.all([
+      this.#remove(ended, { kind: "ended", by: null, isForeign: false }),
+      ...Array.from(bySource, ([by, rules]) => this.#remove(rules, { kind: "removed", by, isForeign: by === null })),
+    ]);
+  }
+
+  /** Of two versions that were set in the same instant at two gateways, the log has chosen one. */
+  #isNews(rule: Rule): boolean {
+    const known = this.#rules.get(rule.id);
+    if (known === undefined) return this.#rules.size < maxRules;
+    return known.revision < rule.revision || (known.revision === rule.revision && !isDeepStrictEqual(known, rule));
+  }
+
+  /** Who has set or removed what comes from the log. */
+  #sourceOf(id: string, rule: Rule | null): Pick<RuleEvent, "by" | "isForeign"> {
+    for (const own of this.#own) {
+      const { draft } = own;
+      const isSame = rule === null ? draft === null : isDeepStrictEqual({ ...draft, revision: rule.revision }, rule);
+      if (own.id !== id || !isSame) continue;
+      own.before = this.get(id);
+      return { by: own.by, isForeign: false };
+    }
+    return { by: null, isForeign: true };
   }
 
   #set(rule: Rule, how: Pick<RuleEvent, "by" | "isForeign">): Promise<void> {
@@ -228,4 +374,8 @@ export class RuleBook implements RuleKeeper {
     }
     this.#schedule();
   }
+}
+
+function expectationOf(expected: number | null): "any" | "absent" | number {
+  return expected === null ? "any" : expected === 0 ? "absent" : expected;
 }

@@ -14,19 +14,18 @@ import type {
 import { formatDuration } from "../config/leaves.ts";
 import type { RuleKeeper, RuleRefusalReason, RuleRefused } from "../core/rule-changes.ts";
 import type { Rule } from "../core/rules.ts";
+import type { RuleBook } from "./rule-book.ts";
 import { type RuleContext, ruleWarnings, untouchedBy } from "./rule-input.ts";
 
 interface RuleControlOptions {
-  readonly keeper: RuleKeeper;
+  readonly keeper: RuleKeeper & Pick<RuleBook, "survivesRestart">;
   /** The configuration in force. */
   readonly context: () => RuleContext;
-  /** Whether rules outlive this process. */
-  readonly survivesRestart: boolean;
 }
 
-export function createRuleControl({ keeper, context, survivesRestart }: RuleControlOptions): RuleControl {
+export function createRuleControl({ keeper, context }: RuleControlOptions): RuleControl {
   const tagged = (rule: Rule): TaggedRule => ({
-    rule: show(rule, context(), survivesRestart),
+    rule: show(rule, context(), keeper),
     revision: rule.revision,
   });
   return {
@@ -93,7 +92,7 @@ function writerOf({ name, peer }: Caller) {
   return { name, address: peer };
 }
 
-function show(rule: Rule, context: RuleContext, survivesRestart: boolean): ShownRule {
+function show(rule: Rule, context: RuleContext, keeper: RuleControlOptions["keeper"]): ShownRule {
   const { id, about, action, policy, limit, setMs, endsMs, note, setBy } = rule;
   return {
     id,
@@ -108,6 +107,7 @@ function show(rule: Rule, context: RuleContext, survivesRestart: boolean): Shown
     setBy,
     warnings: [...ruleWarnings(rule, context)],
     untouchedPolicies: [...untouchedBy(rule, context)],
-    survivesRestart,
+    survivesRestart: keeper.survivesRestart(id),
+    shared: keeper.isShared(id),
   };
 }

@@ -13,13 +13,16 @@ interface RuleLogContext {
   readonly keyHash: SipHash;
 }
 
-export function logRules(rules: Pick<RuleKeeper, "onChange">, { log, settings, keyHash }: RuleLogContext): void {
+export function logRules(
+  rules: Pick<RuleKeeper, "onChange" | "isShared">,
+  { log, settings, keyHash }: RuleLogContext,
+): void {
   const nameOf = ({ kind, value }: RuleSubject): string | null =>
     kind === "client" ? value : loggedName(value, settings().log.subject, keyHash);
   rules.onChange(({ kind, rule, by, isForeign }: RuleEvent) => {
     const { id, action, policy, limit, about, endsMs, setBy } = rule;
     const until = new Date(endsMs).toISOString();
-    const facts = { id, action, policy, limit, about: { [about.kind]: nameOf(about) }, until, setBy, by, isForeign };
-    log.info(facts, `rule ${kind}`);
+    const facts = { id, action, policy, limit, about: { [about.kind]: nameOf(about) }, until, setBy, by };
+    log.info({ ...facts, isForeign, isShared: rules.isShared(id) }, `rule ${kind}`);
   });
 }

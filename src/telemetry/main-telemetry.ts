@@ -3,7 +3,7 @@ import { createMetrics } from "./metrics.ts";
 import { createReloads } from "./reloads.ts";
 import { Samplers } from "./sampler.ts";
 import type { RecentBytes, TrafficSources } from "./scraped-metrics.ts";
-import { unusedStore } from "./shared-store-metrics.ts";
+import { type StoreSources, unusedStore } from "./shared-store-metrics.ts";
 import type { Telemetry, TelemetryOptions } from "./telemetry.ts";
 import { allLinesPerSecond, createWarnings } from "./warnings.ts";
 import type { WorkerReadings } from "./worker-figures.ts";
@@ -25,6 +25,8 @@ interface MainTelemetryOptions
   readonly workers: WorkerReadings;
   /** Whether the threads share the counters with other gateways. Default: false. */
   readonly hasStore?: boolean;
+  /** As in StoreSources. Default: null. */
+  readonly sharedRules?: StoreSources["rules"];
   /** As in TrafficSources. */
   readonly recentBytes?: () => RecentBytes;
 }
@@ -36,7 +38,7 @@ export type MainTelemetry = Pick<
 
 /** In the main thread beside workers: it carries no traffic, and its metrics are those of all threads. */
 export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetry {
-  const { workers, hasStore = false } = options;
+  const { workers, hasStore = false, sharedRules = null } = options;
   const samplers = new Samplers();
   const sources = {
     ...options,
@@ -44,7 +46,7 @@ export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetr
     upstreamAddresses: () => ({ ...noTraffic.upstreamAddresses(), ...workers.addresses() }),
     busiestClientRatio: () => workers.busiestClientRatio(),
     upstreamHealth: () => workers.upstreamHealth(),
-    store: hasStore ? { figures: () => unusedStore, health: () => workers.storeHealth() } : null,
+    store: hasStore ? { figures: () => unusedStore, health: () => workers.storeHealth(), rules: sharedRules } : null,
     activeSeconds: () => workers.activeSeconds(),
     logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
   };

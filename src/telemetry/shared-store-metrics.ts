@@ -2,6 +2,7 @@
 import {
   type CallFailureKind,
   callFailureKinds,
+  type SharedRulesFigures,
   type SharedStoreFigures,
   StoreCounts,
   type StoreHealth,
@@ -13,6 +14,8 @@ export interface StoreSources {
   readonly figures: () => SharedStoreFigures;
   /** As the whole process sees the store. */
   readonly health: () => StoreHealth;
+  /** Of the log of rules, which the process reads once. Null: another thread reads it. */
+  readonly rules: (() => Pick<SharedRulesFigures, "state" | "untold">) | null;
 }
 
 /** The events that are counted. */
@@ -38,9 +41,10 @@ export function healthOf({ state, shards, replicas }: StoreHealth): StoreHealth 
   return { state, shards, replicas };
 }
 
-export function sharedStoreMetrics(families: Families, { figures, health }: StoreSources): StoreEventCounts {
+export function sharedStoreMetrics(families: Families, { figures, health, rules }: StoreSources): StoreEventCounts {
   const once = oncePerTurn(figures);
   healthMetrics(families, oncePerTurn(health));
+  if (rules !== null) rulesMetrics(families, oncePerTurn(rules));
   callMetrics(families, once);
   unitMetrics(families, once);
   const took = "From sending a call of the store's script to its answer.";
@@ -81,6 +85,14 @@ function healthMetrics(families: Families, health: () => StoreHealth): void {
   families.gauge("headgate_store_shards", shards, () => ({ ...none, ...health().shards }), byState);
   const replicas = "Gateways that share the store, as this one counts them, or as configured.";
   families.gauge("headgate_store_replicas", replicas, () => health().replicas, ofProcess);
+}
+
+function rulesMetrics(families: Families, figures: NonNullable<StoreSources["rules"]>): void {
+  const state = "1 for the state of the log of rules and forgiveness that gateways share, 0 for the others.";
+  const none = { read: 0, unread: 0, away: 0 };
+  families.gauge("headgate_shared_rules_state", state, () => ({ ...none, [figures().state]: 1 }), byState);
+  const untold = "Rules, removals and forgivenesses that hold at this gateway alone, until the store can be told.";
+  families.gauge("headgate_shared_rules_untold", untold, () => figures().untold, ofProcess);
 }
 
 function callMetrics(families: Families, figures: () => SharedStoreFigures): void {

@@ -15,7 +15,7 @@ import type { ThreadRecent } from "./recent/thread-recent.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
 import { Samplers } from "./sampler.ts";
 import { SeenUpstream } from "./seen-upstream.ts";
-import { healthOf, type StoreEventCounts } from "./shared-store-metrics.ts";
+import { healthOf, type StoreEventCounts, type StoreSources } from "./shared-store-metrics.ts";
 import { createStoreLog, type StoreLog } from "./store-log.ts";
 import { StoreSightings } from "./store-sightings.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
@@ -41,6 +41,8 @@ interface TelemetryStore {
   readonly figures: () => SharedStoreFigures;
   /** In memory that all threads share. Default: there is one thread. */
   readonly sightings?: StoreSightings | undefined;
+  /** As in StoreSources. Default: null. */
+  readonly rules?: StoreSources["rules"];
 }
 
 export interface Telemetry
@@ -83,7 +85,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const busiest = new BusiestClient();
   const sources = {
     ...options,
-    store: store && { figures: store.figures, health: store.figures },
+    store: store && { figures: store.figures, health: store.figures, rules: store.rules ?? null },
     busiestClientRatio: () => busiest.ratio(clock.monotonicMs()),
     upstreamHealth: () => upstream.health,
     activeSeconds: () => [activeSeconds()],

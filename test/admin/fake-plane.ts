@@ -63,7 +63,7 @@ export const requestAnswer: RequestAnswer = {
 
 export const shownRule: ShownRule = {
   ...{ id: "attack", client: "203.0.113.0/24", action: "block", for: "1h", set: at, ends: at, setBy: "ops" },
-  ...{ warnings: [], untouchedPolicies: [], survivesRestart: true },
+  ...{ warnings: [], untouchedPolicies: [], survivesRestart: true, shared: null },
 };
 
 export const recent: RecentRequests = {
@@ -133,7 +133,7 @@ export async function ruleBook(settings: Settings, wallMs = Date.UTC(2026, 10, 2
   const book = new RuleBook({ clock: { wallMs: () => wallMs }, restored: [], survivesRestart: false });
   await book.publishTo({ settings, listedTokens: () => null, changeRules: async () => {} });
   const context = () => ({ settings, listed: null });
-  return { book, rules: createRuleControl({ keeper: book, context, survivesRestart: false }) };
+  return { book, rules: createRuleControl({ keeper: book, context }) };
 }
 
 export interface FakePlane extends ControlPlane {

@@ -4,14 +4,20 @@ import { afterEach, expect, test } from "vitest";
 import type { Health } from "../../src/admin/health.ts";
 import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { storeStates } from "../../src/core/store-link.ts";
+import { sharedRulesStates, storeStates } from "../../src/core/store-link.ts";
 
 const open: Admin[] = [];
 afterEach(async () => {
   for (const admin of open.splice(0)) await admin.close();
 });
 
-const ready: Health = { status: "ready", upstream: { state: "up", reason: null }, store: null, tokens: null };
+const ready: Health = {
+  status: "ready",
+  upstream: { state: "up", reason: null },
+  store: null,
+  rules: null,
+  tokens: null,
+};
 
 async function start(changes: Partial<AdminOptions> = {}): Promise<Admin & { url: string }> {
   const admin = await startAdmin({
@@ -105,6 +111,13 @@ test.each(storeStates)("a store that is %s is shown and does not change readines
   expect(readyz.status).toBe(200);
   const shown = { status: "ready", upstream: ready.upstream };
   expect(await readyz.json()).toEqual({ ...shown, store: { state, shards, replicas: 3 } });
+});
+
+test.each(sharedRulesStates)("rules that are %s are shown and do not change readiness", async (state) => {
+  const { url } = await start({ health: () => ({ ...ready, rules: { state } }) });
+  const readyz = await fetch(`${url}/readyz`);
+  expect(readyz.status).toBe(200);
+  expect(await readyz.json()).toEqual({ status: "ready", upstream: ready.upstream, rules: { state } });
 });
 
 test.each(["/", "/metrics/", "/readyz/x", "/v2/me", "/METRICS", "//metrics"])("GET %s is 404", async (path) => {

@@ -240,7 +240,7 @@ describe.each([1, 2])("with %i threads", (workers) => {
     const forgiven = await call("DELETE", "/api/clients/client:127.0.0.1");
     expectFit(schemas.Forgiven, forgiven.json);
     expect(forgiven.json).toMatchObject({
-      ...{ key: "client:127.0.0.1", network: null, shared: true },
+      ...{ key: "client:127.0.0.1", network: null, shared: null },
       policies: [{ policy: "small", units: 3, countedAs: null }, { policy: "watched" }],
     });
     expect(logged(gateway, "admin call").map((line) => line["call"])).toEqual(["DELETE /api/clients/client:127.0.0.1"]);

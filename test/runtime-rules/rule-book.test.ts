@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
 import type { RuleCondition, RuleEvent, RuleInput, RulePut, RuleRefused } from "../../src/core/rule-changes.ts";
 import { maxRules, type Rule, type RuleChange } from "../../src/core/rules.ts";
-import { RuleBook } from "../../src/gateway/rule-book.ts";
+import { RuleBook, type RuleLog } from "../../src/gateway/rule-book.ts";
 import { FakeClock } from "../support/clock.ts";
 import { turns } from "../support/eventually.ts";
 import { type Overrides, testSettings } from "../support/gateway.ts";
@@ -30,9 +30,10 @@ interface Stage {
   readonly overrides?: Overrides;
   readonly names?: readonly string[];
   readonly survivesRestart?: boolean;
+  readonly log?: (book: RuleBook) => RuleLog;
 }
 
-async function stage({ restored = [], overrides = {}, names = [], survivesRestart = true }: Stage = {}) {
+async function stage({ restored = [], overrides = {}, names = [], survivesRestart = true, log }: Stage = {}) {
   const clock = new FakeClock();
   const book = new RuleBook({ clock, restored, survivesRestart });
   /** As a thread has them. */
@@ -40,19 +41,20 @@ async function stage({ restored = [], overrides = {}, names = [], survivesRestar
   const changes: RuleChange[] = [];
   let gate: Promise<void> = Promise.resolve();
   const settings = testSettings("http://127.0.0.1:1", overrides);
-  await book.publishTo({
+  const carrier = {
     settings,
     listedTokens: () => ({
       ...{ size: 0, endingBefore: () => [], identities: () => [], names: () => new Set(names) },
       ...{ hasDigest: () => false, hasScopes: () => false },
     }),
-    async changeRules(change) {
+    async changeRules(change: RuleChange) {
       await gate;
       changes.push(change);
       for (const id of change.removed) told.delete(id);
       for (const rule of change.set) told.set(rule.id, rule);
     },
-  });
+  };
+  await book.publishTo(carrier, log?.(book) ?? null);
   const events: RuleEvent[] = [];
   book.onChange((event) => events.push(event));
   return {
@@ -189,7 +191,7 @@ describe("an answer", () => {
     expect(await put({ ...block, client: "::ffff:10.1.2.3/104", note: "abuse, see #7" })).toEqual({
       ok: true,
       before: null,
-      survivesRestart: true,
+      ...{ survivesRestart: true, isShared: null },
       untouchedPolicies: [],
       warnings: [],
       rule: {
@@ -356,7 +358,7 @@ describe("what another gateway has changed", () => {
     const { book, put, told, events, clock } = await stage();
     await put(block);
     const over = ruleOf("over", client("192.0.2.9"), { endsMs: clock.wallMs() });
-    const older = ruleOf("a", client("192.0.2.8"), { revision: 1 });
+    const older = ruleOf("a", client("192.0.2.8"), { revision: 0 });
     const other = ruleOf("b", client("192.0.2.7"), { revision: 7 });
     await book.take({ set: [over, older, other], removed: [] });
     expect([...told.values()].map(({ id, about }) => [id, about.value])).toEqual([
@@ -368,6 +370,102 @@ describe("what another gateway has changed", () => {
     await book.take({ set: [], removed: ["a", "unknown"] });
     expect([...told.keys()]).toEqual(["b", "c"]);
     expect(book.revision).toBe(9);
+  });
+});
+
+describe("where gateways share rules", () => {
+  /** A log that says what it is told to say, and hands back what is written. */
+  function shared(answers: Partial<RuleLog> = {}, restored: readonly Rule[] = []) {
+    return stage({ restored, survivesRestart: false, log: (book) => logOf(book, answers) });
+  }
+
+  const logOf = (book: RuleBook, answers: Partial<RuleLog>): RuleLog => ({
+    async put(rule) {
+      void book.take({ set: [{ ...rule, revision: 70 }], removed: [] });
+      return { outcome: "written", revision: 70, isShared: true };
+    },
+    async remove(id) {
+      void book.take({ set: [], removed: [id] });
+      return { outcome: "written", revision: 71, isShared: true };
+    },
+    isTold: () => true,
+    readNow: async () => true,
+    ...answers,
+  });
+
+  test("what is set here has the revision of the log, and is told as set here", async () => {
+    const { book, put, told, events } = await shared();
+    expect(await put(block)).toMatchObject({ rule: { revision: 70 }, before: null, isShared: true });
+    expect([...told.keys()]).toEqual(["a"]);
+    expect(await book.remove("a", writer, anyway)).toMatchObject({ ok: true, rule: { revision: 70 } });
+    expect(events.map(({ kind, by, isForeign }) => [kind, by, isForeign])).toEqual([
+      ["set", "ops", false],
+      ["removed", "ops", false],
+    ]);
+    expect([told.size, book.list()]).toEqual([0, []]);
+  });
+
+  test("a rule survives a restart if the log has it", async () => {
+    const told = await shared();
+    expect(await told.put(block)).toMatchObject({ survivesRestart: true });
+    const alone = await shared({ isTold: () => false });
+    expect(await alone.put(block)).toMatchObject({ survivesRestart: false, isShared: false });
+  });
+
+  test.each([
+    [3, 5],
+    [0, 5],
+    [3, 0],
+  ])("if %i is expected and the log has %i, nothing is set", async (expectedRevision, revision) => {
+    const there = ruleOf("a", client("192.0.2.8"), { revision });
+    const asked: unknown[] = [];
+    const { put, book, told } = await stage({
+      restored: [ruleOf("a", client("192.0.2.8"), { revision: 3 })],
+      log: (book) =>
+        logOf(book, {
+          async put(_, expected) {
+            asked.push(expected);
+            return { outcome: "conflict", revision };
+          },
+          async readNow() {
+            void book.take(revision === 0 ? { set: [], removed: ["a"] } : { set: [there], removed: [] });
+            return true;
+          },
+        }),
+    });
+    const current = revision === 0 ? null : there;
+    expect(await put(block, { expectedRevision })).toMatchObject({ ok: false, reason: "changed", current });
+    expect(asked).toEqual([expectedRevision === 0 ? "absent" : expectedRevision]);
+    expect([book.list().length, told.size]).toEqual(revision === 0 ? [0, 0] : [1, 1]);
+  });
+
+  test("a rule that is gone from the log is not removed again", async () => {
+    const { put, book, told } = await shared({
+      remove: async () => ({ outcome: "conflict", revision: 0 }),
+      async readNow() {
+        void book.take({ set: [], removed: ["a"] });
+        return true;
+      },
+    });
+    await put(block);
+    expect(await book.remove("a", writer, anyway)).toMatchObject({ ok: false, reason: "unknown", current: null });
+    expect(told.size).toBe(0);
+  });
+
+  test("a log that is full refuses a rule, and one that has another rule of this instant replaces it", async () => {
+    const { book, put, told } = await shared({ put: async () => ({ outcome: "full" }) });
+    expect(await put(block)).toMatchObject({ ok: false, reason: "full" });
+    await book.take({ set: [ruleOf("a", client("192.0.2.8"), { revision: 5 })], removed: [] });
+    await book.take({ set: [ruleOf("a", client("192.0.2.9"), { revision: 5 })], removed: [] });
+    expect([...told.values()].map(({ about }) => about.value)).toEqual(["192.0.2.9"]);
+  });
+
+  test("a log that is read whole removes what it does not have", async () => {
+    const restored = ["a", "b"].map((id) => ruleOf(id, client("192.0.2.8"), { revision: 3 }));
+    const { book, told, events } = await shared({}, restored);
+    await book.take({ set: restored.slice(1), removed: [] }, true);
+    expect([...told.keys()]).toEqual(["b"]);
+    expect(events.map(({ kind, rule, isForeign }) => [kind, rule.id, isForeign])).toEqual([["removed", "a", true]]);
   });
 });
 

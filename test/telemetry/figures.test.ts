@@ -157,6 +157,8 @@ test("every family that is not a sum is decided one by one", async () => {
     "headgate_evictions_total",
     "headgate_forgiven_keys_total",
     "headgate_rules",
+    "headgate_shared_rules_state",
+    "headgate_shared_rules_untold",
     "headgate_snapshot_bytes",
     "headgate_snapshot_failures_total",
     "headgate_snapshot_timestamp_seconds",

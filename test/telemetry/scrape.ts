@@ -31,7 +31,8 @@ export function storeFigures(changes: Partial<SharedStoreFigures> = {}): SharedS
 }
 
 export function storeOf(changes: Partial<SharedStoreFigures> = {}): StoreSources {
-  return { figures: () => storeFigures(changes), health: () => storeFigures(changes) };
+  const rules = () => ({ state: "read", untold: 34 }) as const;
+  return { figures: () => storeFigures(changes), health: () => storeFigures(changes), rules };
 }
 
 export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsRole): Metrics {

@@ -4,6 +4,7 @@ import {
   callFailureKinds,
   type StateChange,
   type StoreState,
+  sharedRulesStates,
   storeStates,
   worstState,
 } from "../../src/core/store-link.ts";
@@ -60,6 +61,14 @@ test("each figure has its series", async () => {
   });
 });
 
+test.each(sharedRulesStates)("the state %s of the shared rules is 1 and the others are 0", async (state) => {
+  const series = await scrape(metricsOf({ store: { ...storeOf(), rules: () => ({ state, untold: 3 }) } }));
+  for (const each of sharedRulesStates) {
+    expect(series.get(`headgate_shared_rules_state{state="${each}"}`), each).toBe(each === state ? 1 : 0);
+  }
+  expect(series.get("headgate_shared_rules_untold")).toBe(3);
+});
+
 test.each(storeStates)("the state %s is 1 and the others are 0", async (state) => {
   const series = await scrape(metricsOf({ store: storeOf({ state }) }));
   for (const each of storeStates) {
@@ -94,7 +103,7 @@ test("a scrape reads the figures once, and the next one reads them again", async
     reads += 1;
     return storeFigures({ items: reads });
   };
-  const metrics = metricsOf({ store: { figures, health: storeFigures } });
+  const metrics = metricsOf({ store: { figures, health: storeFigures, rules: null } });
   expect((await scrape(metrics)).get("headgate_store_items_total")).toBe(1);
   await new Promise((resolve) => setImmediate(resolve));
   expect((await scrape(metrics)).get("headgate_store_items_total")).toBe(2);

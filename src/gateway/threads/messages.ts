@@ -1,5 +1,6 @@
 // What the main thread and the threads that carry traffic tell each other. The main thread asks, and a thread answers each
-// request. Lines of the log go through a port of their own.
+// request. A thread wants one thing of the main thread, and is told by a request that it is done. Lines of the log go through
+// a port of their own.
 import type { MessagePort } from "node:worker_threads";
 import type { FileContents } from "../../config/files.ts";
 import { asError, errorCode } from "../../core/failure.ts";
@@ -7,6 +8,7 @@ import type { HostPort } from "../../core/host-port.ts";
 import type { RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
+import type { Forgiveness } from "../../limits/store/shared-rules.ts";
 import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
 import type { FiguresWanted, WorkerFigures } from "../../telemetry/worker-figures.ts";
 import type { Addresses, BrokenOff, ListenSettings, ThreadOverview } from "../carrier.ts";
@@ -38,6 +40,8 @@ export interface ThreadStart {
   readonly logPort: MessagePort;
   readonly version: string;
   readonly nodeVersion: string;
+  /** The place in the log of gateways up to which the table has forgotten what was forgiven. */
+  readonly forgivenUntil: number;
   readonly http2LingerMs: number | null;
   readonly sharedReads: boolean;
 }
@@ -54,6 +58,13 @@ export interface Requests {
   readonly drop: { readonly asked: null; readonly answered: null };
   /** A thread that has just started gets all rules so, a part at a time. */
   readonly changeRules: { readonly asked: RuleChange; readonly answered: null };
+  /** The thread forgets what it holds. A thread that is starting gets it when it has started. */
+  readonly forgive: {
+    readonly asked: { readonly forgiven: readonly Forgiveness[]; readonly place: number };
+    readonly answered: null;
+  };
+  /** What the thread wanted, by its id, is done. */
+  readonly forgivenRead: { readonly asked: number; readonly answered: null };
   /** `stale`: the files that are missing or wrong, as in FileContents. */
   readonly figures: {
     readonly asked: { readonly wanted: FiguresWanted; readonly stale: readonly string[] };
@@ -84,6 +95,12 @@ export interface Request {
   readonly id: number;
   readonly name: RequestName;
   readonly asked: unknown;
+}
+
+/** What a thread wants of the main thread: that what was forgiven at other gateways is read, and forgotten by all threads. */
+export interface Wanted {
+  readonly wants: "forgiven";
+  readonly id: number;
 }
 
 /** The answer with this id says that the thread has started. */

@@ -10,6 +10,7 @@ import { StoreSightings } from "../../telemetry/store-sightings.ts";
 import { threadDestination } from "../../telemetry/thread-log.ts";
 import { type Engine, openEngine, type Prepared } from "../engine.ts";
 import { openCounters } from "../open-counters.ts";
+import { ForgivenReads } from "./forgiven-reads.ts";
 import { GivenFiles } from "./given-files.ts";
 import {
   type Answer,
@@ -35,7 +36,8 @@ async function run(port: MessagePort, start: ThreadStart): Promise<void> {
     }
   };
   await attempt(startId, async () => {
-    const handlers = await open(start);
+    const forgivenReads = new ForgivenReads((wanted) => port.postMessage(wanted));
+    const handlers = await open(start, forgivenReads);
     port.on("message", ({ id, name, asked }: Request) => {
       const handle = handlers[name] as (asked: unknown) => Promise<unknown>;
       void attempt(id, () => handle(asked));
@@ -44,7 +46,7 @@ async function run(port: MessagePort, start: ThreadStart): Promise<void> {
   });
 }
 
-async function open(start: ThreadStart): Promise<Handlers> {
+async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<Handlers> {
   const {
     settings,
     thread,
@@ -77,11 +79,14 @@ async function open(start: ThreadStart): Promise<Handlers> {
     history: new HistoryRow(start.history, thread),
     peerConnections: new SharedPeerConnections(ownCounters.table, clock.monotonicMs),
     ...(http2LingerMs === null ? {} : { http2LingerMs }),
+    ...{ forgivenUntil: start.forgivenUntil, readForgiven: () => forgivenReads.read() },
   });
+  forgivenReads.hasStarted = true;
   return {
     ...reloading(engine, files, ({ settings, logsWarnings }) => {
       notices.configuration.level = logsWarnings ? (settings ?? engine.settings).log.level : "silent";
     }),
+    ...forgiving(engine, forgivenReads),
     listen: (settings) => engine.listen(settings, { isShared: true }),
     async announceStart() {
       engine.announceStart();
@@ -106,6 +111,19 @@ async function open(start: ThreadStart): Promise<Handlers> {
     async close() {
       await engine.close();
       await new Promise<void>((resolve) => destination.flush(resolve));
+      return null;
+    },
+  };
+}
+
+function forgiving(engine: Engine, forgivenReads: ForgivenReads): Pick<Handlers, "forgive" | "forgivenRead"> {
+  return {
+    async forgive({ forgiven, place }) {
+      engine.forgiveHeld(forgiven, place);
+      return null;
+    },
+    async forgivenRead(id) {
+      forgivenReads.done(id);
       return null;
     },
   };

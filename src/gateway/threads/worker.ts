@@ -12,6 +12,7 @@ import {
   type Requests,
   startId,
   type ThreadStart,
+  type Wanted,
 } from "./messages.ts";
 
 /** The sources run as they are, and the build has other names. */
@@ -26,6 +27,7 @@ export class NoAnswerError extends Error {}
 export interface WorkerOptions {
   readonly entry: URL;
   readonly destination: Pick<LogDestination, "write">;
+  readonly onWanted: (worker: Worker, wanted: Wanted) => void;
   /** Called once, as soon as the thread runs no more code. */
   readonly onGone: () => void;
   /** Called once, when everything that the thread had logged is written. `error`: what ended it, null for its exit. */
@@ -42,7 +44,7 @@ export class Worker {
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>();
   #lastId = startId;
 
-  constructor(start: Omit<ThreadStart, "logPort">, { entry, destination, onGone, onExit }: WorkerOptions) {
+  constructor(start: Omit<ThreadStart, "logPort">, { entry, destination, onWanted, onGone, onExit }: WorkerOptions) {
     this.thread = start.thread;
     const log = new MessageChannel();
     const written = writeThreadLines(log.port2, destination);
@@ -57,7 +59,10 @@ export class Worker {
     this.#node.on("error", (error) => {
       failure = error;
     });
-    this.#node.on("message", (answer: Answer) => this.#onAnswer(answer));
+    this.#node.on("message", (message: Answer | Wanted) => {
+      if ("wants" in message) onWanted(this, message);
+      else this.#onAnswer(message);
+    });
     this.#exited = new Promise((resolve) => {
       this.#node.once("exit", async (code) => {
         this.#isAlive = false;

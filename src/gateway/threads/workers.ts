@@ -13,9 +13,11 @@ import { RulesInForce } from "../../core/rules-in-force.ts";
 import type { Settings } from "../../core/settings.ts";
 import { maxThreads } from "../../core/thread-share.ts";
 import type { Certificate } from "../../core/tls.ts";
+import type { ForgivenName } from "../../limits/forgive.ts";
 import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
+import type { Forgiveness } from "../../limits/store/shared-rules.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";
 import type { RecentThreads } from "../../telemetry/recent/recent.ts";
@@ -28,7 +30,7 @@ import type { EngineOptions } from "../engine.ts";
 import { createLimiter, NotPreparedError } from "../open-counters.ts";
 import { recentBytesOfMain } from "../open-recent.ts";
 import { clientAddressRules } from "../runtimes.ts";
-import type { RequestName, Requests, ThreadStart } from "./messages.ts";
+import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
 import { summed, summedOutcomes } from "./overviews.ts";
 import { Restarts } from "./restarts.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
@@ -91,6 +93,8 @@ class Workers implements Carrier {
   readonly #alive = new Map<number, Worker>();
   /** In force. */
   readonly #rules = new Map<string, Rule>();
+  /** The place in the log of gateways up to which the table has forgotten what was forgiven. */
+  #forgivenUntil = 0;
   /** The threads that are told of each change of the rules. */
   readonly #ruled = new Set<Worker>();
   /** Those that accept connections. */
@@ -123,8 +127,11 @@ class Workers implements Carrier {
     this.#runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
     this.#limiter = this.#createLimiter(settings, null);
     countPeersIn(options.counters.table);
+    const { keyHash, keySecret } = options.counters;
     this.clients = new Clients(() => {
       const { settings, clientAddress } = this;
+      // A thread may have got the secret of all gateways from the store.
+      keyHash.replaceKey(keySecret);
       const { authenticator } = this.#opened;
       return { settings, clientAddress, authenticator, limiter: this.#limiter, runtimeRules: this.#runtimeRules };
     }, options.clock);
@@ -135,6 +142,7 @@ class Workers implements Carrier {
       counters: () => this.#limiter.counterFigures(),
       workers: this.#readings,
       hasStore: settings.counters.redis !== null,
+      sharedRules: options.sharedRules ?? null,
       recentBytes: () => recentBytesOfMain,
       threads: () => ({
         configured: this.settings.workers,
@@ -212,6 +220,14 @@ class Workers implements Carrier {
     for (const id of change.removed) this.#rules.delete(id);
     for (const rule of change.set) this.#rules.set(rule.id, rule);
     await this.#tellAll("changeRules", change, this.#ruled);
+  }
+
+  async forgive(forgiven: readonly Forgiveness[], place: number): Promise<readonly (ForgivenName | null)[]> {
+    const forgotten: (ForgivenName | null)[] = [];
+    for (const { name } of forgiven) forgotten.push(await this.clients.forgive(name));
+    this.#forgivenUntil = place;
+    await this.#tellAll("forgive", { forgiven, place }, new Set(this.#alive.values()));
+    return forgotten;
   }
 
   async health(): ReturnType<Carrier["health"]> {
@@ -369,12 +385,14 @@ class Workers implements Carrier {
       connections: this.#connections,
       storeSightings: this.#storeSightings,
       history: this.recent.memory,
+      forgivenUntil: this.#forgivenUntil,
       ticketSecret: this.#ticketSecret,
       clockOffsetMs: monotonicOffsetMs(),
     };
     const worker = new Worker(start, {
       entry,
       destination,
+      onWanted: (asking, wanted) => void this.#readForgiven(asking, wanted),
       onGone: () => {
         SharedConnectionCount.forget(this.#connections, thread);
         StoreSightings.forget(this.#storeSightings, thread);
@@ -385,6 +403,15 @@ class Workers implements Carrier {
     });
     this.#alive.set(thread, worker);
     return worker;
+  }
+
+  async #readForgiven(worker: Worker, { id }: Wanted): Promise<void> {
+    try {
+      await this.#options.readForgiven?.();
+    } finally {
+      // Without an answer, the thread does not wait for long.
+      await worker.ask("forgivenRead", id).catch(ignoreError);
+    }
   }
 
   /** A number that was used last is used again last. */

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../core/clock.ts";
 import { type ForgivenKey, maxRules, type Rule, type RuleChange } from "../../core/rules.ts";
-import type { CallFailure, StoreLink, Timers } from "../../core/store-link.ts";
+import type { CallFailure, SharedRulesFigures, SharedRulesState, StoreLink, Timers } from "../../core/store-link.ts";
 import {
   type Caller,
   decodeRulesAnswer,
@@ -32,20 +32,6 @@ export interface Forgiveness {
   readonly name: ForgivenKey;
   /** Its place in the log; 0 if the counters in the store are not told: it holds here alone, or others have told them. */
   readonly seq: number;
-}
-
-/** `unread`: the log has not been read since the start. `away`: it was, and cannot be read now. */
-export type SharedRulesState = "unread" | "read" | "away";
-
-export interface SharedRulesFigures {
-  readonly state: SharedRulesState;
-  /** For how long. */
-  readonly forMs: number;
-  readonly rules: number;
-  /** Rules, removals and forgivenesses that hold here alone, until the store can be told. */
-  readonly untold: number;
-  /** The last place of the log that was read, or 0. */
-  readonly place: number;
 }
 
 /** `isShared`: false if it holds at this gateway alone for now. */

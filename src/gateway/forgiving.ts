@@ -1,0 +1,90 @@
+// Forgives somebody's counts in all threads of this process and, where gateways share a store, at all gateways. What is
+// forgiven is forgotten in the order of the log: once in the table that threads share, and by each thread what it holds.
+import { ignoreError } from "../core/failure.ts";
+import { type ForgivenKey, inPortions } from "../core/rules.ts";
+import type { ForgivenName } from "../limits/forgive.ts";
+import { createKeyFinder } from "../limits/named-keys.ts";
+import type { Forgiveness, SharedRules } from "../limits/store/shared-rules.ts";
+import type { Carrier } from "./carrier.ts";
+
+export interface Forgave extends ForgivenName {
+  /** False: the store is away, and the other gateways hear of it when it is back. Null: gateways share nothing. */
+  readonly isShared: boolean | null;
+}
+
+type ForgivingCarrier = Pick<Carrier, "settings" | "forgive">;
+type ForgivingLog = Pick<SharedRules, "forgive" | "readNow">;
+
+export class Forgiving {
+  readonly #begun = Promise.withResolvers<ForgivingCarrier>();
+  #log: ForgivingLog | null = null;
+  #hasBegun = false;
+  /** One after the other, in the order of the log. */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** Up to which place of the log all that was forgiven has been taken, and is forgotten. */
+  #takenPlace = 0;
+  #donePlace = 0;
+  /** Of the names that somebody here forgives, what was forgotten; undefined until then. */
+  readonly #own = new Map<ForgivenKey, ForgivenName | null | undefined>();
+
+  /** What was taken before is forgotten now. Must be called once. `log`: null if gateways share nothing. */
+  begin(carrier: ForgivingCarrier, log: ForgivingLog | null): void {
+    this.#log = log;
+    this.#hasBegun = true;
+    this.#begun.resolve(carrier);
+  }
+
+  /** Resolves when every thread has forgotten it; with null for a name that is none. `name`: canonical, as in rules. */
+  async forgive(name: ForgivenKey): Promise<Forgave | null> {
+    const { settings } = await this.#begun.promise;
+    const { ipv6Prefix } = settings.clientAddress;
+    if (createKeyFinder(name, { ipv6Prefix, listed: null, routes: [] }) === null) return null;
+    // The log hands back this very object.
+    const own = { ...name };
+    this.#own.set(own, undefined);
+    try {
+      const isShared = this.#log === null ? null : await this.#log.forgive(own);
+      if (isShared === null) await this.take([{ name: own, seq: 0 }], this.#takenPlace);
+      await this.#turn;
+      const forgiven = this.#own.get(own);
+      if (forgiven === undefined) throw new Error("the counts could not be forgotten");
+      return forgiven && { ...forgiven, isShared };
+    } finally {
+      this.#own.delete(own);
+    }
+  }
+
+  /** Forgets what somebody has forgiven here or elsewhere. Then all that was forgiven up to a place in the log is known. */
+  take(forgiven: readonly Forgiveness[], place: number): Promise<void> {
+    if (forgiven.length === 0 && place === this.#takenPlace) return Promise.resolve();
+    this.#takenPlace = place;
+    const done = this.#turn.then(() => this.#forget(forgiven, place));
+    this.#turn = done.catch(ignoreError);
+    return done;
+  }
+
+  /**
+   * Reads what was forgiven elsewhere until now. Resolves when every thread has forgotten it, or if it cannot be read. At the
+   * start nothing waits for it, because a thread that starts holds nothing.
+   */
+  async read(): Promise<void> {
+    if (!this.#hasBegun || this.#log === null) return;
+    await this.#log.readNow();
+    await this.#turn;
+  }
+
+  /** Resolves when every thread has forgotten what was taken so far. */
+  async taken(): Promise<void> {
+    await this.#turn;
+  }
+
+  async #forget(forgiven: readonly Forgiveness[], place: number): Promise<void> {
+    const carrier = await this.#begun.promise;
+    for (const portion of inPortions(forgiven)) {
+      const forgotten = await carrier.forgive(portion, this.#donePlace);
+      for (const [i, { name }] of portion.entries()) if (this.#own.has(name)) this.#own.set(name, forgotten[i] ?? null);
+    }
+    if (place !== this.#donePlace) await carrier.forgive([], place);
+    this.#donePlace = place;
+  }
+}

@@ -1,0 +1,75 @@
+// What the gateways of one store share of rules and forgiveness, once for a process: reads the log and writes to it, hands on
+// what it says, and logs whether it can be read. Without the store, the gateway serves with what it knows.
+
+import type { Clock } from "../core/clock.ts";
+import { ignoreError } from "../core/failure.ts";
+import type { RuleKeeper } from "../core/rule-changes.ts";
+import type { Rule } from "../core/rules.ts";
+import type { Settings } from "../core/settings.ts";
+import type { CallFailure, SharedRulesFigures, SharedRulesState } from "../core/store-link.ts";
+import type { SharedRules } from "../limits/store/shared-rules.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Forgiving } from "./forgiving.ts";
+import { createSharedRules, inTime } from "./open-store.ts";
+
+interface SharingOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The rules of the last process. */
+  readonly restored: readonly Rule[];
+  readonly rules: Pick<RuleKeeper, "take">;
+  readonly forgiving: Pick<Forgiving, "take">;
+}
+
+export class Sharing {
+  readonly rules: SharedRules;
+  readonly #log: Logger;
+  #reached: Promise<void> | null = null;
+
+  /** Use `createSharing`. */
+  constructor(rules: SharedRules, log: Logger) {
+    this.rules = rules;
+    this.#log = log;
+  }
+
+  /** Begins to connect and to read. */
+  open(): void {
+    this.rules.open();
+    this.#reached = inTime(this.rules.firstRead());
+  }
+
+  /** Resolves when the log was read for the first time, or a second after `open`. */
+  async reached(): Promise<void> {
+    await this.#reached;
+    if (this.rules.figures().state === "unread") this.#log.warn({}, "shared rules not read yet");
+  }
+
+  figures(): SharedRulesFigures {
+    return this.rules.figures();
+  }
+
+  close(): Promise<void> {
+    return this.rules.close();
+  }
+}
+
+/** Connects to nothing yet. Null if the counters are not shared. */
+export async function createSharing(
+  settings: Pick<Settings, "counters">,
+  { clock, log, restored, rules, forgiving }: SharingOptions,
+): Promise<Sharing | null> {
+  const shared = await createSharedRules(settings, clock, {
+    restored,
+    onRules: (change, all) => void rules.take(change, all).catch(ignoreError),
+    onForgiven(forgiven, place) {
+      forgiving.take(forgiven, place).catch((error) => log.error({ err: error }, "internal error"));
+    },
+    onState: (state, failure) => logState(log, state, failure),
+  });
+  return shared && new Sharing(shared, log);
+}
+
+function logState(log: Logger, state: SharedRulesState, failure: CallFailure | null): void {
+  if (state === "read") log.info({}, "shared rules read");
+  else log.warn({ cause: failure?.kind, detail: failure?.detail || undefined }, "shared rules away");
+}
