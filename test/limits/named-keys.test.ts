@@ -11,6 +11,7 @@ import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { createKeyFinder, type NameContext } from "../../src/limits/named-keys.ts";
 import { createKeyLimits, createKeyReader, TokenDigests } from "../../src/limits/request-keys.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
+import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -165,10 +166,12 @@ describe("a limiter", () => {
   ];
 
   function limiterWithUse() {
-    const limiter = new PolicyLimiter(policies, { hash: sipHash });
+    // The limiter forgives by its own clock: by that of the machine, the requests would have expired after a minute.
+    const clock = new FakeClock();
+    const limiter = new PolicyLimiter(policies, { hash: sipHash, clock });
     const ask = (address: string, bearer: string) => {
       const { request, head } = limitedRequest({ client: address, rawHeaders: ["authorization", `Bearer ${bearer}`] });
-      return decided(limiter.decide(request, head, 0));
+      return decided(limiter.decide(request, head, clock.nowMs));
     };
     return { limiter, ask };
   }
