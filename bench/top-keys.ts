@@ -1,10 +1,9 @@
 // What it costs to list the clients by use, with a million of them: `node bench/top-keys.ts`. Fills a table, then reads the
 // first hundred several times, and prints the processor time and the longest portion, during which nothing else runs.
 import { randomBytes } from "node:crypto";
-import { addressKey } from "../src/core/counter-key.ts";
+import { addressKey, clientOfKey } from "../src/core/counter-key.ts";
 import { Ask, createCounters } from "../src/limits/counters.ts";
 import { createKeySearch } from "../src/limits/key-search.ts";
-import { addressText } from "../src/limits/limiter-view.ts";
 import { CounterTable, createTableMemory } from "../src/limits/table/counter-table.ts";
 import { TopKeys, type TopQuery } from "../src/limits/table/top-keys.ts";
 
@@ -42,7 +41,7 @@ process.stdout.write(`${stored} keys\n`);
 
 const spans = [{ now: nowMs, window: windowMs, hasInstants: true }];
 const matches = (text: string): TopQuery["matches"] =>
-  createKeySearch(text, { addressText: (key) => addressText(key, 64), hashesNamed: () => new Map() });
+  createKeySearch(text, { addressText: (key) => clientOfKey(key, 64), hashesNamed: () => new Map() });
 const queries: Readonly<Record<string, TopQuery>> = {
   "by use": { slot: null, sort: "used", matches: null, limit: 100 },
   "by use, the first 1,000": { slot: null, sort: "used", matches: null, limit: 1000 },

@@ -1,5 +1,5 @@
 // The key of a counter: 128 bits as four words, so that a table stores it in a fixed place and compares it without text.
-import type { IpAddress } from "./ip-address.ts";
+import { clientKey, type IpAddress } from "./ip-address.ts";
 import type { RulesAbout } from "./rules-about.ts";
 
 /** The rules about the networks of a client, the smallest network first. */
@@ -58,6 +58,19 @@ export function addressKey(address: IpAddress, ipv6Prefix: number): CounterKey {
 /** Returns 32 hexadecimal digits. */
 export function hexOfKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">): string {
   return [a, b, c, d].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
+}
+
+/** Returns the client whose address is the key: with IPv6, the network of `ipv6Prefix` bits. */
+export function clientOfKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">, ipv6Prefix: number): string {
+  return clientKey(
+    [a, b, c, d].flatMap((word) => [word >>> 16, word & 0xffff]),
+    ipv6Prefix,
+  );
+}
+
+/** Returns `client:` and an address or a network, or `key:` and the digits of a hash. */
+export function counterText(key: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">, ipv6Prefix: number): string {
+  return key.isAddress ? `client:${clientOfKey(key, ipv6Prefix)}` : `key:${hexOfKey(key)}`;
 }
 
 /** Returns the key of 32 hexadecimal digits, as a hash; null for any other text. */

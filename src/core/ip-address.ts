@@ -150,6 +150,13 @@ export function formatIpAddress(address: IpAddress): string {
   return `${hex(address.slice(0, start))}::${hex(address.slice(start + length))}`;
 }
 
+/** Returns `10.0.0.0/8` or `2001:db8::/32`, and of a single address the address alone. Bits behind the prefix must be 0. */
+export function formatCidr({ network, prefixBits }: Cidr): string {
+  const address = formatIpAddress(network);
+  if (prefixBits === 128) return address;
+  return `${address}/${isIpv4(network) ? prefixBits - 96 : prefixBits}`;
+}
+
 function longestZeroRun(address: IpAddress): { start: number; length: number } {
   let longest = { start: 0, length: 0 };
   let start = 0;

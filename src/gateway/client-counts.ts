@@ -12,7 +12,7 @@ import type {
 } from "../admin/control-plane.ts";
 import { networkOf } from "../config/addresses.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
-import { addressKey } from "../core/counter-key.ts";
+import { addressKey, clientOfKey, counterText } from "../core/counter-key.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
@@ -21,7 +21,7 @@ import type { ListedKey } from "../limits/key-listing.ts";
 import type { KeyState, PolicyState, PolicyTrial } from "../limits/limiter-view.ts";
 import { networkKey } from "../limits/table/eviction.ts";
 import type { MostRefused, Recent } from "../telemetry/recent/recent.ts";
-import { counterText, keyText } from "./client-texts.ts";
+import { keyText } from "./client-texts.ts";
 import type { Clients, TriedAnswer } from "./clients.ts";
 import type { Forgave } from "./forgiving.ts";
 
@@ -217,7 +217,7 @@ function forgivenAnswer(
 function wholeNetworkOf(client: string, ipv6Prefix: number): string {
   const { network } = networkOf(client);
   const isIpv4 = client.includes(".");
-  const whole = counterText(networkKey(addressKey(network, ipv6Prefix)), isIpv4 ? 128 : 48).slice("client:".length);
+  const whole = clientOfKey(networkKey(addressKey(network, ipv6Prefix)), isIpv4 ? 128 : 48);
   return isIpv4 ? `${whole}/24` : whole;
 }
 

@@ -3,6 +3,7 @@
 import { FileWatcher } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
+import { counterText } from "../core/counter-key.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { ReloadCause, ReloadResult } from "../core/reload.ts";
 import type { RuleKeeper } from "../core/rule-changes.ts";
@@ -12,7 +13,6 @@ import type { Recent } from "../telemetry/recent/recent.ts";
 import { openAdminSide } from "./admin-side.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
 import { type ClientCountsOptions, createClientCounts } from "./client-counts.ts";
-import { counterText } from "./client-texts.ts";
 import type { Seams } from "./control.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
 import { Forgiving } from "./forgiving.ts";

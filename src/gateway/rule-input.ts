@@ -5,7 +5,7 @@ import { formatDuration, parseDuration } from "../config/leaves.ts";
 import { maxChargedLimit, maxConcurrency, maxLimit } from "../config/policies.ts";
 import { verifiesTokens } from "../core/auth-demand.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
-import { type Cidr, formatIpAddress, isIpv4, isWithin, parseCidr, parseIpAddress } from "../core/ip-address.ts";
+import { type Cidr, formatCidr, formatIpAddress, isWithin, parseCidr, parseIpAddress } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import { needsIdentity, type Policy } from "../core/policy.ts";
 import type { RuleInput } from "../core/rule-changes.ts";
@@ -54,7 +54,7 @@ export function readRule(input: RuleInput, { settings }: RuleContext): WantedRul
 }
 
 /** Not dots alone, which are removed from the path of a URL. */
-export function isRuleId(id: string): boolean {
+function isRuleId(id: string): boolean {
   return /^[A-Za-z0-9._-]{1,64}$/.test(id) && !/^\.+$/.test(id);
 }
 
@@ -79,16 +79,10 @@ function canonicalNetwork(text: string, ipv6Prefix: number, refuse: RefuseRule):
   const cidr = parseCidr(text);
   if (cidr === undefined) return refuse("client: an address or a network is expected, such as 203.0.113.7");
   if (isNarrower(cidr, ipv6Prefix)) {
-    const whole = networkText(withFirstAddress({ ...cidr, prefixBits: ipv6Prefix }));
+    const whole = formatCidr(withFirstAddress({ ...cidr, prefixBits: ipv6Prefix }));
     return refuse(`client: an IPv6 network of ${wideEnough(ipv6Prefix)}, such as ${whole}`);
   }
-  return networkText(withFirstAddress(cidr));
-}
-
-function networkText({ network, prefixBits }: Cidr): string {
-  const address = formatIpAddress(network);
-  if (prefixBits === 128) return address;
-  return `${address}/${isIpv4(network) ? prefixBits - 96 : prefixBits}`;
+  return formatCidr(withFirstAddress(cidr));
 }
 
 /** Returns the policy that the rule is about; null if it is about all, or if there is none. */

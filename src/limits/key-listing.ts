@@ -3,10 +3,10 @@
 import { setImmediate } from "node:timers/promises";
 import type { Identity, ListedTokens } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
-import { CounterKey, hexOfKey } from "../core/counter-key.ts";
+import { CounterKey, clientOfKey, counterText, hexOfKey } from "../core/counter-key.ts";
 import { Ask } from "./counters.ts";
 import { createKeySearch } from "./key-search.ts";
-import { addressText, idOfKey, type LimiterView } from "./limiter-view.ts";
+import type { LimiterView } from "./limiter-view.ts";
 import { createKeyFinder, keysOfIdentities, type NameContext } from "./named-keys.ts";
 import type { TrialRow } from "./policies.ts";
 import { isByAddress } from "./request-keys.ts";
@@ -132,7 +132,7 @@ export class KeyListing {
     const names = await this.#namesOf(source, watch);
     const top = watch.during(() => {
       const search = {
-        addressText: (key: Parameters<typeof addressText>[0]) => addressText(key, context.ipv6Prefix),
+        addressText: (key: Parameters<typeof clientOfKey>[0]) => clientOfKey(key, context.ipv6Prefix),
         hashesNamed: (text: string) => names.startingWith(text),
       };
       const wanted = queries.map(({ policy, sort, search: text, limit }) => ({
@@ -293,7 +293,7 @@ class KeyNames {
         : kind === kinds.network
           ? null
           : isOwn
-            ? idOfKey(policy, key, this.#context)
+            ? counterText(key, this.#context.ipv6Prefix)
             : `client:${found.name}`;
     const state = isOwn ? this.#stateOf(row, key, found.limit, nowMs) : null;
     const used = state?.units ?? units;
@@ -308,15 +308,15 @@ class KeyNames {
 
   #nameOf(key: CounterKey, kind: number, hex: string): string {
     if (!key.isAddress) return hex.slice(0, shownDigits);
-    if (kind !== kinds.network) return addressText(key, this.#context.ipv6Prefix);
+    if (kind !== kinds.network) return clientOfKey(key, this.#context.ipv6Prefix);
     const isIpv4 = key.a === 0 && key.b === 0 && key.c === 0xffff;
-    return isIpv4 ? `${addressText(key, 128)}/24` : addressText(key, 48);
+    return isIpv4 ? `${clientOfKey(key, 128)}/24` : clientOfKey(key, 48);
   }
 
   #limitOf(row: TrialRow, key: CounterKey, isOwn: boolean): number {
     const isForAll = row.readLimit === null && this.#view.real.runtimeRules.isEmpty;
     if (!isOwn || !key.isAddress || isForAll) return row.policy.limit;
-    const value = addressText(key, this.#context.ipv6Prefix);
+    const value = clientOfKey(key, this.#context.ipv6Prefix);
     const limit =
       createKeyFinder({ kind: "client", value }, this.#context)?.(row, this.#view.real).keys[0]?.limit ??
       row.policy.limit;

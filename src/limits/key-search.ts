@@ -1,6 +1,6 @@
 // Compares the keys of a table with what somebody searches for, without making a text for each: the beginning of an address,
 // of the name of a listed token or of a hash, or a network.
-import { addressKey } from "../core/counter-key.ts";
+import { addressKey, wordMask } from "../core/counter-key.ts";
 import { parseCidr } from "../core/ip-address.ts";
 import { isAddressKey, keyLine } from "./table/layout.ts";
 import type { TopQuery } from "./table/top-keys.ts";
@@ -47,11 +47,6 @@ function isIn(network: Parameters<typeof addressKey>[0], prefixBits: number): Ma
     (((w[line + 1] as number) ^ b) & maskB) === 0 &&
     (((w[line + 2] as number) ^ c) & maskC) === 0 &&
     (((w[line + 3] as number) ^ d) & maskD) === 0;
-}
-
-function wordMask(bits: number): number {
-  if (bits <= 0) return 0;
-  return bits >= 32 ? -1 : -1 << (32 - bits);
 }
 
 function startsAddress(text: string, { addressText }: SearchContext): MatchesKey {

@@ -1,8 +1,8 @@
 // A limiter as it is, for those who only look: what a request would get, and what is counted of a name. Decides by the same
 // code as the limiter, and changes nothing.
 import type { Identity } from "../core/authenticator.ts";
-import { type CounterKey, hexOfKey } from "../core/counter-key.ts";
-import { clientKey, isWithin, parseCidr } from "../core/ip-address.ts";
+import { type CounterKey, counterText } from "../core/counter-key.ts";
+import { isWithin, parseCidr } from "../core/ip-address.ts";
 import type { Limiter } from "../core/limiter.ts";
 import { type Outcome, outcomes, type Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
@@ -11,7 +11,6 @@ import type { RuledIdentity } from "../core/rules-in-force.ts";
 import { Ask, type Inspection, noKey } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
 import { noOutcomes, type PolicySet, type TrialRow } from "./policies.ts";
-import { isByAddress } from "./request-keys.ts";
 import { whenFree } from "./table/locks.ts";
 import type { TableView } from "./table/table-view.ts";
 
@@ -30,7 +29,7 @@ export interface PolicyTrial {
 }
 
 export interface TrialQuota {
-  /** As `idOfKey` returns it. */
+  /** As `counterText` returns it. */
   readonly key: string;
   readonly limit: number;
   /** Before the request. */
@@ -52,7 +51,7 @@ export interface PolicyState {
 }
 
 export interface KeyState extends Inspection {
-  /** As `idOfKey` returns it. */
+  /** As `counterText` returns it. */
   readonly key: string;
   readonly method: string | null;
   readonly route: string | null;
@@ -110,7 +109,7 @@ export class LimiterView {
         exemptBy: outcome === "exempt" ? this.#exemptBy(policy, request.client, request.counterKey, identity) : null,
         quota: isAsked
           ? {
-              key: idOfKey(policy, ask.key, context),
+              key: counterText(ask.key, context.ipv6Prefix),
               limit: ask.limit,
               used: ask.counted,
               remaining: Math.max(0, ask.limit - ask.counted),
@@ -175,7 +174,7 @@ export class LimiterView {
     const inspection = counters.inspect(ask, nowMs, this.table, most);
     return {
       ...inspection,
-      ...{ key: idOfKey(policy, key, context), method, route },
+      ...{ key: counterText(key, context.ipv6Prefix), method, route },
       exemptBy: isExempt ? this.#exemptBy(policy, name.value, client ?? key, identityNamed(name)) : null,
       limit: ask.limit,
       remaining: ask.remaining,
@@ -183,17 +182,6 @@ export class LimiterView {
       inStore: this.real.rows[index]?.inStore?.known(key, ask.limit, nowMs) ?? null,
     };
   }
-}
-
-/** Returns `client:` and an address or a network, or `key:` and a hash. */
-export function idOfKey(policy: Policy, key: CounterKey, { ipv6Prefix }: Pick<NameContext, "ipv6Prefix">): string {
-  return isByAddress(policy) ? `client:${addressText(key, ipv6Prefix)}` : `key:${hexOfKey(key)}`;
-}
-
-/** The address of a key as a text; with `ipv6Prefix`, of an IPv6 address the network. */
-export function addressText({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">, ipv6Prefix: number): string {
-  const groups = [a, b, c, d].flatMap((word) => [word >>> 16, word & 0xffff]);
-  return clientKey(groups, ipv6Prefix);
 }
 
 /** A listed token has the subject of its name. */
