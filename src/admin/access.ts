@@ -34,7 +34,7 @@ export interface Reached {
   readonly local: HostPort | null;
 }
 
-export type AccessDecision =
+type AccessDecision =
   | { readonly ok: true; readonly identity: AdminIdentity }
   | { readonly ok: false; readonly error: AdminError; readonly fields: Readonly<Record<string, string>> };
 

@@ -7,6 +7,7 @@ import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } fr
 import { type AdminAccess, decideAccess, type Reached } from "./access.ts";
 import type { AdminIdentity } from "./admin-tokens.ts";
 import { type ApiListener, type AuditLine, addRoutes } from "./api-routes.ts";
+import { hasBody, isJson, jsonType } from "./bodies.ts";
 import type { AdminConnections } from "./connections.ts";
 import type { ControlPlane } from "./control-plane.ts";
 import { type AdminError, errors, errorsBody } from "./errors.ts";
@@ -38,8 +39,6 @@ export const maxBodyBytes = 64 * 1024;
 
 /** Longer than the longest value, percent-encoded. */
 const maxParameterLength = 4_096;
-
-const jsonType = "application/json; charset=utf-8";
 
 export async function openApi(options: ApiOptions, connections: AdminConnections): Promise<Api> {
   const { plane, newId, nowMs, onFailure } = options;
@@ -142,14 +141,6 @@ function findProblem(
   if (role === "read" && routeOptions.config.isRead !== true) return errors.readOnly;
   if (method === "DELETE") return hasBody(headers) ? errors.bodyNotExpected : null;
   return isJson(headers["content-type"]) ? null : errors.notJson;
-}
-
-function isJson(contentType: string | undefined): boolean {
-  return /^application\/json *(?:; *charset *= *"?utf-8"? *)?$/i.test(contentType ?? "");
-}
-
-function hasBody(headers: FastifyRequest["headers"]): boolean {
-  return (headers["content-length"] ?? "0") !== "0" || headers["transfer-encoding"] !== undefined;
 }
 
 /** Before the body is read. */

@@ -10,6 +10,7 @@ import type { StoreHealth } from "../core/store-link.ts";
 import type { Certificate } from "../core/tls.ts";
 import { wantsOpenMetrics } from "./accept.ts";
 import type { ApiOptions } from "./api.ts";
+import { hasBody, jsonType } from "./bodies.ts";
 import type { AdminConnections } from "./connections.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
 import type { Health } from "./health.ts";
@@ -79,8 +80,6 @@ export async function openAdminApp(options: AdminAppOptions, connections: AdminC
     },
   };
 }
-
-const jsonType = "application/json; charset=utf-8";
 
 const inactiveTimeoutMs = 30_000;
 
@@ -160,7 +159,7 @@ function answerTheRest(app: FastifyInstance, onError: AdminAppOptions["onError"]
   app.addHook("onRequest", async (request: FastifyRequest, reply) => {
     const { host } = request.headers;
     // The body is not read: each of its chunks would cost more than the request.
-    if (hasBody(request)) reply.header("connection", "close");
+    if (hasBody(request.headers)) reply.header("connection", "close");
     if (host === undefined && request.raw.httpVersion === "1.1") return answer(reply, errors.badRequest);
     if (request.method === "GET" || request.method === "HEAD") return;
     const known = paths.has(request.url.split("?", 1)[0] as string);
@@ -172,10 +171,6 @@ function answerTheRest(app: FastifyInstance, onError: AdminAppOptions["onError"]
     onError(error);
     return answer(reply, errors.internal);
   });
-}
-
-function hasBody({ headers }: FastifyRequest): boolean {
-  return (headers["content-length"] ?? "0") !== "0" || headers["transfer-encoding"] !== undefined;
 }
 
 function answer(reply: FastifyReply, error: AdminError): FastifyReply {

@@ -3,6 +3,7 @@
 import { linesOf } from "../core/header-lines.ts";
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { serializeHead } from "../core/response-head.ts";
+import { jsonType } from "./bodies.ts";
 
 export type AdminError = Pick<LocalReply, "status" | "message" | "errMsg">;
 
@@ -53,7 +54,7 @@ export function errorsBody(message: string, details: readonly string[]): string 
 /** A complete response, for bytes that never became a request. */
 export function rawAnswer(error: AdminError): string {
   const body = errorBody(error);
-  const fields = ["Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`];
+  const fields = ["Content-Type", jsonType, "Content-Length", `${body.length}`];
   fields.push("Cache-Control", "no-store", "Connection", "close");
   return serializeHead(error.status, error.message, linesOf(fields)) + body;
 }

@@ -5,7 +5,7 @@ import type { Api, ApiOptions } from "./api.ts";
 import type { AdminConnections } from "./connections.ts";
 import { errors, rawAnswer } from "./errors.ts";
 
-export type OpenApi = (options: ApiOptions, connections: AdminConnections) => Promise<Api>;
+type OpenApi = (options: ApiOptions, connections: AdminConnections) => Promise<Api>;
 
 export class LazyApi {
   readonly #options: ApiOptions;

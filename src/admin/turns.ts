@@ -1,7 +1,7 @@
 // Bounds the work of the admin API: a few calls run at a time, some wait for their turn, and others are refused. The event
 // loop is that of the traffic, if there is one thread.
 
-export const maxAtOnce = 4;
+const maxAtOnce = 4;
 export const maxWaiting = 64;
 
 export class Turns {

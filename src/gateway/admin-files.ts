@@ -3,11 +3,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AdminAccess } from "../admin/access.ts";
 import { type AdminTokens, adminTokensFile } from "../admin/admin-tokens.ts";
-import { type Clock, httpDate } from "../core/clock.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Files, Watched } from "../core/file-group.ts";
 import type { AdminSettings } from "../core/settings.ts";
 import type { Certificate } from "../core/tls.ts";
 import { createFileLog, type Logger } from "../telemetry/log.ts";
+import { watchCertificate } from "./configured-files.ts";
 
 interface OpenedFiles {
   readonly settings: AdminSettings;
@@ -22,7 +23,7 @@ interface AdminFilesContext {
 }
 
 /** Files that can be put into force. Either `commit` or `drop` has to be called. */
-export interface PreparedFiles {
+interface PreparedFiles {
   commit(): void;
   drop(): void;
 }
@@ -97,23 +98,9 @@ async function openTokens({ tokensFile }: AdminSettings, { files, log }: AdminFi
   return files.open(adminTokensFile(tokensFile), events);
 }
 
-async function openCertificate({ tls }: AdminSettings, { files, log, clock }: AdminFilesContext) {
+async function openCertificate({ tls }: AdminSettings, context: AdminFilesContext) {
   if (tls === null) return null;
-  const { certificateWarning, listenTlsFiles } = await import("../config/tls-files.ts");
-  const facts = ({ expiresMs }: Certificate) => ({ listener: "admin", expires: httpDate(expiresMs) });
-  const warn = (certificate: Certificate): void => {
-    const warning = certificateWarning(certificate, clock.wallMs());
-    if (warning !== null) log.warn(facts(certificate), `the certificate ${warning}`);
-  };
-  const events = createFileLog(log, "certificate files of the admin listener", facts);
-  const onReload = (certificate: Certificate): void => {
-    events.onReload(certificate);
-    warn(certificate);
-  };
-  const certificate = await files.open(listenTlsFiles({ ...tls, clientCa: null }, "admin.tls"), {
-    ...events,
-    onReload,
-  });
-  warn(certificate.value);
-  return certificate;
+  const { listenTlsFiles } = await import("../config/tls-files.ts");
+  const group = listenTlsFiles({ ...tls, clientCa: null }, "admin.tls");
+  return watchCertificate(group, "certificate files of the admin listener", context, { listener: "admin" });
 }

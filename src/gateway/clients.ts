@@ -20,7 +20,7 @@ import { createDecide, type Decide } from "../pipeline.ts";
 import { requestRules } from "./runtimes.ts";
 
 /** What is in force. */
-export interface ClientsSource {
+interface ClientsSource {
   readonly settings: Settings;
   readonly limiter: PolicyLimiter;
   readonly authenticator: Authenticator;

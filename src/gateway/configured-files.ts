@@ -7,7 +7,7 @@ import { secretsFile, tokensFile } from "../auth/tokens-file.ts";
 import { verifiesTokens } from "../core/auth-demand.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
-import type { Files, Watched } from "../core/file-group.ts";
+import type { FileGroup, Files, Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Certificate } from "../core/tls.ts";
 import { upstreamTargets } from "../core/upstream.ts";
@@ -132,18 +132,32 @@ async function openCertificate(
   clock: Clock,
 ): Promise<Watched<Certificate> | null> {
   if (listen.tls === null) return null;
-  const { certificateWarning, listenTlsFiles } = await import("../config/tls-files.ts");
-  const facts = ({ expiresMs }: Certificate) => ({ expires: httpDate(expiresMs) });
+  const { listenTlsFiles } = await import("../config/tls-files.ts");
+  return watchCertificate(listenTlsFiles(listen.tls), "certificate files", { files, log, clock });
+}
+
+/**
+ * Opens a certificate, and warns if it ends soon, now and after each reload. Rejects with a FilesError. `others`: facts for
+ * each line of the log about it.
+ */
+export async function watchCertificate(
+  group: FileGroup<Certificate>,
+  name: string,
+  { files, log, clock }: { readonly files: Files; readonly log: Logger; readonly clock: Clock },
+  others: Readonly<Record<string, string>> = {},
+): Promise<Watched<Certificate>> {
+  const { certificateWarning } = await import("../config/tls-files.ts");
+  const facts = ({ expiresMs }: Certificate) => ({ ...others, expires: httpDate(expiresMs) });
   const warn = (certificate: Certificate): void => {
     const warning = certificateWarning(certificate, clock.wallMs());
     if (warning !== null) log.warn(facts(certificate), `the certificate ${warning}`);
   };
-  const events = createFileLog(log, "certificate files", facts);
+  const events = createFileLog(log, name, facts);
   const onReload = (certificate: Certificate): void => {
     events.onReload(certificate);
     warn(certificate);
   };
-  const certificate = await files.open(listenTlsFiles(listen.tls), { ...events, onReload });
+  const certificate = await files.open(group, { ...events, onReload });
   warn(certificate.value);
   return certificate;
 }

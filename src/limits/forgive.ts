@@ -16,7 +16,7 @@ export interface ForgivenName {
   readonly untouched: readonly { readonly policy: string; readonly why: string }[];
 }
 
-export interface ForgivenPolicy {
+interface ForgivenPolicy {
   readonly policy: string;
   /** Those that had counted something. */
   readonly keys: number;

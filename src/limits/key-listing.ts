@@ -24,7 +24,7 @@ export interface ListQuery {
   readonly limit: number;
 }
 
-export const maxListed = 1000;
+const maxListed = 1000;
 
 export interface ListedKey {
   readonly policy: string;
@@ -60,7 +60,7 @@ interface Waiting {
   readonly answer: PromiseWithResolvers<readonly ListedKey[]>;
 }
 
-export interface ListSource {
+interface ListSource {
   readonly view: LimiterView;
   readonly context: NameContext;
 }

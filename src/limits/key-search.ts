@@ -5,7 +5,7 @@ import { parseCidr } from "../core/ip-address.ts";
 import { isAddressKey, keyLine } from "./table/layout.ts";
 import type { TopQuery } from "./table/top-keys.ts";
 
-export interface SearchContext {
+interface SearchContext {
   /** The text of an address key, as it is shown. */
   readonly addressText: (words: {
     readonly a: number;

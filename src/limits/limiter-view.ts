@@ -28,7 +28,7 @@ export interface PolicyTrial {
   readonly quota: TrialQuota | null;
 }
 
-export interface TrialQuota {
+interface TrialQuota {
   /** As `counterText` returns it. */
   readonly key: string;
   readonly limit: number;

@@ -31,7 +31,7 @@ export interface NamedKey {
 }
 
 /** The keys that one policy has for a name. */
-export interface KeysOfName {
+interface KeysOfName {
   readonly keys: readonly NamedKey[];
   /** Which requests of that name have other keys, and why; null: there are none. */
   readonly gap: string | null;
@@ -43,7 +43,7 @@ const maxKeys = 256;
 type KeyOwner = Pick<PolicyRow, "policy" | "readKey" | "readLimit">;
 /** `rules`: those that were set while the gateway runs. */
 type RulesOfLimits = Pick<PolicySet, "runtimeRules">;
-export type FindKeys = (row: KeyOwner, rules: RulesOfLimits) => KeysOfName;
+type FindKeys = (row: KeyOwner, rules: RulesOfLimits) => KeysOfName;
 
 /** Returns null for a name that is none: no address, several clients, no hash. */
 export function createKeyFinder(name: ForgivenKey, context: NameContext): FindKeys | null {

@@ -20,7 +20,7 @@ import { type CalendarPeriod, calendarPeriods, type KeyPart } from "../../core/p
 import type { Rule } from "../../core/rules.ts";
 import { connectionSlot } from "../table/layout.ts";
 import type { CounterRecord } from "../table/maintenance.ts";
-import { decodeRules, encodeRules } from "./rules-section.ts";
+import { decodeRules, encodeRules, type Fields, isObject } from "./rules-section.ts";
 
 const magic = Buffer.from("HGCOUNTS", "latin1");
 const version = 1;
@@ -112,8 +112,6 @@ export function decodeDescription(content: Buffer): SnapshotDescription | null {
   return { wallMs, tableMs, placeSecret, keySecret, owner, policies };
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
 function objectIn(content: Buffer): Fields | null {
   try {
     const value: unknown = JSON.parse(content.toString("utf8"));
@@ -122,10 +120,6 @@ function objectIn(content: Buffer): Fields | null {
     if (error instanceof SyntaxError) return null;
     throw error;
   }
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isNumber(value: unknown): value is number {

@@ -31,7 +31,7 @@ export function decodeRules(content: Buffer): readonly Rule[] | null {
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+export type Fields = Readonly<Record<string, unknown>>;
 
 function isRule(value: unknown): value is Rule {
   if (!isObject(value)) return false;
@@ -50,6 +50,6 @@ function isAbout(value: unknown): value is RuleSubject {
   return value["kind"] === "token" || value["kind"] === "subject";
 }
 
-function isObject(value: unknown): value is Fields {
+export function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

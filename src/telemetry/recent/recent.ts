@@ -37,7 +37,7 @@ export interface RefusalSample {
   readonly leftOut: number;
 }
 
-export const sampledPerSecond = 10;
+const sampledPerSecond = 10;
 const samplePeriodMs = 1_000;
 
 interface RecentOptions {

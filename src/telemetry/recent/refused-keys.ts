@@ -12,7 +12,7 @@ export const generationMs = 15 * 60_000;
 const maxPolicies = 64;
 
 /** At most so many keys are told at once. */
-export const maxToldKeys = 1_000;
+const maxToldKeys = 1_000;
 
 /** The refused keys of one policy in one thread, those with the most refusals first. */
 export interface KeySummary {

@@ -16,7 +16,7 @@ export interface KeyWords {
 }
 
 /** Whose refusal brought a key into the sketch, for a key that is a hash. */
-export interface SeenWith {
+interface SeenWith {
   readonly client: KeyWords;
   /** The name of the token or the subject, as it may be logged, of at most 64 bytes; null without one. */
   readonly subject: string | null;
