@@ -357,7 +357,7 @@ export class SharedRules {
       const isFresh = entry.isNew && last.timeUs - entry.place < freshMs * 1000;
       if (this.#takeForgiven(entry)) forgiven.push({ name: entry.name, seq: isFresh ? entry.place : 0 });
     }
-    if (isWhole) this.#takeMissing(named, last.last, isLost, removed);
+    if (isWhole) this.#takeMissing(named, last, isLost, removed);
     this.#origin = last.origin;
     this.#place = last.last;
     this.#dropEnded();
@@ -397,14 +397,18 @@ export class SharedRules {
   }
 
   /** What the log does not have was removed so long ago that it has forgotten that, or the log has lost it. */
-  #takeMissing(named: ReadonlySet<string>, last: number, isLost: boolean, removed: Set<string>): void {
+  #takeMissing(
+    named: ReadonlySet<string>,
+    { last, floor }: Pick<RulesAnswer, "last" | "floor">,
+    isLost: boolean,
+    removed: Set<string>,
+  ): void {
     for (const mine of this.#rules.values()) {
       if (named.has(mine.id)) continue;
-      if (mine.revision > last) {
-        // What was written meanwhile is behind what was read. Or the last process has set it alone.
-        if (this.#origin === "") mine.isUntold = true;
-        continue;
-      }
+      // The last process has set it alone, or the log was lost: else its removal would be known.
+      if (this.#origin === "" && mine.revision > floor) mine.isUntold = true;
+      // What was written meanwhile is behind what was read.
+      if (mine.revision > last) continue;
       if (isLost) mine.isUntold = true;
       if (mine.isUntold) continue;
       this.#rules.delete(mine.id);
