@@ -43,7 +43,7 @@ export interface ApiListener {
 type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
 
 /** What all routes share. */
-interface Context extends ApiListener {
+interface RouteContext extends ApiListener {
   readonly plane: ControlPlane;
   /** Answers when it is the call's turn, or that there are too many. */
   inTurn<T>(reply: FastifyReply, work: () => Promise<T> | T): Promise<T | ErrorAnswer>;
@@ -59,7 +59,7 @@ export async function addRoutes(
   const methods = noteMethods(app);
   await addDocumentation(app as unknown as FastifyInstance, version);
   const turns = new Turns();
-  const context: Context = {
+  const context: RouteContext = {
     ...listener,
     plane,
     async inTurn(reply, work) {
@@ -123,7 +123,7 @@ function answers<S extends TSchema, Good extends 200 | 201 | 202 = 200>(
   return Object.fromEntries(all) as Record<Good, S> & Record<"4xx", typeof schemas.ErrorAnswer>;
 }
 
-function addGatewayRoutes(app: App, { plane, inTurn }: Context): void {
+function addGatewayRoutes(app: App, { plane, inTurn }: RouteContext): void {
   const tags = ["gateway"];
   app.get(
     "/api/openapi.json",
@@ -162,7 +162,7 @@ function addGatewayRoutes(app: App, { plane, inTurn }: Context): void {
   );
 }
 
-function addWrites(app: App, { plane, inTurn, caller, onWrite }: Context): void {
+function addWrites(app: App, { plane, inTurn, caller, onWrite }: RouteContext): void {
   const tags = ["gateway"];
   app.post(
     "/api/reload",
@@ -204,7 +204,7 @@ function addWrites(app: App, { plane, inTurn, caller, onWrite }: Context): void 
   );
 }
 
-function addEvents(app: App, { hasStreams, stream }: Context): void {
+function addEvents(app: App, { hasStreams, stream }: RouteContext): void {
   const content = { "text/event-stream": { schema: schemas.ControlEvent } };
   app.get(
     "/api/events",
@@ -225,7 +225,7 @@ function addEvents(app: App, { hasStreams, stream }: Context): void {
   );
 }
 
-function addRecent(app: App, { inTurn }: Context, recent: RecentRequests): void {
+function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): void {
   const tags = ["traffic"];
   app.get(
     "/api/history",
@@ -251,7 +251,7 @@ function addRecent(app: App, { inTurn }: Context, recent: RecentRequests): void 
   );
 }
 
-function addClients(app: App, { inTurn, caller, onWrite }: Context, clients: ClientControl): void {
+function addClients(app: App, { inTurn, caller, onWrite }: RouteContext, clients: ClientControl): void {
   const tags = ["traffic"];
   app.get(
     "/api/clients",
@@ -312,7 +312,7 @@ function addClients(app: App, { inTurn, caller, onWrite }: Context, clients: Cli
   );
 }
 
-function addRules(app: App, context: Context, rules: RuleControl): void {
+function addRules(app: App, context: RouteContext, rules: RuleControl): void {
   const { inTurn } = context;
   const tags = ["rules"];
   app.get(
@@ -343,7 +343,7 @@ function addRules(app: App, context: Context, rules: RuleControl): void {
   addRuleWrites(app, context, rules);
 }
 
-function addRuleWrites(app: App, { inTurn, caller, onWrite }: Context, rules: RuleControl): void {
+function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rules: RuleControl): void {
   const tags = ["rules"];
   const conditional = {
     ...{ tags, params: schemas.RuleParameter, headers: schemas.Conditions },

@@ -30,7 +30,7 @@ export interface ApiOptions {
   readonly onFailure: (error: Error) => void;
 }
 
-export interface Api {
+export interface AdminApi {
   handle(request: IncomingMessage, response: ServerResponse): void;
   close(): Promise<void>;
 }
@@ -40,12 +40,12 @@ export const maxBodyBytes = 64 * 1024;
 /** Longer than the longest value, percent-encoded. */
 const maxParameterLength = 4_096;
 
-export async function openApi(options: ApiOptions, connections: AdminConnections): Promise<Api> {
+export async function openApi(options: ApiOptions, connections: AdminConnections): Promise<AdminApi> {
   const { plane, newId, nowMs, onFailure } = options;
   const guesses = new Guesses(nowMs);
   const streams = new EventStreams(plane);
   const identities = new WeakMap<IncomingMessage, AdminIdentity>();
-  let handle: Api["handle"] = () => {};
+  let handle: AdminApi["handle"] = () => {};
   let methodsOf: (url: string) => readonly string[] = () => [];
   const app = createFastify(newId, (onRequest) => {
     handle = onRequest;
@@ -93,7 +93,7 @@ export async function openApi(options: ApiOptions, connections: AdminConnections
 }
 
 /** `onHandler` gets what answers a request: another server reads them. */
-function createFastify(newId: () => string, onHandler: (handle: Api["handle"]) => void) {
+function createFastify(newId: () => string, onHandler: (handle: AdminApi["handle"]) => void) {
   const app = fastify({
     serverFactory(onRequest) {
       onHandler(onRequest);

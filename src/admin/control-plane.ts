@@ -5,16 +5,16 @@ import type { ForgivenKey } from "../core/rules.ts";
 import type * as schemas from "./schemas.ts";
 
 export type Status = Static<typeof schemas.Status>;
-export type History = Static<typeof schemas.History>;
+export type HistoryAnswer = Static<typeof schemas.History>;
 export type PolicyList = Static<typeof schemas.PolicyList>;
 export type ClientList = Static<typeof schemas.ClientList>;
 export type ClientState = Static<typeof schemas.ClientState>;
-export type Forgiven = Static<typeof schemas.Forgiven>;
+export type ForgivenAnswer = Static<typeof schemas.Forgiven>;
 export type RequestAnswer = Static<typeof schemas.RequestAnswer>;
 export type RuleWanted = Static<typeof schemas.RuleWanted>;
 export type ShownRule = Static<typeof schemas.Rule>;
-export type CheckWanted = Static<typeof schemas.CheckWanted>;
-export type CheckAnswer = Static<typeof schemas.CheckAnswer>;
+export type TrialWanted = Static<typeof schemas.CheckWanted>;
+export type TrialAnswer = Static<typeof schemas.CheckAnswer>;
 export type Config = Static<typeof schemas.Config>;
 export type ReloadAnswer = Static<typeof schemas.ReloadAnswer>;
 export type DrainAnswer = Static<typeof schemas.DrainAnswer>;
@@ -53,7 +53,7 @@ export type Refusal = "unacceptable" | "conflict" | "mismatch" | "absent" | "ful
 
 /** The last minutes, and why requests were refused. */
 export interface RecentRequests {
-  history(): Promise<History>;
+  history(): Promise<HistoryAnswer>;
   /** Of the last 10,000 refusals. Null: it is not among them. */
   request(id: string): Promise<RequestAnswer | null>;
   /** Calls back for refusals, sampled, until the returned function is called. */
@@ -76,9 +76,9 @@ export interface ClientCounts {
   /** `rules` are filled in by the caller. Null: nothing is known of such a key. `client`: an address or a network, canonical. */
   find(key: ForgivenKey): Promise<Omit<ClientState, "rules"> | null>;
   /** Null: nothing was counted for such a key. */
-  forgive(key: ForgivenKey): Promise<Omit<Forgiven, "key"> | null>;
+  forgive(key: ForgivenKey): Promise<Omit<ForgivenAnswer, "key"> | null>;
   /** What a request would get. Charges nothing. `client` is canonical. */
-  check(request: CheckWanted): Promise<CheckAnswer>;
+  check(request: TrialWanted): Promise<TrialAnswer>;
 }
 
 /**
@@ -95,8 +95,8 @@ export type Precondition =
 export interface ClientControl {
   list(wanted: ClientsWanted): Promise<Outcome<ClientList>>;
   find(key: string): Promise<Outcome<ClientState>>;
-  forgive(key: string): Promise<Outcome<Forgiven>>;
-  check(request: CheckWanted): Promise<Outcome<CheckAnswer>>;
+  forgive(key: string): Promise<Outcome<ForgivenAnswer>>;
+  check(request: TrialWanted): Promise<Outcome<TrialAnswer>>;
 }
 
 /** Who makes a change. */

@@ -1,18 +1,18 @@
 // The API, loaded when the first call comes. Until then calls wait, within the bounds of their connections. Says whether there
 // is an API at all for a request.
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Api, ApiOptions } from "./api.ts";
+import type { AdminApi, ApiOptions } from "./api.ts";
 import type { AdminConnections } from "./connections.ts";
 import { errors, rawAnswer } from "./errors.ts";
 
-type OpenApi = (options: ApiOptions, connections: AdminConnections) => Promise<Api>;
+type OpenApi = (options: ApiOptions, connections: AdminConnections) => Promise<AdminApi>;
 
 export class LazyApi {
   readonly #options: ApiOptions;
   readonly #connections: AdminConnections;
   readonly #open: OpenApi;
-  #api: Api | null = null;
-  #loading: Promise<Api> | null = null;
+  #api: AdminApi | null = null;
+  #loading: Promise<AdminApi> | null = null;
 
   /** A test replaces `open`. */
   constructor(options: ApiOptions, connections: AdminConnections, open: OpenApi = openApi) {
@@ -50,7 +50,7 @@ export class LazyApi {
   }
 }
 
-async function openApi(options: ApiOptions, connections: AdminConnections): Promise<Api> {
+async function openApi(options: ApiOptions, connections: AdminConnections): Promise<AdminApi> {
   const { openApi: open } = await import("./api.ts");
   return open(options, connections);
 }

@@ -119,7 +119,7 @@ export class RulesInForce {
   }
 
   /** Where the rules about one thing are. */
-  #placeOf({ kind, value }: RuleSubject): Place {
+  #placeOf({ kind, value }: RuleSubject): RulesPlace {
     if (kind === "client") return placeIn(this.#networks, cidrOf(value));
     return placeIn(kind === "token" ? this.#tokens : this.#subjects, value);
   }
@@ -128,7 +128,7 @@ export class RulesInForce {
 /** As the limits of configured policies have it. */
 const exempted = 0;
 
-interface Place {
+interface RulesPlace {
   get(): RulesAbout | undefined;
   set(about: RulesAbout): void;
   delete(): void;
@@ -137,7 +137,7 @@ interface Place {
 function placeIn<Key>(
   all: { get(key: Key): RulesAbout | undefined; set(key: Key, about: RulesAbout): unknown; delete(key: Key): unknown },
   key: Key,
-): Place {
+): RulesPlace {
   return {
     get: () => all.get(key),
     set: (about) => void all.set(key, about),

@@ -2,13 +2,13 @@
 // refusals; a page of many keys is read in portions, so that no turn of the event loop is long.
 import { setImmediate } from "node:timers/promises";
 import type {
-  CheckAnswer,
-  CheckWanted,
   ClientCounts,
   ClientList,
   ClientState,
   ClientsWanted,
-  Forgiven,
+  ForgivenAnswer,
+  TrialAnswer,
+  TrialWanted,
 } from "../admin/control-plane.ts";
 import { networkOf } from "../config/addresses.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
@@ -60,7 +60,7 @@ export function createClientCounts(options: ClientCountsOptions): ClientCounts {
     async check(wanted) {
       const tried = await clients.check({ ...wanted, rawHeaders: Object.entries(wanted.headers ?? {}).flat() });
       if (tried === null) throw new Error("the address of a check was read before");
-      return checkAnswer(wanted, tried, options);
+      return trialAnswer(wanted, tried, options);
     },
   };
 }
@@ -204,7 +204,7 @@ function forgivenAnswer(
   key: ForgivenKey,
   { policies, untouched, isShared }: Forgave,
   ipv6Prefix: number,
-): Omit<Forgiven, "key"> {
+): Omit<ForgivenAnswer, "key"> {
   const isWholeNetwork = policies.some(({ coarse }) => coarse === "network");
   return {
     policies: policies.map(({ policy, units, coarse, gap }) => ({ policy, units, countedAs: coarse, gap })),
@@ -223,11 +223,11 @@ function wholeNetworkOf(client: string, ipv6Prefix: number): string {
 
 // What a request would get
 
-function checkAnswer(
-  { client }: CheckWanted,
+function trialAnswer(
+  { client }: TrialWanted,
   tried: TriedAnswer,
   { rules, settings, wallMs }: ClientCountsOptions,
-): CheckAnswer {
+): TrialAnswer {
   const address = parseIpAddress(client);
   const about = address === undefined ? [] : rules.ofClient(addressKey(address, settings().clientAddress.ipv6Prefix));
   const { subject } = tried;
@@ -235,16 +235,16 @@ function checkAnswer(
   return {
     ...{ status: tried.status ?? 200, reason: tried.reason, policy: tried.policy, route: tried.route },
     ...{ client: tried.client, auth: tried.auth, subject, isShared: tried.isShared },
-    policies: tried.policies.map((trial) => trialAnswer(trial, wallMs())),
+    policies: tried.policies.map((trial) => policyTrial(trial, wallMs())),
     rules: [...new Set([...about, ...named].map(({ id }) => id))],
     explanation: explain(tried),
   };
 }
 
-function trialAnswer(
+function policyTrial(
   { policy, isShadow, matches: isAbout, outcome, exemptBy, quota }: PolicyTrial,
   nowMs: number,
-): CheckAnswer["policies"][number] {
+): TrialAnswer["policies"][number] {
   return {
     ...{ policy, isShadow, matches: isAbout, outcome, exemptBy },
     quota: quota && { ...usageOf(quota, nowMs), key: quota.key, fits: quota.fits },

@@ -59,7 +59,7 @@ export interface TriedAnswer {
   readonly isShared: boolean;
 }
 
-export interface ClientState {
+export interface CountsOfName {
   readonly policies: readonly PolicyState[];
   /** As in `TriedAnswer`. */
   readonly isShared: boolean;
@@ -92,7 +92,7 @@ export class Clients {
   }
 
   /** What is counted of a name. Charges nothing. Resolves with null for a name that is none. */
-  async state(name: ForgivenKey): Promise<ClientState | null> {
+  async state(name: ForgivenKey): Promise<CountsOfName | null> {
     const source = this.#source();
     const states = await source.limiter.view().state(name, contextOf(source), this.#clock.monotonicMs);
     if (states === null) return null;

@@ -1,22 +1,22 @@
 // The last minutes as people see them: the history, and why a request was refused, in sentences.
-import type { History, RecentRequests, RequestAnswer } from "../admin/control-plane.ts";
+import type { HistoryAnswer, RecentRequests, RequestAnswer } from "../admin/control-plane.ts";
 import { formatDuration } from "../config/leaves.ts";
 import type { RefusalReason } from "../core/local-reply.ts";
 import type { Policy } from "../core/policy.ts";
 import type { HistoryStep } from "../telemetry/recent/history.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
-import type { Refusal } from "../telemetry/recent/refusals.ts";
+import type { RefusedRequest } from "../telemetry/recent/refusals.ts";
 
 interface RecentControlOptions {
   readonly recent: Recent;
   /** In force. */
   readonly policies: () => readonly Policy[];
   /** How a counter is written, such as `client:203.0.113.7`. */
-  readonly keyText: (key: Refusal["key"]) => string;
+  readonly keyText: (key: RefusedRequest["key"]) => string;
 }
 
 export function createRecentControl({ recent, policies, keyText }: RecentControlOptions): RecentRequests {
-  const shown = (refusal: Refusal): RequestAnswer => requestAnswer(refusal, policies(), keyText);
+  const shown = (refusal: RefusedRequest): RequestAnswer => requestAnswer(refusal, policies(), keyText);
   return {
     async history() {
       const { stepMs, endMs, steps } = recent.history();
@@ -42,7 +42,7 @@ function stepAnswer({
   latencyMs,
   upstream,
   store,
-}: HistoryStep): History["steps"][number] {
+}: HistoryStep): HistoryAnswer["steps"][number] {
   const { answered, meanMs, errors } = upstream;
   return {
     ...{ seconds: secondsOf(durationMs), admitted, refused: { ...refused } },
@@ -62,7 +62,7 @@ function secondsOf(ms: number): number {
 }
 
 function requestAnswer(
-  refusal: Refusal,
+  refusal: RefusedRequest,
   policies: readonly Policy[],
   keyText: RecentControlOptions["keyText"],
 ): RequestAnswer {
@@ -88,7 +88,7 @@ function requestAnswer(
 }
 
 function explanationOf(
-  { reason, policy: name, limit, reset, client, rule, key }: Refusal,
+  { reason, policy: name, limit, reset, client, rule, key }: RefusedRequest,
   policy: Policy | undefined,
   keyText: RecentControlOptions["keyText"],
 ): string[] {

@@ -55,7 +55,7 @@ const namedInPortion = 100;
 /** Digits of a hash that are shown. */
 const shownDigits = 12;
 
-interface Waiting {
+interface WaitingQuery {
   readonly query: ListQuery;
   readonly answer: PromiseWithResolvers<readonly ListedKey[]>;
 }
@@ -68,7 +68,7 @@ interface ListSource {
 export class KeyListing {
   readonly #source: () => ListSource;
   readonly #clock: Pick<Clock, "monotonicMs">;
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<string, WaitingQuery>();
   #isReading = false;
   #names: {
     readonly of: LimiterView;
@@ -105,7 +105,7 @@ export class KeyListing {
   }
 
   /** Returns how long it was busy. Never rejects: the answers do. */
-  async #answer(asked: readonly Waiting[]): Promise<number> {
+  async #answer(asked: readonly WaitingQuery[]): Promise<number> {
     const watch = new BusyTime(this.#clock);
     try {
       const source = this.#source();

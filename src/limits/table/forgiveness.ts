@@ -39,7 +39,7 @@ export class Forgiveness {
     if (client !== null) locks.want(coarseLockAt(geometry));
     return locks.within(() => {
       const coarse = client === null ? [] : this.#coarse(slot, key, client);
-      const forgiven: Place[] = [{ kind: kinds.own, key }, ...coarse];
+      const forgiven: KeyPlace[] = [{ kind: kinds.own, key }, ...coarse];
       // First, because a thread that ends in between must leave units that nobody takes away.
       for (const place of forgiven) this.#mark(slot, place);
       // What is held must never be more than all.
@@ -71,9 +71,9 @@ export class Forgiveness {
   }
 
   /** Returns where the client and the network of a key are counted in its place. */
-  #coarse(slot: number, key: CounterKey, client: CounterKey): Place[] {
+  #coarse(slot: number, key: CounterKey, client: CounterKey): KeyPlace[] {
     if (this.#memory.w[header.coarseKeys] === 0) return [];
-    const places: Place[] = [{ kind: kinds.network, key: networkKey(client) }];
+    const places: KeyPlace[] = [{ kind: kinds.network, key: networkKey(client) }];
     if (key !== client) places.unshift({ kind: kinds.client, key: client });
     const { w } = this.#memory;
     return places.filter((place) =>
@@ -82,7 +82,7 @@ export class Forgiveness {
   }
 
   /** Returns the units that counted. */
-  #forget(cursor: Cursor, slot: number, { kind, key }: Place, span: Span): number {
+  #forget(cursor: Cursor, slot: number, { kind, key }: KeyPlace, span: Span): number {
     const { w } = this.#memory;
     this.#find(cursor, slot, kind, key);
     cursor.line = findKey(w, cursor);
@@ -98,7 +98,7 @@ export class Forgiveness {
     return cursor;
   }
 
-  #mark(slot: number, { kind, key: { a, b, c, d } }: Place): void {
+  #mark(slot: number, { kind, key: { a, b, c, d } }: KeyPlace): void {
     const hash = markHash(slot, kind, a, b, c, d);
     this.#memory.addTo(markAt(hash >>> 16), 1);
     this.#memory.addTo(markAt(hash & 0xffff), 1);
@@ -109,7 +109,7 @@ export class Forgiveness {
   }
 }
 
-interface Place {
+interface KeyPlace {
   readonly kind: number;
   readonly key: CounterKey;
 }

@@ -2,7 +2,7 @@
 // and passes a sample of refusals to whoever listens. While nobody listens, no thread is asked for it.
 import type { Clock } from "../../core/clock.ts";
 import { History, type HistoryView } from "./history.ts";
-import type { Refusal } from "./refusals.ts";
+import type { RefusedRequest } from "./refusals.ts";
 import { generationMs, merged } from "./refused-keys.ts";
 import type { RefusedKey } from "./sketch.ts";
 import type { RecentAnswer, RecentQuestion } from "./thread-recent.ts";
@@ -32,7 +32,7 @@ export interface MostRefused {
 /** What was refused in about a second. */
 export interface RefusalSample {
   /** At most `sampledPerSecond`, of as many clients as possible, the oldest first. */
-  readonly refusals: readonly Refusal[];
+  readonly refusals: readonly RefusedRequest[];
   /** How many others there were. */
   readonly leftOut: number;
 }
@@ -68,9 +68,9 @@ export class Recent {
   }
 
   /** Returns the refusal with this X-Request-Id, the latest one if there are several; null if it is not kept. */
-  async request(id: string): Promise<Refusal | null> {
+  async request(id: string): Promise<RefusedRequest | null> {
     const { answers } = await this.#options.threads.ask({ kind: "request", id });
-    let latest: Refusal | null = null;
+    let latest: RefusedRequest | null = null;
     for (const answer of answers) {
       if (answer.kind !== "request" || answer.refusal === null) continue;
       if (latest === null || answer.refusal.atMs > latest.atMs) latest = answer.refusal;

@@ -6,12 +6,12 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import type { ExchangeRecord, RequestSource } from "../../core/exchange-record.ts";
 import type { RefusalReason } from "../../core/local-reply.ts";
 import { resetSecond } from "../../core/response-fields.ts";
-import { ClientShares } from "./client-shares.ts";
+import { RefusalEviction } from "./refusal-eviction.ts";
 import type { KeyWords } from "./sketch.ts";
 import { hashOfBytes, none, SlotIndex } from "./slot-index.ts";
 
 /** Why a request was answered so. */
-export interface Refusal {
+export interface RefusedRequest {
   /** X-Request-Id. */
   readonly id: string;
   /** When it was answered, in Unix milliseconds. */
@@ -50,7 +50,7 @@ export interface RefusalsSince {
   /** How many there were. */
   readonly count: number;
   /** Some of them, the oldest first. */
-  readonly sample: readonly Refusal[];
+  readonly sample: readonly RefusedRequest[];
 }
 
 // The texts of a refusal, one right after the other, so that short ones share a cache line: the most bytes of each.
@@ -89,7 +89,7 @@ export class Refusals {
   /** By the id. */
   readonly #index: SlotIndex;
   /** Which refusal goes when there is no room. */
-  readonly #shares: ClientShares;
+  readonly #eviction: RefusalEviction;
 
   /** `capacity`: refusals, from 1. */
   constructor(capacity: number, clock: Pick<Clock, "wallMsAt">) {
@@ -111,7 +111,7 @@ export class Refusals {
     this.#routes = new Array<string | null>(capacity).fill(null);
     this.#rules = new Array<string | null>(capacity).fill(null);
     this.#index = new SlotIndex(capacity);
-    this.#shares = new ClientShares(capacity);
+    this.#eviction = new RefusalEviction(capacity);
   }
 
   get bytes(): number {
@@ -119,7 +119,7 @@ export class Refusals {
     const flags = 3 * this.#isAddress.byteLength;
     const pointers = 5 * 8 * this.capacity;
     const columns = typed.reduce((sum, { byteLength }) => sum + byteLength, flags + pointers);
-    return columns + this.#index.bytes + this.#shares.bytes;
+    return columns + this.#index.bytes + this.#eviction.bytes;
   }
 
   /** How many are kept. */
@@ -161,7 +161,7 @@ export class Refusals {
   }
 
   /** Returns the last refusal with this id; null if there is none. */
-  find(id: string): Refusal | null {
+  find(id: string): RefusedRequest | null {
     // In words of zeros, as where it is kept: what is longer than the room is not found.
     const bytes = Buffer.from(new ArrayBuffer(idBytes));
     const length = bytes.write(id, "latin1");
@@ -178,14 +178,14 @@ export class Refusals {
     const first: number[] = [];
     const others: number[] = [];
     const clients = new Set<number>();
-    let slot = this.#shares.newest;
+    let slot = this.#eviction.newest;
     for (let looked = 0; slot !== none && looked < maxLookedAt && first.length < limit; looked += 1) {
       if (this.#numberOf(slot) <= after) break;
-      const client = this.#shares.clientOf(slot);
+      const client = this.#eviction.clientOf(slot);
       if (!clients.has(client)) first.push(slot);
       else if (others.length < limit) others.push(slot);
       clients.add(client);
-      slot = this.#shares.olderThan(slot);
+      slot = this.#eviction.olderThan(slot);
     }
     const sample = [...first, ...others].slice(0, limit).sort((x, y) => this.#numberOf(x) - this.#numberOf(y));
     return { last: this.#last, count: Math.max(0, this.#last - after), sample: sample.map((each) => this.#at(each)) };
@@ -196,11 +196,11 @@ export class Refusals {
     let slot = this.#size;
     if (slot < this.capacity) this.#size += 1;
     else {
-      slot = this.#shares.takeOldest(client);
+      slot = this.#eviction.takeOldest(client);
       // A later request may have had the same id.
       if (this.#isIndexed[slot] === 1) this.#index.remove(slot);
     }
-    this.#shares.add(slot, client);
+    this.#eviction.add(slot, client);
     return slot;
   }
 
@@ -257,7 +257,7 @@ export class Refusals {
     return this.#numbers[numbers * slot] as number;
   }
 
-  #at(slot: number): Refusal {
+  #at(slot: number): RefusedRequest {
     const [, atMs = 0, reset = 0, limit = 0, remaining = 0, wait = 0] = this.#numbers.subarray(numbers * slot);
     const [a = 0, b = 0, c = 0, d = 0] = this.#keys.subarray(4 * slot);
     const [id = "", target = "", client = "", method = "", subject = ""] = this.#textsOf(slot);

@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import type { RefusalReason } from "../../core/local-reply.ts";
 import type { HistoryRow } from "./history.ts";
-import { type Refusal, Refusals, type RefusalsSince } from "./refusals.ts";
+import { Refusals, type RefusalsSince, type RefusedRequest } from "./refusals.ts";
 import { type KeySummary, RefusedKeys } from "./refused-keys.ts";
 
 /** How much is remembered; 0: nothing. */
@@ -23,7 +23,7 @@ export type RecentQuestion =
   | { readonly kind: "sample"; readonly isFirst: boolean; readonly limit: number };
 
 export type RecentAnswer =
-  | { readonly kind: "request"; readonly refusal: Refusal | null }
+  | { readonly kind: "request"; readonly refusal: RefusedRequest | null }
   | { readonly kind: "refused"; readonly summary: KeySummary }
   | { readonly kind: "sample"; readonly refused: RefusalsSince };
 

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { type HistoryStep, stepMs } from "../../../src/telemetry/recent/history.ts";
 import type { RefusalSample } from "../../../src/telemetry/recent/recent.ts";
-import type { Refusal } from "../../../src/telemetry/recent/refusals.ts";
+import type { RefusedRequest } from "../../../src/telemetry/recent/refusals.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { clockOf, FakeClock } from "../../support/clock.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -42,8 +42,8 @@ async function ask(gateway: TestGateway, target = "/v2/me", headers: Record<stri
 
 const idOf = ({ headers }: Response): string => headers.get("x-request-id") ?? "";
 /** A thread may record a refusal a moment after its client has the response. */
-async function found(gateway: TestGateway, response: Response): Promise<Refusal | null> {
-  let refusal: Refusal | null = null;
+async function found(gateway: TestGateway, response: Response): Promise<RefusedRequest | null> {
+  let refusal: RefusedRequest | null = null;
   await eventually("the refusal is found", async () => {
     refusal = await gateway.recent.request(idOf(response));
     return refusal !== null;

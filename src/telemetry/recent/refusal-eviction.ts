@@ -7,7 +7,7 @@ import { hashOfWords, none, SlotIndex } from "./slot-index.ts";
 /** The part of the room from which on a client pays for its own. */
 const share = 0.1;
 
-export class ClientShares {
+export class RefusalEviction {
   /** The newest slot of all; -1 if there is none. */
   newest = none;
   #oldest = none;
