@@ -45,11 +45,11 @@ type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, Fa
 /** What all routes share. */
 interface RouteContext extends ApiListener {
   readonly plane: ControlPlane;
-  /** Answers when it is the call's turn, or that there are too many. */
+  /** Runs the work when it is the call's turn; answers 503 if too many calls wait. */
   inTurn<T>(reply: FastifyReply, work: () => Promise<T> | T): Promise<T | ErrorAnswer>;
 }
 
-/** Returns what says which methods the path of a URL has; none, if there is no such path. */
+/** Adds all calls. Returns a function that lists the methods of a URL's path; an unknown path has none. */
 export async function addRoutes(
   app: App,
   plane: ControlPlane,
@@ -109,7 +109,7 @@ const descriptions = new Map([
 const always = [400, 401, 403, 421, 429, 503];
 const withBody = [...always, 413, 415];
 
-/** The answers of a call: what it says in the good case, and its errors. */
+/** The schemas of a call's answers, by status: those of success, and its errors. */
 function answers<S extends TSchema, Good extends 200 | 201 | 202 = 200>(
   schema: S,
   statuses: readonly number[] = always,

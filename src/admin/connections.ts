@@ -1,6 +1,6 @@
 // Bounds the connections to the admin listener, the requests on each, and the time to read an answer. A new connection
-// always gets a place, so that probes are answered. One that has shown that it may use the API moves to a place of its own
-// kind, so that calls and streams take none from probes and scrapes.
+// always gets a place, so that probes are answered. A connection whose call was let in moves to the places of the API, so that
+// calls and streams take none from probes and scrapes.
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
@@ -16,7 +16,7 @@ export interface AdminConnectionsOptions {
 /** Scrapers, probes and operators are few, and each connection can hold an unread scrape of 400 KB. */
 export const maxAdminConnections = 64;
 
-/** Of the API, besides those. One peer gets at most half of them. */
+/** Connections that use the API, in addition to those. One peer gets at most half of them. */
 export const maxApiConnections = 64;
 
 /** Scrapers and probes do not pipeline requests. All scrapes that wait are answered in one turn of the event loop. */
@@ -74,7 +74,7 @@ export class AdminConnections {
     return this.#accepted.get(socket)?.peer ?? "";
   }
 
-  /** The connection may use the API. */
+  /** Moves a connection that may use the API out of the places of probes and scrapes. */
   moveToApi(socket: Socket): void {
     const accepted = this.#accepted.get(socket);
     if (accepted === undefined || !this.#places.leave(accepted.socket)) return;
@@ -82,7 +82,7 @@ export class AdminConnections {
     this.#apiPlaces.setBusy(accepted.socket, true);
   }
 
-  /** The answer in progress is a stream, which may take any time. */
+  /** Lifts the timeout of the answer in progress, which is a stream. */
   streams(socket: Socket): void {
     this.#accepted.get(socket)?.requests.stopTimer();
   }
@@ -104,7 +104,7 @@ export class AdminConnections {
 }
 
 interface Accepted {
-  /** The one that was accepted, also of a connection with TLS. */
+  /** The TCP connection, also beneath TLS. */
   readonly socket: Socket;
   readonly isUnixSocket: boolean;
   readonly peer: string;

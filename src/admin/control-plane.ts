@@ -20,7 +20,7 @@ export type ReloadAnswer = Static<typeof schemas.ReloadAnswer>;
 export type DrainAnswer = Static<typeof schemas.DrainAnswer>;
 export type ControlEvent = Static<typeof schemas.ControlEvent>;
 
-/** Null instead of a seam: this gateway does not have it, and the API has no such calls. */
+/** A part that is null is missing in this gateway, and the API has no calls for it. */
 export interface ControlPlane {
   status(): Promise<Status>;
   policies(): Promise<PolicyList>;
@@ -44,12 +44,12 @@ export type Outcome<T> =
   | { readonly ok: false; readonly why: Refusal; readonly details: readonly string[] };
 
 /**
- * `unacceptable`: what was asked cannot be, whatever the state. `conflict`: not now, or not without `force`. `mismatch`: the
- * condition of the caller does not hold. `absent`: there is no such thing. `full`: no more of them can be.
+ * `unacceptable`: wrong in any state. `conflict`: not possible now, or not without `force`. `mismatch`: the caller's condition
+ * does not hold. `absent`: there is no such thing. `full`: there are as many as there may be.
  */
 export type Refusal = "unacceptable" | "conflict" | "mismatch" | "absent" | "full";
 
-// Seams: what others implement, and the composition root puts together
+// Parts that others implement, and the composition root puts together
 
 /** The last minutes, and why requests were refused. */
 export interface RecentRequests {
@@ -61,19 +61,19 @@ export interface RecentRequests {
 }
 
 export interface ClientsWanted {
-  /** Null: of all policies. */
+  /** Null: keys of all policies. */
   readonly policy: string | null;
   readonly sort: "used" | "refused" | "recent";
   /** Null: all keys. */
   readonly search: string | null;
-  /** From 1 to 1000. */
+  /** At most so many keys; from 1 to 1000. */
   readonly limit: number;
 }
 
 /** What clients have used. Only `forgive` changes anything. */
 export interface ClientCounts {
   list(wanted: ClientsWanted): Promise<ClientList>;
-  /** `rules` are filled in by the caller. Null: nothing is known of such a key. `client`: an address or a network, canonical. */
+  /** The caller adds `rules`. Null: nothing is known of such a key. `client`: an address or a network, canonical. */
   find(key: ForgivenKey): Promise<Omit<ClientState, "rules"> | null>;
   /** Null: nothing was counted for such a key. */
   forgive(key: ForgivenKey): Promise<Omit<ForgivenAnswer, "key"> | null>;

@@ -1,5 +1,5 @@
-// Sends events to those who listen (server-sent events). The streams are few, each keeps a bounded number of bytes that are
-// not read yet, and a reader that is slower loses its connection. A drain ends all of them at once.
+// Sends events to those who listen (server-sent events). Bounds the number of streams, and the unread bytes of each: a reader
+// that is too slow loses its connection. A drain ends all streams.
 import type { ServerResponse } from "node:http";
 import type { ControlEvent, ControlPlane } from "./control-plane.ts";
 

@@ -1,5 +1,5 @@
-// The API, loaded when the first call comes. Until then calls wait, within the bounds of their connections. Says whether there
-// is an API at all for a request.
+// Loads the API when the first call comes. Calls wait meanwhile, within the bounds of their connections. Decides which requests
+// are calls of the API.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AdminApi, ApiOptions } from "./api.ts";
 import type { AdminConnections } from "./connections.ts";
@@ -21,9 +21,9 @@ export class LazyApi {
     this.#open = open;
   }
 
-  /** Returns false for a request that is not of the API: then somebody else has to answer. */
+  /** Returns false for a request that is no call of the API: the caller must answer it. */
   handle(request: IncomingMessage, response: ServerResponse): boolean {
-    // Other spellings of the path are not of the API.
+    // Other spellings of the path are no calls of the API.
     if (!/^\/api(?:[/?]|$)/.test(request.url ?? "")) return false;
     if (!this.#connections.isUnixSocket(request.socket) && this.#options.access().tokens === null) return false;
     if (this.#api === null) void this.#load(request, response);

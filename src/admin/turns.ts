@@ -1,5 +1,5 @@
-// Bounds the work of the admin API: a few calls run at a time, some wait for their turn, and others are refused. The event
-// loop is that of the traffic, if there is one thread.
+// Bounds the work of the admin API: a few calls run at a time, some wait for their turn, and others are refused. Without
+// workers, traffic shares the event loop with these calls.
 
 const maxAtOnce = 4;
 export const maxWaiting = 64;

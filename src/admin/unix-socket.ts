@@ -1,6 +1,6 @@
-// Listens on a Unix socket that only the user of this process can open. The socket is made in a folder of its own, gets its
-// mode there, and is then moved to its path: nobody can connect before, and a file of a process that has ended is replaced in
-// one step. A socket on which somebody listens, and a file of another kind, are left alone.
+// Listens on a Unix socket that only the user of this process can open. The socket is made in a new folder, gets its mode
+// there, and is then renamed to its path: nobody can connect before it has its mode, and the rename replaces the socket of a
+// process that has ended. A socket on which somebody listens, and a file of another kind, are left alone.
 import { chmod, lstat, mkdtemp, rename, rmdir, unlink } from "node:fs/promises";
 import { connect, type Server } from "node:net";
 import { dirname, join } from "node:path";
@@ -61,7 +61,7 @@ async function assertFree(path: string): Promise<void> {
     });
     socket.once("error", (error) => resolve(errorCode(error) ?? "unknown"));
   });
-  // The process that has made it has ended, or is just removing it.
+  // The process that made it has ended, or is removing it now.
   if (code === "ECONNREFUSED" || code === "ENOENT") return;
   const reason =
     code === "in use" || code === "EAGAIN" ? "another process listens on it" : `it cannot be tried (${code})`;

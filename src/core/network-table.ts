@@ -19,7 +19,7 @@ export class NetworkTable<T> {
     return this.#ipv4.isEmpty && this.#ipv6.isEmpty;
   }
 
-  /** Smaller IPv6 networks than of these bits contain nothing: addresses are cut off behind them. */
+  /** How many bits of an IPv6 address are kept: networks with a longer prefix contain no client. */
   set ipv6Prefix(bits: number) {
     this.#ipv6.maxBits = bits;
   }
@@ -95,7 +95,7 @@ const ipv6Stems: Stems = {
   width: (bits) => (bits < 32 ? stems : 1),
 };
 
-/** Levels behind so many share the last flag of a stem. */
+/** The flag that all further levels share. */
 const lastFlag = 31;
 
 /** The IPv4 or the IPv6 networks. */
@@ -106,7 +106,7 @@ class Family<T> {
   #maxBits = 128;
   /** By stem: a flag for each level that has a network there, and maybe for others. */
   #flags = new Int32Array(0);
-  /** Networks that were removed, and whose flags may still be set. */
+  /** How many networks were removed whose flags may still be set. */
   #stale = 0;
 
   constructor(of: Stems) {
@@ -180,7 +180,7 @@ class Family<T> {
 
   #flag(words: Words, index: number): void {
     const bits = this.#levels[index]?.bits ?? 0;
-    // Behind what is cut off there is no address.
+    // Addresses have no more bits, so nothing is found there.
     if (bits > this.#maxBits) return;
     const width = this.#stems.width(bits);
     const start = width === stems ? 0 : this.#stems.of(words);

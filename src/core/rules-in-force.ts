@@ -1,6 +1,6 @@
-// The rules that hold now, as a thread that serves requests asks them. `block` comes before `exempt`, and `exempt` before
-// `limit`; of one action the smallest network comes first, and of limits that of the subject, then that of the token, then
-// that of the client. Knows nothing of time: whoever keeps the rules removes those that have ended.
+// The rules that hold now; each thread that serves requests has its own copy and asks it. `block` comes before `exempt`, and
+// `exempt` before `limit`; of one action the smallest network comes first, and of limits that of the subject, then that of
+// the token, then that of the client. Knows nothing of time: whoever keeps the rules removes those that have ended.
 import type { Identity } from "./authenticator.ts";
 import type { CounterKey, MatchingRules } from "./counter-key.ts";
 import { type Cidr, parseCidr } from "./ip-address.ts";

@@ -1,5 +1,5 @@
-// The admin side of the process: its listener, its files, and the control plane behind the API. A reload passes through it on
-// its way to what carries the traffic, so that both change together or not at all.
+// The admin side of the process: its listener, its files, and the control plane behind the API. A reload replaces its files and
+// what carries the traffic together, or neither.
 import type { Health } from "../admin/health.ts";
 import { type Admin, startAdmin } from "../admin/server.ts";
 import { UnixSocketError } from "../admin/unix-socket.ts";
@@ -101,7 +101,7 @@ export class AdminSide {
     };
   }
 
-  /** What counts and logs reloads: this side shows them, too. */
+  /** Telemetry of reloads that also tells the API of each. */
   besideTelemetry(): Pick<Telemetry, "reloaded"> {
     const { telemetry } = this.#options.carrier;
     return {
@@ -112,7 +112,7 @@ export class AdminSide {
     };
   }
 
-  /** From now on the API can reload. */
+  /** Lets the API reload, and reports the gateway as ready. */
   started(reloader: Pick<Reloader, "again" | "written">): void {
     this.#reloader = reloader;
     this.status = "ready";

@@ -33,13 +33,13 @@ export interface ClientCountsOptions {
   readonly listedTokens: () => ListedTokens | null;
   readonly rules: RulesInForce;
   readonly wallMs: () => number;
-  /** Has a key forgiven in all threads and at all gateways. Null: the name is none. */
+  /** Forgives a key in all threads and at all gateways. Resolves with null for a name that is none. */
   readonly forgive: (key: ForgivenKey) => Promise<Forgave | null>;
 }
 
 type ListedClient = ClientList["clients"][number];
 
-/** Keys that are read in one turn of the event loop. */
+/** How many keys are read in one turn of the event loop. */
 const keysInTurn = 16;
 
 export function createClientCounts(options: ClientCountsOptions): ClientCounts {
@@ -93,7 +93,7 @@ async function listByUse(
   };
 }
 
-/** Of a sketch, which is bounded. */
+/** All keys of a sketch, which is bounded. */
 const all = Number.POSITIVE_INFINITY;
 
 function refusalsByKey(most: MostRefused | undefined, ipv6Prefix: number) {

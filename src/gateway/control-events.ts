@@ -1,5 +1,5 @@
-// Publishes the events of the admin API to those who listen. Those of the upstream and the store are found by comparing their
-// states, and only while somebody listens.
+// Publishes the events of the admin API to those who listen. Changes of the upstream and the store are found by comparing their
+// states, only while somebody listens.
 import type { ControlEvent, RecentRequests, RuleControl, Status } from "../admin/control-plane.ts";
 import type { Clock } from "../core/clock.ts";
 import type { RuleKeeper } from "../core/rule-changes.ts";
@@ -83,7 +83,7 @@ export class ControlEvents {
     const { upstream, store } = await this.#states();
     if (this.#timer === null) return;
     const at = isoTime(this.#options.clock.wallMs());
-    // How many requests are under way is no state.
+    // The number of requests in progress changes all the time, and is no event.
     const addresses = upstream.addresses.map(({ address, state }) => [address, state]);
     const now = {
       upstream: JSON.stringify([upstream.state, upstream.reason, addresses]),

@@ -1,5 +1,4 @@
-// What is remembered of the last minutes: the part of each thread that carries traffic, and what the main thread makes of
-// all of them.
+// Opens what remembers the last minutes: the part of each thread that carries traffic, and the sum in the main thread.
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { worstState } from "../core/store-link.ts";
@@ -17,12 +16,12 @@ export function openThreadRecent({ admin }: Settings, clock: Clock, history?: Hi
   return new ThreadRecent({ sizes: admin.recent, clock, history: row, targetOf: keptTarget });
 }
 
-/** For the metrics. Beside workers, the history is with the main thread. */
+/** For the metrics. With workers, the main thread has the history. */
 export function recentBytesOf(recent: ThreadRecent, { workers }: Settings): RecentBytes {
   return { ...recent.bytes, history: workers === 1 ? historyBytes : 0 };
 }
 
-/** Of a main thread beside workers. */
+/** For the metrics of a main thread with workers. */
 export const recentBytesOfMain: RecentBytes = { refusals: 0, keys: 0, history: historyBytes };
 
 /** A step of the history is five times as long. */

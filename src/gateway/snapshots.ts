@@ -32,7 +32,10 @@ interface Restored {
   readonly rules: readonly Rule[];
 }
 
-/** Makes the memory of the counters, with what counts of the last snapshot. Returns its rules too, those that are over as well. */
+/**
+ * Makes the memory of the counters, with what still counts of the last snapshot. Returns all rules of the snapshot, also those
+ * that have ended.
+ */
 export async function restoreCounters(
   { counters: { memoryBytes, snapshot }, policies }: Pick<Settings, "counters" | "policies">,
   { clock, log }: SnapshotParts,
@@ -104,7 +107,7 @@ export function startSnapshots({ counters }: Pick<Settings, "counters">, options
   return counters.snapshot === null ? null : new Snapshots(counters.snapshot, options);
 }
 
-/** How long after a change a snapshot is begun that has it. */
+/** How long after a change its snapshot begins. */
 const soonMs = 1_000;
 
 export class Snapshots {
@@ -129,7 +132,7 @@ export class Snapshots {
     }, everyMs).unref();
   }
 
-  /** Writes a snapshot in a second, with all changes until then. For what may not be lost, as the counts of a minute may. */
+  /** Writes a snapshot in a second. For changes that must not be lost; the counts of a minute may be. */
   writeSoon(): void {
     if (this.#isStopped) return;
     this.#soon ??= setTimeout(() => {
@@ -152,7 +155,7 @@ export class Snapshots {
     await this.#writing;
   }
 
-  /** One that is being written may not have the change. */
+  /** The snapshot that is being written may lack the change, so another one follows. */
   async #writeAfter(): Promise<void> {
     await this.#writing;
     if (!this.#isStopped) this.#writing ??= this.#write();

@@ -8,17 +8,17 @@ import type { Forgiven } from "./table/forgiveness.ts";
 import { whenFree } from "./table/locks.ts";
 
 export interface ForgivenName {
-  /** Those that have keys of that name, in their order. */
+  /** The policies that have keys of that name, in their order. */
   readonly policies: readonly ForgivenPolicy[];
   /** Whether a client or a whole network was forgiven, because it was counted as one. */
   readonly coarse: boolean;
-  /** Those that count on, and why. */
+  /** The policies that forget nothing, and why. */
   readonly untouched: readonly { readonly policy: string; readonly why: string }[];
 }
 
 interface ForgivenPolicy {
   readonly policy: string;
-  /** Those that had counted something. */
+  /** How many keys had counted something. */
   readonly keys: number;
   readonly units: number;
   readonly coarse: Forgiven["coarse"];

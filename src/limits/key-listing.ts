@@ -1,5 +1,5 @@
-// Lists the keys that have used most, or were used last, with their names. However often it is asked, it takes a small part of
-// the time: what comes meanwhile waits for the next reading of the table, which answers all of it.
+// Lists the keys that have used most, or were used last, with their names. Takes at most a twentieth of the thread's time,
+// however often it is asked: questions that come while the table is read wait for the next reading, which answers all of them.
 import { setImmediate } from "node:timers/promises";
 import type { Identity, ListedTokens } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
@@ -46,7 +46,7 @@ export interface ListedKey {
   readonly lastMs: number | null;
 }
 
-/** A reading is followed by a pause of so many times what it took of the thread's time: at most 5 % is spent. */
+/** The pause after a reading is so many times as long as the thread was busy with it: at most 5 % of its time is spent. */
 const pauseFactor = 19;
 /** So many different questions are answered by one reading. */
 const maxQueries = 8;

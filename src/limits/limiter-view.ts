@@ -1,5 +1,5 @@
-// A limiter as it is, for those who only look: what a request would get, and what is counted of a name. Decides by the same
-// code as the limiter, and changes nothing.
+// A read-only view of a limiter: what a request would get, and what is counted of a name. Decides by the code of the limiter,
+// and changes nothing.
 import type { Identity } from "../core/authenticator.ts";
 import { type CounterKey, counterText } from "../core/counter-key.ts";
 import { isWithin, parseCidr } from "../core/ip-address.ts";
@@ -69,11 +69,11 @@ export interface KeyState extends Inspection {
 const maxAdmissions = 1000;
 
 export class LimiterView {
-  /** Asks as the limiter does, and charges nothing. One request after the other. */
+  /** Decides as the limiter does, and charges nothing. Must be asked about one request at a time. */
   readonly limiter: Limiter;
   readonly table: TableView;
   readonly rows: readonly TrialRow[];
-  /** What the limiter has, its rows in the same order. */
+  /** Those of the limiter; its rows have the same order. */
   readonly real: Pick<PolicySet, "rows" | "match" | "runtimeRules">;
 
   /** `limiter`: decides by the rows. */
@@ -167,7 +167,7 @@ export class LimiterView {
     nowMs: number,
   ): KeyState {
     const { policy, counters } = row;
-    // Not that of the row, which answers about a request that is tried.
+    // Not the row's own Ask: a request that is tried may be using that.
     const ask = new Ask();
     const isExempt = limit === 0;
     Object.assign(ask, { key, client: client ?? key, limit: isExempt ? policy.limit : limit, units: policy.cost });

@@ -10,7 +10,7 @@ import type { ForgivenKey } from "../core/rules.ts";
 import { limitOf, type PolicyRow, type PolicySet } from "./policies.ts";
 import { isByAddress, keyedMethods, noHead } from "./request-keys.ts";
 
-/** What names are looked up in. */
+/** What the keys of a name depend on besides the policies. */
 export interface NameContext {
   /** The bits that identify an IPv6 client. */
   readonly ipv6Prefix: number;
@@ -21,7 +21,7 @@ export interface NameContext {
 
 export interface NamedKey {
   readonly key: CounterKey;
-  /** Counted in its place if there is no room for it; null: the name does not say. */
+  /** The client that is counted in place of the key if there is no room for it; null: the name does not say. */
   readonly client: CounterKey | null;
   /** 0: the client is exempt. */
   readonly limit: number;
@@ -37,7 +37,7 @@ interface KeysOfName {
   readonly gap: string | null;
 }
 
-/** A policy has at most so many keys for a name. With more, the policy is left out. */
+/** A policy with more keys than these for a name is left out. */
 const maxKeys = 256;
 
 type KeyOwner = Pick<PolicyRow, "policy" | "readKey" | "readLimit">;

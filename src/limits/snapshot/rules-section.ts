@@ -1,9 +1,9 @@
-// The rules in a snapshot: JSON, a list of rules for each section. They say nothing about the counters, so a list that is
-// damaged is left out, and the counters are read all the same.
+// The rules in a snapshot: each section is a JSON list of rules. Counters do not depend on rules, so a damaged list is left
+// out, and the counters are read all the same.
 import { parseCidr } from "../../core/ip-address.ts";
 import { type Rule, type RuleSubject, ruleActions } from "../../core/rules.ts";
 
-/** Returns lists of rules as they stand in sections of at most so many bytes. */
+/** Returns the contents of the sections, each at most `maxBytes` long. */
 export function* encodeRules(rules: readonly Rule[], maxBytes: number): Generator<Buffer> {
   let texts: string[] = [];
   let bytes = 0;

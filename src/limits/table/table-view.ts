@@ -1,5 +1,5 @@
-// A table for those who only look: counters that count in it answer as they would, and change nothing. What has expired stays
-// where it is and is left out, no room is made for a key, and a period that is over ends in this view alone.
+// A read-only view of a table. Counters that use it answer as they would with the table itself, and change nothing: what has
+// expired is left out but stays in the table, no room is made for a key, and a period that is over ends in this view alone.
 import type { CounterSource, CounterTable, Period } from "./counter-table.ts";
 import { CalendarPeriod } from "./counter-table.ts";
 import type { Cursor } from "./directory.ts";
@@ -70,7 +70,7 @@ export class TableView implements CounterSource {
     return instantOfUnit(this.#w, cursor.shard, cursor.line, unit + (this.#expiredUnits.get(cursor) ?? 0));
   }
 
-  /** The pairs that count of what was counted last, the oldest first; at most so many. Its lock must be held. */
+  /** Returns the pairs that count of the key that was counted last, the oldest first; at most `most`. Its lock must be held. */
   pairsOf(cursor: Cursor, { now, window }: Span, most: number): Pair[] {
     const pairs: Pair[] = [];
     if (cursor.line === 0 || most === 0) return pairs;
@@ -83,7 +83,7 @@ export class TableView implements CounterSource {
     return pairs;
   }
 
-  /** Whether what was counted last is a client or a network in place of the key. */
+  /** Returns what was counted last in place of the key: its client or its network; null if it was the key itself. */
   coarseOf({ line, identity }: Cursor): Forgiven["coarse"] {
     const kind = line === 0 ? kinds.own : kindOf(identity);
     return kind === kinds.own ? null : kind === kinds.client ? "client" : "network";

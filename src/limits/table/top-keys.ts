@@ -41,7 +41,7 @@ export interface TopKey {
   readonly ageMs: number | null;
 }
 
-/** What one portion costs at most: a key costs 1, a pair that is looked at a quarter, a key that is compared by its name 4. */
+/** The most that one portion costs: 1 for each key, 4 more to compare its name, a quarter for each pair that is read. */
 const portionCost = 3_000;
 const matchCost = 4;
 const pairsPerCost = 4;
@@ -94,7 +94,7 @@ export class TopKeys {
     return this.#lists.map((list) => list.sorted());
   }
 
-  /** Puts a shard behind the others. False if it was tried too often: what is read is listed. */
+  /** Puts a shard behind the others. Returns false after too many tries: then what was read so far is listed. */
   #postpone(index: number): boolean {
     this.#tries += 1;
     // A shard that is read in part goes on where it was.

@@ -1,10 +1,10 @@
-// Which refusal goes when there is no room for another one: the oldest of all, unless a client has more than a tenth of
-// the room. Then one of that client goes, so that a client that is refused all the time pushes out its own refusals. Lists
-// in typed arrays: each slot is in the list of all, and in that of its client.
+// Chooses which refusal is forgotten when there is no room for another one: the oldest of all, or, if a client has more than a
+// tenth of the room, the oldest of that client. So a client that is refused all the time displaces only its own refusals. The
+// lists are typed arrays: each slot is in the list of all, and in that of its client.
 import type { CounterKey } from "../../core/counter-key.ts";
 import { hashOfWords, none, SlotIndex } from "./slot-index.ts";
 
-/** The part of the room from which on a client pays for its own. */
+/** A client with more than this part of the room displaces its own refusals. */
 const share = 0.1;
 
 export class RefusalEviction {

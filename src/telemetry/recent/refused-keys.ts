@@ -1,5 +1,5 @@
-// The keys that each policy refused most, of one thread, and how those of several threads are added up. Counts are of the
-// current quarter of an hour and the one before it, so that a key that is no longer refused is forgotten.
+// The keys that each policy refused most in one thread, and the sum over several threads. Counts cover the current quarter of
+// an hour and the one before it, so that a key that is no longer refused is forgotten.
 import type { CounterKey } from "../../core/counter-key.ts";
 import { isContinued, type Policy } from "../../core/policy.ts";
 import { type KeyWords, type RefusedKey, Sketch } from "./sketch.ts";

@@ -15,7 +15,7 @@ export interface KeyWords {
   readonly isAddress: boolean;
 }
 
-/** Whose refusal brought a key into the sketch, for a key that is a hash. */
+/** Whose refusal added a key that is a hash to the sketch. */
 interface SeenWith {
   readonly client: KeyWords;
   /** The name of the token or the subject, as it may be logged, of at most 64 bytes; null without one. */
@@ -79,7 +79,7 @@ export class Sketch {
     return this.#index.bytes + perEntry + 4 * this.#counts.byteLength + (this.#seen?.bytes ?? 0);
   }
 
-  /** The most refusals that a key may have which is not in the sketch. */
+  /** The most refusals that a key outside the sketch may have. */
   get floor(): number {
     return this.size < this.capacity ? 0 : (this.#counts[this.#lowest] as number);
   }
@@ -228,7 +228,7 @@ export class Sketch {
   }
 }
 
-/** Of keys that are hashes: made with the first of them. */
+/** What keys that are hashes were seen with; made with the first such key. */
 class SeenColumns {
   readonly #clients: Int32Array;
   readonly #subjects: Buffer;

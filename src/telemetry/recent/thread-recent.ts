@@ -61,7 +61,7 @@ export class ThreadRecent {
     if (problem !== null) this.#refused(exchange, problem, path);
   }
 
-  /** What has another size now begins empty. */
+  /** Empties what gets another size. */
   resize(sizes: RecentSizes): void {
     if (sizes.refusals !== this.#sizes.refusals) {
       this.#refusals = null;
@@ -92,7 +92,7 @@ export class ThreadRecent {
     const { decision, endedMs } = exchange;
     const { refusals, keys } = this.#sizes;
     const subject = exchange.subject;
-    // Of other refusals, the decision says what is left, and no policy has refused.
+    // Other refusals were not made by a policy: their decision only says what is left.
     if (keys > 0 && decision.outcome === "throttled") {
       this.#keys ??= new RefusedKeys(keys);
       this.#keys.add(decision.policy, decision.key, decision.client, subject, exchange.route, endedMs);
