@@ -144,10 +144,6 @@ export const Status = object({
       state: Type.Enum(storeStates, { description: "Of the shard that is worst off." }),
       shards: object({ up: count(""), slow: count(""), away: count(""), returned: count("") }, "Shards by state."),
       replicas: count("Gateways that share the store, as counted or configured."),
-      gateways: Type.Array(
-        object({ name: text("As the store knows it."), isThis: flag("Whether it is the one that was asked.") }),
-        { description: "Those that are known by name." },
-      ),
     }),
   ),
   certificate: orNull(certificate),

@@ -184,7 +184,7 @@ export class GatewayControl implements ControlPlane {
           return { address, state: isEjected ? "ejected" : "available", active };
         }),
       },
-      store: store && { state: store.state, shards: { ...store.shards }, replicas: store.replicas, gateways: [] },
+      store: store && { state: store.state, shards: { ...store.shards }, replicas: store.replicas },
     };
   }
 }
