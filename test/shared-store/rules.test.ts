@@ -21,6 +21,7 @@ import {
   ask,
   askAll,
   blockOf,
+  heardMs,
   isBlocked,
   limit,
   newClient,
@@ -33,6 +34,8 @@ import { startStoreProxy } from "./store-proxy.ts";
 
 const cleanup = useCleanup();
 const share = Math.floor(limit / replicas);
+const forgivenKeys = (gateway: TestGateway) => metric(gateway, 'headgate_forgiven_keys_total{policy="per-ip"}');
+const awayState = 'headgate_store_state{state="away"}';
 const named = (client: string) => ({ kind: "client" as const, value: client });
 
 const readiness = async ({ adminUrl }: TestGateway) => {
@@ -149,6 +152,20 @@ describe.skipIf(skipRedis).each([1, 2])(`three gateways with %i threads${redisNe
     expect(2 + (await askAll([a, b, c], forgiven, limit))).toBe(limit);
     await b.forgive(named(forgiven));
     expect(await admittedOfLimit([a, b, c], forgiven)).toBe(limit);
+
+    // What it admits alone after it was forgiven, it tells.
+    const before = await forgivenKeys(c);
+    await a.forgive(named(forgiven));
+    await eventually("the last one has read it", async () => (await forgivenKeys(c)) > before, heardMs);
+    await admittedByAll([a, b, c], forgiven);
+    await proxy.fault({ isHeld: true });
+    await noticed("away", c);
+    await eventually("the counters are away", async () => (await metric(c, awayState)) === 1);
+    const alone = await askAll([c], forgiven, limit);
+    expect(alone).toBeGreaterThan(0);
+    await proxy.fault({});
+    await stage.up(c);
+    expect(3 + alone + (await askAll([a, b, c], forgiven, limit))).toBe(limit);
   });
 
   test("go on when one of them is killed, and the next one has the rules from its first request on", {
