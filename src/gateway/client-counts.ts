@@ -140,7 +140,8 @@ async function listByRefusals(
   return {
     clients: shown,
     refusedSince: sinceOf(lists.map(({ most }) => most)),
-    isComplete: found.length <= limit,
+    // A thread that has not answered may have refused others.
+    isComplete: found.length <= limit && lists.every(({ most }) => most.missing === 0),
     isShared: counters.redis !== null,
   };
 }
