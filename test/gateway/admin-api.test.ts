@@ -33,7 +33,12 @@ const lineOf = (token: string, role: string, name: string) => `${digestOf(token)
 const tokens = lineOf(readToken, "read", "dashboard") + lineOf(writeToken, "write", "ops");
 
 /** `yaml`: what follows on what a test gateway needs. FOLDER stands for a folder of the test. */
-async function start(workers: number, yaml = "", admin = "tokensFile: FOLDER/admin.txt"): Promise<Stage> {
+async function start(
+  workers: number,
+  yaml = "",
+  admin = "tokensFile: FOLDER/admin.txt",
+  files: Readonly<Record<string, string>> = {},
+): Promise<Stage> {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
   const folder = scratchFolder(cleanup);
@@ -43,7 +48,7 @@ async function start(workers: number, yaml = "", admin = "tokensFile: FOLDER/adm
     writeFileSync(`${file}.new`, `admin: { ${port}${section} }\n${text}`.replaceAll("FOLDER", folder));
     renameSync(`${file}.new`, file);
   };
-  writeFileSync(join(folder, "admin.txt"), tokens);
+  for (const [name, text] of Object.entries({ "admin.txt": tokens, ...files })) writeFileSync(join(folder, name), text);
   write(yaml);
   const fixed = { "upstream.url": upstream.url, "listen.host": "127.0.0.1", "listen.port": "0", "drain.timeout": "1s" };
   const overrides = Object.entries({ ...fixed, workers: `${workers}` }).map(([key, text]) => ({
@@ -153,7 +158,7 @@ describe.each([1, 2])("with %i threads", (workers) => {
   });
 
   test("a reload of a wrong file is 409 with each error, and changes nothing", async () => {
-    const { call, write } = await start(workers);
+    const { call, write, gateway } = await start(workers);
     write("routes: [v3]\nmaxBodyBytes: 0\n");
     const answer = await call("POST", "/api/reload", { body: {} });
     expect(answer.status).toBe(409);
@@ -164,6 +169,7 @@ describe.each([1, 2])("with %i threads", (workers) => {
         { errMsg: expect.stringContaining("maxBodyBytes") },
       ],
     });
+    expect(logged(gateway, "admin call")).toMatchObject([{ caller: "ops", call: "POST /api/reload", status: 409 }]);
     expect((await call("GET", "/api/status")).json).toMatchObject({
       config: { loadedBy: "start", isCurrent: false, lastReload: { outcome: "failed" } },
     });
@@ -340,6 +346,50 @@ test("the configuration says where each value was written, masks secrets, and wh
     values: { counters: { memory: "32MiB" } },
     restart: [{ key: "counters.memory", inForce: "32MiB", wanted: "64MiB" }],
   });
+});
+
+test("the policies show limits of clients and names of tokens, and mask values of headers and digests", async () => {
+  const digest = digestOf("secret");
+  const { call } = await start(
+    1,
+    `
+auth: { mode: tokens, tokensFile: FOLDER/tokens.txt }
+policies:
+  - name: own
+    limit: 3
+    window: 1h
+    key: [token, "header:X-Key"]
+    overrides: [{ token: alice, limit: 7 }, { token: ${digest}, limit: 8 }, { header: secret-key, limit: 9 }]
+`,
+    "tokensFile: FOLDER/admin.txt",
+    { "tokens.txt": `${digest} # alice\n` },
+  );
+  const { json, text } = await call("GET", "/api/policies");
+  expect(json).toMatchObject({
+    policies: [
+      {
+        overrides: [
+          { part: "token", value: "alice", limit: 7 },
+          { part: "token", value: "***", limit: 8 },
+          { part: "header", value: "***", limit: 9 },
+        ],
+      },
+    ],
+  });
+  expect([digest, "secret-key"].filter((secret) => text.includes(secret))).toEqual([]);
+});
+
+test("a write that is refused is logged as well, with its status", async () => {
+  const { call, gateway } = await start(1);
+  for (const [method, path, body, status] of [
+    ["DELETE", "/api/clients/client:nobody", undefined, 400],
+    ["DELETE", "/api/clients/token:nobody", undefined, 200],
+    ["DELETE", "/api/rules/nothing", undefined, 404],
+    ["PUT", "/api/rules/mine", { client: "127.0.0.1", action: "block", for: "1h" }, 409],
+  ] as const) {
+    expect([path, (await call(method, path, body === undefined ? {} : { body })).status]).toEqual([path, status]);
+    expect(logged(gateway, "admin call").at(-1)).toMatchObject({ caller: "ops", call: `${method} ${path}`, status });
+  }
 });
 
 test("a token that is listed later passes, and one that is removed does not, without a reload of the rest", async () => {
