@@ -34,7 +34,11 @@ function operationLines(call: string, { summary, parameters = [], requestBody, r
     "",
     ...table(
       ["parameter", "where", "meaning"],
-      parameters.map(({ name, in: place, description = "" }) => [`\`${name}\``, place, description]),
+      parameters.map(({ name, in: place, description = "", schema }) => [
+        `\`${name}\``,
+        place,
+        [...(schema?.enum === undefined ? [] : [`${typeOf(schema)}.`]), description].join(" "),
+      ]),
     ),
     ...(body === undefined || isEmpty(body) ? [] : table(["body", "type", "meaning"], rows(body, ""))),
     ...(answer === undefined ? [] : table(["answer", "type", "meaning"], rows(answer, ""))),

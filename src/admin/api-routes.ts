@@ -243,11 +243,12 @@ function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): 
       schema: {
         ...{ tags, operationId: "getRequest", params: schemas.RequestParameter },
         response: answers(schemas.RequestAnswer, [...always, 404]),
-        summary: "Why a request was refused, of the last 10,000 refusals",
+        summary:
+          "Why a request was refused, of the last refusals since the start (`admin.recent.refusals`, by default 10,000)",
       },
     },
     ({ params: { id } }, reply) =>
-      inTurn(reply, async () => (await recent.request(id)) ?? refuse(reply, errors.notKnown)),
+      inTurn(reply, async () => (await recent.request(id)) ?? refuse(reply, errors.unknownRequest)),
   );
 }
 
@@ -337,7 +338,7 @@ function addRules(app: App, context: RouteContext, rules: RuleControl): void {
     ({ params: { id } }, reply) =>
       inTurn(reply, () => {
         const found = rules.find(id);
-        return found === null ? refuse(reply, errors.notKnown) : tagged(reply, found);
+        return found === null ? refuse(reply, errors.unknownRule) : tagged(reply, found);
       }),
   );
   addRuleWrites(app, context, rules);
@@ -389,7 +390,7 @@ function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rule
         const status = outcome.ok ? 200 : statuses[outcome.why];
         onWrite({ ...auditOf(request, caller(request)), status, before: before?.rule ?? null, after: null });
         if (!outcome.ok) return refuseFor(reply, outcome);
-        return before === null ? refuse(reply, errors.notKnown) : before.rule;
+        return before === null ? refuse(reply, errors.unknownRule) : before.rule;
       }),
   );
 }

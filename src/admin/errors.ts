@@ -32,7 +32,7 @@ export const errors = {
   brokenBody: {
     status: 400,
     message: "Bad Request",
-    errMsg: "body: found no JSON, or a forbidden key, expected a JSON object.",
+    errMsg: "body: found no JSON, or a forbidden key, expected a JSON object, such as {}.",
   },
   bodyTooLarge: localReplies.bodyTooLarge,
   badCondition: {
@@ -40,7 +40,12 @@ export const errors = {
     message: "Bad Request",
     errMsg: "If-Match, If-None-Match: found another one, expected entity tags or an asterisk, in one of the two.",
   },
-  notKnown: { status: 404, message: "Not Found", errMsg: "There is no such thing here." },
+  unknownRequest: {
+    status: 404,
+    message: "Not Found",
+    errMsg: "No refusal with this id is remembered: it is too old, from before a restart, or of another gateway.",
+  },
+  unknownRule: { status: 404, message: "Not Found", errMsg: "There is no rule with this id." },
   tooManyStreams: { status: 503, message: "Service Unavailable", errMsg: "Too many streams of events are open." },
   overloaded: localReplies.overloaded,
   failed: { status: 500, message: "Internal Server Error", errMsg: "The call has failed; the log says why." },

@@ -275,11 +275,13 @@ export const Rule = object({
   set: instant("When it was set."),
   ends: instant("From then on it does not hold."),
   setBy: text("The name of the admin token, or `socket`."),
-  warnings: texts("Why it has less effect than it seems."),
+  warnings: texts("Why it is about nobody, or changes nothing."),
   untouchedPolicies: texts(
-    "Policies that a rule about a token or subject does not touch, because they are asked before the token is checked.",
+    "Policies that it does not touch: they are asked before the token is checked, or a limit is for another part of the key.",
   ),
-  survivesRestart: flag("Whether it holds after a restart of this gateway."),
+  survivesRestart: flag(
+    "Whether it holds after a restart of this gateway; after a crash, if the store or the last snapshot has it.",
+  ),
   shared: orNull(
     flag("False: the store is away, and it holds at this gateway alone for now. Null: gateways share nothing."),
   ),

@@ -67,9 +67,9 @@ function rulesAbout({ kind, value }: ForgivenKey, inForce: RulesInForce, ipv6Pre
       });
     }
     case "token":
-      return inForce.ofIdentity({ tokenName: value, subject: null });
     case "subject":
-      return inForce.ofIdentity({ tokenName: null, subject: value });
+      // The name of a listed token is its subject too.
+      return inForce.ofIdentity({ tokenName: value, subject: value });
     case "key":
       return [];
   }

@@ -97,12 +97,13 @@ function explanationOf(
     return [
       `Policy ${name} admits ${limit}${policy === undefined ? "" : periodOf(policy)} for ${shown}, and all of it was used.`,
       `The next request fits at ${new Date(reset * 1000).toISOString()}.`,
-      `To let it in before: DELETE /api/clients/${encodeURIComponent(shown)}, or a rule with action limit or exempt.`,
+      `To let it in before: DELETE /api/clients/${encodeURIComponent(shown)}, which forgets what all policies have counted for it, or a rule with action limit or exempt.`,
     ];
   }
   if (reason === "blocked") {
     return [
-      `Rule ${rule ?? "(ended)"} blocks ${client} or its token.`,
+      `Rule ${rule ?? "(ended)"} blocks ${client}, its network or its token.`,
+      `GET /api/rules/${rule ?? "{id}"} says whom else, until when, and who set it.`,
       `To let it in: DELETE /api/rules/${rule ?? "{id}"}.`,
     ];
   }

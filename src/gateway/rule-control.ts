@@ -1,5 +1,6 @@
 // Sets, shows and removes rules for people. The rule book checks and keeps them; here they get the form of the API, and the
 // preconditions of a call become the revision that a rule must have.
+import { entityTag } from "../admin/conditions.ts";
 import type {
   Caller,
   Outcome,
@@ -40,14 +41,14 @@ export function createRuleControl({ keeper, context }: RuleControlOptions): Rule
     },
     async put(id, { force = false, ...wanted }: RuleWanted, precondition, caller) {
       const expected = expectedRevision(keeper.get(id), precondition);
-      if (expected === "mismatch") return mismatch;
+      if (typeof expected === "object" && expected !== null) return expected;
       const result = await keeper.put({ id, ...wanted }, writerOf(caller), { expectedRevision: expected, force });
       if (!result.ok) return refusedAs(result);
       return { ok: true, value: { before: result.before && tagged(result.before), after: tagged(result.rule) } };
     },
     async remove(id, precondition, caller): Promise<Outcome<RuleWrite>> {
       const expected = expectedRevision(keeper.get(id), precondition);
-      if (expected === "mismatch") return mismatch;
+      if (typeof expected === "object" && expected !== null) return expected;
       const result = await keeper.remove(id, writerOf(caller), { expectedRevision: expected });
       if (!result.ok) return refusedAs(result);
       return { ok: true, value: { before: tagged(result.rule), after: null } };
@@ -55,24 +56,19 @@ export function createRuleControl({ keeper, context }: RuleControlOptions): Rule
   };
 }
 
-const mismatch: Outcome<never> = {
-  ok: false,
-  why: "mismatch",
-  details: ["If-Match, If-None-Match: the rule with this id is another one than expected."],
-};
-
-/** Returns the revision that the rule must have: 0 for none, null for any. */
-function expectedRevision(rule: Rule | null, precondition: Precondition): number | null | "mismatch" {
-  switch (precondition.kind) {
-    case "none":
-      return null;
-    case "missing":
-      return rule === null ? 0 : "mismatch";
-    case "exists":
-      return rule?.revision ?? "mismatch";
-    case "revisions":
-      return rule !== null && precondition.revisions.includes(rule.revision) ? rule.revision : "mismatch";
+/** Returns the revision that the rule must have, 0 for none and null for any; or what there is instead. */
+function expectedRevision(rule: Rule | null, precondition: Precondition): number | null | Outcome<never> {
+  if (precondition.kind === "none") return null;
+  if (precondition.kind === "missing") {
+    return rule === null ? 0 : mismatch("If-None-Match: there is a rule with this id.");
   }
+  if (rule === null) return mismatch("If-Match: there is no rule with this id.");
+  if (precondition.kind !== "revisions" || precondition.revisions.includes(rule.revision)) return rule.revision;
+  return mismatch(`If-Match: the entity tag of the rule is ${entityTag(rule.revision)} now.`);
+}
+
+function mismatch(detail: string): Outcome<never> {
+  return { ok: false, why: "mismatch", details: [detail] };
 }
 
 const whyNot: Readonly<Record<RuleRefusalReason, Refusal>> = {

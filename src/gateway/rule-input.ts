@@ -146,27 +146,44 @@ function overlap(a: Cidr, b: Cidr): boolean {
   return a.prefixBits < b.prefixBits ? isWithin(b.network, a) : isWithin(a.network, b);
 }
 
+type RuleEffect = Pick<Rule, "about" | "action" | "policy" | "limit">;
+
 /** Returns the policies that a rule is about and does not touch. */
-export function untouchedBy(
-  { about: { kind }, action, policy: name, limit }: Pick<Rule, "about" | "action" | "policy" | "limit">,
-  { settings: { policies, auth } }: RuleContext,
-): readonly string[] {
-  if (action === "block") return [];
-  const isAskedInTime = (policy: Policy): boolean => kind === "client" || needsIdentity(policy, verifiesTokens(auth));
-  const isKeyed = ({ key }: Policy): boolean => limit === null || key.some((part) => part.kind === kind);
-  return policies
-    .filter((policy) => name === null || policy.name === name)
-    .filter((policy) => !isAskedInTime(policy) || !isKeyed(policy))
+export function untouchedBy(rule: RuleEffect, context: RuleContext): readonly string[] {
+  if (rule.action === "block") return [];
+  return context.settings.policies
+    .filter(({ name }) => rule.policy === null || rule.policy === name)
+    .filter((policy) => !isAskedInTime(policy, rule, context) || !isKeyed(policy, rule))
     .map((policy) => policy.name);
 }
 
-/** Says why a rule may be about nobody. */
-export function ruleWarnings(
-  { about: { kind, value } }: Pick<Rule, "about">,
-  { settings, listed }: RuleContext,
-): readonly string[] {
+function isAskedInTime(policy: Policy, { about }: RuleEffect, { settings }: RuleContext): boolean {
+  return about.kind === "client" || needsIdentity(policy, verifiesTokens(settings.auth));
+}
+
+function isKeyed({ key }: Policy, { about, limit }: RuleEffect): boolean {
+  return limit === null || key.some(({ kind }) => kind === about.kind);
+}
+
+/** Says why a rule may be about nobody, or change nothing. */
+export function ruleWarnings(rule: RuleEffect, context: RuleContext): readonly string[] {
+  return [...unknownIn(rule, context), ...idleIn(rule, context)];
+}
+
+function unknownIn({ about: { kind, value } }: RuleEffect, { settings, listed }: RuleContext): readonly string[] {
   if (kind === "client") return [];
   if (!verifiesTokens(settings.auth)) return [`no token is verified, so nobody is known by this ${kind}`];
-  if (kind === "token" && listed?.names().has(value) !== true) return ["no token of this name is listed"];
-  return [];
+  return listed?.names().has(value) === true ? [] : ["no token of this name is listed"];
+}
+
+function idleIn(rule: RuleEffect, context: RuleContext): readonly string[] {
+  const policy = context.settings.policies.find(({ name }) => name === rule.policy);
+  if (policy === undefined) return [];
+  if (!isKeyed(policy, rule)) {
+    const parts = policy.key.map(({ kind }) => kind).join(" and ") || "nothing";
+    return [`policy ${policy.name} counts by ${parts} and not by ${rule.about.kind}, so the rule changes nothing`];
+  }
+  // Without verified tokens, nobody is known by the token either.
+  if (isAskedInTime(policy, rule, context) || !verifiesTokens(context.settings.auth)) return [];
+  return [`policy ${policy.name} is asked before the token is checked, so the rule changes nothing`];
 }

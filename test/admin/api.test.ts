@@ -367,6 +367,18 @@ test.each([
   expectError(await stage.call("PUT", "/api/rules/a", { body: block, headers }), 400);
 });
 
+test("a condition that does not hold says what there is", async () => {
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
+  const put = async (headers: Record<string, string>) =>
+    (await stage.call("PUT", "/api/rules/a", { body: block, headers })).json;
+  const saying = (errMsg: string) => ({ message: "Precondition Failed", errors: [{ errMsg }] });
+  expect(await put({ "if-match": "*" })).toEqual(saying("If-Match: there is no rule with this id."));
+  expect(await put({ "if-match": '"1"' })).toEqual(saying("If-Match: there is no rule with this id."));
+  expect(await put({})).toMatchObject({ id: "a" });
+  expect(await put({ "if-none-match": "*" })).toEqual(saying("If-None-Match: there is a rule with this id."));
+  expect(await put({ "if-match": '"7"' })).toEqual(saying('If-Match: the entity tag of the rule is "1" now.'));
+});
+
 test("a weak tag, and one of another rule, match nothing", async () => {
   const stage = await stageApi(cleanup, (await planeWithRules()).plane);
   await stage.call("PUT", "/api/rules/a", { body: block });
@@ -380,7 +392,9 @@ test("a weak tag, and one of another rule, match nothing", async () => {
 test("a refused request is found by its id, and another id is 404", async () => {
   const stage = await stageApi(cleanup, fakePlane());
   expect((await stage.call("GET", "/api/requests/abc")).json).toEqual(requestAnswer);
-  expectError(await stage.call("GET", "/api/requests/abd"), 404);
+  const unknown = await stage.call("GET", "/api/requests/abd");
+  expectError(unknown, 404);
+  expect(unknown.text).toContain("No refusal with this id is remembered");
 });
 
 test("calls run a few at a time, and the others wait for their turn", async () => {

@@ -204,6 +204,7 @@ describe.each([1, 2])("with %i threads", (workers) => {
     const found = await call("GET", `/api/requests/${id}`, { token: readToken });
     expectFit(schemas.RequestAnswer, found.json);
     expect(found.json).toMatchObject({ id, status: 403, reason: "blocked", client: "127.0.0.1", rule: "me" });
+    expect(found.text).toContain("GET /api/rules/me says whom else, until when, and who set it.");
     expect((await call("GET", "/api/requests/none")).status).toBe(404);
     expect((await call("DELETE", "/api/rules/me", { headers: { "if-match": '"1"' } })).status).toBe(200);
     expect(await ask(1)).toEqual([200]);
@@ -243,6 +244,11 @@ describe.each([1, 2])("with %i threads", (workers) => {
       ],
     });
     expect((await call("DELETE", "/api/clients/client:127.0.0.1", { token: readToken })).status).toBe(403);
+    const refusal = await fetch(`${gateway.url}/v2/x`, { headers: { authorization: "Bearer x" } });
+    const found = await call("GET", `/api/requests/${refusal.headers.get("x-request-id")}`);
+    expect(found.text).toContain(
+      "DELETE /api/clients/client%3A127.0.0.1, which forgets what all policies have counted for it, or a rule",
+    );
     const forgiven = await call("DELETE", "/api/clients/client:127.0.0.1");
     expectFit(schemas.Forgiven, forgiven.json);
     expect(forgiven.json).toMatchObject({

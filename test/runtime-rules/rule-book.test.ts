@@ -249,6 +249,29 @@ describe("an answer", () => {
     const warning = "no token is verified, so nobody is known by this token";
     expect(await unverified.put(byToken)).toMatchObject({ ok: true, warnings: [warning] });
   });
+
+  test("warns of a subject that no listed token stands for", async () => {
+    const { put } = await stage({ overrides: verified, names: ["alice"] });
+    const bySubject = { ...block, client: undefined, subject: "alic" };
+    expect(await put(bySubject)).toMatchObject({ ok: true, warnings: ["no token of this name is listed"] });
+    expect(await put({ ...bySubject, subject: "alice" })).toMatchObject({ warnings: [] });
+  });
+
+  test("warns of a rule about one policy that changes nothing, and says by what the policy counts", async () => {
+    const others: Policy = { ...perIp, name: "others", who: "others" };
+    const policies = [others, { ...perToken, key: [{ kind: "subject" }] } as const];
+    const { put } = await stage({ overrides: { auth: { mode: "tokens" }, policies }, names: ["alice"] });
+    const warningsOf = async (input: Partial<RuleInput>) => put({ ...block, client: undefined, ...input });
+    const limit = { action: "limit", limit: 9, policy: "per-token" };
+    expect(await warningsOf({ ...limit, subject: "alice" })).toMatchObject({ ok: true, warnings: [] });
+    expect(await warningsOf({ ...limit, token: "alice" })).toMatchObject({
+      warnings: ["policy per-token counts by subject and not by token, so the rule changes nothing"],
+    });
+    expect(await warningsOf({ action: "exempt", policy: "others", token: "alice" })).toMatchObject({
+      warnings: ["policy others is asked before the token is checked, so the rule changes nothing"],
+    });
+    expect(await warningsOf({ action: "exempt", token: "alice" })).toMatchObject({ warnings: [] });
+  });
 });
 
 describe("two people at once", () => {

@@ -1,0 +1,25 @@
+// The rules that are shown for a client, a token and a subject.
+import { expect, test } from "vitest";
+import type { ClientCounts, RuleControl } from "../../src/admin/control-plane.ts";
+import { RulesInForce } from "../../src/core/rules-in-force.ts";
+import { createClientControl } from "../../src/gateway/client-control.ts";
+import { testSettings } from "../support/gateway.ts";
+import { ruleOf } from "../support/rule.ts";
+
+test("a token and its subject, which have one name, are shown with the rules about either", async () => {
+  const inForce = new RulesInForce();
+  const rules = [
+    ruleOf("by-subject", { kind: "subject", value: "alice" }),
+    ruleOf("by-token", { kind: "token", value: "alice" }),
+    ruleOf("of-bob", { kind: "token", value: "bob" }),
+  ];
+  inForce.apply({ set: rules, removed: [] });
+  const counts = { find: async (key: object) => ({ key, policies: [], isShared: false }) } as unknown as ClientCounts;
+  const control = { find: (id: string) => ({ rule: { id } }) } as unknown as RuleControl;
+  const settings = testSettings("http://127.0.0.1:1");
+  const clients = createClientControl({ counts, settings: () => settings, rules: { inForce, control } });
+  for (const key of ["token:alice", "subject:alice"]) {
+    const found = await clients.find(key);
+    expect(found).toMatchObject({ ok: true, value: { rules: [{ id: "by-subject" }, { id: "by-token" }] } });
+  }
+});
