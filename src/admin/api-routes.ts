@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
+import { jsonType } from "./bodies.ts";
 import { entityTag, readCondition } from "./conditions.ts";
 import type {
   Caller,
@@ -18,6 +19,7 @@ import type {
 import { type AdminError, errors } from "./errors.ts";
 import { addDocumentation } from "./openapi.ts";
 import * as schemas from "./schemas.ts";
+import { SharedAnswers } from "./shared-answers.ts";
 import { Turns } from "./turns.ts";
 
 /** Who has asked for which change, and what came of it. */
@@ -35,7 +37,10 @@ export interface AuditLine {
 /** What a route needs of the listener. */
 export interface ApiListener {
   caller(request: FastifyRequest): Caller;
-  hasStreams(): boolean;
+  /** Calls and streams with the same one share what there is. */
+  peer(request: FastifyRequest): string;
+  nowMs(): number;
+  hasStreams(request: FastifyRequest): boolean;
   stream(request: FastifyRequest, reply: FastifyReply): void;
   onWrite(line: AuditLine): void;
 }
@@ -45,9 +50,17 @@ type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, Fa
 /** What all routes share. */
 interface RouteContext extends ApiListener {
   readonly plane: ControlPlane;
-  /** Runs the work when it is the call's turn; answers 503 if too many calls wait. */
+  /**
+   * Runs the work when it is the call's turn; answers 503 if too many calls wait. What changes something has turns of its
+   * own.
+   */
   inTurn<T>(reply: FastifyReply, work: () => Promise<T> | T): Promise<T | ErrorAnswer>;
+  /** For an answer that costs much: instead of a turn, all who ask for it meanwhile share one. `make`: in JSON. */
+  shared(make: () => Promise<Buffer>): SharedAnswers<Buffer>;
 }
+
+/** Of the longest list of rules, which takes 150 ms, less than a tenth of the time. */
+const maxPauseMs = 2_000;
 
 /** Adds all calls. Returns a function that lists the methods of a URL's path; an unknown path has none. */
 export async function addRoutes(
@@ -58,13 +71,17 @@ export async function addRoutes(
 ): Promise<(url: string) => readonly string[]> {
   const methods = noteMethods(app);
   await addDocumentation(app as unknown as FastifyInstance, version);
-  const turns = new Turns();
+  const [reads, writes] = [new Turns(), new Turns()];
   const context: RouteContext = {
     ...listener,
     plane,
     async inTurn(reply, work) {
-      return turns.hasRoom ? turns.take(work) : refuse(reply.header("retry-after", "1"), errors.overloaded);
+      const { request } = reply;
+      const turns = isRead(request) ? reads : writes;
+      const peer = listener.peer(request);
+      return turns.hasRoom(peer) ? turns.take(peer, work) : refuse(reply.header("retry-after", "1"), errors.overloaded);
     },
+    shared: (make) => new SharedAnswers(unlessSame(make), { monotonicMs: listener.nowMs }, maxPauseMs),
   };
   addGatewayRoutes(app, context);
   addWrites(app, context);
@@ -73,6 +90,32 @@ export async function addRoutes(
   if (plane.clients !== null) addClients(app, context, plane.clients);
   if (plane.rules !== null) addRules(app, context, plane.rules);
   return methods;
+}
+
+function isRead({ method, routeOptions }: FastifyRequest): boolean {
+  return method === "GET" || method === "HEAD" || routeOptions.config.isRead === true;
+}
+
+/** Returns what was returned before if it is the same, because slow readers keep an answer in memory. */
+function unlessSame(make: () => Promise<Buffer>): () => Promise<Buffer> {
+  let last: Buffer | null = null;
+  return async () => {
+    const made = await make();
+    if (last?.equals(made) !== true) last = made;
+    return last;
+  };
+}
+
+async function send(reply: FastifyReply, answer: SharedAnswers<Buffer>): Promise<void> {
+  const made = await answer.rendered();
+  reply.type(jsonType).send(made);
+}
+
+/** Each portion is made in a turn of the event loop. */
+async function textOf(rules: RuleControl): Promise<Buffer> {
+  const portions: string[] = [];
+  for await (const portion of rules.list()) portions.push(JSON.stringify(portion).slice(1, -1));
+  return Buffer.from(`{"rules":[${portions.join()}]}`);
 }
 
 function noteMethods(app: App): (url: string) => readonly string[] {
@@ -123,8 +166,11 @@ function answers<S extends TSchema, Good extends 200 | 201 | 202 = 200>(
   return Object.fromEntries(all) as Record<Good, S> & Record<"4xx", typeof schemas.ErrorAnswer>;
 }
 
-function addGatewayRoutes(app: App, { plane, inTurn }: RouteContext): void {
+function addGatewayRoutes(app: App, { plane, inTurn, shared }: RouteContext): void {
   const tags = ["gateway"];
+  const [config, compared] = ([null, "previous"] as const).map((against) => {
+    return shared(async () => Buffer.from(JSON.stringify(await plane.config(against))));
+  }) as [SharedAnswers<Buffer>, SharedAnswers<Buffer>];
   app.get(
     "/api/openapi.json",
     { schema: { tags, summary: "This document", operationId: "getOpenApi", response: answers(Type.Object({})) } },
@@ -158,7 +204,7 @@ function addGatewayRoutes(app: App, { plane, inTurn }: RouteContext): void {
         summary: "The configuration in force, without secrets, and where each value comes from",
       },
     },
-    ({ query: { against = null } }, reply) => inTurn(reply, () => plane.config(against)),
+    ({ query: { against = null } }, reply) => send(reply, against === null ? config : compared),
   );
 }
 
@@ -218,7 +264,7 @@ function addEvents(app: App, { hasStreams, stream }: RouteContext): void {
       },
     },
     async (request, reply) => {
-      if (!hasStreams()) return refuse(reply.header("retry-after", "10"), errors.tooManyStreams);
+      if (!hasStreams(request)) return refuse(reply.header("retry-after", "10"), errors.tooManyStreams);
       stream(request, reply);
       return undefined;
     },
@@ -314,8 +360,9 @@ function addClients(app: App, { inTurn, caller, onWrite }: RouteContext, clients
 }
 
 function addRules(app: App, context: RouteContext, rules: RuleControl): void {
-  const { inTurn } = context;
+  const { inTurn, shared } = context;
   const tags = ["rules"];
+  const list = shared(() => textOf(rules));
   app.get(
     "/api/rules",
     {
@@ -324,7 +371,7 @@ function addRules(app: App, context: RouteContext, rules: RuleControl): void {
         summary: "The rules that hold",
       },
     },
-    (_request, reply) => inTurn(reply, () => ({ rules: [...rules.list()] })),
+    (_request, reply) => send(reply, list),
   );
   app.get(
     "/api/rules/:id",

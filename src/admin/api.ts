@@ -68,6 +68,7 @@ export async function openApi(options: ApiOptions, connections: AdminConnections
     return answer(reply.header("allow", methods.join(", ")), { ...errors.methodNotAllowed, errMsg });
   });
   app.setErrorHandler((error: FastifyError, request, reply) => answerFailure(error, request, reply, onFailure));
+  const peerOf = ({ raw }: FastifyRequest): string => connections.peerKey(raw.socket);
   const listener: ApiListener = {
     caller: (request) => ({
       name: identities.get(request.raw)?.name ?? "",
@@ -76,9 +77,11 @@ export async function openApi(options: ApiOptions, connections: AdminConnections
     stream(request, reply) {
       connections.streams(request.raw.socket);
       reply.hijack();
-      streams.open(reply.raw, { "cache-control": "no-store", "x-request-id": request.id });
+      streams.open(reply.raw, peerOf(request), { "cache-control": "no-store", "x-request-id": request.id });
     },
-    hasStreams: () => streams.hasRoom,
+    hasStreams: (request) => streams.hasRoom(peerOf(request)),
+    peer: peerOf,
+    nowMs,
     onWrite: options.onWrite,
   };
   methodsOf = await addRoutes(app.withTypeProvider<TypeBoxTypeProvider>(), plane, listener, options.version);

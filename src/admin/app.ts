@@ -16,7 +16,7 @@ import { type AdminError, errors, rawAnswer } from "./errors.ts";
 import type { Health } from "./health.ts";
 import { LazyApi } from "./lazy-api.ts";
 import { createServer } from "./node-http.ts";
-import { SharedScrapes } from "./scrapes.ts";
+import { SharedAnswers } from "./shared-answers.ts";
 import { stopParsingWhen } from "./stop-parsing.ts";
 
 interface MetricsText {
@@ -113,8 +113,8 @@ function createApp(connections: AdminConnections, api: LazyApi | null): FastifyI
 }
 
 function serveMetrics(app: FastifyInstance, { metrics, clock }: AdminAppOptions): void {
-  const plain = new SharedScrapes(() => metrics(false), clock);
-  const openMetrics = new SharedScrapes(() => metrics(true), clock);
+  const plain = new SharedAnswers(() => metrics(false), clock);
+  const openMetrics = new SharedAnswers(() => metrics(true), clock);
   app.get("/metrics", async (request, reply) => {
     const scrapes = wantsOpenMetrics(request.headers.accept) ? openMetrics : plain;
     const { contentType, body } = await scrapes.rendered();

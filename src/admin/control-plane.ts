@@ -120,8 +120,8 @@ export interface RuleWrite {
 }
 
 export interface RuleControl {
-  /** By id. */
-  list(): readonly ShownRule[];
+  /** By id, in portions, because there may be many. */
+  list(): AsyncIterable<readonly ShownRule[]>;
   find(id: string): TaggedRule | null;
   put(id: string, wanted: RuleWanted, precondition: Precondition, caller: Caller): Promise<Outcome<RuleWrite>>;
   remove(id: string, precondition: Precondition, caller: Caller): Promise<Outcome<RuleWrite>>;

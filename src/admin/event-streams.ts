@@ -1,6 +1,7 @@
 // Sends events to those who listen (server-sent events). Bounds the number of streams, and the unread bytes of each: a reader
 // that is too slow loses its connection. A drain ends all streams.
 import type { ServerResponse } from "node:http";
+import { clientShare } from "../core/client-share.ts";
 import type { ControlEvent, ControlPlane } from "./control-plane.ts";
 
 export const maxStreams = 16;
@@ -13,7 +14,8 @@ export const keptAliveEveryMs = 15_000;
 
 export class EventStreams {
   readonly #plane: Pick<ControlPlane, "subscribe">;
-  readonly #streams = new Set<ServerResponse>();
+  /** With their peers. */
+  readonly #streams = new Map<ServerResponse, string>();
   #unsubscribe: (() => void) | null = null;
   #timer: NodeJS.Timeout | null = null;
   #lastId = 0;
@@ -22,15 +24,17 @@ export class EventStreams {
     this.#plane = plane;
   }
 
-  get hasRoom(): boolean {
-    return this.#streams.size < maxStreams;
+  /** Whether the peer may have one more: it gets no more than are free. */
+  hasRoom(peer: string): boolean {
+    const held = [...this.#streams.values()].filter((each) => each === peer).length;
+    return held < clientShare(maxStreams - this.#streams.size, maxStreams);
   }
 
   /** Begins a stream, whose head has not been sent. The caller has asked `hasRoom`. */
-  open(response: ServerResponse, fields: Readonly<Record<string, string>>): void {
+  open(response: ServerResponse, peer: string, fields: Readonly<Record<string, string>>): void {
     response.writeHead(200, { ...fields, "content-type": "text/event-stream", connection: "close" });
     response.flushHeaders();
-    this.#streams.add(response);
+    this.#streams.set(response, peer);
     response.once("close", () => this.#closed(response));
     this.#unsubscribe ??= this.#plane.subscribe((event) => this.#send(event));
     this.#timer ??= setInterval(() => this.#write(": kept alive\n\n"), keptAliveEveryMs).unref();
@@ -38,7 +42,7 @@ export class EventStreams {
   }
 
   endAll(): void {
-    for (const response of this.#streams) response.end();
+    for (const response of this.#streams.keys()) response.end();
   }
 
   #send(event: ControlEvent): void {
@@ -47,7 +51,7 @@ export class EventStreams {
     if (event.type === "drain") this.endAll();
   }
 
-  #write(text: string, to: Iterable<ServerResponse> = this.#streams): void {
+  #write(text: string, to: Iterable<ServerResponse> = this.#streams.keys()): void {
     for (const response of to) {
       if (response.writableEnded) continue;
       if (response.writableLength + text.length > maxUnreadBytes) response.destroy();

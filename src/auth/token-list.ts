@@ -27,6 +27,7 @@ export class TokenList {
   // how much of a guess was right. The digests themselves are then compared in constant time.
   readonly #pepper = randomBytes(32);
   readonly #entries = new Map<string, Entry>();
+  #names: ReadonlySet<string> | null = null;
 
   /** Of two names for one digest, the first counts. */
   constructor(tokens: readonly ListedToken[]) {
@@ -49,9 +50,10 @@ export class TokenList {
     return identities.filter(({ endsMs }) => endsMs !== null && endsMs < beforeMs);
   }
 
-  /** Names of the listed tokens. */
+  /** Names of the listed tokens. Made once, because each rule about a token looks there. */
   names(): ReadonlySet<string> {
-    return new Set([...this.#entries.values()].flatMap(({ identity }) => identity.tokenName ?? []));
+    this.#names ??= new Set([...this.#entries.values()].flatMap(({ identity }) => identity.tokenName ?? []));
+    return this.#names;
   }
 
   *identities(): Iterable<Identity> {

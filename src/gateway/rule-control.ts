@@ -1,5 +1,6 @@
 // Sets, shows and removes rules for people. The rule book checks and keeps them; here they get the form of the API, and the
 // preconditions of a call become the revision that a rule must have.
+import { setImmediate } from "node:timers/promises";
 import { entityTag } from "../admin/conditions.ts";
 import type {
   Caller,
@@ -14,7 +15,7 @@ import type {
 } from "../admin/control-plane.ts";
 import { formatDuration } from "../config/leaves.ts";
 import type { RuleKeeper, RuleRefusalReason, RuleRefused } from "../core/rule-changes.ts";
-import type { Rule } from "../core/rules.ts";
+import { inPortions, type Rule } from "../core/rules.ts";
 import type { RuleBook } from "./rule-book.ts";
 import { type RuleContext, ruleWarnings, untouchedBy } from "./rule-input.ts";
 
@@ -30,11 +31,13 @@ export function createRuleControl({ keeper, context }: RuleControlOptions): Rule
     revision: rule.revision,
   });
   return {
-    list: () =>
-      keeper
-        .list()
-        .toSorted((a, b) => (a.id < b.id ? -1 : 1))
-        .map((rule) => tagged(rule).rule),
+    async *list() {
+      const sorted = keeper.list().toSorted((a, b) => (a.id < b.id ? -1 : 1));
+      for (const portion of inPortions(sorted)) {
+        yield portion.map((rule) => tagged(rule).rule);
+        await setImmediate();
+      }
+    },
     find(id) {
       const rule = keeper.get(id);
       return rule && tagged(rule);

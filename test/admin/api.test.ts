@@ -6,6 +6,7 @@ import { maxAdminConnections, maxApiConnections } from "../../src/admin/connecti
 import type { ControlPlane } from "../../src/admin/control-plane.ts";
 import { maxStreams } from "../../src/admin/event-streams.ts";
 import { guessRate } from "../../src/admin/guesses.ts";
+import { maxAtOnce } from "../../src/admin/turns.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
@@ -423,6 +424,73 @@ test("calls run a few at a time, and the others wait for their turn", async () =
   }
   expect((await Promise.all(answers)).map((answer) => answer.status)).toEqual(new Array(12).fill(200));
   expect(most).toBe(4);
+});
+
+test("calls that only read, however many there are, do not delay what changes something", async () => {
+  const held: (() => void)[] = [];
+  const { plane } = await planeWithRules({
+    async status() {
+      await new Promise<void>((resolve) => void held.push(resolve));
+      return status;
+    },
+  });
+  const stage = await stageApi(cleanup, plane);
+  const reads = Array.from({ length: 24 }, () => stage.call("GET", "/api/status", { token: readToken }));
+  await eventually("all turns are taken", () => held.length === maxAtOnce);
+  expect((await stage.call("PUT", "/api/rules/a", { body: block })).status).toBe(201);
+  expect((await stage.call("DELETE", "/api/clients/client:203.0.113.7")).status).toBe(200);
+  const ends = setInterval(() => held.shift()?.(), 1);
+  cleanup(() => clearInterval(ends));
+  expect(new Set((await Promise.all(reads)).map((answer) => answer.status))).toEqual(new Set([200]));
+});
+
+test.each(["/api/rules", "/api/config", "/api/config?against=previous"])(
+  "those who ask for %s at the same time share one answer",
+  async (path) => {
+    const { plane } = await planeWithRules();
+    const { rules } = plane;
+    let made = 0;
+    // Then the next one is made much later.
+    const begin = async (): Promise<void> => {
+      made += 1;
+      await new Promise((resolve) => void setTimeout(resolve, 20));
+    };
+    const counted: ControlPlane = {
+      ...plane,
+      rules: rules && {
+        ...rules,
+        async *list() {
+          await begin();
+          yield* rules.list();
+        },
+      },
+      async config(against) {
+        await begin();
+        return plane.config(against);
+      },
+    };
+    const stage = await stageApi(cleanup, counted);
+    await stage.call("PUT", "/api/rules/a", { body: block });
+    const answers = await Promise.all(Array.from({ length: 30 }, () => stage.call("GET", path)));
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+    for (const answer of answers) {
+      expect([answer.status, answer.headers["content-type"]]).toEqual([200, "application/json; charset=utf-8"]);
+    }
+    expect(made).toBeLessThan(5);
+  },
+);
+
+test("rules are listed by id, as of when they are asked for", async () => {
+  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
+  const ids = async (): Promise<string[]> => {
+    const { json } = await stage.call("GET", "/api/rules");
+    return (json as { rules: { id: string }[] }).rules.map(({ id }) => id);
+  };
+  expect(await ids()).toEqual([]);
+  for (const id of ["b", "c", "a"]) await stage.call("PUT", `/api/rules/${id}`, { body: block });
+  expect(await ids()).toEqual(["a", "b", "c"]);
+  await stage.call("DELETE", "/api/rules/b");
+  expect(await ids()).toEqual(["a", "c"]);
 });
 
 test("a drain begins when its answer was sent", async () => {

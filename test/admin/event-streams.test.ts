@@ -20,9 +20,9 @@ interface Stream {
   readonly ended: Promise<unknown>;
 }
 
-async function open({ port }: ApiStage, reads = true): Promise<Stream> {
+async function open({ port }: ApiStage, { reads = true, localAddress = "127.0.0.1" } = {}): Promise<Stream> {
   const headers = { authorization: `Bearer ${readToken}`, host: "localhost" };
-  const outgoing = request({ host: "127.0.0.1", port, path: "/api/events", headers, agent: false });
+  const outgoing = request({ host: "127.0.0.1", port, localAddress, path: "/api/events", headers, agent: false });
   cleanup(() => outgoing.destroy());
   outgoing.end();
   const [response] = (await once(outgoing, "response")) as [IncomingMessage];
@@ -66,13 +66,22 @@ test("there are 16 streams, one more is 503, and one that ends makes room", asyn
   const plane = fakePlane();
   const stage = await stageApi(cleanup, plane);
   const streams: Stream[] = [];
-  for (let i = 0; i < maxStreams; i += 1) streams.push(await open(stage));
+  for (let i = 0; i < maxStreams; i += 1) streams.push(await open(stage, { localAddress: `127.0.1.${i}` }));
+  expect(streams.map(({ response }) => response.statusCode)).toEqual(new Array(maxStreams).fill(200));
   const refused = await open(stage);
   expect([refused.response.statusCode, refused.response.headers["retry-after"]]).toEqual([503, "10"]);
   expect((await stage.call("GET", "/api/status")).status).toBe(200);
   streams[0]?.outgoing.destroy();
   await eventually("there is room", async () => (await open(stage)).response.statusCode === 200);
   for (const { outgoing } of streams) outgoing.destroy();
+});
+
+test("one address gets at most half of the streams, so that others get some", async () => {
+  const stage = await stageApi(cleanup, fakePlane());
+  const statuses: (number | undefined)[] = [];
+  for (let i = 0; i < maxStreams; i += 1) statuses.push((await open(stage)).response.statusCode);
+  expect(statuses).toEqual([...new Array(maxStreams / 2).fill(200), ...new Array(maxStreams / 2).fill(503)]);
+  expect((await open(stage, { localAddress: "127.0.0.2" })).response.statusCode).toBe(200);
 });
 
 test("a drain is the last event, and ends all streams at once", async () => {
@@ -90,7 +99,7 @@ test("a drain is the last event, and ends all streams at once", async () => {
 test("a reader that leaves more than 64 KiB unread loses its stream, and the others go on", async () => {
   const plane = fakePlane();
   const stage = await stageApi(cleanup, plane);
-  const [slow, good] = [await open(stage, false), await open(stage)];
+  const [slow, good] = [await open(stage, { reads: false }), await open(stage)];
   slow.response.pause();
   const errors = ["x".repeat(maxUnreadBytes / 4)];
   const event = { type: "reload", at, by: "call", outcome: "failed", errors, refused: [], changed: [] } as const;

@@ -33,6 +33,12 @@ test("an empty list has nothing, not even the empty token", () => {
   expect(list.has("")).toBe(false);
 });
 
+test("the set of names is made once, because each rule about a token asks for it", () => {
+  const list = new TokenList(["a", "b", null].map((name, i) => ({ digest: digestOf(`${i}`), name })));
+  expect([...list.names()]).toEqual(["a", "b"]);
+  expect(list.names()).toBe(list.names());
+});
+
 test("is a set of tokens", () => {
   const token = fc.stringMatching(/^[A-Za-z0-9\-._~+/]{0,20}=?$/);
   fc.assert(

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { SharedScrapes } from "../../src/admin/scrapes.ts";
+import { SharedAnswers } from "../../src/admin/shared-answers.ts";
 
 beforeEach(({ onTestFinished }) => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
@@ -9,7 +9,7 @@ beforeEach(({ onTestFinished }) => {
 /** `lengthMs`: of each rendering, by the clock. */
 function start(lengthMs: number, failing = 0) {
   let [nowMs, renderings] = [0, 0];
-  const scrapes = new SharedScrapes(
+  const scrapes = new SharedAnswers(
     async () => {
       renderings += 1;
       nowMs += lengthMs;

@@ -1,23 +1,26 @@
-// Renders the metrics for scrapes. However many come, rendering takes a small part of the time, so that they cannot slow
-// the traffic down. Every scrape gets figures that were read after it came; those that come meanwhile share one text.
+// Makes an answer that costs much, such as the metrics, for all who ask at the same time. However many come, it takes a small
+// part of the time, so that they cannot slow the traffic down. Everybody gets what was read after they came; those that come
+// meanwhile share one answer.
 import type { Clock } from "../core/clock.ts";
 
-/** A rendering is followed by a pause of so many times its own length: at most 5 % of the time is spent. */
+/** Making one is followed by a pause of so many times its own length: at most 5 % of the time is spent. */
 const pauseFactor = 20;
 
 /** Prometheus waits 10 s for a scrape by default. */
-const maxPauseMs = 500;
+const defaultMaxPauseMs = 500;
 
-export class SharedScrapes<Rendered> {
+export class SharedAnswers<Rendered> {
   readonly #render: () => Promise<Rendered>;
   readonly #clock: Pick<Clock, "monotonicMs">;
-  /** Shared by the scrapes that came since the last rendering began. */
+  readonly #maxPauseMs: number;
+  /** Shared by those who came since the last rendering began. */
   #next: Promise<Rendered> | null = null;
   #paused: Promise<void> = Promise.resolve();
 
-  constructor(render: () => Promise<Rendered>, clock: Pick<Clock, "monotonicMs">) {
+  constructor(render: () => Promise<Rendered>, clock: Pick<Clock, "monotonicMs">, maxPauseMs = defaultMaxPauseMs) {
     this.#render = render;
     this.#clock = clock;
+    this.#maxPauseMs = maxPauseMs;
   }
 
   rendered(): Promise<Rendered> {
@@ -33,7 +36,7 @@ export class SharedScrapes<Rendered> {
     try {
       return await this.#render();
     } finally {
-      const pauseMs = Math.min(maxPauseMs, pauseFactor * (this.#clock.monotonicMs() - beganMs));
+      const pauseMs = Math.min(this.#maxPauseMs, pauseFactor * (this.#clock.monotonicMs() - beganMs));
       if (pauseMs > 0) setTimeout(ended.resolve, pauseMs).unref();
       else ended.resolve();
     }
