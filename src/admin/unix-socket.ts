@@ -1,7 +1,8 @@
 // Listens on a Unix socket that only the user of this process can open. The socket is made in a new folder, gets its mode
-// there, and is then renamed to its path: nobody can connect before it has its mode, and the rename replaces the socket of a
-// process that has ended. A socket on which somebody listens, and a file of another kind, are left alone.
-import { chmod, lstat, mkdtemp, rename, rmdir, unlink } from "node:fs/promises";
+// there, and then its name: nobody can connect before it has its mode. The socket of a process that has ended is taken away
+// before. A socket on which somebody listens, and a file of another kind, are left alone, also if two processes start at the
+// same time.
+import { chmod, link, lstat, mkdtemp, rename, rmdir, unlink } from "node:fs/promises";
 import { connect, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { errorCode, ignoreError } from "../core/failure.ts";
@@ -32,27 +33,59 @@ export async function listenOnSocket(server: Server, path: string): Promise<() =
       await listening(server, made);
       await chmod(made, 0o600);
       const { ino } = await lstat(made);
-      await rename(made, path);
+      await giveName(made, path, join(folder, "old"));
       return () => removeOwn(path, ino);
     } catch (error) {
       await new Promise((resolve) => void server.close(resolve));
-      await unlink(made).catch(ignoreError);
       throw error;
     } finally {
+      await unlink(made).catch(ignoreError);
       await rmdir(folder).catch(ignoreError);
     }
   } catch (error) {
-    throw new UnixSocketError(path, explain(error), error);
+    throw error instanceof UnixSocketError ? error : new UnixSocketError(path, explain(error), error);
   }
 }
 
-/** Rejects if the path is taken. A socket on which nobody listens is not taken. */
-async function assertFree(path: string): Promise<void> {
+/** Others may begin at the same time. */
+const maxTries = 10;
+
+/** Only a link does not replace what is there. `old`: where a file is looked at that was left. */
+async function giveName(made: string, path: string, old: string): Promise<void> {
+  for (let tries = 0; tries < maxTries; tries += 1) {
+    const code = await link(made, path).then(() => null, errorCode);
+    if (code === null) return;
+    // A file system without links.
+    if (code !== "EEXIST") return rename(made, path);
+    const left = await assertFree(path);
+    if (left !== null) await takeAway(path, left, old);
+  }
+  throw new UnixSocketError(path, "other processes begin to listen on it");
+}
+
+/** Rejects, and puts it back, if it is no longer the file that was left. */
+async function takeAway(path: string, ino: number, old: string): Promise<void> {
+  try {
+    await rename(path, old);
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return;
+    throw error;
+  }
+  const isLeft = (await lstat(old)).ino === ino;
+  if (!isLeft) await link(old, path);
+  await unlink(old);
+  if (!isLeft) throw new UnixSocketError(path, inUse);
+}
+
+const inUse = "another process listens on it";
+
+/** Rejects if the path is taken. Resolves with the inode of a socket on which nobody listens; null: there is no file. */
+async function assertFree(path: string): Promise<number | null> {
   const found = await lstat(path).catch((error) => {
     if (errorCode(error) === "ENOENT") return null;
     throw new UnixSocketError(path, explain(error), error);
   });
-  if (found === null) return;
+  if (found === null) return null;
   if (!found.isSocket()) throw new UnixSocketError(path, "there is a file of another kind");
   const code = await new Promise<string>((resolve) => {
     const socket = connect(path, () => {
@@ -62,9 +95,8 @@ async function assertFree(path: string): Promise<void> {
     socket.once("error", (error) => resolve(errorCode(error) ?? "unknown"));
   });
   // The process that made it has ended, or is removing it now.
-  if (code === "ECONNREFUSED" || code === "ENOENT") return;
-  const reason =
-    code === "in use" || code === "EAGAIN" ? "another process listens on it" : `it cannot be tried (${code})`;
+  if (code === "ECONNREFUSED" || code === "ENOENT") return found.ino;
+  const reason = code === "in use" || code === "EAGAIN" ? inUse : `it cannot be tried (${code})`;
   throw new UnixSocketError(path, reason);
 }
 

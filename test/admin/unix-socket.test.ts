@@ -24,6 +24,13 @@ async function ask(path: string): Promise<string> {
   return text;
 }
 
+/** Leaves what a process that has ended leaves. */
+async function leave(path: string): Promise<void> {
+  const script = `require("node:net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`;
+  await once(spawn(process.execPath, ["-e", script]), "exit");
+  expect(existsSync(path)).toBe(true);
+}
+
 test("it can be opened by its user alone, and nothing else is left in its folder", async () => {
   const folder = scratchFolder(cleanup);
   const path = join(folder, "admin.sock");
@@ -37,9 +44,7 @@ test("it can be opened by its user alone, and nothing else is left in its folder
 
 test("what a process that has ended has left is replaced", async () => {
   const path = join(scratchFolder(cleanup), "admin.sock");
-  const script = `require("node:net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`;
-  await once(spawn(process.execPath, ["-e", script]), "exit");
-  expect(existsSync(path)).toBe(true);
+  await leave(path);
   await listenOnSocket(server("a"), path);
   expect(await ask(path)).toBe("a");
 });
@@ -53,6 +58,24 @@ test("one on which somebody listens stays as it is, and so does its mode", async
   expect(await ask(path)).toBe("first");
   expect(readdirSync(folder)).toEqual(["admin.sock"]);
 });
+
+test.each([false, true])(
+  "of two that begin at the same time, one listens on it (a file was left: %s)",
+  async (isLeft) => {
+    const folder = scratchFolder(cleanup);
+    const path = join(folder, "admin.sock");
+    if (isLeft) await leave(path);
+    const names = ["a", "b"];
+    const results = await Promise.allSettled(names.map((name) => listenOnSocket(server(name), path)));
+    const listening = names.filter((_, i) => results[i]?.status === "fulfilled");
+    expect(listening).toHaveLength(1);
+    for (const result of results) {
+      if (result.status === "rejected") expect(result.reason).toBeInstanceOf(UnixSocketError);
+    }
+    expect(await ask(path)).toBe(listening[0]);
+    expect([readdirSync(folder), lstatSync(path).mode & 0o777]).toEqual([["admin.sock"], 0o600]);
+  },
+);
 
 test("files of other kinds, and links, are left alone", async () => {
   const folder = scratchFolder(cleanup);
