@@ -24,12 +24,12 @@ const maxPathLength = 256;
 
 /**
  * The part of a request's target that may be logged: the path, in printable ASCII, cut at 256 characters. Removes
- * query, fragment and parameters (also if their delimiter is percent-encoded), and user and host of an absolute form.
+ * query, fragment and parameters (also if their delimiter is percent-encoded, however often), and user and host of an absolute form.
  */
 export function loggedPath(target: string): string {
   if (target.length <= maxPathLength && plain.test(target)) return target;
   const path = target.slice(0, 4 * maxPathLength).replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");
-  const end = path.search(/[?#;]|%(?:3f|23|3b)/i);
+  const end = path.search(/[?#;]|%(?:25)*(?:3f|23|3b)/i);
   const bare = (end === -1 ? path : path.slice(0, end)).replace(/[^\x21-\x7e]/g, percentEncoded);
   return bare.length > maxPathLength ? `${bare.slice(0, maxPathLength)}...` : bare;
 }

@@ -69,6 +69,8 @@ test.each([
   ["/v2/me;jsessionid=abc?x", "/v2/me"],
   ["/v2/me%3faccess_token=abc", "/v2/me"],
   ["/v2/me%3Bid=abc", "/v2/me"],
+  ["/v2/me%253Faccess_token=abc", "/v2/me"],
+  ["/v2/me%25252523access_token=abc", "/v2/me"],
   ["http://user:pass@host/v2/me?x=1", "/v2/me"],
   ["http://user:pass@host", ""],
   ["*", "*"],
