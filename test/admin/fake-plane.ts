@@ -11,8 +11,8 @@ import type {
   Status,
 } from "../../src/admin/control-plane.ts";
 import type { Settings } from "../../src/core/settings.ts";
+import { createRuleControl } from "../../src/gateway/control/rule-control.ts";
 import { RuleBook } from "../../src/gateway/rule-book.ts";
-import { createRuleControl } from "../../src/gateway/rule-control.ts";
 
 const at = "2026-11-24T12:00:00.000Z";
 

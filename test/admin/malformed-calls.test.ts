@@ -254,7 +254,7 @@ test(`${all.length} malformed calls are each refused in the v2 format, and nothi
   const settings = testSettings("http://127.0.0.1:9");
   const policies = ["default", "other"].flatMap((name) => settings.policies.map((policy) => ({ ...policy, name })));
   const { book, rules } = await ruleBook({ ...settings, policies });
-  const { createClientControl } = await import("../../src/gateway/client-control.ts");
+  const { createClientControl } = await import("../../src/gateway/control/client-control.ts");
   const counts = {
     list: async () => ({ clients: [], refusedSince: null, isComplete: true, isShared: false }),
     find: async () => null,

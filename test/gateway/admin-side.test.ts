@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { Files } from "../../src/core/file-group.ts";
 import type { AdminSettings } from "../../src/core/settings.ts";
-import { openAdminSide } from "../../src/gateway/admin-side.ts";
+import { openAdminSide } from "../../src/gateway/control/admin-side.ts";
 import { RuleBook } from "../../src/gateway/rule-book.ts";
 import { FakeClock } from "../support/clock.ts";
 import { testSettings } from "../support/gateway.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { ClientCounts, RuleControl } from "../../src/admin/control-plane.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
-import { createClientControl } from "../../src/gateway/client-control.ts";
+import { createClientControl } from "../../src/gateway/control/client-control.ts";
 import { testSettings } from "../support/gateway.ts";
 import { ruleOf } from "../support/rule.ts";
 

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { addressKey } from "../../src/core/counter-key.ts";
 import { parseIpAddress } from "../../src/core/ip-address.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
-import { createClientCounts } from "../../src/gateway/client-counts.ts";
+import { createClientCounts } from "../../src/gateway/control/client-counts.ts";
 import { testSettings } from "../support/gateway.ts";
 import { Stage } from "./clients-stage.ts";
 

@@ -1,11 +1,11 @@
 // The last minutes as people see them: the history, and why a request was refused, in sentences.
-import type { HistoryAnswer, RecentRequests, RequestAnswer } from "../admin/control-plane.ts";
-import { formatDuration } from "../config/leaves.ts";
-import type { RefusalReason } from "../core/local-reply.ts";
-import type { Policy } from "../core/policy.ts";
-import type { HistoryStep } from "../telemetry/recent/history.ts";
-import type { Recent } from "../telemetry/recent/recent.ts";
-import type { RefusedRequest } from "../telemetry/recent/refusals.ts";
+import type { HistoryAnswer, RecentRequests, RequestAnswer } from "../../admin/control-plane.ts";
+import { formatDuration } from "../../config/leaves.ts";
+import type { RefusalReason } from "../../core/local-reply.ts";
+import type { Policy } from "../../core/policy.ts";
+import type { HistoryStep } from "../../telemetry/recent/history.ts";
+import type { Recent } from "../../telemetry/recent/recent.ts";
+import type { RefusedRequest } from "../../telemetry/recent/refusals.ts";
 
 interface RecentControlOptions {
   readonly recent: Recent;

@@ -9,21 +9,21 @@ import type {
   ForgivenAnswer,
   TrialAnswer,
   TrialWanted,
-} from "../admin/control-plane.ts";
-import { networkOf } from "../config/addresses.ts";
-import type { ListedTokens } from "../core/authenticator.ts";
-import { addressKey, clientOfKey, counterText } from "../core/counter-key.ts";
-import { parseIpAddress } from "../core/ip-address.ts";
-import type { ForgivenKey } from "../core/rules.ts";
-import type { RulesInForce } from "../core/rules-in-force.ts";
-import type { Settings } from "../core/settings.ts";
-import type { ListedKey } from "../limits/key-listing.ts";
-import type { KeyState, PolicyState, PolicyTrial } from "../limits/limiter-view.ts";
-import { networkKey } from "../limits/table/eviction.ts";
-import type { MostRefused, Recent } from "../telemetry/recent/recent.ts";
+} from "../../admin/control-plane.ts";
+import { networkOf } from "../../config/addresses.ts";
+import type { ListedTokens } from "../../core/authenticator.ts";
+import { addressKey, clientOfKey, counterText } from "../../core/counter-key.ts";
+import { parseIpAddress } from "../../core/ip-address.ts";
+import type { ForgivenKey } from "../../core/rules.ts";
+import type { RulesInForce } from "../../core/rules-in-force.ts";
+import type { Settings } from "../../core/settings.ts";
+import type { ListedKey } from "../../limits/key-listing.ts";
+import type { KeyState, PolicyState, PolicyTrial } from "../../limits/limiter-view.ts";
+import { networkKey } from "../../limits/table/eviction.ts";
+import type { MostRefused, Recent } from "../../telemetry/recent/recent.ts";
+import type { Clients, TriedAnswer } from "../clients.ts";
+import type { Forgave } from "../forgiving.ts";
 import { keyText } from "./client-texts.ts";
-import type { Clients, TriedAnswer } from "./clients.ts";
-import type { Forgave } from "./forgiving.ts";
 
 export interface ClientCountsOptions {
   readonly clients: Clients;

@@ -1,8 +1,8 @@
 // Publishes the events of the admin API to those who listen. Changes of the upstream and the store are found by comparing their
 // states, only while somebody listens.
-import type { ControlEvent, RecentRequests, RuleControl, Status } from "../admin/control-plane.ts";
-import type { Clock } from "../core/clock.ts";
-import type { RuleKeeper } from "../core/rule-changes.ts";
+import type { ControlEvent, RecentRequests, RuleControl, Status } from "../../admin/control-plane.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { RuleKeeper } from "../../core/rule-changes.ts";
 
 /** How often states are compared while somebody listens. */
 const lookEveryMs = 1_000;

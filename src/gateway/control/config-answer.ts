@@ -1,10 +1,10 @@
 // The configuration in force as the admin API shows it: each value, where it was written, and what needs a restart. Secrets
 // are masked as `headgate check` masks them.
-import type { Config } from "../admin/control-plane.ts";
-import { nodeAt } from "../config/definition.ts";
-import { effective, flow } from "../config/effective.ts";
-import { schema } from "../config/schema.ts";
-import { joinPath, type Origin, type Raw, rawAt } from "../config/written.ts";
+import type { Config } from "../../admin/control-plane.ts";
+import { nodeAt } from "../../config/definition.ts";
+import { effective, flow } from "../../config/effective.ts";
+import { schema } from "../../config/schema.ts";
+import { joinPath, type Origin, type Raw, rawAt } from "../../config/written.ts";
 
 export interface WrittenConfig {
   /** As it was read last without an error; null: a program passed the settings. */

@@ -1,8 +1,8 @@
 // How keys are written in calls of the admin API, and which client or network is meant.
-import { isNarrower, wideEnough } from "../config/addresses.ts";
-import { clientKey, formatCidr, parseCidr, parseIpAddress } from "../core/ip-address.ts";
-import { withFirstAddress } from "../core/network-set.ts";
-import type { ForgivenKey } from "../core/rules.ts";
+import { isNarrower, wideEnough } from "../../config/addresses.ts";
+import { clientKey, formatCidr, parseCidr, parseIpAddress } from "../../core/ip-address.ts";
+import { withFirstAddress } from "../../core/network-set.ts";
+import type { ForgivenKey } from "../../core/rules.ts";
 
 /** `expected`: what would have been accepted. */
 type KeyReading = { readonly ok: true; readonly key: ForgivenKey } | { readonly ok: false; readonly expected: string };

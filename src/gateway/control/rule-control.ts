@@ -1,7 +1,7 @@
 // Sets, shows and removes rules for people. The rule book checks and keeps them; here they get the form of the API, and the
 // preconditions of a call become the revision that a rule must have.
 import { setImmediate } from "node:timers/promises";
-import { entityTag } from "../admin/conditions.ts";
+import { entityTag } from "../../admin/conditions.ts";
 import type {
   Caller,
   Outcome,
@@ -12,12 +12,12 @@ import type {
   RuleWrite,
   ShownRule,
   TaggedRule,
-} from "../admin/control-plane.ts";
-import { formatDuration } from "../config/leaves.ts";
-import type { RuleKeeper, RuleRefusalReason, RuleRefused } from "../core/rule-changes.ts";
-import { inPortions, type Rule } from "../core/rules.ts";
-import type { RuleBook } from "./rule-book.ts";
-import { type RuleContext, ruleWarnings, untouchedBy } from "./rule-input.ts";
+} from "../../admin/control-plane.ts";
+import { formatDuration } from "../../config/leaves.ts";
+import type { RuleKeeper, RuleRefusalReason, RuleRefused } from "../../core/rule-changes.ts";
+import { inPortions, type Rule } from "../../core/rules.ts";
+import type { RuleBook } from "../rule-book.ts";
+import { type RuleContext, ruleWarnings, untouchedBy } from "../rule-input.ts";
 
 interface RuleControlOptions {
   readonly keeper: RuleKeeper & Pick<RuleBook, "survivesRestart">;

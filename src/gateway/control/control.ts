@@ -12,20 +12,20 @@ import type {
   ReloadAnswer,
   RuleControl,
   Status,
-} from "../admin/control-plane.ts";
-import type { Health } from "../admin/health.ts";
-import { isTokenDigest } from "../config/policies.ts";
-import { endingSoonMs } from "../core/authenticator.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Watched } from "../core/file-group.ts";
-import type { KeyPart, Policy } from "../core/policy.ts";
-import { type ReloadCause, type ReloadResult, reloadOutcome } from "../core/reload.ts";
-import type { Certificate } from "../core/tls.ts";
-import type { Carrier, PolicyOutcomes } from "./carrier.ts";
+} from "../../admin/control-plane.ts";
+import type { Health } from "../../admin/health.ts";
+import { isTokenDigest } from "../../config/policies.ts";
+import { endingSoonMs } from "../../core/authenticator.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Watched } from "../../core/file-group.ts";
+import type { KeyPart, Policy } from "../../core/policy.ts";
+import { type ReloadCause, type ReloadResult, reloadOutcome } from "../../core/reload.ts";
+import type { Certificate } from "../../core/tls.ts";
+import type { Carrier, PolicyOutcomes } from "../carrier.ts";
+import type { RuleBook } from "../rule-book.ts";
 import { createClientControl } from "./client-control.ts";
 import type { WrittenConfig } from "./config-answer.ts";
 import { ControlEvents, isoTime, type States } from "./control-events.ts";
-import type { RuleBook } from "./rule-book.ts";
 import { createRuleControl } from "./rule-control.ts";
 
 /** What others bring. Null: this gateway does not have it. */

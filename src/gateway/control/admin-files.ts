@@ -1,14 +1,14 @@
 // The files of the admin listener: its tokens and its certificate. A reload opens those that are new before anything changes,
 // and puts them into force together with the rest, or not at all.
 import { isDeepStrictEqual } from "node:util";
-import type { AdminAccess } from "../admin/access.ts";
-import { type AdminTokens, adminTokensFile } from "../admin/admin-tokens.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Files, Watched } from "../core/file-group.ts";
-import type { AdminSettings } from "../core/settings.ts";
-import type { Certificate } from "../core/tls.ts";
-import { createFileLog, type Logger } from "../telemetry/log.ts";
-import { watchCertificate } from "./configured-files.ts";
+import type { AdminAccess } from "../../admin/access.ts";
+import { type AdminTokens, adminTokensFile } from "../../admin/admin-tokens.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Files, Watched } from "../../core/file-group.ts";
+import type { AdminSettings } from "../../core/settings.ts";
+import type { Certificate } from "../../core/tls.ts";
+import { createFileLog, type Logger } from "../../telemetry/log.ts";
+import { watchCertificate } from "../configured-files.ts";
 
 interface OpenedFiles {
   readonly settings: AdminSettings;
@@ -100,7 +100,7 @@ async function openTokens({ tokensFile }: AdminSettings, { files, log }: AdminFi
 
 async function openCertificate({ tls }: AdminSettings, context: AdminFilesContext) {
   if (tls === null) return null;
-  const { listenTlsFiles } = await import("../config/tls-files.ts");
+  const { listenTlsFiles } = await import("../../config/tls-files.ts");
   const group = listenTlsFiles({ ...tls, clientCa: null }, "admin.tls");
   return watchCertificate(group, "certificate files of the admin listener", context, { listener: "admin" });
 }

@@ -1,23 +1,23 @@
 // The admin side of the process: its listener, its files, and the control plane behind the API. A reload replaces its files and
 // what carries the traffic together, or neither.
-import type { Health } from "../admin/health.ts";
-import { type Admin, startAdmin } from "../admin/server.ts";
-import { UnixSocketError } from "../admin/unix-socket.ts";
-import type { FileWatcher } from "../config/files.ts";
-import { endingSoonMs } from "../core/authenticator.ts";
-import { readPeer } from "../core/client-address.ts";
-import type { Clock } from "../core/clock.ts";
-import type { HostPort } from "../core/host-port.ts";
-import type { Settings } from "../core/settings.ts";
-import type { Logger } from "../telemetry/log.ts";
-import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Health } from "../../admin/health.ts";
+import { type Admin, startAdmin } from "../../admin/server.ts";
+import { UnixSocketError } from "../../admin/unix-socket.ts";
+import type { FileWatcher } from "../../config/files.ts";
+import { endingSoonMs } from "../../core/authenticator.ts";
+import { readPeer } from "../../core/client-address.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { HostPort } from "../../core/host-port.ts";
+import type { Settings } from "../../core/settings.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import type { Telemetry } from "../../telemetry/telemetry.ts";
+import type { Carrier } from "../carrier.ts";
+import { ListenError } from "../open-listeners.ts";
+import type { Reloader } from "../reloader.ts";
+import { createRequestIds } from "../request-ids.ts";
+import type { Sharing } from "../sharing.ts";
 import { type AdminFiles, openAdminFiles } from "./admin-files.ts";
-import type { Carrier } from "./carrier.ts";
 import { type ControlOptions, GatewayControl, type Seams } from "./control.ts";
-import { ListenError } from "./open-listeners.ts";
-import type { Reloader } from "./reloader.ts";
-import { createRequestIds } from "./request-ids.ts";
-import type { Sharing } from "./sharing.ts";
 
 interface AdminSideOptions extends Seams, Pick<ControlOptions, "version" | "nodeVersion" | "drain"> {
   readonly carrier: Carrier;
