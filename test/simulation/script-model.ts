@@ -132,6 +132,7 @@ export class ScriptModel {
         return { item: "secret", value };
       }
       case "forget":
+        this.#dropExpired(item.key, timeUs);
         if ((this.#marks.get(item.markKey) ?? 0) < item.seq) {
           this.#marks.set(item.markKey, item.seq);
           this.onForget(item.key);
@@ -143,16 +144,19 @@ export class ScriptModel {
     }
   }
 
+  /** As the server drops it, with whatever is asked of its key. */
+  #dropExpired(key: string, timeUs: number): void {
+    const stored = this.#counters.get(key);
+    if (stored !== undefined && stored.expiryUs <= timeUs) this.#counters.delete(key);
+  }
+
   #count(item: CounterItem, timeUs: number): CounterAnswer {
     if (item.item === "calendar" && (timeUs < item.fromUs || timeUs >= item.untilUs)) {
       const nothing = { granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false } as const;
       return { item: "counter", isInPeriod: false, isForeign: false, isVoid: false, ...nothing };
     }
-    let stored = this.#counters.get(item.key);
-    if (stored !== undefined && stored.expiryUs <= timeUs) {
-      this.#counters.delete(item.key);
-      stored = undefined;
-    }
+    this.#dropExpired(item.key, timeUs);
+    const stored = this.#counters.get(item.key);
     const counter = stored ?? {
       entries: new SortedEntries(),
       spent: new Map(),

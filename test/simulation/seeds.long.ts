@@ -19,7 +19,7 @@ test("two thousand runs are right", { timeout: 600_000 }, async () => {
 });
 
 test.for(mutations.map(({ name }) => name))("a seed fails with: %s", { timeout: 900_000 }, (name) => {
-  const { status, stdout } = spawnSync(process.execPath, [main, "--mutation", name, "--seeds", "10000"], {
+  const { status, stdout } = spawnSync(process.execPath, [main, "--mutation", name, "--seeds", "100000"], {
     encoding: "utf8",
   });
   expect(stdout).toMatch(/^seed \d+: at /);
