@@ -226,8 +226,6 @@ export const PolicyList = object({
 
 // Rules
 
-export const maxRuleSeconds = 30 * 86_400;
-
 export const RuleParameter = object({
   id: text("1 to 64 letters, digits, `.`, `_` or `-`; chosen by the caller.", { pattern: ruleIdPattern }),
 });
