@@ -2,8 +2,10 @@
 // decisions.ts with the store's name and the number of clients; prints one line of JSON. Headgate is given a key that a
 // connection knows, or the text of an address, which it reads within the measured time.
 import { randomBytes } from "node:crypto";
+import type { Identity } from "../src/core/authenticator.ts";
 import { type Client, readPeer } from "../src/core/client-address.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
+import type { Decision, Policy } from "../src/core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../src/core/request-head.ts";
 import { PolicyLimiter } from "../src/limits/limiter.ts";
 import { CounterTable, createTableMemory } from "../src/limits/table/counter-table.ts";
@@ -31,13 +33,20 @@ const head: RequestHead = {
   httpVersion: "1.1",
 };
 
+const identity: Identity = {
+  ...{ tokenDigest: "0".repeat(64), tokenName: null, subject: null, scopes: [], endsMs: null, claims: new Map() },
+};
+
 const makers: Record<string, () => Promise<Store>> = {
-  Headgate: async () => ownLimiter(1),
+  Headgate: async () => ownLimiter(sameFor(1)),
   async "Headgate, from text"() {
-    const { take, bytes } = ownLimiter(1);
+    const { take, bytes } = ownLimiter(sameFor(1));
     return { bytes, take: ({ key }, nowMs) => take(readPeer(key, head.peer.rules), nowMs) };
   },
-  "Headgate, 8 policies": async () => ownLimiter(8),
+  "Headgate, 8 policies": async () => ownLimiter(sameFor(8)),
+  "Headgate, 2 policies": async () => ownLimiter(sameFor(2)),
+  "Headgate, one of 2 policies by who, token verified": async () => ownLimiter(byWho, "verified"),
+  "Headgate, one of 2 policies by who, token refused": async () => ownLimiter(byWho, "refused"),
   async "rate-limiter-flexible"() {
     const { RateLimiterMemory } = await peer("rate-limiter-flexible");
     const limiter = new RateLimiterMemory({ points: limit, duration: windowMs / 1000 });
@@ -56,26 +65,37 @@ const makers: Record<string, () => Promise<Store>> = {
   },
 };
 
-/** The whole limiter; each policy has a counter for each client. */
-function ownLimiter(policies: number): Store {
+function sameFor(policies: number): Policy[] {
+  return Array.from({ length: policies }, (_, i) => slidingPolicy({ name: `policy-${i}`, limit: limit + i, windowMs }));
+}
+
+const byWho = sameFor(2).map((policy, i): Policy => ({ ...policy, who: i === 0 ? "others" : "verified" }));
+
+/** The whole limiter; each policy has a counter for each client. `token`: what its check says, where that matters. */
+function ownLimiter(policies: readonly Policy[], token: "verified" | "refused" | null = null): Store {
   const secret = randomBytes(16);
-  const table = new CounterTable(createTableMemory(tableBytes(policies)), { secret });
+  const table = new CounterTable(createTableMemory(tableBytes(policies.length)), { secret });
   const placer = new KeyPlacer(secret);
   const request: { -readonly [Key in keyof ParsedRequest]: ParsedRequest[Key] } = { ...pendingVerdict.parsed };
-  const limiter = new PolicyLimiter(
-    Array.from({ length: policies }, (_, i) => slidingPolicy({ name: `policy-${i}`, limit: limit + i, windowMs })),
-    { table },
+  const limiter = new PolicyLimiter(policies, { table });
+  const counted = policies.filter(
+    ({ who }) => token === null || who === (token === "verified" ? "verified" : "others"),
   );
   return {
     know: ({ counterKey }) => placer.place(counterKey),
     take({ key, counterKey }, nowMs) {
       request.client = key;
       request.counterKey = counterKey;
-      return limiter.decide(request, head, nowMs);
+      const first = limiter.decide(request, head, nowMs) as Decision;
+      if (token === null) return first;
+      return token === "verified"
+        ? limiter.decideIdentified(request, head, identity, first, nowMs)
+        : limiter.decideRefused(request, head, first, nowMs);
     },
     bytes() {
       const { usedBytes, policies: figures } = limiter.counterFigures();
-      for (const { keys, coarse, evictedLive } of figures) {
+      for (const { policy, keys, coarse, evictedLive } of figures) {
+        if (!counted.some(({ name }) => name === policy)) continue;
         // The places of a key may all be taken: with some secrets that happens to one of a million.
         const unlucky = coarse + evictedLive;
         if (unlucky > 1e-5 * clients || keys < clients - unlucky) throw new Error("the table is too small");
