@@ -144,6 +144,20 @@ export const Status = object({
       state: Type.Enum(storeStates, { description: "Of the shard that is worst off." }),
       shards: object({ up: count(""), slow: count(""), away: count(""), returned: count("") }, "Shards by state."),
       replicas: count("Gateways that share the store, as counted or configured."),
+      gateways: Type.Array(
+        object({
+          name: text("Of its host."),
+          version: text(""),
+          started: instant("When it began to listen, by its clock."),
+          admin: orNull(text("Host and port of its admin API, as it listens. Null: it has none over TCP.")),
+          isSelf: flag("Whether it is the one that answers."),
+        }),
+        {
+          description:
+            "Those that were heard in the last 10 s, 100 at most, by name; while the store is away, those that were there " +
+            "last. One of a release before this list is counted alone.",
+        },
+      ),
     }),
   ),
   certificate: orNull(certificate),

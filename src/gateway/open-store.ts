@@ -4,6 +4,7 @@ import { readRegularFile } from "../config/files.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Timers } from "../core/store-link.ts";
+import type { Presence } from "../limits/store/presence.ts";
 import { gatewayLength, threadLength } from "../limits/store/script-call.ts";
 import type { SharedRules, SharedRulesOptions } from "../limits/store/shared-rules.ts";
 import type { Store } from "../limits/store/store.ts";
@@ -63,24 +64,35 @@ export async function createStore(
 /** What the gateway does with what is shared. */
 type RulesEvents = Pick<SharedRulesOptions, "onRules" | "onForgiven" | "onState" | "restored">;
 
+/** What gateways share but counters. */
+interface SharedBesideCounters {
+  readonly rules: SharedRules;
+  readonly presence: Presence;
+}
+
 /**
- * What gateways share of rules and forgiveness, once for a process; null if the counters are not shared. Its connection is
- * apart from those of the threads, so that neither waits for the other.
+ * What gateways share of rules and forgiveness, and who they are, once for a process; null if the counters are not shared. Its
+ * connection is apart from those of the threads, so that neither waits for the other.
  */
 export async function createSharedRules(
   { counters: { redis } }: Pick<Settings, "counters">,
   clock: Clock,
   events: RulesEvents,
-): Promise<SharedRules | null> {
+): Promise<SharedBesideCounters | null> {
   if (redis === null) return null;
-  const [{ openRedisLink }, { SharedRules }, { rulesScript }] = await Promise.all([
+  const [{ openRedisLink }, { SharedRules }, { Presence }, { rulesScript }] = await Promise.all([
     import("../limits/store/redis/link.ts"),
     import("../limits/store/shared-rules.ts"),
+    import("../limits/store/presence.ts"),
     import("../limits/store/rules-script.ts"),
   ]);
   const link = openRedisLink(redis.connection, { script: rulesScript, readFile: readRegularFile });
-  const { prefix } = redis.store;
-  return new SharedRules({ link, clock, timers: systemTimers, prefix, origin: randomText(gatewayLength), ...events });
+  const id = randomText(gatewayLength);
+  const common = { link, timers: systemTimers, prefix: redis.store.prefix };
+  return {
+    rules: new SharedRules({ ...common, clock, origin: id, ...events }),
+    presence: new Presence({ ...common, id }),
+  };
 }
 
 /** A store that is away delays the start by so much. */

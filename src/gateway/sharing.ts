@@ -1,12 +1,15 @@
 // What the gateways of one store share of rules and forgiveness, once for a process: reads the log and writes to it, hands on
-// what it says, and logs whether it can be read. Without the store, the gateway serves with what it knows.
+// what it says, and logs whether it can be read. Says who this gateway is, and lists the others. Without the store, the
+// gateway serves with what it knows.
 
+import { hostname } from "node:os";
 import type { Clock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { RuleKeeper } from "../core/rule-changes.ts";
 import type { Rule } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import type { CallFailure, SharedRulesFigures, SharedRulesState } from "../core/store-link.ts";
+import type { GatewayFacts, ListedGateway, Presence } from "../limits/store/presence.ts";
 import type { SharedRules } from "../limits/store/shared-rules.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Forgiving } from "./forgiving.ts";
@@ -23,12 +26,14 @@ interface SharingOptions {
 
 export class Sharing {
   readonly rules: SharedRules;
+  readonly #presence: Presence;
   readonly #log: Logger;
   #reached: Promise<void> | null = null;
 
   /** Use `createSharing`. */
-  constructor(rules: SharedRules, log: Logger) {
+  constructor(rules: SharedRules, presence: Presence, log: Logger) {
     this.rules = rules;
+    this.#presence = presence;
     this.#log = log;
   }
 
@@ -48,8 +53,18 @@ export class Sharing {
     return this.rules.figures();
   }
 
-  close(): Promise<void> {
-    return this.rules.close();
+  /** Lists this gateway among those that share the store. Must be called once. `about` is called with each heartbeat. */
+  announce(about: () => Omit<GatewayFacts, "name">): void {
+    this.#presence.announce(() => ({ name: hostname(), ...about() }));
+  }
+
+  gateways(): readonly ListedGateway[] {
+    return this.#presence.gateways();
+  }
+
+  async close(): Promise<void> {
+    await this.#presence.leave();
+    await this.rules.close();
   }
 }
 
@@ -66,7 +81,7 @@ export async function createSharing(
     },
     onState: (state, failure) => logState(log, state, failure),
   });
-  return shared && new Sharing(shared, log);
+  return shared && new Sharing(shared.rules, shared.presence, log);
 }
 
 function logState(log: Logger, state: SharedRulesState, failure: CallFailure | null): void {

@@ -25,7 +25,13 @@ export const status: Status = {
   config: { loaded: at, loadedBy: "start", isCurrent: true, restart: [], lastReload: null },
   workers: { configured: 1, serving: 1, restarts: 0 },
   upstream: { state: "up", reason: null, addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }] },
-  store: { state: "up", shards: { up: 1, slow: 0, away: 0, returned: 0 }, replicas: 2 },
+  store: {
+    ...{ state: "up", shards: { up: 1, slow: 0, away: 0, returned: 0 }, replicas: 2 },
+    gateways: [
+      { name: "edge-1", version: "1.2.3", started: at, admin: "10.0.0.8:9464", isSelf: true },
+      { name: "edge-2", version: "1.2.2", started: at, admin: null, isSelf: false },
+    ],
+  },
   certificate: { subject: "CN=api.test", expires: at, expiresInSeconds: -3, isCurrent: false },
   adminCertificate: null,
   tokens: { listed: 2, ending: 1 },

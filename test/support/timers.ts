@@ -1,6 +1,16 @@
-// Timers that a test moves ahead. Sockets, promises and `setImmediate` go on by themselves.
+// Timers of tests. Those that a test moves ahead: sockets, promises and `setImmediate` go on by themselves.
 import { vi } from "vitest";
+import type { Timers } from "../../src/core/store-link.ts";
 import type { Cleanup } from "./cleanup.ts";
+
+/** The timers of a store's limiter, as the gateway has them. */
+export const realTimers: Timers = {
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms).unref();
+    return { cancel: () => clearTimeout(timer) };
+  },
+  endOfTurn: (run) => void setImmediate(run),
+};
 
 /**
  * From now on, `vi.advanceTimersByTime` moves what `setTimeout` sets. Between such calls time goes on by itself in steps of

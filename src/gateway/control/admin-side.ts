@@ -23,7 +23,7 @@ interface AdminSideOptions extends Seams, Pick<ControlOptions, "version" | "node
   readonly carrier: Carrier;
   readonly files: FileWatcher;
   /** Null: gateways share nothing. */
-  readonly sharing: Pick<Sharing, "figures"> | null;
+  readonly sharing: Pick<Sharing, "figures" | "announce" | "gateways"> | null;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -77,7 +77,9 @@ export class AdminSide {
     }).catch((error) => {
       throw error instanceof UnixSocketError ? error : new ListenError("admin", settings, error);
     });
-    return { host: this.#admin.host, port: this.#admin.port };
+    const { host, port } = this.#admin;
+    this.#announce({ host, port });
+    return { host, port };
   }
 
   /** What a reload replaces: the files of the admin side, then what carries the traffic. */
@@ -127,6 +129,16 @@ export class AdminSide {
     this.#control.close();
     await this.#admin?.close();
     this.#files.close();
+  }
+
+  #announce({ host, port }: HostPort): void {
+    const { sharing, version } = this.#options;
+    const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+    sharing?.announce(() => ({
+      version,
+      startedMs: this.#control.startedWallMs,
+      admin: this.#files.access.tokens === null ? null : address,
+    }));
   }
 
   async #health(): Promise<Health> {

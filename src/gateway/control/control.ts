@@ -23,6 +23,7 @@ import { type ReloadCause, type ReloadResult, reloadOutcome } from "../../core/r
 import type { Certificate } from "../../core/tls.ts";
 import type { Carrier, PolicyOutcomes } from "../carrier.ts";
 import type { RuleBook } from "../rule-book.ts";
+import type { Sharing } from "../sharing.ts";
 import { createClientControl } from "./client-control.ts";
 import type { WrittenConfig } from "./config-answer.ts";
 import { ControlEvents, isoTime, type States } from "./control-events.ts";
@@ -37,6 +38,8 @@ export interface Seams {
 
 export interface ControlOptions extends Seams {
   readonly carrier: Pick<Carrier, "settings" | "listedTokens" | "health" | "overview" | "certificate">;
+  /** Null: gateways share nothing. */
+  readonly sharing: Pick<Sharing, "gateways"> | null;
   readonly clock: Clock;
   readonly version: string;
   readonly nodeVersion: string;
@@ -59,9 +62,9 @@ export class GatewayControl implements ControlPlane {
   readonly recent: RecentRequests | null;
   readonly clients: ControlPlane["clients"];
   readonly rules: RuleControl;
+  readonly startedWallMs: number;
   readonly #options: ControlOptions;
   readonly #startedMs: number;
-  readonly #startedWallMs: number;
   readonly #events: ControlEvents;
   #config: {
     readonly loadedMs: number;
@@ -77,8 +80,8 @@ export class GatewayControl implements ControlPlane {
     const { clock, carrier, recent, clients, rules } = options;
     this.#options = options;
     this.#startedMs = clock.monotonicMs();
-    this.#startedWallMs = clock.wallMs();
-    this.#config = { loadedMs: this.#startedWallMs, loadedBy: "start", restart: [] };
+    this.startedWallMs = clock.wallMs();
+    this.#config = { loadedMs: this.startedWallMs, loadedBy: "start", restart: [] };
     this.recent = recent;
     const settings = () => carrier.settings;
     const context = () => ({ settings: carrier.settings, listed: carrier.listedTokens() });
@@ -97,7 +100,7 @@ export class GatewayControl implements ControlPlane {
     const wallMs = clock.wallMs();
     return {
       ...{ version, nodeVersion, state: status() },
-      started: isoTime(this.#startedWallMs),
+      started: isoTime(this.startedWallMs),
       uptimeSeconds: Math.round(clock.monotonicMs() - this.#startedMs) / 1000,
       config: {
         ...{ loaded: isoTime(loadedMs), loadedBy, isCurrent: this.#isConfigCurrent, restart: [...restart] },
@@ -175,7 +178,7 @@ export class GatewayControl implements ControlPlane {
   }
 
   async #states(): Promise<States> {
-    const { carrier } = this.#options;
+    const { carrier, sharing } = this.#options;
     const [{ upstream, store }, { addresses }] = [await carrier.health(), await carrier.overview()];
     return {
       upstream: {
@@ -184,7 +187,13 @@ export class GatewayControl implements ControlPlane {
           return { address, state: isEjected ? "ejected" : "available", active };
         }),
       },
-      store: store && { state: store.state, shards: { ...store.shards }, replicas: store.replicas },
+      store: store && {
+        ...{ state: store.state, shards: { ...store.shards }, replicas: store.replicas },
+        gateways: (sharing?.gateways() ?? []).map(({ startedMs, ...facts }) => ({
+          ...facts,
+          started: isoTime(startedMs),
+        })),
+      },
     };
   }
 }

@@ -14,11 +14,19 @@
 // A revision is that of the content, and stays with it: of two versions the one with the higher revision holds. A place changes
 // each time an entry is written, and is not before its revision. .origin is another
 // text if the log is another one. Only removals behind the place .floor are still known.
+//
+// Beside the log, and by a call of its own, a sorted set in the same slot says which gateways are there:
+//
+//   present    "<id> <what a gateway says of itself>" -> when it was heard last
 import { maxRules } from "../../core/rules.ts";
 
 /** Rules that were removed, and forgivenesses: beyond, the oldest of them are forgotten. */
 export const mostRemoved = 10_000;
 export const mostForgiven = 10_000;
+
+/** Gateways that are listed, those that were heard last; and how long what one says of itself may be, in bytes. */
+export const mostGateways = 100;
+export const longestGateway = 1_000;
 
 export const rulesScript = `
 local entries, order, rules, forgiven, removed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -31,7 +39,29 @@ local function text() at = at + 1 return ARGV[at] end
 local function number() at = at + 1 return tonumber(ARGV[at]) end
 local function written(value) return string.format('%.0f', value) end
 
-local operation, proposed, known, now = text(), text(), number(), number()
+-- Answers what all gateways that are there say of themselves. One that says nothing leaves.
+local function listPresent(key)
+  local id, about, silence = text(), text(), number()
+  local mine = id .. ' ' .. about
+  if about ~= '' then redis.call('ZADD', key, clock, mine) end
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. written(clock - silence * 1000))
+  -- Those that were heard later, because the clock was set back, are heard again or gone.
+  redis.call('ZREMRANGEBYSCORE', key, '(' .. written(clock), '+inf')
+  redis.call('ZREMRANGEBYRANK', key, 0, -1 - ${mostGateways})
+  redis.call('PEXPIRE', key, silence)
+  local present = {}
+  for _, text in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+    local isOutdated = text ~= mine and string.sub(text, 1, #id) == id
+    if isOutdated or #text > ${longestGateway} then redis.call('ZREM', key, text)
+    else present[#present + 1] = text end
+  end
+  return present
+end
+
+local operation = text()
+if operation == 'present' then return listPresent(KEYS[1]) end
+
+local proposed, known, now = text(), number(), number()
 -- By the earlier of two clocks, because one may be wrong.
 now = math.min(now, math.floor(clock / 1000))
 

@@ -4,7 +4,6 @@ import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Rule } from "../../../src/core/rules.ts";
-import type { Timers } from "../../../src/core/store-link.ts";
 import { PolicyLimiter } from "../../../src/limits/limiter.ts";
 import { openRedisLink } from "../../../src/limits/store/redis/link.ts";
 import { rulesScript } from "../../../src/limits/store/rules-script.ts";
@@ -16,20 +15,13 @@ import { eventually } from "../../support/eventually.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
+import { realTimers as timers } from "../../support/timers.ts";
 import { placeSecret, smallTable } from "../small-table.ts";
 import { settingsOf } from "./redis/watched-link.ts";
 
 const cleanup = useCleanup();
 const client = "192.0.2.1";
 const limit = 10;
-
-const timers: Timers = {
-  after: (ms, run) => {
-    const timer = setTimeout(run, ms).unref();
-    return { cancel: () => clearTimeout(timer) };
-  },
-  endOfTurn: (run) => void setImmediate(run),
-};
 
 const settings = {
   prefix: "headgate:",

@@ -1,0 +1,67 @@
+// The status of a gateway says which gateways share its store: one that is killed is not among them any more, and one that
+// ends is gone at once.
+import { writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { call, readToken, writeToken } from "../admin/api-stage.ts";
+import { digestOf } from "../auth/digest.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import type { TestGateway } from "../support/gateway.ts";
+import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
+import { scratchFolder } from "../support/scratch.ts";
+import { startFleet } from "./fleet.ts";
+import { stageRules } from "./rules-stage.ts";
+
+const cleanup = useCleanup();
+
+interface Listed {
+  readonly name: string;
+  readonly version: string;
+  readonly started: string;
+  readonly admin: string | null;
+  readonly isSelf: boolean;
+}
+
+function adminTokens(): string {
+  const file = join(scratchFolder(cleanup), "admin.txt");
+  writeFileSync(file, `${digestOf(readToken)} read # dashboard\n${digestOf(writeToken)} write # ops\n`);
+  return file;
+}
+
+async function gatewaysOf({ admin }: Pick<TestGateway, "admin">): Promise<readonly Listed[]> {
+  const { json } = await call(admin.port, "GET", "/api/status", { token: readToken });
+  return (json as { store: { gateways: readonly Listed[] } }).store.gateways;
+}
+
+describe.skipIf(skipRedis)(`the status${redisNeeded}`, () => {
+  test.each([1, 2])("lists the gateways of the store, with %i threads", { timeout: 60_000 }, async (workers) => {
+    const stage = await stageRules(cleanup);
+    const tokensFile = adminTokens();
+    const a = await stage.start({ workers, admin: { tokensFile } });
+    const b = await stage.start({ workers });
+    const { gateways } = await startFleet(cleanup, stage.upstreamUrl, 1, [
+      ...["counters.store=redis", `counters.redis.url=redis://127.0.0.1:${stage.redis.port}`, `workers=${workers}`],
+      `admin.tokensFile=${tokensFile}`,
+    ]);
+    const [killed] = gateways;
+    await eventually("all are listed", async () => (await gatewaysOf(a)).length === 3);
+    const listed = await gatewaysOf(a);
+    const of = (port: number | undefined) => listed.find(({ admin }) => admin === `127.0.0.1:${port}`);
+    expect(new Set(listed.map(({ name }) => name))).toEqual(new Set([hostname()]));
+    expect(listed.filter(({ isSelf }) => isSelf)).toEqual([of(a.admin.port)]);
+    expect(of(a.admin.port)).toMatchObject({ version: "0.0.0-test" });
+    expect(of(killed?.adminPort)).toMatchObject({ isSelf: false });
+    // That one has no API.
+    expect(listed.filter(({ admin }) => admin === null)).toHaveLength(1);
+    const status = await call(a.admin.port, "GET", "/api/status", { token: readToken });
+    expect(of(a.admin.port)?.started).toBe((status.json as { started: string }).started);
+
+    killed?.signal("SIGKILL");
+    await b.close();
+    await eventually("the one that ends is gone", async () => (await gatewaysOf(a)).length === 2);
+    await eventually("so is the one that was killed", async () => (await gatewaysOf(a)).length === 1, 20_000);
+    expect(await gatewaysOf(a)).toMatchObject([{ isSelf: true }]);
+  });
+});
