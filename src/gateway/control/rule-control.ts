@@ -43,20 +43,42 @@ export function createRuleControl({ keeper, context }: RuleControlOptions): Rule
       return rule && tagged(rule);
     },
     async put(id, { force = false, ...wanted }: RuleWanted, precondition, caller) {
-      const expected = expectedRevision(keeper.get(id), precondition);
-      if (typeof expected === "object" && expected !== null) return expected;
-      const result = await keeper.put({ id, ...wanted }, writerOf(caller), { expectedRevision: expected, force });
-      if (!result.ok) return refusedAs(result);
-      return { ok: true, value: { before: result.before && tagged(result.before), after: tagged(result.rule) } };
+      const result = await underCondition(precondition, {
+        rule: () => keeper.get(id),
+        write: (expectedRevision) => keeper.put({ id, ...wanted }, writerOf(caller), { expectedRevision, force }),
+      });
+      if (!result.ok) return result;
+      const { rule, before } = result.value;
+      return { ok: true, value: { before: before && tagged(before), after: tagged(rule) } };
     },
     async remove(id, precondition, caller): Promise<Outcome<RuleWrite>> {
-      const expected = expectedRevision(keeper.get(id), precondition);
-      if (typeof expected === "object" && expected !== null) return expected;
-      const result = await keeper.remove(id, writerOf(caller), { expectedRevision: expected });
-      if (!result.ok) return refusedAs(result);
-      return { ok: true, value: { before: tagged(result.rule), after: null } };
+      const result = await underCondition(precondition, {
+        rule: () => keeper.get(id),
+        write: (expectedRevision) => keeper.remove(id, writerOf(caller), { expectedRevision }),
+      });
+      if (!result.ok) return result;
+      return { ok: true, value: { before: tagged(result.value.rule), after: null } };
     },
   };
+}
+
+/** Of a write whose rule other gateways change at the same time. */
+const mostAttempts = 3;
+
+/** Another gateway may have changed the rule: then the precondition is judged by what is there now, and not by a revision. */
+async function underCondition<T extends { readonly ok: true }>(
+  precondition: Precondition,
+  of: { rule(): Rule | null; write(expectedRevision: number | null): Promise<T | RuleRefused> },
+): Promise<Outcome<T>> {
+  for (let attempt = 0; attempt < mostAttempts; attempt += 1) {
+    const expected = expectedRevision(of.rule(), precondition);
+    if (typeof expected === "object" && expected !== null) return expected;
+    const result = await of.write(expected);
+    if (result.ok) return { ok: true, value: result };
+    const { reason } = result;
+    if (expected === null || (reason !== "changed" && reason !== "unknown")) return refusedAs(result);
+  }
+  return mismatch("The rule is changed at other gateways at the same time.");
 }
 
 /** Returns the revision that the rule must have, 0 for none and null for any; or what there is instead. */
