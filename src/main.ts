@@ -116,7 +116,7 @@ async function runCommand(parsed: ParsedArguments): Promise<number> {
   const { invocation } = parsed;
   switch (invocation.command) {
     case "help": {
-      const { helpText } = await import("./commands/options.ts");
+      const { helpText } = await import("./commands/help.ts");
       io.out(helpText(invocation.topic));
       return exitCodes.ok;
     }
@@ -135,6 +135,10 @@ async function runCommand(parsed: ParsedArguments): Promise<number> {
       return (await import("./commands/token.ts")).run(invocation.args, io);
     case "finance-backend":
       return (await import("./commands/finance-backend.ts")).run(invocation.args, io);
+    case "completions":
+      return (await import("./commands/completions.ts")).run(invocation.args, io);
+    case "admin":
+      return (await import("./commands/admin/run.ts")).run(invocation.args, io, await readVersion());
   }
 }
 

@@ -4,4 +4,4 @@ import { createRequire } from "node:module";
 
 type NodeHttp = typeof import("node:http");
 
-export const { createServer } = createRequire(import.meta.url)("node:http") as NodeHttp;
+export const { createServer, request } = createRequire(import.meta.url)("node:http") as NodeHttp;

@@ -12,15 +12,19 @@ export interface CommandIo {
   onSignal(handler: (signal: TerminationSignal) => void): void;
 }
 
-/** As in sysexits.h, so that a supervisor can tell wrong usage or configuration from a failure. */
+/** As in sysexits.h, so that a supervisor or a script can tell wrong usage or configuration from a failure. */
 export const exitCodes = {
   ok: 0,
+  /** A running gateway has refused what it was asked, or has not found it. */
+  refused: 1,
   /** The command line was wrong. */
   usage: 64,
-  /** A listener could not be opened, or Node is too old. */
+  /** A listener could not be opened, Node is too old, or a running gateway cannot be reached. */
   unavailable: 69,
   /** A bug. */
   internal: 70,
+  /** A running gateway or its socket does not permit it. */
+  notPermitted: 77,
   /** The configuration was wrong; no port was opened. */
   config: 78,
 } as const;

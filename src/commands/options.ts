@@ -1,8 +1,31 @@
-// Defines every command and option once, with the sentence that `--help` shows. The parser and the help use the same
-// table.
+// Defines every command with its arguments and options once, with the sentences that `--help` shows. The parser, the help, the
+// completions and the page about the commands use the same table.
 
-export const commandNames = ["start", "check", "demo", "token", "finance-backend"] as const;
+/** Commands that need no running gateway. */
+const ownCommands = ["start", "check", "demo", "token", "finance-backend", "completions"] as const;
+
+/** Commands that ask a running gateway, by its admin API. */
+export const adminCommands = [
+  ...(["status", "clients", "why", "forgive", "block", "exempt", "limit", "rules"] as const),
+  ...(["reload", "confirm", "take-back", "drain", "config"] as const),
+] as const;
+
+export const commandNames = [...ownCommands, ...adminCommands] as const;
+
+export type AdminCommandName = (typeof adminCommands)[number];
 export type CommandName = (typeof commandNames)[number];
+
+export const shells = ["bash", "zsh", "fish"] as const;
+
+/** What a value must be. Values of settings are checked with the configuration instead. */
+export type ValueCheck =
+  | { readonly kind: "number"; readonly from: number; readonly to: number }
+  /** Written with units. */
+  | { readonly kind: "duration"; readonly from: string; readonly to: string; readonly example: string }
+  /** Such as `5%`; more than 0 and at most 100. */
+  | { readonly kind: "percentage"; readonly example: string }
+  | { readonly kind: "words"; readonly words: readonly string[] }
+  | { readonly kind: "pattern"; readonly pattern: RegExp; readonly expected: string };
 
 export interface Option {
   /** The kind of value, for help and errors; null if the option takes none. */
@@ -13,16 +36,43 @@ export interface Option {
   readonly key?: string;
   /** Another value follows the first. */
   readonly second?: string;
-  /** A port that is not a setting and so is checked with the arguments. */
-  readonly isPort?: boolean;
+  readonly check?: ValueCheck;
+  readonly isRequired?: true;
 }
 
-type Options = Readonly<Record<string, Option>>;
+export type Options = Readonly<Record<string, Option>>;
+
+/** A word that is no option. */
+export interface Positional {
+  /** As the usage shows it. */
+  readonly name: string;
+  /** What it is, for help and errors. */
+  readonly means: string;
+  /** It and those that follow it may be left out together. */
+  readonly isOptional?: true;
+  /** It is one of these words. */
+  readonly words?: readonly string[];
+}
+
+export interface Command {
+  readonly means: string;
+  readonly positionals?: readonly Positional[];
+  readonly options: Options;
+  /** What follows the name of the command. */
+  readonly examples: readonly [string, string];
+  /** The call of the admin API whose answer `--json` prints. */
+  readonly answer?: string;
+}
 
 const help: Options = { help: { value: null, short: "h", means: "Print this help." } };
 
+const port: ValueCheck = { kind: "number", from: 0, to: 65535 };
+
 const settings: Options = {
-  config: { value: "a file", means: "The configuration (default: HEADGATE_CONFIG, else the packaged one)." },
+  config: {
+    value: "a file",
+    means: "The configuration (default: HEADGATE_CONFIG, else the packaged one). - is standard input.",
+  },
   upstream: { value: "a URL", key: "upstream.url", means: "The API behind the gateway." },
   host: { value: "an address", key: "listen.host", means: "Where the gateway listens." },
   port: { value: "a number", key: "listen.port", means: "Where the gateway listens; 0 picks a free port." },
@@ -31,8 +81,61 @@ const settings: Options = {
   set: { value: "key.path=value", means: "Any key of the configuration; may be repeated." },
 };
 
-const commands: Readonly<Record<CommandName, { readonly means: string; readonly options: Options }>> = {
-  start: { means: "Run the gateway.", options: { ...settings, ...help } },
+/** How a running gateway is reached, and the form of what is printed. */
+const gateway: Options = {
+  socket: { value: "a file", means: "The gateway's Unix socket (default: admin.socket of the configuration)." },
+  url: {
+    value: "a URL",
+    means: "The gateway's admin listener instead, such as https://10.0.0.1:9464; needs --token-file.",
+  },
+  "token-file": { value: "a file", means: "The token for --url, alone in a file." },
+  ca: { value: "a file", means: "Certificates that are trusted for --url, in PEM (default: those of the system)." },
+  config: { value: "a file", means: "Where admin.socket is set (default: HEADGATE_CONFIG, else the packaged one)." },
+  json: { value: null, means: "Print the answer as JSON." },
+};
+
+const whom: Positional = {
+  name: "whom",
+  means: "an address, the name of a token, or kind:value (client, token, subject, key)",
+};
+
+const rulePattern: ValueCheck = {
+  kind: "pattern",
+  pattern: /^(?!\.+$)[A-Za-z0-9._-]{1,64}$/,
+  expected: "1 to 64 letters, digits and . _ -, and not dots alone",
+};
+
+/** Of a rule that holds while the gateway runs. */
+const ruleOptions: Options = {
+  for: {
+    value: "a duration",
+    check: { kind: "duration", from: "1s", to: "30d", example: "1h" },
+    isRequired: true,
+    means: "How long it holds, from 1s to 30d.",
+  },
+  note: { value: "a text", means: "Why, for people." },
+  id: { value: "an id", check: rulePattern, means: "The id of the rule (default: made of what it does and for whom)." },
+  force: { value: null, means: "Also if it covers a trusted proxy, a trusted caller, or yourself." },
+};
+
+const ruledClient: Positional = {
+  name: "whom",
+  means: "an address or a network, the name of a token, or kind:value (client, token, subject)",
+};
+
+/** Names that an override of a policy can mention: a digest is not a name. */
+const tokenName: ValueCheck = {
+  kind: "pattern",
+  pattern: /^(?![0-9a-fA-F]{64}$)[A-Za-z0-9](?:[A-Za-z0-9 ._@-]{0,62}[A-Za-z0-9._@-])?$/,
+  expected: "at most 64 letters, digits, blanks and . _ @ -, beginning with a letter or digit",
+};
+
+export const commands: Readonly<Record<CommandName, Command>> = {
+  start: {
+    means: "Run the gateway.",
+    options: { ...settings, ...help },
+    examples: ["--config /etc/headgate.yaml", "--upstream http://127.0.0.1:3000 --port 8081"],
+  },
   check: {
     means: "Check the configuration and list all errors, without opening a port.",
     options: {
@@ -44,65 +147,202 @@ const commands: Readonly<Record<CommandName, { readonly means: string; readonly 
       },
       ...help,
     },
+    examples: ["--config /etc/headgate.yaml", "--diff /etc/headgate.yaml new.yaml"],
   },
   demo: {
     means: "Run the gateway in front of the reference backend, on this machine only.",
     options: {
-      port: { value: "a number", isPort: true, means: "Where the gateway listens (default: 8080)." },
-      "admin-port": { value: "a number", isPort: true, means: "Where metrics and health are served (default: 9464)." },
+      port: { value: "a number", check: port, means: "Where the gateway listens (default: 8080)." },
+      "admin-port": { value: "a number", check: port, means: "Where metrics and health are served (default: 9464)." },
       ...help,
     },
+    examples: ["", "--port 8081 --admin-port 9474"],
   },
   token: {
     means: "Make a bearer token and its digest for the tokens file.",
     options: {
-      name: { value: "a name", means: "Also print the line of the tokens file, with this name." },
+      name: { value: "a name", check: tokenName, means: "Also print the line of the tokens file, with this name." },
       scopes: { value: "scopes", means: "Also print the line, with these scopes, joined by commas." },
-      expires: { value: "a duration", means: "Also print the line, with the end after this time, such as 90d." },
-      admin: { value: "read or write", means: "Print the line for admin.tokensFile instead." },
+      expires: {
+        value: "a duration",
+        check: { kind: "duration", from: "1s", to: "3650d", example: "90d" },
+        means: "Also print the line, with the end after this time, such as 90d.",
+      },
+      admin: {
+        value: "read or write",
+        check: { kind: "words", words: ["read", "write"] },
+        means: "Print the line for admin.tokensFile instead.",
+      },
       ...help,
     },
+    examples: ["--name alice --expires 90d --scopes read,export", "--admin write --name ops"],
   },
   "finance-backend": {
     means: "Run the reference backend without the gateway.",
     options: {
       host: { value: "an address", means: "Where the backend listens (default: 127.0.0.1)." },
-      port: { value: "a number", isPort: true, means: "Where the backend listens (default: 3000)." },
+      port: { value: "a number", check: port, means: "Where the backend listens (default: 3000)." },
       database: { value: "a file", means: "The SQLite file for the data (default: in memory)." },
       ...help,
     },
+    examples: ["", "--port 3001 --database finance.db"],
+  },
+  completions: {
+    means: "Print the completions of the command line for a shell.",
+    positionals: [{ name: "shell", means: "the shell", words: shells }],
+    options: help,
+    examples: ["bash > /etc/bash_completion.d/headgate", "fish > ~/.config/fish/completions/headgate.fish"],
+  },
+  status: {
+    means: "Say what a gateway runs with, and how its upstream and its store are.",
+    options: { ...gateway, ...help },
+    examples: ["", "--url https://10.0.0.1:9464 --token-file ops.token --ca ca.pem"],
+    answer: "GET /api/status",
+  },
+  clients: {
+    means: "List who has used most, or was refused most.",
+    options: {
+      policy: { value: "a name", means: "Keys of this policy alone." },
+      sort: {
+        value: "an order",
+        check: { kind: "words", words: ["used", "refused", "recent"] },
+        means: "used, refused or recent, the largest first (default: used).",
+      },
+      search: { value: "a text", means: "Only keys that begin with it, such as 203.0.113." },
+      limit: {
+        value: "a number",
+        check: { kind: "number", from: 1, to: 1000 },
+        means: "At most so many (default: 20).",
+      },
+      ...gateway,
+      ...help,
+    },
+    examples: ["--sort refused --limit 10", "--policy per-client --search 203.0.113."],
+    answer: "GET /api/clients",
+  },
+  why: {
+    means: "Say why a request or a client is refused, until when, and what to do about it.",
+    positionals: [
+      {
+        name: "request or client",
+        means: "a request id (X-Request-Id), an address, the name of a token, or kind:value",
+      },
+    ],
+    options: { ...gateway, ...help },
+    examples: ["203.0.113.7", "236dbc4e-a7bf-435c-bac1-5bf091b10570"],
+  },
+  forgive: {
+    means: "Forget what the policies have counted of a client, so that it is admitted again.",
+    positionals: [whom],
+    options: { ...gateway, ...help },
+    examples: ["203.0.113.7", "alice"],
+    answer: "DELETE /api/clients/{key}",
+  },
+  block: {
+    means: "Answer a client 403, until an end.",
+    positionals: [ruledClient],
+    options: { ...ruleOptions, ...gateway, ...help },
+    examples: ["203.0.113.7 --for 1h --note scraper", "203.0.113.0/24 --for 30m --id inc-123"],
+    answer: "PUT /api/rules/{id}",
+  },
+  exempt: {
+    means: "Limit a client no more, until an end.",
+    positionals: [ruledClient],
+    options: {
+      policy: { value: "a name", means: "By this policy alone (default: by all)." },
+      ...ruleOptions,
+      ...gateway,
+      ...help,
+    },
+    examples: ["203.0.113.7 --for 1h", "alice --policy per-token --for 8h --note INC-124"],
+    answer: "PUT /api/rules/{id}",
+  },
+  limit: {
+    means: "Give a client another limit, until an end.",
+    positionals: [ruledClient],
+    options: {
+      limit: {
+        value: "a number",
+        check: { kind: "number", from: 1, to: 1_000_000_000 },
+        isRequired: true,
+        means: "The limit, in place of that of the policy.",
+      },
+      policy: { value: "a name", means: "The policy; needed if there are several." },
+      ...ruleOptions,
+      ...gateway,
+      ...help,
+    },
+    examples: ["203.0.113.7 --limit 500 --for 1h", "alice --policy per-token --limit 5000 --for 8h"],
+    answer: "PUT /api/rules/{id}",
+  },
+  rules: {
+    means: "List the rules that hold, or end one before its time.",
+    positionals: [
+      { name: "remove", means: "remove, and the id of a rule", words: ["remove"], isOptional: true },
+      { name: "id", means: "the id of a rule" },
+    ],
+    options: { ...gateway, ...help },
+    examples: ["", "remove block-203.0.113.7"],
+    answer: "GET /api/rules, or DELETE /api/rules/{id}",
+  },
+  reload: {
+    means: "Load the configuration again, for good or on trial.",
+    options: {
+      "confirm-within": {
+        value: "a duration",
+        check: { kind: "duration", from: "1s", to: "1d", example: "5m" },
+        means: "On trial: without `headgate confirm` in this time, it is taken back.",
+      },
+      "unless-refused": {
+        value: "a share",
+        check: { kind: "percentage", example: "5%" },
+        means: "Take it back at once if it refuses more of the requests that the old one admits.",
+      },
+      unconfirmed: {
+        value: "take-back or keep",
+        check: { kind: "words", words: ["take-back", "keep"] },
+        means: "What happens when the time is over (default: take-back).",
+      },
+      ...gateway,
+      ...help,
+    },
+    examples: ["", "--confirm-within 5m --unless-refused 5%"],
+    answer: "POST /api/reload",
+  },
+  confirm: {
+    means: "Keep the configuration that is on trial.",
+    options: { ...gateway, ...help },
+    examples: ["", "--json"],
+    answer: "POST /api/reload/confirm",
+  },
+  "take-back": {
+    means: "End a trial: the configuration from before is in force again.",
+    options: { ...gateway, ...help },
+    examples: ["", "--json"],
+    answer: "POST /api/reload/take-back",
+  },
+  drain: {
+    means: "Drain and end a gateway, as SIGTERM does.",
+    options: { ...gateway, ...help },
+    examples: ["", "--json"],
+    answer: "POST /api/drain",
+  },
+  config: {
+    means: "Show the configuration in force, and where each value was written.",
+    options: {
+      against: {
+        value: "previous",
+        check: { kind: "words", words: ["previous"] },
+        means: "Show what the last reload has changed, instead.",
+      },
+      ...gateway,
+      ...help,
+    },
+    examples: ["", "--against previous"],
+    answer: "GET /api/config",
   },
 };
 
 export function optionsOf(command: CommandName): Options {
   return commands[command].options;
-}
-
-export function helpText(topic: CommandName | null): string {
-  if (topic === null) {
-    return [
-      "headgate: a rate-limiting reverse-proxy gateway",
-      "",
-      "usage: headgate <command> [options]",
-      "",
-      ...columns([
-        ...commandNames.map((name) => [name, commands[name].means] as const),
-        ["<command> --help", "Print the options of a command."],
-        ["--version", "Print the version."],
-      ]),
-      "",
-    ].join("\n");
-  }
-  const { means, options } = commands[topic];
-  const rows = Object.entries(options).map(([name, { value, second, short, means }]): [string, string] => {
-    const names = short === undefined ? `--${name}` : `-${short}, --${name}`;
-    const values = [value, second].filter((each) => typeof each === "string");
-    return [[names, ...values.map((each) => `<${each.replace(/^an? /, "")}>`)].join(" "), means];
-  });
-  return [`usage: headgate ${topic} [options]`, "", means, "", ...columns(rows), ""].join("\n");
-}
-
-function columns(rows: readonly (readonly [string, string])[]): string[] {
-  const width = Math.max(...rows.map(([left]) => left.length));
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseArguments } from "../../src/commands/arguments.ts";
-import { commandNames, helpText, optionsOf } from "../../src/commands/options.ts";
+import { helpText } from "../../src/commands/help.ts";
+import { commandNames, optionsOf } from "../../src/commands/options.ts";
 import { nodeAt } from "../../src/config/definition.ts";
 import { schema } from "../../src/config/schema.ts";
 import { splitPath } from "../../src/config/written.ts";

@@ -1,0 +1,345 @@
+// Calls the admin API of a running gateway: one function sends every request, over the Unix socket or over TCP, and answers have
+// the types of the API's schemas. A call that fails rejects with a CommandError, which says why and has the exit code. Nothing is
+// tried again, and no redirect is followed, because it could take the token elsewhere.
+import type { ClientRequest, IncomingMessage, RequestOptions } from "node:http";
+import type {
+  ClientList,
+  ClientState,
+  Config,
+  ControlEvent,
+  DrainAnswer,
+  ForgivenAnswer,
+  HistoryAnswer,
+  PolicyList,
+  ReloadAnswer,
+  RequestAnswer,
+  RuleWanted,
+  ShownRule,
+  Status,
+} from "../../admin/control-plane.ts";
+import { request as sendPlain } from "../../admin/node-http.ts";
+import { asError, errorCode } from "../../core/failure.ts";
+import { exitCodes } from "../io.ts";
+import { CommandError } from "./command-error.ts";
+import { readEvents } from "./event-stream.ts";
+import type { ClientsArguments, TrialArguments } from "./invocation.ts";
+
+/** How a gateway is reached. */
+export type Where =
+  | { readonly kind: "socket"; readonly path: string }
+  /** `tokenFile`: where the token is from, for messages. `ca`: in PEM; null: what the system trusts. */
+  | {
+      readonly kind: "url";
+      readonly url: URL;
+      readonly token: string;
+      readonly tokenFile: string;
+      readonly ca: string | null;
+    };
+
+/** `POST /api/reload/confirm` and `take-back` answer what has become of the trial, in the words of the gateway. */
+export type TrialEnd = Readonly<Record<string, unknown>>;
+
+export interface TaggedRule {
+  readonly rule: ShownRule;
+  /** As in ETag and If-Match. */
+  readonly tag: string;
+}
+
+interface Sent {
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+  /** Without a byte for so long, the call fails. */
+  readonly silentMs?: number;
+}
+
+interface Answered {
+  readonly json: unknown;
+  readonly headers: IncomingMessage["headers"];
+}
+
+type Send = (options: RequestOptions) => ClientRequest;
+
+/** A reload looks names up, which may take some seconds. */
+const answerMs = 30_000;
+/** A stream of events is never silent for longer than 15 s. */
+const eventsMs = 60_000;
+/** The longest list of rules has a tenth of it. */
+const maxAnswerBytes = 64 * 1024 * 1024;
+
+/** `silentMs`: how long a gateway may say nothing; a test shortens it. */
+export async function openAdminClient(where: Where, silentMs = answerMs): Promise<AdminClient> {
+  // TLS is loaded only if it is used.
+  const isTls = where.kind === "url" && where.url.protocol === "https:";
+  return new AdminClient(where, isTls ? (await import("node:https")).request : sendPlain, silentMs);
+}
+
+export class AdminClient {
+  readonly where: Where;
+  readonly #send: Send;
+  readonly #silentMs: number;
+
+  constructor(where: Where, send: Send, silentMs: number) {
+    this.where = where;
+    this.#send = send;
+    this.#silentMs = silentMs;
+  }
+
+  async status(): Promise<Status> {
+    const { json } = await this.call("GET", "/api/status");
+    const isStatus = typeof json === "object" && json !== null && "version" in json && "state" in json;
+    if (!isStatus) throw this.#unavailable("what answers is not the admin API of a gateway");
+    return json as Status;
+  }
+
+  history(): Promise<HistoryAnswer> {
+    return this.#get("/api/history");
+  }
+
+  policies(): Promise<PolicyList> {
+    return this.#get("/api/policies");
+  }
+
+  config(against: "previous" | null): Promise<Config> {
+    return this.#get(`/api/config${against === null ? "" : `?against=${against}`}`);
+  }
+
+  clients({ policy, sort, search, limit }: ClientsArguments): Promise<ClientList> {
+    const query = new URLSearchParams({
+      ...{ sort, limit: `${limit}` },
+      ...(policy === null ? {} : { policy }),
+      ...(search === null ? {} : { search }),
+    });
+    return this.#get(`/api/clients?${query}`);
+  }
+
+  /** `key`: such as `client:203.0.113.7`. */
+  client(key: string): Promise<ClientState> {
+    return this.#get(`/api/clients/${encodeURIComponent(key)}`);
+  }
+
+  /** `id`: as in X-Request-Id. */
+  request(id: string): Promise<RequestAnswer> {
+    return this.#get(`/api/requests/${encodeURIComponent(id)}`);
+  }
+
+  async rules(): Promise<readonly ShownRule[]> {
+    return (await this.#get<{ readonly rules: readonly ShownRule[] }>("/api/rules")).rules;
+  }
+
+  async rule(id: string): Promise<TaggedRule> {
+    const { json, headers } = await this.call("GET", `/api/rules/${encodeURIComponent(id)}`);
+    return { rule: json as ShownRule, tag: headers.etag ?? "*" };
+  }
+
+  /** `replaces`: the tag of the rule with this id; null: there must be none. */
+  async putRule(id: string, wanted: RuleWanted, replaces: string | null): Promise<ShownRule> {
+    const headers = replaces === null ? { "if-none-match": "*" } : { "if-match": replaces };
+    const { json } = await this.call("PUT", `/api/rules/${encodeURIComponent(id)}`, { body: wanted, headers });
+    return json as ShownRule;
+  }
+
+  /** Resolves with what it was. */
+  async removeRule(id: string): Promise<ShownRule> {
+    return (await this.call("DELETE", `/api/rules/${encodeURIComponent(id)}`)).json as ShownRule;
+  }
+
+  async forgive(key: string): Promise<ForgivenAnswer> {
+    return (await this.call("DELETE", `/api/clients/${encodeURIComponent(key)}`)).json as ForgivenAnswer;
+  }
+
+  /** `trial`: null for good. */
+  reload(trial: TrialArguments | null): Promise<ReloadAnswer> {
+    if (trial === null) return this.#post("/api/reload", {});
+    const { confirmWithin, refusedShare, unconfirmed } = trial;
+    const unless = refusedShare === null ? {} : { unless: { refusedShare } };
+    return this.#post("/api/reload", { confirmWithin, ...unless, unconfirmed });
+  }
+
+  endTrial(how: "confirm" | "take-back"): Promise<TrialEnd> {
+    return this.#post(`/api/reload/${how}`, {});
+  }
+
+  drain(): Promise<DrainAnswer> {
+    return this.#post("/api/drain", {});
+  }
+
+  /** The events from now on, until a drain, or until the signal is aborted. */
+  async *events(signal: AbortSignal): AsyncGenerator<ControlEvent> {
+    try {
+      const response = await this.#open("GET", "/api/events", { signal, silentMs: eventsMs });
+      if (response.statusCode !== 200) await this.#read(response);
+      yield* readEvents(response);
+    } catch (error) {
+      if (signal.aborted) return;
+      throw error instanceof CommandError ? error : this.#unreachable(asError(error));
+    }
+  }
+
+  async #get<T>(path: string): Promise<T> {
+    return (await this.call("GET", path)).json as T;
+  }
+
+  async #post<T>(path: string, body: unknown): Promise<T> {
+    return (await this.call("POST", path, { body })).json as T;
+  }
+
+  /** Sends one request. Resolves with an answer of success alone. */
+  async call(method: string, path: string, sent: Sent = {}): Promise<Answered> {
+    return this.#read(await this.#open(method, path, sent));
+  }
+
+  #open(
+    method: string,
+    path: string,
+    { body, headers, signal, silentMs = this.#silentMs }: Sent,
+  ): Promise<IncomingMessage> {
+    const { where } = this;
+    const text = body === undefined ? null : JSON.stringify(body);
+    const options: RequestOptions & { readonly ca?: string } = {
+      ...{ method, path, agent: false, timeout: silentMs },
+      ...(signal === undefined ? {} : { signal }),
+      headers: {
+        accept: "*/*",
+        ...(where.kind === "url" ? { authorization: `Bearer ${where.token}` } : {}),
+        ...(text === null ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
+        ...headers,
+      },
+      ...(where.kind === "socket" ? { socketPath: where.path } : addressOf(where.url)),
+      ...(where.kind === "url" && where.ca !== null ? { ca: where.ca } : {}),
+    };
+    return new Promise((resolve, reject) => {
+      const outgoing = this.#send(options);
+      outgoing.on("response", resolve);
+      outgoing.on("error", (error) => reject(this.#unreachable(error)));
+      outgoing.on("timeout", () => outgoing.destroy(new Error(`nothing was heard for ${silentMs / 1000} s`)));
+      outgoing.end(text ?? undefined);
+    });
+  }
+
+  async #read(response: IncomingMessage): Promise<Answered> {
+    const { statusCode: status = 0, headers } = response;
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    try {
+      for await (const chunk of response) {
+        chunks.push(chunk);
+        bytes += chunk.length;
+        if (bytes > maxAnswerBytes) throw new Error("the answer is longer than 64 MiB");
+      }
+    } catch (error) {
+      throw this.#unreachable(asError(error));
+    }
+    const json = parsed(Buffer.concat(chunks).toString());
+    if (json === undefined)
+      throw this.#unavailable(`what answers is not the admin API of a gateway (status ${status}, no JSON)`);
+    if (status >= 200 && status < 300) return { json, headers };
+    throw this.#refusal(status, json, headers);
+  }
+
+  #refusal(status: number, json: unknown, headers: IncomingMessage["headers"]): CommandError {
+    const details = detailsOf(json);
+    const own = this.where.kind === "url" ? ` (--token-file ${this.where.tokenFile})` : "";
+    switch (status) {
+      case 401:
+        return new CommandError(exitCodes.notPermitted, `the gateway does not accept the token${own}`, details);
+      case 403:
+        return new CommandError(
+          exitCodes.notPermitted,
+          `a token that may write is needed${own}: "headgate token --admin write" makes one for admin.tokensFile`,
+          details,
+        );
+      case 421:
+        return this.#unavailable("add the host of --url to its admin.hosts", details);
+      case 429: {
+        const wait = headers["retry-after"];
+        return new CommandError(
+          exitCodes.notPermitted,
+          `too many wrong tokens came from here${wait === undefined ? "" : `; try again in ${wait} s`}`,
+          details,
+        );
+      }
+      case 400:
+      case 404:
+      case 409:
+      case 412:
+      case 413:
+      case 500:
+        return new CommandError(exitCodes.refused, details[0] ?? `the gateway answers ${status}`, details.slice(1));
+      default:
+        return this.#unavailable(`it answers ${status}`, details);
+    }
+  }
+
+  #unavailable(why: string, details: readonly string[] = [], cause?: unknown): CommandError {
+    const message = `the gateway at ${placeOf(this.where)} cannot be asked: ${why}`;
+    return new CommandError(exitCodes.unavailable, message, details, cause);
+  }
+
+  #unreachable(error: Error): CommandError {
+    const why = whyUnreachable(error, this.where);
+    if (["EACCES", "EPERM"].includes(errorCode(error) ?? "")) {
+      return new CommandError(exitCodes.notPermitted, `cannot open ${placeOf(this.where)}: ${why}`, [], error);
+    }
+    return this.#unavailable(why, [], error);
+  }
+}
+
+export function placeOf(where: Where): string {
+  return where.kind === "socket" ? where.path : where.url.origin;
+}
+
+function addressOf({ hostname, port, protocol }: URL): RequestOptions {
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port),
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // It is something else that answers.
+    return undefined;
+  }
+}
+
+/** The sentences of an error of the API; what has another form says nothing. */
+function detailsOf(json: unknown): string[] {
+  const errors =
+    typeof json === "object" && json !== null && "errors" in json && Array.isArray(json.errors) ? json.errors : [];
+  return errors.flatMap((each: unknown) => {
+    const isText = typeof each === "object" && each !== null && "errMsg" in each && typeof each.errMsg === "string";
+    return isText ? [(each as { readonly errMsg: string }).errMsg] : [];
+  });
+}
+
+function whyUnreachable(error: Error, where: Where): string {
+  const code = errorCode(error);
+  if (where.kind === "url" && where.url.protocol === "https:" && isAboutCertificate(code)) {
+    return `its certificate is not trusted (${code}); name its authority with --ca`;
+  }
+  switch (code) {
+    case "ENOENT":
+      return "there is no such socket; is the gateway running, with this admin.socket?";
+    case "ECONNREFUSED":
+      return where.kind === "socket" ? "nobody listens on the socket; the gateway has ended" : "nobody listens there";
+    case "EACCES":
+    case "EPERM":
+      return "only the user of the gateway may open its socket";
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return "the host name has no address";
+    case "ECONNRESET":
+    case "EPIPE":
+      return "it has closed the connection; it may be ending";
+    default:
+      return code === undefined ? error.message : `${code}`;
+  }
+}
+
+function isAboutCertificate(code = ""): boolean {
+  return /CERT|SIGNED|SIGNATURE|UNABLE_TO|ISSUER|ALTNAME/.test(code);
+}

@@ -1,0 +1,59 @@
+// `headgate clients` and `headgate forgive`: who has used what, and that it is forgotten.
+import type { ClientList, ForgivenAnswer } from "../../admin/control-plane.ts";
+import { systemClock } from "../../core/clock.ts";
+import { exitCodes } from "../io.ts";
+import { CommandError } from "./command-error.ts";
+import type { ConnectedGateway } from "./connect.ts";
+import type { ClientsArguments } from "./invocation.ts";
+import { keyOf, type NamedClient } from "./named-client.ts";
+import { counted, durationText, instantText, tableLines } from "./printed.ts";
+import type { Report } from "./report.ts";
+
+export async function reportClients({ client }: ConnectedGateway, wanted: ClientsArguments): Promise<Report> {
+  const answer = await client.clients(wanted);
+  return { answer, lines: () => clientLines(answer, wanted, systemClock.wallMs()) };
+}
+
+function clientLines(list: ClientList, { limit }: ClientsArguments, nowMs: number): string[] {
+  const { clients, refusedSince, isComplete, isShared } = list;
+  if (clients.length === 0) return ["No key is counted."];
+  const rows = clients.map(({ key, name, seen, policy, used, limit: own, resetSeconds, refused, method, route }) => [
+    ...[key ?? name, [policy, method, route].filter((part) => part !== null).join(" "), `${used}/${own}`],
+    ...[resetSeconds === null ? "" : durationText(resetSeconds), refusedText(refused), seen ?? ""],
+  ]);
+  const hasSeen = clients.some(({ seen }) => seen !== null);
+  const head = ["KEY", "POLICY", "USED", "MORE IN", "REFUSED", hasSeen ? "LAST SEEN AS" : ""];
+  return [
+    ...tableLines([head, ...rows], [2, 3, 4]),
+    ...(isComplete ? [] : [`There may be more than ${limit}: see --limit.`]),
+    ...(refusedSince === null ? [] : [`Refusals are counted since ${instantText(refusedSince, nowMs)}.`]),
+    ...(isShared ? ["Other gateways count the same keys; these are the counts of this one."] : []),
+  ];
+}
+
+/** A sketch may count too high. */
+function refusedText(refused: ClientList["clients"][number]["refused"]): string {
+  if (refused === null) return "";
+  return refused.error === 0 ? `${refused.count}` : `${refused.count - refused.error}-${refused.count}`;
+}
+
+export async function reportForgiven({ client }: ConnectedGateway, whom: NamedClient): Promise<Report> {
+  const answer = await client.forgive(keyOf(whom));
+  if (answer.policies.length === 0) {
+    const why = answer.untouched.map(({ policy, why: reason }) => `policy ${policy}: ${reason}`);
+    throw new CommandError(exitCodes.refused, `nothing is counted for ${answer.key}`, why);
+  }
+  return { answer, lines: () => forgivenLines(answer) };
+}
+
+function forgivenLines({ key, policies, network, untouched, shared }: ForgivenAnswer): string[] {
+  const gaps = policies.flatMap(({ policy, gap }) => (gap === null ? [] : [`policy ${policy}: ${gap}; they count on`]));
+  return [
+    `${key} is forgiven.`,
+    ...(network === null ? [] : [`It was counted with its whole network, so all of ${network} is forgiven.`]),
+    ...policies.map(({ policy, units }) => `policy ${policy}: ${counted(units, "unit")} forgotten`),
+    ...gaps,
+    ...untouched.map(({ policy, why }) => `policy ${policy} counts on: ${why}`),
+    ...(shared === false ? ["The store is away: the other gateways hear of it when it is back."] : []),
+  ];
+}

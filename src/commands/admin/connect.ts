@@ -1,0 +1,109 @@
+// Finds the gateway that a command is to ask, opens its admin API, and says why that is not possible. A gateway of another version
+// is asked all the same, with a warning.
+import { resolve } from "node:path";
+import type { Status } from "../../admin/control-plane.ts";
+import { isLoopback } from "../../config/addresses.ts";
+import { explainReadFailure, readRegularFile } from "../../config/files.ts";
+import { loadSettings } from "../../config/load.ts";
+import { renderConfigError } from "../../config/written.ts";
+import { passwordIn } from "../../core/password.ts";
+import { type CommandIo, exitCodes } from "../io.ts";
+import { type AdminClient, openAdminClient, type Where } from "./admin-client.ts";
+import { CommandError } from "./command-error.ts";
+import type { ConnectionArguments } from "./invocation.ts";
+import { errorLines, jsonText, linesText } from "./printed.ts";
+
+export interface ConnectedGateway {
+  readonly client: AdminClient;
+  /** When the connection was tried. */
+  readonly status: Status;
+}
+
+interface AskedBy {
+  readonly connection: ConnectionArguments;
+  /** An error is printed as JSON too, on standard output. */
+  readonly isJson: boolean;
+}
+
+/** Runs the work with a gateway. Resolves with the exit code: that of the work, or that of what failed, which is printed. */
+export async function withGateway(
+  { connection, isJson }: AskedBy,
+  io: CommandIo,
+  version: string,
+  work: (gateway: ConnectedGateway) => Promise<number>,
+): Promise<number> {
+  let status: Status | null = null;
+  try {
+    const client = await openAdminClient(await findGateway(connection, io));
+    status = await client.status();
+    if (!isJson) io.err(linesText(warningsOf(status, version)));
+    return await work({ client, status });
+  } catch (error) {
+    const failure = failureOf(error, status, version);
+    if (isJson)
+      io.out(jsonText({ error: { code: failure.exitCode, message: failure.message, details: failure.details } }));
+    else io.err(linesText(errorLines(failure)));
+    return failure.exitCode;
+  }
+}
+
+function warningsOf({ version: running, state }: Status, version: string): string[] {
+  return [
+    ...(running === version ? [] : [`warning: the gateway is version ${running}, and this command ${version}`]),
+    ...(state === "draining" ? ["warning: the gateway is draining"] : []),
+  ];
+}
+
+/** An answer of another version may lack what is shown here. */
+function failureOf(error: unknown, status: Status | null, version: string): CommandError {
+  if (error instanceof CommandError) return error;
+  if (!(error instanceof TypeError) || status === null || status.version === version) throw error;
+  const message = `the gateway is version ${status.version}, and its answer is unknown to this command (${version})`;
+  return new CommandError(
+    exitCodes.unavailable,
+    message,
+    ["Use --json, or the command of the gateway's version."],
+    error,
+  );
+}
+
+/** Rejects with a CommandError. */
+export async function findGateway(asked: ConnectionArguments, io: CommandIo): Promise<Where> {
+  const { socket, url, tokenFile, ca } = asked;
+  if (url !== null && tokenFile !== null) {
+    if (url.protocol === "http:" && !isLoopback(url.hostname.replace(/^\[|\]$/g, ""))) {
+      throw new CommandError(exitCodes.usage, "--url: found http:// beyond this machine, expected https://", [
+        "Whoever is on the way could read the token. Set admin.tls, or take a tunnel: ssh -L 9464:127.0.0.1:9464 …",
+      ]);
+    }
+    const token = await readToken(tokenFile, io.cwd);
+    return { kind: "url", url, token, tokenFile, ca: ca === null ? null : await readText("--ca", ca, io.cwd) };
+  }
+  return { kind: "socket", path: socket === null ? configuredSocket(asked.config, io) : resolve(io.cwd, socket) };
+}
+
+/** From the configuration that a start would use. One with errors elsewhere does, because a gateway runs on without it. */
+function configuredSocket(config: string | undefined, { env, cwd }: CommandIo): string {
+  const loaded = loadSettings({ file: config, env, cwd, overrides: [] });
+  const path = loaded.ok ? loaded.settings.admin.socket : loaded.files.path("admin.socket");
+  if (path !== null) return path;
+  const expected = "give --socket, or --url and --token-file, or set admin.socket (HEADGATE_ADMIN_SOCKET)";
+  if (loaded.ok)
+    throw new CommandError(exitCodes.usage, `no gateway to ask: ${loaded.file} has no admin.socket; ${expected}`);
+  throw new CommandError(exitCodes.config, `no gateway to ask: ${expected}`, loaded.errors.map(renderConfigError));
+}
+
+async function readToken(file: string, cwd: string): Promise<string> {
+  const token = passwordIn(await readText("--token-file", file, cwd))?.trim() ?? "";
+  if (/^[A-Za-z0-9\-._~+/]+=*$/.test(token)) return token;
+  throw new CommandError(exitCodes.config, `--token-file: ${file}: found another text, expected a token alone`);
+}
+
+async function readText(option: string, file: string, cwd: string): Promise<string> {
+  try {
+    return await readRegularFile(resolve(cwd, file));
+  } catch (cause) {
+    const message = `${option}: ${file}: cannot be read: ${explainReadFailure(cause)}`;
+    throw new CommandError(exitCodes.config, message, [], cause);
+  }
+}

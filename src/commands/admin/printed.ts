@@ -1,0 +1,86 @@
+// What commands print for people: lines, tables, instants and lengths of time. What comes from elsewhere (names, notes, paths) may
+// have characters that a terminal obeys; they are printed as their numbers.
+import type { CommandError } from "./command-error.ts";
+
+/** Control characters, those that turn the direction of text, and separators of lines. */
+const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu;
+
+export function printable(text: string): string {
+  return text.replace(unprintable, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
+}
+
+/** Every line goes this way to the terminal. */
+export function linesText(lines: readonly string[]): string {
+  return lines.map((line) => `${printable(line).trimEnd()}\n`).join("");
+}
+
+/** The same characters are escaped as JSON does it, where JSON would leave them. */
+export function jsonText(value: unknown): string {
+  const text = JSON.stringify(value, null, 2);
+  return `${text.replace(/[^\n]/gu, (character) => (isUnprintable(character) ? jsonEscape(character) : character))}\n`;
+}
+
+function isUnprintable(character: string): boolean {
+  return character.search(unprintable) === 0;
+}
+
+function jsonEscape(character: string): string {
+  return Array.from({ length: character.length }, (_, i) => {
+    return `\\u${character.charCodeAt(i).toString(16).padStart(4, "0")}`;
+  }).join("");
+}
+
+export function errorLines({ message, details }: CommandError): string[] {
+  return [`headgate: ${message}`, ...details.map((detail) => `  ${detail}`)];
+}
+
+/** Columns of the same width, with two blanks between them. `right`: the columns of numbers. */
+export function tableLines(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
+  const cells = rows.map((row) => row.map(printable));
+  const widths = (cells[0] ?? []).map((_, i) => Math.max(...cells.map((row) => (row[i] ?? "").length)));
+  return cells.map((row) =>
+    row
+      .map((cell, i) => (right.includes(i) ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0)))
+      .join("  ")
+      .trimEnd(),
+  );
+}
+
+/** Rounded up to a second, because nothing is free earlier. */
+export function durationText(seconds: number): string {
+  const whole = Math.max(0, Math.ceil(seconds));
+  const [days, hours, minutes] = [
+    Math.floor(whole / 86_400),
+    Math.floor(whole / 3600) % 24,
+    Math.floor(whole / 60) % 60,
+  ];
+  if (days > 0) return hours > 0 ? `${days} d ${hours} h` : `${days} d`;
+  if (hours > 0) return minutes > 0 ? `${hours} h ${minutes} min` : `${hours} h`;
+  const left = whole % 60;
+  if (minutes > 0) return left > 0 ? `${minutes} min ${left} s` : `${minutes} min`;
+  return `${left} s`;
+}
+
+/** `14:03:11 UTC`, with its date if that is not today's. Rounded up to a second; `nowMs` is by the wall clock. */
+export function instantText(instant: string, nowMs: number): string {
+  const atMs = Math.ceil(Date.parse(instant) / 1000) * 1000;
+  if (!Number.isFinite(atMs)) return instant;
+  const [date = "", time = ""] = new Date(atMs).toISOString().slice(0, 19).split("T");
+  const isToday = new Date(nowMs).toISOString().startsWith(date);
+  return `${isToday ? "" : `${date} `}${time} UTC`;
+}
+
+/** `in 12 s, at 14:03:11 UTC`. */
+export function untilText(instant: string, nowMs: number): string {
+  return `in ${durationText((Date.parse(instant) - nowMs) / 1000)}, at ${instantText(instant, nowMs)}`;
+}
+
+/** `5 min ago, at 13:58:00 UTC`. */
+export function sinceText(instant: string, nowMs: number): string {
+  return `${durationText(Math.floor((nowMs - Date.parse(instant)) / 1000))} ago, at ${instantText(instant, nowMs)}`;
+}
+
+/** `1 rule`, `2 rules`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

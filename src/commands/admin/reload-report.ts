@@ -1,0 +1,84 @@
+// `headgate reload`, `confirm`, `take-back` and `drain`.
+import type { ReloadAnswer } from "../../admin/control-plane.ts";
+import { describeChange } from "../../core/reload.ts";
+import { exitCodes } from "../io.ts";
+import { CommandError } from "./command-error.ts";
+import { commandText } from "./command-text.ts";
+import type { ConnectedGateway } from "./connect.ts";
+import type { ConnectionArguments, TrialArguments } from "./invocation.ts";
+import { durationText } from "./printed.ts";
+import type { Report } from "./report.ts";
+
+/** Rejects with a CommandError that has the errors of the configuration, if it has some. */
+export async function reportReload(
+  { client, status }: ConnectedGateway,
+  trial: TrialArguments | null,
+  connection: ConnectionArguments,
+): Promise<Report> {
+  try {
+    const answer = await client.reload(trial);
+    return {
+      answer,
+      lines: () => [...reloadLines(answer, status.store !== null), ...trialLines(answer, trial, connection)],
+      warnings: answer.loosened.map((key) => `${key}: it gives up protection`),
+    };
+  } catch (error) {
+    if (!(error instanceof CommandError) || error.exitCode !== exitCodes.refused) throw error;
+    const { message, details, cause } = error;
+    throw new CommandError(
+      exitCodes.refused,
+      "nothing is reloaded, the configuration from before holds",
+      [message, ...details],
+      cause,
+    );
+  }
+}
+
+function reloadLines({ outcome, changed, changes, reset, restart }: ReloadAnswer, hasStore: boolean): string[] {
+  // What has new contents in its file has no values to show.
+  const others = changed.filter((key) => !changes.some((change) => `${change.key}.`.startsWith(`${key}.`)));
+  return [
+    outcome === "applied" ? "Reloaded." : "Nothing has changed.",
+    ...changes.map((change) => `  ${describeChange(change, hasStore)}`),
+    ...others.map((key) => `  ${key}: read again`),
+    ...reset.map((name) => `  policies.${name}: starts empty, because its name, kind or key is new`),
+    ...restart.map((key) => `  ${key}: needs a restart`),
+  ];
+}
+
+function trialLines(
+  { outcome }: ReloadAnswer,
+  trial: TrialArguments | null,
+  connection: ConnectionArguments,
+): string[] {
+  if (trial === null || outcome !== "applied") return [];
+  const { confirmWithinMs, refusedShare, unconfirmed } = trial;
+  const end = unconfirmed === "keep" ? "it stays" : "it is taken back";
+  return [
+    `It is on trial: in ${durationText(confirmWithinMs / 1000)}, ${end}.`,
+    ...(refusedShare === null
+      ? []
+      : [`It is taken back at once if it refuses more than ${refusedShare * 100} % of what the old one admits.`]),
+    `To keep it:      ${commandText(["confirm"], connection)}`,
+    `To take it back: ${commandText(["take-back"], connection)}`,
+  ];
+}
+
+export async function reportTrialEnd({ client }: ConnectedGateway, how: "confirm" | "take-back"): Promise<Report> {
+  const answer = await client.endTrial(how);
+  const line = how === "confirm" ? "The configuration stays." : "The configuration from before is in force again.";
+  return { answer, lines: () => [line] };
+}
+
+export async function reportDrain({ client }: ConnectedGateway): Promise<Report> {
+  const answer = await client.drain();
+  const { delaySeconds, timeoutSeconds } = answer;
+  return {
+    answer,
+    lines: () => [
+      "The gateway drains, and ends.",
+      ...(delaySeconds > 0 ? [`New connections are accepted for ${durationText(delaySeconds)}.`] : []),
+      `Requests in progress may take ${durationText(timeoutSeconds)}.`,
+    ],
+  };
+}

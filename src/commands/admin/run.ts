@@ -1,0 +1,72 @@
+// Runs a command that asks a running gateway, and prints its answer: for people, or as JSON. Loads only what the command needs.
+import { type CommandIo, exitCodes } from "../io.ts";
+import { type ConnectedGateway, withGateway } from "./connect.ts";
+import type { AdminInvocation } from "./invocation.ts";
+import { jsonText, linesText } from "./printed.ts";
+import type { Report } from "./report.ts";
+
+/** Resolves with the exit code. `version`: of this command. */
+export async function run(invocation: AdminInvocation, io: CommandIo, version: string): Promise<number> {
+  const ask = await commandOf(invocation);
+  return withGateway(invocation, io, version, async (gateway) => {
+    const { answer, lines, warnings = [], exitCode = exitCodes.ok } = await ask(gateway);
+    if (invocation.isJson) io.out(jsonText(answer));
+    else {
+      io.out(linesText(lines()));
+      io.err(linesText(warnings.map((warning) => `warning: ${warning}`)));
+    }
+    return exitCode;
+  });
+}
+
+type Ask = (gateway: ConnectedGateway) => Promise<Report>;
+
+async function commandOf(invocation: AdminInvocation): Promise<Ask> {
+  const { connection } = invocation;
+  switch (invocation.command) {
+    case "status": {
+      const { reportStatus } = await import("./status-report.ts");
+      return reportStatus;
+    }
+    case "clients": {
+      const { reportClients } = await import("./client-report.ts");
+      return (gateway) => reportClients(gateway, invocation.wanted);
+    }
+    case "why": {
+      const { reportWhy } = await import("./why-report.ts");
+      return (gateway) => reportWhy(gateway, invocation.asked, connection);
+    }
+    case "forgive": {
+      const { reportForgiven } = await import("./client-report.ts");
+      return (gateway) => reportForgiven(gateway, invocation.whom);
+    }
+    case "block":
+    case "exempt":
+    case "limit": {
+      const { reportRuleSet } = await import("./rule-report.ts");
+      return (gateway) => reportRuleSet(gateway, invocation.rule, connection);
+    }
+    case "rules": {
+      const { reportRuleRemoved, reportRules } = await import("./rule-report.ts");
+      const { remove } = invocation;
+      return (gateway) => (remove === null ? reportRules(gateway) : reportRuleRemoved(gateway, remove));
+    }
+    case "reload": {
+      const { reportReload } = await import("./reload-report.ts");
+      return (gateway) => reportReload(gateway, invocation.trial, connection);
+    }
+    case "confirm":
+    case "take-back": {
+      const { reportTrialEnd } = await import("./reload-report.ts");
+      return (gateway) => reportTrialEnd(gateway, invocation.command);
+    }
+    case "drain": {
+      const { reportDrain } = await import("./reload-report.ts");
+      return reportDrain;
+    }
+    case "config": {
+      const { reportConfig } = await import("./config-report.ts");
+      return (gateway) => reportConfig(gateway, invocation.against);
+    }
+  }
+}

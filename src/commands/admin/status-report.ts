@@ -1,0 +1,65 @@
+// `headgate status`: what a gateway runs with, and how what it depends on is.
+import type { Status } from "../../admin/control-plane.ts";
+import { systemClock } from "../../core/clock.ts";
+import type { ConnectedGateway } from "./connect.ts";
+import { counted, durationText, instantText, tableLines } from "./printed.ts";
+import type { Report } from "./report.ts";
+
+export async function reportStatus({ status }: ConnectedGateway): Promise<Report> {
+  return { answer: status, lines: () => statusLines(status, systemClock.wallMs()) };
+}
+
+export function statusLines(status: Status, nowMs: number): string[] {
+  const { version, nodeVersion, state, uptimeSeconds, workers, tokens } = status;
+  const rows = [
+    ["gateway", `${state} for ${durationText(uptimeSeconds)}, version ${version}, Node ${nodeVersion}`],
+    ...configurationRows(status, nowMs),
+    ["workers", `${workers.serving} of ${workers.configured} serving, ${counted(workers.restarts, "restart")}`],
+    ...upstreamRows(status),
+    ...storeRows(status),
+    ...certificateRow("certificate", status.certificate),
+    ...certificateRow("admin certificate", status.adminCertificate),
+    ...(tokens === null ? [] : [["tokens", `${tokens.listed} listed, ${tokens.ending} of them ending in 14 days`]]),
+  ];
+  return tableLines(rows);
+}
+
+function configurationRows({ config }: Status, nowMs: number): string[][] {
+  const { loaded, loadedBy, isCurrent, restart, lastReload } = config;
+  const failed = lastReload !== null && (!isCurrent || lastReload.refused.length > 0) ? lastReload : null;
+  return [
+    [
+      "configuration",
+      `loaded at ${instantText(loaded, nowMs)} (${loadedBy})${isCurrent ? "" : ", NOT what was read last"}`,
+    ],
+    ...(failed === null ? [] : failed.errors.map((error) => ["", error])),
+    ...(failed === null
+      ? []
+      : failed.refused.map((key) => ["", `${key}: the file is missing or wrong, an earlier version is used`])),
+    ...(restart.length === 0 ? [] : [["", `needs a restart: ${restart.join(", ")}`]]),
+  ];
+}
+
+function upstreamRows({ upstream: { state, reason, addresses } }: Status): string[][] {
+  return [
+    ["upstream", reason === null ? state : `${state} (${reason})`],
+    ...addresses.map(({ address, state: own, active }) => [
+      "",
+      `${address} ${own}, ${counted(active, "request")} on it`,
+    ]),
+  ];
+}
+
+function storeRows({ store }: Status): string[][] {
+  if (store === null) return [];
+  const shards = Object.entries(store.shards).filter(([, count]) => count > 0);
+  const shown = shards.map(([state, count]) => `${count} ${state}`).join(", ");
+  return [["store", `${store.state} (${shown}), shared by ${counted(store.replicas, "gateway")}`]];
+}
+
+function certificateRow(name: string, certificate: Status["certificate"]): string[][] {
+  if (certificate === null) return [];
+  const { subject, expiresInSeconds, isCurrent } = certificate;
+  const end = expiresInSeconds < 0 ? "HAS EXPIRED" : `expires in ${durationText(expiresInSeconds)}`;
+  return [[name, `${subject} ${end}${isCurrent ? "" : "; its files are missing or wrong"}`]];
+}

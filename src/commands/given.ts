@@ -1,0 +1,170 @@
+// Reads the words and options of a command line by the table of commands. An unknown one is an error that suggests the nearest
+// known one. Values of settings are checked later, with the rest of the configuration.
+import { parseArgs } from "node:util";
+import { parseDuration } from "../config/leaves.ts";
+import { nearest } from "../config/validate.ts";
+import { enumerate } from "../config/written.ts";
+import { type CommandName, commands, type Option, type Options, type Positional, type ValueCheck } from "./options.ts";
+
+interface GivenOption {
+  readonly name: string;
+  readonly value: string;
+  /** Of an option that takes two values. */
+  readonly second?: string;
+}
+
+/** What was given to a command. */
+export interface Given {
+  /** In the order in which they were given. */
+  readonly options: readonly GivenOption[];
+  /** The words that are no options. */
+  readonly words: readonly string[];
+}
+
+/** The last value of an option; undefined without it, and "" if it takes none. */
+export function lastOf({ options }: Given, name: string): string | undefined {
+  return options.findLast((option) => option.name === name)?.value;
+}
+
+export function isGiven(given: Given, name: string): boolean {
+  return lastOf(given, name) !== undefined;
+}
+
+/** The value of an option that is checked to be a number. */
+export function numberOf(given: Given, name: string): number | null {
+  const value = lastOf(given, name);
+  return value === undefined ? null : Number(value);
+}
+
+/** The value of an option that is checked to be a duration, in milliseconds. */
+export function durationOf(given: Given, name: string): number | null {
+  const value = lastOf(given, name);
+  return value === undefined ? null : (parseDuration(value) ?? null);
+}
+
+/** Returns a message about what is wrong first. `--help` is understood whatever is missing. */
+export function readGiven(command: CommandName, argv: readonly string[]): Given | string {
+  const { options, positionals = [] } = commands[command];
+  const given = readTokens(argv, options, positionals.length > 0);
+  if (typeof given === "string" || isGiven(given, "help")) return given;
+  const flaw = flawOfWords(given.words, positionals) ?? flawOfOptions(given, options);
+  return flaw ?? given;
+}
+
+function readTokens(argv: readonly string[], options: Options, takesWords: boolean): Given | string {
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options: Object.fromEntries(
+      Object.entries(options).map(([name, { value, short }]) => [
+        name,
+        { type: value === null ? "boolean" : "string", ...(short === undefined ? {} : { short }) },
+      ]),
+    ),
+    // Strict errors of Node suggest no name and do not name the command.
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const given: GivenOption[] = [];
+  const words: string[] = [];
+  let second: { readonly value: string } | null = null;
+  for (const [i, token] of tokens.entries()) {
+    if (token.kind === "option-terminator" || token === second) continue;
+    if (token.kind === "positional") {
+      if (!takesWords) return `found ${quote(token.value)}, expected an option`;
+      words.push(token.value);
+      continue;
+    }
+    const flaw = flawOfToken(token, options);
+    if (flaw !== null) return flaw;
+    const option = options[token.name] as Option;
+    if (option.second === undefined) {
+      given.push({ name: token.name, value: token.value ?? "" });
+      continue;
+    }
+    const next = tokens[i + 1];
+    if (next?.kind !== "positional")
+      return `${token.rawName}: found one value, expected ${option.value} and ${option.second}`;
+    second = next;
+    given.push({ name: token.name, value: token.value ?? "", second: next.value });
+  }
+  return { options: given, words };
+}
+
+interface OptionToken {
+  readonly name: string;
+  readonly rawName: string;
+  readonly value: string | undefined;
+  readonly inlineValue: boolean | undefined;
+}
+
+function flawOfToken({ name, rawName, value, inlineValue }: OptionToken, options: Options): string | null {
+  const option = Object.hasOwn(options, name) ? options[name] : undefined;
+  if (option === undefined) {
+    const known = nearest(name, Object.keys(options));
+    return `unknown option ${quote(rawName)}${suggestion(known === null ? null : `--${known}`)}`;
+  }
+  if (option.value === null) return value === undefined ? null : `${rawName} takes no value`;
+  // A hyphen alone is standard input.
+  const isMissing = value === undefined || (value.startsWith("-") && value !== "-" && inlineValue !== true);
+  return isMissing ? `${rawName}: found no value, expected ${option.value}` : null;
+}
+
+function flawOfWords(words: readonly string[], positionals: readonly Positional[]): string | null {
+  for (const [i, { means, words: these, isOptional }] of positionals.entries()) {
+    const word = words[i];
+    if (word === undefined && isOptional === true) return null;
+    if (word === undefined || word === "")
+      return `found no ${i === 0 ? "argument" : "other argument"}, expected ${means}`;
+    if (these !== undefined && !these.includes(word)) {
+      const expected = these.length === 1 ? `${these[0]}` : enumerate(these);
+      return `found ${quote(word)}, expected ${expected}${suggestion(nearest(word, these))}`;
+    }
+  }
+  const next = words[positionals.length];
+  return next === undefined ? null : `found ${quote(next)} too, expected an option`;
+}
+
+function flawOfOptions(given: Given, options: Options): string | null {
+  for (const { name, value } of given.options) {
+    const check = options[name]?.check;
+    const expected = check === undefined ? null : expectation(value, check);
+    if (expected !== null) return `--${name}: found ${quote(value)}, expected ${expected}`;
+  }
+  for (const [name, { isRequired, value, means }] of Object.entries(options)) {
+    if (isRequired === true && !isGiven(given, name)) return `--${name}: found nothing, expected ${value}. ${means}`;
+  }
+  return null;
+}
+
+/** Null: the value is as it should be. */
+function expectation(value: string, check: ValueCheck): string | null {
+  switch (check.kind) {
+    case "number": {
+      const isWithin = /^\d{1,10}$/.test(value) && Number(value) >= check.from && Number(value) <= check.to;
+      return isWithin ? null : `a whole number from ${check.from} to ${check.to}`;
+    }
+    case "duration": {
+      const { from, to, example } = check;
+      const [ms, least, most] = [value, from, to].map((text) => parseDuration(text) ?? Number.NaN) as number[];
+      const isWithin = ms !== undefined && ms >= (least ?? 0) && ms <= (most ?? 0);
+      return isWithin ? null : `a duration from ${from} to ${to}, such as ${example}`;
+    }
+    case "percentage":
+      return shareOf(value) === null ? `more than 0% and at most 100%, such as ${check.example}` : null;
+    case "words":
+      return check.words.includes(value) ? null : enumerate(check.words);
+    case "pattern":
+      return check.pattern.test(value) ? null : check.expected;
+  }
+}
+
+/** Reads a percentage as a share from 0 to 1; null for another text. */
+export function shareOf(text: string): number | null {
+  const [, digits] = /^(\d{1,3}(?:\.\d{1,6})?)%$/.exec(text) ?? [];
+  const percent = Number(digits);
+  return percent > 0 && percent <= 100 ? percent / 100 : null;
+}
+
+export const quote = (word: string): string => JSON.stringify(word.slice(0, 60));
+export const suggestion = (word: string | null): string => (word === null ? "" : `; did you mean "${word}"?`);
