@@ -2,8 +2,9 @@
 import type { Authentication, Authenticator, AuthOutcome, Identity } from "./core/authenticator.ts";
 import { readBearer } from "./core/bearer.ts";
 import type { Limiter, RefusalBudget } from "./core/limiter.ts";
-import { type LocalReply, localReplies } from "./core/local-reply.ts";
+import { type LocalReply, localReplies, quotaPreflight } from "./core/local-reply.ts";
 import type { Decision } from "./core/policy.ts";
+import { quotaReply } from "./core/quota-answer.ts";
 import {
   type DemandReader,
   findBodyRefusal,
@@ -12,6 +13,7 @@ import {
   type ParsedRequest,
   parseRequest,
   parseWithoutPath,
+  type QuotaPath,
   type RequestHead,
   type RequestOrigin,
   type RequestRules,
@@ -63,6 +65,10 @@ class Pipeline {
     // Before the quota and the path, which a blocked client must not make the gateway read.
     const block = runtimeRules.isEmpty ? null : runtimeRules.blockOfClient(origin.counterKey);
     if (block !== null) return this.#refuseBlocked(parseCheaply(head, origin, rules), block, nowMs);
+    // Before the routes, one of which it may be under.
+    if (rules.quota !== null && origin.target?.path === rules.quota.path) {
+      return this.#answerQuota(head, origin, rules.quota, nowMs);
+    }
     if (refusals === null || needsNoBudget(origin.plainPath, rules)) return this.#read(head, origin, nowMs);
 
     // The request may be refused without being charged. If the client's budget for such refusals is used up, or its
@@ -76,24 +82,77 @@ class Pipeline {
     return this.#refuseUnread(head, origin, quota, isSpent, nowMs) ?? this.#read(head, origin, nowMs);
   }
 
+  /** Tells a caller what it has left. Spends no quota: the budget for refusals pays, for wrong tokens too. */
+  #answerQuota(
+    head: RequestHead,
+    origin: RequestOrigin,
+    quotaPath: QuotaPath,
+    atMs: number,
+  ): Verdict | Promise<Verdict> {
+    const { rules, authenticator } = this.#parts;
+    const parsed = parseWithoutPath(head, origin);
+    const isPaid = this.#spendRefusal(parsed.client, atMs);
+    const refusal = isPaid ? findQuotaPathRefusal(head, parsed, rules) : localReplies.tooManyRefusals;
+    if (refusal !== null) return this.#observed(parsed, "skipped", null, refusal, atMs);
+    const auth = authenticator.authenticate(readBearer(head.rawHeaders), quotaPath);
+    return auth instanceof Promise
+      ? auth.then((later) => this.#tellQuota(head, parsed, quotaPath, later, this.#parts.nowMs()))
+      : this.#tellQuota(head, parsed, quotaPath, auth, atMs);
+  }
+
+  #tellQuota(
+    head: RequestHead,
+    parsed: ParsedRequest,
+    { routes, isShared }: QuotaPath,
+    authentication: Authentication,
+    atMs: number,
+  ): Verdict | Promise<Verdict> {
+    const { limiter, runtimeRules } = this.#parts;
+    const identity = typeof authentication === "string" ? null : authentication;
+    const auth = typeof authentication === "string" ? authentication : "accepted";
+    // Without a token, only what is counted for the address is told, which every response shows as well.
+    const refusal = auth === "missing" ? null : findAuthRefusal(auth);
+    if (refusal !== null) return this.#observed(parsed, auth, identity, refusal, atMs);
+    const blockedBy = identity === null || runtimeRules.isEmpty ? null : runtimeRules.blockOfIdentity(identity);
+    if (blockedBy !== null) return this.#observed(parsed, auth, identity, localReplies.blocked, atMs, blockedBy);
+    const quotas = limiter.quotasOf(parsed, head, identity, routes, atMs);
+    const reply = quotaReply(quotas, { isVerified: identity !== null, isShared }, atMs);
+    return this.#observed(parsed, auth, identity, reply, atMs);
+  }
+
+  /** Replies to a request that is not charged, and shows the quota of its client. */
+  #observed(
+    parsed: ParsedRequest,
+    auth: AuthOutcome,
+    identity: Identity | null,
+    localReply: LocalReply,
+    atMs: number,
+    blockedBy?: Rule,
+  ): Verdict | Promise<Verdict> {
+    const verdict = { parsed, auth, identity, localReply, ...(blockedBy === undefined ? {} : { blockedBy }) };
+    const quota = this.#parts.limiter.observe(parsed.client, parsed.counterKey, atMs);
+    return quota instanceof Promise
+      ? quota.then((decision) => ({ ...verdict, decision }))
+      : { ...verdict, decision: quota };
+  }
+
   /** Spends no quota: the budget for refusals pays. */
   #refuseBlocked(parsed: ParsedRequest, blockedBy: Rule, atMs: number): Verdict | Promise<Verdict> {
-    const { limiter } = this.#parts;
-    const { client, counterKey } = parsed;
-    const localReply = this.#payRefusal(client, localReplies.blocked, atMs);
-    const refuse = (decision: Decision): Verdict => {
-      return { parsed, decision, auth: "skipped", identity: null, localReply, blockedBy };
-    };
-    const quota = limiter.observe(client, counterKey, atMs);
-    return quota instanceof Promise ? quota.then(refuse) : refuse(quota);
+    const localReply = this.#payRefusal(parsed.client, localReplies.blocked, atMs);
+    return this.#observed(parsed, "skipped", null, localReply, atMs, blockedBy);
   }
 
   /** Returns the reply to a client that is refused without being charged. */
   #payRefusal(client: string, localReply: LocalReply, atMs: number): LocalReply {
+    return this.#spendRefusal(client, atMs) ? localReply : localReplies.tooManyRefusals;
+  }
+
+  /** Returns false if the client's budget for refusals is used up. */
+  #spendRefusal(client: string, atMs: number): boolean {
     const { refusals } = this.#parts;
-    if (refusals?.isSpent(client, atMs)) return localReplies.tooManyRefusals;
+    if (refusals?.isSpent(client, atMs)) return false;
     refusals?.spend(client, atMs);
-    return localReply;
+    return true;
   }
 
   /** Returns the refusal of a request whose path is not read; null if the path has to be read. */
@@ -324,6 +383,17 @@ function parseCheaply(head: RequestHead, origin: RequestOrigin, rules: RequestRu
 /** Returns whether a request with this path is charged, or passes: it cannot be refused without spending quota. */
 function needsNoBudget(plainPath: PathReading | undefined, { unmatched }: RequestRules): boolean {
   return plainPath?.kind === "route" || (plainPath?.kind === "unmatched" && unmatched !== "reject");
+}
+
+/** Returns the reply to a request at the path of the caller's own quota that asks for something else; null if it does not. */
+function findQuotaPathRefusal(
+  head: RequestHead,
+  { message }: ParsedRequest,
+  { cors }: RequestRules,
+): LocalReply | null {
+  if (message.problem !== null) return message.problem;
+  if (head.method === "GET" || head.method === "HEAD") return null;
+  return cors?.isPreflight(head, message) ? quotaPreflight : localReplies.methodNotAllowed;
 }
 
 function findAuthRefusal(auth: AuthOutcome): LocalReply | null {

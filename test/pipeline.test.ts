@@ -50,6 +50,7 @@ function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted, ori
     maxBodyBytes: 10,
     cors: origins === undefined ? null : new AllowedOrigins(origins),
     paths: { own, upstream },
+    quota: null,
   };
 }
 
@@ -509,6 +510,7 @@ describe("a limiter and an authenticator that answer later", () => {
     peek: async (...client) => limiter.peek(...client),
     observe: async (...client) => limiter.observe(...client),
     refresh: async (decision, nowMs) => limiter.refresh(decision, nowMs),
+    quotasOf: (...caller) => limiter.quotasOf(...caller),
     stats: () => limiter.stats(),
   });
 
@@ -587,6 +589,7 @@ describe("a limiter that cannot decide", () => {
     peek: (...client) => parts.limiter.peek(...client),
     observe: (...client) => parts.limiter.observe(...client),
     refresh: (...decision) => parts.limiter.refresh(...decision),
+    quotasOf: (...caller) => parts.limiter.quotasOf(...caller),
     stats: () => parts.limiter.stats(),
   });
   const peek = (parts: PipelineParts, { key, counterKey }: Peer, nowMs: number): Decision => {
@@ -685,6 +688,7 @@ describe("a preflight of a listed origin", () => {
       peek: (...asked) => parts.limiter.peek(...asked),
       observe: (...asked) => parts.limiter.observe(...asked),
       refresh: (...asked) => parts.limiter.refresh(...asked),
+      quotasOf: (...asked) => parts.limiter.quotasOf(...asked),
       stats: () => parts.limiter.stats(),
       needsIdentity: true,
       limitsOthers: false,

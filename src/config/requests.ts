@@ -1,7 +1,8 @@
 // Which requests are handled, for which client, and how: paths, headers of responses, bodies, timeouts, refusals.
 import { parseAddress } from "./addresses.ts";
 import { type Flaw, listOf, section } from "./definition.ts";
-import { choice, duration, networkList, repeatedItems, size, text, wholeNumber } from "./leaves.ts";
+import { choice, duration, networkList, orNull, repeatedItems, size, text, wholeNumber } from "./leaves.ts";
+import { enumerate } from "./written.ts";
 
 // Characters that are read in one way only (RFC 3986's pchar without percent-encoding and `;`).
 const segment = "[A-Za-z0-9._~!$&'()*+,=:@-]+";
@@ -132,6 +133,24 @@ function fieldFlaws(fields: readonly string[]): Flaw[] {
     ...(hasPlain ? [] : [{ index: null, expected: "standard or legacy among them; add one of the two" }]),
   ];
 }
+
+/** What probes, scrapers and clients take for something else. */
+const otherPaths = ["/livez", "/readyz", "/metrics", "/.well-known/oauth-protected-resource"];
+
+/** Compared byte by byte with the path of a request. */
+const quotaPath = text(
+  "/quota",
+  {
+    expected:
+      'a path that begins with "/" and does not end with one, without empty or dot segments and without %, ?, #, \\ or ;, ' +
+      `and none of ${enumerate(otherPaths, "and")}`,
+    pattern: `^(/${segment})+$`,
+    parse: (path) => (otherPaths.includes(path.toLowerCase()) ? undefined : withoutDotSegment(path)),
+  },
+  "Path at which a caller is told, as JSON, what it has left of each policy; costs no quota. Null: nowhere.",
+);
+
+export const quota = section("What a caller is told of its own quota.", { path: orNull(quotaPath) });
 
 // 0 is refused, since some take it for "nothing" and some for "no bound".
 export const maxBodyBytes = size("10MiB", ["1B", "1TiB"], "Maximum size of a request body; larger ones get 413.");

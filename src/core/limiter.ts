@@ -49,8 +49,38 @@ export interface Limiter {
   observe(client: string, key: CounterKey, nowMs: number): Decision | Promise<Decision>;
   /** Returns the quota of the decision's policy and key as it is now; charges nothing. */
   refresh(decision: Decision, nowMs: number): Decision | Promise<Decision>;
+  /**
+   * Returns what is left of each enforcing policy that can apply to requests of the caller, whatever their paths and methods are; charges
+   * nothing. `identity`: null if there is no verified token. `routes`: for policies that count each route by itself.
+   */
+  quotasOf(
+    request: ParsedRequest,
+    head: RequestHead,
+    identity: Identity | null,
+    routes: readonly string[],
+    nowMs: number,
+  ): readonly CallerQuota[];
   /** In the order of the policies. */
   stats(): readonly PolicyStats[];
+}
+
+/** One counter of a policy, as its caller is told of it. */
+export interface CallerQuota {
+  readonly policy: Policy;
+  /** Null: it is not told, because the key does not say that it is the caller's own, or because there are too many. */
+  readonly state: CallerQuotaState | null;
+  /** Of a policy that counts each of them by itself; else null. */
+  readonly method: string | null;
+  readonly route: string | null;
+}
+
+export interface CallerQuotaState {
+  readonly isExempt: boolean;
+  readonly limit: number;
+  readonly used: number;
+  readonly remaining: number;
+  /** The monotonic instant at which more becomes available. */
+  readonly resetMs: number;
 }
 
 /** Decides about questions of ingresses for a quota alone. */

@@ -29,6 +29,7 @@ const phrases = {
   401: "Unauthorized",
   403: "Forbidden",
   404: "Not Found",
+  405: "Method Not Allowed",
   408: "Request Timeout",
   413: "Content Too Large",
   414: "URI Too Long",
@@ -42,11 +43,21 @@ const phrases = {
   504: "Gateway Timeout",
 } as const;
 
-function refusal<Reason extends string>(status: keyof typeof phrases, reason: Reason, errMsg: string) {
+/** `more`: further headers. */
+function refusal<Reason extends string>(
+  status: keyof typeof phrases,
+  reason: Reason,
+  errMsg: string,
+  more: HeaderLines = "",
+) {
   const message = phrases[status];
   const body = errorBody({ message, errMsg });
-  const lines = `${notStored}Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n`;
-  return Object.freeze({ status: status as number, reason, message, errMsg, body, lines });
+  return Object.freeze({ status: status as number, reason, message, errMsg, body, lines: more + linesOfJson(body) });
+}
+
+/** `body`: in ASCII. */
+function linesOfJson(body: string): HeaderLines {
+  return `${notStored}Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n`;
 }
 
 function shareUsedUp(ofWhat: string) {
@@ -70,6 +81,12 @@ export const localReplies = {
   insufficientScope: refusal(403, "insufficient_scope", "The access token does not allow this request."),
   blocked: refusal(403, "blocked", "Access is not allowed."),
   noRoute: refusal(404, "no_route", "There is nothing at this path."),
+  methodNotAllowed: refusal(
+    405,
+    "method_not_allowed",
+    "Only GET and HEAD are possible at this path.",
+    "Allow: GET, HEAD\r\n",
+  ),
   slowRequest: refusal(408, "slow_request", "The request took too long to arrive."),
   bodyTooLarge: refusal(413, "body_too_large", "The request body is larger than allowed."),
   targetTooLong: refusal(414, "target_too_long", "The request target is longer than allowed."),
@@ -117,6 +134,22 @@ export const serverOptions: LocalReply = Object.freeze({
   // A 204 has no Content-Length (RFC 9110, 8.6).
   lines: notStored,
 });
+
+/** The reply to a preflight of a browser about the caller's own quota, whose token is in a header. Refuses nothing. */
+export const quotaPreflight: LocalReply = Object.freeze({
+  ...serverOptions,
+  lines: `${notStored}Access-Control-Allow-Methods: GET, HEAD\r\nAccess-Control-Allow-Headers: Authorization\r\n`,
+});
+
+/** Makes a reply of JSON that refuses nothing. Other characters than ASCII are escaped. */
+export function jsonReply(value: unknown): LocalReply {
+  const body = JSON.stringify(value).replace(/[^\x20-\x7e]/g, escaped);
+  return { status: 200, reason: null, message: "OK", errMsg: "", body, lines: linesOfJson(body) };
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
 
 export const refusalReasons: readonly RefusalReason[] = [
   ...new Set(Object.values(localReplies).map(({ reason }) => reason)),

@@ -1,6 +1,6 @@
 // Parses a request head: the client, the route, whether the request is charged, and why it is refused. Independent of
 // sockets and servers, so all transports get the same result.
-import type { AuthDemand } from "./auth-demand.ts";
+import type { AuthDemand, AuthMode } from "./auth-demand.ts";
 import type { AuthOutcome, Identity } from "./authenticator.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import type { AllowedOrigins } from "./cors.ts";
@@ -91,6 +91,19 @@ export interface RequestRules {
   /** Null: every request needs its token. */
   readonly cors: AllowedOrigins | null;
   readonly paths: BasePaths;
+  /** Null: nowhere. */
+  readonly quota: QuotaPath | null;
+}
+
+/** Where callers are told what they have left. */
+export interface QuotaPath {
+  /** With the base path. No other spelling of it is this path. */
+  readonly path: string;
+  /** What is asked of a token that is given. Without one, the answer is about the address alone. */
+  readonly mode: AuthMode;
+  readonly routes: readonly string[];
+  /** Whether other gateways share the counters: what they have admitted last is not known here. */
+  readonly isShared: boolean;
 }
 
 export interface ParsedRequest {

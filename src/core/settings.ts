@@ -58,6 +58,8 @@ export interface Settings {
   /** Origins as browsers send them. */
   readonly cors: { readonly origins: readonly string[] };
   readonly fields: readonly FieldKind[];
+  /** Where a caller is told what it has left; below the base path. Null: nowhere. */
+  readonly quota: { readonly path: string | null };
   readonly maxBodyBytes: number;
   readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
   readonly reload: {

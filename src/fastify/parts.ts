@@ -138,7 +138,7 @@ const noAddresses: AddressFigures = {
 
 function pluginRules(settings: PluginSettings, clientAddress: ClientAddressRules): RequestRules {
   const upstream = settings.upstream ?? { url: "http://app" };
-  return requestRules({ ...settings, basePath: "/", unmatched: "leave", upstream }, clientAddress);
+  return requestRules({ ...settings, basePath: "/", unmatched: "leave", upstream }, clientAddress, null);
 }
 
 function logFindings(settings: PluginSettings, log: Logger): void {

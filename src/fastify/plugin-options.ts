@@ -26,27 +26,36 @@ const { policies, enforcement, refusals, auth, clientAddress, cors, fields, rout
 const { counters, timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
 
+const wordsForOptions: WordsOfOthers = {
+  quota:
+    "only the gateway answers callers that ask what they have left; the plugin says it in the headers of each response",
+};
+
 const wordsForCounters: WordsOfOthers = {
   "store redis":
     "the plugin counts in its own process; a limit over several processes needs the gateway in front of them",
   snapshot: "the plugin keeps no counters over a restart",
 };
 
-export const pluginOptions = section("The options of the Fastify plugin.", {
-  policies,
-  enforcement,
-  counters: section(counters.description, { memory: counters.keys.memory }, wordsForCounters),
-  refusals,
-  auth,
-  clientAddress,
-  cors,
-  fields,
-  routes: { ...routes, default: ["/"] },
-  maxBodyBytes,
-  timeouts: section(timeouts.description, { body: timeouts.keys.body }),
-  upstream: section(upstream.description, { url, tls, connectTimeout, responseTimeout, maxConnections }),
-  log: section(log.description, { access: log.keys.access, subject: log.keys.subject }),
-});
+export const pluginOptions = section(
+  "The options of the Fastify plugin.",
+  {
+    policies,
+    enforcement,
+    counters: section(counters.description, { memory: counters.keys.memory }, wordsForCounters),
+    refusals,
+    auth,
+    clientAddress,
+    cors,
+    fields,
+    routes: { ...routes, default: ["/"] },
+    maxBodyBytes,
+    timeouts: section(timeouts.description, { body: timeouts.keys.body }),
+    upstream: section(upstream.description, { url, tls, connectTimeout, responseTimeout, maxConnections }),
+    log: section(log.description, { access: log.keys.access, subject: log.keys.subject }),
+  },
+  wordsForOptions,
+);
 
 export interface PluginSettings
   extends Pick<Settings, "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "routes" | "maxBodyBytes"> {

@@ -17,7 +17,7 @@ import type { KeyState, PolicyState, PolicyTrial } from "../limits/limiter-view.
 import type { NameContext } from "../limits/named-keys.ts";
 import { whenFree } from "../limits/table/locks.ts";
 import { createDecide, type Decide } from "../pipeline.ts";
-import { requestRules } from "./runtimes.ts";
+import { quotaPathOf, requestRules } from "./runtimes.ts";
 
 /** What is in force. */
 interface ClientsSource {
@@ -158,7 +158,7 @@ export class Clients {
       made?.by.settings === settings && made.by.limiter === limiter && made.by.authenticator === authenticator;
     if (made !== null && isSame) return made.decide;
     const decide = createDecide({
-      rules: requestRules(settings, clientAddress),
+      rules: requestRules(settings, clientAddress, quotaPathOf(settings)),
       limiter: limiter.view().limiter,
       ...{ authenticator, runtimeRules },
       demandOf: createDemandReader(settings.auth, settings.routes, settings.basePath),

@@ -25,6 +25,7 @@ import {
   clientAddressRules,
   configureChecks,
   createRuntime,
+  quotaPathOf,
   requestRules,
 } from "./runtimes.ts";
 import type { ThreadContext } from "./thread-context.ts";
@@ -82,7 +83,7 @@ export function configure(
   const { authenticator, certificate, secrets } = files;
   const limiter = limiterOf(settings, context, before, slots);
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
-  const rules = requestRules(settings, clientAddressOf(settings, before));
+  const rules = requestRules(settings, clientAddressOf(settings, before), quotaPathOf(settings));
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
   const forward = createForward(settings, upstream, context);
   const { log: logged } = settings;

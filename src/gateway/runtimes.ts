@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { TokenList } from "../auth/token-list.ts";
 import { networkOf } from "../config/addresses.ts";
+import { type AuthDemand, stricterOf } from "../core/auth-demand.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
@@ -11,7 +12,7 @@ import { hexOfKey } from "../core/counter-key.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
 import { NetworkSet } from "../core/network-set.ts";
-import type { DemandReader, RequestRules } from "../core/request-head.ts";
+import type { DemandReader, QuotaPath, RequestRules } from "../core/request-head.ts";
 import { createPathReader } from "../core/request-path.ts";
 import type { ResponseFields } from "../core/response-fields.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
@@ -39,7 +40,21 @@ interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBod
   readonly upstream: Pick<Settings["upstream"], "url">;
 }
 
-export function requestRules(settings: RequestSettings, clientAddress: ClientAddressRules): RequestRules {
+/** Returns null if no path is configured. */
+export function quotaPathOf({ quota, basePath, auth, routes, counters }: Settings): QuotaPath | null {
+  if (quota.path === null) return null;
+  const path = basePath === "/" ? quota.path : basePath + quota.path;
+  // One path for all tokens, so a token is checked as strictly here as it is anywhere.
+  const { mode } = auth.rules.reduce<AuthDemand>(stricterOf, { mode: auth.mode, scopes: [] });
+  return { path, mode, routes, isShared: counters.redis !== null };
+}
+
+/** `quota`: null where callers are not told what they have left. */
+export function requestRules(
+  settings: RequestSettings,
+  clientAddress: ClientAddressRules,
+  quota: QuotaPath | null,
+): RequestRules {
   const upstreamPath = new URL(settings.upstream.url).pathname;
   return {
     clientAddress,
@@ -48,6 +63,7 @@ export function requestRules(settings: RequestSettings, clientAddress: ClientAdd
     maxBodyBytes: settings.maxBodyBytes,
     cors: settings.cors.origins.length === 0 ? null : new AllowedOrigins(settings.cors.origins),
     paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
+    quota,
   };
 }
 
@@ -142,9 +158,10 @@ export function configureChecks(
 ): CheckConfiguration | null {
   const { extAuth, timeouts } = settings;
   if (extAuth.http === null && extAuth.grpc === null) return null;
-  // An ingress names its peer in X-Forwarded-For, and forwards a client's own Forwarded, which must be ignored.
+  // An ingress names its peer in X-Forwarded-For, and forwards a client's own Forwarded, which must be ignored. It takes each
+  // answer of 200 for an admission, so no check is about the quota itself.
   const clientAddress: ClientAddressRules = { ...traffic.rules.clientAddress, header: "x-forwarded-for" };
-  const parts = { ...traffic, limiter: limiters.limiter, rules: { ...traffic.rules, clientAddress } };
+  const parts = { ...traffic, limiter: limiters.limiter, rules: { ...traffic.rules, clientAddress, quota: null } };
   const newId = createRequestIds();
   const runtime: Runtime = {
     ...createRuntime({ ...parts, forward: admitCheck }),

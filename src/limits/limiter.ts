@@ -6,12 +6,13 @@ import { isDeepStrictEqual } from "node:util";
 import type { Identity } from "../core/authenticator.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
-import type { CounterFigures, Limiter, PolicyStats, QuotaLimiter } from "../core/limiter.ts";
+import type { CallerQuota, CounterFigures, Limiter, PolicyStats, QuotaLimiter } from "../core/limiter.ts";
 import { type Decision, type Held, isContinued, isTighter, needsIdentity, type Policy } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { noPeriod } from "./calendar.ts";
+import { quotasOfCaller } from "./caller-quotas.ts";
 import type { LocalCounters } from "./counters.ts";
 import { type ForgivenName, forgive, forgiveHeld } from "./forgive.ts";
 import { LimiterView } from "./limiter-view.ts";
@@ -147,6 +148,16 @@ export class PolicySteps implements Limiter {
     const row = this.#set.rows.find((each) => each.policy === policy) ?? this.#fallback;
     const decision = peekAt(row, key, client, limit, nowMs);
     return others === null ? decision : { ...decision, others: others.map((each) => this.refresh(each, nowMs)) };
+  }
+
+  quotasOf(
+    request: ParsedRequest,
+    head: RequestHead,
+    identity: Identity | null,
+    routes: readonly string[],
+    nowMs: number,
+  ): readonly CallerQuota[] {
+    return quotasOfCaller(this.#set, { request, head, identity }, routes, nowMs);
   }
 
   stats(): readonly PolicyStats[] {

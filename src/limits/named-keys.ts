@@ -5,7 +5,7 @@ import type { Identity, ListedTokens } from "../core/authenticator.ts";
 import { addressKey, type CounterKey, keyOfHex } from "../core/counter-key.ts";
 import { clientKey, isIpv4, parseCidr } from "../core/ip-address.ts";
 import type { KeyPart } from "../core/policy.ts";
-import { type ParsedRequest, pendingVerdict } from "../core/request-head.ts";
+import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import { limitOf, type PolicyRow, type PolicySet } from "./policies.ts";
 import { isByAddress, keyedMethods, noHead } from "./request-keys.ts";
@@ -72,7 +72,7 @@ function findByClient(text: string, context: NameContext): FindKeys | null {
     const request = { ...pendingVerdict.parsed, client, counterKey };
     // The client stands in for what a request lacks.
     const gap = others.length === 0 ? null : `requests with a ${others.join(" or ")} have keys of their own`;
-    return keysOf(row, rules, [{ request, identity: null, client: counterKey }], context, gap);
+    return keysOf(row, rules, [{ request, head: noHead, identity: null, client: counterKey }], context, gap);
   };
 }
 
@@ -98,7 +98,7 @@ export function keysOfIdentities(
   if (identities.length === 0) return none("no listed token has this name");
   const unknown = key.filter((part) => identities.some((identity) => !isKnownOf(part, identity)));
   if (unknown.length > 0) return none(`its key also needs the ${unknown.map(({ kind }) => kind).join(" and the ")}`);
-  const requests = identities.map((identity) => ({ request: nobody, identity, client: null }));
+  const requests = identities.map((identity) => ({ request: nobody, head: noHead, identity, client: null }));
   return keysOf(row, rules, requests, context, null);
 }
 
@@ -112,8 +112,21 @@ function findByHash(text: string): FindKeys | null {
   };
 }
 
+/** Returns the keys of a caller's requests; null if it has more than `most`. */
+export function keysOfCaller(
+  row: KeyOwner,
+  rules: RulesOfLimits,
+  caller: Omit<NamedRequest, "client">,
+  routes: readonly string[],
+  most: number,
+): readonly NamedKey[] | null {
+  const requests = [{ ...caller, client: caller.request.counterKey }];
+  return keysOfRequests(row, rules, requests, routes, most);
+}
+
 interface NamedRequest {
   readonly request: ParsedRequest;
+  readonly head: RequestHead;
   readonly identity: Identity | null;
   readonly client: CounterKey | null;
 }
@@ -125,23 +138,33 @@ function keysOf(
   { routes }: NameContext,
   gap: string | null,
 ): KeysOfName {
+  const keys = keysOfRequests(row, rules, requests, routes, maxKeys);
+  return keys === null ? none(`it has more than ${maxKeys} keys for it`) : { keys, gap };
+}
+
+/** Returns null if there are more than `most`. */
+function keysOfRequests(
+  row: KeyOwner,
+  rules: RulesOfLimits,
+  requests: readonly NamedRequest[],
+  routes: readonly string[],
+  most: number,
+): readonly NamedKey[] | null {
   const { policy, readKey } = row;
   const has = (kind: KeyPart["kind"]): boolean => policy.key.some((part) => part.kind === kind);
   const methods = has("method") ? keyedMethods : [null];
   const ofRoutes = has("route") ? routes : [null];
-  if (requests.length * methods.length * ofRoutes.length > maxKeys)
-    return none(`it has more than ${maxKeys} keys for it`);
-  const keys = requests.flatMap(({ request, identity, client }) =>
+  if (requests.length * methods.length * ofRoutes.length > most) return null;
+  return requests.flatMap(({ request, head, identity, client }) =>
     methods.flatMap((method) =>
       ofRoutes.map((route): NamedKey => {
         const parsed = { ...request, route };
-        const head = { ...noHead, method: method ?? "" };
-        const limit = limitOf(rules, row, parsed, head, identity);
-        return { key: readKey(parsed, head, identity), client, limit, method, route };
+        const asked = method === null ? head : { ...head, method };
+        const limit = limitOf(rules, row, parsed, asked, identity);
+        return { key: readKey(parsed, asked, identity), client, limit, method, route };
       }),
     ),
   );
-  return { keys, gap };
 }
 
 const sharedByAll = "it counts all clients together";

@@ -15,7 +15,7 @@ const peer = readPeer("192.0.2.1", clientAddress);
 function rulesAt(own: string): RequestRules {
   const pathReader = createPathReader(routes, own);
   const paths = { own, upstream: "/" };
-  return { clientAddress, pathReader, unmatched: "reject", maxBodyBytes: 1, cors: null, paths };
+  return { clientAddress, pathReader, unmatched: "reject", maxBodyBytes: 1, cors: null, paths, quota: null };
 }
 
 /** Returns the mode for each request, given as "GET /path" with further headers. */

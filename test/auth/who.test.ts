@@ -26,6 +26,7 @@ const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSe
 const rules: RequestRules = {
   ...{ clientAddress, unmatched: "reject", maxBodyBytes: 1, cors: null, paths: { own: "/", upstream: "/" } },
   pathReader: createPathReader(routes, "/"),
+  quota: null,
 };
 
 interface Asked {

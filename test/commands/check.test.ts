@@ -242,6 +242,18 @@ const messages = new Map([
     'proxy-prefix.yaml:2:20: clientAddress.trustedProxies.0: found "10.0.0.0/33", expected an IP address or a network such as "10.0.0.0/8"',
   ],
   [
+    "quota-path.yaml",
+    String.raw`quota-path.yaml:2:9: quota.path: found "quota", expected a path that begins with "/" and does not end with one, without empty or dot segments and without %, ?, #, \ or ;, and none of /livez, /readyz, /metrics and /.well-known/oauth-protected-resource, or null`,
+  ],
+  [
+    "quota-path-known.yaml",
+    String.raw`quota-path-known.yaml:1:16: quota.path: found "/Metrics", expected a path that begins with "/" and does not end with one, without empty or dot segments and without %, ?, #, \ or ;, and none of /livez, /readyz, /metrics and /.well-known/oauth-protected-resource, or null`,
+  ],
+  [
+    "quota-path-query.yaml",
+    String.raw`quota-path-query.yaml:2:9: quota.path: found "/quota?of=me", expected a path that begins with "/" and does not end with one, without empty or dot segments and without %, ?, #, \ or ;, and none of /livez, /readyz, /metrics and /.well-known/oauth-protected-resource, or null`,
+  ],
+  [
     "route-double-slash.yaml",
     String.raw`route-double-slash.yaml:1:10: routes.0: found "//v1/", expected a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \ or ;`,
   ],
@@ -321,7 +333,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-far.yaml",
-    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, counters, workers, refusals, auth, cors, fields, maxBodyBytes, timeouts, extAuth, reload, drain or log",
+    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, counters, workers, refusals, auth, cors, fields, quota, maxBodyBytes, timeouts, extAuth, reload, drain or log",
   ],
   [
     "unknown-key.yaml",

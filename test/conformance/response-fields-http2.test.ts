@@ -1,7 +1,7 @@
 // The kinds of answer that HTTP/2 can have, from the same table as HTTP/1.1's: each carries the six fields and Date once,
 // and each of the gateway's own has the same body.
 import { expect, test } from "vitest";
-import { type AnswerCase, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
+import { type AnswerCase, quotaAnswers, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields, sixFields } from "../support/contract-fields.ts";
 import { Http2Client } from "../support/http2-client.ts";
@@ -16,7 +16,7 @@ const withTls = useTls();
 const onlyHttp1 =
   /not HTTP|method that is none|length and encoding|bad chunk|Host|slow head|over 16 KiB|gzip, chunked|CONNECT|OPTIONS \*|one large field|chunked, |two tokens/;
 
-const cases = [...upstreamAnswers, ...refusals, ...upstreamFailures].filter(
+const cases = [...upstreamAnswers, ...refusals, ...quotaAnswers, ...upstreamFailures].filter(
   // The counters are filled over HTTP/1.1 in plain.
   ({ name, before, own }) =>
     before === undefined && !(own !== undefined && onlyHttp1.test(name) && !/head over/.test(name)),

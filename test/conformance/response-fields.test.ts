@@ -2,7 +2,7 @@
 // values, whoever made it and whatever the upstream sent under the same names; each of the gateway's own has the v2
 // body; each request gets exactly one.
 import { describe, expect, test } from "vitest";
-import { get, ok, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
+import { get, ok, quotaAnswers, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields, expectOwnAnswer, sixFields } from "../support/contract-fields.ts";
 import { within } from "../support/eventually.ts";
@@ -17,6 +17,7 @@ const cleanup = useCleanup();
 describe.each([
   ["the upstream's answer", upstreamAnswers],
   ["the gateway refuses", refusals],
+  ["the gateway tells the caller's quota", quotaAnswers],
   ["the upstream fails", upstreamFailures],
 ] as const)("%s", (_, cases) => {
   test.each(cases)("$status $name: six fields and Date once each, one answer", async (row) => {

@@ -19,7 +19,8 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const store = new PolicyLimiter([slidingPolicy({ limit, windowMs: 60_000 })]);
   const paths = { own: "/", upstream: "/" };
   const pathReader = createPathReader(["/v1/", "/v2/"], "/");
-  const rules = { clientAddress, pathReader, unmatched: "reject" as const, maxBodyBytes: 10, cors: null, paths };
+  const others = { unmatched: "reject" as const, maxBodyBytes: 10, cors: null, quota: null };
+  const rules = { clientAddress, pathReader, paths, ...others };
   const decide = createDecide({
     rules,
     runtimeRules: new RulesInForce(),

@@ -16,6 +16,7 @@ test("the statuses and words of every refusal", () => {
     "403 Forbidden: insufficient_scope",
     "403 Forbidden: blocked",
     "404 Not Found: no_route",
+    "405 Method Not Allowed: method_not_allowed",
     "408 Request Timeout: slow_request",
     "413 Content Too Large: body_too_large",
     "414 URI Too Long: target_too_long",

@@ -85,6 +85,10 @@ test.each([
     { counters: { redis: { url: "redis://127.0.0.1" } } },
     "options: counters.redis: unknown key; the plugin counts in its own process; a limit over several processes needs the gateway in front of them",
   ],
+  [
+    { quota: { path: "/quota" } },
+    "options: quota: unknown key; only the gateway answers callers that ask what they have left; the plugin says it in the headers of each response",
+  ],
   [{ upstream: {} }, /^options: upstream\.url: found nothing, expected an absolute http/],
   [{ upstream: { url: "api.test" } }, /^options: upstream\.url: found "api\.test", expected an absolute http/],
   [

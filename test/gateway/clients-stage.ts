@@ -10,7 +10,7 @@ import type { Rule } from "../../src/core/rules.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { Clients, type TriedRequest } from "../../src/gateway/clients.ts";
-import { clientAddressRules, requestRules } from "../../src/gateway/runtimes.ts";
+import { clientAddressRules, quotaPathOf, requestRules } from "../../src/gateway/runtimes.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { createDecide } from "../../src/pipeline.ts";
 import { reusedTable } from "../limits/small-table.ts";
@@ -48,7 +48,12 @@ export class Stage {
     const clientAddress = clientAddressRules(settings);
     const { limiter } = this;
     this.#decide = createDecide({
-      ...{ rules: requestRules(settings, clientAddress), limiter, authenticator, refusals: null },
+      ...{
+        rules: requestRules(settings, clientAddress, quotaPathOf(settings)),
+        limiter,
+        authenticator,
+        refusals: null,
+      },
       runtimeRules: this.rules,
       demandOf: createDemandReader(settings.auth, settings.routes, settings.basePath),
       nowMs: this.clock.monotonicMs,

@@ -41,7 +41,8 @@ function stage({ rules: set = [], policies = [perIp], budget, mode = "tokens" }:
   const routes = ["/v1/", "/v2/"];
   const paths = { own: "/", upstream: "/" };
   const pathReader = createPathReader(routes, "/");
-  const rules = { clientAddress, pathReader, unmatched: "reject" as const, maxBodyBytes: 10, cors: null, paths };
+  const others = { unmatched: "reject" as const, maxBodyBytes: 10, cors: null, quota: null };
+  const rules = { clientAddress, pathReader, paths, ...others };
   const limiter = new PolicyLimiter(policies, { tokensAreVerified: mode === "tokens", listAll: true, runtimeRules });
   const decide = createDecide({
     ...{ rules, runtimeRules, limiter },

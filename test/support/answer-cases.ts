@@ -81,6 +81,7 @@ const malformed: OwnAnswer = ["Bad Request", "The request is not well-formed HTT
 const ambiguous: OwnAnswer = ["Bad Request", "The path can be read in more than one way."];
 const badHost: OwnAnswer = ["Bad Request", "Exactly one valid Host header is required."];
 const noToken: OwnAnswer = ["Unauthorized", "Access token does not exist."];
+const ownQuota: OwnAnswer = ["Method Not Allowed", "Only GET and HEAD are possible at this path."];
 const noRoute: OwnAnswer = ["Not Found", "There is nothing at this path."];
 const slow: OwnAnswer = ["Request Timeout", "The request took too long to arrive."];
 const bodyTooLarge: OwnAnswer = ["Content Too Large", "The request body is larger than allowed."];
@@ -96,6 +97,7 @@ const timedOut: OwnAnswer = ["Gateway Timeout", "The upstream did not answer in 
 
 // What never became a request is shown the quota and spends none of it.
 const unspent: Extra = { remaining: 100 };
+const told: Extra = { ...unspent, overrides: { quota: { path: "/quota" } } };
 const small: Extra = { overrides: { maxBodyBytes: 10 } };
 const exhausted: Extra = {
   overrides: { policies: [slidingPolicy({ limit: 1, windowMs: 60_000 })] },
@@ -107,6 +109,14 @@ const exhausted: Extra = {
 };
 const many = Array.from({ length: 300 }, (_, i) => `X-${i}: ${i}\r\n`).join("");
 const kilobytes = (count: number): string => "x".repeat(count * 1024);
+
+/** At `quota.path`. */
+export const quotaAnswers: readonly AnswerCase[] = [
+  { status: 200, name: "the caller's own quota", send: get("/quota"), ...told },
+  { status: 200, name: "the caller's own quota, to HEAD", send: get("/quota", "", "HEAD"), ...told },
+  refused(405, "the caller's own quota, to POST", ownQuota, get("/quota", "Content-Length: 0\r\n", "POST"), told),
+  refused(401, "the caller's own quota, two tokens", noToken, get("/quota", bearer), told),
+];
 
 export const refusals: readonly AnswerCase[] = [
   refused(400, "not HTTP", malformed, "nonsense\r\n\r\n", unspent),

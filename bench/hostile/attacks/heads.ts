@@ -23,6 +23,12 @@ const routes = Array.from({ length: 64 }, (_, i) => `/v${i + 1}/`);
 const trustedProxies = [attackerAddress, ...Array.from({ length: 1023 }, (_, i) => `10.${i >> 8}.${i & 255}.0/24`)];
 const trustedEntries = Array.from({ length: 1000 }, () => "10.3.254.1").join(",");
 
+/** By as much as the answer about them has room for. */
+const manyPolicies = Array.from({ length: 32 }, (_, i) => ({
+  ...{ name: `by-${i}`, limit: 1_000, window: "60s" },
+  key: i < 31 ? ["client", "method"] : ["client"],
+}));
+
 export const heads: readonly Attack[] = [
   headsOf("target-odd", "8 KB targets of odd characters", get(oddTarget)),
   headsOf("target-odd-64-routes", "the same with 64 routes", get(oddTarget), { keys: { routes } }),
@@ -111,6 +117,10 @@ export const heads: readonly Attack[] = [
   headsOf("pipelined-not-found", "31 heads in each packet, 404", repeated("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 31), {
     requests: 31,
     bytesPerSecond: 100_000,
+  }),
+  headsOf("own-quota", "how much is left of 32 policies by route and method", get("/quota"), {
+    keys: { quota: { path: "/quota" }, policies: manyPolicies },
+    ...short,
   }),
   headsOf("lines-empty", "empty lines before a request", repeated("\r\n", 700), { requests: 0 }),
   headsOf(

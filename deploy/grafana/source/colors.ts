@@ -56,6 +56,7 @@ export const refusalColors: Colors<RefusalReason> = {
   insufficient_scope: "#f1e4c2",
   blocked: "#5c4a3a",
   no_route: "#ff780a",
+  method_not_allowed: "#8a4a6a",
   slow_request: "#f1a633",
   body_too_large: "#cc8d2e",
   target_too_long: "#e3613e",

@@ -133,6 +133,7 @@ const sentences: Readonly<Record<Exclude<RefusalReason, "throttled" | "blocked" 
   expired_token: "Its token was listed, and its end has come.",
   insufficient_scope: "Its token lacks a scope that a rule of auth.rules asks for.",
   no_route: "The path is under no route.",
+  method_not_allowed: "It is about quota.path, where only GET and HEAD are possible.",
   slow_request: "Its head or body took too long to arrive.",
   body_too_large: "Its body is larger than maxBodyBytes.",
   target_too_long: "Its target is longer than allowed.",

@@ -1,7 +1,13 @@
 // Every kind of answer there is, to a request with secrets in every place: none of them comes back in an answer of the
 // gateway's own, gets into the log at any level, or into the metrics; nor does anything of the machine or the code.
 import { describe, expect, test } from "vitest";
-import { type AnswerCase, refusals, upstreamAnswers, upstreamFailures } from "../../support/answer-cases.ts";
+import {
+  type AnswerCase,
+  quotaAnswers,
+  refusals,
+  upstreamAnswers,
+  upstreamFailures,
+} from "../../support/answer-cases.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
@@ -35,6 +41,7 @@ async function observed(row: AnswerCase) {
 describe.each([
   ["the upstream answers", upstreamAnswers],
   ["the gateway refuses", refusals],
+  ["the gateway tells the caller's quota", quotaAnswers],
   ["the upstream fails", upstreamFailures],
 ] as const)("%s", (_, cases) => {
   test.each(cases)("$status $name: nothing leaks", async (row) => {
