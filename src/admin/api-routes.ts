@@ -84,7 +84,8 @@ export async function addRoutes(
     shared: (make) => new SharedAnswers(unlessSame(make), { monotonicMs: listener.nowMs }, maxPauseMs),
   };
   addGatewayRoutes(app, context);
-  addWrites(app, context);
+  addReloads(app, context);
+  addDrain(app, context);
   addEvents(app, context);
   if (plane.recent !== null) addRecent(app, context, plane.recent);
   if (plane.clients !== null) addClients(app, context, plane.clients);
@@ -208,25 +209,60 @@ function addGatewayRoutes(app: App, { plane, inTurn, shared }: RouteContext): vo
   );
 }
 
-function addWrites(app: App, { plane, inTurn, caller, onWrite }: RouteContext): void {
+function addReloads(app: App, { plane, inTurn, caller, onWrite }: RouteContext): void {
   const tags = ["gateway"];
+  const write = <T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<Outcome<T>>) =>
+    inTurn(reply, async () => {
+      const outcome = await work();
+      const status = outcome.ok ? 200 : statuses[outcome.why];
+      const after = outcome.ok ? outcome.value : outcome.details;
+      onWrite({ ...auditOf(request, caller(request)), status, before: null, after });
+      return resultOf(reply, outcome);
+    });
   app.post(
     "/api/reload",
     {
       schema: {
-        ...{ tags, operationId: "reload", body: schemas.Nothing, summary: "Reloads, as SIGHUP does" },
+        ...{
+          tags,
+          operationId: "reload",
+          body: schemas.ReloadWanted,
+          summary: "Reloads, as SIGHUP does; with `confirmWithin`, on trial",
+        },
         response: answers(schemas.ReloadAnswer, [...withBody, 409]),
       },
     },
-    (request, reply) =>
-      inTurn(reply, async () => {
-        const outcome = await plane.reload();
-        const status = outcome.ok ? 200 : statuses[outcome.why];
-        const after = outcome.ok ? outcome.value : outcome.details;
-        onWrite({ ...auditOf(request, caller(request)), status, before: null, after });
-        return outcome.ok ? outcome.value : refuseFor(reply, outcome);
-      }),
+    (request, reply) => write(request, reply, () => plane.reload(request.body)),
   );
+  app.post(
+    "/api/reload/confirm",
+    {
+      schema: {
+        ...{ tags, operationId: "confirmReload", body: schemas.Nothing, summary: "Confirms a reload on trial" },
+        response: answers(schemas.ConfirmAnswer, [...withBody, 409]),
+      },
+    },
+    (request, reply) => write(request, reply, () => plane.confirm()),
+  );
+  app.post(
+    "/api/reload/take-back",
+    {
+      schema: {
+        ...{
+          tags,
+          operationId: "takeBackReload",
+          body: schemas.Nothing,
+          summary: "Takes a reload on trial back: the configuration before it is in force again",
+        },
+        response: answers(schemas.ReloadAnswer, [...withBody, 409]),
+      },
+    },
+    (request, reply) => write(request, reply, () => plane.takeBack()),
+  );
+}
+
+function addDrain(app: App, { plane, caller, onWrite }: RouteContext): void {
+  const tags = ["gateway"];
   app.post(
     "/api/drain",
     {

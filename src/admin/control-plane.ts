@@ -16,7 +16,9 @@ export type ShownRule = Static<typeof schemas.Rule>;
 export type TrialWanted = Static<typeof schemas.CheckWanted>;
 export type TrialAnswer = Static<typeof schemas.CheckAnswer>;
 export type Config = Static<typeof schemas.Config>;
+export type ReloadWanted = Static<typeof schemas.ReloadWanted>;
 export type ReloadAnswer = Static<typeof schemas.ReloadAnswer>;
+export type ConfirmAnswer = Static<typeof schemas.ConfirmAnswer>;
 export type DrainAnswer = Static<typeof schemas.DrainAnswer>;
 export type ControlEvent = Static<typeof schemas.ControlEvent>;
 
@@ -26,7 +28,11 @@ export interface ControlPlane {
   policies(): Promise<PolicyList>;
   /** `against`: also says what the last reload has changed. */
   config(against: "previous" | null): Promise<Config>;
-  reload(): Promise<Outcome<ReloadAnswer>>;
+  reload(wanted: ReloadWanted): Promise<Outcome<ReloadAnswer>>;
+  /** Confirms the reload that is on trial. */
+  confirm(): Promise<Outcome<ConfirmAnswer>>;
+  /** Puts the configuration before the trial into force. */
+  takeBack(): Promise<Outcome<ReloadAnswer>>;
   /** Begins a drain, as SIGTERM does. */
   drain(): void;
   /** What a drain that begins now would do, or what the one in progress does. */

@@ -5,6 +5,7 @@
 import { Type } from "typebox";
 import { authOutcomes } from "../core/authenticator.ts";
 import { calendarPeriods, outcomes } from "../core/policy.ts";
+import { confirmReasons, reloadCauses, takeBackReasons, unconfirmedEnds } from "../core/reload.ts";
 import { ruleActions } from "../core/rules.ts";
 import { storeStates } from "../core/store-link.ts";
 
@@ -97,17 +98,26 @@ const certificate = object({
   isCurrent: flag("False: its files are missing or wrong, and an earlier version stays in use."),
 });
 
-export const reloadCauses = ["signal", "file", "call"] as const;
-
 const reloadSummary = object({
   at: instant("When it was over."),
   by: Type.Enum(reloadCauses, {
-    description: "signal: SIGHUP. file: a file has changed. call: a program asked for it.",
+    description: "signal: SIGHUP. file: a file has changed. call: a program asked for it. trial: one was taken back.",
   }),
   outcome: Type.Enum(["applied", "unchanged", "failed"]),
   errors: texts("What was wrong with the configuration: then none of its values has changed."),
   refused: texts("Keys whose files are missing or wrong: their last good version stays in use."),
 });
+
+const ReloadTrial = object(
+  {
+    since: instant("When it began."),
+    ends: instant("Until then it has to be confirmed."),
+    unconfirmed: Type.Enum(unconfirmedEnds, {
+      description: "What happens then. takeBack: the configuration before comes back. keep: it is confirmed.",
+    }),
+  },
+  "A configuration on trial.",
+);
 
 export const Status = object({
   version: text("Of the gateway."),
@@ -118,10 +128,13 @@ export const Status = object({
   config: object({
     loaded: instant("When the configuration in force was loaded."),
     loadedBy: Type.Enum(["start", ...reloadCauses]),
-    isCurrent: flag("False: what was read last is wrong, and the configuration from before is in force."),
+    isCurrent: flag(
+      "False: what was read last is wrong or was taken back, and the configuration from before is in force.",
+    ),
     restart: texts("Keys whose new values need a restart."),
     lastReload: orNull(reloadSummary),
   }),
+  trial: orNull(ReloadTrial),
   workers: object({
     configured: count("Threads that carry traffic, as configured."),
     serving: count("Those that accept connections."),
@@ -510,6 +523,23 @@ export const Config = object({
 
 export const Nothing = object({}, "Without keys.");
 
+const trialTime = text('1s to 24h: a trial, which has to be confirmed within this time, such as "5m".', {
+  pattern: durationPattern,
+});
+
+export const ReloadWanted = object(
+  {
+    confirmWithin: Type.Optional(trialTime),
+    unconfirmed: Type.Optional(
+      Type.Enum(unconfirmedEnds, {
+        description:
+          "When nobody confirms it in time: takeBack, which is the default, or keep, which stands for a confirmation.",
+      }),
+    ),
+  },
+  "Without keys: not on trial.",
+);
+
 export const ReloadAnswer = object({
   outcome: Type.Enum(["applied", "unchanged"]),
   changed: texts("Keys whose new values are in force, or whose files have new contents."),
@@ -517,7 +547,10 @@ export const ReloadAnswer = object({
   reset: texts("Policies that have started empty, because their name, kind or key is new."),
   loosened: texts("Changed keys by which protection was given up."),
   restart: texts("Keys whose new values need a restart."),
+  trial: orNull(ReloadTrial),
 });
+
+export const ConfirmAnswer = object({ confirmed: ReloadTrial });
 
 export const DrainAnswer = object({
   state: Type.Enum(["draining"]),
@@ -532,6 +565,18 @@ const at = instant("");
 export const ControlEvent = Type.Union(
   [
     object({ type: Type.Enum(["reload"]), ...reloadSummary.properties, changed: texts("As in POST /api/reload.") }),
+    object({
+      type: Type.Enum(["trial"]),
+      at,
+      outcome: Type.Enum(["begun", "confirmed", "taken_back"]),
+      reason: orNull(
+        Type.Enum([...new Set([...confirmReasons, ...takeBackReasons])], {
+          description:
+            "asked: by a call. time: it was over. refused: too many requests were. reload: one that is not on trial.",
+        }),
+      ),
+      trial: ReloadTrial,
+    }),
     object({ type: Type.Enum(["upstream"]), at, upstream: Status.properties.upstream }),
     object({ type: Type.Enum(["store"]), at, store: Status.properties.store }),
     object({ type: Type.Enum(["drain"]), at }),

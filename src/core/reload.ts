@@ -1,7 +1,9 @@
 // What a reload is caused by, and what it comes to.
 
-/** `signal`: SIGHUP. `file`: a watched file has changed. `call`: a program asked for it. */
-export type ReloadCause = "signal" | "file" | "call";
+/** `signal`: SIGHUP. `file`: a watched file has changed. `call`: a program asked for it. `trial`: one was taken back. */
+export const reloadCauses = ["signal", "file", "call", "trial"] as const;
+
+export type ReloadCause = (typeof reloadCauses)[number];
 
 /** A key with its values in two configurations, as they would be written. Secrets are masked. */
 export interface SettingChange {
@@ -53,3 +55,45 @@ export function reloadOutcome({ ok, changed }: ReloadResult): ReloadOutcome {
   if (!ok) return "failed";
   return changed.length > 0 ? "applied" : "unchanged";
 }
+
+/** How a configuration is tried: the one before comes back by itself. */
+export interface TrialTerms {
+  /** It has to be confirmed within this time. */
+  readonly confirmWithinMs: number;
+  /** It is taken back if more than this share of the requests is refused that the one before would have admitted; null: never. */
+  readonly refusedShare: number | null;
+  /** What happens to a configuration that nobody has confirmed in time. */
+  readonly unconfirmed: (typeof unconfirmedEnds)[number];
+}
+
+export const unconfirmedEnds = ["takeBack", "keep"] as const;
+
+/** What was judged, of a sample of clients. */
+export interface TrialTally {
+  /** Requests that the configuration before would have admitted. */
+  readonly judged: number;
+  /** Those of them that were throttled. */
+  readonly refused: number;
+}
+
+/** A configuration that is on trial. Instants are of the wall clock. */
+export interface ReloadTrial extends TrialTerms, TrialTally {
+  readonly sinceMs: number;
+  readonly endsMs: number;
+}
+
+/** `reload`: another one, that was not on trial. */
+export const confirmReasons = ["asked", "time", "reload"] as const;
+
+export const takeBackReasons = ["asked", "time", "refused"] as const;
+
+export type ConfirmReason = (typeof confirmReasons)[number];
+
+export type TakeBackReason = (typeof takeBackReasons)[number];
+
+/** `drained`: the process ends, and the next start uses what the file has. */
+export type TrialEvent = { readonly trial: ReloadTrial } & (
+  | { readonly kind: "begun" | "drained"; readonly reason: null }
+  | { readonly kind: "confirmed"; readonly reason: ConfirmReason }
+  | { readonly kind: "taken_back"; readonly reason: TakeBackReason }
+);

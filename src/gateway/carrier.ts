@@ -23,10 +23,12 @@ export interface Carrier {
   /** In force. Null: there is no list. */
   listedTokens(): ListedTokens | null;
   /**
-   * Puts the settings into force (null: those that are), and the new contents of files with them. Rejects with a
-   * FilesError or a NotPreparedError: then nothing has changed.
+   * Puts the settings into force (null: those that are), and the new contents of files with them. `onTrial`: null if they are
+   * not on trial, which ends one that is on. Rejects with a FilesError or a NotPreparedError: then nothing has changed.
    */
-  replace(settings: Settings | null): Promise<FileChanges>;
+  replace(settings: Settings | null, onTrial?: SettingsOnTrial | null): Promise<FileChanges>;
+  /** The settings in force are not on trial any more. */
+  endTrial(): Promise<void>;
   /** Resolves when every thread that serves has the change. Changes must come one after the other. */
   changeRules(change: RuleChange): Promise<void>;
   /**
@@ -35,7 +37,7 @@ export interface Carrier {
    * has done it, with what was forgotten of each; null for a name that is none.
    */
   forgive(forgiven: readonly Forgiveness[], place: number): Promise<readonly (ForgivenName | null)[]>;
-  readonly telemetry: Pick<Telemetry, "metrics" | "reloaded" | "connectionShed">;
+  readonly telemetry: Pick<Telemetry, "metrics" | "reloaded" | "trialChanged" | "connectionShed">;
   /** What each thread remembers of the last minutes. */
   readonly recent: RecentThreads;
   readonly clientAddress: ClientAddressRules;
@@ -60,6 +62,12 @@ export interface Carrier {
   drain(timeoutMs: number): Promise<BrokenOff>;
   /** Closes everything else. */
   close(): void | Promise<void>;
+}
+
+/** What the carrier has to know about settings that are on trial. */
+export interface SettingsOnTrial {
+  /** They may come back, so what their policies have counted is kept. */
+  readonly fallback: Settings;
 }
 
 /** What one thread knows. */

@@ -14,11 +14,11 @@ import type { Certificate } from "../core/tls.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
 import type { PolicyLimiter } from "../limits/limiter.ts";
-import type { PolicySlot } from "../limits/policies.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Upstream } from "../upstream/open-upstream.ts";
+import type { SettingsOnTrial } from "./carrier.ts";
 import { type ConfiguredFiles, closeFiles, openConfiguredFiles, upstreamSettings } from "./configured-files.ts";
-import { createLimiter, limiterSettings } from "./open-counters.ts";
+import { type ChosenSlots, createLimiter, limiterSettings } from "./open-counters.ts";
 import type { CheckRefs } from "./open-listeners.ts";
 import {
   type CheckConfiguration,
@@ -71,17 +71,18 @@ export function closeParts({ files, upstream }: Opened, before: Configuration | 
 
 /**
  * Is synchronous, so that nothing is counted in between. `before`: the configuration that the parts were opened for; null at
- * the start. `slots`: of the policies, as the main thread has chosen them; by default they are chosen here.
+ * the start. `chosen`: by the main thread; by default slots are chosen here. `onTrial`: null if the settings are not.
  */
 export function configure(
   { settings, files, upstream }: Opened,
   context: ThreadContext,
   before: Configuration | null,
-  slots?: readonly PolicySlot[],
+  chosen?: ChosenSlots,
+  onTrial: SettingsOnTrial | null = null,
 ): Configuration {
   const { clock, log, notices, telemetry, ticketSecret, runtimeRules } = context;
   const { authenticator, certificate, secrets } = files;
-  const limiter = limiterOf(settings, context, before, slots);
+  const limiter = limiterOf(settings, context, before, { chosen, keep: onTrial?.fallback.policies ?? [] });
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const rules = requestRules(settings, clientAddressOf(settings, before), quotaPathOf(settings));
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
@@ -124,10 +125,10 @@ function limiterOf(
   settings: Settings,
   context: ThreadContext,
   before: Configuration | null,
-  slots: readonly PolicySlot[] | undefined,
+  choices: NonNullable<Parameters<typeof createLimiter>[3]>,
 ): PolicyLimiter {
   const isSame = before !== null && isDeepStrictEqual(limiterSettings(before.settings), limiterSettings(settings));
-  return isSame ? before.limiter : createLimiter(settings, context, before?.limiter ?? null, { slots });
+  return isSame ? before.limiter : createLimiter(settings, context, before?.limiter ?? null, choices);
 }
 
 function refusalsOf({ refusals }: Settings, before: Configuration | null, nowMs: number): RefusalBuckets {
@@ -223,6 +224,11 @@ export class InForce {
     const { level } = next.settings.log;
     if (level !== before.settings.log.level) log.level = level;
     closeFiles(before.files, next.files);
+  }
+
+  /** The configuration in force is not on trial any more. */
+  endTrial(): void {
+    this.#configuration.limiter.endKeeping();
   }
 
   /** Closes the connections to the upstream, those with a request too, and stops watching files. */

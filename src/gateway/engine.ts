@@ -32,10 +32,10 @@ import type { StoreSightings } from "../telemetry/store-sightings.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
-import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview } from "./carrier.ts";
+import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview, SettingsOnTrial } from "./carrier.ts";
 import { Clients } from "./clients.ts";
 import { closeParts, configure, InForce, openParts } from "./configuration.ts";
-import type { ThreadCounters } from "./open-counters.ts";
+import type { ChosenSlots, ThreadCounters } from "./open-counters.ts";
 import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
 import { openThreadRecent, recentBytesOf, reportStore } from "./open-recent.ts";
 import { connectStore, createStore } from "./open-store.ts";
@@ -45,7 +45,7 @@ import type { EngineFiles, ThreadContext } from "./thread-context.ts";
 export interface EngineOptions {
   readonly counters: ThreadCounters;
   /** The slots of the policies, as the main thread has chosen them. Default: they are chosen here. */
-  readonly slots?: readonly PolicySlot[];
+  readonly chosen?: ChosenSlots;
   readonly clock: Clock;
   readonly log: Logger;
   /** For warnings about the configuration, and for reloads and errors of files. Default: `log`. */
@@ -125,7 +125,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     throw error;
   });
   if (store !== null) await connectStore(store);
-  const inForce = new InForce(configure(parts, context, null, options.slots), context);
+  const inForce = new InForce(configure(parts, context, null, options.chosen), context);
   const reads = await choosing;
   const { connectionCount = new LocalConnectionCount(), peerConnections = new LocalPeerConnections() } = options;
   const traffic = await createTraffic(context, inForce, reads, connectionCount, peerConnections, options.http2LingerMs);
@@ -221,22 +221,26 @@ export class Engine implements Carrier {
   }
 
   /** In one turn of the event loop. */
-  async replace(settings: Settings | null): Promise<FileChanges> {
+  async replace(settings: Settings | null, onTrial: SettingsOnTrial | null = null): Promise<FileChanges> {
     if (settings === null) return this.#context.files.take();
-    return (await this.prepare(settings)).commit();
+    return (await this.prepare(settings, onTrial)).commit();
+  }
+
+  async endTrial(): Promise<void> {
+    this.inForce.endTrial();
   }
 
   /**
-   * `slots`: as in EngineOptions. Rejects with a FilesError. Nothing else may be prepared before `commit` or `drop` is
+   * `chosen`: as in EngineOptions. Rejects with a FilesError. Nothing else may be prepared before `commit` or `drop` is
    * called.
    */
-  async prepare(settings: Settings, slots?: readonly PolicySlot[]): Promise<Prepared> {
+  async prepare(settings: Settings, onTrial: SettingsOnTrial | null = null, chosen?: ChosenSlots): Promise<Prepared> {
     const before = this.inForce.configuration;
     const parts = await openParts(settings, this.#context, before);
     const drop = (): void => closeParts(parts, before);
     const configured = () => {
       try {
-        return configure(parts, this.#context, before, slots);
+        return configure(parts, this.#context, before, chosen, onTrial);
       } catch (error) {
         drop();
         throw error;
@@ -245,6 +249,7 @@ export class Engine implements Carrier {
     return {
       commit: () => {
         this.inForce.replace(configured());
+        if (onTrial === null) this.inForce.endTrial();
         this.threadRecent.resize(settings.admin.recent);
         return this.#context.files.take();
       },

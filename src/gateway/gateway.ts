@@ -5,7 +5,7 @@ import type { SettingsSource } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import { counterText } from "../core/counter-key.ts";
 import type { HostPort } from "../core/host-port.ts";
-import type { ReloadCause, ReloadResult } from "../core/reload.ts";
+import type { ReloadCause, ReloadResult, TrialTerms } from "../core/reload.ts";
 import type { RuleKeeper } from "../core/rule-changes.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -19,7 +19,7 @@ import { type EngineOptions, openEngine } from "./engine.ts";
 import { Forgiving } from "./forgiving.ts";
 import { createCounterMemory, ofMainThread, openCounters, sweepRegularly } from "./open-counters.ts";
 import { openRecent } from "./open-recent.ts";
-import { Reloader } from "./reloader.ts";
+import { Reloader, type TrialControl } from "./reloader.ts";
 import { RuleBook } from "./rule-book.ts";
 import { logRules } from "./rule-log.ts";
 import { createSharing, type Sharing } from "./sharing.ts";
@@ -49,11 +49,12 @@ export interface Gateway extends Addresses, Pick<Carrier, "clients"> {
   readonly forgive: Forgiving["forgive"];
   /**
    * Puts other settings into force, or changes nothing if a file that they name cannot be used. Closes no connection of
-   * a client and loses no count.
+   * a client and loses no count. `terms`: of a trial, after which the settings before it come back unless it is confirmed.
    */
-  reload(settings: Settings): Promise<ReloadResult>;
+  reload(settings: Settings, terms?: TrialTerms | null): Promise<ReloadResult>;
   /** The same with the settings of the source, which are loaded again, and with all files as they are now. */
   reloadFromSource(cause: ReloadCause): Promise<ReloadResult>;
+  readonly trial: TrialControl;
   /**
    * Makes readiness fail. Accepts traffic for `drain.delay`, with each response closing its connection, then no new
    * connections. Resolves when the requests in flight have ended, or `drain.timeout` has expired, and all is closed.
@@ -114,7 +115,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   open.defer(() => adminSide.close());
   const admin = await adminSide.listen(settings.admin);
   const addresses = await carrier.listen(settings);
-  const reloading = { files, log, telemetry: adminSide.besideTelemetry(), source };
+  const reloading = { files, log, clock: options.clock, telemetry: adminSide.besideTelemetry(), source };
   const reloader = new Reloader(settings, adminSide.besideCarrier(), reloading);
   await reloader.start();
   logListeners(log, addresses, admin);
@@ -140,8 +141,9 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     rules,
     clients: carrier.clients,
     forgive: (name) => forgiving.forgive(name),
-    reload: (wanted) => reloader.to(wanted),
+    reload: (wanted, terms) => reloader.to(wanted, terms),
     reloadFromSource: (cause) => reloader.again(cause),
+    trial: reloader,
     drain: () => drains.begin(),
     drainBegan: drains.began,
   };

@@ -3,6 +3,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { verifiesTokens } from "../core/auth-demand.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Policy } from "../core/policy.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
 import { PolicyLimiter } from "../limits/limiter.ts";
@@ -82,10 +83,25 @@ export class NotPreparedError extends Error {}
 
 type LimiterSettings = Pick<Settings, "policies" | "enforcement" | "basePath" | "auth" | "fields">;
 
+/** The places of policies in the table, as another thread has chosen them. */
+export interface ChosenSlots {
+  readonly slots: readonly PolicySlot[];
+  /** Those of policies that may come back. */
+  readonly kept: readonly PolicySlot[];
+}
+
+interface LimiterChoices {
+  /** Default: they are chosen here. */
+  readonly chosen?: ChosenSlots | undefined;
+  /** The policies that may come back. */
+  readonly keep?: readonly Policy[];
+  /** False in a thread that only keeps the table. */
+  readonly decides?: boolean;
+}
+
 /**
- * `previous`: the limiter before a reload, whose counters go on; null at the start. `slots`: those that another thread has
- * chosen for the policies; by default they are chosen here. `decides`: false in a thread that only keeps the table. Throws a
- * NotPreparedError if too many policies were removed shortly before.
+ * `previous`: the limiter before a reload, whose counters go on; null at the start. Throws a NotPreparedError if too many
+ * policies were removed shortly before.
  */
 export function createLimiter(
   settings: LimiterSettings,
@@ -101,13 +117,13 @@ export function createLimiter(
     readonly runtimeRules?: RulesInForce;
   },
   previous: PolicyLimiter | null,
-  { slots, decides = true }: { readonly slots?: readonly PolicySlot[] | undefined; readonly decides?: boolean } = {},
+  { chosen, keep = [], decides = true }: LimiterChoices = {},
 ): PolicyLimiter {
   const { policies, ...options } = limiterSettings(settings);
   const { table, keyHash: hash } = counters;
-  const chosen = { ...(slots === undefined ? {} : { slots }), ...(runtimeRules === undefined ? {} : { runtimeRules }) };
+  const given = { ...chosen, ...(runtimeRules === undefined ? {} : { runtimeRules }) };
   try {
-    return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, hash, store, decides, previous });
+    return new PolicyLimiter(policies, { ...options, ...given, keep, clock, table, hash, store, decides, previous });
   } catch (error) {
     if (!(error instanceof NoSlotError)) throw error;
     const message = "too many policies were removed in the last minutes, reload again when their counters are cleared";

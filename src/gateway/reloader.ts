@@ -1,5 +1,6 @@
 // Reloads: loads the settings again, makes the new configuration whole, and replaces the old one in one step, together
-// with the new contents of watched files. If something is wrong, the result says so, and nothing is changed.
+// with the new contents of watched files. If something is wrong, the result says so, and nothing is changed. A configuration
+// that is put into force on trial is replaced by the one before it, in the same way, unless it is confirmed.
 import { isDeepStrictEqual } from "node:util";
 import { unlisted } from "../config/auth.ts";
 import { changedKeys, emptyPolicies, loosenedKeys, withoutRestart } from "../config/changes.ts";
@@ -8,14 +9,25 @@ import { type FileChanges, FilesError, type FileWatcher, type WatchedFile } from
 import type { SettingsSource } from "../config/load.ts";
 import { schema } from "../config/schema.ts";
 import type { Raw } from "../config/written.ts";
-import { failureCode } from "../core/failure.ts";
+import type { Clock } from "../core/clock.ts";
+import { failureCode, ignoreError } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
-import type { ReloadCause, ReloadResult, SettingChange } from "../core/reload.ts";
+import type {
+  ConfirmReason,
+  ReloadCause,
+  ReloadResult,
+  ReloadTrial,
+  SettingChange,
+  TakeBackReason,
+  TrialTerms,
+} from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Carrier } from "./carrier.ts";
+import { OneAtATime } from "./one-at-a-time.ts";
 import { NotPreparedError } from "./open-counters.ts";
+import { type OnTrial, ReloadTrials } from "./reload-trials.ts";
 
 /** Says where a key is written. */
 type Locate = (key: string) => string;
@@ -34,14 +46,21 @@ interface Wanted extends WrittenSettings {
   readonly errors: readonly string[];
   /** False: only the contents of files may have changed. */
   readonly isConfigRead: boolean;
+  /** Null: the configuration is not on trial. */
+  readonly terms: TrialTerms | null;
+  /** Why this configuration, which is the one before a trial, comes back; null: it is another one. */
+  readonly takenBack: TakeBackReason | null;
 }
 
-type ReloadedCarrier = Pick<Carrier, "settings" | "listedTokens" | "replace">;
+type ReloadedCarrier = Pick<Carrier, "settings" | "listedTokens" | "replace" | "endTrial">;
+
+export type TrialControl = Pick<Reloader, "trial" | "confirm" | "takeBack">;
 
 interface ReloaderOptions {
   readonly files: FileWatcher;
   readonly log: Logger;
-  readonly telemetry: Pick<Telemetry, "reloaded">;
+  readonly clock: Clock;
+  readonly telemetry: Pick<Telemetry, "reloaded" | "trialChanged">;
   /** Null: the settings come from the caller alone. */
   readonly source: SettingsSource | null;
 }
@@ -50,7 +69,8 @@ export class Reloader {
   readonly #carrier: ReloadedCarrier;
   readonly #options: ReloaderOptions;
   readonly #source: SettingsSource | null;
-  readonly #reloads = new OneAtATime();
+  readonly #reloads = new OneAtATime<ReloadResult | null>();
+  readonly #trials: ReloadTrials<WrittenSettings>;
   /** With the values that need a restart. */
   #wanted: WrittenSettings;
   /** As it was written when the process started; null: a program passed the settings. */
@@ -70,6 +90,11 @@ export class Reloader {
     this.#unlisted = new Set(unlisted(settings, carrier.listedTokens()).map(({ id }) => id));
     this.#options = options;
     this.#source = options.source;
+    this.#trials = new ReloadTrials({
+      clock: options.clock,
+      onEvent: (event) => options.telemetry.trialChanged(event),
+      onOver: (reason) => void this.#over(reason).catch(ignoreError),
+    });
   }
 
   /** Begins to watch all files. A configuration that has changed since it was loaded for the start is reloaded. */
@@ -93,21 +118,50 @@ export class Reloader {
     return { raw: this.#wanted.raw, started: this.#started };
   }
 
-  to(settings: Settings): Promise<ReloadResult> {
-    return this.#ask("call", async () => ({ ...unwritten(settings), errors: [], isConfigRead: true }));
+  /** The configuration that is on trial. Null: none is. */
+  get trial(): ReloadTrial | null {
+    return this.#trials.state;
+  }
+
+  to(settings: Settings, terms: TrialTerms | null = null): Promise<ReloadResult> {
+    return this.#ask("call", async () => ({ ...unwritten(settings), errors: [], isConfigRead: true, ...plain, terms }));
   }
 
   /** Loads everything again, now. */
-  again(cause: ReloadCause): Promise<ReloadResult> {
+  again(cause: ReloadCause, terms: TrialTerms | null = null): Promise<ReloadResult> {
     return this.#ask(cause, async () => {
       await this.#options.files.reread();
-      return this.#load(true);
+      return this.#load(true, terms);
+    });
+  }
+
+  /** Ends the trial: its configuration stays in force. Resolves with the trial; null if none was on. */
+  async confirm(reason: ConfirmReason = "asked"): Promise<ReloadTrial | null> {
+    let confirmed: ReloadTrial | null = null;
+    await this.#onTrial(async () => {
+      await this.#carrier.endTrial();
+      confirmed = this.#trials.state;
+      this.#trials.confirmed(reason);
+      return null;
+    });
+    return confirmed;
+  }
+
+  /** Puts the configuration before the trial into force. Resolves with null if none is on trial. */
+  takeBack(takenBack: TakeBackReason = "asked"): Promise<ReloadResult | null> {
+    return this.#onTrial(async ({ fallback }) => {
+      const wanted = { ...fallback, errors: [], isConfigRead: true, terms: null, takenBack };
+      // If it cannot be put into force, the trial goes on, and this is tried again.
+      const result = await this.#reloadSafely(async () => wanted);
+      this.#options.telemetry.reloaded(result, "trial");
+      return result;
     });
   }
 
   /** Resolves when the reload in progress is over. None begins after this, but tokens are still revoked. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#trials.drained();
     this.#options.files.onChange = () => void this.#carrier.replace(null);
     await this.#reloads.settled();
     for (const file of this.#watched) file?.close();
@@ -125,18 +179,32 @@ export class Reloader {
       if (cause !== "file" || !isEmpty(result)) this.#options.telemetry.reloaded(result, cause);
       return result;
     };
-    return this.#reloads.ask(reload, cause !== "file");
+    return this.#reloads.reload(reload, cause !== "file") as Promise<ReloadResult>;
+  }
+
+  /** Does something with the trial that is on now, unless it is over when it's time to. */
+  #onTrial(work: (trial: OnTrial<WrittenSettings>) => Promise<ReloadResult | null>): Promise<ReloadResult | null> {
+    const trial = this.#trials.current;
+    if (trial === null) return Promise.resolve(null);
+    return this.#reloads.between(async () => {
+      return this.#isClosed || trial !== this.#trials.current ? null : work(trial);
+    });
+  }
+
+  async #over(reason: "time"): Promise<void> {
+    const isKept = this.#trials.current?.terms.unconfirmed === "keep";
+    await (reason === "time" && isKept ? this.confirm(reason) : this.takeBack(reason));
   }
 
   /** Loads the settings if `always`, or if their file or a file that kept them out of force has changed. */
-  #load(always: boolean): Wanted {
-    const now = { ...this.#wanted, errors: [], isConfigRead: false };
+  #load(always: boolean, terms: TrialTerms | null = null): Wanted {
+    const now = { ...this.#wanted, errors: [], isConfigRead: false, ...plain };
     const isChanged = this.#watched.map((file) => file?.takeChange()).includes(true);
     if (this.#source === null || !(isChanged || always)) return now;
     const loaded = this.#source.load();
     if (!loaded.ok) return { ...now, errors: loaded.errors, isConfigRead: true };
     const { settings, place, raw } = loaded;
-    return { settings, place, raw: { root: raw }, errors: [], isConfigRead: true };
+    return { settings, place, raw: { root: raw }, errors: [], isConfigRead: true, ...plain, terms };
   }
 
   /** A bug ends no process, and leaves the configuration as it is. */
@@ -163,13 +231,22 @@ export class Reloader {
     const known = [...(this.#carrier.listedTokens()?.names() ?? [])];
     const { settings, keys: restart } = withoutRestart(wanted.settings, before);
     const changed = changedKeys(before, settings);
+    const isSound = wanted.isConfigRead && wanted.errors.length === 0;
+    const kept = this.#trials.current?.fallback.settings.policies ?? [];
+    const fallback = isSound ? this.#fallbackOf(wanted, changed.length > 0) : null;
+    // Each configuration that is read begins or ends a trial.
+    const replaces = changed.length > 0 || (isSound && this.#trials.current !== null);
     try {
-      const files = await this.#carrier.replace(changed.length === 0 ? null : settings);
+      const files = await this.#carrier.replace(
+        replaces ? settings : null,
+        fallback && { fallback: fallback.settings },
+      );
       const tokenNames = new Set([...known, ...(this.#carrier.listedTokens()?.names() ?? [])]);
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
       const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
-      this.#wanted = wanted;
-      const reset = emptyPolicies(settings.policies, before.policies);
+      this.#wanted = { settings: wanted.settings, place: wanted.place, raw: wanted.raw };
+      if (isSound) this.#settleTrial(wanted, fallback);
+      const reset = emptyPolicies(settings.policies, [...before.policies, ...kept]);
       const hasStore = before.counters.redis !== null;
       const result = { ...noChange, changed, changes, loosened, reset, hasStore, restart };
       return { result: withFiles(result, files), wrongFiles: [] };
@@ -178,6 +255,18 @@ export class Reloader {
       const result = failed(...error.errors.map((each) => explain(each, wanted.place)));
       return { result: withFiles(result, await this.#carrier.replace(null)), wrongFiles: error.errors };
     }
+  }
+
+  /** What comes back if the configuration is not confirmed. Null: it is not on trial. */
+  #fallbackOf({ terms }: Wanted, isChanged: boolean): WrittenSettings | null {
+    if (terms === null) return null;
+    return this.#trials.current?.fallback ?? (isChanged ? this.#wanted : null);
+  }
+
+  #settleTrial({ terms, takenBack }: Wanted, fallback: WrittenSettings | null): void {
+    if (terms !== null && fallback !== null) this.#trials.begin(terms, fallback);
+    else if (takenBack !== null) this.#trials.takenBack(takenBack);
+    else this.#trials.confirmed("reload");
   }
 
   /** Warns of scopes and overrides that are not listed any more, in the words of `headgate check`. */
@@ -204,6 +293,8 @@ export class Reloader {
     this.#wrongFiles = await Promise.all((isWatched ? wrongFiles : []).map(open));
   }
 }
+
+const plain = { terms: null, takenBack: null };
 
 /** For settings that a program passes. */
 function unwritten(settings: Settings): WrittenSettings {
@@ -250,38 +341,4 @@ function explain(error: FileError, place: Locate): string {
   if (error.kind === "unreadable") return `${place(error.key)}: cannot be read: ${failureCode(error.cause)}`;
   const { key, line, found, expected } = error;
   return `${place(key)}: ${line === undefined ? "" : `line ${line} of the file: `}found ${found}, expected ${expected}`;
-}
-
-type Reload = () => Promise<ReloadResult>;
-
-class OneAtATime {
-  #running: Promise<void> | null = null;
-  #next: { reload: Reload; readonly done: PromiseWithResolvers<ReloadResult> } | null = null;
-
-  /**
-   * A reload that is replaced by a later one before it has begun resolves with the result of the later one.
-   * `replaces`: false for one that is part of any other.
-   */
-  ask(reload: Reload, replaces: boolean): Promise<ReloadResult> {
-    if (this.#next === null) this.#next = { reload, done: Promise.withResolvers() };
-    else if (replaces) this.#next.reload = reload;
-    const { promise } = this.#next.done;
-    this.#running ??= this.#run();
-    return promise;
-  }
-
-  /** Resolves when no reload is in progress. */
-  async settled(): Promise<void> {
-    await this.#running;
-  }
-
-  async #run(): Promise<void> {
-    // Reloads that are asked for in the same turn are one.
-    await Promise.resolve();
-    for (let next = this.#next; next !== null; next = this.#next) {
-      this.#next = null;
-      await next.reload().then(next.done.resolve, next.done.reject);
-    }
-    this.#running = null;
-  }
 }

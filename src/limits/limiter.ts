@@ -32,6 +32,7 @@ import {
   peekAt,
   rowsIn,
   shownOf,
+  slotsToKeep,
   unspent,
 } from "./policies.ts";
 import { QuotaQuestions } from "./quota-questions.ts";
@@ -372,6 +373,10 @@ export interface PolicyLimiterOptions {
   readonly table?: CounterTable;
   /** The slots of the policies in the table. Default: those of `previous`, and free ones for new policies. */
   readonly slots?: readonly PolicySlot[];
+  /** Policies that may come back: the slots of those that `previous` has stay theirs. Default: none. */
+  readonly keep?: readonly Policy[];
+  /** The slots that are kept, as another thread has chosen them. Default: by `keep`. */
+  readonly kept?: readonly PolicySlot[];
   /** Where gateways count together. Default: that of `previous`, or none. */
   readonly store?: Store | null;
   /** The rules that are set while the gateway runs. Default: those of `previous`, or none. */
@@ -396,6 +401,9 @@ export class PolicyLimiter extends PolicySteps {
   #view: LimiterView | null = null;
   /** In the order of the policies. */
   readonly slots: readonly PolicySlot[];
+  #kept: readonly PolicySlot[];
+  /** Of the policies that are kept, as far as this thread has had them in force. */
+  #keptRows: readonly PolicyRow[];
 
   /** `policies`: 1 to 32. Throws a RangeError if the runtime does not know a time zone. */
   constructor(policies: readonly Policy[], options: PolicyLimiterOptions = {}) {
@@ -412,9 +420,10 @@ export class PolicyLimiter extends PolicySteps {
     const runtimeRules = options.runtimeRules ?? (previous === null ? new RulesInForce() : previous.#set.runtimeRules);
     // At a start, keys that are there already are those of a snapshot, which was restored to the first slots.
     const isFree = (slot: number): boolean => previous === null || table.isSlotFree(slot);
-    const slots = options.slots ?? assignSlots(policies, previous?.slots ?? [], isFree);
+    const slotsBefore = previous === null ? [] : [...previous.slots, ...previous.kept];
+    const slots = options.slots ?? assignSlots(policies, slotsBefore, isFree);
     const tokens = new TokenDigests();
-    const before = previous === null ? [] : previous.#set.rows;
+    const before = previous === null ? [] : [...previous.#set.rows, ...previous.#keptRows];
     const rows = slots.map((slot) => createRow(slot, { ...options, clock, hash, table, tokens, store }, before));
     const inOrder = slots.map(({ policy }) => policy);
     const set: PolicySet = {
@@ -434,7 +443,14 @@ export class PolicyLimiter extends PolicySteps {
     this.#choosesSlots = options.slots === undefined;
     this.#decides = options.decides ?? true;
     this.slots = slots;
+    this.#kept = options.kept ?? slotsToKeep(slotsBefore, slots, options.keep ?? []);
+    this.#keptRows = before.filter((row) => this.#kept.some(({ slot }) => slot === row.slot));
     if (previous === null) this.comeIntoForce();
+  }
+
+  /** The slots of policies that may come back. */
+  get kept(): readonly PolicySlot[] {
+    return this.#kept;
   }
 
   /** Tells the table what the policies count, and begins to count with them. */
@@ -444,6 +460,7 @@ export class PolicyLimiter extends PolicySteps {
       if (this.#decides) counters.comeIntoForce(nowMs, continues);
       else this.#table.configure(slot, rulesOf(policy));
     }
+    for (const { policy, slot } of this.#kept) this.#table.configure(slot, rulesOf(policy));
   }
 
   /** What the policies have in the table. */
@@ -484,19 +501,33 @@ export class PolicyLimiter extends PolicySteps {
 
   /**
    * Puts `next` into force in place of this one: what a reload does to policies happens here. Gives back what changed ones
-   * have leased, because another reload may bring their rules back, and gives up the slots of those that are not continued.
-   * Only the thread that chooses the slots ends their periods, since another one may be so late that a slot has a new policy.
+   * have leased, because another reload may bring their rules back, and gives up the slots of those that are neither continued
+   * nor kept.
    */
   replacedBy(next: PolicyLimiter): void {
-    for (const { policy, slot, inStore } of this.#set.rows) {
+    for (const { policy, slot, inStore } of [...this.#set.rows, ...this.#keptRows]) {
       const continued = next.slots.find((each) => isContinued(each.policy, policy));
-      if (continued !== undefined && !isDeepStrictEqual(continued.policy, policy)) inStore?.endLeases();
-      if (next.slots.some((each) => each.slot === slot)) continue;
+      const isKept = next.kept.some((each) => each.slot === slot);
+      if (isKept || (continued !== undefined && !isDeepStrictEqual(continued.policy, policy))) inStore?.endLeases();
+      if (isKept || next.slots.some((each) => each.slot === slot)) continue;
       inStore?.retire();
-      this.#table.retire(slot);
-      if (this.#choosesSlots) this.#table.periodOf(slot).restore(0, noPeriod);
+      this.#retire(slot);
     }
     next.comeIntoForce();
+  }
+
+  /** Gives up the slots that are kept: their policies will not come back. */
+  endKeeping(): void {
+    for (const { inStore } of this.#keptRows) inStore?.retire();
+    for (const { slot } of this.#kept) this.#retire(slot);
+    this.#kept = [];
+    this.#keptRows = [];
+  }
+
+  /** Only the thread that chooses the slots ends their periods, since another one may be so late that a slot has a new policy. */
+  #retire(slot: number): void {
+    this.#table.retire(slot);
+    if (this.#choosesSlots) this.#table.periodOf(slot).restore(0, noPeriod);
   }
 
   /** The same for checks, which do not tell when an exchange ends: without the policies for which that matters. */

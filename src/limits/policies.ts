@@ -56,6 +56,17 @@ export function assignSlots(
   });
 }
 
+/** Returns the slots in `before` that must not be given up: `kept` may come back. `inForce`: those of the policies after it. */
+export function slotsToKeep(
+  before: readonly PolicySlot[],
+  inForce: readonly PolicySlot[],
+  kept: readonly Policy[],
+): readonly PolicySlot[] {
+  return before.filter(({ slot, policy }) => {
+    return !inForce.some((each) => each.slot === slot) && kept.some((each) => isContinued(each, policy));
+  });
+}
+
 export interface PolicyRow extends PolicySlot {
   readonly isShadow: boolean;
   /** Whether something depends on the end of the exchange. */

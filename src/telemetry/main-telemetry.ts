@@ -33,7 +33,7 @@ interface MainTelemetryOptions
 
 export type MainTelemetry = Pick<
   Telemetry,
-  "metrics" | "reloaded" | "connectionShed" | "upstreamHealth" | "storeHealth" | "close"
+  "metrics" | "reloaded" | "trialChanged" | "connectionShed" | "upstreamHealth" | "storeHealth" | "close"
 >;
 
 /** In the main thread beside workers: it carries no traffic, and its metrics are those of all threads. */

@@ -18,7 +18,14 @@ import {
 } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { type RefusalReason, refusalReasons } from "../core/local-reply.ts";
-import { type ReloadResult, reloadOutcome, reloadOutcomes } from "../core/reload.ts";
+import {
+  confirmReasons,
+  type ReloadResult,
+  reloadOutcome,
+  reloadOutcomes,
+  type TrialEvent,
+  takeBackReasons,
+} from "../core/reload.ts";
 import type { SnapshotResult } from "../core/snapshot-result.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer } from "./exposition.ts";
@@ -56,6 +63,8 @@ export interface Metrics extends StoreEventCounts {
   setDraining(): void;
   /** A reload is over. */
   reloaded(result: ReloadResult): void;
+  /** A reload on trial has begun or is over. */
+  trialChanged(event: TrialEvent): void;
   /** The configuration was loaded without an error, at the start or by a reload. */
   configLoaded(wallMs: number): void;
   /** A snapshot of the counters was written, or was not. */
@@ -104,6 +113,7 @@ export function createMetrics(
     },
     ...failureMetrics(families),
     ...reloadMetrics(families),
+    trialChanged: trialMetrics(families),
     snapshotEnded: snapshotMetrics(families),
     ...(sources.store === null ? withoutStore : sharedStoreMetrics(families, sources.store)),
     addSeries,
@@ -148,6 +158,21 @@ function reloadMetrics(families: Families): Pick<Metrics, "reloaded" | "configLo
     configLoaded(wallMs) {
       loadedMs = wallMs;
     },
+  };
+}
+
+/** Returns the function that counts a trial that is over. */
+function trialMetrics(families: Families): (event: TrialEvent) => void {
+  const trials = "Reloads on trial that are over, by what became of them and why.";
+  const family = families.counter("headgate_reload_trials_total", trials, ofProcess);
+  const seriesOf = (outcome: string, reasons: readonly string[]) =>
+    reasons.map((reason) => [`${outcome} ${reason}`, family.series({ outcome, reason })] as const);
+  const series = new Map([...seriesOf("confirmed", confirmReasons), ...seriesOf("taken_back", takeBackReasons)]);
+  let isOn = false;
+  families.gauge("headgate_reload_on_trial", "1 while a reload is on trial.", () => Number(isOn), ofProcess);
+  return ({ kind, reason }) => {
+    isOn = kind === "begun";
+    series.get(`${kind} ${reason}`)?.add();
   };
 }
 

@@ -1,11 +1,19 @@
 // Counts and logs reloads: the cause, what was wrong or has changed, and what an operator has to know about it.
 import type { Clock } from "../core/clock.ts";
-import { describeChange, type ReloadCause, type ReloadResult, type SettingChange } from "../core/reload.ts";
+import {
+  describeChange,
+  type ReloadCause,
+  type ReloadResult,
+  type SettingChange,
+  type TrialEvent,
+} from "../core/reload.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface Reloads {
   reloaded(result: ReloadResult, cause: ReloadCause): void;
+  /** A trial has begun or is over. */
+  trialChanged(event: TrialEvent): void;
 }
 
 /** The first configuration has just been loaded. */
@@ -19,6 +27,10 @@ export function createReloads(
       metrics.reloaded(result);
       if (result.isConfigRead && result.errors.length === 0) metrics.configLoaded(clock.wallMs());
       logReload(log, result, cause);
+    },
+    trialChanged(event) {
+      metrics.trialChanged(event);
+      logTrial(log, event);
     },
   };
 }
@@ -36,6 +48,23 @@ function logReload(log: Logger, result: ReloadResult, by: ReloadCause): void {
   }
   if (reset.length > 0) logReset(log, result);
   if (needsRestart) log.warn({ keys: restart }, "restart required: these keys keep their old values until then");
+}
+
+function logTrial(log: Logger, { kind, reason, trial }: TrialEvent): void {
+  const { endsMs, refusedShare, unconfirmed, judged, refused } = trial;
+  switch (kind) {
+    case "begun":
+      log.info({ ends: new Date(endsMs).toISOString(), unconfirmed, refusedShare }, "reload on trial begun");
+      return;
+    case "confirmed":
+      log.info({ reason, judged, refused }, "reload on trial confirmed");
+      return;
+    case "taken_back":
+      log.warn({ reason, judged, refused }, "reload on trial taken back, the file has other values than are in force");
+      return;
+    case "drained":
+      log.warn({ judged, refused }, "reload on trial ended by the drain, a start uses what the file has");
+  }
 }
 
 function logChanges(log: Logger, { changed, changes, hasStore, loosened }: ReloadResult, by: ReloadCause): void {

@@ -41,6 +41,9 @@ const calls: readonly [method: string, path: string, status: number, call?: Call
   ["DELETE", "/api/rules/attack", 200],
   ["DELETE", "/api/clients/client%3A203.0.113.7", 200],
   ["POST", "/api/reload", 200, { body: {} }],
+  ["POST", "/api/reload", 200, { body: { confirmWithin: "5m", unconfirmed: "keep" } }],
+  ["POST", "/api/reload/confirm", 200, { body: {} }],
+  ["POST", "/api/reload/take-back", 200, { body: {} }],
   ["POST", "/api/drain", 202, { body: {} }],
 ];
 
@@ -140,7 +143,10 @@ test("seams that this gateway does not have have no calls, and the document does
   const { json } = await stage.call("GET", "/api/openapi.json");
   const { paths } = json as { paths: object };
   expect(Object.keys(paths).sort()).toEqual(
-    ["config", "drain", "events", "openapi.json", "policies", "reload", "status"].map((name) => `/api/${name}`),
+    [
+      ...["config", "drain", "events", "openapi.json", "policies"],
+      ...["reload", "reload/confirm", "reload/take-back", "status"],
+    ].map((name) => `/api/${name}`),
   );
 });
 

@@ -6,6 +6,7 @@ import type {
   ControlPlane,
   PolicyList,
   RecentRequests,
+  ReloadAnswer,
   RequestAnswer,
   ShownRule,
   Status,
@@ -23,6 +24,7 @@ export const status: Status = {
   started: at,
   uptimeSeconds: 12.5,
   config: { loaded: at, loadedBy: "start", isCurrent: true, restart: [], lastReload: null },
+  trial: { since: at, ends: at, unconfirmed: "takeBack" },
   workers: { configured: 1, serving: 1, restarts: 0 },
   upstream: { state: "up", reason: null, addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }] },
   store: {
@@ -148,6 +150,10 @@ export interface FakePlane extends ControlPlane {
   readonly drains: () => number;
 }
 
+const unchanged: ReloadAnswer = {
+  ...{ outcome: "unchanged", changed: [], changes: [], reset: [], loosened: [], restart: [], trial: null },
+};
+
 export function fakePlane(changes: Partial<ControlPlane> = {}): FakePlane {
   const listeners = new Set<(event: ControlEvent) => void>();
   let drains = 0;
@@ -155,10 +161,9 @@ export function fakePlane(changes: Partial<ControlPlane> = {}): FakePlane {
     status: async () => status,
     policies: async () => policies,
     config: async (against) => (against === null ? config : { ...config, lastReload: null }),
-    reload: async () => ({
-      ok: true,
-      value: { outcome: "unchanged", changed: [], changes: [], reset: [], loosened: [], restart: [] },
-    }),
+    reload: async () => ({ ok: true, value: unchanged }),
+    confirm: async () => ({ ok: true, value: { confirmed: { since: at, ends: at, unconfirmed: "takeBack" } } }),
+    takeBack: async () => ({ ok: true, value: unchanged }),
     drain: () => {
       drains += 1;
     },

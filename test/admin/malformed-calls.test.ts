@@ -118,11 +118,17 @@ const texts: Malformed[] = [
   ].map(([method = "", path = ""]): Malformed => [`${path} with body ${i}`, method, path, { body, headers: json }]),
 );
 
-const emptyOnes: Malformed[] = ["reload", "drain"].flatMap((call) =>
+const emptyOnes: Malformed[] = ["reload/confirm", "reload/take-back", "drain"].flatMap((call) =>
   [{ confirmWithin: "5m" }, { unless: { refusedShare: 0.1 } }, { confirmWithin: null }, { x: {} }, { "": "" }].map(
     (body, i): Malformed => [`${call} with keys ${i}`, "POST", `/api/${call}`, { body }],
   ),
 );
+
+const trials: Malformed[] = [
+  ...[null, "", "5", 5, "-5m", "1.5m", "5 m", ["5m"]].map((confirmWithin) => ({ confirmWithin })),
+  ...[null, "", "takeback", true].map((unconfirmed) => ({ confirmWithin: "5m", unconfirmed })),
+  { confirmWithin: "5m", x: 1 },
+].map((body, i): Malformed => [`reload with terms ${i}`, "POST", "/api/reload", { body }]);
 
 const checks: Malformed[] = [
   ...["method", "target", "client", "headers"].flatMap((key) =>
@@ -246,7 +252,7 @@ const fields: Malformed[] = [
 ];
 
 const all: readonly Malformed[] = [
-  ...[bodies, missing, meanings, texts, emptyOnes, checks, queries, paths, methods, withBodies, fields].flat(),
+  ...[bodies, missing, meanings, texts, emptyOnes, trials, checks, queries, paths, methods, withBodies, fields].flat(),
 ];
 
 test(`${all.length} malformed calls are each refused in the v2 format, and nothing is changed or reported`, async () => {

@@ -60,6 +60,8 @@ test("is valid by an independent validator, and names every call", async () => {
     "POST /api/check",
     "POST /api/drain",
     "POST /api/reload",
+    "POST /api/reload/confirm",
+    "POST /api/reload/take-back",
     "PUT /api/rules/{id}",
   ]);
 });
@@ -157,6 +159,9 @@ test("a client that is made of the document can make every call, and every answe
   await run("deleteRule", { id: "a" });
   await run("deleteRule", { id: "a" });
   await run("reload", {}, {});
+  await run("reload", {}, { confirmWithin: "5m", unconfirmed: "keep" });
+  await run("confirmReload", {}, {});
+  await run("takeBackReload", {}, {});
   await run("drain", {}, {});
   expect(statuses.filter(([, status]) => status !== 200)).toEqual([
     ["getClient", 404],

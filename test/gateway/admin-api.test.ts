@@ -175,6 +175,46 @@ describe.each([1, 2])("with %i threads", (workers) => {
     });
   });
 
+  test("a reload on trial is shown, and confirmed or taken back by a call", async () => {
+    const unwatched = `reload: { watch: false }\n${policies}`;
+    const { call, write, gateway } = await start(workers, unwatched);
+    expect((await call("POST", "/api/reload/confirm", { body: {} })).status).toBe(409);
+    expect((await call("POST", "/api/reload/take-back", { body: {} })).status).toBe(409);
+    write(unwatched.replace("limit: 3", "limit: 4"));
+    const reload = await call("POST", "/api/reload", { body: { confirmWithin: "5m" } });
+    expectFit(schemas.ReloadAnswer, reload.json);
+    const trial = { since: expect.any(String), ends: expect.any(String), unconfirmed: "takeBack" };
+    expect(reload.json).toMatchObject({ outcome: "applied", trial });
+    expect((await call("GET", "/api/status")).json).toMatchObject({ trial, config: { isCurrent: true } });
+    const back = await call("POST", "/api/reload/take-back", { body: {} });
+    expectFit(schemas.ReloadAnswer, back.json);
+    expect(back.json).toMatchObject({
+      ...{ outcome: "applied", trial: null, reset: [] },
+      changes: [{ key: "policies.small.limit", from: "4", to: "3" }],
+    });
+    const { json: status } = await call("GET", "/api/status");
+    expectFit(schemas.Status, status);
+    expect(status).toMatchObject({
+      trial: null,
+      config: { isCurrent: false, loadedBy: "trial", lastReload: { by: "trial", outcome: "applied" } },
+    });
+    await call("POST", "/api/reload", { body: { confirmWithin: "5m", unconfirmed: "keep" } });
+    const confirmed = await call("POST", "/api/reload/confirm", { body: {} });
+    expectFit(schemas.ConfirmAnswer, confirmed.json);
+    expect(confirmed.json).toMatchObject({ confirmed: { ...trial, unconfirmed: "keep" } });
+    expect((await call("GET", "/api/policies")).json).toMatchObject({ policies: [{ limit: 4 }, {}] });
+    const audit = logged(gateway, "admin call").map(({ call: each, status: code }) => [each, code]);
+    expect(audit.slice(2)).toEqual([
+      ["POST /api/reload", 200],
+      ["POST /api/reload/take-back", 200],
+      ["POST /api/reload", 200],
+      ["POST /api/reload/confirm", 200],
+    ]);
+    for (const body of [{ confirmWithin: "999ms" }, { confirmWithin: "25h" }, { unconfirmed: "keep" }]) {
+      expect((await call("POST", "/api/reload", { body })).status).toBe(400);
+    }
+  });
+
   test("a drain ends the gateway, the streams first, and answers before", async () => {
     const { call, gateway } = await start(workers);
     const headers = { authorization: `Bearer ${readToken}` };
@@ -317,6 +357,10 @@ describe.each([1, 2])("with %i threads", (workers) => {
     write("maxBodyBytes: 1MiB\n");
     expect((await call("POST", "/api/reload", { body: {} })).status).toBe(200);
     await eventually("the reload has come", () => text.includes('"changed":["maxBodyBytes"'));
+    write("maxBodyBytes: 2MiB\n");
+    await call("POST", "/api/reload", { body: { confirmWithin: "5m" } });
+    await call("POST", "/api/reload/take-back", { body: {} });
+    await eventually("the trial's end has come", () => text.includes('"outcome":"taken_back"'));
     await closeUpstream();
     expect(await ask(1)).toEqual([502]);
     await eventually("the upstream's state has come", () =>

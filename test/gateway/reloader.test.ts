@@ -20,6 +20,7 @@ function stage() {
   const carrier = {
     settings: settingsOf(0),
     listedTokens: () => null,
+    async endTrial() {},
     async replace(settings: Settings | null) {
       asked.push(settings?.maxBodyBytes ?? null);
       const waiting = Promise.withResolvers<void>();
@@ -32,7 +33,11 @@ function stage() {
   const reloader = new Reloader(carrier.settings, carrier, {
     files: new FileWatcher(),
     log: createLog({ level: "silent", clock: systemClock, destination: { write() {}, flush: (done) => done?.() } }),
-    telemetry: { reloaded: (result: ReloadResult, cause: ReloadCause) => void reported.push([cause, result.ok]) },
+    clock: systemClock,
+    telemetry: {
+      reloaded: (result: ReloadResult, cause: ReloadCause) => void reported.push([cause, result.ok]),
+      trialChanged() {},
+    },
     source: null,
   });
   const turns = () => new Promise((resolve) => setImmediate(resolve));

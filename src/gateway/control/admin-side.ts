@@ -13,11 +13,10 @@ import type { Logger } from "../../telemetry/log.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Carrier } from "../carrier.ts";
 import { ListenError } from "../open-listeners.ts";
-import type { Reloader } from "../reloader.ts";
 import { createRequestIds } from "../request-ids.ts";
 import type { Sharing } from "../sharing.ts";
 import { type AdminFiles, openAdminFiles } from "./admin-files.ts";
-import { type ControlOptions, GatewayControl, type Seams } from "./control.ts";
+import { type ControlledReloader, type ControlOptions, GatewayControl, type Seams } from "./control.ts";
 
 interface AdminSideOptions extends Seams, Pick<ControlOptions, "version" | "nodeVersion" | "drain"> {
   readonly carrier: Carrier;
@@ -33,7 +32,7 @@ export class AdminSide {
   readonly #files: AdminFiles;
   readonly #control: GatewayControl;
   #admin: Admin | null = null;
-  #reloader: Pick<Reloader, "again" | "written"> | null = null;
+  #reloader: ControlledReloader | null = null;
   status: Health["status"] = "starting";
 
   /** Use `openAdminSide`. */
@@ -44,8 +43,7 @@ export class AdminSide {
       ...options,
       status: () => this.status,
       adminCertificate: () => files.certificate,
-      written: () => this.#reloader?.written ?? null,
-      reload: () => this.#reloader?.again("call") ?? null,
+      reloader: () => this.#reloader,
     });
   }
 
@@ -83,7 +81,7 @@ export class AdminSide {
   }
 
   /** What a reload replaces: the files of the admin side, then what carries the traffic. */
-  besideCarrier(): Pick<Carrier, "settings" | "listedTokens" | "replace"> {
+  besideCarrier(): Pick<Carrier, "settings" | "listedTokens" | "replace" | "endTrial"> {
     const { carrier } = this.#options;
     const files = this.#files;
     return {
@@ -91,9 +89,10 @@ export class AdminSide {
         return carrier.settings;
       },
       listedTokens: () => carrier.listedTokens(),
-      async replace(settings) {
+      endTrial: () => carrier.endTrial(),
+      async replace(settings, onTrial) {
         const prepared = settings === null ? null : await files.prepare(settings.admin);
-        const changes = await carrier.replace(settings).catch((error) => {
+        const changes = await carrier.replace(settings, onTrial).catch((error) => {
           prepared?.drop();
           throw error;
         });
@@ -104,18 +103,22 @@ export class AdminSide {
   }
 
   /** Telemetry of reloads that also tells the API of each. */
-  besideTelemetry(): Pick<Telemetry, "reloaded"> {
+  besideTelemetry(): Pick<Telemetry, "reloaded" | "trialChanged"> {
     const { telemetry } = this.#options.carrier;
     return {
       reloaded: (result, cause) => {
         telemetry.reloaded(result, cause);
         this.#control.reloaded(result, cause);
       },
+      trialChanged: (event) => {
+        telemetry.trialChanged(event);
+        this.#control.trialChanged(event);
+      },
     };
   }
 
   /** Lets the API reload, and reports the gateway as ready. */
-  started(reloader: Pick<Reloader, "again" | "written">): void {
+  started(reloader: ControlledReloader): void {
     this.#reloader = reloader;
     this.status = "ready";
   }

@@ -3,6 +3,7 @@
 import type {
   ClientCounts,
   Config,
+  ConfirmAnswer,
   ControlEvent,
   ControlPlane,
   DrainAnswer,
@@ -10,18 +11,28 @@ import type {
   PolicyList,
   RecentRequests,
   ReloadAnswer,
+  ReloadWanted,
   RuleControl,
   Status,
 } from "../../admin/control-plane.ts";
 import type { Health } from "../../admin/health.ts";
+import { parseDuration } from "../../config/leaves.ts";
 import { isTokenDigest } from "../../config/policies.ts";
 import { endingSoonMs } from "../../core/authenticator.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Watched } from "../../core/file-group.ts";
 import type { KeyPart, Policy } from "../../core/policy.ts";
-import { type ReloadCause, type ReloadResult, reloadOutcome } from "../../core/reload.ts";
+import {
+  type ReloadCause,
+  type ReloadResult,
+  type ReloadTrial,
+  reloadOutcome,
+  type TrialEvent,
+  type TrialTerms,
+} from "../../core/reload.ts";
 import type { Certificate } from "../../core/tls.ts";
 import type { Carrier, PolicyOutcomes } from "../carrier.ts";
+import type { Reloader } from "../reloader.ts";
 import type { RuleBook } from "../rule-book.ts";
 import type { Sharing } from "../sharing.ts";
 import { createClientControl } from "./client-control.ts";
@@ -46,10 +57,12 @@ export interface ControlOptions extends Seams {
   readonly status: () => Health["status"];
   readonly adminCertificate: () => Watched<Certificate> | null;
   /** Null before the gateway has started. */
-  readonly written: () => WrittenConfig | null;
-  /** Null before the gateway has started. */
-  readonly reload: () => Promise<ReloadResult> | null;
+  readonly reloader: () => ControlledReloader | null;
   readonly drain: () => void;
+}
+
+export interface ControlledReloader extends Pick<Reloader, "again" | "trial" | "confirm" | "takeBack"> {
+  readonly written: WrittenConfig;
 }
 
 interface LastReload {
@@ -92,7 +105,8 @@ export class GatewayControl implements ControlPlane {
   }
 
   async status(): Promise<Status> {
-    const { carrier, clock, version, nodeVersion, status, adminCertificate } = this.#options;
+    const { carrier, clock, version, nodeVersion, status, adminCertificate, reloader } = this.#options;
+    const trial = reloader()?.trial ?? null;
     const [states, { threads }] = [await this.#states(), await carrier.overview()];
     const { loadedMs, loadedBy, restart } = this.#config;
     const last = this.#lastReload;
@@ -106,6 +120,7 @@ export class GatewayControl implements ControlPlane {
         ...{ loaded: isoTime(loadedMs), loadedBy, isCurrent: this.#isConfigCurrent, restart: [...restart] },
         lastReload: last && summaryOf(last),
       },
+      trial: trial && trialFacts(trial),
       workers: threads,
       ...states,
       certificate: await certificateFacts(carrier.certificate(), wallMs),
@@ -122,25 +137,48 @@ export class GatewayControl implements ControlPlane {
   }
 
   async config(against: "previous" | null): Promise<Config> {
-    const { carrier, written } = this.#options;
+    const { carrier, reloader } = this.#options;
     // Imported only when it is asked for, because a start without it is faster.
     const { configAnswer } = await import("./config-answer.ts");
     const names = carrier.listedTokens()?.names() ?? new Set();
-    const answer = configAnswer(written(), this.#config.restart, names);
+    const answer = configAnswer(reloader()?.written ?? null, this.#config.restart, names);
     const shown: Config = { loaded: isoTime(this.#config.loadedMs), ...answer };
     if (against === null) return shown;
     const last = this.#lastChange;
     return { ...shown, lastReload: last && { at: isoTime(last.atMs), by: last.by, ...changesOf(last.result) } };
   }
 
-  async reload(): Promise<Outcome<ReloadAnswer>> {
-    const result = await this.#options.reload();
-    if (result === null) return { ok: false, why: "conflict", details: ["The gateway is starting."] };
+  async reload(wanted: ReloadWanted): Promise<Outcome<ReloadAnswer>> {
+    const terms = readTerms(wanted);
+    if (typeof terms === "string") return { ok: false, why: "unacceptable", details: [terms] };
+    const reloader = this.#options.reloader();
+    if (reloader === null) return conflict("The gateway is starting.");
+    return this.#answerTo(await reloader.again("call", terms));
+  }
+
+  async confirm(): Promise<Outcome<ConfirmAnswer>> {
+    const confirmed = (await this.#options.reloader()?.confirm()) ?? null;
+    return confirmed === null ? conflict(noTrial) : { ok: true, value: { confirmed: trialFacts(confirmed) } };
+  }
+
+  async takeBack(): Promise<Outcome<ReloadAnswer>> {
+    const result = (await this.#options.reloader()?.takeBack()) ?? null;
+    return result === null ? conflict(noTrial) : this.#answerTo(result);
+  }
+
+  #answerTo(result: ReloadResult): Outcome<ReloadAnswer> {
     const { errors, refused, restart } = result;
-    const wrongFiles = refused.map((key) => `${key}: the file is missing or wrong, its last good version stays in use`);
-    if (!result.ok) return { ok: false, why: "conflict", details: [...errors, ...wrongFiles] };
+    const trial = this.#options.reloader()?.trial ?? null;
+    if (!result.ok) {
+      const wrongFiles = refused.map(
+        (key) => `${key}: the file is missing or wrong, its last good version stays in use`,
+      );
+      const onTrial = trial === null ? [] : [`A reload is on trial until ${isoTime(trial.endsMs)}.`];
+      return conflict(...errors, ...wrongFiles, ...onTrial);
+    }
     const outcome = reloadOutcome(result) === "applied" ? "applied" : "unchanged";
-    return { ok: true, value: { outcome, ...changesOf(result), restart: [...restart] } };
+    const facts = { restart: [...restart], trial: trial && trialFacts(trial) };
+    return { ok: true, value: { outcome, ...changesOf(result), ...facts } };
   }
 
   drain(): void {
@@ -162,10 +200,19 @@ export class GatewayControl implements ControlPlane {
     this.#lastReload = last;
     if (result.changed.length > 0) this.#lastChange = last;
     if (result.isConfigRead) {
-      this.#isConfigCurrent = result.errors.length === 0;
-      if (this.#isConfigCurrent) this.#config = { loadedMs: last.atMs, loadedBy: by, restart: result.restart };
+      const isInForce = result.errors.length === 0;
+      // After a take-back, the file has other values.
+      this.#isConfigCurrent = isInForce && by !== "trial";
+      if (isInForce) this.#config = { loadedMs: last.atMs, loadedBy: by, restart: result.restart };
     }
     this.#events.publish({ type: "reload", ...summaryOf(last), changed: [...result.changed] });
+  }
+
+  trialChanged({ kind, reason, trial }: TrialEvent): void {
+    // A drain has an event of its own, which is the last.
+    if (kind === "drained") return;
+    const at = isoTime(this.#options.clock.wallMs());
+    this.#events.publish({ type: "trial", at, outcome: kind, reason, trial: trialFacts(trial) });
   }
 
   /** A drain has begun. Streams of events end. */
@@ -196,6 +243,31 @@ export class GatewayControl implements ControlPlane {
       },
     };
   }
+}
+
+function conflict(...details: readonly string[]): Extract<Outcome<never>, { ok: false }> {
+  return { ok: false, why: "conflict", details };
+}
+
+const noTrial = "No reload is on trial.";
+
+const shortestTrialMs = 1_000;
+const longestTrialMs = 86_400_000;
+
+/** Returns null for a reload that is not on trial, or what is wrong with the terms. */
+function readTerms({ confirmWithin, unconfirmed }: ReloadWanted): TrialTerms | null | string {
+  if (confirmWithin === undefined) {
+    return unconfirmed === undefined ? null : "unconfirmed: found without confirmWithin, which makes it a trial";
+  }
+  const confirmWithinMs = parseDuration(confirmWithin) ?? 0;
+  if (confirmWithinMs < shortestTrialMs || confirmWithinMs > longestTrialMs) {
+    return `confirmWithin: found ${JSON.stringify(confirmWithin)}, expected a duration from 1s to 24h`;
+  }
+  return { confirmWithinMs, refusedShare: null, unconfirmed: unconfirmed ?? "takeBack" };
+}
+
+function trialFacts({ sinceMs, endsMs, unconfirmed }: ReloadTrial): NonNullable<Status["trial"]> {
+  return { since: isoTime(sinceMs), ends: isoTime(endsMs), unconfirmed };
 }
 
 function summaryOf({ atMs, by, result }: LastReload) {

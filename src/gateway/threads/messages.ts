@@ -7,12 +7,11 @@ import { asError, errorCode } from "../../core/failure.ts";
 import type { HostPort } from "../../core/host-port.ts";
 import type { RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
-import type { PolicySlot } from "../../limits/policies.ts";
 import type { Forgiveness } from "../../limits/store/shared-rules.ts";
 import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
 import type { FiguresWanted, WorkerFigures } from "../../telemetry/worker-figures.ts";
-import type { Addresses, BrokenOff, ListenSettings, ThreadOverview } from "../carrier.ts";
-import type { CounterMemory } from "../open-counters.ts";
+import type { Addresses, BrokenOff, ListenSettings, SettingsOnTrial, ThreadOverview } from "../carrier.ts";
+import type { ChosenSlots, CounterMemory } from "../open-counters.ts";
 import { ListenError, type ListenerName } from "../open-listeners.ts";
 
 /** With this a thread starts. */
@@ -25,8 +24,8 @@ export interface ThreadStart {
   /** Whether this thread logs warnings about the configuration. */
   readonly logsWarnings: boolean;
   readonly counters: CounterMemory;
-  /** Of the policies of the settings. */
-  readonly slots: readonly PolicySlot[];
+  /** For the policies of the settings. */
+  readonly chosen: ChosenSlots;
   /** For session tickets of TLS, which any thread can use. */
   readonly ticketSecret: Uint8Array;
   /** Of SharedConnectionCount. */
@@ -56,6 +55,8 @@ export interface Requests {
   /** Puts into force what was prepared. */
   readonly commit: { readonly asked: null; readonly answered: null };
   readonly drop: { readonly asked: null; readonly answered: null };
+  /** What is in force is not on trial any more. */
+  readonly endTrial: { readonly asked: null; readonly answered: null };
   /** A thread that has just started gets all rules so, a part at a time. */
   readonly changeRules: { readonly asked: RuleChange; readonly answered: null };
   /** The thread forgets what it holds. A thread that is starting gets it when it has started. */
@@ -83,8 +84,10 @@ export interface Requests {
 interface WantedConfiguration {
   /** Of the whole process; null: as they are in force. */
   readonly settings: Settings | null;
-  /** Of its policies. */
-  readonly slots: readonly PolicySlot[];
+  /** For its policies. */
+  readonly chosen: ChosenSlots;
+  /** Null: the settings are not. */
+  readonly onTrial: SettingsOnTrial | null;
   readonly contents: FileContents;
   readonly logsWarnings: boolean;
 }

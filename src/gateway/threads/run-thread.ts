@@ -51,7 +51,7 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<H
     settings,
     thread,
     counters,
-    slots,
+    chosen,
     connections,
     http2LingerMs,
     version,
@@ -71,7 +71,7 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<H
   const files = new GivenFiles(start.contents);
   const ownCounters = openCounters(counters, { thread, isShared: true });
   const engine = await openEngine(settingsOfThread(settings), files, {
-    ...{ clock, log, notices, version, nodeVersion, slots, sharedReads, ticketSecret: start.ticketSecret },
+    ...{ clock, log, notices, version, nodeVersion, chosen, sharedReads, ticketSecret: start.ticketSecret },
     counters: ownCounters,
     droppedLogLines: () => destination.dropped,
     connectionCount: new SharedConnectionCount(connections, thread),
@@ -134,14 +134,14 @@ function reloading(
   engine: Engine,
   files: GivenFiles,
   onWanted: (wanted: Requests["prepare"]["asked"]) => void,
-): Pick<Handlers, "prepare" | "commit" | "drop"> {
+): Pick<Handlers, "prepare" | "commit" | "drop" | "endTrial"> {
   let prepared: Prepared | null = null;
   return {
     async prepare(wanted) {
       onWanted(wanted);
       files.offer(wanted.contents);
       const settings = wanted.settings === null ? null : settingsOfThread(wanted.settings);
-      prepared = settings === null ? null : await engine.prepare(settings, wanted.slots);
+      prepared = settings === null ? null : await engine.prepare(settings, wanted.onTrial, wanted.chosen);
       return null;
     },
     async commit() {
@@ -154,6 +154,10 @@ function reloading(
       prepared?.drop();
       prepared = null;
       files.drop();
+      return null;
+    },
+    async endTrial() {
+      await engine.endTrial();
       return null;
     },
   };

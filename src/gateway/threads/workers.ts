@@ -23,11 +23,19 @@ import { HistoryRow } from "../../telemetry/recent/history.ts";
 import type { RecentThreads } from "../../telemetry/recent/recent.ts";
 import { StoreSightings } from "../../telemetry/store-sightings.ts";
 import { WorkerReadings } from "../../telemetry/worker-figures.ts";
-import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview, ThreadOverview } from "../carrier.ts";
+import type {
+  Addresses,
+  BrokenOff,
+  Carrier,
+  ListenSettings,
+  Overview,
+  SettingsOnTrial,
+  ThreadOverview,
+} from "../carrier.ts";
 import { Clients } from "../clients.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
-import { createLimiter, NotPreparedError } from "../open-counters.ts";
+import { type ChosenSlots, createLimiter, NotPreparedError } from "../open-counters.ts";
 import { recentBytesOfMain } from "../open-recent.ts";
 import { clientAddressRules } from "../runtimes.ts";
 import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
@@ -61,6 +69,10 @@ export async function startWorkers(settings: Settings, files: FileWatcher, optio
     throw error;
   }
   return workers;
+}
+
+function chosenOf({ slots, kept }: PolicyLimiter): ChosenSlots {
+  return { slots, kept };
 }
 
 class Workers implements Carrier {
@@ -125,7 +137,7 @@ class Workers implements Carrier {
     this.#opened = opened;
     this.#restarts = new Restarts(options.clock.monotonicMs);
     this.#runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
-    this.#limiter = this.#createLimiter(settings, null);
+    this.#limiter = this.#createLimiter(settings, null, null);
     countPeersIn(options.counters.table);
     const { keyHash, keySecret } = options.counters;
     this.clients = new Clients(() => {
@@ -183,15 +195,15 @@ class Workers implements Carrier {
     void this.#tellAll("announceStart", null);
   }
 
-  replace(settings: Settings | null): ReturnType<Carrier["replace"]> {
+  replace(settings: Settings | null, onTrial: SettingsOnTrial | null = null): ReturnType<Carrier["replace"]> {
     return this.#alone(async () => {
       const before = { settings: this.settings, files: this.#opened };
       const opened = settings === null ? this.#opened : await openConfiguredFiles(settings, this.#base, before);
       const offer = this.#files.offer();
       let limiter = this.#limiter;
       try {
-        if (settings !== null) limiter = this.#createLimiter(settings, this.#limiter);
-        if (settings !== null || offer.hasNews) await this.#prepare(settings, limiter, offer);
+        if (settings !== null) limiter = this.#createLimiter(settings, this.#limiter, onTrial);
+        if (settings !== null || offer.hasNews) await this.#prepare({ settings, onTrial }, limiter, offer);
       } catch (error) {
         closeFiles(opened, this.#opened);
         limiter.replacedBy(this.#limiter);
@@ -212,6 +224,14 @@ class Workers implements Carrier {
       closeFiles(before.files, opened);
       await committed;
       return changes;
+    });
+  }
+
+  endTrial(): Promise<void> {
+    return this.#alone(async () => {
+      // Before another reload can give their slots to others, no thread may have them.
+      await this.#tellAll("endTrial", null);
+      this.#limiter.endKeeping();
     });
   }
 
@@ -297,9 +317,9 @@ class Workers implements Carrier {
     return { answers, missing: results.length - answers.length };
   }
 
-  #createLimiter(settings: Settings, before: PolicyLimiter | null): PolicyLimiter {
+  #createLimiter(settings: Settings, before: PolicyLimiter | null, onTrial: SettingsOnTrial | null): PolicyLimiter {
     const options = { ...this.#options, runtimeRules: this.#runtimeRules };
-    return createLimiter(settings, options, before, { decides: false });
+    return createLimiter(settings, options, before, { decides: false, keep: onTrial?.fallback.policies ?? [] });
   }
 
   /** From now on a thread that ends is not replaced. */
@@ -379,7 +399,7 @@ class Workers implements Carrier {
     const start: Omit<ThreadStart, "logPort"> = {
       ...{ thread, logsWarnings, version, nodeVersion, http2LingerMs, sharedReads },
       counters: { memory, placeSecret, keySecret, owner },
-      slots: this.#limiter.slots,
+      chosen: chosenOf(this.#limiter),
       settings: this.settings,
       contents: this.#files.contents(),
       connections: this.#connections,
@@ -443,10 +463,15 @@ class Workers implements Carrier {
   }
 
   /** Rejects with a NotPreparedError: then nothing has changed. */
-  async #prepare(settings: Settings | null, { slots }: PolicyLimiter, { contents }: Offer): Promise<void> {
+  async #prepare(
+    wanted: Pick<Requests["prepare"]["asked"], "settings" | "onTrial">,
+    limiter: PolicyLimiter,
+    { contents }: Offer,
+  ): Promise<void> {
+    const chosen = chosenOf(limiter);
     const workers = [...this.#serving];
     const prepared = workers.map((worker, i) =>
-      worker.ask("prepare", { settings, slots, contents, logsWarnings: i === 0 }),
+      worker.ask("prepare", { ...wanted, chosen, contents, logsWarnings: i === 0 }),
     );
     const failures = (await Promise.allSettled(prepared)).filter((result) => result.status === "rejected");
     if (failures.length === 0) return;

@@ -1,0 +1,92 @@
+// Keeps the configuration that is on trial: until when it has to be confirmed, and what comes back otherwise. Says when it is
+// to be taken back, and tells each change. There is one trial at a time, and one configuration to go back to.
+import type { Clock } from "../core/clock.ts";
+import type { ConfirmReason, ReloadTrial, TakeBackReason, TrialEvent, TrialTerms } from "../core/reload.ts";
+
+/** How often it is looked whether a trial is over. */
+const lookEveryMs = 250;
+
+/** If the configuration before cannot be put into force, that is tried again after this time. */
+const tryAgainMs = 10_000;
+
+interface ReloadTrialsOptions {
+  readonly clock: Clock;
+  onEvent(event: TrialEvent): void;
+  /** Called when its time is over and nobody has confirmed it; again after a while if it is still on. */
+  onOver(reason: "time"): void;
+}
+
+/** `Fallback`: what comes back. */
+export interface OnTrial<Fallback> {
+  readonly fallback: Fallback;
+  readonly terms: TrialTerms;
+  readonly sinceMs: number;
+  /** By the monotonic clock. */
+  readonly endMs: number;
+  /** By the monotonic clock: nothing is done before. */
+  nextTryMs: number;
+}
+
+export class ReloadTrials<Fallback> {
+  readonly #options: ReloadTrialsOptions;
+  #current: OnTrial<Fallback> | null = null;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(options: ReloadTrialsOptions) {
+    this.#options = options;
+  }
+
+  /** Null: no configuration is on trial. */
+  get current(): OnTrial<Fallback> | null {
+    return this.#current;
+  }
+
+  /** Null: no configuration is on trial. */
+  get state(): ReloadTrial | null {
+    return this.#current && this.#stateOf(this.#current);
+  }
+
+  /** Begins a trial. One that is on ends with it. */
+  begin(terms: TrialTerms, fallback: Fallback): void {
+    const { clock } = this.#options;
+    const nowMs = clock.monotonicMs();
+    const endMs = nowMs + terms.confirmWithinMs;
+    const trial = { fallback, terms, sinceMs: clock.wallMs(), endMs, nextTryMs: nowMs };
+    this.#current = trial;
+    this.#timer ??= setInterval(() => this.#look(), lookEveryMs).unref();
+    this.#options.onEvent({ kind: "begun", reason: null, trial: this.#stateOf(trial) });
+  }
+
+  confirmed(reason: ConfirmReason): void {
+    this.#end((trial) => ({ kind: "confirmed", reason, trial }));
+  }
+
+  takenBack(reason: TakeBackReason): void {
+    this.#end((trial) => ({ kind: "taken_back", reason, trial }));
+  }
+
+  drained(): void {
+    this.#end((trial) => ({ kind: "drained", reason: null, trial }));
+  }
+
+  #end(eventOf: (trial: ReloadTrial) => TrialEvent): void {
+    const trial = this.state;
+    if (trial === null) return;
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+    this.#current = null;
+    this.#options.onEvent(eventOf(trial));
+  }
+
+  #look(): void {
+    const trial = this.#current;
+    const nowMs = this.#options.clock.monotonicMs();
+    if (trial === null || nowMs < trial.nextTryMs || nowMs < trial.endMs) return;
+    trial.nextTryMs = nowMs + tryAgainMs;
+    this.#options.onOver("time");
+  }
+
+  #stateOf({ terms, sinceMs }: OnTrial<Fallback>): ReloadTrial {
+    return { ...terms, sinceMs, endsMs: sinceMs + terms.confirmWithinMs, judged: 0, refused: 0 };
+  }
+}
