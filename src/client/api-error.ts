@@ -21,8 +21,11 @@ export class ApiError extends Error {
   }
 }
 
-/** Makes the error from an unsuccessful response. If the body is in another format, only the status is used. */
-export function refusal(status: number, text: string, token: string): ApiError {
+/**
+ * Makes the error from an unsuccessful response. If the body is in another format, only the status is used. `token`: null
+ * if none was sent.
+ */
+export function refusal(status: number, text: string, token: string | null): ApiError {
   const body = parsed(text);
   const { message, errors } = isObject(body) ? body : { message: undefined, errors: undefined };
   const details = Array.isArray(errors) ? errors.filter(isDetail) : [];
@@ -53,6 +56,6 @@ function isDetail(value: unknown): value is ApiErrorDetail {
   return typeof errMsg === "string";
 }
 
-function without(token: string, text: string): string {
-  return text.replaceAll(token, "[token]");
+function without(token: string | null, text: string): string {
+  return token === null ? text : text.replaceAll(token, "[token]");
 }

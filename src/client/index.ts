@@ -2,6 +2,7 @@
 // the platform's fetch, URL and AbortSignal.
 export { ApiError, type ApiErrorDetail } from "./api-error.ts";
 export { type Listing, type Page, type PaginateOptions, paginate } from "./paginate.ts";
+export { type PolicyQuota, type Quota, type QuotaOptions, readQuota } from "./quota.ts";
 export { createRetryingFetch, type RetryingFetchOptions } from "./retrying-fetch.ts";
 export type { Sleep } from "./sleep.ts";
 export { listTransactions, type Transaction, type TransactionsOptions } from "./transactions.ts";

@@ -4,6 +4,7 @@
 import { httpUrl } from "./address.ts";
 import { ApiError, isObject, parsed, refusal } from "./api-error.ts";
 import { createRetryingFetch } from "./retrying-fetch.ts";
+import { checkToken } from "./token.ts";
 
 export interface PaginateOptions<T> {
   /** The listing's address. Its query is kept; `limit` and `offset` in it are replaced. */
@@ -103,10 +104,7 @@ function parsePage<T>({ member, isItem, limit }: Walk<T>, offset: number, text: 
 
 function checked<T>(options: PaginateOptions<T>) {
   const { token, limit = 1000, offset = 0 } = options;
-  // Checked here, because the platform's error about an invalid header quotes the value.
-  if (typeof token !== "string" || !/^[\w.~+/-]+=*$/.test(token)) {
-    throw new TypeError("token must be a bearer token (RFC 6750: letters, digits and -._~+/, then any number of =)");
-  }
+  checkToken(token);
   if (!Number.isSafeInteger(limit) || limit < 1)
     throw new RangeError(`limit must be an integer of at least 1, not ${limit}`);
   if (!Number.isSafeInteger(offset) || offset < 0)

@@ -1,5 +1,5 @@
 // `headgate demo`: starts the reference backend and the gateway in front of it on loopback, with the packaged
-// configuration, and prints three requests to try. Ctrl-C ends the demo.
+// configuration and `quota.path`, and prints four requests to try. Ctrl-C ends the demo.
 import { loadSettings, packagedConfigFile } from "../config/load.ts";
 import type { Settings } from "../core/settings.ts";
 import { type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";
@@ -37,6 +37,7 @@ function demoSettings(settings: Settings, { port, adminPort }: DemoArguments, up
     admin: { ...settings.admin, host: "127.0.0.1", port: adminPort },
     workers: 1,
     upstream: { ...settings.upstream, url: upstreamUrl },
+    quota: { path: "/quota" },
   };
 }
 
@@ -52,8 +53,10 @@ Try:
   curl -i -H 'Authorization: Bearer x' '${url}/v2/transactions?limit=5'
   curl -i ${url}/v2/me
   for i in $(seq 101); do curl -s -o /dev/null -w '%{http_code} ' -H 'Authorization: Bearer x' ${url}/v2/me; done; echo
+  curl ${url}/quota
 
-The first command gets five records with the six rate-limit headers, the second a 401. The loop ends with 429.
+The first command gets five records with the six rate-limit headers, the second a 401. The loop ends with 429. The last
+one says what is left, and spends nothing.
 Ctrl-C ends the demo.
 
 `;

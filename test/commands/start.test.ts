@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
+import { readQuota } from "../../src/client/index.ts";
 import { startProcessGroup } from "../support/process-group.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -210,7 +211,7 @@ test("a tokens file that is not there stops the start with 78", async () => {
   expect(started.output.err).toMatch(/no-such-file: cannot be read/);
 });
 
-test("the demo answers as it says: five records and six fields, 401, and 429 for the 101st", async () => {
+test("the demo answers as it says: five records and six fields, 401, 429 for the 101st, and what is left", async () => {
   const started = headgate(["demo", "--port", "0", "--admin-port", "0"]);
   const port = await portOf(started, "traffic");
   const url = (await started.until(/gateway +(http:\/\/\S+)/))[1];
@@ -227,6 +228,8 @@ test("the demo answers as it says: five records and six fields, 401, and 429 for
   for (let i = 0; i < 99; i += 1) statuses.push((await fetch(`${url}/v2/me`, { headers })).status);
   expect(statuses.slice(0, 98).every((status) => status === 200)).toBe(true);
   expect(statuses[98]).toBe(429);
+  const { policies } = await readQuota({ url: `${url}/quota` });
+  expect(policies).toMatchObject([{ name: "per-ip", state: "exhausted", used: 100, remaining: 0 }]);
   started.process.kill("SIGINT");
   expect(await started.exited).toBe(0);
   expect(started.output.err).toBe("");
