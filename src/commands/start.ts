@@ -44,7 +44,8 @@ export async function serve(
   // Registered before a port is opened, so that a signal during the start is handled too.
   const signals = collectSignals(io, source !== null);
   const destination = openDestination({ fd: 1 });
-  const log = createLog({ level: settings.log.level, clock: systemClock, destination });
+  const { level, time } = settings.log;
+  const log = createLog({ level, time, clock: systemClock, destination });
   const maxOpenFiles = io.maxOpenFiles();
   logOpenFiles(settings, maxOpenFiles, log);
   let gateway: Gateway;

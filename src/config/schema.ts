@@ -87,6 +87,11 @@ export const schema = section(
     log: section("The log: JSON lines on standard output.", {
       level: choice("info", ["debug", "info", "warn", "error", "silent"], "Lowest level that is logged."),
       access: flag(true, "Log one line for each request."),
+      time: choice(
+        "unix",
+        ["unix", "iso"],
+        "Time of a line: Unix milliseconds, or a text as 2026-11-24T17:30:24.123Z.",
+      ),
       subject: choice("plain", ["plain", "hashed", "off"], "How the name of a verified token is logged."),
     }),
   },

@@ -67,7 +67,12 @@ export interface Settings {
     readonly watch: boolean;
   };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };
-  readonly log: { readonly level: LogLevel; readonly access: boolean; readonly subject: LoggedSubject };
+  readonly log: {
+    readonly level: LogLevel;
+    readonly access: boolean;
+    readonly subject: LoggedSubject;
+    readonly time: LogTime;
+  };
 }
 
 /** Paths are absolute. */
@@ -104,6 +109,9 @@ export type DenyStatus = 429 | 403;
 
 /** How whom a token stands for is logged. `hashed`: by a keyed hash. */
 export type LoggedSubject = "plain" | "hashed" | "off";
+
+/** How the time of a line is written: in Unix milliseconds, or as in RFC 3339 in UTC, with milliseconds. */
+export type LogTime = "unix" | "iso";
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 

@@ -15,6 +15,7 @@ import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
 import type { PolicyLimiter } from "../limits/limiter.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
+import { changeLog } from "../telemetry/log.ts";
 import type { Upstream } from "../upstream/open-upstream.ts";
 import type { SettingsOnTrial } from "./carrier.ts";
 import { type ConfiguredFiles, closeFiles, openConfiguredFiles, upstreamSettings } from "./configured-files.ts";
@@ -205,7 +206,7 @@ export class InForce {
 
   /** Nothing is awaited here: no request begins in between. */
   replace(next: Configuration): void {
-    const { log, telemetry, settings, runtimeRules } = this.#context;
+    const { log, clock, telemetry, settings, runtimeRules } = this.#context;
     const before = this.#configuration;
     this.#configuration = next;
     settings.current = next.settings;
@@ -221,8 +222,7 @@ export class InForce {
     if (next.limiter !== before.limiter) before.limiter.replacedBy(next.limiter);
     if (next.upstream !== before.upstream) telemetry.upstreamReplaced();
     this.upstreams.replace(next.upstream);
-    const { level } = next.settings.log;
-    if (level !== before.settings.log.level) log.level = level;
+    changeLog(log, before.settings.log, next.settings.log, clock);
     closeFiles(before.files, next.files);
   }
 

@@ -2,10 +2,10 @@
 // at most a few times a second for each client, and the others are counted. No query, no token and no field of the request
 // is logged, except User-Agent and the id of a well-formed traceparent.
 import { type Logger, symbols } from "pino";
-import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { inOnePiece } from "../core/header-lines.ts";
 import type { LogDestination } from "./destination.ts";
+import { type TimeWriter, timeWriterOf } from "./log.ts";
 import { loggedMethod, loggedPath, loggedUserAgent, redactLine } from "./redaction.ts";
 import type { Samplers } from "./sampler.ts";
 
@@ -15,17 +15,16 @@ export interface AccessLog {
 }
 
 interface AccessLogOptions {
-  readonly clock: Clock;
   readonly samplers: Samplers;
   readonly refusedPerSecond?: number;
   readonly maxClients?: number;
 }
 
 export function createAccessLog(log: Logger, options: AccessLogOptions): AccessLog {
-  const { clock, samplers, refusedPerSecond = 5, maxClients = 10_000 } = options;
+  const { samplers, refusedPerSecond = 5, maxClients = 10_000 } = options;
   // Every line has the same shape. Written by hand it takes a tenth of the time that pino takes, and goes to the same place.
   const destination: Pick<LogDestination, "write" | "writeBytes"> = Reflect.get(log, symbols.streamSym);
-  const lines = new AccessLines(clock);
+  const lines = new AccessLines(log);
   const sampler = samplers.add({
     perPeriod: refusedPerSecond,
     maxKeys: maxClients,
@@ -55,8 +54,8 @@ class AccessLines {
   readonly #result = new ResultPiece();
   readonly #line = new LineBytes();
 
-  constructor(clock: Pick<Clock, "wallMs">) {
-    this.#start = new StartPiece(clock);
+  constructor(log: Logger) {
+    this.#start = new StartPiece(log);
   }
 
   /** Returns the line, until the next one is made. `target` is the request's target as it came. */
@@ -104,21 +103,26 @@ class StartPiece {
   #source = "";
   /** Of the monotonic clock. */
   #endedMs = Number.NaN;
-  readonly #clock: Pick<Clock, "wallMs">;
+  #writeTime: TimeWriter | null = null;
+  readonly #log: Logger;
   #bytes = ascii("");
 
-  constructor(clock: Pick<Clock, "wallMs">) {
-    this.#clock = clock;
+  constructor(log: Logger) {
+    this.#log = log;
   }
 
   bytes({ source, endedMs }: ExchangeRecord, level: LineLevel): Uint8Array {
     // The wall clock is read once in a millisecond of the other one, for all requests that end in it.
     const atMs = Math.floor(endedMs);
-    if (atMs !== this.#endedMs || level !== this.#level || source !== this.#source) {
+    // A reload replaces it.
+    const writeTime = timeWriterOf(this.#log);
+    const isSame = atMs === this.#endedMs && level === this.#level && source === this.#source;
+    if (!isSame || writeTime !== this.#writeTime) {
       this.#level = level;
       this.#source = source;
       this.#endedMs = atMs;
-      this.#bytes = ascii(`{"level":"${level}","time":${this.#clock.wallMs()},"source":"${source}","id":"`);
+      this.#writeTime = writeTime;
+      this.#bytes = ascii(`{"level":"${level}"${writeTime()},"source":"${source}","id":"`);
     }
     return this.#bytes;
   }

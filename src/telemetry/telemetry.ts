@@ -77,7 +77,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock, workers = 1, store = null, recent = null } = options;
   const linesPerSecond = shareOf(allLinesPerSecond, workers);
   const samplers = new Samplers();
-  const accessLog = createAccessLog(log, { clock, samplers, refusedPerSecond: linesPerSecond });
+  const accessLog = createAccessLog(log, { samplers, refusedPerSecond: linesPerSecond });
   const logFailure = createUpstreamLog(log, clock, samplers, linesPerSecond);
   const { sightings = new StoreSightings(StoreSightings.createMemory(), 0) } = store ?? {};
   const storeLog = createStoreLog(log, clock, samplers, linesPerSecond, sightings);

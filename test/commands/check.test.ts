@@ -210,6 +210,7 @@ const messages = new Map([
     "ext-auth-without-callers.yaml:2:20: extAuth.trustedCallers: found nothing, expected the addresses of the ingresses (or extAuth.secretsFile), since extAuth.http.enabled is true",
   ],
   ["log-access.yaml", 'log-access.yaml:2:11: log.access: found "yes", expected true or false'],
+  ["log-time.yaml", 'log-time.yaml:2:9: log.time: found "rfc3339", expected unix or iso'],
   ["log-level.yaml", 'log-level.yaml:2:10: log.level: found "verbose", expected debug, info, warn, error or silent'],
   ["not-a-mapping.yaml", "not-a-mapping.yaml:1:1: found text, expected a mapping of keys to values"],
   ["not-utf-8.yaml", "not-utf-8.yaml: found bytes that are not UTF-8, expected text"],

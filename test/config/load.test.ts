@@ -120,7 +120,7 @@ describe("a value outside the file", () => {
     [{ HEADGATE_LISTEN_HOST: "::" }, { listen: { ...settings({}).listen, host: "::" } }],
     [{ HEADGATE_MAX_BODY_BYTES: "1024" }, { maxBodyBytes: 1024 }],
     [{ HEADGATE_DRAIN_DELAY: "0" }, { drain: { delayMs: 0, timeoutMs: 25_000 } }],
-    [{ HEADGATE_LOG_ACCESS: "false" }, { log: { level: "info", access: false, subject: "plain" } }],
+    [{ HEADGATE_LOG_ACCESS: "false" }, { log: { level: "info", access: false, subject: "plain", time: "unix" } }],
     [{ HEADGATE_AUTH_REALM: "true" }, { auth: { mode: "presence", rules: [], realm: "true", tokensFile: null } }],
     [{ HEADGATE_AUTH_TOKENS_FILE: "" }, { auth: { mode: "presence", rules: [], realm: "finance", tokensFile: null } }],
     [

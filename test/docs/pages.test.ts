@@ -9,7 +9,7 @@ import { renderConfigError } from "../../src/config/written.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
 import { Samplers } from "../../src/telemetry/sampler.ts";
-import { FakeClock, keptLog } from "../telemetry/lines.ts";
+import { keptLog } from "../telemetry/lines.ts";
 import { exchangeOf } from "../telemetry/scrape.ts";
 import { codeBlocks, markdownFiles, read, root } from "./markdown.ts";
 
@@ -92,7 +92,7 @@ describe("behaviour.md", () => {
 describe("operating.md", () => {
   test("explains each field of the access log, and no other", () => {
     const { log, lines } = keptLog();
-    createAccessLog(log, { clock: new FakeClock(), samplers: new Samplers() }).record(exchangeOf({}), "/v2/me");
+    createAccessLog(log, { samplers: new Samplers() }).record(exchangeOf({}), "/v2/me");
     const [section = ""] = /### Access log format.*?(?=^###)/ms.exec(read("docs/operating.md")) ?? [];
     const explained = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names = ""]) =>
       [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name),

@@ -55,8 +55,9 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     flush: (done?: () => void) => done?.(),
   };
   const clock = options.clock ?? systemClock;
-  const log = createLog({ level: "debug", clock, destination });
-  const gateway = await startGateway(testSettings(options.upstreamUrl, options.overrides), {
+  const settings = testSettings(options.upstreamUrl, options.overrides);
+  const log = createLog({ level: "debug", time: settings.log.time, clock, destination });
+  const gateway = await startGateway(settings, {
     clock,
     log,
     destination,

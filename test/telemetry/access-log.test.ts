@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { HeadersMemory, HeadMemory } from "../../src/core/request-head.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
+import { changeLog } from "../../src/telemetry/log.ts";
 import { Samplers } from "../../src/telemetry/sampler.ts";
 import { createUpstreamLog } from "../../src/telemetry/upstream-log.ts";
 import { decisionOf } from "../support/policy.ts";
@@ -23,11 +24,23 @@ const throttledAt = (endedMs: number, client = "192.0.2.1") =>
 const setUp = (options: { maxClients?: number } = {}) => {
   const kept = keptLog();
   const samplers = new Samplers();
-  const access = createAccessLog(kept.log, { clock: new FakeClock(), samplers, ...options });
+  const access = createAccessLog(kept.log, { samplers, ...options });
   const count = (msg: string) => kept.lines().filter((line) => line.msg === msg).length;
   const summaries = () => kept.lines().filter((line) => line.msg === "refused requests left out");
   return { ...kept, access, samplers, count, summaries };
 };
+
+test("a line has the time as the log writes it, from the request after a reload on", () => {
+  const clock = new FakeClock();
+  const { log, lines } = keptLog("info", clock, "iso");
+  const access = createAccessLog(log, { samplers: new Samplers() });
+  const iso = { level: "info", time: "iso" } as const;
+  access.record(exchangeOf({}), "/v2/me");
+  // In the same millisecond, of which the beginning of a line is kept.
+  changeLog(log, iso, { ...iso, time: "unix" }, clock);
+  access.record(exchangeOf({}), "/v2/me");
+  expect(lines().map(({ time }) => time)).toEqual(["2023-11-14T22:13:25.000Z", 1_700_000_005_000]);
+});
 
 test("a request is one line with all there is to know, and neither query nor token", () => {
   const { access, lines } = setUp();
@@ -183,7 +196,7 @@ test("a request the upstream never answered has no upstream time, and a 5xx is a
 test("below the level, nothing is written, counted or timed", () => {
   const { log, lines } = keptLog("error");
   const samplers = new Samplers();
-  const access = createAccessLog(log, { clock: new FakeClock(), samplers });
+  const access = createAccessLog(log, { samplers });
   for (let i = 0; i < 20; i++) access.record(throttledAt(1_000), "/v2/me");
   access.record(exchangeOf({ status: 502 }), "/v2/me");
   samplers.close();

@@ -1,12 +1,34 @@
 // What a line looks like, and that no credential gets into one.
 import { expect, test } from "vitest";
+import { changeLog } from "../../src/telemetry/log.ts";
 import { loggedPath, redactLine } from "../../src/telemetry/redaction.ts";
-import { keptLog } from "./lines.ts";
+import { FakeClock, keptLog } from "./lines.ts";
 
 test("a line is one JSON object with the level as a word and the time of the clock, and says nothing of the machine", () => {
   const { log, written } = keptLog();
   log.warn({ reason: "refused" }, "upstream failed");
   expect(written).toEqual(['{"level":"warn","time":1700000005000,"reason":"refused","msg":"upstream failed"}\n']);
+});
+
+test("the time is a text in UTC if that is set, also in lines of children, and after a reload what that says", () => {
+  const clock = new FakeClock();
+  const { log, lines } = keptLog("info", clock, "iso");
+  const child = log.child({}, { level: "warn" });
+  const settings = { level: "info", time: "iso" } as const;
+  const times = () => {
+    log.info("one");
+    child.warn("two");
+    return lines()
+      .slice(-2)
+      .map(({ time }) => time);
+  };
+  expect(times()).toEqual(["2023-11-14T22:13:25.000Z", "2023-11-14T22:13:25.000Z"]);
+  clock.nowMs += 7;
+  changeLog(log, settings, settings, clock);
+  expect(times()).toEqual(["2023-11-14T22:13:25.007Z", "2023-11-14T22:13:25.007Z"]);
+  changeLog(log, settings, { ...settings, time: "unix" }, clock);
+  expect(times()).toEqual([1_700_000_005_007, 1_700_000_005_007]);
+  expect(child.level).toBe("warn");
 });
 
 test("what is below the level is not written, and silent writes nothing", () => {

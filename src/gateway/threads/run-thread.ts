@@ -61,8 +61,8 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<H
   } = start;
   const clock = createThreadClock(start.clockOffsetMs);
   const destination = threadDestination(start.logPort, { workers: settings.workers });
-  const { level } = settings.log;
-  const log = createLog({ level, clock, destination });
+  const { level, time } = settings.log;
+  const log = createLog({ level, time, clock, destination });
   const notices = {
     configuration: log.child({}, { level: logsWarnings ? level : "silent" }),
     // The main thread reads them.

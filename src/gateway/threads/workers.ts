@@ -18,6 +18,7 @@ import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
 import type { Forgiveness } from "../../limits/store/shared-rules.ts";
+import { changeLog } from "../../telemetry/log.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";
 import type { RecentThreads } from "../../telemetry/recent/recent.ts";
@@ -218,8 +219,7 @@ class Workers implements Carrier {
       this.#opened = opened;
       this.#limiter.replacedBy(limiter);
       this.#limiter = limiter;
-      const { level } = this.settings.log;
-      if (level !== before.settings.log.level) this.#options.log.level = level;
+      changeLog(this.#options.log, before.settings.log, this.settings.log, this.#options.clock);
       const changes = this.#files.take(offer);
       closeFiles(before.files, opened);
       await committed;
