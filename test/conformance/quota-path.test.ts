@@ -283,6 +283,16 @@ describe("who asks", () => {
     ]);
   });
 
+  test("a rule about a token holds for the policies that are asked after its check, as it does for any request", async () => {
+    const { ask, gateway } = await start({ policies, auth: auth() });
+    const exempt: RuleInput = { id: "alice", token: "alice", action: "exempt", for: "1h" };
+    expect(await gateway.rules.put(exempt, writer, anyway)).toMatchObject({ ok: true });
+    const response = await ask(asking("/v2/x", "alice-token"));
+    expect(valuesOf(response.rawHeaders, "RateLimit-Remaining")).toEqual(["9"]);
+    const told = toldBy(await ask(asking("/quota", "alice-token")));
+    expect(summary(told)).toEqual({ "per-ip": "open 1/10", partner: "exempt null/100" });
+  });
+
   test("who is blocked gets what a blocked one gets", async () => {
     const { ask, gateway } = await start({ policies, auth: auth() });
     const ofToken: RuleInput = { id: "alice", token: "alice", action: "block", for: "1h" };

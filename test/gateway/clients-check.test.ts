@@ -159,6 +159,55 @@ test("what is tried is what comes, and nothing has changed", async () => {
   }
 });
 
+test("a caller is told of each policy what its next request finds there, and being told charges nothing", async () => {
+  const seen = { told: 0, used: 0, exempt: 0, verified: 0 };
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(drafts, { minLength: 1, maxLength: 4 }),
+      auths,
+      fc.oneof({ weight: 2, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: rules }),
+      steps,
+      async (policies, auth, ruled, script) => {
+        const stage = new Stage({ policies: policies.map(policyOf), auth, quota: { path: "/quota" } });
+        stage.set(ruled);
+        for (const { request, times, gapMs, ends } of script) {
+          stage.clock.advance(gapMs);
+          for (let i = 0; i < times; i += 1) stage.send(request);
+          if (ends !== null) stage.held.shift()?.end(ends);
+          const tried = (await stage.clients.check(request)) ?? fail();
+          const told = stage.tell(request);
+          expect(await stage.clients.check(request)).toEqual(tried);
+          // Where a path asks for less than another one, a request there may have no identity.
+          if (told === null || told.isVerified !== (tried.subject !== null)) continue;
+          for (const { policy: name, isShadow, outcome, quota } of tried.policies) {
+            if (isShadow || outcome === null || (outcome !== "exempt" && quota === null)) continue;
+            const method = request.method === "BREW" ? "other" : request.method;
+            const own = told.policies.find(
+              (each) =>
+                each.name === name && [null, method].includes(each.method) && [null, tried.route].includes(each.route),
+            );
+            expect(own?.name).toBe(name);
+            if (own?.state === "unknown") {
+              expect(own.key).toEqual(["header:x-plan"]);
+              continue;
+            }
+            expect(own?.state === "exempt").toBe(outcome === "exempt");
+            seen.told += 1;
+            seen.exempt += outcome === "exempt" ? 1 : 0;
+            seen.verified += told.isVerified ? 1 : 0;
+            if (quota === null) continue;
+            seen.used += quota.used > 0 ? 1 : 0;
+            const { used, limit, remaining } = quota;
+            expect(own).toMatchObject({ used, limit, remaining });
+          }
+        }
+      },
+    ),
+    runs(600),
+  );
+  expect(Object.entries(seen).filter(([, count]) => count < scaled(20))).toEqual([]);
+});
+
 function fail(): never {
   throw new Error("the client is an address");
 }

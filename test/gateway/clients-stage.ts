@@ -3,9 +3,11 @@ import { hash } from "node:crypto";
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import { createDemandReader } from "../../src/auth/rules.ts";
 import { TokenList } from "../../src/auth/token-list.ts";
+import type { Quota } from "../../src/client/index.ts";
 import { verifiesTokens } from "../../src/core/auth-demand.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import type { Held } from "../../src/core/policy.ts";
+import type { Verdict } from "../../src/core/request-head.ts";
 import type { Rule } from "../../src/core/rules.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import type { Settings } from "../../src/core/settings.ts";
@@ -70,10 +72,20 @@ export class Stage {
     this.rules.apply({ set: rules.map((rule, i) => ({ ...rule, ...common, id: `rule-${i}` })), removed: [] });
   }
 
-  send({ method, target, client, rawHeaders }: TriedRequest) {
+  /** What a request at `quota.path` is told; null: it is refused. */
+  tell(request: Pick<TriedRequest, "client" | "rawHeaders">): Quota | null {
+    const { localReply } = this.#decided({ ...request, method: "GET", target: this.#settings.quota.path ?? "" });
+    return localReply?.status === 200 ? JSON.parse(localReply.body) : null;
+  }
+
+  #decided({ method, target, client, rawHeaders }: TriedRequest): Verdict {
     const peer = readPeer(client ?? "127.0.0.1", clientAddressRules(this.#settings));
+    return decided(this.#decide({ peer, method, target, rawHeaders, httpVersion: "1.1" }, this.clock.nowMs));
+  }
+
+  send(request: TriedRequest) {
     const before = this.limiter.stats().map(({ outcomes }) => ({ ...outcomes }));
-    const verdict = decided(this.#decide({ peer, method, target, rawHeaders, httpVersion: "1.1" }, this.clock.nowMs));
+    const verdict = this.#decided(request);
     if (verdict.decision.held !== null) this.held.push(verdict.decision.held);
     const after = this.limiter.stats().map(({ policy, outcomes }, i) => {
       const changed = Object.entries(outcomes).filter(([name, count]) => before[i]?.[name as "admitted"] !== count);
