@@ -1,0 +1,338 @@
+-- The script of the counters as it was before counters could be forgiven: gateways of then and of now count together.
+local time = redis.call('TIME')
+local clock = time[1] * 1000000 + time[2]
+local spentBase = 4e15
+local mostExpired, mostWalked, mostMerged, pages, pageSize = 1000, 200, 200, 10, 1000
+local heldRetry = 1000000
+
+local answer, answers, at, hasWritten = {clock}, 1, 0, false
+
+local function text() at = at + 1 return ARGV[at] end
+local function number() at = at + 1 return tonumber(ARGV[at]) end
+local function put(value) answers = answers + 1 answer[answers] = value end
+local function unitsOf(member) return tonumber(string.match(member, '/(%d+)$') or '0') end
+local function gatewayOf(id) return string.sub(id, 1, 12) end
+
+local function listGateways(key)
+  local gateway, silence, age = text(), number(), number()
+  local added = redis.call('ZADD', key, clock - age, gateway)
+  -- Those that were heard later, because the clock was set back, are heard again or gone.
+  local later = redis.call('ZRANGEBYSCORE', key, '(' .. string.format('%.0f', clock), '+inf')
+  for i = 1, #later do redis.call('ZADD', key, clock, later[i]) end
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', clock - silence))
+  redis.call('PEXPIRE', key, 3600000)
+  hasWritten = true
+  put(1 - added)
+  put(redis.call('ZCARD', key))
+end
+
+local function readSecret(key)
+  local proposed = text()
+  local value = redis.call('GET', key)
+  if not value then
+    redis.call('SET', key, proposed)
+    hasWritten = true
+    value = proposed
+  end
+  put(value)
+end
+
+-- Reads what the key says of itself into the counter c. Returns false if the key is no sorted set: that is its own trouble,
+-- and not that of the other keys of the call.
+local function open(c)
+  local head = redis.pcall('ZRANGE', c.key, 0, 3, 'WITHSCORES')
+  if head.err and string.find(head.err, 'WRONGTYPE', 1, true) then return false end
+  if head.err then redis.call('ZRANGE', c.key, 0, 3, 'WITHSCORES') end
+  c.isNew = head[1] == nil
+  c.now, c.units, c.expiry = clock, 0, 0
+  if head[1] == 'expiry' and head[3] == 'clock' and head[5] == 'units' then
+    c.expiry = -tonumber(head[2])
+    c.now = math.max(clock, -tonumber(head[4]))
+    c.first = tonumber(head[8])
+    -- Nothing is there, so nothing counts.
+    if c.first then c.units = -tonumber(head[6]) end
+  elseif not c.isNew then
+    -- Somebody else has changed the key: what is there is counted again.
+    local all = redis.call('ZRANGE', c.key, 0, -1, 'WITHSCORES')
+    for i = 1, #all, 2 do
+      local score = tonumber(all[i + 1])
+      if string.sub(all[i], 1, 1) == '=' then c.units = c.units + score - spentBase
+      elseif score > 0 then
+        c.units = c.units + unitsOf(all[i])
+        c.first = c.first or score
+      end
+    end
+    c.isChanged = true
+    redis.call('ZADD', c.key, -c.now - 1, 'expiry', -c.now, 'clock', -c.units, 'units')
+    hasWritten = true
+  end
+  return true
+end
+
+-- Must be called before the first write to the counter.
+local function change(c)
+  c.isChanged = true
+  if hasWritten then return end
+  hasWritten = true
+  redis.call('ZADD', c.key, -math.max(c.expiry, c.now + 1), 'expiry', -c.now, 'clock', -c.units, 'units')
+end
+
+local function spend(c, gateway, units)
+  if units <= 0 then return end
+  local member = '=' .. gateway
+  local before = tonumber(redis.call('ZSCORE', c.key, member) or spentBase)
+  redis.call('ZADD', c.key, before + units, member)
+end
+
+-- The score of a lease that still counts, or nil.
+local function scoreOf(c, member)
+  local score = tonumber(redis.call('ZSCORE', c.key, member))
+  if score and score > c.now then return score end
+end
+
+local function roundedUp(c, instant)
+  if c.grain == 1 then return instant end
+  return math.ceil(instant / c.grain) * c.grain
+end
+
+local function dropExpired(c)
+  if not c.first or c.first > c.now then return end
+  local expired = redis.call('ZRANGEBYSCORE', c.key, '(0', c.now, 'LIMIT', 0, mostExpired)
+  change(c)
+  redis.call('ZREMRANGEBYRANK', c.key, 3, 2 + #expired)
+  local gateways = {}
+  for i = 1, #expired do
+    local units, gateway = unitsOf(expired[i]), gatewayOf(expired[i])
+    if c.kind == 'c' then gateways[gateway] = (gateways[gateway] or 0) + units
+    else c.units = c.units - units end
+  end
+  for gateway, units in pairs(gateways) do spend(c, gateway, units) end
+end
+
+-- Adds what a gateway has spent to what it has spent until the same instant.
+local function merge(c, gateway, units, ends)
+  local instant = string.format('%.0f', ends)
+  local name = gateway .. '!' .. instant .. '/'
+  local together = redis.call('ZRANGEBYSCORE', c.key, instant, instant, 'LIMIT', 0, mostMerged)
+  for i = 1, #together do
+    if string.sub(together[i], 1, #name) == name then
+      redis.call('ZREM', c.key, together[i])
+      return redis.call('ZADD', c.key, ends, name .. unitsOf(together[i]) + units)
+    end
+  end
+  return redis.call('ZADD', c.key, ends, name .. units)
+end
+
+local function reportSliding(c, id, granted, spent, age)
+  local old, new = id .. '/' .. granted, string.gsub(id, '~$', '') .. '/' .. spent
+  local score = scoreOf(c, old)
+  local ends = roundedUp(c, c.now - age + c.window)
+  if score then
+    change(c)
+    ends = math.min(score, ends)
+    if new ~= old or ends <= c.now or c.grain > 1 then
+      redis.call('ZREM', c.key, old)
+      c.units = c.units - granted
+      if spent > 0 and ends > c.now then
+        local added = c.grain > 1 and merge(c, gatewayOf(id), spent, ends) or redis.call('ZADD', c.key, ends, new)
+        c.units = c.units + spent * added
+      end
+    elseif ends < score then redis.call('ZADD', c.key, ends, new) end
+  elseif spent > 0 and new ~= old then
+    score = scoreOf(c, new)
+    if score and ends < score then
+      change(c)
+      if ends > c.now then redis.call('ZADD', c.key, ends, new)
+      else
+        redis.call('ZREM', c.key, new)
+        c.units = c.units - spent
+      end
+    end
+  end
+end
+
+local function reportCalendar(c, id, granted, spent)
+  local old = id .. '/' .. granted
+  if not scoreOf(c, old) then return end
+  change(c)
+  redis.call('ZREM', c.key, old)
+  c.units = c.units - granted + spent
+  spend(c, gatewayOf(id), spent)
+end
+
+local function reportConcurrency(c, id, granted, spent)
+  local old, new = id .. '/' .. granted, id .. '/' .. spent
+  local score = scoreOf(c, old)
+  if score and spent < granted then
+    change(c)
+    redis.call('ZREM', c.key, old)
+    c.units = c.units - granted
+  end
+  if spent == 0 then return end
+  change(c)
+  local ends = math.max(c.now + c.lease, score or 0, scoreOf(c, new) or 0)
+  c.units = c.units + spent * redis.call('ZADD', c.key, ends, new)
+end
+
+local function readReports(c)
+  for _ = 1, number() do
+    local id, granted, spent, age = text(), number(), number(), math.max(0, number())
+    spent = math.min(spent, granted)
+    if c.kind == 's' then reportSliding(c, id, granted, spent, age)
+    elseif c.kind == 'c' then reportCalendar(c, id, granted, spent)
+    else reportConcurrency(c, id, granted, spent) end
+  end
+end
+
+local function skipReports()
+  local reports = number()
+  at = at + 4 * reports
+  if number() >= 0 then number() end
+end
+
+-- The units of a gateway that count, or enough of them.
+local function unitsPresent(c, gateway, enough)
+  local present = 0
+  if c.kind == 'c' then
+    present = tonumber(redis.call('ZSCORE', c.key, '=' .. gateway) or spentBase) - spentBase
+  end
+  local least, most = '(' .. string.format('%.0f', c.kind == 'c' and c.now or c.now + c.lease), '(' .. spentBase
+  for page = 0, pages - 1 do
+    local members = redis.call('ZREVRANGEBYSCORE', c.key, most, least, 'LIMIT', page * pageSize, pageSize)
+    for i = 1, #members do
+      if gatewayOf(members[i]) == gateway then present = present + unitsOf(members[i]) end
+    end
+    if present >= enough or #members < pageSize then break end
+  end
+  return present
+end
+
+local function readTold(c, id)
+  local units = number()
+  if units < 0 then return end
+  local age = math.max(0, number())
+  if c.kind == 'n' then return end
+  local missing = units - unitsPresent(c, gatewayOf(id), units)
+  if missing <= 0 then return end
+  if c.kind == 'c' then
+    change(c)
+    spend(c, gatewayOf(id), missing)
+    c.units = c.units + missing
+  elseif c.now - age + c.window > c.now then
+    change(c)
+    local added = redis.call('ZADD', c.key, c.now - age + c.window, id .. '.told/' .. missing)
+    c.units = c.units + added * missing
+  end
+end
+
+-- The key must stay until nothing in it counts. It stays a little longer, so that not each call has to say so.
+local function keepUntil(c)
+  local least, slack = c.ends + 1e6, 1e6 + math.floor((c.window + c.lease) / 8)
+  if c.kind == 'c' then least, slack = c.untilEnd + 3600e6, 0 end
+  if c.expiry >= least then return false end
+  c.expiry = least + slack
+  return true
+end
+
+-- Grants what there is, and writes what has changed.
+local function grant(c, id, step, needed, wanted)
+  local free = math.max(0, c.limit - c.units)
+  local granted = math.max(math.min(needed, free), math.min(wanted, math.floor(free / 4)))
+  granted = granted - granted % step
+  c.ends = roundedUp(c, c.now + c.lease + c.window)
+  -- An id that was used before is granted nothing, and its lease stays as it is.
+  if granted > 0 then granted = granted * redis.call('ZADD', c.key, 'NX', c.ends, id .. '/' .. granted) end
+  if granted == 0 and not c.isChanged then return 0 end
+  c.units = c.units + granted
+  if keepUntil(c) then
+    redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units, 'units')
+    redis.call('PEXPIRE', c.key, math.ceil((c.expiry - clock) / 1000))
+  else redis.call('ZADD', c.key, -c.now, 'clock', -c.units, 'units') end
+  hasWritten = true
+  return granted
+end
+
+-- Units of requests whose status is not known yet: of the newest leases, those whose ids end with ~.
+local function unitsHeld(c)
+  local newest = redis.call('ZREVRANGEBYSCORE', c.key, '(' .. spentBase, '(0', 'LIMIT', 0, mostWalked)
+  local held = 0
+  for i = 1, #newest do
+    if string.find(newest[i], '~/', 1, true) then held = held + unitsOf(newest[i]) end
+  end
+  return held
+end
+
+-- After which time something no longer counts, and after which time a step is free. What has expired and is not dropped
+-- yet is at the beginning: it goes with the next call.
+local function putTimes(c, step, granted)
+  local free = c.limit - c.units
+  local isRefused = free < step and step <= c.limit
+  local latest = isRefused and c.isHeld and free + unitsHeld(c) >= step and heldRetry or math.huge
+  if c.kind == 'c' then
+    put(c.untilEnd - clock)
+    put(free >= step and 0 or step > c.limit and -1 or math.min(latest, c.untilEnd - clock))
+    return
+  end
+  if free >= step and not c.isChanged then
+    local first = granted > 0 and math.min(c.first or c.ends, c.ends) or c.first
+    put(first and first - clock or -1)
+    put(0)
+    return
+  end
+  -- Each of them frees one unit at least.
+  local walked = isRefused and math.min(mostWalked, step - free) or 1
+  local lowest = redis.call('ZRANGE', c.key, 3, 2 + walked, 'WITHSCORES')
+  put(lowest[2] and math.max(1, lowest[2] - clock) or -1)
+  if not isRefused then put(free >= step and 0 or -1) return end
+  local fits = 1
+  for i = 1, #lowest, 2 do
+    fits = math.max(1, lowest[i + 1] - clock)
+    free = free + unitsOf(lowest[i])
+    if free >= step then break end
+  end
+  put(math.min(latest, fits))
+end
+
+-- A capital letter asks for one step, and nothing else.
+local function count(key, letter)
+  local kind = string.lower(letter)
+  local isPlain = kind ~= letter
+  local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0, grain = 1}
+  local id, step = text(), number()
+  c.isHeld = string.sub(id, -1) == '~'
+  local starts
+  if kind == 's' then
+    c.window = number()
+    local thousandth = math.floor(c.window / 1000)
+    if c.limit >= 1000 and thousandth > c.lease then c.grain = thousandth end
+  end
+  if kind == 'c' then starts, c.untilEnd = number(), number() end
+  local needed, wanted = step, step
+  if not isPlain then needed, wanted = number(), number() end
+  local isOver = kind == 'c' and (clock < starts or clock >= c.untilEnd)
+  if isOver or not open(c) then
+    if not isPlain then skipReports() end
+    put(isOver and 0 or 2)
+    for i = 1, 5 do put((i == 3 or i == 4) and -1 or 0) end
+    return
+  end
+  dropExpired(c)
+  if not isPlain then
+    readReports(c)
+    readTold(c, id)
+  end
+  local granted = grant(c, id, step, needed, wanted)
+  put(1)
+  put(granted)
+  put(math.max(0, c.limit - c.units))
+  putTimes(c, step, granted)
+  put(c.isNew and 1 or 0)
+end
+
+for i = 1, #KEYS do
+  local kind = text()
+  if kind == 'g' then listGateways(KEYS[i])
+  elseif kind == 'v' then readSecret(KEYS[i])
+  else count(KEYS[i], kind) end
+end
+return answer
