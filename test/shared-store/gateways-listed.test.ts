@@ -1,16 +1,13 @@
 // The status of a gateway says which gateways share its store: one that is killed is not among them any more, and one that
 // ends is gone at once.
-import { writeFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { call, readToken, writeToken } from "../admin/api-stage.ts";
-import { digestOf } from "../auth/digest.ts";
+import { call, readToken } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
-import { scratchFolder } from "../support/scratch.ts";
+import { adminTokensFile } from "./admin-tokens-file.ts";
 import { startFleet } from "./fleet.ts";
 import { stageRules } from "./rules-stage.ts";
 
@@ -24,12 +21,6 @@ interface Listed {
   readonly isSelf: boolean;
 }
 
-function adminTokens(): string {
-  const file = join(scratchFolder(cleanup), "admin.txt");
-  writeFileSync(file, `${digestOf(readToken)} read # dashboard\n${digestOf(writeToken)} write # ops\n`);
-  return file;
-}
-
 async function gatewaysOf({ admin }: Pick<TestGateway, "admin">): Promise<readonly Listed[]> {
   const { json } = await call(admin.port, "GET", "/api/status", { token: readToken });
   return (json as { store: { gateways: readonly Listed[] } }).store.gateways;
@@ -38,7 +29,7 @@ async function gatewaysOf({ admin }: Pick<TestGateway, "admin">): Promise<readon
 describe.skipIf(skipRedis)(`the status${redisNeeded}`, () => {
   test.each([1, 2])("lists the gateways of the store, with %i threads", { timeout: 60_000 }, async (workers) => {
     const stage = await stageRules(cleanup);
-    const tokensFile = adminTokens();
+    const tokensFile = adminTokensFile(cleanup);
     const a = await stage.start({ workers, admin: { tokensFile } });
     const b = await stage.start({ workers });
     const { gateways } = await startFleet(cleanup, stage.upstreamUrl, 1, [

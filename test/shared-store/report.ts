@@ -24,7 +24,8 @@ export function reportLoad(what: string, { small, edge, large, before, after, al
   ]);
 }
 
-function writeRow(cells: readonly (string | number)[]): void {
+/** Appends a row of a table to the file that HEADGATE_FIGURES names, if it does. */
+export function writeRow(cells: readonly (string | number | boolean)[]): void {
   const file = process.env["HEADGATE_FIGURES"];
   if (file !== undefined) appendFileSync(file, `| ${cells.join(" | ")} |\n`);
 }
