@@ -49,6 +49,7 @@ const io: CommandIo = {
   env: process.env,
   cwd: process.cwd(),
   maxOpenFiles,
+  readInput,
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   onSignal: (handler) => {
@@ -69,6 +70,17 @@ process.exitCode = await main(process.argv.slice(2));
 // Without an exit, Node would first remove the signal handlers: a signal then would end the process with another code.
 // After a second signal the process must not wait for open requests. In all other cases nothing is left open.
 if (handlesSignals) process.exit();
+
+async function readInput(maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of process.stdin) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > maxBytes) break;
+  }
+  return Buffer.concat(chunks).subarray(0, maxBytes + 1);
+}
 
 /** Node raises the soft limit to the hard one at its start. */
 function maxOpenFiles(): number | null {

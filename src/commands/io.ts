@@ -5,6 +5,8 @@ export interface CommandIo {
   readonly cwd: string;
   /** Maximum of open files of the process, including sockets; null if it is unknown. */
   readonly maxOpenFiles: () => number | null;
+  /** Reads standard input to its end, or one byte more than `maxBytes`. */
+  readInput(maxBytes: number): Promise<Buffer>;
   /** Writes text unchanged to standard output; the text contains its newlines. */
   out(text: string): void;
   err(text: string): void;

@@ -31,7 +31,7 @@ interface ServeOptions {
 export async function run(args: ConfigArguments, io: CommandIo, build: BuildInfo): Promise<number> {
   const loaded = await loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
-  return serve(loaded.settings, io, build, { source: settingsSource(args, loaded.file, io) });
+  return serve(loaded.settings, io, build, { source: settingsSource(args, loaded.file, io, loaded.input) });
 }
 
 /** Resolves with the exit code when everything is closed. */

@@ -12,8 +12,8 @@ import { type ConfigError, originOf, type Raw, rawAt, renderConfigError, renderP
 import { readYaml, type YamlReading } from "./yaml-source.ts";
 
 export interface SettingsSource {
-  /** The path of the configuration file, absolute. */
-  readonly file: string;
+  /** The path of the configuration file, absolute; null: it was read from standard input, once. */
+  readonly file: string | null;
   /** `isStart`: the start has loaded them, and logged what it made of them. */
   load(isStart?: boolean): SettingsLoaded;
 }
@@ -35,6 +35,8 @@ export const packagedConfigFile = fileURLToPath(new URL("../../config/headgate.y
 interface ConfigSources {
   /** `--config`. The default is HEADGATE_CONFIG, then the packaged file. */
   readonly file?: string | undefined;
+  /** What is read in place of the file, if that is `-`. */
+  readonly input?: Buffer | null;
   readonly env: Environment;
   /** Where relative paths start, except those in the file, which start at its folder. */
   readonly cwd: string;
@@ -66,11 +68,22 @@ export type LoadedSettings = {
   | { readonly ok: false; readonly errors: readonly ConfigError[] }
 );
 
-export function loadSettings(sources: ConfigSources): LoadedSettings {
-  const { file: named, env, cwd, overrides, processors = () => 1 } = sources;
+/** The name of the configuration file: `-` stands for standard input. */
+export function configFileOf(named: string | undefined, env: Environment): string {
   // Compose files and shells set HEADGATE_CONFIG to an empty text if it has no value.
-  const file = named ?? (env.HEADGATE_CONFIG || packagedConfigFile);
-  const written = readConfigFile(file, cwd);
+  return named ?? (env.HEADGATE_CONFIG || packagedConfigFile);
+}
+
+/** How standard input is named as a file. */
+export const inputFile = "-";
+const inputName = "standard input";
+
+export function loadSettings(sources: ConfigSources): LoadedSettings {
+  const { env, cwd, overrides, input = null, processors = () => 1 } = sources;
+  const named = configFileOf(sources.file, env);
+  const isInput = named === inputFile && input !== null;
+  const file = isInput ? inputName : named;
+  const written = readConfigFile(file, isInput ? () => input : () => readRegularFileSync(resolve(cwd, named)));
   const environment = readEnvironment(env);
   const errors = [...written.errors, ...environment.errors];
 
@@ -118,16 +131,17 @@ function firstOf(errors: readonly ConfigError[]): readonly ConfigError[] {
   return [...errors.slice(0, maxErrors), { at: next.at, key: "", message, about: [] }];
 }
 
-const maxFileBytes = 256 * 1024;
+export const maxFileBytes = 256 * 1024;
 
-function readConfigFile(file: string, cwd: string): YamlReading {
+/** `file`: its name in messages. */
+function readConfigFile(file: string, read: () => Buffer): YamlReading {
   const refuse = (message: string): YamlReading => ({
     raw: undefined,
     errors: [{ at: { kind: "whole file", file }, key: "", message, about: [""] }],
   });
   let bytes: Buffer;
   try {
-    bytes = readRegularFileSync(resolve(cwd, file));
+    bytes = read();
   } catch (cause) {
     return refuse(`cannot be read: ${explainReadFailure(cause)}`);
   }

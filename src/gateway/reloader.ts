@@ -108,7 +108,7 @@ export class Reloader {
       this.#started = this.#wanted.raw;
       return;
     }
-    if (this.#configFile === null) return;
+    if (this.#configFile === null || this.#source.file === null) return;
     this.#configFile.close();
     this.#configFile = await this.#options.files.openFile(this.#source.file, "changed");
   }
@@ -280,17 +280,17 @@ export class Reloader {
   }
 
   async #watchConfigFile(wrongFiles: readonly FileError[]): Promise<void> {
-    const isWatched = this.#source !== null && this.#carrier.settings.reload.watch;
-    if (!isWatched) {
+    const file = this.#carrier.settings.reload.watch ? (this.#source?.file ?? null) : null;
+    if (file === null) {
       this.#configFile?.close();
       this.#configFile = null;
     } else {
-      this.#configFile ??= await this.#options.files.openFile(this.#source.file);
+      this.#configFile ??= await this.#options.files.openFile(file);
     }
     for (const file of this.#wrongFiles) file.close();
     const { files } = this.#options;
     const open = (error: FileError) => files.openFile(error.file, error.kind === "unreadable" ? error.cause : null);
-    this.#wrongFiles = await Promise.all((isWatched ? wrongFiles : []).map(open));
+    this.#wrongFiles = await Promise.all((file === null ? [] : wrongFiles).map(open));
   }
 }
 

@@ -11,10 +11,13 @@ export function testIo({
   env = {},
   cwd = "/",
   maxOpenFiles = null,
+  input = "",
 }: {
   env?: Record<string, string>;
   cwd?: string;
   maxOpenFiles?: number | null;
+  /** Of standard input. */
+  input?: string;
 } = {}): TestIo {
   const out: string[] = [];
   const err: string[] = [];
@@ -23,6 +26,7 @@ export function testIo({
     env,
     cwd,
     maxOpenFiles: () => maxOpenFiles,
+    readInput: async (maxBytes) => Buffer.from(input).subarray(0, maxBytes + 1),
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),
     onSignal: (handler) => void handlers.push(handler),

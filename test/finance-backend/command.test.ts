@@ -18,6 +18,7 @@ function recordingIo() {
     env: {},
     cwd: folder,
     maxOpenFiles: () => null,
+    readInput: async () => Buffer.alloc(0),
     out: (text) => {
       written.out += text;
       firstOutput.resolve(text);
