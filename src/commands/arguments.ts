@@ -72,6 +72,8 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
   const command = commandNames.find((name) => name === word);
   if (command !== undefined) return parseCommand(command, rest);
   if (word.startsWith("-")) return refuse(null, `found ${quote(word)}, expected a command before any option`);
+  // The nearest one would do the opposite.
+  if (word === "unblock") return refuse(null, 'unknown command "unblock"; "headgate rules remove <id>" ends a block');
   return refuse(null, `unknown command ${quote(word)}${suggestion(nearest(word, commandNames))}`);
 }
 

@@ -101,7 +101,8 @@ interface OptionToken {
 function flawOfToken({ name, rawName, value, inlineValue }: OptionToken, options: Options): string | null {
   const option = Object.hasOwn(options, name) ? options[name] : undefined;
   if (option === undefined) {
-    const known = nearest(name, Object.keys(options));
+    const names = Object.keys(options);
+    const known = nearest(name, names) ?? names.find((each) => each.startsWith(name)) ?? null;
     return `unknown option ${quote(rawName)}${suggestion(known === null ? null : `--${known}`)}`;
   }
   if (option.value === null) return value === undefined ? null : `${rawName} takes no value`;
@@ -114,15 +115,19 @@ function flawOfWords(words: readonly string[], positionals: readonly Positional[
   for (const [i, { means, words: these, isOptional }] of positionals.entries()) {
     const word = words[i];
     if (word === undefined && isOptional === true) return null;
-    if (word === undefined || word === "")
-      return `found no ${i === 0 ? "argument" : "other argument"}, expected ${means}`;
+    if (word === undefined || word === "") {
+      const before = words[i - 1];
+      return `found ${before === undefined ? "no argument" : `nothing after ${quote(before)}`}, expected ${means}`;
+    }
     if (these !== undefined && !these.includes(word)) {
       const expected = these.length === 1 ? `${these[0]}` : enumerate(these);
       return `found ${quote(word)}, expected ${expected}${suggestion(nearest(word, these))}`;
     }
   }
   const next = words[positionals.length];
-  return next === undefined ? null : `found ${quote(next)} too, expected an option`;
+  return next === undefined
+    ? null
+    : `found ${quote(next)} too, expected ${positionals.length === 1 ? "one argument" : "two arguments"}`;
 }
 
 function flawOfOptions(given: Given, options: Options): string | null {

@@ -99,11 +99,11 @@ const whom: Positional = {
   means: "an address, the name of a token, or kind:value (client, token, subject, key)",
 };
 
-const rulePattern: ValueCheck = {
+export const ruleId = {
   kind: "pattern",
   pattern: /^(?!\.+$)[A-Za-z0-9._-]{1,64}$/,
   expected: "1 to 64 letters, digits and . _ -, and not dots alone",
-};
+} as const satisfies ValueCheck;
 
 /** Of a rule that holds while the gateway runs. */
 const ruleOptions: Options = {
@@ -114,7 +114,7 @@ const ruleOptions: Options = {
     means: "How long it holds, from 1s to 30d.",
   },
   note: { value: "a text", means: "Why, for people." },
-  id: { value: "an id", check: rulePattern, means: "The id of the rule (default: made of what it does and for whom)." },
+  id: { value: "an id", check: ruleId, means: "The id of the rule (default: made of what it does and for whom)." },
   force: { value: null, means: "Also if it covers a trusted proxy, a trusted caller, or yourself." },
 };
 

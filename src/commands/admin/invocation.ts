@@ -1,6 +1,6 @@
 // What a command that asks a running gateway was given: how it is reached, and what is asked.
-import { durationOf, type Given, isGiven, lastOf, numberOf, shareOf } from "../given.ts";
-import type { AdminCommandName } from "../options.ts";
+import { durationOf, type Given, isGiven, lastOf, numberOf, quote, shareOf } from "../given.ts";
+import { type AdminCommandName, ruleId } from "../options.ts";
 import {
   type NamedClient,
   type RuledClient,
@@ -123,6 +123,7 @@ function readAsked(command: AdminCommandName, given: Given): Asked | string {
       return typeof about === "string" ? about : { command, rule: readRule(command, about, given) };
     }
     case "rules":
+      if (other !== null && !ruleId.pattern.test(other)) return `found ${quote(other)}, expected ${ruleId.expected}`;
       return { command, remove: other };
     case "reload": {
       const trial = readTrial(given);

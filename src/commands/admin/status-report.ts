@@ -2,7 +2,7 @@
 import type { Status } from "../../admin/control-plane.ts";
 import { systemClock } from "../../core/clock.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import { counted, durationText, instantText, tableLines } from "./printed.ts";
+import { counted, durationText, instantText, tableLines, untilText } from "./printed.ts";
 import type { Report } from "./report.ts";
 
 export async function reportStatus({ status }: ConnectedGateway): Promise<Report> {
@@ -14,6 +14,7 @@ export function statusLines(status: Status, nowMs: number): string[] {
   const rows = [
     ["gateway", `${state} for ${durationText(uptimeSeconds)}, version ${version}, Node ${nodeVersion}`],
     ...configurationRows(status, nowMs),
+    ...trialRow(status, nowMs),
     ["workers", `${workers.serving} of ${workers.configured} serving, ${counted(workers.restarts, "restart")}`],
     ...upstreamRows(status),
     ...storeRows(status),
@@ -38,6 +39,16 @@ function configurationRows({ config }: Status, nowMs: number): string[][] {
       : failed.refused.map((key) => ["", `${key}: the file is missing or wrong, an earlier version is used`])),
     ...(restart.length === 0 ? [] : [["", `needs a restart: ${restart.join(", ")}`]]),
   ];
+}
+
+/** Gateways without trials say nothing of them. */
+function trialRow(status: Status & { readonly trial?: unknown }, nowMs: number): string[][] {
+  const { trial = null } = status as {
+    readonly trial?: { readonly ends: string; readonly unconfirmed: string } | null;
+  };
+  if (trial === null) return [];
+  const then = trial.unconfirmed === "keep" ? "is kept" : "is taken back";
+  return [["", `ON TRIAL: without "headgate confirm", it ${then} ${untilText(trial.ends, nowMs)}`]];
 }
 
 function upstreamRows({ upstream: { state, reason, addresses } }: Status): string[][] {

@@ -1,0 +1,349 @@
+// What a command says of a gateway that is away, silent, of another version, or no gateway at all, and of texts that would write
+// to a terminal.
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { createServer as createHttp } from "node:http";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { ControlEvent, Status } from "../../../src/admin/control-plane.ts";
+import { openAdminClient } from "../../../src/commands/admin/admin-client.ts";
+import { readEvents } from "../../../src/commands/admin/event-stream.ts";
+import { config, policies, requestAnswer, shownRule, status } from "../../admin/fake-plane.ts";
+import { useCleanup } from "../../support/cleanup.ts";
+import { scratchFolder } from "../../support/scratch.ts";
+import { deadPort } from "../../support/unavailable.ts";
+import { headgate, type MadeUp, ownVersion, startMadeUp } from "./command-stage.ts";
+
+const cleanup = useCleanup();
+const same: Status = { ...status, version: ownVersion };
+
+/** Answers the status, and one other call. */
+const answering =
+  (answer: [number, unknown], running: unknown = same): MadeUp =>
+  (_method, path) =>
+    path === "/api/status" ? [200, running] : answer;
+
+describe("a gateway that cannot be asked", () => {
+  test("no socket, a socket on which nobody listens, and one that is not permitted", async () => {
+    const folder = scratchFolder(cleanup);
+    const path = join(folder, "s");
+    expect(await headgate(`status --socket ${path}`)).toMatchObject({ code: 69, out: "" });
+    writeFileSync(path, "");
+    const other = await headgate(`status --socket ${path}`);
+    expect(other).toMatchObject({ code: 69, err: expect.stringContaining("nobody listens on the socket") });
+  });
+
+  test("a port on which nobody listens", async () => {
+    const folder = scratchFolder(cleanup);
+    writeFileSync(join(folder, "token"), "t");
+    const { code, err } = await headgate(`rules --url http://127.0.0.1:${deadPort} --token-file ${folder}/token`);
+    expect({ code, err }).toEqual({
+      code: 69,
+      err: `headgate: the gateway at http://127.0.0.1:${deadPort} cannot be asked: nobody listens there\n`,
+    });
+  });
+
+  test("one that says nothing is waited for, but not for ever", async () => {
+    const server = createServer(() => {});
+    const path = join(scratchFolder(cleanup), "s");
+    server.listen(path);
+    await once(server, "listening");
+    cleanup(() => server.close());
+    const client = await openAdminClient({ kind: "socket", path }, 50);
+    await expect(client.status()).rejects.toMatchObject({
+      exitCode: 69,
+      message: `the gateway at ${path} cannot be asked: nothing was heard for 0.05 s`,
+    });
+  });
+
+  test("one that breaks off in its answer", async () => {
+    const path = join(scratchFolder(cleanup), "s");
+    const server = createServer((socket) => {
+      socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"));
+    }).listen(path);
+    await once(server, "listening");
+    cleanup(() => server.close());
+    expect(await headgate(`status --socket ${path}`)).toMatchObject({
+      code: 69,
+      err: `headgate: the gateway at ${path} cannot be asked: it has closed the connection; it may be ending\n`,
+    });
+  });
+
+  test.each([
+    ["no JSON", 200, "<html>", 69, "what answers is not the admin API of a gateway (status 200, no JSON)"],
+    ["other JSON", 200, { hello: 1 }, 69, "what answers is not the admin API of a gateway"],
+    ["a redirect", 302, {}, 69, "it answers 302"],
+    ["another host", 421, {}, 69, "add the host of --url to its admin.hosts"],
+    ["too many calls", 503, {}, 69, "it answers 503"],
+    ["a wrong token", 401, {}, 77, "the gateway does not accept the token (--token-file "],
+    ["too many wrong tokens", 429, {}, 77, "too many wrong tokens came from here"],
+    ["a bug", 500, {}, 1, "the gateway answers 500"],
+  ])("%s", async (_what, answered, body, code, message) => {
+    const { options } = await startMadeUp(cleanup, () => [answered, body]);
+    const ran = await headgate(["rules", ...options]);
+    expect({ code: ran.code, out: ran.out }).toEqual({ code, out: "" });
+    expect(ran.err).toContain(message);
+    expect((await headgate(["rules", "--json", ...options])).json).toMatchObject({ error: { code } });
+  });
+});
+
+describe("a token", () => {
+  test("is sent to the gateway alone, and does not cross a network in clear", async () => {
+    const seen: unknown[] = [];
+    const { options } = await startMadeUp(cleanup, (_method, _path, _body, { headers }) => {
+      seen.push(headers.authorization);
+      return [200, same];
+    });
+    expect((await headgate(["status", ...options])).code).toBe(0);
+    expect(seen).toEqual(["Bearer made-up-token"]);
+    const [, , ...file] = options;
+    const ran = await headgate(["status", "--url", "http://198.51.100.1:9464", ...file]);
+    expect(ran).toMatchObject({ code: 64, out: "" });
+    expect(ran.err).toContain("--url: found http:// beyond this machine, expected https://");
+  });
+});
+
+describe("a gateway of another version", () => {
+  test("is asked all the same, with a warning", async () => {
+    const { options } = await startMadeUp(cleanup, answering([200, { rules: [] }], { ...same, version: "9.9.9" }));
+    expect(await headgate(["rules", ...options])).toMatchObject({
+      code: 0,
+      out: "No rule holds.\n",
+      err: `warning: the gateway is version 9.9.9, and this command ${ownVersion}\n`,
+    });
+    expect(await headgate(["rules", "--json", ...options])).toMatchObject({ code: 0, err: "", json: { rules: [] } });
+  });
+
+  test("may answer what this command cannot show", async () => {
+    const { options } = await startMadeUp(cleanup, answering([200, { items: [] }], { ...same, version: "9.9.9" }));
+    const { code, err } = await headgate(["clients", ...options]);
+    expect(code).toBe(69);
+    expect(err).toContain(`the gateway is version 9.9.9, and its answer is unknown to this command (${ownVersion})`);
+    expect((await headgate(["clients", "--json", ...options])).json).toEqual({ items: [] });
+  });
+
+  test("of the same version, such an answer is a bug", async () => {
+    const { options } = await startMadeUp(cleanup, answering([200, { items: [] }]));
+    await expect(headgate(["clients", ...options])).rejects.toThrow(TypeError);
+  });
+});
+
+test("a gateway that drains is asked, with a warning", async () => {
+  const { options } = await startMadeUp(cleanup, answering([200, { rules: [] }], { ...same, state: "draining" }));
+  expect(await headgate(["rules", ...options])).toMatchObject({ code: 0, err: "warning: the gateway is draining\n" });
+});
+
+describe("a reload on trial", () => {
+  const applied = {
+    ...{
+      outcome: "applied",
+      changed: ["policies.a.limit"],
+      changes: [{ key: "policies.a.limit", from: "2", to: "1" }],
+    },
+    ...{ reset: [], loosened: [], restart: [] },
+  };
+
+  test("asks for it as the API takes it, and says how to end it", async () => {
+    const { options, received } = await startMadeUp(cleanup, answering([200, applied]));
+    const { code, out } = await headgate(["reload", "--confirm-within", "5m", "--unless-refused", "5%", ...options]);
+    expect(code).toBe(0);
+    expect(received.at(-1)).toBe(
+      'POST /api/reload {"confirmWithin":"5m","unless":{"refusedShare":0.05},"unconfirmed":"takeBack"}',
+    );
+    expect(out).toContain("It is on trial: in 5 min, it is taken back.\n");
+    expect(out).toContain("taken back at once if it refuses more than 5 % of what the old one admits.\n");
+    expect(out).toContain(`To keep it:      headgate confirm ${options.join(" ")}\n`);
+    expect(out).toContain(`To take it back: headgate take-back ${options.join(" ")}\n`);
+    const keep = await headgate(["reload", "--confirm-within", "1h", "--unconfirmed", "keep", ...options]);
+    expect(received.at(-1)).toBe('POST /api/reload {"confirmWithin":"1h","unconfirmed":"keep"}');
+    expect(keep.out).toContain("It is on trial: in 1 h, it stays.\n");
+    await headgate(["reload", ...options]);
+    expect(received.at(-1)).toBe("POST /api/reload {}");
+  });
+
+  test("is confirmed and taken back, or there is none", async () => {
+    const { options, received } = await startMadeUp(cleanup, answering([200, { state: "over" }]));
+    expect((await headgate(["confirm", ...options])).out).toBe("The configuration stays.\n");
+    expect(received.at(-1)).toBe("POST /api/reload/confirm {}");
+    const back = await headgate(["take-back", "--json", ...options]);
+    expect(back.json).toEqual({ state: "over" });
+    expect(received.at(-1)).toBe("POST /api/reload/take-back {}");
+    const none = await startMadeUp(
+      cleanup,
+      answering([409, { message: "Conflict", errors: [{ errMsg: "No trial is on." }] }]),
+    );
+    expect(await headgate(["confirm", ...none.options])).toMatchObject({
+      code: 1,
+      out: "",
+      err: "headgate: No trial is on.\n",
+    });
+  });
+
+  test("is in the status", async () => {
+    const trial = { since: status.started, ends: "2099-01-01T00:00:00.000Z", unconfirmed: "takeBack" };
+    const { options } = await startMadeUp(cleanup, answering([200, {}], { ...same, trial }));
+    expect((await headgate(["status", ...options])).out).toMatch(
+      /ON TRIAL: without "headgate confirm", it is taken back in .*, at 2099-01-01 00:00:00 UTC\n/,
+    );
+  });
+});
+
+describe("texts of others", () => {
+  // Of an escape sequence, of eight-bit controls, of the direction of text, and of lines.
+  const evil = "\u001b]0;owned\u0007\u009b31m\u202eabc\u2028\r\n\u0000";
+  const isRaw = /[^\n\P{Cc}]|[\p{Cf}\p{Zl}\p{Zp}]/u;
+  const evilRule = { ...shownRule, note: evil, setBy: evil, token: evil, warnings: [evil], untouchedPolicies: [evil] };
+  const evilClient = { ...shownClient(), key: `token:${evil}`, name: evil, policy: evil, seen: evil, method: evil };
+  const state = { key: `token:${evil}`, policies: [], rules: [evilRule], isShared: false };
+  const answers: Readonly<Record<string, unknown>> = {
+    "/api/status": {
+      ...same,
+      upstream: { state: "down", reason: evil, addresses: [{ address: evil, state: evil, active: 1 }] },
+    },
+    "/api/rules": { rules: [evilRule] },
+    "/api/policies": {
+      ...policies,
+      policies: policies.policies.map((policy) => ({ ...policy, name: evil, timezone: evil })),
+    },
+    "/api/config": {
+      ...config,
+      values: { listen: { host: evil } },
+      origins: [{ key: evil, source: "file", place: evil }],
+    },
+    "/api/config?against=previous": {
+      ...config,
+      lastReload: {
+        at: evil,
+        by: evil,
+        changed: [evil],
+        changes: [{ key: evil, from: evil, to: evil }],
+        reset: [evil],
+        loosened: [evil],
+      },
+    },
+    "/api/reload": {
+      outcome: "applied",
+      changed: [evil],
+      changes: [{ key: evil, from: evil, to: null }],
+      reset: [evil],
+      loosened: [evil],
+      restart: [evil],
+    },
+  };
+  const madeUp: MadeUp = (method, path) => {
+    if (path in answers) return [200, answers[path]];
+    if (path.startsWith("/api/clients?"))
+      return [200, { clients: [evilClient], refusedSince: evil, isComplete: false, isShared: true }];
+    if (path.startsWith("/api/requests/"))
+      return [200, { ...requestAnswer, path: evil, method: evil, reason: evil, client: evil, explanation: [evil] }];
+    if (path.startsWith("/api/clients/")) {
+      return [
+        200,
+        method === "GET"
+          ? state
+          : {
+              key: evil,
+              policies: [{ policy: evil, units: 1, countedAs: null, gap: evil }],
+              network: evil,
+              untouched: [{ policy: evil, why: evil }],
+              shared: false,
+            },
+      ];
+    }
+    return [200, evilRule];
+  };
+
+  test.each([
+    ...["status", "clients", "why alice", "why 236dbc4e-a7bf-435c-bac1-5bf091b10570", "forgive alice", "rules"],
+    ...["rules remove x", "reload", "config", "config --against previous"],
+  ])("%s prints them as their numbers", async (line) => {
+    const { options } = await startMadeUp(cleanup, madeUp);
+    const ran = await headgate([...line.split(" "), ...options]);
+    expect(ran.code).toBe(0);
+    expect(ran.out + ran.err).not.toMatch(isRaw);
+    expect(ran.out + ran.err).toContain("\\u{1b}");
+    const asJson = await headgate([...line.split(" "), "--json", ...options]);
+    expect(asJson.out).not.toMatch(isRaw);
+    expect(JSON.stringify(asJson.json)).toContain(JSON.stringify(evil).slice(1, -1));
+  });
+
+  test("and those of an error", async () => {
+    const { options } = await startMadeUp(
+      cleanup,
+      answering([409, { message: "", errors: [{ errMsg: evil }, { errMsg: evil }] }]),
+    );
+    const ran = await headgate(["forgive", "alice", ...options]);
+    expect(ran).toMatchObject({ code: 1, out: "" });
+    expect(ran.err).not.toMatch(isRaw);
+    const asJson = await headgate(["forgive", "alice", "--json", ...options]);
+    expect(asJson.out).not.toMatch(isRaw);
+    expect(asJson.json).toEqual({ error: { code: 1, message: evil, details: [evil] } });
+  });
+
+  function shownClient() {
+    const usage = { limit: 1, used: 1, remaining: 0, reset: null, resetSeconds: null };
+    return { ...usage, countedAs: null, route: null, last: null, refused: null };
+  }
+});
+
+describe("events", () => {
+  const drain: ControlEvent = { type: "drain", at: status.started };
+  const data = `id: 1\nevent: drain\ndata: ${JSON.stringify(drain)}\n\n`;
+
+  async function* pieces(text: string, size: number): AsyncGenerator<Uint8Array> {
+    const bytes = Buffer.from(text);
+    for (let i = 0; i < bytes.length; i += size) yield bytes.subarray(i, i + size);
+  }
+
+  async function read(text: string, size: number): Promise<ControlEvent[]> {
+    const events: ControlEvent[] = [];
+    for await (const event of readEvents(pieces(text, size))) events.push(event);
+    return events;
+  }
+
+  test.each([1, 2, 3, 7, 10_000])("are read from pieces of %i bytes, without comments", async (size) => {
+    const text = `: connected\n\n${data}: kept alive\n\n${data.replaceAll("\n", "\r\n")}`;
+    expect(await read(text, size)).toEqual([drain, drain]);
+  });
+
+  test("have letters of several bytes, and data of several lines", async () => {
+    const event = { type: "rule", at: "…", set: [], removed: ["ä€😀"] };
+    const [first = "", rest = ""] = JSON.stringify(event).split(/(?="at")/);
+    expect(await read(`data:${first}\ndata: ${rest}\n\n`, 1)).toEqual([event]);
+  });
+
+  test("that never end are given up", async () => {
+    await expect(read(`data: ${"x".repeat(2 * 1024 * 1024)}`, 65_536)).rejects.toThrow(RangeError);
+    await expect(read("data: x\n".repeat(300_000), 65_536)).rejects.toThrow(RangeError);
+  });
+
+  test("come from a gateway until the signal, and an error is that of any call", async () => {
+    const server = createHttp((_request, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(data);
+    }).listen(join(scratchFolder(cleanup), "s"));
+    await once(server, "listening");
+    cleanup(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const client = await openAdminClient({ kind: "socket", path: String(server.address()) });
+    const controller = new AbortController();
+    const seen: ControlEvent[] = [];
+    for await (const event of client.events(controller.signal)) {
+      seen.push(event);
+      controller.abort();
+    }
+    expect(seen).toEqual([drain]);
+    const { url } = await startMadeUp(cleanup, () => [
+      503,
+      { message: "", errors: [{ errMsg: "Too many streams of events are open." }] },
+    ]);
+    const other = await openAdminClient({ kind: "url", url: new URL(url), token: "t", tokenFile: "f", ca: null });
+    await expect(other.events(new AbortController().signal).next()).rejects.toMatchObject({
+      exitCode: 69,
+      details: ["Too many streams of events are open."],
+    });
+  });
+});
