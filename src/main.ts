@@ -7,7 +7,7 @@ import fs from "node:fs";
 import nodeModule from "node:module";
 import path from "node:path";
 import type { ParsedArguments } from "./commands/arguments.ts";
-import { type CommandIo, exitCodes, signalExitCodes, type TerminationSignal } from "./commands/io.ts";
+import { type CommandIo, exitCodes, signalExitCodes, type TerminationSignal, usageError } from "./commands/io.ts";
 import type { BuildInfo } from "./commands/start.ts";
 
 const signals = Object.keys(signalExitCodes) as TerminationSignal[];
@@ -121,8 +121,7 @@ async function main(argv: readonly string[]): Promise<number> {
 
 async function runCommand(parsed: ParsedArguments): Promise<number> {
   if (!parsed.ok) {
-    const command = parsed.topic === null ? "headgate" : `headgate ${parsed.topic}`;
-    io.err(`${command}: ${parsed.message}\nTry "${command} --help".\n`);
+    io.err(usageError(parsed.topic, parsed.message));
     return exitCodes.usage;
   }
   const { invocation } = parsed;

@@ -5,9 +5,8 @@ import { parseScopes } from "../auth/tokens-file.ts";
 import type { Override } from "../config/overrides.ts";
 import { nearest } from "../config/validate.ts";
 import { splitPath } from "../config/written.ts";
-import { type AdminInvocation, readAdminInvocation } from "./admin/invocation.ts";
 import { durationOf, type Given, lastOf, numberOf, quote, readGiven, suggestion } from "./given.ts";
-import { type CommandName, commandNames, optionsOf, shells } from "./options.ts";
+import { type AdminCommandName, type CommandName, commandNames, optionsOf, shells } from "./options.ts";
 
 /** For `start` and `check`. */
 export interface ConfigArguments {
@@ -44,6 +43,11 @@ export interface TokenArguments {
   readonly admin: AdminRole | null;
 }
 
+export interface AdminArguments {
+  readonly name: AdminCommandName;
+  readonly given: Given;
+}
+
 export type Shell = (typeof shells)[number];
 
 type Invocation =
@@ -55,8 +59,8 @@ type Invocation =
   | { readonly command: "token"; readonly args: TokenArguments }
   | { readonly command: "finance-backend"; readonly args: FinanceBackendArguments }
   | { readonly command: "completions"; readonly args: { readonly shell: Shell } }
-  /** It asks a running gateway. */
-  | { readonly command: "admin"; readonly args: AdminInvocation };
+  /** It asks a running gateway. What was given is read further with the command, so that a start need not load that. */
+  | { readonly command: "admin"; readonly args: AdminArguments };
 
 export type ParsedArguments =
   | { readonly ok: true; readonly invocation: Invocation }
@@ -104,10 +108,8 @@ function parseCommand(command: CommandName, argv: readonly string[]): ParsedArgu
     }
     case "completions":
       return accept({ command, args: { shell: shells.find((each) => each === given.words[0]) ?? "bash" } });
-    default: {
-      const read = readAdminInvocation(command, given);
-      return typeof read === "string" ? refuse(command, read) : accept({ command: "admin", args: read });
-    }
+    default:
+      return accept({ command: "admin", args: { name: command, given } });
   }
 }
 

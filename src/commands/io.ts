@@ -31,6 +31,12 @@ export const exitCodes = {
   config: 78,
 } as const;
 
+/** What is said of a wrong command line. `topic`: the command; null: there is none. */
+export function usageError(topic: string | null, message: string): string {
+  const command = topic === null ? "headgate" : `headgate ${topic}`;
+  return `${command}: ${message}\nTry "${command} --help".\n`;
+}
+
 /** A second signal ended the process during the drain: 128 plus the number of the signal, as in a shell. */
 export const signalExitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 

@@ -49,6 +49,10 @@ const notNeeded = [
     "fastify/index",
     "commands/demo",
     "commands/check",
+    "commands/help",
+    "commands/completions",
+    "commands/admin/run",
+    "commands/admin/invocation",
   ],
 ];
 

@@ -1,12 +1,18 @@
 // Runs a command that asks a running gateway, and prints its answer: for people, or as JSON. Loads only what the command needs.
-import { type CommandIo, exitCodes } from "../io.ts";
+import type { AdminArguments } from "../arguments.ts";
+import { type CommandIo, exitCodes, usageError } from "../io.ts";
 import { type ConnectedGateway, withGateway } from "./connect.ts";
-import type { AdminInvocation } from "./invocation.ts";
+import { type AdminInvocation, readAdminInvocation } from "./invocation.ts";
 import { jsonText, linesText } from "./printed.ts";
 import type { Report } from "./report.ts";
 
 /** Resolves with the exit code. `version`: of this command. */
-export async function run(invocation: AdminInvocation, io: CommandIo, version: string): Promise<number> {
+export async function run({ name, given }: AdminArguments, io: CommandIo, version: string): Promise<number> {
+  const invocation = readAdminInvocation(name, given);
+  if (typeof invocation === "string") {
+    io.err(usageError(name, invocation));
+    return exitCodes.usage;
+  }
   const ask = await commandOf(invocation);
   return withGateway(invocation, io, version, async (gateway) => {
     const { answer, lines, warnings = [], exitCode = exitCodes.ok } = await ask(gateway);

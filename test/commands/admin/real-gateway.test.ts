@@ -123,7 +123,6 @@ describe("clients and why", () => {
 
   test.each([
     ["why carol", "nothing is known of carol", "Tried: token:carol."],
-    ["why subject:", "", ""],
     ["why 236dbc4e-a7bf-435c-bac1-5bf091b10570", "No refusal with this id is remembered", "Tried: request 236dbc4e"],
     [
       "why 00000000000000000000000000000000",
@@ -135,7 +134,6 @@ describe("clients and why", () => {
     ["rules remove none", "there is no such rule", ""],
   ])("%s says what was tried", async (line, message, detail) => {
     const { headgate: run } = await stage();
-    if (message === "") return void (await expect(run(line)).rejects.toThrow('found nothing after "subject:"'));
     const { code, out, err } = await run(line);
     expect({ code, out }).toEqual({ code: 1, out: "" });
     expect(err).toContain(`headgate: ${message}`);

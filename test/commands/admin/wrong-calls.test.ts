@@ -1,6 +1,9 @@
 // Wrong calls of the commands that ask a gateway, with what they are answered. None of them reaches a gateway.
 import { expect, test } from "vitest";
+import { run } from "../../../src/commands/admin/run.ts";
 import { parseArguments } from "../../../src/commands/arguments.ts";
+import { exitCodes } from "../../../src/commands/io.ts";
+import { testIo } from "../test-io.ts";
 
 const table: readonly (readonly [line: string, message: string])[] = [
   ["staus", 'unknown command "staus"; did you mean "status"?'],
@@ -202,9 +205,19 @@ const table: readonly (readonly [line: string, message: string])[] = [
   ["why ''", "found no argument, expected a request id (X-Request-Id), an address, the name of a token, or kind:value"],
 ];
 
-test.each(table)("%s", (line, message) => {
-  const argv = line === "why ''" ? ["why", ""] : line.split(" ");
-  expect(parseArguments(argv)).toMatchObject({ ok: false, message });
+/** Returns what a command line is answered, without that it reaches a gateway. */
+async function answerTo(argv: readonly string[]): Promise<string> {
+  const parsed = parseArguments(argv);
+  if (!parsed.ok) return parsed.message;
+  if (parsed.invocation.command !== "admin") throw new Error("it asks no gateway");
+  const io = testIo();
+  expect(await run(parsed.invocation.args, io, "1")).toBe(exitCodes.usage);
+  const [, message = ""] = /^headgate [a-z-]+: (.*)\nTry "headgate [a-z-]+ --help"\.\n$/.exec(io.errText()) ?? [];
+  return message;
+}
+
+test.each(table)("%s", async (line, message) => {
+  expect(await answerTo(line === "why ''" ? ["why", ""] : line.split(" "))).toBe(message);
 });
 
 test("there are more than a hundred, each once", () => {
@@ -212,11 +225,11 @@ test("there are more than a hundred, each once", () => {
   expect(table.length).toBeGreaterThan(100);
 });
 
-test("no message shows what may be a secret", () => {
+test("no message shows what may be a secret", async () => {
   for (const line of [
     "status --url https://u:secret@a --token-file t",
     "status --url https://a?secret --token-file t",
   ]) {
-    expect(JSON.stringify(parseArguments(line.split(" ")))).not.toContain("secret");
+    expect(await answerTo(line.split(" "))).not.toContain("secret");
   }
 });
