@@ -1,11 +1,15 @@
-// `npm run api`: writes the reference of all calls in docs/api.md. A test fails if it is not up to date.
+// `npm run api`: writes the reference of all calls in docs/api.md and of all commands in docs/commands.md. A test fails if one is
+// not up to date.
 import { readFileSync, writeFileSync } from "node:fs";
 import { apiReference } from "./api-reference.ts";
+import { commandReference } from "./command-reference.ts";
 
-const begin = "<!-- all calls: npm run api -->\n";
-const end = "<!-- end of all calls -->";
-const page = new URL("../../docs/api.md", import.meta.url);
+function write(name: string, subject: string, reference: string): void {
+  const page = new URL(`../../docs/${name}`, import.meta.url);
+  const [begin, end] = [`<!-- ${subject}: npm run api -->\n`, `<!-- end of ${subject} -->`];
+  const text = readFileSync(page, "utf8");
+  writeFileSync(page, text.slice(0, text.indexOf(begin) + begin.length) + reference + text.slice(text.indexOf(end)));
+}
 
-const reference = await apiReference();
-const text = readFileSync(page, "utf8");
-writeFileSync(page, text.slice(0, text.indexOf(begin) + begin.length) + reference + text.slice(text.indexOf(end)));
+write("api.md", "all calls", await apiReference());
+write("commands.md", "all commands", commandReference());
