@@ -7,8 +7,8 @@ import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import { keysOfCaller, type NamedKey } from "./named-keys.ts";
 import { type PolicyRow, type PolicySet, peekAt } from "./policies.ts";
 
-/** In one answer: bounds its size, and what it costs to make. */
-const maxCounters = 128;
+/** Of policies with several, in one answer: bounds its size, and what it costs to make. */
+const maxCounters = 64;
 
 interface Caller {
   readonly request: ParsedRequest;
@@ -25,16 +25,17 @@ export function quotasOfCaller(
   nowMs: number,
 ): readonly CallerQuota[] {
   const quotas: CallerQuota[] = [];
+  let left = maxCounters;
   const applies = caller.identity === null ? ~set.ofVerified : ~set.ofOthers;
   for (const [i, row] of set.rows.entries()) {
     const { policy } = row;
     if (row.isShadow || (applies & (1 << i)) === 0) continue;
     // As for any request: what is asked before the token check knows nothing of an identity.
     const identity = (set.identified & (1 << i)) === 0 ? null : caller.identity;
-    const most = Math.max(0, maxCounters - quotas.length);
-    const keys = isOwn(policy) ? keysOfCaller(row, set, { ...caller, identity }, routes, most) : null;
+    const keys = isOwn(policy) ? keysOfCaller(row, set, { ...caller, identity }, routes, Math.max(1, left)) : null;
     if (keys === null) quotas.push({ policy, state: null, method: null, route: null });
     else quotas.push(...keys.map((key) => quotaOf(row, key, caller.request, nowMs)));
+    if (keys !== null && keys.length > 1) left -= keys.length;
   }
   set.tokens.forget();
   return quotas;
