@@ -57,12 +57,13 @@ const io: CommandIo = {
     for (const signal of signals) process.on(signal, () => handler(signal));
     if (isHungUpEarly) handler("SIGHUP");
   },
+  openTerminal: async () => (await import("./commands/terminal.ts")).openTerminal(process),
 };
 
-// A reader may leave early (`headgate check | head -1`), which is no error.
+// A reader may leave early (`headgate check | head -1`), and a terminal may be closed (EIO), which is no error.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
+    if (error.code !== "EPIPE" && error.code !== "EIO") throw error;
   });
 }
 

@@ -7,7 +7,7 @@ const ownCommands = ["start", "check", "demo", "token", "finance-backend", "comp
 /** Commands that ask a running gateway, by its admin API. */
 export const adminCommands = [
   ...(["status", "clients", "why", "forgive", "block", "exempt", "limit", "rules"] as const),
-  ...(["reload", "confirm", "take-back", "drain", "config"] as const),
+  ...(["reload", "confirm", "take-back", "drain", "config", "top", "console"] as const),
 ] as const;
 
 export const commandNames = [...ownCommands, ...adminCommands] as const;
@@ -92,6 +92,12 @@ const gateway: Options = {
   ca: { value: "a file", means: "Certificates that are trusted for --url, in PEM (default: those of the system)." },
   config: { value: "a file", means: "Where admin.socket is set (default: HEADGATE_CONFIG, else the packaged one)." },
   json: { value: null, means: "Print the answer as JSON." },
+};
+
+const clientSort: Option = {
+  value: "an order",
+  check: { kind: "words", words: ["used", "refused", "recent"] },
+  means: "used, refused or recent, the largest first (default: used).",
 };
 
 const whom: Positional = {
@@ -203,11 +209,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     means: "List who has used most, or was refused most.",
     options: {
       policy: { value: "a name", means: "Keys of this policy alone." },
-      sort: {
-        value: "an order",
-        check: { kind: "words", words: ["used", "refused", "recent"] },
-        means: "used, refused or recent, the largest first (default: used).",
-      },
+      sort: clientSort,
       search: { value: "a text", means: "Only keys that begin with it, such as 203.0.113." },
       limit: {
         value: "a number",
@@ -340,6 +342,34 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     },
     examples: ["", "--against previous"],
     answer: "GET /api/config",
+  },
+  top: {
+    means: "Show the clients by what they use in the terminal, again and again, as htop does.",
+    options: {
+      sort: clientSort,
+      policy: { value: "a name", means: "Keys of this policy alone." },
+      search: { value: "a text", means: "Only keys that begin with it, such as 203.0.113." },
+      interval: {
+        value: "a duration",
+        check: { kind: "duration", from: "500ms", to: "1h", example: "5s" },
+        means: "How long to wait between two calls (default: 1s).",
+      },
+      once: { value: null, means: "Print the table once, as without a terminal." },
+      ...gateway,
+      ...help,
+    },
+    examples: ["", "--sort refused --interval 5s"],
+    answer: "GET /api/clients",
+  },
+  console: {
+    means: "Open a port of this machine onto the admin API, with a token for this run, until Ctrl-C.",
+    options: {
+      port: { value: "a number", check: port, means: "The port on 127.0.0.1 (default: a free one)." },
+      read: { value: null, means: "Only calls that change nothing." },
+      ...gateway,
+      ...help,
+    },
+    examples: ["", "--port 9465 --read"],
   },
 };
 

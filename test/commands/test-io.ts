@@ -35,5 +35,6 @@ export function testIo({
     signal: (signal) => {
       for (const handler of handlers) handler(signal);
     },
+    openTerminal: async () => null,
   };
 }

@@ -290,7 +290,8 @@ export function placeOf(where: Where): string {
   return where.kind === "socket" ? where.path : where.url.origin;
 }
 
-function addressOf({ hostname, port, protocol }: URL): RequestOptions {
+/** Where the listener of a URL is. */
+export function addressOf({ hostname, port, protocol }: URL): RequestOptions {
   return {
     host: hostname.replace(/^\[|\]$/g, ""),
     port: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port),

@@ -29,6 +29,19 @@ export interface ClientsArguments {
   readonly limit: number;
 }
 
+export interface TopArguments extends Omit<ClientsArguments, "limit"> {
+  /** Between two calls. */
+  readonly intervalMs: number;
+  readonly isOnce: boolean;
+}
+
+export interface ConsoleArguments {
+  /** 0: a free one. */
+  readonly port: number;
+  /** Only calls that change nothing. */
+  readonly isReadOnly: boolean;
+}
+
 export interface RuleArguments {
   readonly action: "block" | "exempt" | "limit";
   readonly about: RuledClient;
@@ -62,7 +75,9 @@ type Asked =
   | { readonly command: "rules"; readonly remove: string | null }
   /** `trial`: null for good. */
   | { readonly command: "reload"; readonly trial: TrialArguments | null }
-  | { readonly command: "config"; readonly against: "previous" | null };
+  | { readonly command: "config"; readonly against: "previous" | null }
+  | { readonly command: "top"; readonly wanted: TopArguments }
+  | { readonly command: "console"; readonly wanted: ConsoleArguments };
 
 export type AdminInvocation = Asked & { readonly connection: ConnectionArguments; readonly isJson: boolean };
 
@@ -131,6 +146,13 @@ function readAsked(command: AdminCommandName, given: Given): Asked | string {
     }
     case "config":
       return { command, against: isGiven(given, "against") ? "previous" : null };
+    case "top": {
+      const { policy, sort, search } = readClients(given);
+      const intervalMs = durationOf(given, "interval") ?? 1_000;
+      return { command, wanted: { policy, sort, search, intervalMs, isOnce: isGiven(given, "once") } };
+    }
+    case "console":
+      return { command, wanted: { port: numberOf(given, "port") ?? 0, isReadOnly: isGiven(given, "read") } };
   }
 }
 

@@ -13,6 +13,16 @@ export async function run({ name, given }: AdminArguments, io: CommandIo, versio
     io.err(usageError(name, invocation));
     return exitCodes.usage;
   }
+  if (invocation.command === "top") {
+    const { runTop } = await import("./top/top.ts");
+    return withGateway(invocation, io, version, (gateway) => runTop(gateway, invocation.wanted, invocation.isJson, io));
+  }
+  if (invocation.command === "console") {
+    const { runConsole } = await import("./console/command.ts");
+    return withGateway(invocation, io, version, (gateway) => {
+      return runConsole(gateway, invocation.wanted, invocation.isJson, io);
+    });
+  }
   const ask = await commandOf(invocation);
   return withGateway(invocation, io, version, async (gateway) => {
     const { answer, lines, warnings = [], exitCode = exitCodes.ok } = await ask(gateway);
@@ -27,7 +37,10 @@ export async function run({ name, given }: AdminArguments, io: CommandIo, versio
 
 type Ask = (gateway: ConnectedGateway) => Promise<Report>;
 
-async function commandOf(invocation: AdminInvocation): Promise<Ask> {
+/** All but those that go on until they are ended. */
+type ReportInvocation = Exclude<AdminInvocation, { readonly command: "top" | "console" }>;
+
+async function commandOf(invocation: ReportInvocation): Promise<Ask> {
   const { connection } = invocation;
   switch (invocation.command) {
     case "status": {

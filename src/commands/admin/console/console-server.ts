@@ -1,0 +1,149 @@
+// Passes calls on from a port of this machine to the admin API of a gateway. Asks of each call what the API asks over TCP, with the
+// same code: a host that is this port's, no page of another origin, and the token, with guesses bounded. The gateway gets few
+// headers, and its own token in place of that of this run. Answers are passed on as they come, streams of events too.
+import { once } from "node:events";
+import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders, RequestOptions, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { pipeline } from "node:stream";
+import { type AdminAccess, decideAccess } from "../../../admin/access.ts";
+import type { AdminRole, AdminTokens } from "../../../admin/admin-tokens.ts";
+import { jsonType } from "../../../admin/bodies.ts";
+import { type AdminError, errors, errorsBody } from "../../../admin/errors.ts";
+import { Guesses } from "../../../admin/guesses.ts";
+import { createServer } from "../../../admin/node-http.ts";
+import { systemClock } from "../../../core/clock.ts";
+import { asError, errorCode } from "../../../core/failure.ts";
+import { addressOf, type Where } from "../admin-client.ts";
+
+export interface ConsoleServer {
+  readonly port: number;
+  /** Ends what is under way. */
+  close(): Promise<void>;
+}
+
+/** More than a browser opens, with as many streams of events as a gateway has. */
+const maxConnections = 64;
+/** A stream of events is never silent for longer than 15 s. */
+const silentMs = 60_000;
+const host = "127.0.0.1";
+/** What the API reads of a request. Others, such as cookies, stay on this machine. */
+const passedOn = ["accept", "content-type", "content-length", "if-match", "if-none-match", "last-event-id"];
+/** About a connection, and not about the answer: RFC 9110, section 7.6.1. */
+const hopByHop = ["connection", "keep-alive", "transfer-encoding", "upgrade", "trailer"];
+
+const errorsOfOurs = {
+  readOnly: { ...errors.readOnly, errMsg: "This console was opened with --read: it changes nothing." },
+  noPath: { ...errors.badRequest, errMsg: "target: found no path, expected one, such as /api/status." },
+} satisfies Record<string, AdminError>;
+
+/** Port 0 picks a free one. Rejects with the system's error. */
+export async function openConsoleServer({
+  where,
+  tokens,
+  port,
+}: {
+  readonly where: Where;
+  readonly tokens: AdminTokens;
+  readonly port: number;
+}): Promise<ConsoleServer> {
+  const passOn = await openPassing(where);
+  const guesses = new Guesses(systemClock.monotonicMs);
+  let own = port;
+  const server = createServer(
+    { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 5_000 },
+    (request, response) => {
+      const access: AdminAccess = { tokens: { value: tokens }, hosts: hostsOf(own), listenHost: host };
+      // Everybody who reaches this port is on this machine.
+      const reached = { isUnixSocket: false, isTls: false, peerKey: host, local: { host, port: own } };
+      const decision = decideAccess(request, reached, access, guesses);
+      if (!decision.ok) return refuse(response, decision.error, decision.fields);
+      if (!request.url?.startsWith("/")) return refuse(response, errorsOfOurs.noPath);
+      if (!mayCall(request, decision.identity.role)) return refuse(response, errorsOfOurs.readOnly);
+      return passOn(request, response);
+    },
+  );
+  server.maxConnections = maxConnections;
+  server.listen(port, host);
+  await once(server, "listening");
+  own = (server.address() as AddressInfo).port;
+  return {
+    port: own,
+    async close() {
+      const closed = new Promise((resolve) => void server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+function hostsOf(port: number): string[] {
+  return ["127.0.0.1", "localhost", "[::1]"].map((name) => `${name}:${port}`);
+}
+
+/** What a request would get is asked by POST, and changes nothing. */
+function mayCall({ method = "", url = "" }: IncomingMessage, role: AdminRole): boolean {
+  if (role === "write" || method === "GET" || method === "HEAD") return true;
+  return method === "POST" && url === "/api/check";
+}
+
+function refuse(response: ServerResponse, { status, message, errMsg }: AdminError, fields: OutgoingHttpHeaders = {}) {
+  answer(response, status, errorsBody(message, [errMsg]), fields);
+}
+
+/** The rest of the request is not read. */
+function answer(response: ServerResponse, status: number, body: string, fields: OutgoingHttpHeaders): void {
+  const own = { "content-type": jsonType, "cache-control": "no-store", connection: "close" };
+  response.writeHead(status, { ...own, "content-length": Buffer.byteLength(body), ...fields });
+  response.end(body);
+}
+
+type PassOn = (request: IncomingMessage, response: ServerResponse) => void;
+
+async function openPassing(where: Where): Promise<PassOn> {
+  const isTls = where.kind === "url" && where.url.protocol === "https:";
+  const send: (options: RequestOptions) => ClientRequest = (await (isTls ? import("node:https") : import("node:http")))
+    .request;
+  return (request, response) => {
+    const { method = "GET", url = "/" } = request;
+    const outgoing = send({ ...optionsOf(where), method, path: url, headers: headersFor(request, where) });
+    response.once("close", () => outgoing.destroy());
+    outgoing.on("timeout", () => outgoing.destroy(new Error("it says nothing")));
+    outgoing.on("error", (error) => onFailure(response, error));
+    outgoing.on("response", (incoming) => {
+      response.writeHead(incoming.statusCode ?? 502, answerHeaders(incoming));
+      response.flushHeaders();
+      // What has failed is closed on both sides, and the caller sees that the answer is not whole.
+      pipeline(incoming, response, () => {});
+    });
+    pipeline(request, outgoing, () => {});
+  };
+}
+
+function onFailure(response: ServerResponse, error: unknown): void {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const why = errorCode(error) ?? asError(error).message;
+  answer(response, 502, errorsBody("Bad Gateway", [`The gateway cannot be asked: ${why}.`]), {});
+}
+
+function optionsOf(where: Where): RequestOptions & { readonly ca?: string } {
+  const options = { agent: false, timeout: silentMs } as const;
+  if (where.kind === "socket") return { ...options, socketPath: where.path };
+  return { ...options, ...addressOf(where.url), ...(where.ca === null ? {} : { ca: where.ca }) };
+}
+
+function headersFor({ headers }: IncomingMessage, where: Where): OutgoingHttpHeaders {
+  const given = Object.entries(headers).filter(([name]) => passedOn.includes(name));
+  return {
+    ...Object.fromEntries(given),
+    ...(where.kind === "url" ? { authorization: `Bearer ${where.token}` } : { host: "localhost" }),
+    // A body without a length is passed on as it came.
+    ...(headers["transfer-encoding"] === undefined ? {} : { "transfer-encoding": "chunked" }),
+  };
+}
+
+function answerHeaders({ headers }: IncomingMessage): OutgoingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !hopByHop.includes(name)));
+}
