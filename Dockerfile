@@ -8,10 +8,12 @@ RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json --declaration false \
+  && cp -R src/admin/console dist/admin/ \
   && npm sbom --omit=dev --sbom-format=cyclonedx --sbom-type=application >sbom.cdx.json \
   && npm prune --omit=dev --ignore-scripts \
   && rm node_modules/.package-lock.json
 COPY config ./config
+COPY docs/runbooks.md ./docs/
 # Makes the compiled code, which the gateway cannot write itself if its root is read-only. Node accepts it only for this path, this
 # Node and this user, so gateway and reference backend run here for a moment. The scrape loads what answers on the admin listener.
 RUN mkdir -p node_modules/.cache/headgate && chown 1000:1000 node_modules/.cache/headgate
@@ -35,6 +37,8 @@ COPY --from=build /headgate/dist ./dist
 COPY --from=build /headgate/sbom.cdx.json ./
 COPY package.json LICENSE ./
 COPY config/headgate.yaml config/headgate.schema.json ./config/
+# The console shows it.
+COPY docs/runbooks.md ./docs/
 COPY deploy/image/health-check ./
 # For the snapshot of the counters (counters.snapshot.path), if a volume is mounted here: a new volume gets its owner.
 RUN install -d -m 700 -o 1000 -g 1000 /var/lib/headgate

@@ -1,5 +1,6 @@
 // Decides who may call the admin API, from the head of a request alone: whether the API exists, then the host that is asked,
-// the page that asks, and the token. What a role allows is decided when the call is known.
+// the page that asks, and the token. What a role allows is decided when the call is known. The files of the console need no
+// token; the rest holds for them too.
 //
 // On the Unix socket no token is asked: only the user of the gateway can open it. Host and Origin are checked there too,
 // because a socket that is forwarded to a local port (`ssh -L`) can be reached by the pages that its user visits. There the
@@ -46,14 +47,9 @@ export function decideAccess(
   access: AdminAccess,
   guesses: Guesses,
 ): AccessDecision {
+  const problem = findForeign({ rawHeaders }, reached, access);
+  if (problem !== null) return refuse(problem);
   const { tokens } = access;
-  if (tokens === null && !reached.isUnixSocket) return refuse(errors.notFound);
-  const named = headerValues(rawHeaders, "host");
-  const host = named[0] ?? "";
-  if (named.length !== 1 || !isAnswered(host, reached, access)) return refuse(errors.misdirected);
-  if (!headerValues(rawHeaders, "origin").every((origin) => isOwn(origin, host, reached))) {
-    return refuse(errors.foreignOrigin);
-  }
   if (reached.isUnixSocket || tokens === null) return { ok: true, identity: { name: socketCaller, role: "write" } };
   const credential = readBearer(rawHeaders);
   if (credential.kind === "missing") return refuse(errors.unauthorized, challenge);
@@ -64,6 +60,16 @@ export function decideAccess(
   if (identity !== null) return { ok: true, identity };
   guesses.failed(reached.peerKey);
   return refuse(errors.unauthorized, { "www-authenticate": `${challenge["www-authenticate"]}, error="invalid_token"` });
+}
+
+/** Why a request is refused whatever its token. Null: it is not. */
+export function findForeign({ rawHeaders }: Head, reached: Reached, access: AdminAccess): AdminError | null {
+  if (access.tokens === null && !reached.isUnixSocket) return errors.notFound;
+  const named = headerValues(rawHeaders, "host");
+  const host = named[0] ?? "";
+  if (named.length !== 1 || !isAnswered(host, reached, access)) return errors.misdirected;
+  const isForeign = !headerValues(rawHeaders, "origin").every((origin) => isOwn(origin, host, reached));
+  return isForeign ? errors.foreignOrigin : null;
 }
 
 const challenge = { "www-authenticate": 'Bearer realm="headgate admin"' };

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
+import type { AdminIdentity } from "./admin-tokens.ts";
 import { jsonType } from "./bodies.ts";
 import { entityTag, readCondition } from "./conditions.ts";
 import type {
@@ -37,6 +38,7 @@ export interface AuditLine {
 /** What a route needs of the listener. */
 export interface ApiListener {
   caller(request: FastifyRequest): Caller;
+  identity(request: FastifyRequest): AdminIdentity;
   /** Calls and streams with the same one share what there is. */
   peer(request: FastifyRequest): string;
   nowMs(): number;
@@ -167,7 +169,7 @@ function answers<S extends TSchema, Good extends 200 | 201 | 202 = 200>(
   return Object.fromEntries(all) as Record<Good, S> & Record<"4xx", typeof schemas.ErrorAnswer>;
 }
 
-function addGatewayRoutes(app: App, { plane, inTurn, shared }: RouteContext): void {
+function addGatewayRoutes(app: App, { plane, inTurn, shared, identity }: RouteContext): void {
   const tags = ["gateway"];
   const [config, compared] = ([null, "previous"] as const).map((against) => {
     return shared(async () => Buffer.from(JSON.stringify(await plane.config(against))));
@@ -185,7 +187,11 @@ function addGatewayRoutes(app: App, { plane, inTurn, shared }: RouteContext): vo
         summary: "What runs, and how the upstream and the store are",
       },
     },
-    (_request, reply) => inTurn(reply, () => plane.status()),
+    (request, reply) =>
+      inTurn(reply, async () => {
+        const { name, role } = identity(request);
+        return { ...(await plane.status()), caller: { name, role } };
+      }),
   );
   app.get(
     "/api/policies",

@@ -1,10 +1,9 @@
 // The admin API: a Fastify app of its own, behind the same connections as metrics and health. Decides who may call before it
 // reads a body; the routes are in api-routes.ts. Loaded with the first call, because its schemas take 20 MiB.
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { type AdminAccess, decideAccess, type Reached } from "./access.ts";
+import { type AdminAccess, decideAccess } from "./access.ts";
 import type { AdminIdentity } from "./admin-tokens.ts";
 import { type ApiListener, type AuditLine, addRoutes } from "./api-routes.ts";
 import { hasBody, isJson, jsonType } from "./bodies.ts";
@@ -52,7 +51,7 @@ export async function openApi(options: ApiOptions, connections: AdminConnections
   });
   app.addHook("onRequest", async (request, reply) => {
     reply.headers({ "cache-control": "no-store", "x-request-id": request.id });
-    const reached = reachedBy(request.raw, connections);
+    const reached = connections.reached(request.raw.socket);
     const decision = decideAccess(request.raw, reached, options.access(), guesses);
     if (!decision.ok) return refuse(request, reply.headers(decision.fields), decision.error);
     const error = findProblem(request, decision.identity);
@@ -69,9 +68,12 @@ export async function openApi(options: ApiOptions, connections: AdminConnections
   });
   app.setErrorHandler((error: FastifyError, request, reply) => answerFailure(error, request, reply, onFailure));
   const peerOf = ({ raw }: FastifyRequest): string => connections.peerKey(raw.socket);
+  const nobody: AdminIdentity = { name: "", role: "read" };
+  const identity = ({ raw }: FastifyRequest): AdminIdentity => identities.get(raw) ?? nobody;
   const listener: ApiListener = {
+    identity,
     caller: (request) => ({
-      name: identities.get(request.raw)?.name ?? "",
+      name: identity(request).name,
       peer: connections.isUnixSocket(request.raw.socket) ? null : (request.raw.socket.remoteAddress ?? null),
     }),
     stream(request, reply) {
@@ -121,17 +123,6 @@ function createFastify(newId: () => string, onHandler: (handle: AdminApi["handle
   // The answers are made by our own code. A second serializer would take memory for each of them.
   app.setSerializerCompiler(() => JSON.stringify);
   return app;
-}
-
-function reachedBy({ socket }: { readonly socket: Socket }, connections: AdminConnections): Reached {
-  const isUnixSocket = connections.isUnixSocket(socket);
-  const { localAddress: host = "", localPort: port = 0 } = socket;
-  return {
-    isUnixSocket,
-    isTls: "encrypted" in socket,
-    peerKey: connections.peerKey(socket),
-    local: isUnixSocket ? null : { host, port },
-  };
 }
 
 /** What is wrong with a call of this caller, as far as its head tells. */

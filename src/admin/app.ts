@@ -1,4 +1,4 @@
-// Answers the requests to the admin listener: metrics and health, and hands calls of the API on. What is answered here
+// Answers the requests to the admin listener: metrics and health, and hands calls of the API and the console on. What is answered here
 // changes nothing, shows no client and reads no body. Its answers are not cached, and its errors have the format of the
 // gateway's own. Imported when the first connection comes, because fastify takes 20 MiB and 150 ms.
 import type { Server } from "node:http";
@@ -12,6 +12,7 @@ import { wantsOpenMetrics } from "./accept.ts";
 import type { ApiOptions } from "./api.ts";
 import { hasBody, jsonType } from "./bodies.ts";
 import type { AdminConnections } from "./connections.ts";
+import { ConsoleFiles } from "./console-files.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
 import type { Health } from "./health.ts";
 import { LazyApi } from "./lazy-api.ts";
@@ -48,7 +49,10 @@ export async function openAdminApp(options: AdminAppOptions, connections: AdminC
   const { certificate } = options;
   const handshakes = certificate && new (await import("./handshakes.ts")).AdminHandshakes(certificate);
   const api = options.api && new LazyApi(options.api, connections);
-  const app = createApp(connections, api);
+  const page = options.api && new ConsoleFiles(options.api, connections);
+  const app = createApp(connections, (request, response) => {
+    return api?.handle(request, response) === true || page?.handle(request, response) === true;
+  });
   serveMetrics(app, options);
   serveHealth(app, options);
   answerTheRest(app, options.onError);
@@ -94,14 +98,15 @@ const serverOptions = {
   requireHostHeader: false,
 } as const;
 
-function createApp(connections: AdminConnections, api: LazyApi | null): FastifyInstance {
+/** `handle` returns false for a request that is answered here. */
+function createApp(connections: AdminConnections, handle: LazyApi["handle"]): FastifyInstance {
   return fastify({
     serverFactory(onRequest) {
       const server = createServer(serverOptions);
       server.setTimeout(inactiveTimeoutMs);
       server.on("request", (request, response) => {
         if (!connections.begin(request.socket, response)) return;
-        if (api?.handle(request, response) !== true) onRequest(request, response);
+        if (!handle(request, response)) onRequest(request, response);
       });
       return server;
     },

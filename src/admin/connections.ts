@@ -5,6 +5,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
 import { FairPlaces } from "../core/fair-places.ts";
+import type { Reached } from "./access.ts";
 
 export interface AdminConnectionsOptions {
   /** Peers with the same key share places. */
@@ -72,6 +73,17 @@ export class AdminConnections {
 
   peerKey(socket: Socket): string {
     return this.#accepted.get(socket)?.peer ?? "";
+  }
+
+  reached(socket: Socket): Reached {
+    const isUnixSocket = this.isUnixSocket(socket);
+    const { localAddress: host = "", localPort: port = 0 } = socket;
+    return {
+      isUnixSocket,
+      isTls: "encrypted" in socket,
+      peerKey: this.peerKey(socket),
+      local: isUnixSocket ? null : { host, port },
+    };
   }
 
   /** Moves a connection that may use the API out of the places of probes and scrapes. */

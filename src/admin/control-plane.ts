@@ -4,7 +4,8 @@ import type { Static } from "typebox";
 import type { ForgivenKey } from "../core/rules.ts";
 import type * as schemas from "./schemas.ts";
 
-export type Status = Static<typeof schemas.Status>;
+/** Without what only the listener knows. */
+export type Status = Omit<Static<typeof schemas.Status>, "caller">;
 export type HistoryAnswer = Static<typeof schemas.History>;
 export type PolicyList = Static<typeof schemas.PolicyList>;
 export type ClientList = Static<typeof schemas.ClientList>;

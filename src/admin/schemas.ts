@@ -176,6 +176,13 @@ export const Status = object({
   certificate: orNull(certificate),
   adminCertificate: orNull(certificate),
   tokens: orNull(object({ listed: count("Tokens in auth.tokensFile."), ending: count("Those that end in 14 days.") })),
+  caller: object(
+    {
+      name: text("Of the token, or `socket`."),
+      role: Type.Enum(["read", "write"], { description: "What it allows." }),
+    },
+    "Who asks.",
+  ),
 });
 
 // History

@@ -131,7 +131,9 @@ test("without a tokens file the API does not exist over TCP; a reload that names
   expectError(await stage.call("POST", "/api/reload", { body: {} }), 404);
   const { listedTokens } = await import("./api-stage.ts");
   stage.access = { ...stage.access, tokens: { value: listedTokens } };
-  expect((await stage.call("GET", "/api/status")).json).toEqual(status);
+  expect((await stage.call("GET", "/api/status")).json).toEqual({ ...status, caller: { name: "ops", role: "write" } });
+  const read = { ...status, caller: { name: "dashboard", role: "read" } };
+  expect((await stage.call("GET", "/api/status", { token: readToken })).json).toEqual(read);
 });
 
 test("seams that this gateway does not have have no calls, and the document does not name them", async () => {
@@ -310,6 +312,8 @@ test("over the Unix socket no token is asked, and the API exists without a token
     expect([method, path, answer.status]).toEqual([method, path, status]);
   }
   expect(stage.audit[0]).toMatchObject({ caller: "socket", peer: null });
+  const { json } = await stage.call("GET", "/api/status", { socketPath, token: null, headers: host });
+  expect(json).toMatchObject({ caller: { name: "socket", role: "write" } });
   expectError(await stage.call("GET", "/api/status"), 404);
   for (const refused of [{ host: "evil.example" }, { host: "headgate" }]) {
     expectError(await stage.call("GET", "/api/status", { socketPath, token: null, headers: refused }), 421);

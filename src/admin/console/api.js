@@ -1,0 +1,107 @@
+// Calls the admin API of the origin that served the page. The token is held here alone, in memory: not in storage, not in the
+// address, and it is sent nowhere else.
+import { GatewayClock } from "./clock.js";
+
+/** An answer that is not a success, or none. `status` 0: the gateway did not answer. */
+export class ApiError extends Error {
+  constructor(status, details) {
+    super(details.join(" "));
+    this.status = status;
+    this.details = details;
+  }
+}
+
+const answerTimeoutMs = 30_000;
+
+export class Api {
+  #token;
+  clock = new GatewayClock();
+  /** Called when a call is answered 401. */
+  onSignedOut = () => {};
+
+  /** @param {string | null} token Null: none is sent, as on the Unix socket. */
+  constructor(token) {
+    this.#token = token;
+  }
+
+  get hasToken() {
+    return this.#token !== null;
+  }
+
+  setToken(token) {
+    this.#token = token;
+  }
+
+  async get(path) {
+    return (await this.call("GET", path)).value;
+  }
+
+  /** Resolves with the answer's JSON and its entity tag. Rejects with an ApiError. */
+  async call(method, path, { body, headers = {} } = {}) {
+    const response = await this.#fetch(path, {
+      method,
+      headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+      body: body === undefined ? null : JSON.stringify(body),
+      signal: AbortSignal.timeout(answerTimeoutMs),
+    });
+    const value = await response.json().catch(() => null);
+    if (!response.ok) throw this.#errorOf(response, value);
+    return { value, entityTag: response.headers.get("etag") };
+  }
+
+  /** The metrics in their text format. */
+  metrics() {
+    return this.#text("/metrics");
+  }
+
+  /** A file that is served with the page. */
+  file(name) {
+    return this.#text(name);
+  }
+
+  async #text(path) {
+    const response = await this.#fetch(path, { signal: AbortSignal.timeout(answerTimeoutMs) });
+    if (!response.ok) throw this.#errorOf(response, null);
+    return response.text();
+  }
+
+  /** Calls back for each event until the stream ends. Rejects with an ApiError if there is none, or it breaks. */
+  async readEvents(onOpen, onEvent, signal) {
+    const response = await this.#fetch("/api/events", { signal });
+    if (!response.ok) throw this.#errorOf(response, await response.json().catch(() => null));
+    onOpen();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let unread = "";
+    for (;;) {
+      const { done, value } = await reader.read().catch(notAnswered);
+      if (done) return;
+      const blocks = (unread + value).split("\n\n");
+      unread = blocks.pop();
+      for (const block of blocks) {
+        const data = block.split("\n").find((line) => line.startsWith("data: "));
+        if (data !== undefined) onEvent(JSON.parse(data.slice("data: ".length)));
+      }
+    }
+  }
+
+  async #fetch(path, options) {
+    const authorization = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` };
+    const response = await fetch(path, {
+      ...options,
+      headers: { ...authorization, ...options.headers },
+      ...{ cache: "no-store", credentials: "omit", redirect: "error" },
+    }).catch(notAnswered);
+    this.clock.observe(response.headers.get("date"));
+    return response;
+  }
+
+  #errorOf({ status }, value) {
+    if (status === 401) this.onSignedOut();
+    const details = value?.errors?.map(({ errMsg }) => String(errMsg)) ?? [`The gateway answered ${status}.`];
+    return new ApiError(status, details);
+  }
+}
+
+function notAnswered() {
+  throw new ApiError(0, ["The gateway does not answer."]);
+}

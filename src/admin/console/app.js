@@ -1,0 +1,160 @@
+// The frame of the page: who is signed in, the views, and what every view shares.
+import { html, useEffect, useRef, useState } from "./html.js";
+import { Events, usePoll, useStream } from "./live.js";
+import { NowView } from "./now.js";
+import { problemsOf, worstOf } from "./problems.js";
+import { RunbookView } from "./runbook.js";
+import { Exposed, SignIn } from "./sign-in.js";
+
+const views = [{ path: "now", name: "Now", view: NowView }];
+const runbook = { path: "runbook", name: "Runbook", view: RunbookView, ofOne: RunbookView };
+
+/** What the address names: a view, and what it is about. */
+function readAddress() {
+  const [, path, ...rest] = location.hash.split("/");
+  const view = [...views, runbook].find((each) => each.path === path) ?? views[0];
+  try {
+    return { view, about: decodeURIComponent(rest.join("/")) };
+  } catch {
+    return { view, about: "" };
+  }
+}
+
+/** Shows the page, or asks for a token. `takeToken`: see main.js. */
+export function App({ api, takeToken }) {
+  const [signedIn, setSignedIn] = useState({ state: "asking", message: "" });
+  const signIn = async () => {
+    setSignedIn({ state: "asking", message: "" });
+    try {
+      setSignedIn({ state: "in", status: await api.get("/api/status") });
+    } catch (error) {
+      const isFirst = error.status === 401 && !api.hasToken;
+      api.setToken(null);
+      setSignedIn({ state: "out", message: isFirst ? "" : messageOf(error) });
+    }
+  };
+  useEffect(() => {
+    const onHash = () => {
+      const token = takeToken();
+      if (token === null) return;
+      api.setToken(token);
+      signIn();
+    };
+    addEventListener("hashchange", onHash);
+    signIn();
+    return () => removeEventListener("hashchange", onHash);
+  }, []);
+  const signOut = (message) => {
+    api.setToken(null);
+    setSignedIn({ state: "out", message });
+  };
+  if (signedIn.state === "asking") return html`<main class="sign-in"><p role="status">Asking the gateway …</p></main>`;
+  if (signedIn.state === "in") {
+    return html`<${SignedIn} api=${api} status=${signedIn.status} onSignOut=${signOut} />`;
+  }
+  const onToken = (token) => {
+    api.setToken(token);
+    signIn();
+  };
+  return html`<${SignIn} message=${signedIn.message} onToken=${onToken} />`;
+}
+
+function messageOf({ status, message }) {
+  if (status === 401) return "This token is not listed in admin.tokensFile.";
+  return message;
+}
+
+function SignedIn({ api, status: first, onSignOut }) {
+  const [events] = useState(() => new Events(api));
+  const [said, setSaid] = useState("");
+  const address = useAddress();
+  const polled = usePoll(() => api.get("/api/status"), 5_000);
+  const history = usePoll(() => api.get("/api/history"), 5_000);
+  const heading = useRef(null);
+  const shown = useRef(address);
+  useEffect(() => {
+    api.onSignedOut = () => onSignOut("The token is not listed any more.");
+    const end = events.listen((event) => {
+      if (event !== null && ["upstream", "store", "reload"].includes(event.type)) polled.soon();
+    });
+    return () => {
+      end();
+      events.close();
+    };
+  }, []);
+  useEffect(() => {
+    document.title = `${address.about || address.view.name} · Headgate`;
+    // For those who do not see that the view has changed.
+    if (shown.current !== address) {
+      heading.current?.focus({ preventScroll: true });
+      scrollTo(0, 0);
+    }
+    shown.current = address;
+  }, [address]);
+  const status = polled.value ?? first;
+  const problems = problemsOf(status, history.value, polled.error);
+  const summary = summaryOf(problems);
+  useEffect(() => setSaid(summary), [summary]);
+  const session = {
+    ...{ api, events, status, history, problems, caller: status.caller, say: setSaid },
+    canWrite: status.caller.role === "write",
+  };
+  const View = address.about === "" ? address.view.view : (address.view.ofOne ?? address.view.view);
+  return html`
+    <${Header} session=${session} current=${address.view} onSignOut=${() => onSignOut("")} />
+    <main id="main" tabindex="-1" ref=${heading}>
+      <${View} key=${`${address.view.path} ${address.about}`} session=${session} about=${address.about} />
+    </main>
+    <p class="unseen" role="status" aria-live="polite">${said}</p>`;
+}
+
+function useAddress() {
+  const [address, setAddress] = useState(readAddress);
+  useEffect(() => {
+    const onHash = () => setAddress(readAddress());
+    addEventListener("hashchange", onHash);
+    return () => removeEventListener("hashchange", onHash);
+  }, []);
+  return address;
+}
+
+function Header({ session, current, onSignOut }) {
+  const { api, status, problems, caller } = session;
+  const worst = worstOf(problems);
+  const skip = (event) => {
+    event.preventDefault();
+    document.querySelector("#main").focus();
+  };
+  return html`
+    <header>
+      <a class="skip" href="#/${current.path}" onClick=${skip}>Skip to the content</a>
+      <p class="name"><span class="logo" aria-hidden="true"></span>Headgate</p>
+      <a class=${`state ${worst}`} href="#/now"><span class="dot"></span>${summaryOf(problems)}</a>
+      <${Stream} events=${session.events} />
+      <p class="caller">
+        <span>${status.version}</span>
+        <span>${caller.name} (${caller.role === "write" ? "may write" : "may read"})</span>
+        ${api.hasToken && html`<button type="button" class="plain" onClick=${onSignOut}>Sign out</button>`}
+      </p>
+      <nav aria-label="Views">
+        ${views.map(({ path, name }) => {
+          const isCurrent = path === current.path;
+          return html`<a href="#/${path}" aria-current=${isCurrent ? "page" : undefined}>${name}</a>`;
+        })}
+      </nav>
+    </header>
+    <${Exposed} />`;
+}
+
+function summaryOf(problems) {
+  const wrong = problems.filter(({ severity }) => severity !== "note").length;
+  if (wrong === 0) return "Nothing is wrong";
+  return wrong === 1 ? "1 problem" : `${wrong} problems`;
+}
+
+const streamTexts = { live: "live", waiting: "reconnecting", paused: "paused" };
+
+function Stream({ events }) {
+  const { state } = useStream(events);
+  return html`<span class=${`stream ${state}`}>${streamTexts[state]}</span>`;
+}

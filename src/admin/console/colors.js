@@ -1,0 +1,37 @@
+// The colours of the Grafana dashboard (deploy/grafana/source/colors.ts; a test compares them), so that a reason has the same
+// one everywhere.
+const throttled = "#fade2a";
+
+export const admitted = "#73bf69";
+
+export const refusals = {
+  throttled,
+  too_many_refusals: "#c8a840",
+  malformed: "#b36e0a",
+  ambiguous_path: "#cca17e",
+  bad_host: "#8d5403",
+  bad_field_name: "#996658",
+  small_pieces: "#7a3f18",
+  no_token: "#c56999",
+  invalid_token: "#ca3194",
+  expired_token: "#b8b5ad",
+  insufficient_scope: "#f1e4c2",
+  blocked: "#5c4a3a",
+  no_route: "#ff780a",
+  slow_request: "#f1a633",
+  body_too_large: "#cc8d2e",
+  target_too_long: "#e3613e",
+  head_too_large: "#af2f02",
+  unsupported_expect: "#b58170",
+  unsupported_encoding: "#fca48c",
+  unsupported_method: "#eeca9f",
+  upstream_failed: "#e02f44",
+  upstream_timeout: "#fe91cf",
+  client_share: "#ff37c3",
+  store_unavailable: "#8f1f5c",
+  overloaded: "#fe648f",
+  internal: "#b6325d",
+};
+
+/** For lines that stand for no name, such as percentiles. */
+export const lines = ["#68bbd7", "#6d84d2", "#b989f6"];

@@ -1,0 +1,81 @@
+// Numbers, lengths of time and names as people read them.
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const precise = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const dayAndClock = new Intl.DateTimeFormat("en-GB", {
+  ...{ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" },
+});
+
+export function count(value) {
+  return whole.format(value);
+}
+
+/** Two digits below ten, whole numbers above. */
+export function rounded(value) {
+  return value >= 10 || value === 0 ? whole.format(value) : precise.format(value);
+}
+
+export function percent(share) {
+  if (share > 0 && share < 0.001) return "< 0.1 %";
+  return `${share < 0.1 ? precise.format(share * 100) : whole.format(share * 100)} %`;
+}
+
+/** Of a response: micro- to seconds. */
+export function latency(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 0.001) return `${rounded(seconds * 1e6)} µs`;
+  return seconds < 1 ? `${rounded(seconds * 1e3)} ms` : `${rounded(seconds)} s`;
+}
+
+const units = [
+  ["d", 86_400],
+  ["h", 3_600],
+  ["min", 60],
+];
+
+/** A length of time by its two largest units, such as "1 h 5 min". */
+export function span(seconds) {
+  const total = Math.max(0, seconds);
+  const at = units.findIndex(([, length]) => total >= length);
+  if (at === -1) return total < 10 && total % 1 !== 0 ? `${total.toFixed(1)} s` : `${Math.ceil(total)} s`;
+  const [unit, length] = units[at];
+  const [smaller, smallerLength] = units[at + 1] ?? ["s", 1];
+  const rest = Math.floor((total % length) / smallerLength);
+  return `${Math.floor(total / length)} ${unit}${rest === 0 ? "" : ` ${rest} ${smaller}`}`;
+}
+
+export function bytes(value) {
+  return value < 1024 * 1024 ? `${rounded(value / 1024)} KiB` : `${rounded(value / 1024 / 1024)} MiB`;
+}
+
+/** An instant of today as a time of day, by the clock of this machine. */
+export function instant(text, nowMs) {
+  const at = new Date(text);
+  const isToday = at.toDateString() === new Date(nowMs).toDateString();
+  return (isToday ? clock : dayAndClock).format(at);
+}
+
+export function fullInstant(text) {
+  return dayAndClock.format(new Date(text));
+}
+
+/** A name of the API in words. */
+export function words(name) {
+  return name.replaceAll("_", " ");
+}
+
+/** A limit with its rate, such as "100 in 1 min". */
+export function rateOf({ kind, limit, windowSeconds, per, timezone }) {
+  if (kind === "concurrency") return `${count(limit)} at once`;
+  if (kind === "calendar") return `${count(limit)} a ${per} (${timezone})`;
+  return `${count(limit)} in ${span(windowSeconds)}`;
+}
+
+/** The address of a client's view. */
+export function clientLink(key) {
+  return `#/clients/${encodeURIComponent(key)}`;
+}
+
+export function requestLink(id) {
+  return `#/requests/${encodeURIComponent(id)}`;
+}

@@ -1,0 +1,8 @@
+// What all files of the page use of Preact: elements as templates, and hooks. Text in a template is text, never markup.
+import htm from "./htm.js";
+import { createElement } from "./preact.js";
+
+export { useEffect, useMemo, useRef, useState } from "./hooks.js";
+export { render } from "./preact.js";
+
+export const html = htm.bind(createElement);

@@ -1,0 +1,180 @@
+// Keeps what a view shows up to date: polls while the page is visible, and hears the events of the gateway. Both stop while
+// the page is hidden.
+import { useEffect, useRef, useState } from "./html.js";
+
+/** Several events in a row cause one call. */
+const soonMs = 500;
+
+/**
+ * Loads at once, then `everyMs` after each answer. `inputs`: when one of them changes, loads anew. `reload` loads now, and
+ * `soon` within half a second. A value stays when a later load fails.
+ */
+export function usePoll(load, everyMs, inputs = []) {
+  const [state, setState] = useState({ value: null, error: null });
+  const calls = useRef({ reload() {}, soon() {} });
+  useEffect(() => {
+    let [timer, isEnded, isBusy, isSoon] = [0, false, false, false];
+    const soon = () => {
+      if (isEnded || isSoon) return;
+      isSoon = true;
+      clearTimeout(timer);
+      if (!isBusy) timer = setTimeout(reload, soonMs);
+    };
+    const reload = async () => {
+      clearTimeout(timer);
+      if (isEnded || document.hidden) return;
+      if (isBusy) {
+        isSoon = true;
+        return;
+      }
+      [isBusy, isSoon] = [true, false];
+      const next = await load().then(
+        (value) => () => ({ value, error: null }),
+        (error) => (last) => ({ ...last, error }),
+      );
+      isBusy = false;
+      if (isEnded) return;
+      setState(next);
+      timer = setTimeout(reload, isSoon ? soonMs : everyMs);
+    };
+    calls.current = { reload, soon };
+    document.addEventListener("visibilitychange", reload);
+    reload();
+    return () => {
+      isEnded = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", reload);
+    };
+  }, inputs);
+  return { ...state, reload: () => calls.current.reload(), soon: () => calls.current.soon() };
+}
+
+/** Renders again every so often, while the page is visible; less often for those who want less motion. */
+export function useTick(everyMs) {
+  const [count, setCount] = useState(0);
+  useEffect(() => {
+    const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const timer = setInterval(
+      () => {
+        if (!document.hidden) setCount((last) => last + 1);
+      },
+      isCalm ? Math.max(everyMs, 1_000) : everyMs,
+    );
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return count;
+}
+
+/** How many refusals of the stream are kept. */
+const maxRefusals = 200;
+
+const firstRetryMs = 1_000;
+const maxRetryMs = 30_000;
+
+/** The stream of events, begun again when it ends. */
+export class Events {
+  /** `live`, `waiting` (for the next attempt) or `paused`. */
+  state = "waiting";
+  /** The newest first. */
+  refusals = [];
+  #api;
+  #listeners = new Set();
+  #stop = new AbortController();
+  #timer = 0;
+  #retryMs = firstRetryMs;
+
+  constructor(api) {
+    this.#api = api;
+    document.addEventListener("visibilitychange", () => this.#read(), { signal: this.#stop.signal });
+    this.#read();
+  }
+
+  /** `listener` gets each event; null when `state` has changed. Returns what ends it. */
+  listen(listener) {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  close() {
+    clearTimeout(this.#timer);
+    this.#stop.abort();
+    this.#stream?.abort();
+  }
+
+  #stream = null;
+
+  async #read() {
+    clearTimeout(this.#timer);
+    if (document.hidden) {
+      this.#stream?.abort();
+      this.#set("paused");
+      return;
+    }
+    if (this.#stream !== null && !this.#stream.signal.aborted) return;
+    const stream = new AbortController();
+    this.#stream = stream;
+    this.#set("waiting");
+    try {
+      await this.#api.readEvents(
+        () => this.#opened(),
+        (event) => this.#tell(event),
+        stream.signal,
+      );
+    } catch (error) {
+      // No token is right any more, and the page asks for one.
+      if (error.status === 401) return;
+    }
+    if (this.#stop.signal.aborted || this.#stream !== stream) return;
+    this.#stream = null;
+    if (document.hidden) return;
+    this.#set("waiting");
+    this.#timer = setTimeout(() => this.#read(), this.#retryMs * (0.5 + Math.random() / 2));
+    this.#retryMs = Math.min(this.#retryMs * 2, maxRetryMs);
+  }
+
+  #opened() {
+    this.#retryMs = firstRetryMs;
+    this.#set("live");
+  }
+
+  #set(state) {
+    this.state = state;
+    this.#tell(null);
+  }
+
+  #tell(event) {
+    if (event?.type === "refusal") this.refusals = [event.request, ...this.refusals].slice(0, maxRefusals);
+    for (const listener of this.#listeners) listener(event);
+  }
+}
+
+/** Calls back for events of these types. */
+export function useEvents(events, types, onEvent) {
+  const latest = useRef(onEvent);
+  latest.current = onEvent;
+  useEffect(() => {
+    return events.listen((event) => {
+      if (event !== null && types.includes(event.type)) latest.current(event);
+    });
+  }, [events]);
+}
+
+/** Renders again when the stream begins or ends, and at each refusal, at most four times a second. */
+export function useStream(events) {
+  const [, setCount] = useState(0);
+  useEffect(() => {
+    let timer = 0;
+    const end = events.listen((event) => {
+      if (timer !== 0 || (event !== null && event.type !== "refusal")) return;
+      timer = setTimeout(() => {
+        timer = 0;
+        setCount((last) => last + 1);
+      }, 250);
+    });
+    return () => {
+      clearTimeout(timer);
+      end();
+    };
+  }, [events]);
+  return events;
+}

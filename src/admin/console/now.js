@@ -1,0 +1,164 @@
+// What happens now, and in the last 15 minutes. What is wrong stands first.
+import { Chart, stepCount } from "./chart.js";
+import * as colors from "./colors.js";
+import { bytes, clientLink, count, latency, percent, requestLink, rounded, span, words } from "./format.js";
+import { html } from "./html.js";
+import { usePoll, useStream } from "./live.js";
+import { Instant, Reason, Wide } from "./parts.js";
+import { total } from "./problems.js";
+
+export function NowView({ session }) {
+  const { history, problems, events, api } = session;
+  return html`
+    <h1 class="unseen">Now</h1>
+    <${Problems} problems=${problems} />
+    <${Figures} session=${session} />
+    ${history.value !== null && html`<${History} history=${history.value} />`}
+    ${history.value === null && history.error !== null && html`<p class="failure">No history: ${history.error.message}</p>`}
+    <${Refusals} events=${events} clock=${api.clock} />`;
+}
+
+function Problems({ problems }) {
+  if (problems.length === 0) return null;
+  return html`
+    <ul class="problems" aria-label="What is wrong">
+      ${problems.map(({ severity, text, runbook }) => {
+        return html`
+          <li class=${`problem ${severity}`}>
+            <span class="dot"></span><span><b>${severity}</b> ${text}</span>
+            ${runbook !== null && html`<a href=${`#/runbook/${runbook}`}>What to do</a>`}
+          </li>`;
+      })}
+    </ul>`;
+}
+
+/** Steps that count as now. */
+const recentSteps = 12;
+
+function Figures({ session: { api, status, history } }) {
+  const { value: memory } = usePoll(async () => readMemory(await api.metrics()), 15_000);
+  const steps = (history.value?.steps ?? []).slice(-recentSteps).filter((step) => step !== null);
+  const seconds = steps.reduce((sum, step) => sum + step.seconds, 0);
+  const perSecond = (figureOf) => (seconds === 0 ? 0 : steps.reduce((sum, step) => sum + figureOf(step), 0) / seconds);
+  const [admitted, refused] = [perSecond((step) => step.admitted), perSecond((step) => total(step.refused))];
+  const last = steps.findLast((step) => step.latencySeconds !== null)?.latencySeconds;
+  const { upstream, store, workers, uptimeSeconds } = status;
+  const available = upstream.addresses.filter((each) => each.state === "available").length;
+  const share = admitted + refused === 0 ? "no requests" : `${percent(refused / (admitted + refused))} of requests`;
+  return html`
+    <dl class="figures">
+      <${Figure} name="Admitted" value=${`${rounded(admitted)}/s`} more="mean of the last minute" />
+      <${Figure} name="Refused" value=${`${rounded(refused)}/s`} more=${share} />
+      <${Figure} name="Latency" value=${latency(last?.p50)} more=${`p99 ${latency(last?.p99)}`} />
+      <${Figure} name="Upstream" value=${upstream.state} state=${upstream.state} more=${`${available} of ${upstream.addresses.length} addresses`} />
+      ${store !== null && html`<${Figure} name="Store" value=${store.state} state=${store.state} more=${`${store.replicas} gateways`} />`}
+      <${Figure} name="Workers" value=${`${workers.serving} of ${workers.configured}`} more=${`up ${span(uptimeSeconds)}`} />
+      <${Figure} name="Memory" value=${memory === null ? "–" : bytes(memory.residentBytes)} more=${memory === null ? "" : `counters ${percent(memory.countersUsed)} used`} />
+    </dl>`;
+}
+
+function Figure({ name, value, more, state }) {
+  return html`<div><dt>${name}</dt><dd><b class=${`value ${state ?? ""}`}>${value}</b> <span class="muted">${more}</span></dd></div>`;
+}
+
+/** Of the metrics in their text format. */
+function readMemory(text) {
+  const figureOf = (name) => {
+    const at = text.indexOf(`\n${name} `);
+    return at === -1 ? 0 : Number.parseFloat(text.slice(at + name.length + 2));
+  };
+  const used = figureOf('headgate_counters_memory_bytes{state="used"}');
+  const free = figureOf('headgate_counters_memory_bytes{state="free"}');
+  return { residentBytes: figureOf("process_resident_memory_bytes"), countersUsed: used / (used + free || 1) };
+}
+
+function History({ history: { steps, stepSeconds } }) {
+  const padded = [...new Array(Math.max(0, stepCount - steps.length)).fill(null), ...steps].slice(-stepCount);
+  const values = (figureOf) => padded.map((step) => (step === null ? null : figureOf(step)));
+  const reasons = Object.keys(colors.refusals).filter((reason) => padded.some((step) => step?.refused[reason] > 0));
+  const failures = [...new Set(padded.flatMap((step) => Object.keys(step?.upstream.failed ?? {})))];
+  const requests = [
+    { name: "admitted", color: colors.admitted, values: values((step) => step.admitted / step.seconds) },
+    ...reasons.map((reason) => {
+      const of = (step) => (step.refused[reason] ?? 0) / step.seconds;
+      return { name: words(reason), color: colors.refusals[reason], values: values(of) };
+    }),
+  ];
+  const percentiles = ["p50", "p90", "p99"].map((name, i) => {
+    return { name, color: colors.lines[i], values: values((step) => step.latencySeconds?.[name] ?? null) };
+  });
+  const upstream = [
+    { name: "until the head, mean", color: colors.lines[0], values: values((step) => step.upstream.meanSeconds) },
+  ];
+  return html`
+    <section class="charts" aria-label="The last 15 minutes">
+      <${Chart} title="Requests" series=${requests} isStacked=${true} stepSeconds=${stepSeconds} note="a second" format=${rounded} />
+      <${Chart} title="Latency" series=${percentiles} stepSeconds=${stepSeconds} note="of responses" format=${latency} />
+      <${Chart} title="Upstream" series=${upstream} stepSeconds=${stepSeconds} note="of responses" format=${latency} />
+      <${Reasons} steps=${padded} reasons=${reasons} failures=${failures} />
+    </section>`;
+}
+
+function Reasons({ steps, reasons, failures }) {
+  const sum = (figureOf) => steps.reduce((so, step) => so + (step === null ? 0 : (figureOf(step) ?? 0)), 0);
+  const all = sum((step) => step.admitted + total(step.refused));
+  const rows = [
+    ["admitted", colors.admitted, sum((step) => step.admitted)],
+    ...reasons.map((reason) => [words(reason), colors.refusals[reason], sum((step) => step.refused[reason])]),
+  ];
+  return html`
+    <section class="reasons">
+      <h2>In 15 minutes</h2>
+      <table>
+        <thead><tr><th scope="col">Requests</th><th scope="col" class="number">Count</th><th scope="col" class="number">Share</th></tr></thead>
+        <tbody>
+          ${rows.map(([name, color, value]) => {
+            return html`<tr>
+              <th scope="row"><span class="swatch" style=${{ background: color }}></span>${name}</th>
+              <td class="number">${count(value)}</td><td class="number">${percent(all === 0 ? 0 : value / all)}</td>
+            </tr>`;
+          })}
+          ${failures.map((reason) => {
+            const value = sum((step) => step.upstream.failed[reason]);
+            return html`<tr><th scope="row">upstream: ${words(reason)}</th><td class="number">${count(value)}</td><td></td></tr>`;
+          })}
+        </tbody>
+      </table>
+    </section>`;
+}
+
+/** How many are listed. */
+const listed = 15;
+
+function Refusals({ events, clock }) {
+  const { refusals } = useStream(events);
+  return html`
+    <section>
+      <h2>Last refusals</h2>
+      ${refusals.length === 0 && html`<p class="muted">None since this page was opened.</p>`}
+      ${refusals.length > 0 && html`<${RefusalTable} refusals=${refusals.slice(0, listed)} nowMs=${clock.nowMs()} />`}
+    </section>`;
+}
+
+/** Also for one client. */
+export function RefusalTable({ refusals, nowMs }) {
+  return html`
+    <${Wide} label="Last refusals">
+      <thead><tr>
+        <th scope="col">Time</th><th scope="col">Status</th><th scope="col">Reason</th><th scope="col">Client</th>
+        <th scope="col">Request</th><th scope="col">Id</th>
+      </tr></thead>
+      <tbody>
+        ${refusals.map(({ id, at, status, reason, client, key, method, path }) => {
+          return html`<tr key=${id}>
+            <td class="short"><${Instant} at=${at} nowMs=${nowMs} /></td>
+            <td class="short">${status}</td>
+            <td class="short"><${Reason} reason=${reason} /></td>
+            <td class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></td>
+            <td class="path">${method} ${path}</td>
+            <td class="short"><a class="id" href=${requestLink(id)}>${id}</a></td>
+          </tr>`;
+        })}
+      </tbody>
+    <//>`;
+}

@@ -1,0 +1,29 @@
+// Small elements that several views use.
+import * as colors from "./colors.js";
+import { fullInstant, instant, span, words } from "./format.js";
+import { html } from "./html.js";
+
+/** A table that scrolls by itself where the page is narrow, by keyboard too. */
+export function Wide({ label, children }) {
+  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table>${children}</table></div>`;
+}
+
+export function Instant({ at, nowMs }) {
+  return html`<time datetime=${at} title=${fullInstant(at)}>${instant(at, nowMs)}</time>`;
+}
+
+/** How long it is until then. */
+export function Until({ at, nowMs }) {
+  const seconds = (Date.parse(at) - nowMs) / 1000;
+  return html`<time datetime=${at} title=${fullInstant(at)}>${seconds <= 0 ? "now" : `in ${span(seconds)}`}</time>`;
+}
+
+export function Reason({ reason }) {
+  return html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
+}
+
+/** Why a view cannot show what it should, or that it is loading. Null once there is something to show. */
+export function Missing({ value, error }) {
+  if (error !== null) return html`<p class="failure" role="alert">${error.message}</p>`;
+  return value === null ? html`<p class="muted">Loading …</p>` : null;
+}

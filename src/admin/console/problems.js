@@ -1,0 +1,130 @@
+// What is wrong, the worst first, each with the section of the runbooks that says what to do. The thresholds are those of the
+// alerts in deploy/prometheus/alerts.rules.yaml, over the last minute instead of five.
+
+const severities = ["critical", "warning", "note"];
+
+/** Steps of the history that count as now. */
+const recentSteps = 12;
+
+/**
+ * `status` and `history` as the API answers them; `history` may be null. `error`: why the last status could not be asked.
+ * Returns a list of `{ severity, text, runbook }`, where `runbook` may be null.
+ */
+export function problemsOf(status, history, error) {
+  const found = [
+    ...(error === null ? [] : [critical(error.message, error.status === 0 ? "HeadgateDown" : null)]),
+    ...ofGateway(status),
+    ...ofConfiguration(status),
+    ...ofUpstream(status.upstream),
+    ...ofStore(status.store),
+    ...ofCertificate("The certificate", status.certificate),
+    ...ofCertificate("The certificate of this page and the admin API", status.adminCertificate),
+    ...ofTraffic(history?.steps.slice(-recentSteps).filter((step) => step !== null) ?? []),
+  ];
+  return found.sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
+}
+
+/** The worst severity; `well` if there is none but notes. */
+export function worstOf(problems) {
+  return problems.find(({ severity }) => severity !== "note")?.severity ?? "well";
+}
+
+function critical(text, runbook) {
+  return { severity: "critical", text, runbook };
+}
+
+function warning(text, runbook = null) {
+  return { severity: "warning", text, runbook };
+}
+
+function ofGateway({ state, workers, tokens }) {
+  const missing = workers.configured - workers.serving;
+  return [
+    state === "draining" && warning("The gateway is draining: it ends when its requests are over."),
+    state === "starting" && warning("The gateway is starting."),
+    state === "ready" &&
+      missing > 0 &&
+      critical(`${missing} of ${workers.configured} workers do not serve.`, "HeadgateWorkerRestarts"),
+    tokens !== null &&
+      tokens.ending > 0 && { severity: "note", text: `${tokens.ending} tokens end within 14 days.`, runbook: null },
+  ].filter(Boolean);
+}
+
+function ofConfiguration({ config: { isCurrent, lastReload, restart } }) {
+  const errors = lastReload?.errors.join("; ") ?? "";
+  const refused = lastReload?.refused ?? [];
+  return [
+    !isCurrent &&
+      warning(`The configuration is wrong, and the one from before is in force: ${errors}`, "HeadgateReloadFailed"),
+    refused.length > 0 &&
+      warning(
+        `A file is missing or wrong, its last good version is in use: ${refused.join(", ")}`,
+        "HeadgateReloadFailed",
+      ),
+    restart.length > 0 && warning(`New values need a restart: ${restart.join(", ")}`, "HeadgateRestartRequired"),
+  ].filter(Boolean);
+}
+
+function ofUpstream({ state, reason, addresses }) {
+  const ejected = addresses.filter((each) => each.state === "ejected").map(({ address }) => address);
+  return [
+    state === "down" &&
+      critical(`The upstream is down${reason === null ? "" : `: ${reason}`}.`, "HeadgateUpstreamDown"),
+    ejected.length > 0 &&
+      warning(`The upstream's address gets no requests: ${ejected.join(", ")}`, "HeadgateUpstreamAddressEjected"),
+  ].filter(Boolean);
+}
+
+function ofStore(store) {
+  if (store?.state === "away")
+    return [critical("The store is away: gateways do not count together.", "HeadgateStoreAway")];
+  if (store?.state === "slow") return [warning("The store answers slowly.", "HeadgateStoreSlow")];
+  return [];
+}
+
+function ofCertificate(name, certificate) {
+  if (certificate === null) return [];
+  const { expiresInSeconds, isCurrent } = certificate;
+  const days = Math.floor(expiresInSeconds / 86_400);
+  return [
+    expiresInSeconds < 0 && critical(`${name} has expired.`, "HeadgateCertificateExpiresNow"),
+    expiresInSeconds >= 0 && days < 1 && critical(`${name} expires within a day.`, "HeadgateCertificateExpiresNow"),
+    days >= 1 && days < 14 && warning(`${name} expires in ${days} days.`, "HeadgateCertificateExpires"),
+    !isCurrent &&
+      warning(`${name} on disk is missing or wrong, and an earlier one is in use.`, "HeadgateCertificateStale"),
+  ].filter(Boolean);
+}
+
+/** Fewer requests than this say nothing about a share. */
+const minRequests = 12;
+
+function ofTraffic(steps) {
+  const refused = (reason) => sum(steps, (step) => step.refused[reason] ?? 0);
+  const all = sum(steps, (step) => step.admitted + total(step.refused));
+  const failed = sum(steps, ({ upstream }) => total(upstream.failed));
+  const attempts = failed + sum(steps, ({ upstream }) => upstream.answered);
+  const throttledShare = refused("throttled") / all;
+  return [
+    refused("internal") > 0 &&
+      critical("The gateway has failed to answer a request: the log says why.", "HeadgateInternalError"),
+    attempts >= minRequests &&
+      failed / attempts > 0.01 &&
+      warning(`The upstream fails ${shown(failed / attempts)} of requests.`, "HeadgateUpstreamFailing"),
+    refused("overloaded") > 0 && warning("Requests find no free connection to the upstream.", "HeadgateUpstreamBusy"),
+    all >= minRequests &&
+      throttledShare > 0.5 &&
+      warning(`${shown(throttledShare)} of requests are throttled.`, "HeadgateThrottlesMost"),
+  ].filter(Boolean);
+}
+
+function shown(share) {
+  return `${Math.round(share * 1000) / 10} %`;
+}
+
+function sum(steps, figureOf) {
+  return steps.reduce((soFar, step) => soFar + figureOf(step), 0);
+}
+
+export function total(countsByName) {
+  return Object.values(countsByName).reduce((soFar, each) => soFar + each, 0);
+}

@@ -1,0 +1,38 @@
+// Asks for a token of the admin API. It goes to the API's caller alone: it is not stored, and no form is sent.
+import { html, useEffect, useRef, useState } from "./html.js";
+
+export function SignIn({ message, onToken }) {
+  const [token, setToken] = useState("");
+  const field = useRef(null);
+  useEffect(() => field.current.focus(), []);
+  const onSubmit = (event) => {
+    event.preventDefault();
+    if (token.trim() !== "") onToken(token.trim());
+  };
+  return html`
+    <main class="sign-in">
+      <h1><span class="logo" aria-hidden="true"></span>Headgate</h1>
+      <${Exposed} />
+      <form class="panel" onSubmit=${onSubmit}>
+        <label for="token">Token of the admin API</label>
+        <input id="token" type="password" autocomplete="off" spellcheck="false" ref=${field} value=${token}
+          aria-describedby="token-help" onInput=${({ target }) => setToken(target.value)} />
+        <p id="token-help" class="muted">
+          One of <code>admin.tokensFile</code>; <code>headgate token --admin read --name you</code> makes one. It is kept
+          until this page is closed or loaded again.
+        </p>
+        <p class="failure" role="alert">${message}</p>
+        <button type="submit" class="main">Sign in</button>
+      </form>
+    </main>`;
+}
+
+/** Says so where the token goes over a network in plain text. */
+export function Exposed() {
+  const isLoopback = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+  if (location.protocol !== "http:" || isLoopback) return null;
+  return html`<p class="warning">
+    This page is not encrypted: whoever is on the way to the gateway can read the token. Set <code>admin.tls</code>, or use
+    the Unix socket.
+  </p>`;
+}

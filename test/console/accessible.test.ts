@@ -1,0 +1,59 @@
+// Whether the console can be used by everyone: axe-core's rules for WCAG 2.2, in both colour schemes, and the keyboard alone.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { AxeResults } from "axe-core";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { noBrowser, openPage, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+async function expectAccessible(page: Page): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    // Nothing but colours differs in the second.
+    const rules = colorScheme === "light" ? "" : '{ runOnly: ["color-contrast"] }';
+    const { violations } = await page.evaluate<AxeResults>(`axe.run(${rules})`);
+    const found = violations.map(({ id, nodes }) => ({
+      id,
+      where: nodes.map(({ html, failureSummary }) => [html, failureSummary]),
+    }));
+    expect([page.url(), colorScheme, found]).toEqual([page.url(), colorScheme, []]);
+  }
+}
+
+describe.skipIf(noBrowser)("the console", () => {
+  const cleanup = useCleanup();
+  const browser = useBrowser();
+  const policies = "  - { name: small, limit: 3, window: 1h }\n";
+
+  test("axe-core finds nothing, in light and dark, before and after signing in", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    await gateway.ask("203.0.113.7", 5);
+    const out = await openPage(cleanup, await browser(), gateway);
+    await out.getByLabel("Token of the admin API").waitFor();
+    // By the debugger, which the page's policy does not concern.
+    await out.evaluate(axe);
+    await expectAccessible(out);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.evaluate(axe);
+    for (const view of views) {
+      await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
+      await page.locator("#main h1").waitFor({ state: "attached" });
+      await expectAccessible(page);
+    }
+  });
+
+  test("by keyboard alone, the first stop skips to the content", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("ops (may write)").waitFor();
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Skip to the content");
+    await page.keyboard.press("Enter");
+    expect(await page.evaluate("document.activeElement.id")).toBe("main");
+  });
+});
+
+const views = ["#/now", "#/runbook/During an attack", "#/runbook/HeadgateStoreAway"];

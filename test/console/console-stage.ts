@@ -1,0 +1,132 @@
+// The console of the real gateway in Debian's Chromium. Whatever the page does that it must not (a request to another origin, an
+// error in the browser's console, a breach of its policy) fails the test at its end.
+import { existsSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, expect } from "vitest";
+import { settingsSource } from "../../src/commands/load-config.ts";
+import { readToken, writeToken } from "../admin/api-stage.ts";
+import { digestOf } from "../auth/digest.ts";
+import { testIo } from "../commands/test-io.ts";
+import type { Cleanup } from "../support/cleanup.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+export { readToken, writeToken };
+
+const program = "/usr/bin/chromium";
+
+// HEADGATE_REQUIRE=all turns what is missing into a failure.
+export const noBrowser = !existsSync(program) && process.env["HEADGATE_REQUIRE"] !== "all";
+if (noBrowser) process.stderr.write("test/console: skipped, because chromium of Debian is not installed\n");
+
+/** One for all tests of a file. */
+export function useBrowser(): () => Promise<Browser> {
+  let browser: Promise<Browser> | null = null;
+  afterAll(async () => (await browser)?.close());
+  return () => {
+    // Its sandbox needs rights that a container may not have; the pages are our own.
+    browser ??= chromium.launch({ executablePath: program, chromiumSandbox: false });
+    return browser;
+  };
+}
+
+export interface ConsoleGateway extends TestGateway {
+  /** Requests by a client, one after the other; resolves with their statuses. */
+  ask(client: string, count?: number, options?: AskOptions): Promise<number[]>;
+  /** Replaces the policies in the configuration file. */
+  write(policies: string): void;
+}
+
+interface AskOptions {
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const tokens = `${digestOf(readToken)} read # dashboard\n${digestOf(writeToken)} write # ops\n`;
+
+/** Clients are who their X-Forwarded-For says. */
+export async function startConsole(cleanup: Cleanup, policies: string): Promise<ConsoleGateway> {
+  const upstream = await startUpstream();
+  cleanup(() => upstream.close());
+  const folder = scratchFolder(cleanup);
+  const file = join(folder, "headgate.yaml");
+  const write = (text: string): void => {
+    const fixed =
+      "admin: { port: 0, tokensFile: admin.txt }\nclientAddress: { trustedProxies: [127.0.0.1/32] }\n" +
+      "reload: { watch: false }\n";
+    writeFileSync(`${file}.new`, `${fixed}policies:\n${text}`);
+    renameSync(`${file}.new`, file);
+  };
+  writeFileSync(join(folder, "admin.txt"), tokens);
+  write(policies);
+  const options = {
+    "upstream.url": upstream.url,
+    "listen.host": "127.0.0.1",
+    "listen.port": "0",
+    "drain.timeout": "1s",
+  };
+  const overrides = Object.entries(options).map(([key, text]) => ({
+    ...{ path: key.split("."), text, at: { kind: "command line", option: `--set ${key}` } as const },
+  }));
+  const source = settingsSource({ file, overrides }, file, testIo());
+  const loaded = source.load();
+  if (!loaded.ok) throw new Error(loaded.errors.join("\n"));
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: loaded.settings, source });
+  cleanup(() => gateway.close());
+  return {
+    ...gateway,
+    write,
+    async ask(client, count = 1, { path = "/v2/x", headers = {} } = {}) {
+      const statuses: number[] = [];
+      for (let i = 0; i < count; i += 1) {
+        const fields = { authorization: "Bearer x", "x-forwarded-for": client, connection: "close", ...headers };
+        const response = await fetch(`${gateway.url}${path}`, { headers: fields });
+        await response.arrayBuffer();
+        statuses.push(response.status);
+      }
+      return statuses;
+    },
+  };
+}
+
+/** Opens the page. `path`: what follows on /console/. */
+export async function openPage(
+  cleanup: Cleanup,
+  browser: Browser,
+  { adminUrl }: Pick<TestGateway, "adminUrl">,
+  path = "",
+): Promise<Page> {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const breaches: string[] = [];
+  page.on("pageerror", (error) => breaches.push(`error: ${error.message}`));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`${adminUrl}/`) && !request.url().startsWith("data:")) breaches.push(request.url());
+  });
+  page.on("console", (message) => {
+    // The browser reports every answer that is an error; this one is how the page learns that it needs a token.
+    if (/^Failed to load resource: .* 40[14] /.test(message.text())) return;
+    if (["error", "warning"].includes(message.type())) breaches.push(`console: ${message.text()}`);
+  });
+  await page.addInitScript(`document.addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) => {
+    throw new Error(\`policy: \${violatedDirective} \${blockedURI}\`);
+  })`);
+  cleanup(async () => {
+    await context.close();
+    expect(breaches).toEqual([]);
+  });
+  await page.goto(`${adminUrl}/console/${path}`);
+  return page;
+}
+
+/** Opens the page as `headgate console` does. */
+export function openSignedIn(
+  cleanup: Cleanup,
+  browser: Browser,
+  gateway: Pick<TestGateway, "adminUrl">,
+  token = writeToken,
+): Promise<Page> {
+  return openPage(cleanup, browser, gateway, `#token=${token}`);
+}
