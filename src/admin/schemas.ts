@@ -115,6 +115,11 @@ const ReloadTrial = object(
     unconfirmed: Type.Enum(unconfirmedEnds, {
       description: "What happens then. takeBack: the configuration before comes back. keep: it is confirmed.",
     }),
+    refusedShare: orNull(
+      Type.Number({ description: "As in POST /api/reload. Null: it is not judged.", minimum: 0, exclusiveMaximum: 1 }),
+    ),
+    judged: count("Requests of the judged clients that the configuration before would have admitted."),
+    refused: count("Those of them that were throttled."),
   },
   "A configuration on trial.",
 );
@@ -537,6 +542,16 @@ const trialTime = text('1s to 24h: a trial, which has to be confirmed within thi
 export const ReloadWanted = object(
   {
     confirmWithin: Type.Optional(trialTime),
+    unless: Type.Optional(
+      object({
+        refusedShare: Type.Number({
+          minimum: 0,
+          exclusiveMaximum: 1,
+          description:
+            "It is taken back as soon as more than this share of the requests is throttled that the configuration before would have admitted.",
+        }),
+      }),
+    ),
     unconfirmed: Type.Optional(
       Type.Enum(unconfirmedEnds, {
         description:

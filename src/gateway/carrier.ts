@@ -11,6 +11,7 @@ import type { Settings } from "../core/settings.ts";
 import type { Certificate } from "../core/tls.ts";
 import type { AddressState } from "../core/upstream.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
+import type { JudgeMemory } from "../limits/judge.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { Forgiveness } from "../limits/store/shared-rules.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
@@ -68,6 +69,8 @@ export interface Carrier {
 export interface SettingsOnTrial {
   /** They may come back, so what their policies have counted is kept. */
   readonly fallback: Settings;
+  /** Null: they are not judged. */
+  readonly judge: JudgeMemory | null;
 }
 
 /** What one thread knows. */

@@ -13,6 +13,7 @@ import { shareOf } from "../core/thread-share.ts";
 import type { Certificate } from "../core/tls.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
+import { Judge } from "../limits/judge.ts";
 import type { PolicyLimiter } from "../limits/limiter.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import { changeLog } from "../telemetry/log.ts";
@@ -42,6 +43,8 @@ export interface Opened {
 export interface Configuration extends Opened {
   readonly limiter: PolicyLimiter;
   readonly refusals: RefusalBuckets;
+  /** Null: nothing is on trial, or it is not judged. */
+  readonly judge: Judge | null;
   readonly runtime: Runtime;
   readonly traffic: TrafficSettings;
   /** Null: there are no listeners for checks. */
@@ -91,7 +94,9 @@ export function configure(
   const { log: logged } = settings;
   const { keyHash } = context.counters;
   const demandOf = createDemandReader(settings.auth, settings.routes, settings.basePath);
+  const judge = judgeOf(limiter, context, onTrial);
   const parts = {
+    judge,
     rules,
     runtimeRules,
     limiter,
@@ -115,7 +120,7 @@ export function configure(
     notices.configuration.warn({ detail }, "configuration warning");
   }
   return {
-    ...{ settings, files, upstream, limiter, refusals },
+    ...{ settings, files, upstream, limiter, refusals, judge },
     runtime: createRuntime(parts),
     traffic: trafficSettings(settings, rules.clientAddress, certificate, ticketSecret),
     checks: configureChecks(settings, parts, ofChecks, secrets, before),
@@ -130,6 +135,19 @@ function limiterOf(
 ): PolicyLimiter {
   const isSame = before !== null && isDeepStrictEqual(limiterSettings(before.settings), limiterSettings(settings));
   return isSame ? before.limiter : createLimiter(settings, context, before?.limiter ?? null, choices);
+}
+
+function judgeOf(
+  limiter: PolicyLimiter,
+  { clock, counters, store, runtimeRules }: ThreadContext,
+  onTrial: SettingsOnTrial | null,
+): Judge | null {
+  if (onTrial === null || onTrial.judge === null) return null;
+  const { table, placeSecret, keyHash: hash } = counters;
+  return new Judge({
+    ...{ memory: onTrial.judge, before: limiterSettings(onTrial.fallback), slots: [...limiter.slots, ...limiter.kept] },
+    ...{ table, placeSecret, hash, clock, runtimeRules, replicas: store === null ? 1 : store.replicas.value },
+  });
 }
 
 function refusalsOf({ refusals }: Settings, before: Configuration | null, nowMs: number): RefusalBuckets {
@@ -228,7 +246,9 @@ export class InForce {
 
   /** The configuration in force is not on trial any more. */
   endTrial(): void {
-    this.#configuration.limiter.endKeeping();
+    const { limiter, judge } = this.#configuration;
+    limiter.endKeeping();
+    judge?.end();
   }
 
   /** Closes the connections to the upstream, those with a request too, and stops watching files. */

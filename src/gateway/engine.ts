@@ -46,6 +46,8 @@ export interface EngineOptions {
   readonly counters: ThreadCounters;
   /** The slots of the policies, as the main thread has chosen them. Default: they are chosen here. */
   readonly chosen?: ChosenSlots;
+  /** Default: the settings are not. */
+  readonly onTrial?: SettingsOnTrial | null;
   readonly clock: Clock;
   readonly log: Logger;
   /** For warnings about the configuration, and for reloads and errors of files. Default: `log`. */
@@ -125,7 +127,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     throw error;
   });
   if (store !== null) await connectStore(store);
-  const inForce = new InForce(configure(parts, context, null, options.chosen), context);
+  const inForce = new InForce(configure(parts, context, null, options.chosen, options.onTrial), context);
   const reads = await choosing;
   const { connectionCount = new LocalConnectionCount(), peerConnections = new LocalPeerConnections() } = options;
   const traffic = await createTraffic(context, inForce, reads, connectionCount, peerConnections, options.http2LingerMs);

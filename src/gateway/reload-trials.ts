@@ -1,7 +1,8 @@
 // Keeps the configuration that is on trial: until when it has to be confirmed, and what comes back otherwise. Says when it is
 // to be taken back, and tells each change. There is one trial at a time, and one configuration to go back to.
 import type { Clock } from "../core/clock.ts";
-import type { ConfirmReason, ReloadTrial, TakeBackReason, TrialEvent, TrialTerms } from "../core/reload.ts";
+import type { ConfirmReason, ReloadTrial, TakeBackReason, TrialEvent, TrialTally, TrialTerms } from "../core/reload.ts";
+import { TrialJudgement } from "./trial-judgement.ts";
 
 /** How often it is looked whether a trial is over. */
 const lookEveryMs = 250;
@@ -12,14 +13,16 @@ const tryAgainMs = 10_000;
 interface ReloadTrialsOptions {
   readonly clock: Clock;
   onEvent(event: TrialEvent): void;
-  /** Called when its time is over and nobody has confirmed it; again after a while if it is still on. */
-  onOver(reason: "time"): void;
+  /** Called when its time is over, or too much was refused; again after a while if it is still on. */
+  onOver(reason: "time" | "refused"): void;
 }
 
 /** `Fallback`: what comes back. */
 export interface OnTrial<Fallback> {
   readonly fallback: Fallback;
   readonly terms: TrialTerms;
+  /** Null: it is not judged. */
+  readonly judgement: TrialJudgement | null;
   readonly sinceMs: number;
   /** By the monotonic clock. */
   readonly endMs: number;
@@ -46,12 +49,14 @@ export class ReloadTrials<Fallback> {
     return this.#current && this.#stateOf(this.#current);
   }
 
-  /** Begins a trial. One that is on ends with it. */
-  begin(terms: TrialTerms, fallback: Fallback): void {
+  /** Begins a trial. One that is on ends with it. `tally`: what was judged so far; null: nothing is. */
+  begin(terms: TrialTerms, fallback: Fallback, tally: (() => TrialTally) | null): void {
     const { clock } = this.#options;
     const nowMs = clock.monotonicMs();
     const endMs = nowMs + terms.confirmWithinMs;
-    const trial = { fallback, terms, sinceMs: clock.wallMs(), endMs, nextTryMs: nowMs };
+    const { refusedShare } = terms;
+    const judgement = refusedShare === null || tally === null ? null : new TrialJudgement(refusedShare, tally);
+    const trial = { fallback, terms, judgement, sinceMs: clock.wallMs(), endMs, nextTryMs: nowMs };
     this.#current = trial;
     this.#timer ??= setInterval(() => this.#look(), lookEveryMs).unref();
     this.#options.onEvent({ kind: "begun", reason: null, trial: this.#stateOf(trial) });
@@ -81,12 +86,15 @@ export class ReloadTrials<Fallback> {
   #look(): void {
     const trial = this.#current;
     const nowMs = this.#options.clock.monotonicMs();
-    if (trial === null || nowMs < trial.nextTryMs || nowMs < trial.endMs) return;
+    if (trial === null) return;
+    const isRefused = trial.judgement?.isRefused(nowMs) === true;
+    if (nowMs < trial.nextTryMs || !(isRefused || nowMs >= trial.endMs)) return;
     trial.nextTryMs = nowMs + tryAgainMs;
-    this.#options.onOver("time");
+    this.#options.onOver(isRefused ? "refused" : "time");
   }
 
-  #stateOf({ terms, sinceMs }: OnTrial<Fallback>): ReloadTrial {
-    return { ...terms, sinceMs, endsMs: sinceMs + terms.confirmWithinMs, judged: 0, refused: 0 };
+  #stateOf({ terms, judgement, sinceMs }: OnTrial<Fallback>): ReloadTrial {
+    const tally = judgement?.total ?? { judged: 0, refused: 0 };
+    return { ...terms, ...tally, sinceMs, endsMs: sinceMs + terms.confirmWithinMs };
   }
 }

@@ -22,6 +22,8 @@ import type {
   TrialTerms,
 } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
+import { createJudgeMemory, type JudgeMemory } from "../limits/judge.ts";
+import { JudgedSample } from "../limits/judged-sample.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Carrier } from "./carrier.ts";
@@ -191,7 +193,7 @@ export class Reloader {
     });
   }
 
-  async #over(reason: "time"): Promise<void> {
+  async #over(reason: "time" | "refused"): Promise<void> {
     const isKept = this.#trials.current?.terms.unconfirmed === "keep";
     await (reason === "time" && isKept ? this.confirm(reason) : this.takeBack(reason));
   }
@@ -237,15 +239,13 @@ export class Reloader {
     // Each configuration that is read begins or ends a trial.
     const replaces = changed.length > 0 || (isSound && this.#trials.current !== null);
     try {
-      const files = await this.#carrier.replace(
-        replaces ? settings : null,
-        fallback && { fallback: fallback.settings },
-      );
+      const onTrial = fallback && { fallback: fallback.settings, judge: judgeMemoryFor(wanted, before) };
+      const files = await this.#carrier.replace(replaces ? settings : null, onTrial);
       const tokenNames = new Set([...known, ...(this.#carrier.listedTokens()?.names() ?? [])]);
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
       const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
       this.#wanted = { settings: wanted.settings, place: wanted.place, raw: wanted.raw };
-      if (isSound) this.#settleTrial(wanted, fallback);
+      if (isSound) this.#settleTrial(wanted, fallback, onTrial?.judge ?? null);
       const reset = emptyPolicies(settings.policies, [...before.policies, ...kept]);
       const hasStore = before.counters.redis !== null;
       const result = { ...noChange, changed, changes, loosened, reset, hasStore, restart };
@@ -263,8 +263,9 @@ export class Reloader {
     return this.#trials.current?.fallback ?? (isChanged ? this.#wanted : null);
   }
 
-  #settleTrial({ terms, takenBack }: Wanted, fallback: WrittenSettings | null): void {
-    if (terms !== null && fallback !== null) this.#trials.begin(terms, fallback);
+  #settleTrial({ terms, takenBack }: Wanted, fallback: WrittenSettings | null, memory: JudgeMemory | null): void {
+    const sample = memory && new JudgedSample(memory.sample);
+    if (terms !== null && fallback !== null) this.#trials.begin(terms, fallback, sample && (() => sample.tally));
     else if (takenBack !== null) this.#trials.takenBack(takenBack);
     else this.#trials.confirmed("reload");
   }
@@ -292,6 +293,11 @@ export class Reloader {
     const open = (error: FileError) => files.openFile(error.file, error.kind === "unreadable" ? error.cause : null);
     this.#wrongFiles = await Promise.all((file === null ? [] : wrongFiles).map(open));
   }
+}
+
+function judgeMemoryFor({ terms }: Wanted, { counters }: Settings): JudgeMemory | null {
+  if (terms === null || terms.refusedShare === null) return null;
+  return createJudgeMemory(counters.memoryBytes);
 }
 
 const plain = { terms: null, takenBack: null };

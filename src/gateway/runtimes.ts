@@ -23,8 +23,9 @@ import { admitCheck } from "../ext-auth/check.ts";
 import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";
 import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
+import type { Judge } from "../limits/judge.ts";
 import type { SipHash } from "../limits/table/sip-hash.ts";
-import { createDecide } from "../pipeline.ts";
+import { createDecide, type Decide } from "../pipeline.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { sentRequestId, trustedRequestId } from "../upstream/request-fields.ts";
@@ -69,6 +70,8 @@ export function requestRules(
 
 /** What a runtime is made of. */
 interface RuntimeParts {
+  /** Null, by default: no configuration is judged. */
+  readonly judge?: Judge | null;
   readonly rules: RequestRules;
   readonly runtimeRules: RulesInForce;
   readonly limiter: Limiter;
@@ -108,7 +111,7 @@ function hashOf(name: string | null, keyHash: SipHash): string | null {
 }
 
 export function createRuntime(parts: RuntimeParts): Runtime {
-  const { limiter, refusals, fields, telemetry, clock, log, forward, logged, keyHash } = parts;
+  const { limiter, refusals, fields, telemetry, clock, log, forward, logged, keyHash, judge = null } = parts;
   const newId = createRequestIds();
   return {
     source: "proxy",
@@ -117,7 +120,7 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     subjectOf: createSubjectReader(logged.subject, keyHash),
     nowMs: clock.monotonicMs,
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? newId(),
-    decide: createDecide({ ...parts, nowMs: clock.monotonicMs }),
+    decide: judged(createDecide({ ...parts, nowMs: clock.monotonicMs }), judge),
     peekQuota: ({ key, counterKey }) => limiter.peek(key, counterKey, clock.monotonicMs()),
     observeQuota: ({ key, counterKey }) => limiter.observe(key, counterKey, clock.monotonicMs()),
     refreshQuota: (decision) => limiter.refresh(decision, clock.monotonicMs()),
@@ -130,6 +133,22 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     forward,
     onEnd: logged.access ? telemetry.finish : telemetry.finishUnlogged,
     onFailure: (error) => log.error({ err: error }, "internal error"),
+  };
+}
+
+/** Also tells the judge of each verdict. */
+function judged(decide: Decide, judge: Judge | null): Decide {
+  if (judge === null) return decide;
+  return (head, nowMs) => {
+    const verdict = decide(head, nowMs);
+    if (verdict instanceof Promise) {
+      return verdict.then((known) => {
+        judge.judge(head, known, nowMs);
+        return known;
+      });
+    }
+    judge.judge(head, verdict, nowMs);
+    return verdict;
   };
 }
 

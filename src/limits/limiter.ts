@@ -516,6 +516,25 @@ export class PolicyLimiter extends PolicySteps {
     next.comeIntoForce();
   }
 
+  /**
+   * Calls back for each policy that a request fits and is not exempt from, whatever the step: with its place in the list, the key
+   * that it would count, and the limit of that key.
+   */
+  eachKey(
+    request: ParsedRequest,
+    head: RequestHead,
+    identity: Identity | null,
+    visit: (index: number, key: CounterKey, limit: number) => void,
+  ): void {
+    const { rows, match, tokens } = this.#set;
+    const applies = match(request, head);
+    for (const [i, row] of rows.entries()) {
+      const limit = (applies & (1 << i)) === 0 ? 0 : limitOf(this.#set, row, request, head, identity);
+      if (limit > 0) visit(i, row.readKey(request, head, identity), limit);
+    }
+    tokens.forget();
+  }
+
   /** Gives up the slots that are kept: their policies will not come back. */
   endKeeping(): void {
     for (const { inStore } of this.#keptRows) inStore?.retire();

@@ -2,6 +2,7 @@
 import type {
   ClientControl,
   Config,
+  ConfirmAnswer,
   ControlEvent,
   ControlPlane,
   PolicyList,
@@ -24,7 +25,7 @@ export const status: Status = {
   started: at,
   uptimeSeconds: 12.5,
   config: { loaded: at, loadedBy: "start", isCurrent: true, restart: [], lastReload: null },
-  trial: { since: at, ends: at, unconfirmed: "takeBack" },
+  trial: { since: at, ends: at, unconfirmed: "takeBack", refusedShare: 0.05, judged: 100, refused: 1 },
   workers: { configured: 1, serving: 1, restarts: 0 },
   upstream: { state: "up", reason: null, addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }] },
   store: {
@@ -150,6 +151,10 @@ export interface FakePlane extends ControlPlane {
   readonly drains: () => number;
 }
 
+const confirmed: ConfirmAnswer["confirmed"] = {
+  ...{ since: at, ends: at, unconfirmed: "keep", refusedShare: null, judged: 0, refused: 0 },
+};
+
 const unchanged: ReloadAnswer = {
   ...{ outcome: "unchanged", changed: [], changes: [], reset: [], loosened: [], restart: [], trial: null },
 };
@@ -162,7 +167,7 @@ export function fakePlane(changes: Partial<ControlPlane> = {}): FakePlane {
     policies: async () => policies,
     config: async (against) => (against === null ? config : { ...config, lastReload: null }),
     reload: async () => ({ ok: true, value: unchanged }),
-    confirm: async () => ({ ok: true, value: { confirmed: { since: at, ends: at, unconfirmed: "takeBack" } } }),
+    confirm: async () => ({ ok: true, value: { confirmed } }),
     takeBack: async () => ({ ok: true, value: unchanged }),
     drain: () => {
       drains += 1;

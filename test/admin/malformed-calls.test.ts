@@ -127,6 +127,15 @@ const emptyOnes: Malformed[] = ["reload/confirm", "reload/take-back", "drain"].f
 const trials: Malformed[] = [
   ...[null, "", "5", 5, "-5m", "1.5m", "5 m", ["5m"]].map((confirmWithin) => ({ confirmWithin })),
   ...[null, "", "takeback", true].map((unconfirmed) => ({ confirmWithin: "5m", unconfirmed })),
+  ...[
+    null,
+    {},
+    5,
+    { refusedShare: 1 },
+    { refusedShare: -0.1 },
+    { refusedShare: "5%" },
+    { refusedShare: 0.1, x: 1 },
+  ].map((unless) => ({ confirmWithin: "5m", unless })),
   { confirmWithin: "5m", x: 1 },
 ].map((body, i): Malformed => [`reload with terms ${i}`, "POST", "/api/reload", { body }]);
 

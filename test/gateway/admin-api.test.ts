@@ -181,9 +181,14 @@ describe.each([1, 2])("with %i threads", (workers) => {
     expect((await call("POST", "/api/reload/confirm", { body: {} })).status).toBe(409);
     expect((await call("POST", "/api/reload/take-back", { body: {} })).status).toBe(409);
     write(unwatched.replace("limit: 3", "limit: 4"));
-    const reload = await call("POST", "/api/reload", { body: { confirmWithin: "5m" } });
+    const reload = await call("POST", "/api/reload", {
+      body: { confirmWithin: "5m", unless: { refusedShare: 0.05 } },
+    });
     expectFit(schemas.ReloadAnswer, reload.json);
-    const trial = { since: expect.any(String), ends: expect.any(String), unconfirmed: "takeBack" };
+    const trial = {
+      ...{ since: expect.any(String), ends: expect.any(String), unconfirmed: "takeBack" },
+      ...{ refusedShare: 0.05, judged: 0, refused: 0 },
+    };
     expect(reload.json).toMatchObject({ outcome: "applied", trial });
     expect((await call("GET", "/api/status")).json).toMatchObject({ trial, config: { isCurrent: true } });
     const back = await call("POST", "/api/reload/take-back", { body: {} });
@@ -201,7 +206,7 @@ describe.each([1, 2])("with %i threads", (workers) => {
     await call("POST", "/api/reload", { body: { confirmWithin: "5m", unconfirmed: "keep" } });
     const confirmed = await call("POST", "/api/reload/confirm", { body: {} });
     expectFit(schemas.ConfirmAnswer, confirmed.json);
-    expect(confirmed.json).toMatchObject({ confirmed: { ...trial, unconfirmed: "keep" } });
+    expect(confirmed.json).toMatchObject({ confirmed: { ...trial, refusedShare: null, unconfirmed: "keep" } });
     expect((await call("GET", "/api/policies")).json).toMatchObject({ policies: [{ limit: 4 }, {}] });
     const audit = logged(gateway, "admin call").map(({ call: each, status: code }) => [each, code]);
     expect(audit.slice(2)).toEqual([
@@ -210,7 +215,10 @@ describe.each([1, 2])("with %i threads", (workers) => {
       ["POST /api/reload", 200],
       ["POST /api/reload/confirm", 200],
     ]);
-    for (const body of [{ confirmWithin: "999ms" }, { confirmWithin: "25h" }, { unconfirmed: "keep" }]) {
+    for (const body of [
+      ...[{ confirmWithin: "999ms" }, { confirmWithin: "25h" }, { unconfirmed: "keep" }],
+      { unless: { refusedShare: 0.05 } },
+    ]) {
       expect((await call("POST", "/api/reload", { body })).status).toBe(400);
     }
   });

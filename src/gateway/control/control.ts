@@ -255,19 +255,21 @@ const shortestTrialMs = 1_000;
 const longestTrialMs = 86_400_000;
 
 /** Returns null for a reload that is not on trial, or what is wrong with the terms. */
-function readTerms({ confirmWithin, unconfirmed }: ReloadWanted): TrialTerms | null | string {
+function readTerms({ confirmWithin, unless, unconfirmed }: ReloadWanted): TrialTerms | null | string {
   if (confirmWithin === undefined) {
-    return unconfirmed === undefined ? null : "unconfirmed: found without confirmWithin, which makes it a trial";
+    const alone = unless === undefined ? (unconfirmed === undefined ? null : "unconfirmed") : "unless";
+    return alone && `${alone}: found without confirmWithin, which makes it a trial`;
   }
   const confirmWithinMs = parseDuration(confirmWithin) ?? 0;
   if (confirmWithinMs < shortestTrialMs || confirmWithinMs > longestTrialMs) {
     return `confirmWithin: found ${JSON.stringify(confirmWithin)}, expected a duration from 1s to 24h`;
   }
-  return { confirmWithinMs, refusedShare: null, unconfirmed: unconfirmed ?? "takeBack" };
+  return { confirmWithinMs, refusedShare: unless?.refusedShare ?? null, unconfirmed: unconfirmed ?? "takeBack" };
 }
 
-function trialFacts({ sinceMs, endsMs, unconfirmed }: ReloadTrial): NonNullable<Status["trial"]> {
-  return { since: isoTime(sinceMs), ends: isoTime(endsMs), unconfirmed };
+function trialFacts(trial: ReloadTrial): NonNullable<Status["trial"]> {
+  const { sinceMs, endsMs, unconfirmed, refusedShare, judged, refused } = trial;
+  return { since: isoTime(sinceMs), ends: isoTime(endsMs), unconfirmed, refusedShare, judged, refused };
 }
 
 function summaryOf({ atMs, by, result }: LastReload) {

@@ -26,6 +26,8 @@ export interface ThreadStart {
   readonly counters: CounterMemory;
   /** For the policies of the settings. */
   readonly chosen: ChosenSlots;
+  /** Null: the settings are not. */
+  readonly onTrial: SettingsOnTrial | null;
   /** For session tickets of TLS, which any thread can use. */
   readonly ticketSecret: Uint8Array;
   /** Of SharedConnectionCount. */

@@ -52,6 +52,7 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<H
     thread,
     counters,
     chosen,
+    onTrial,
     connections,
     http2LingerMs,
     version,
@@ -71,7 +72,7 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<H
   const files = new GivenFiles(start.contents);
   const ownCounters = openCounters(counters, { thread, isShared: true });
   const engine = await openEngine(settingsOfThread(settings), files, {
-    ...{ clock, log, notices, version, nodeVersion, chosen, sharedReads, ticketSecret: start.ticketSecret },
+    ...{ clock, log, notices, version, nodeVersion, chosen, onTrial, sharedReads, ticketSecret: start.ticketSecret },
     counters: ownCounters,
     droppedLogLines: () => destination.dropped,
     connectionCount: new SharedConnectionCount(connections, thread),

@@ -18,6 +18,7 @@ import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
 import type { Forgiveness } from "../../limits/store/shared-rules.ts";
+import { CounterTable } from "../../limits/table/counter-table.ts";
 import { changeLog } from "../../telemetry/log.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";
@@ -36,7 +37,7 @@ import type {
 import { Clients } from "../clients.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
-import { type ChosenSlots, createLimiter, NotPreparedError } from "../open-counters.ts";
+import { type ChosenSlots, createLimiter, NotPreparedError, ofMainThread } from "../open-counters.ts";
 import { recentBytesOfMain } from "../open-recent.ts";
 import { clientAddressRules } from "../runtimes.ts";
 import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
@@ -85,6 +86,10 @@ class Workers implements Carrier {
   readonly #base: FilesContext;
   readonly #files: FileWatcher;
   #opened: ConfiguredFiles;
+  /** Null: what is in force is not on trial. */
+  #onTrial: SettingsOnTrial | null = null;
+  /** What threads that judge count in; null: none does. */
+  #judgeTable: CounterTable | null = null;
   /** Decides nothing: chooses the slots of policies, and is for the metrics and for what is asked about clients. */
   #limiter: PolicyLimiter;
   /** What is asked about clients tells how they are treated. */
@@ -210,6 +215,7 @@ class Workers implements Carrier {
         limiter.replacedBy(this.#limiter);
         throw error;
       }
+      if (settings !== null) this.#setTrial(onTrial);
       // Before a thread counts with other windows, what is swept here must know them.
       limiter.comeIntoForce();
       const committed = this.#tellAll("commit", null);
@@ -230,6 +236,7 @@ class Workers implements Carrier {
   endTrial(): Promise<void> {
     return this.#alone(async () => {
       // Before another reload can give their slots to others, no thread may have them.
+      this.#setTrial(null);
       await this.#tellAll("endTrial", null);
       this.#limiter.endKeeping();
     });
@@ -322,6 +329,14 @@ class Workers implements Carrier {
     return createLimiter(settings, options, before, { decides: false, keep: onTrial?.fallback.policies ?? [] });
   }
 
+  #setTrial(onTrial: SettingsOnTrial | null): void {
+    this.#onTrial = onTrial;
+    const { placeSecret: secret } = this.#options.counters;
+    const options = { secret, ...ofMainThread(this.settings) };
+    this.#judgeTable =
+      onTrial === null || onTrial.judge === null ? null : new CounterTable(onTrial.judge.table, options);
+  }
+
   /** From now on a thread that ends is not replaced. */
   #end(): void {
     this.#isEnding = true;
@@ -400,6 +415,7 @@ class Workers implements Carrier {
       ...{ thread, logsWarnings, version, nodeVersion, http2LingerMs, sharedReads },
       counters: { memory, placeSecret, keySecret, owner },
       chosen: chosenOf(this.#limiter),
+      onTrial: this.#onTrial,
       settings: this.settings,
       contents: this.#files.contents(),
       connections: this.#connections,
@@ -418,6 +434,7 @@ class Workers implements Carrier {
         StoreSightings.forget(this.#storeSightings, thread);
         HistoryRow.forget(this.recent.memory, thread);
         this.#options.counters.table.maintenance.recover(thread);
+        this.#judgeTable?.maintenance.recover(thread);
       },
       onExit: (ended, code, error) => this.#onExit(ended, code, error),
     });

@@ -1,0 +1,196 @@
+// Judges a configuration on trial. For a sample of clients, the policies before the trial go on counting by themselves, in a
+// table of their own, and charge what they would have admitted. A request that was throttled and that they would have admitted
+// was refused because of the trial. No decision depends on the judge.
+import type { Clock } from "../core/clock.ts";
+import type { CounterKey } from "../core/counter-key.ts";
+import { localReplies } from "../core/local-reply.ts";
+import { isContinued, type Policy } from "../core/policy.ts";
+import type { RequestHead, Verdict } from "../core/request-head.ts";
+import type { RulesInForce } from "../core/rules-in-force.ts";
+import { Ask, createCounters, type Inspection, type LocalCounters, noKey } from "./counters.ts";
+import { JudgedSample } from "./judged-sample.ts";
+import { PolicyLimiter } from "./limiter.ts";
+import { holdsUntilEnd, type PolicySlot } from "./policies.ts";
+import { CounterTable, createTableMemory } from "./table/counter-table.ts";
+import { minTableBytes } from "./table/layout.ts";
+import { KeyPlacer, type SipHash } from "./table/sip-hash.ts";
+import { TableView } from "./table/table-view.ts";
+
+/** What threads that judge share. Can be sent to another thread. */
+export interface JudgeMemory {
+  readonly table: SharedArrayBuffer;
+  readonly sample: SharedArrayBuffer;
+}
+
+const maxTableBytes = 8 * 1024 * 1024;
+
+/** Of a key that is judged for the first time, so many admissions are taken over as they are, and the others as one. */
+const mostTakenOver = 256;
+
+/** `counterBytes`: of the counters of the gateway. The judge gets an eighth of that, and at most 8 MiB, on top of it. */
+export function createJudgeMemory(counterBytes: number): JudgeMemory {
+  const bytes = Math.min(maxTableBytes, Math.max(minTableBytes, Math.floor(counterBytes / 8)));
+  return { table: createTableMemory(bytes), sample: JudgedSample.createMemory() };
+}
+
+export interface JudgeOptions {
+  readonly memory: JudgeMemory;
+  /** The limits before the trial. */
+  readonly before: {
+    readonly policies: readonly Policy[];
+    readonly enforcement: "on" | "shadow";
+    readonly basePath: string;
+    readonly tokensAreVerified: boolean;
+  };
+  /** Where policies have their counts: those in force, and those that may come back. */
+  readonly slots: readonly PolicySlot[];
+  /** What is in force counts here. */
+  readonly table: CounterTable;
+  /** 16 bytes: that of the table. */
+  readonly placeSecret: Uint8Array;
+  readonly hash: SipHash;
+  readonly clock: Clock;
+  readonly runtimeRules: RulesInForce;
+  /** How many gateways share the limits; each judges by its share. */
+  readonly replicas: number;
+}
+
+/** A policy before the trial. */
+interface JudgedPolicy {
+  readonly policy: Policy;
+  /** In the judge's table. */
+  readonly counters: LocalCounters;
+  /** What it had counted; null: nothing of it is left. */
+  readonly counted: LocalCounters | null;
+  /** When the period ends in which the trial began, by the wall clock; null: it is none of the calendar. */
+  readonly periodEndMs: number | null;
+}
+
+export class Judge {
+  readonly #sample: JudgedSample;
+  readonly #table: CounterTable;
+  readonly #view: TableView;
+  readonly #placer: KeyPlacer;
+  readonly #policies: readonly JudgedPolicy[];
+  /** Null: nothing before the trial is judged, and so it would have admitted everything. */
+  readonly #limiter: PolicyLimiter | null;
+  readonly #sinceMs: number;
+  readonly #ask = new Ask();
+  #isOver = false;
+
+  constructor({ memory, before, slots, table, placeSecret, hash, clock, runtimeRules, replicas }: JudgeOptions) {
+    const { thread, isShared } = table;
+    this.#sample = new JudgedSample(memory.sample);
+    this.#table = new CounterTable(memory.table, { secret: placeSecret, thread, isShared });
+    this.#view = new TableView(table);
+    this.#placer = new KeyPlacer(placeSecret);
+    const nowMs = clock.monotonicMs();
+    this.#sinceMs = this.#sample.begin(nowMs);
+    const policies = before.policies.filter((policy) => !holdsUntilEnd(policy)).map((each) => shareOf(each, replicas));
+    this.#policies = policies.map((policy, i) => {
+      const slot = slots.find((each) => isContinued(each.policy, policy))?.slot;
+      const counted = slot === undefined ? null : createCounters(policy, this.#view, slot, clock);
+      const periodEndMs = counted === null ? null : this.#inspect(counted, noKey, noKey, policy, nowMs).periodEndMs;
+      return { policy, counters: createCounters(policy, this.#table, i, clock), counted, periodEndMs };
+    });
+    const own = policies.map((policy, slot) => ({ policy, slot }));
+    const others = { clock, hash, table: this.#table, slots: own, store: null, runtimeRules };
+    this.#limiter = policies.length === 0 ? null : new PolicyLimiter(policies, { ...before, ...others });
+  }
+
+  /** Must be called once for each verdict on a request. `nowMs`: when it was decided. */
+  judge(head: RequestHead, verdict: Verdict, nowMs: number): void {
+    const { parsed, decision } = verdict;
+    if (this.#isOver || parsed.route === null || !isJudged(verdict)) return;
+    if (!this.#sample.has(this.#hashOf(parsed.counterKey))) return;
+    if (this.#wouldAdmit(head, verdict, nowMs)) this.#sample.count(decision.outcome === "throttled");
+  }
+
+  /** The trial is over: nothing is judged from now on. */
+  end(): void {
+    this.#isOver = true;
+  }
+
+  #hashOf(client: CounterKey): number {
+    if (!client.isPlaced) this.#placer.place(client);
+    return (client.place ^ client.tag) >>> 0;
+  }
+
+  /** Whether the policies before would have admitted the request, which they are then charged for. */
+  #wouldAdmit(head: RequestHead, { parsed, decision, auth, identity }: Verdict, nowMs: number): boolean {
+    const limiter = this.#limiter;
+    if (limiter === null) return true;
+    limiter.eachKey(parsed, head, identity, (i, key, limit) => {
+      this.#takeOver(this.#policies[i] as JudgedPolicy, key, parsed.counterKey, limit, decision.outcome, nowMs);
+    });
+    // Without a store, no decision is a promise.
+    const first = limiter.decide(parsed, head, nowMs);
+    if (first instanceof Promise || first.outcome === "throttled") return false;
+    // Whose token was not checked, nobody knows.
+    if (auth === "skipped") return true;
+    const isRefused = auth !== "accepted";
+    if (isRefused && !limiter.limitsOthers) return true;
+    const whole = isRefused
+      ? limiter.decideRefused(parsed, head, first, nowMs)
+      : limiter.decideIdentified(parsed, head, identity, first, nowMs);
+    return !(whole instanceof Promise) && whole.outcome !== "throttled";
+  }
+
+  /** Takes over what was counted of a key before the trial, unless the judge counts it already. */
+  #takeOver(
+    { policy, counters, counted, periodEndMs }: JudgedPolicy,
+    key: CounterKey,
+    client: CounterKey,
+    limit: number,
+    outcome: Verdict["decision"]["outcome"],
+    nowMs: number,
+  ): void {
+    const ask = this.#ask;
+    const table = this.#table;
+    Object.assign(ask, { key, client, limit });
+    counters.select(ask);
+    if (counted === null || table.locks.within(() => table.find(ask.cursor))) return;
+    const found = this.#inspect(counted, key, client, policy, nowMs);
+    const isOldPeriod = found.periodEndMs === periodEndMs;
+    // Of a period nobody knows what was counted when. The request itself was charged already.
+    const inPeriod = isOldPeriod ? Math.max(0, found.units - (outcome === "admitted" ? policy.cost : 0)) : 0;
+    const taken =
+      policy.rate.kind === "sliding" ? this.#before(found, policy.rate.windowMs, nowMs) : [[nowMs, inPeriod]];
+    for (const [atMs = 0, units = 0] of taken) {
+      if (units === 0) continue;
+      ask.units = units;
+      counters.select(ask);
+      table.locks.within(() => {
+        counters.ask(ask, atMs);
+        counters.charge(ask);
+      });
+    }
+  }
+
+  /** What was admitted before the trial, and still counts, the oldest first. */
+  #before({ units, admissions }: Inspection, windowMs: number, nowMs: number): (readonly [number, number])[] {
+    const listed = admissions.reduce((sum, each) => sum + each.units, 0);
+    const isBefore = (atMs: number): boolean => atMs < this.#sinceMs && nowMs - atMs < windowMs;
+    const taken = admissions.filter(({ atMs }) => isBefore(atMs)).map((each) => [each.atMs, each.units] as const);
+    const restMs = this.#sinceMs - 1;
+    return units > listed && isBefore(restMs) ? [...taken, [restMs, units - listed] as const] : taken;
+  }
+
+  #inspect(counted: LocalCounters, key: CounterKey, client: CounterKey, policy: Policy, nowMs: number): Inspection {
+    const ask = Object.assign(new Ask(), { key, client, limit: policy.limit, units: policy.cost });
+    return counted.inspect(ask, nowMs, this.#view, mostTakenOver);
+  }
+}
+
+/** Whether a limit that can be judged has decided. What depends on the end of an exchange, the judge does not know. */
+function isJudged({ decision, localReply, blockedBy }: Verdict): boolean {
+  if (blockedBy !== undefined || localReply === localReplies.tooManyRefusals) return false;
+  if (decision.outcome === "throttled") return !holdsUntilEnd(decision.policy);
+  return decision.outcome !== "unavailable";
+}
+
+function shareOf(policy: Policy, replicas: number): Policy {
+  const share = (limit: number): number => Math.max(policy.cost, Math.floor(limit / replicas));
+  const overrides = policy.overrides.map((each) => ({ ...each, limit: share(each.limit) }));
+  return replicas === 1 ? policy : { ...policy, limit: share(policy.limit), overrides };
+}

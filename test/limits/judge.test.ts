@@ -1,0 +1,151 @@
+// The judge beside a naive log of what the policies before would have admitted.
+import { expect, test } from "vitest";
+import { localReplies } from "../../src/core/local-reply.ts";
+import type { Decision, Policy } from "../../src/core/policy.ts";
+import { findQuotaRefusal, type Verdict } from "../../src/core/request-head.ts";
+import { RulesInForce } from "../../src/core/rules-in-force.ts";
+import { createJudgeMemory, Judge } from "../../src/limits/judge.ts";
+import { JudgedSample } from "../../src/limits/judged-sample.ts";
+import { PolicyLimiter } from "../../src/limits/limiter.ts";
+import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
+import { minTableBytes } from "../../src/limits/table/layout.ts";
+import { SipHash } from "../../src/limits/table/sip-hash.ts";
+import { FakeClock } from "../support/clock.ts";
+import { identityOf, limitedRequest } from "../support/limited-request.ts";
+import { slidingPolicy } from "../support/policy.ts";
+import { seededRandom } from "../support/random.ts";
+
+const windowMs = 10_000;
+const secret = new Uint8Array(16).fill(7);
+
+function stage(policies: readonly Policy[]) {
+  const clock = new FakeClock();
+  const table = new CounterTable(createTableMemory(minTableBytes), { secret });
+  const hash = new SipHash(secret);
+  const runtimeRules = new RulesInForce();
+  const memory = createJudgeMemory(minTableBytes);
+  const before = new PolicyLimiter(policies, { clock, table, hash, runtimeRules });
+  const begin = (tried: readonly Policy[], replicas = 1) => {
+    const limiter = new PolicyLimiter(tried, { clock, hash, previous: before, keep: policies });
+    before.replacedBy(limiter);
+    const judge = new Judge({
+      before: { policies, enforcement: "on", basePath: "/", tokensAreVerified: true },
+      ...{ memory, table, placeSecret: secret, hash, clock, runtimeRules, replicas },
+      slots: [...limiter.slots, ...limiter.kept],
+    });
+    return { limiter, judge };
+  };
+  const sample = new JudgedSample(memory.sample);
+  return { clock, before, begin, tally: () => sample.tally };
+}
+
+function verdictOf(parsed: Verdict["parsed"], decision: Decision, others: Partial<Verdict> = {}): Verdict {
+  return { parsed, decision, auth: "skipped", identity: null, localReply: findQuotaRefusal(decision), ...others };
+}
+
+test.each(Array.from({ length: 30 }, (_, seed) => seed))("judges as a naive log does, seed %i", (seed) => {
+  const random = seededRandom(seed);
+  const upTo = (most: number): number => Math.floor(random() * most);
+  const [limit, tried, cost] = [1 + upTo(30), 1 + upTo(30), 1];
+  const { clock, before, begin, tally } = stage([slidingPolicy({ limit, windowMs })]);
+  const clients = Array.from({ length: 1 + upTo(6) }, (_, i) => limitedRequest({ client: `192.0.2.${i}` }));
+  const admitted = new Map<string, number[]>();
+  /** Whether the policy before would have admitted it. */
+  const charge = (client: string): boolean => {
+    const live = (admitted.get(client) ?? []).filter((at) => clock.nowMs - at < windowMs);
+    const fits = live.length + cost <= limit;
+    admitted.set(client, fits ? [...live, clock.nowMs] : live);
+    return fits;
+  };
+  const each = (count: number, ask: (one: (typeof clients)[number]) => void): void => {
+    for (let i = 0; i < count; i += 1) {
+      clock.advance(upTo(600));
+      ask(clients[upTo(clients.length)] as (typeof clients)[number]);
+    }
+  };
+  each(upTo(150), ({ request, head }) => {
+    const { outcome } = before.decide(request, head, clock.nowMs) as Decision;
+    expect(outcome === "admitted").toBe(charge(request.client));
+  });
+  clock.advance(1);
+  const { limiter, judge } = begin([slidingPolicy({ limit: tried, windowMs })]);
+  const expected = { judged: 0, refused: 0 };
+  each(300, ({ request, head }) => {
+    const decision = limiter.decide(request, head, clock.nowMs) as Decision;
+    judge.judge(head, verdictOf(request, decision), clock.nowMs);
+    if (!charge(request.client)) return;
+    expected.judged += 1;
+    if (decision.outcome === "throttled") expected.refused += 1;
+  });
+  expect(tally()).toEqual(expected);
+});
+
+test("a policy that another one has replaced is judged by what it had counted", () => {
+  const { clock, before, begin, tally } = stage([slidingPolicy({ limit: 10, windowMs })]);
+  const { request, head } = limitedRequest();
+  for (let i = 0; i < 8; i += 1) before.decide(request, head, clock.nowMs);
+  clock.advance(1);
+  const { limiter, judge } = begin([{ ...slidingPolicy({ limit: 1, windowMs }), name: "other" }]);
+  for (let i = 0; i < 5; i += 1) {
+    judge.judge(head, verdictOf(request, limiter.decide(request, head, clock.nowMs) as Decision), clock.nowMs);
+  }
+  expect(tally()).toEqual({ judged: 2, refused: 1 });
+});
+
+test("limits of others and of the verified are judged by what the token check has found", () => {
+  const bySubject: Policy = {
+    ...slidingPolicy({ limit: 3, windowMs }),
+    ...{ name: "by-subject", key: [{ kind: "subject" }], who: "verified" },
+  };
+  const ofOthers: Policy = { ...slidingPolicy({ limit: 2, windowMs }), name: "others", who: "others" };
+  const { clock, begin, tally } = stage([bySubject, ofOthers]);
+  const { judge } = begin([bySubject, ofOthers]);
+  const { request, head } = limitedRequest();
+  const decision = { ...new PolicyLimiter([bySubject]).peek("", request.counterKey, 0), outcome: "admitted" } as const;
+  const judged = (others: Partial<Verdict>, times: number): number => {
+    const from = tally().judged;
+    for (let i = 0; i < times; i += 1) judge.judge(head, verdictOf(request, decision, others), clock.nowMs);
+    return tally().judged - from;
+  };
+  const identity = identityOf({ subject: "alice" });
+  expect(judged({ auth: "accepted", identity }, 5)).toBe(3);
+  expect(judged({ auth: "invalid", localReply: localReplies.invalidToken }, 5)).toBe(2);
+  // Its token was not checked, so nobody knows which limit would have held.
+  expect(judged({ auth: "skipped" }, 5)).toBe(5);
+});
+
+test("a gateway judges by its share of the limits", () => {
+  const { clock, begin, tally } = stage([slidingPolicy({ limit: 10, windowMs })]);
+  const { limiter, judge } = begin([slidingPolicy({ limit: 1, windowMs })], 3);
+  const { request, head } = limitedRequest();
+  for (let i = 0; i < 10; i += 1) {
+    judge.judge(head, verdictOf(request, limiter.decide(request, head, clock.nowMs) as Decision), clock.nowMs);
+  }
+  expect(tally()).toEqual({ judged: 3, refused: 2 });
+});
+
+test("refusals for other reasons than a limit, requests outside of all routes, and what comes after the end are not judged", () => {
+  const { clock, begin, tally } = stage([slidingPolicy({ limit: 10, windowMs })]);
+  const { limiter, judge } = begin([slidingPolicy({ limit: 1, windowMs })]);
+  const { request, head } = limitedRequest();
+  const decision = limiter.decide(request, head, clock.nowMs) as Decision;
+  const unavailable: Decision = { ...decision, outcome: "unavailable" };
+  const ofSlots: Decision = {
+    ...decision,
+    outcome: "throttled",
+    policy: { ...decision.policy, rate: { kind: "concurrency" } },
+  };
+  for (const verdict of [
+    verdictOf(request, decision, { localReply: localReplies.tooManyRefusals }),
+    verdictOf(request, unavailable),
+    verdictOf(request, ofSlots),
+    verdictOf({ ...request, route: null }, decision),
+  ]) {
+    judge.judge(head, verdict, clock.nowMs);
+  }
+  expect(tally()).toEqual({ judged: 0, refused: 0 });
+  judge.judge(head, verdictOf(request, decision), clock.nowMs);
+  judge.end();
+  judge.judge(head, verdictOf(request, decision), clock.nowMs);
+  expect(tally()).toEqual({ judged: 1, refused: 0 });
+});
