@@ -45,6 +45,19 @@ test("a wrong command line exits 64 and says where to look", async () => {
   });
 });
 
+test("a command that asks a gateway says that none is there, and exits 69; completions are printed", async () => {
+  expect(await headgate("status", "--socket", "/nowhere/s")).toEqual({
+    code: 69,
+    out: "",
+    err: expect.stringMatching(/^headgate: the gateway at \/nowhere\/s cannot be asked: there is no such socket;/),
+  });
+  expect(await headgate("rules", "remove", "a/b")).toMatchObject({
+    code: 64,
+    err: expect.stringMatching(/^headgate rules: found "a\/b", expected .*\nTry "headgate rules --help"\.\n$/),
+  });
+  expect(await headgate("completions", "bash")).toMatchObject({ code: 0, out: expect.stringContaining("_headgate()") });
+});
+
 test("token prints a token and the digest it is known by, a new one each time", async () => {
   const [one, other] = await Promise.all([headgate("token"), headgate("token")]);
   const [, token = "", digest] = /^token: {2}([\w-]{43})\nsha256: ([0-9a-f]{64})\n$/.exec(one.out) ?? [];

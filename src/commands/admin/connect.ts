@@ -36,7 +36,7 @@ export async function withGateway(
   try {
     const client = await openAdminClient(await findGateway(connection, io));
     status = await client.status();
-    if (!isJson) io.err(linesText(warningsOf(status, version)));
+    io.err(linesText(warningsOf(status, version)));
     return await work({ client, status });
   } catch (error) {
     const failure = failureOf(error, status, version);

@@ -8,7 +8,7 @@ import { CommandError } from "./command-error.ts";
 import { commandText } from "./command-text.ts";
 import type { ConnectedGateway } from "./connect.ts";
 import type { ConnectionArguments, RuleArguments } from "./invocation.ts";
-import type { RuledClient } from "./named-client.ts";
+import { keyOf, namedByKey, type RuledClient } from "./named-client.ts";
 import { durationText, instantText, sinceText, tableLines, untilText } from "./printed.ts";
 import type { Report } from "./report.ts";
 
@@ -38,19 +38,28 @@ export async function reportRuleSet(
   rule: RuleArguments,
   connection: ConnectionArguments,
 ): Promise<Report> {
-  const about = await subjectOf(rule, client);
+  const about = rule.about.kind === "client" ? await wholeClient(rule.about, client) : await subjectOf(rule, client);
+  const isWidened = about.value !== rule.about.value;
   const id = rule.id ?? idOf({ ...rule, about });
   const { rule: set, replaced } = await setRule(client, id, wantedOf(rule, about));
   const nowMs = systemClock.wallMs();
   return {
     answer: set,
     lines: () => [
+      ...(isWidened ? [`${rule.about.value} is one client with all of ${about.value}.`] : []),
       ...(replaced === null ? [] : [`Replaced ${ruleText(replaced, nowMs)}`]),
       ...ruleLines(set, nowMs),
       `To end it before: ${commandText(["rules", "remove", id], connection)}`,
     ],
     warnings: warningsOf(set),
   };
+}
+
+/** An IPv6 address is one client with its network, by clientAddress.ipv6Prefix, and rules must name all of it. */
+async function wholeClient(about: RuledClient, client: AdminClient): Promise<RuledClient> {
+  if (!about.value.includes(":") || about.value.includes("/")) return about;
+  const { key } = await client.client(keyOf(about));
+  return { ...about, value: namedByKey(key).value };
 }
 
 /**
@@ -86,11 +95,12 @@ export function idOf({
   policy,
   about: { kind, value },
 }: Pick<RuleArguments, "action" | "policy" | "about">): string {
-  const parts = [action, ...(policy === null ? [] : [policy]), ...(kind === "client" ? [] : [kind]), value];
-  const id = parts.join("-").replaceAll("/", "_");
+  // Of two networks no two texts become the same.
+  const name = kind === "client" ? value.replaceAll(/[:/]/g, "_") : `${kind}-${value}`;
+  const id = [action, ...(policy === null ? [] : [policy]), name].join("-");
   if (/^[A-Za-z0-9._-]+$/.test(id) && id.length <= maxIdLength) return id;
   // Other characters are not possible in an id, so two clients could get the same.
-  const hash = createHash("sha256").update(parts.join("\n")).digest("hex").slice(0, 12);
+  const hash = createHash("sha256").update(id).digest("hex").slice(0, 12);
   return `${id.replaceAll(/[^A-Za-z0-9._-]+/g, "_").slice(0, maxIdLength - hash.length - 1)}-${hash}`;
 }
 

@@ -12,7 +12,7 @@ export async function reportStatus({ status }: ConnectedGateway): Promise<Report
 export function statusLines(status: Status, nowMs: number): string[] {
   const { version, nodeVersion, state, uptimeSeconds, workers, tokens } = status;
   const rows = [
-    ["gateway", `${state} for ${durationText(uptimeSeconds)}, version ${version}, Node ${nodeVersion}`],
+    ["gateway", `${state}, started ${durationText(uptimeSeconds)} ago, version ${version}, Node ${nodeVersion}`],
     ...configurationRows(status, nowMs),
     ...trialRow(status, nowMs),
     ["workers", `${workers.serving} of ${workers.configured} serving, ${counted(workers.restarts, "restart")}`],

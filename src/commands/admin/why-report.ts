@@ -51,33 +51,44 @@ export async function reportWhy(
 
 /** Rejects with a CommandError that says what was tried, if nothing is known. */
 async function findKnown(client: AdminClient, asked: WhyAsked): Promise<Known> {
-  const found = asked.kind === "request" ? await findRequest(client, asked.id) : { request: null, named: asked.client };
-  const { request, named } = found;
-  const [state, rule, policies, config] = await Promise.all([
+  const { request, rule, named } =
+    asked.kind === "request" ? await findRequest(client, asked.id) : { request: null, rule: null, named: asked.client };
+  const [state, policies, config] = await Promise.all([
     orNotFound(client.client(keyOf(named))),
-    request?.rule == null ? null : orNotFound(client.rule(request.rule)),
     client.policies(),
     client.config(null),
   ]);
   const about = state === null ? await rulesAbout(client, named) : state.rules;
-  const isOther = rule !== null && !about.some(({ id }) => id === rule.rule.id);
-  const rules = isOther ? [...about, rule.rule] : about;
+  const isOther = rule !== null && !about.some(({ id }) => id === rule.id);
+  const rules = isOther ? [...about, rule] : about;
   const isKnown = request !== null || rules.length > 0 || (state !== null && state.policies.length > 0);
   if (!isKnown) throw unknown(named);
-  return { request, named, client: state, rules, policies: policies.policies, config };
+  return { request, named: asCounted(named, state), client: state, rules, policies: policies.policies, config };
 }
 
-async function findRequest(client: AdminClient, id: string): Promise<Pick<Known, "request" | "named">> {
+/** An IPv6 address is counted with its network, which rules must name. */
+function asCounted(named: NamedClient, state: ClientState | null): NamedClient {
+  return named.kind === "client" && state !== null ? { ...named, value: namedByKey(state.key).value } : named;
+}
+
+interface FoundRequest extends Pick<Known, "request" | "named"> {
+  /** That has decided; null: none, or it has ended. */
+  readonly rule: ShownRule | null;
+}
+
+async function findRequest(client: AdminClient, id: string): Promise<FoundRequest> {
   try {
     const request = await client.request(id);
-    // A refusal by token is of a client too, whose address is known.
-    return { request, named: namedByKey(request.key ?? `client:${request.client}`) };
+    const rule = request.rule === null ? null : ((await orNotFound(client.rule(request.rule)))?.rule ?? null);
+    const { token, subject } = rule ?? {};
+    const ofRule = token !== undefined ? `token:${token}` : subject !== undefined ? `subject:${subject}` : null;
+    return { request, rule, named: namedByKey(request.key ?? ofRule ?? `client:${request.client}`) };
   } catch (error) {
     if (!isNotFound(error)) throw error;
     // The digits of a hash have the same form.
     const named: NamedClient = { kind: "key", value: id.toLowerCase(), isBare: false };
     const isHash = /^[0-9a-f]{32}$/.test(named.value);
-    if (isHash && (await orNotFound(client.client(keyOf(named)))) !== null) return { request: null, named };
+    if (isHash && (await orNotFound(client.client(keyOf(named)))) !== null) return { request: null, rule: null, named };
     const tried = `Tried: request ${id}${isHash ? `, ${keyOf(named)}` : ""}. Only requests that were refused are remembered.`;
     throw new CommandError(exitCodes.refused, error.message, [...error.details, tried]);
   }
@@ -273,7 +284,7 @@ function ruleCommands({ name, limit, key }: Policy, named: NamedClient, connecti
   const kind = kinds.find((each) => key.includes(each));
   if (kind === undefined) return [];
   const whom = kind === named.kind || named.isBare ? wordOf(named) : keyOf({ kind, value: named.value });
-  const raise = ["limit", whom, "--policy", name, "--limit", `${limit * 2}`, "--for", "1h"];
+  const raise = ["limit", whom, "--policy", name, "--limit", `${Math.min(2 * limit, 1_000_000_000)}`, "--for", "1h"];
   return [
     { does: `Give it more in policy ${name} for an hour`, command: commandText(raise, connection) },
     {

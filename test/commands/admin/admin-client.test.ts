@@ -112,7 +112,8 @@ describe("a gateway of another version", () => {
       out: "No rule holds.\n",
       err: `warning: the gateway is version 9.9.9, and this command ${ownVersion}\n`,
     });
-    expect(await headgate(["rules", "--json", ...options])).toMatchObject({ code: 0, err: "", json: { rules: [] } });
+    const asJson = await headgate(["rules", "--json", ...options]);
+    expect(asJson).toMatchObject({ code: 0, err: expect.stringContaining("9.9.9"), json: { rules: [] } });
   });
 
   test("may answer what this command cannot show", async () => {

@@ -23,7 +23,7 @@ describe("status", () => {
     const { headgate: run } = await stage();
     const { code, out, err } = await run("status");
     expect({ code, err }).toEqual({ code: 0, err: "" });
-    expect(out).toMatch(/^gateway {8}ready for \d+ s, version 0\.0\.0-test, Node /);
+    expect(out).toMatch(/^gateway {8}ready, started \d+ s ago, version 0\.0\.0-test, Node /);
     expect(out).toContain("1 of 1 serving, 0 restarts");
     expect(out).toContain("tokens         2 listed, 0 of them ending in 14 days\n");
     const { json } = await run("status --json");
@@ -187,6 +187,27 @@ describe("rules", () => {
     expect((await run("why 203.0.113.0/24 --json")).json).toMatchObject({ state: "blocked", client: null });
   });
 
+  test("an IPv6 address stands for its network, which is one client", async () => {
+    const { headgate: run } = await stage();
+    const { code, out } = await run("block 2001:db8::7 --for 1h");
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      /^2001:db8::7 is one client with all of 2001:db8::\/64\.\nRule block-2001_db8___64 blocks 2001:db8::\/64\./,
+    );
+    expect((await run("why 2001:db8::99")).out).toContain("2001:db8::/64 is blocked by rule block-2001");
+    expect((await run("block 2001:db8::8 --for 2h")).out).toContain("\nReplaced Rule block-2001");
+    expect((await run("forgive 2001:db8::9")).out).toContain("client:2001:db8::/64 is forgiven.\n");
+  });
+
+  test("a token that is blocked is told from the address of its request", async () => {
+    const { headgate: run, refusedOf } = await stage();
+    await run("block alice --for 1h");
+    const [id] = await refusedOf(1, "alices-token");
+    const { out } = await run(`why ${id}`);
+    expect(out).toContain("Rule block-token-alice blocked it.\n");
+    expect(out).toContain("Now token:alice is blocked by rule block-token-alice.\n");
+  });
+
   test("exempt and limit are of a policy, and the answer fits the schema", async () => {
     const { headgate: run } = await stage();
     for (const line of [
@@ -232,6 +253,20 @@ describe("reload, config and drain", () => {
     expect(config.out).toContain("\npolicies: [ { name: small, limit: 4, window: 1h, who: others }, ");
     expect(config.out).toMatch(/\n# policies\.small\.limit +\S+headgate\.yaml:6:27\n/);
     expectFit(schemas.Config, (await run("config --json")).json);
+  });
+
+  test("while a gateway drains, it is asked with a warning", async () => {
+    const { headgate: run, gateway } = await stageCommands(cleanup, `${yaml}drain: { delay: 2s }\n`);
+    expect((await run("drain")).out).toContain("New connections are accepted for 2 s.\n");
+    await gateway.drainBegan;
+    const { code, out, err } = await run("status");
+    expect({ code, err }).toEqual({ code: 0, err: "warning: the gateway is draining\n" });
+    expect(out).toMatch(/^gateway {8}draining, started /);
+    const reload = await run("reload");
+    expect(reload).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("the gateway is draining, so nothing is reloaded"),
+    });
   });
 
   test("a drain ends the gateway, after its answer", async () => {
