@@ -8,44 +8,25 @@ import { calendarPeriods, outcomes } from "../core/policy.ts";
 import { confirmReasons, reloadCauses, takeBackReasons, unconfirmedEnds } from "../core/reload.ts";
 import { ruleActions } from "../core/rules.ts";
 import { storeStates } from "../core/store-link.ts";
-
-/** An object without other keys. */
-function object<P extends Type.TProperties>(properties: P, description = "") {
-  return Type.Object(properties, { additionalProperties: false, ...(description === "" ? {} : { description }) });
-}
-
-function orNull<S extends Type.TSchema>(schema: S) {
-  return Type.Union([schema, Type.Null()]);
-}
-
-function text(description: string, options: Type.TStringOptions = {}) {
-  return Type.String({ description, ...options });
-}
-
-function count(description: string) {
-  return Type.Integer({ minimum: 0, description });
-}
-
-function flag(description: string) {
-  return Type.Boolean({ description });
-}
-
-function instant(description: string) {
-  return Type.String({ format: "date-time", description });
-}
-
-function seconds(description: string) {
-  return Type.Number({ minimum: 0, description });
-}
-
-function texts(description: string) {
-  return Type.Array(Type.String(), { description });
-}
-
-/** Counts by a name of a closed set, such as the reason of a refusal. */
-function countsByName(description: string) {
-  return Type.Record(Type.String(), Type.Integer({ minimum: 0 }), { description });
-}
+import {
+  count,
+  countsByName,
+  durationPattern,
+  fieldNamePattern,
+  flag,
+  instant,
+  keyPattern,
+  maxKeyLength,
+  methodPattern,
+  object,
+  orNull,
+  pageLimitPattern,
+  requestIdPattern,
+  ruleIdPattern,
+  seconds,
+  text,
+  texts,
+} from "./schema-kinds.ts";
 
 export const ErrorAnswer = object(
   {
@@ -56,28 +37,6 @@ export const ErrorAnswer = object(
 );
 
 // Keys
-
-const ruleIdPattern = "^[A-Za-z0-9._-]{1,64}$";
-
-/** How long the value of a key may be, percent-decoded. */
-export const maxKeyLength = 1024;
-
-const keyPattern = "^(client|token|subject|key):";
-const durationPattern = "^[0-9]{1,12}(ms|s|m|h|d)$";
-const fieldNamePattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$";
-const methodPattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$";
-const pageLimitPattern = "^([1-9][0-9]{0,2}|1000)$";
-const requestIdPattern = "^[!-~]+$";
-
-/** What text that must fit a pattern is, in words. */
-export const expectedByPattern: ReadonlyMap<string, string> = new Map([
-  [keyPattern, "client, token, subject or key, then a colon and a value"],
-  [durationPattern, 'a duration such as "1h"'],
-  [ruleIdPattern, "1 to 64 letters, digits, dots, underscores or hyphens"],
-  [methodPattern, "the name of a method"],
-  [pageLimitPattern, "a whole number from 1 to 1000"],
-  [requestIdPattern, "visible ASCII characters"],
-]);
 
 const keyText = text("Whom it is about, as `kind:value`: `client:203.0.113.7`, `token:alice`, `subject:…`, `key:…`.");
 

@@ -1,7 +1,7 @@
 // Says in words what is wrong with a request that does not fit its schema: the place and what is expected there. Shows no
 // value of the request, because any may be a secret in the wrong place; of keys, at most some characters.
 import type { FastifySchemaValidationError } from "fastify";
-import { expectedByPattern } from "./schemas.ts";
+import { expectedByPattern } from "./schema-kinds.ts";
 
 /** With `verbose`, the validator adds the schema and the value. */
 interface VerboseError extends FastifySchemaValidationError {

@@ -13,7 +13,7 @@ const table: readonly (readonly [line: string, message: string])[] = [
   ["take back", 'unknown command "take"'],
   ["takeback", 'unknown command "takeback"; did you mean "take-back"?'],
   ["config-diff", 'unknown command "config-diff"'],
-  ["topp", 'unknown command "topp"'],
+  ["topp", 'unknown command "topp"; did you mean "top"?'],
   ["--json status", 'found "--json", expected a command before any option'],
   ["-s status", 'found "-s", expected a command before any option'],
   ["help statu", 'unknown command "statu"; did you mean "status"?'],
