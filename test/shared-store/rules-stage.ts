@@ -1,5 +1,6 @@
 // Gateways of this process with one store, whose rules and forgiveness a test uses: each client has an address of its own.
 import type { RuleInput } from "../../src/core/rule-changes.ts";
+import type { StoreConnectionSettings } from "../../src/core/store-link.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import { eventually, stallMs } from "../support/eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
@@ -20,24 +21,27 @@ export const anyway = { expectedRevision: null, force: true };
 export const policies = [slidingPolicy({ limit, windowMs: 3_600_000 })];
 const threadEntry = new URL("../workers/faulty-thread.ts", import.meta.url);
 
+export type StoreServers = StoreConnectionSettings["servers"];
+
 export class RulesStage {
-  readonly redis: RedisServer;
   readonly upstreamUrl: string;
+  readonly #servers: StoreServers;
   readonly #cleanup: Cleanup;
 
-  /** Use `stageRules`. */
-  constructor(cleanup: Cleanup, redis: RedisServer, upstreamUrl: string) {
+  constructor(cleanup: Cleanup, servers: StoreServers, upstreamUrl: string) {
     this.#cleanup = cleanup;
-    this.redis = redis;
+    this.#servers = servers;
     this.upstreamUrl = upstreamUrl;
   }
 
-  /** `port`: where it finds the store. */
-  async start(overrides: Overrides = {}, port = this.redis.port): Promise<TestGateway> {
+  /** `port`: where it finds the store, if that is one server. */
+  async start(overrides: Overrides = {}, port: number | null = null): Promise<TestGateway> {
     const { counters = {}, ...others } = overrides;
-    const { redis, ...common } = sharedCounters(port);
+    const { redis, ...common } = sharedCounters(port ?? 0);
     if (redis === null) throw new Error("there is a store");
-    const shared = { ...redis, store: { ...redis.store, replicas } };
+    const { connection, store } = redis;
+    const servers = port === null ? this.#servers : connection.servers;
+    const shared = { connection: { ...connection, servers }, store: { ...store, replicas } };
     const merged = {
       policies,
       drain: { timeoutMs: 0 },
@@ -63,12 +67,18 @@ export class RulesStage {
   }
 }
 
-export async function stageRules(cleanup: Cleanup): Promise<RulesStage> {
+/** A stage whose store is one server. */
+export interface OneStoreStage extends RulesStage {
+  readonly redis: RedisServer;
+}
+
+export async function stageRules(cleanup: Cleanup): Promise<OneStoreStage> {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
   const redis = await startRedis();
   cleanup(() => redis.stop());
-  return new RulesStage(cleanup, redis, upstream.url);
+  const servers = { kind: "one" as const, address: { host: "127.0.0.1", port: redis.port } };
+  return Object.assign(new RulesStage(cleanup, servers, upstream.url), { redis });
 }
 
 let lastClient = 0;
