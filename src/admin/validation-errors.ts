@@ -1,6 +1,8 @@
 // Says in words what is wrong with a request that does not fit its schema: the place and what is expected there. Shows no
 // value of the request, because any may be a secret in the wrong place; of keys, at most some characters.
+
 import type { FastifySchemaValidationError } from "fastify";
+import { enumerate } from "../core/enumerate.ts";
 import { expectedByPattern } from "./schema-kinds.ts";
 
 /** With `verbose`, the validator adds the schema and the value. */
@@ -83,9 +85,4 @@ function shownKey(key: string): string {
 /** In a JSON pointer (RFC 6901). */
 function unescaped(part: string): string {
   return part.replaceAll("~1", "/").replaceAll("~0", "~");
-}
-
-/** `a, b or c`. */
-function enumerate(words: readonly string[]): string {
-  return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 }

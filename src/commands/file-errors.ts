@@ -6,8 +6,8 @@ import type { TokenList } from "../auth/token-list.ts";
 import { secretsFile, tokensFile, writtenEnd } from "../auth/tokens-file.ts";
 import { explainReadFailure, readFiles } from "../config/files.ts";
 import type { NamedFiles } from "../config/load.ts";
-import { enumerate } from "../config/written.ts";
 import { endingSoonMs } from "../core/authenticator.ts";
+import { enumerate } from "../core/enumerate.ts";
 import type { FileError, FileGroup } from "../core/file-group.ts";
 import { passwordIn } from "../core/password.ts";
 

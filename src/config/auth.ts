@@ -2,12 +2,13 @@
 // of rules, and the overrides of policies, that name what the list of tokens does not have.
 import { type AuthDemands, type AuthMode, type AuthRule, authModes, verifiesTokens } from "../core/auth-demand.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
+import { enumerate } from "../core/enumerate.ts";
 import type { LimitOverride, Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { listOf, type Parsed, required, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
 import { choice, filePath, repeatedItems, text } from "./leaves.ts";
 import { coversMethods, coversPath, matchKeys, mayBeUnder, outOfRoutes, overlap, regionOf } from "./policies.ts";
-import { enumerate, type Refuse } from "./written.ts";
+import type { Refuse } from "./written.ts";
 
 /** The modes of the contract that are not supported yet. */
 const laterModes = ["jwt", "introspection"];

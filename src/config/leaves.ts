@@ -1,5 +1,6 @@
 // The kinds of values a key can have. Each says what it accepts once for a person (`expected`) and once for an editor
 // (`json`). `parse` decides; the JSON Schema may accept more, but never less.
+import { enumerate } from "../core/enumerate.ts";
 import { parseAddress, parseHost, parseNetwork } from "./addresses.ts";
 import {
   type Duration,
@@ -10,7 +11,7 @@ import {
   listOf,
   shownIfWritten,
 } from "./definition.ts";
-import { enumerate, type Scalar } from "./written.ts";
+import type { Scalar } from "./written.ts";
 
 type Range = readonly [from: number, to: number];
 

@@ -1,6 +1,7 @@
 // Checks written values against a definition: every error is found, not only the first. Keys that are missing or wrong get
 // their defaults. Types are not converted: "80" is not a number, and null is not text. For an unknown key it suggests the one
 // that was probably meant.
+import { enumerate } from "../core/enumerate.ts";
 import {
   allEntries,
   defaultOf,
@@ -19,7 +20,6 @@ import {
   type ConfigError,
   describe,
   didYouMean,
-  enumerate,
   joinPath,
   type Origin,
   type Raw,

@@ -2,6 +2,7 @@
 // limits that refuse nobody. `headgate check` prints these warnings, the start logs them, and `check --diff` and a reload show
 // those that are new.
 import { type AuthMode, verifiesTokens } from "../core/auth-demand.ts";
+import { enumerate } from "../core/enumerate.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import type { KeyPart, Policy, PolicyWho } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy.ts";
@@ -11,7 +12,6 @@ import { isLoopback, privateNetworks, wideShare } from "./addresses.ts";
 import { modesOver } from "./auth.ts";
 import { formatDuration } from "./leaves.ts";
 import { coversMethods, coversPath, regionOf } from "./policies.ts";
-import { enumerate } from "./written.ts";
 
 export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement" | "routes" | "clientAddress"> {
   readonly auth: Pick<Settings["auth"], "mode" | "rules">;

@@ -2,6 +2,8 @@
 // about them. Mappings are lists of entries, not objects, so that `__proto__` is a key like any other. The line of an error
 // never contains a secret: what looks like the credentials or the query of a URL is masked.
 
+import { enumerate } from "../core/enumerate.ts";
+
 export type Scalar = string | number | boolean | null;
 
 export type Raw = { readonly at: Origin } & (
@@ -131,12 +133,6 @@ function maskSecrets(text: string): string {
     .replace(/:\/\/.*@/s, "://***@")
     .replace(/^(?!.*:\/\/)[^@]*:.*@/s, "***@")
     .replace(/^([^?]*:\/\/[^?]*)\?.*$/s, "$1?***");
-}
-
-/** `a, b or c`. */
-export function enumerate(words: readonly string[], conjunction = "or"): string {
-  if (words.length < 2) return words.join("");
-  return `${words.slice(0, -1).join(", ")} ${conjunction} ${words.at(-1)}`;
 }
 
 /** The end of a message about an unknown name. */

@@ -7,7 +7,6 @@ import { pluginPairErrors, schema } from "../config/schema.ts";
 import { validate } from "../config/validate.ts";
 import {
   type ConfigError,
-  enumerate,
   joinPath,
   originOf,
   type Raw,
@@ -17,6 +16,7 @@ import {
   soundness,
   valueError,
 } from "../config/written.ts";
+import { enumerate } from "../core/enumerate.ts";
 import type { Policy } from "../core/policy.ts";
 import type { FieldKind } from "../core/response-fields.ts";
 import type { Settings } from "../core/settings.ts";

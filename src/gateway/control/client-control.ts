@@ -1,8 +1,8 @@
 // What clients have used, for people: reads the keys that they write, and adds the rules that are about a key.
 import type { ClientControl, ClientCounts, Outcome, RuleControl } from "../../admin/control-plane.ts";
 import { networkOf } from "../../config/addresses.ts";
-import { enumerate } from "../../config/written.ts";
 import { addressKey } from "../../core/counter-key.ts";
+import { enumerate } from "../../core/enumerate.ts";
 import { formatIpAddress, isWithin, parseIpAddress } from "../../core/ip-address.ts";
 import type { ForgivenKey, Rule } from "../../core/rules.ts";
 import type { RulesInForce } from "../../core/rules-in-force.ts";
