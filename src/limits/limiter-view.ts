@@ -61,8 +61,6 @@ export interface KeyState extends Inspection {
   readonly remaining: number;
   /** The monotonic instant at which more becomes available. */
   readonly resetMs: number;
-  /** Of the units that a store has granted to this gateway; null: there is no store, or it has not been asked for this key. */
-  readonly inStore: { readonly unspent: number } | null;
 }
 
 /** Of a policy, so many admissions are listed. */
@@ -126,13 +124,13 @@ export class LimiterView {
     const find = createKeyFinder(name, context);
     if (find === null) return null;
     const states: PolicyState[] = [];
-    for (const [i, row] of this.rows.entries()) {
+    for (const row of this.rows) {
       const { policy, isShadow } = row;
       const { keys: named, gap } = find(row, this.real);
       const most = Math.max(1, Math.floor(maxAdmissions / Math.max(1, named.length)));
       const keys: KeyState[] = [];
       for (const each of named) {
-        keys.push(await whenFree(() => this.#stateOf(row, i, each, name, context, most, nowMs())));
+        keys.push(await whenFree(() => this.#stateOf(row, each, name, context, most, nowMs())));
       }
       states.push({ policy, isShadow, keys, gap });
     }
@@ -159,7 +157,6 @@ export class LimiterView {
 
   #stateOf(
     row: TrialRow,
-    index: number,
     { key, client, limit, method, route }: NamedKey,
     name: ForgivenKey,
     context: NameContext,
@@ -179,7 +176,6 @@ export class LimiterView {
       limit: ask.limit,
       remaining: ask.remaining,
       resetMs: ask.resetMs,
-      inStore: this.real.rows[index]?.inStore?.known(key, ask.limit, nowMs) ?? null,
     };
   }
 }

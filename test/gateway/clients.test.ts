@@ -49,7 +49,7 @@ describe("the state of a client", () => {
     const { policies = [] } = (await stage.clients.state(me)) ?? {};
     expect(stage.words).toEqual(dump);
     const shown = policies.map(({ policy, keys, gap }) => [policy.name, gap, keys.map(({ coarse, ...key }) => key)]);
-    const common = { key: "client:192.0.2.1", ...{ method: null, route: null, exemptBy: null, inStore: null } };
+    const common = { key: "client:192.0.2.1", ...{ method: null, route: null, exemptBy: null } };
     const admissions = [wallMs, wallMs + 1_000].map((atMs) => ({ atMs, units: 1 }));
     const endMs = (Math.floor(wallMs / 86_400_000) + 1) * 86_400_000;
     const sliding = { admissions, units: 2, resetMs: wallMs + 60_000, periodEndMs: null };

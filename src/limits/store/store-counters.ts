@@ -180,12 +180,6 @@ export class StoreCounters {
     this.#settle(charged, "keep");
   }
 
-  /** What this gateway holds of a key; null: it has not asked for it. */
-  known(key: CounterKey, limit: number, nowMs: number): { readonly unspent: number } | null {
-    const credits = this.#ofStore.credits.get(this.#ofStore.nameOf(key.storeTag || storeTagOf(key), limit));
-    return credits === undefined ? null : { unspent: credits.held(nowMs) };
-  }
-
   unspentResetMs(nowMs: number): number {
     return this.local.unspentResetMs(nowMs);
   }
