@@ -3,7 +3,7 @@
 import { parseArgs } from "node:util";
 import { parseDuration } from "../config/leaves.ts";
 import { nearest } from "../config/validate.ts";
-import { enumerate } from "../config/written.ts";
+import { enumerate } from "../core/enumerate.ts";
 import { type CommandName, commands, type Option, type Options, type Positional, type ValueCheck } from "./options.ts";
 
 interface GivenOption {

@@ -1,8 +1,9 @@
 // Which requests are handled, for which client, and how: paths, headers of responses, bodies, timeouts, refusals.
+
+import { enumerate } from "../core/enumerate.ts";
 import { parseAddress } from "./addresses.ts";
 import { type Flaw, listOf, section } from "./definition.ts";
 import { choice, duration, networkList, orNull, repeatedItems, size, text, wholeNumber } from "./leaves.ts";
-import { enumerate } from "./written.ts";
 
 // Characters that are read in one way only (RFC 3986's pchar without percent-encoding and `;`).
 const segment = "[A-Za-z0-9._~!$&'()*+,=:@-]+";

@@ -99,6 +99,8 @@ export async function openPage(
   path = "",
 ): Promise<Page> {
   const context = await browser.newContext();
+  // Less than a test may take, so that a failure names what was waited for.
+  context.setDefaultTimeout(8_000);
   const page = await context.newPage();
   const breaches: string[] = [];
   page.on("pageerror", (error) => breaches.push(`error: ${error.message}`));
@@ -106,8 +108,8 @@ export async function openPage(
     if (!request.url().startsWith(`${adminUrl}/`) && !request.url().startsWith("data:")) breaches.push(request.url());
   });
   page.on("console", (message) => {
-    // The browser reports every answer that is an error; this one is how the page learns that it needs a token.
-    if (/^Failed to load resource: .* 40[14] /.test(message.text())) return;
+    // The browser reports every answer that is an error, such as the one by which the page learns that it needs a token.
+    if (/^Failed to load resource: .* status of 4\d\d /.test(message.text())) return;
     if (["error", "warning"].includes(message.type())) breaches.push(`console: ${message.text()}`);
   });
   await page.addInitScript(`document.addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { noBrowser, openPage, openSignedIn, readToken, startConsole, useBrowser, writeToken } from "./console-stage.ts";
 
-describe.skipIf(noBrowser)("signing in", () => {
+describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
   const policies = "  - { name: small, limit: 3, window: 1h }\n";

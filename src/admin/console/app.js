@@ -1,12 +1,27 @@
 // The frame of the page: who is signed in, the views, and what every view shares.
+import { ClientView } from "./client.js";
+import { ClientsView } from "./clients.js";
+import { ConfigurationView } from "./configuration.js";
 import { html, useEffect, useRef, useState } from "./html.js";
 import { Events, usePoll, useStream } from "./live.js";
 import { NowView } from "./now.js";
+import { PoliciesView } from "./policies.js";
 import { problemsOf, worstOf } from "./problems.js";
+import { RequestsView } from "./requests.js";
+import { RulesView } from "./rules.js";
 import { RunbookView } from "./runbook.js";
 import { Exposed, SignIn } from "./sign-in.js";
+import { TryView } from "./try.js";
 
-const views = [{ path: "now", name: "Now", view: NowView }];
+const views = [
+  { path: "now", name: "Now", view: NowView },
+  { path: "clients", name: "Clients", view: ClientsView, ofOne: ClientView },
+  { path: "rules", name: "Rules", view: RulesView },
+  { path: "requests", name: "Requests", view: RequestsView, ofOne: RequestsView },
+  { path: "policies", name: "Policies", view: PoliciesView },
+  { path: "configuration", name: "Configuration", view: ConfigurationView },
+  { path: "try", name: "Try a request", view: TryView },
+];
 const runbook = { path: "runbook", name: "Runbook", view: RunbookView, ofOne: RunbookView };
 
 /** What the address names: a view, and what it is about. */

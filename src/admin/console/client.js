@@ -1,0 +1,149 @@
+// One client: what each policy counts of it, drawn as it slides, the rules that are about it, and what can be done.
+import { Meter } from "./clients.js";
+import { actions, ForgiveDialog, RuleDialog } from "./dialogs.js";
+import { count, fullInstant, rateOf, span } from "./format.js";
+import { html, useMemo, useState } from "./html.js";
+import { useEvents, usePoll, useStream, useTick } from "./live.js";
+import { RefusalTable } from "./now.js";
+import { Missing } from "./parts.js";
+import { RuleTable } from "./rules.js";
+
+export function ClientView({ session, about: key }) {
+  const { api, events } = session;
+  const client = usePoll(() => api.get(`/api/clients/${encodeURIComponent(key)}`), 2_000);
+  const policies = usePoll(() => api.get("/api/policies"), 60_000);
+  const [dialog, setDialog] = useState(null);
+  useEvents(events, ["rule", "reload", "refusal"], (event) => {
+    if (event.type !== "refusal" || isAbout(event.request, key)) client.soon();
+  });
+  const [kind, name] = splitKey(key);
+  const isUnknown = client.error?.status === 404;
+  const shared = { session, onEnd: () => setDialog(null), onDone: client.reload };
+  return html`
+    <p class="muted"><a href="#/clients">Clients</a></p>
+    <div class="row">
+      <h1>${name}</h1>
+      <${Actions} session=${session} canRule=${kind !== "key"} onChoose=${setDialog} />
+    </div>
+    ${isUnknown && html`<p class="muted">Nothing is counted of it. ${client.error.message}</p>`}
+    ${!isUnknown && html`<${Missing} ...${client} />`}
+    ${client.value !== null && !isUnknown && html`<${Known} client=${client.value} policies=${policies.value?.policies ?? []} session=${session} onDone=${client.reload} />`}
+    <${LastRefusals} session=${session} clientKey=${key} />
+    ${dialog === "forgive" && html`<${ForgiveDialog} ...${shared} clientKey=${key} name=${name} />`}
+    ${actions.includes(dialog) && html`<${RuleDialog} ...${shared} action=${dialog} whom=${{ [kind]: name }} policies=${policies.value?.policies.map((each) => each.name) ?? []} />`}`;
+}
+
+/** `client:203.0.113.7` as its two parts. */
+function splitKey(key) {
+  const at = key.indexOf(":");
+  return [key.slice(0, at), key.slice(at + 1)];
+}
+
+function isAbout({ key, client }, wanted) {
+  return key === wanted || `client:${client}` === wanted;
+}
+
+function Actions({ session: { canWrite }, canRule, onChoose }) {
+  if (!canWrite)
+    return html`<p class="muted end">Your token may read: only one that may write can change something.</p>`;
+  const button = (action, text) => html`<button type="button" onClick=${() => onChoose(action)}>${text}</button>`;
+  return html`
+    <p class="row end">
+      ${button("forgive", "Forgive …")}
+      ${canRule && [button("limit", "Limit …"), button("exempt", "Exempt …"), button("block", "Block …")]}
+    </p>`;
+}
+
+function Known({ client, policies, session, onDone }) {
+  const { rules, isShared } = client;
+  return html`
+    ${isShared && html`<p class="muted">Other gateways count this client too: what they have counted is not shown here.</p>`}
+    <div class="cards">
+      ${client.policies.map((state) => {
+        const policy = policies.find(({ name }) => name === state.policy) ?? null;
+        return html`<${PolicyCard} state=${state} policy=${policy} clock=${session.api.clock} />`;
+      })}
+    </div>
+    <section>
+      <h2>Rules about it</h2>
+      ${rules.length === 0 && html`<p class="muted">There are none.</p>`}
+      ${rules.length > 0 && html`<${RuleTable} rules=${rules} session=${session} onDone=${onDone} />`}
+    </section>`;
+}
+
+const stateTexts = { open: "admitted", exhausted: "refused", exempt: "exempt" };
+
+function PolicyCard({ state: one, policy, clock }) {
+  const { state, isShadow, limit, used, remaining, countedAs, method, route, held, exemptBy, gap } = one;
+  const notes = [
+    method !== null && `Only ${method}.`,
+    route !== null && `Only ${route}.`,
+    countedAs !== null && `There is no room for a counter of its own: its ${countedAs} is counted.`,
+    held !== null && held > 0 && `${count(held)} units are held by requests under way.`,
+    exemptBy !== null && `Exempt by ${exemptBy}.`,
+    gap,
+  ].filter((note) => note !== false && note !== null);
+  return html`
+    <section class="panel">
+      <h2 class="row">${one.policy}
+        <span class=${`badge ${state}`}>${isShadow && state === "exhausted" ? "would be refused" : stateTexts[state]}</span>
+        ${isShadow && html`<span class="badge">shadow</span>`}
+        <span class="muted end">${policy !== null && rateOf(policy)}</span>
+      </h2>
+      <p class="row"><span><b class="large">${count(used)}</b> of ${count(limit)} used, <b>${count(remaining)}</b> left</span>
+        <span class="end"><${NextUnit} state=${one} clock=${clock} /></span></p>
+      ${policy?.kind === "sliding" ? html`<${Window} instants=${one.instants} windowSeconds=${policy.windowSeconds} clock=${clock} />` : html`<${Meter} used=${used} limit=${limit} />`}
+      ${notes.map((note) => html`<p class="muted">${note}</p>`)}
+    </section>`;
+}
+
+function NextUnit({ state: { reset, remaining, used }, clock }) {
+  useTick(100);
+  if (reset === null || used === 0) return html`<span class="muted">nothing is used</span>`;
+  const seconds = Math.max(0, (Date.parse(reset) - clock.nowMs()) / 1000);
+  const text = remaining === 0 ? "next unit free in" : "more in";
+  return html`<span title=${fullInstant(reset)}>${text} <b>${seconds === 0 ? "now" : span(seconds < 10 ? seconds : Math.ceil(seconds))}</b></span>`;
+}
+
+/** Of the drawing, in its own units. */
+const width = 1000;
+
+/** The window as it slides: each mark is an admission, and leaves on the left when it is as old as the window. */
+function Window({ instants, windowSeconds, clock }) {
+  useTick(100);
+  const first = instants.length === 0 ? 0 : Date.parse(instants[0].at);
+  const most = Math.max(1, ...instants.map(({ units }) => units));
+  const marks = useMemo(() => {
+    const x = ({ at }) => (((Date.parse(at) - first) / 1000 / windowSeconds) * width).toFixed(1);
+    return instants.map((one) => `M${x(one)} 46v${-(16 + (24 * one.units) / most).toFixed(1)}`).join("");
+  }, [instants, windowSeconds]);
+  // Where the first mark is: `width` is now.
+  const shift = width - ((clock.nowMs() - first) / 1000 / windowSeconds) * width;
+  const label = `${instants.length} admissions in a window of ${span(windowSeconds)}, the oldest leaves first`;
+  return html`
+    <div class="window">
+      <svg viewBox=${`0 0 ${width} 48`} preserveAspectRatio="none" role="img" aria-label=${label}>
+        <path class="grid" d=${`M0 47H${width}`} />
+        <g transform=${`translate(${Math.max(-width, shift).toFixed(1)} 0)`}>
+          <path class="marks" d=${marks} />
+          ${instants.length > 0 && html`<path class="marks next" d="M0 46V2" />`}
+        </g>
+      </svg>
+      <span class="muted">${span(windowSeconds)} ago: leaves</span><span class="muted">now</span>
+    </div>`;
+}
+
+/** How many are listed. */
+const listed = 10;
+
+function LastRefusals({ session: { events, api }, clientKey }) {
+  const refusals = useStream(events)
+    .refusals.filter((request) => isAbout(request, clientKey))
+    .slice(0, listed);
+  return html`
+    <section>
+      <h2>Its last refusals</h2>
+      ${refusals.length === 0 && html`<p class="muted">None since this page was opened.</p>`}
+      ${refusals.length > 0 && html`<${RefusalTable} refusals=${refusals} nowMs=${api.clock.nowMs()} />`}
+    </section>`;
+}

@@ -1,0 +1,107 @@
+// The clients that have used most, were refused most, or came last. Follows live.
+import { clientLink, count, instant, percent } from "./format.js";
+import { html, useState } from "./html.js";
+import { useEvents, usePoll } from "./live.js";
+import { Missing, Until, Wide } from "./parts.js";
+
+const sorts = [
+  ["used", "most used"],
+  ["refused", "most refused"],
+  ["recent", "most recent"],
+];
+
+const pageSizes = [50, 200, 1000];
+
+export function ClientsView({ session }) {
+  const { api, events } = session;
+  const [wanted, setWanted] = useState({ sort: "used", search: "", policy: "", limit: pageSizes[0] });
+  const [follows, setFollows] = useState(true);
+  const policies = usePoll(() => api.get("/api/policies"), 60_000);
+  const clients = usePoll(() => api.get(`/api/clients?${queryOf(wanted)}`), follows ? 2_000 : 3_600_000, [
+    wanted,
+    follows,
+  ]);
+  useEvents(events, ["rule", "reload"], () => clients.soon());
+  const set =
+    (name) =>
+    ({ target }) =>
+      setWanted((last) => ({ ...last, [name]: target.value }));
+  return html`
+    <h1>Clients</h1>
+    <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
+      <label>Sort <select value=${wanted.sort} onInput=${set("sort")}>
+        ${sorts.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
+      </select></label>
+      <label>Filter <input type="search" maxlength="128" placeholder="part of an address or name" autocomplete="off" spellcheck="false"
+        value=${wanted.search} onInput=${set("search")} /></label>
+      <label>Policy <select value=${wanted.policy} onInput=${set("policy")}>
+        <option value="">all</option>
+        ${policies.value?.policies.map(({ name }) => html`<option value=${name}>${name}</option>`)}
+      </select></label>
+      <label>Rows <select value=${wanted.limit} onInput=${set("limit")}>
+        ${pageSizes.map((size) => html`<option value=${size}>${size}</option>`)}
+      </select></label>
+      <label class="end"><input type="checkbox" checked=${follows} onInput=${({ target }) => setFollows(target.checked)} /> Follow</label>
+    </form>
+    <${Missing} ...${clients} />
+    ${clients.value !== null && html`<${Table} answer=${clients.value} shadows=${shadowsOf(policies.value)} nowMs=${api.clock.nowMs()} />`}`;
+}
+
+/** The names of the policies that refuse nothing. */
+function shadowsOf(answer) {
+  const isShadow = ({ mode }) => mode === "shadow" || answer.enforcement === "shadow";
+  return (answer?.policies ?? []).filter(isShadow).map(({ name }) => name);
+}
+
+function queryOf({ sort, search, policy, limit }) {
+  const query = new URLSearchParams({ sort, limit: String(limit) });
+  if (search.trim() !== "") query.set("search", search.trim());
+  if (policy !== "") query.set("policy", policy);
+  return query;
+}
+
+function Table({ shadows, answer: { clients, isComplete, isShared, refusedSince }, nowMs }) {
+  if (clients.length === 0) return html`<p class="muted">There are none.</p>`;
+  return html`
+    <${Wide} label="Clients">
+      <thead><tr>
+        <th scope="col">Client</th><th scope="col">Policy</th><th scope="col" class="number">Used</th>
+        <th scope="col" class="number">Limit</th><th scope="col">Share</th><th scope="col" class="number">Remaining</th>
+        <th scope="col" class="number">Next unit</th><th scope="col" class="number">Refused</th><th scope="col" class="number">Last</th>
+      </tr></thead>
+      <tbody>${clients.map((client) => html`<${Row} client=${client} isShadow=${shadows.includes(client.policy)} nowMs=${nowMs} />`)}</tbody>
+    <//>
+    <p class="muted">
+      ${isComplete ? `${count(clients.length)} in all.` : `The first ${count(clients.length)}.`}
+      ${refusedSince !== null && ` Refusals since ${instant(refusedSince, nowMs)}; ± is what a count may be too high by.`}
+      ${isShared && " Other gateways count the same keys: what they have counted is not shown here."}
+    </p>`;
+}
+
+function Row({ client, isShadow, nowMs }) {
+  const { key, name, policy, countedAs, method, route, limit, used, remaining, reset, refused, last, seen } = client;
+  const parts = [
+    method,
+    route,
+    countedAs === null ? null : `counted as its ${countedAs}`,
+    seen === null ? null : `last: ${seen}`,
+  ];
+  const more = parts.filter((part) => part !== null).join(" · ");
+  return html`<tr>
+    <th scope="row" class="key">${key === null ? name : html`<a href=${clientLink(key)}>${name}</a>`} ${more !== "" && html`<span class="muted">${more}</span>`}</th>
+    <td class="short">${policy} ${isShadow && html`<span class="muted">(shadow)</span>`}</td>
+    <td class="number">${count(used)}</td>
+    <td class="number">${count(limit)}</td>
+    <td><${Meter} used=${used} limit=${limit} isShadow=${isShadow} /></td>
+    <td class=${`number ${remaining === 0 && !isShadow ? "exhausted" : ""}`}>${count(remaining)}</td>
+    <td class="number">${reset === null ? "–" : html`<${Until} at=${reset} nowMs=${nowMs} />`}</td>
+    <td class="number">${refused === null || refused.count === 0 ? "–" : `${count(refused.count)}${refused.error === 0 ? "" : ` ± ${count(refused.error)}`}`}</td>
+    <td class="number">${last === null ? "–" : instant(last, nowMs)}</td>
+  </tr>`;
+}
+
+/** How much is used, as a bar. The numbers stand beside it. */
+export function Meter({ used, limit, isShadow = false }) {
+  const share = Math.min(1, limit === 0 ? 1 : used / limit);
+  return html`<span class=${`meter ${share === 1 && !isShadow ? "full" : ""}`} title=${percent(share)}><span style=${{ width: `${share * 100}%` }}></span></span>`;
+}

@@ -1,0 +1,193 @@
+// Dialogs that say what a change does before it is made, and make it. Each is a <dialog>: the browser keeps the focus in it, closes
+// it with Escape, and gives the focus back.
+import { count } from "./format.js";
+import { html, useEffect, useRef, useState } from "./html.js";
+
+/**
+ * `act` makes the change, and resolves with a sentence for the status line; what it rejects with is shown, and the dialog stays
+ * open. `onEnd` is called when the dialog is closed.
+ */
+export function Dialog({ title, button, isDanger = false, act, onEnd, session, children }) {
+  const element = useRef(null);
+  const [state, setState] = useState({ isBusy: false, error: null });
+  useEffect(() => element.current.showModal(), []);
+  const onSubmit = async (event) => {
+    event.preventDefault();
+    setState({ isBusy: true, error: null });
+    try {
+      session.say(await act());
+      element.current?.close();
+    } catch (error) {
+      setState({ isBusy: false, error });
+    }
+  };
+  return html`
+    <dialog ref=${element} onClose=${onEnd} aria-labelledby="dialog-title">
+      <form onSubmit=${onSubmit}>
+        <h2 id="dialog-title">${title}</h2>
+        ${children}
+        <div class="failure" role="alert">${state.error?.details?.map((text) => html`<p>${text}</p>`)}</div>
+        <p class="row buttons">
+          <button type="submit" class=${isDanger ? "danger" : "main"} disabled=${state.isBusy}>${button}</button>
+          <button type="button" onClick=${() => element.current.close()}>Cancel</button>
+        </p>
+      </form>
+    </dialog>`;
+}
+
+/** Where a change holds. */
+export function Reach({ session: { status } }) {
+  const { store } = status;
+  if (store === null)
+    return html`<p class="muted">It holds at this gateway, in all its workers. The log names you.</p>`;
+  return html`<p class="muted">It holds at all ${count(store.replicas)} gateways of the store. The log names you.</p>`;
+}
+
+/** `name`: of the client, as it is shown. */
+export function ForgiveDialog({ session, clientKey, name, onEnd, onDone }) {
+  const act = async () => {
+    const { value } = await session.api.call("DELETE", `/api/clients/${encodeURIComponent(clientKey)}`);
+    onDone();
+    const units = value.policies.reduce((sum, each) => sum + each.units, 0);
+    const network =
+      value.network === null ? "" : ` The whole network ${value.network} was counted as one, and is forgiven.`;
+    return `${name} is forgiven: ${count(units)} units were forgotten.${network}`;
+  };
+  return html`
+    <${Dialog} title=${`Forgive ${name}?`} button="Forgive" act=${act} onEnd=${onEnd} session=${session}>
+      <p>Its windows and periods are empty from its next request on, for every policy. Slots that it uses stay in use.</p>
+      <${Reach} session=${session} />
+    <//>`;
+}
+
+const lengths = [
+  ["15m", "15 minutes"],
+  ["1h", "1 hour"],
+  ["6h", "6 hours"],
+  ["1d", "1 day"],
+  ["7d", "7 days"],
+  ["30d", "30 days"],
+];
+
+const effects = {
+  block: "Every request of it is refused with 403, before its quota is looked at.",
+  exempt: "Policies neither ask nor charge it: nothing limits it.",
+  limit: "It gets another limit, in the place of the policy's.",
+};
+
+const verbs = { block: "Block", exempt: "Exempt", limit: "Limit" };
+
+export const actions = Object.keys(verbs);
+
+/** `whom`: `{ client }`, `{ token }` or `{ subject }`; null: the dialog asks. `policies`: the names of those that can be named. */
+export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
+  const [rule, setRule] = useState({ kind: "client", value: "", policy: "", limit: "", for: "1h", note: "" });
+  const [mustForce, setMustForce] = useState(false);
+  const [force, setForce] = useState(false);
+  const set =
+    (name) =>
+    ({ target }) =>
+      setRule((last) => ({ ...last, [name]: target.value }));
+  const act = async () => {
+    const about = whom ?? { [rule.kind]: rule.value.trim() };
+    const body = {
+      ...{ ...about, action, for: rule.for, note: rule.note },
+      ...(rule.policy === "" ? {} : { policy: rule.policy }),
+      ...(action === "limit" ? { limit: Number(rule.limit) } : {}),
+      ...(force ? { force: true } : {}),
+    };
+    const id = newId(action, Object.values(about)[0]);
+    try {
+      const { value } = await session.api.call("PUT", `/api/rules/${id}`, { body, headers: { "if-none-match": "*" } });
+      onDone();
+      return [`The rule ${id} holds.`, ...value.warnings].join(" ");
+    } catch (error) {
+      setMustForce(error.status === 409);
+      throw error;
+    }
+  };
+  const name = whom === null ? "a client" : Object.values(whom)[0];
+  return html`
+    <${Dialog} title=${`${verbs[action]} ${name}?`} button=${verbs[action]} isDanger=${action === "block"} act=${act} onEnd=${onEnd} session=${session}>
+      <p>${effects[action]} It ends by itself.</p>
+      <div class="fields">
+        ${whom === null && html`<${WhomFields} rule=${rule} set=${set} />`}
+        ${action !== "block" && html`<${PolicyField} action=${action} policies=${policies} rule=${rule} set=${set} />`}
+        ${
+          action === "limit" &&
+          html`
+          <label for="rule-limit">New limit</label>
+          <input id="rule-limit" type="number" min="1" max="1000000000" required value=${rule.limit} onInput=${set("limit")} />`
+        }
+        <label for="rule-for">For</label>
+        <select id="rule-for" value=${rule.for} onInput=${set("for")}>
+          ${lengths.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
+        </select>
+        <label for="rule-note">Note</label>
+        <input id="rule-note" maxlength="500" autocomplete="off" placeholder="why, for those who come after you" value=${rule.note} onInput=${set("note")} />
+      </div>
+      <${Reach} session=${session} />
+      ${
+        mustForce &&
+        html`<label class="row">
+        <input type="checkbox" checked=${force} onInput=${({ target }) => setForce(target.checked)} /> Set it all the same
+      </label>`
+      }
+    <//>`;
+}
+
+function WhomFields({ rule, set }) {
+  return html`
+    <label for="rule-kind">Whom</label>
+    <span class="row">
+      <select id="rule-kind" value=${rule.kind} onInput=${set("kind")}>
+        <option value="client">address or network</option>
+        <option value="token">name of a listed token</option>
+        <option value="subject">verified subject</option>
+      </select>
+      <input class="grow" aria-label="Address, network, name or subject" required autocomplete="off" spellcheck="false"
+        placeholder=${rule.kind === "client" ? "203.0.113.0/24" : ""} value=${rule.value} onInput=${set("value")} />
+    </span>`;
+}
+
+function PolicyField({ action, policies, rule, set }) {
+  return html`
+    <label for="rule-policy">Policy</label>
+    <select id="rule-policy" required=${action === "limit"} value=${rule.policy} onInput=${set("policy")}>
+      <option value="">${action === "limit" ? "choose one" : "all policies"}</option>
+      ${policies.map((name) => html`<option value=${name}>${name}</option>`)}
+    </select>`;
+}
+
+/** Speaks for itself in a list; the digits keep two of the same minute apart. */
+function newId(action, whom) {
+  const digits = crypto.getRandomValues(new Uint16Array(1))[0].toString(16).padStart(4, "0");
+  const name = whom.replaceAll(/[^A-Za-z0-9._-]+/g, "-").slice(0, 40);
+  return `${action}-${name}-${digits}`;
+}
+
+/** Takes a rule away, if it is still what was shown. */
+export function RemoveRuleDialog({ session, rule, onEnd, onDone }) {
+  const tag = useRef(null);
+  useEffect(() => {
+    const call = session.api.call("GET", `/api/rules/${rule.id}`);
+    tag.current = call.then(({ entityTag }) => entityTag);
+    tag.current.catch(() => {});
+  }, []);
+  const act = async () => {
+    await session.api.call("DELETE", `/api/rules/${rule.id}`, { headers: { "if-match": await tag.current } });
+    onDone();
+    return `The rule ${rule.id} is removed.`;
+  };
+  return html`
+    <${Dialog} title=${`Remove the rule ${rule.id}?`} button="Remove" isDanger=${true} act=${act} onEnd=${onEnd} session=${session}>
+      <p>From the next request on, ${ruleSentence(rule)} no more.</p>
+      <${Reach} session=${session} />
+    <//>`;
+}
+
+function ruleSentence({ client, token, subject, action }) {
+  const whom = client ?? token ?? subject;
+  if (action === "block") return `${whom} is blocked`;
+  return action === "exempt" ? `${whom} is exempt` : `${whom} has a limit of its own`;
+}

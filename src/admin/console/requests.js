@@ -1,0 +1,80 @@
+// Why a request was refused: found by the id in its answer, or among the last refusals.
+import { clientLink, count, span, words } from "./format.js";
+import { html, useState } from "./html.js";
+import { usePoll, useStream } from "./live.js";
+import { RefusalTable } from "./now.js";
+import { Instant, Missing, Reason } from "./parts.js";
+
+export function RequestsView({ session, about: id }) {
+  const { api, events } = session;
+  const [wanted, setWanted] = useState(id);
+  const { refusals } = useStream(events);
+  const onSubmit = (event) => {
+    event.preventDefault();
+    if (wanted.trim() !== "") location.hash = `#/requests/${encodeURIComponent(wanted.trim())}`;
+  };
+  return html`
+    <h1>Requests</h1>
+    <form class="row" role="search" onSubmit=${onSubmit}>
+      <label class="grow">Id <input class="grow key" maxlength="200" autocomplete="off" spellcheck="false" placeholder="X-Request-Id of a refused response"
+        value=${wanted} onInput=${({ target }) => setWanted(target.value)} /></label>
+      <button type="submit" class="main">Explain</button>
+    </form>
+    ${id !== "" && html`<${Explained} api=${api} id=${id} />`}
+    <section>
+      <h2>Last refusals</h2>
+      ${refusals.length === 0 && html`<p class="muted">None since this page was opened.</p>`}
+      ${refusals.length > 0 && html`<${RefusalTable} refusals=${refusals} nowMs=${api.clock.nowMs()} />`}
+    </section>`;
+}
+
+function Explained({ api, id }) {
+  const request = usePoll(() => api.get(`/api/requests/${encodeURIComponent(id)}`), 3_600_000);
+  if (request.value === null) return html`<${Missing} ...${request} />`;
+  const {
+    at,
+    method,
+    path,
+    status,
+    reason,
+    client,
+    subject,
+    source,
+    route,
+    retryAfterSeconds,
+    key,
+    policy,
+    rule,
+    explanation,
+  } = request.value;
+  const facts = [
+    ["Answered", html`<${Instant} at=${at} nowMs=${api.clock.nowMs()} />`],
+    ["Request", html`<span class="path">${method} ${path}</span>`],
+    ["Status", html`${status} · <${Reason} reason=${reason} />`],
+    ["Client", html`<a href=${clientLink(key ?? `client:${client}`)}>${client}</a>`],
+    ["Subject", subject],
+    ["Asked by", source === "ext-auth" ? "an ingress" : null],
+    ["Route", route],
+    [
+      "Policy",
+      policy &&
+        html`${policy.policy}: ${words(policy.outcome)}, ${count(policy.remaining)} of ${count(policy.limit)} left`,
+    ],
+    ["More at", policy && html`<${Instant} at=${policy.reset} nowMs=${api.clock.nowMs()} />`],
+    ["Retry-After", retryAfterSeconds === null ? null : span(retryAfterSeconds)],
+    ["Rule", rule],
+  ];
+  return html`
+    <section class="panel" aria-label="The request">
+      <h2 class="key">${id}</h2>
+      ${explanation.map((sentence) => html`<p>${sentence}</p>`)}
+      <${Facts} facts=${facts} />
+    </section>`;
+}
+
+/** Names with what is known; null is left out. */
+export function Facts({ facts }) {
+  return html`<dl class="facts">
+    ${facts.filter(([, fact]) => fact !== null).map(([name, fact]) => html`<dt>${name}</dt><dd>${fact}</dd>`)}
+  </dl>`;
+}

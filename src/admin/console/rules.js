@@ -1,0 +1,85 @@
+// The rules that hold: whom they are about, until when, who has set them and why. Sets and removes them.
+import { actions, RemoveRuleDialog, RuleDialog } from "./dialogs.js";
+import { clientLink, count } from "./format.js";
+import { html, useState } from "./html.js";
+import { useEvents, usePoll, useTick } from "./live.js";
+import { Missing, Until, Wide } from "./parts.js";
+
+/** A filter finds the others. */
+const listed = 500;
+
+export function RulesView({ session }) {
+  const { api, events, canWrite } = session;
+  const rules = usePoll(() => api.get("/api/rules"), 15_000);
+  const policies = usePoll(() => api.get("/api/policies"), 60_000);
+  const [dialog, setDialog] = useState(null);
+  const [filter, setFilter] = useState("");
+  useEvents(events, ["rule"], () => rules.soon());
+  const found = (rules.value?.rules ?? []).filter((rule) => {
+    return [rule.id, whomOf(rule), rule.note ?? "", rule.setBy].some((text) => text.includes(filter.trim()));
+  });
+  const shared = { session, onEnd: () => setDialog(null), onDone: rules.reload };
+  return html`
+    <h1>Rules</h1>
+    <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
+      <label>Filter <input type="search" autocomplete="off" spellcheck="false" value=${filter} onInput=${({ target }) => setFilter(target.value)} /></label>
+      ${
+        canWrite &&
+        html`<span class="row end">
+        ${actions.toReversed().map((action) => html`<button type="button" onClick=${() => setDialog(action)}>${buttons[action]}</button>`)}
+      </span>`
+      }
+    </form>
+    <${Missing} ...${rules} />
+    ${rules.value !== null && found.length === 0 && html`<p class="muted">There are none.</p>`}
+    ${found.length > 0 && html`<${RuleTable} rules=${found.slice(0, listed)} session=${session} onDone=${rules.reload} />`}
+    ${found.length > listed && html`<p class="muted">The first ${count(listed)} of ${count(found.length)}.</p>`}
+    ${dialog !== null && html`<${RuleDialog} ...${shared} action=${dialog} whom=${null} policies=${policies.value?.policies.map(({ name }) => name) ?? []} />`}`;
+}
+
+const buttons = { block: "Block …", exempt: "Exempt …", limit: "Limit …" };
+
+function whomOf({ client, token, subject }) {
+  return client ?? token ?? subject;
+}
+
+/** Also for one client. */
+export function RuleTable({ rules, session, onDone }) {
+  const { api, canWrite } = session;
+  const [removed, setRemoved] = useState(null);
+  useTick(1_000);
+  const nowMs = api.clock.nowMs();
+  return html`
+    <${Wide} label="Rules">
+      <thead><tr>
+        <th scope="col">Action</th><th scope="col">Whom</th><th scope="col">Policy</th><th scope="col" class="number">Limit</th>
+        <th scope="col" class="number">Ends</th><th scope="col">Set by</th><th scope="col">Note</th><th scope="col">Id</th>
+        ${canWrite && html`<th scope="col"><span class="unseen">Remove</span></th>`}
+      </tr></thead>
+      <tbody>
+        ${rules.map((rule) => html`<${Row} key=${rule.id} rule=${rule} nowMs=${nowMs} onRemove=${canWrite ? setRemoved : null} />`)}
+      </tbody>
+    <//>
+    ${removed !== null && html`<${RemoveRuleDialog} rule=${removed} session=${session} onEnd=${() => setRemoved(null)} onDone=${onDone} />`}`;
+}
+
+function Row({ rule, nowMs, onRemove }) {
+  const { id, action, policy, limit, ends, setBy, note = "", warnings, untouchedPolicies, shared } = rule;
+  const kind = ["client", "token", "subject"].find((each) => rule[each] !== undefined);
+  const hints = [
+    ...warnings,
+    ...untouchedPolicies.map((name) => `It does not touch ${name}.`),
+    ...(shared === false ? ["The store is away: it holds at this gateway alone for now."] : []),
+  ];
+  return html`<tr>
+    <td class="short"><span class=${`badge ${action}`}>${action}</span></td>
+    <th scope="row" class="key"><a href=${clientLink(`${kind}:${whomOf(rule)}`)}>${whomOf(rule)}</a></th>
+    <td class="short">${policy ?? "all"}</td>
+    <td class="number">${limit === undefined ? "–" : count(limit)}</td>
+    <td class="number"><${Until} at=${ends} nowMs=${nowMs} /></td>
+    <td class="short">${setBy}</td>
+    <td class="note">${note}${hints.map((hint) => html`<span class="hint">${hint}</span>`)}</td>
+    <td class="key">${id}</td>
+    ${onRemove !== null && html`<td><button type="button" aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button></td>`}
+  </tr>`;
+}

@@ -1,0 +1,95 @@
+// What a request would get, and why. Nothing is charged, and nothing is sent to the upstream.
+import { Meter } from "./clients.js";
+import { clientLink, count, words } from "./format.js";
+import { html, useState } from "./html.js";
+import { Until, Wide } from "./parts.js";
+import { Facts } from "./requests.js";
+
+export function TryView({ session: { api, say } }) {
+  const [wanted, setWanted] = useState({ method: "GET", target: "/v2/", client: "", headers: "" });
+  const [{ answer, error }, setResult] = useState({ answer: null, error: null });
+  const set =
+    (name) =>
+    ({ target }) =>
+      setWanted((last) => ({ ...last, [name]: target.value }));
+  const onSubmit = async (event) => {
+    event.preventDefault();
+    try {
+      const { method, target, client, headers } = wanted;
+      const body = { method, target, client: client.trim(), headers: readHeaders(headers) };
+      const { value } = await api.call("POST", "/api/check", { body });
+      setResult({ answer: value, error: null });
+      say(`It would get ${value.status}.`);
+    } catch (problem) {
+      setResult({ answer: null, error: problem });
+    }
+  };
+  return html`
+    <h1>Try a request</h1>
+    <form class="panel" onSubmit=${onSubmit}>
+      <div class="fields">
+        <label for="try-method">Method</label>
+        <input id="try-method" required maxlength="32" autocomplete="off" spellcheck="false" value=${wanted.method} onInput=${set("method")} />
+        <label for="try-target">Path and query</label>
+        <input id="try-target" class="key" required autocomplete="off" spellcheck="false" value=${wanted.target} onInput=${set("target")} />
+        <label for="try-client">Client</label>
+        <input id="try-client" class="key" required autocomplete="off" spellcheck="false" placeholder="203.0.113.7" value=${wanted.client} onInput=${set("client")} />
+        <label for="try-headers">Headers</label>
+        <textarea id="try-headers" class="key" rows="3" autocomplete="off" spellcheck="false" placeholder="Authorization: Bearer …" value=${wanted.headers} onInput=${set("headers")}></textarea>
+      </div>
+      <p class="row"><button type="submit" class="main">Try</button>
+        <span class="muted">Nothing is charged, and the upstream gets nothing.</span></p>
+    </form>
+    <div class="failure" role="alert">${error !== null && (error.details ?? [error.message]).map((text) => html`<p>${text}</p>`)}</div>
+    ${answer !== null && html`<${Answer} answer=${answer} nowMs=${api.clock.nowMs()} />`}`;
+}
+
+/** Lines of `Name: value`. */
+function readHeaders(text) {
+  const lines = text.split("\n").filter((line) => line.trim() !== "");
+  return Object.fromEntries(
+    lines.map((line) => {
+      const at = line.indexOf(":");
+      if (at < 1) throw new Error("Headers: expected lines such as “Accept: application/json”.");
+      return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+    }),
+  );
+}
+
+function Answer({ answer, nowMs }) {
+  const { status, reason, policy, route, client, auth, subject, policies, rules, isShared, explanation } = answer;
+  const facts = [
+    ["Client", html`<a href=${clientLink(`client:${client}`)}>${client}</a>`],
+    ["Route", route],
+    ["Token", words(auth)],
+    ["Subject", subject],
+    ["Speaks of", policy],
+    ["Rules", rules.length === 0 ? null : rules.join(", ")],
+  ];
+  return html`
+    <section class="panel" aria-label="What it would get">
+      <h2><span class=${`large ${status === 200 ? "good" : "failure"}`}>${status === 200 ? "It would be forwarded" : `${status} ${reason === null ? "" : words(reason)}`}</span></h2>
+      ${explanation.map((sentence) => html`<p>${sentence}</p>`)}
+      <${Facts} facts=${facts} />
+      <${Wide} label="Policies">
+        <thead><tr>
+          <th scope="col">Policy</th><th scope="col">Says</th><th scope="col" class="number">Used</th><th scope="col" class="number">Limit</th>
+          <th scope="col">Share</th><th scope="col" class="number">Next unit</th>
+        </tr></thead>
+        <tbody>${policies.map((one) => html`<${Row} one=${one} nowMs=${nowMs} />`)}</tbody>
+      <//>
+      ${isShared && html`<p class="muted">Other gateways count the same keys: what they have counted is not known here.</p>`}
+    </section>`;
+}
+
+function Row({ one: { policy, isShadow, matches, outcome, exemptBy, quota }, nowMs }) {
+  const says = !matches ? "not about it" : outcome === null ? "not asked" : words(outcome);
+  return html`<tr>
+    <th scope="row">${policy} ${isShadow && html`<span class="badge">shadow</span>`}</th>
+    <td>${says}${exemptBy === null ? "" : ` by ${exemptBy}`}</td>
+    <td class="number">${quota === null ? "–" : count(quota.used)}</td>
+    <td class="number">${quota === null ? "–" : count(quota.limit)}</td>
+    <td>${quota !== null && html`<${Meter} used=${quota.used} limit=${quota.limit} />`}</td>
+    <td class="number">${quota === null || quota.reset === null || quota.used === 0 ? "–" : html`<${Until} at=${quota.reset} nowMs=${nowMs} />`}</td>
+  </tr>`;
+}

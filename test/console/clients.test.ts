@@ -1,0 +1,123 @@
+// What a person on call does with the console: sees who is limited and why, forgives, blocks, and takes the block away.
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { noBrowser, openSignedIn, readToken, startConsole, useBrowser } from "./console-stage.ts";
+
+const policies = "  - { name: small, limit: 3, window: 1h }\n  - { name: daily, limit: 1000, per: day }\n";
+const client = "203.0.113.7";
+
+describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
+  const cleanup = useCleanup();
+  const browser = useBrowser();
+
+  test("a client that becomes limited is seen, explained and forgiven, and its next request is admitted", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("live", { exact: true }).waitFor();
+    expect(await gateway.ask(client, 4)).toEqual([200, 200, 200, 429]);
+    // On the first view, as an event.
+    await page.getByRole("row", { name: /429 throttled 203\.0\.113\.7/ }).waitFor();
+    await page.getByRole("link", { name: "Clients" }).click();
+    const row = page.getByRole("row", { name: /203\.0\.113\.7 small 3 3/ });
+    await row.waitFor();
+    await row.getByRole("link", { name: client }).click();
+    await page.getByRole("heading", { name: "small refused" }).waitFor();
+    await page.getByText("3 of 3 used, 0 left").waitFor();
+    await page.getByRole("img", { name: "3 admissions in a window of 1 h" }).waitFor();
+    // Why, in sentences.
+    await page
+      .getByRole("row", { name: /429 throttled/ })
+      .getByRole("link")
+      .last()
+      .click();
+    await page.getByRole("region", { name: "The request" }).getByText("all of it was used").waitFor();
+    await page.goBack();
+    await page.getByRole("button", { name: "Forgive …" }).click();
+    const dialog = page.getByRole("dialog", { name: `Forgive ${client}?` });
+    await dialog.getByText("Its windows and periods are empty").waitFor();
+    await dialog.getByRole("button", { name: "Forgive" }).click();
+    await page.getByRole("status").getByText(`${client} is forgiven: 6 units were forgotten.`).waitFor();
+    await page.getByRole("heading", { name: "small admitted" }).waitFor();
+    expect(await gateway.ask(client)).toEqual([200]);
+    await page.getByText("1 of 3 used, 2 left").waitFor();
+  });
+
+  test("a block is made, felt, seen and removed; a limit is another one", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    await gateway.ask(client);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
+    await setRule(page, "Block", async () => page.getByLabel("Note").fill("scrapes the accounts"));
+    const row = page.getByRole("row", { name: /block 203\.0\.113\.7 all – in 1 h ops scrapes the accounts/ });
+    await row.waitFor();
+    expect(await gateway.ask(client)).toEqual([403]);
+    await row.getByRole("button", { name: /Remove the rule block-203\.0\.113\.7-/ }).click();
+    await page.getByText(`From the next request on, ${client} is blocked no more.`).waitFor();
+    await page.getByRole("button", { name: "Remove", exact: true }).click();
+    await row.waitFor({ state: "detached" });
+    expect(await gateway.ask(client)).toEqual([200]);
+    await setRule(page, "Limit", async () => {
+      await page.getByLabel("Policy").selectOption("small");
+      await page.getByLabel("New limit").fill("7");
+    });
+    await page.getByText("2 of 7 used, 5 left").waitFor();
+    expect(gateway.logLines.filter(({ msg }) => msg === "admin call")).toMatchObject([
+      { caller: "ops", status: 201 },
+      { caller: "ops", status: 200 },
+      { caller: "ops", status: 201 },
+    ]);
+  });
+
+  test("a rule is set for a network from the list of rules, by keyboard alone", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("ops (may write)").waitFor();
+    await page.evaluate('location.hash = "#/rules"');
+    const open = page.getByRole("button", { name: "Block …" });
+    await open.focus();
+    await page.keyboard.press("Enter");
+    const dialog = page.getByRole("dialog", { name: "Block a client?" });
+    await dialog.waitFor();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Block …");
+    await page.keyboard.press("Enter");
+    await dialog.waitFor();
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("203.0.113.0/24");
+    await page.keyboard.press("Enter");
+    await page.getByRole("row", { name: /block 203\.0\.113\.0\/24/ }).waitFor();
+    expect(await gateway.ask(client)).toEqual([403]);
+  });
+
+  test("what the gateway refuses is said in the dialog, and a rule about a trusted proxy needs one more step", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.evaluate('location.hash = "#/clients/client%3A127.0.0.1"');
+    await page.getByRole("button", { name: "Block …" }).click();
+    await page.getByRole("button", { name: "Block", exact: true }).click();
+    await page.getByRole("alert").getByText("trusted").waitFor();
+    await page.getByLabel("Set it all the same").check();
+    await page.getByRole("button", { name: "Block", exact: true }).click();
+    await page.getByRole("row", { name: /block 127\.0\.0\.1/ }).waitFor();
+  });
+
+  test("a token that may read sees all and has no button that changes anything", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    await gateway.ask(client, 4);
+    const page = await openSignedIn(cleanup, await browser(), gateway, readToken);
+    await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
+    await page.getByText("3 of 3 used, 0 left").waitFor();
+    await page.getByText("Your token may read").waitFor();
+    const buttons = await page.getByRole("button").allTextContents();
+    expect(buttons).toEqual(["Sign out"]);
+  });
+});
+
+async function setRule(page: Page, action: string, fill: () => Promise<void>): Promise<void> {
+  await page.getByRole("button", { name: `${action} …` }).click();
+  await fill();
+  await page.getByRole("button", { name: action, exact: true }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+}
