@@ -43,9 +43,10 @@ async function open({ port }: RedisServer, id: string): Promise<Presence> {
   return presence;
 }
 
-/** Writes an entry as a gateway does that was heard so long ago. */
-function write(server: RedisServer, text: string, ageSeconds = 0): void {
-  server.cli("ZADD", key, String((systemClock.wallMs() - ageSeconds * 1000) * 1000), text);
+/** Writes entries as gateways do that were heard so long ago. */
+function write(server: RedisServer, texts: string | readonly string[], ageSeconds = 0): void {
+  const score = String((systemClock.wallMs() - ageSeconds * 1000) * 1000);
+  server.cli("ZADD", key, ...[texts].flat().flatMap((text) => [score, text]));
 }
 
 describe.skipIf(skipRedis)(`gateways with one store${redisNeeded}`, () => {
@@ -70,7 +71,7 @@ describe.skipIf(skipRedis)(`gateways with one store${redisNeeded}`, () => {
     b.announce(() => factsOf("edge-2"));
     await eventually("both are listed", () => names(a) === "edge-1 edge-2");
     write(server, `dead-------- ${JSON.stringify(factsOf("dead"))}`, 11);
-    write(server, `quiet------- ${JSON.stringify(factsOf("quiet"))}`, 3);
+    write(server, `quiet------- ${JSON.stringify(factsOf("quiet"))}`, 1);
     await eventually("one is listed that was heard lately", () => names(a) === "edge-1 edge-2 quiet");
     await b.leave();
     await eventually("the other one is alone", () => names(a) === "edge-1 quiet");
@@ -105,7 +106,10 @@ describe.skipIf(skipRedis)(`gateways with one store${redisNeeded}`, () => {
       ...[-1, 1.5, 1e300, "now", null].map((at) => JSON.stringify({ ...factsOf("x"), startedMs: at })),
       ...["10.0.0.8", "http://evil/", 9464, {}].map((at) => JSON.stringify({ ...factsOf("x"), admin: at })),
     ];
-    for (const [i, text] of broken.entries()) write(server, `hostile-${String(i).padStart(4, "0")} ${text}`);
+    write(
+      server,
+      broken.map((text, i) => `hostile-${String(i).padStart(4, "0")} ${text}`),
+    );
     const long = { ...factsOf("long"), more: "x".repeat(longestGateway) };
     write(server, `too-long---- ${JSON.stringify(long)}`);
     write(server, `a----------- ${JSON.stringify(factsOf("another-self"))}`);
@@ -120,8 +124,12 @@ describe.skipIf(skipRedis)(`gateways with one store${redisNeeded}`, () => {
   test("list 100 at most, themselves among them", async () => {
     const server = await start();
     const a = await open(server, "a");
-    for (let i = 0; i < mostGateways + 50; i += 1)
-      write(server, `g${String(i).padStart(11, "0")} ${JSON.stringify(factsOf(`edge-${i}`))}`, 1);
+    const textOf = (i: number) => `g${String(i).padStart(11, "0")} ${JSON.stringify(factsOf(`edge-${i}`))}`;
+    write(
+      server,
+      Array.from({ length: mostGateways + 50 }, (_, i) => textOf(i)),
+      1,
+    );
     a.announce(() => factsOf("self"));
     await eventually("they are listed", () => a.gateways().length > 1);
     expect(a.gateways()).toHaveLength(mostGateways);
