@@ -83,6 +83,20 @@ export function duration(byDefault: string, written: WrittenRange, description: 
   };
 }
 
+/** A percentage, as a share of 1. */
+export function percentage(byDefault: string, [from, to]: Range, description: string): Leaf<number> {
+  const expected = `a percentage from ${from}% to ${to}%`;
+  const parse = (text: string): number | undefined => {
+    const percent = /^[0-9]{1,3}(\.[0-9]{1,3})?%$/.test(text) ? Number(text.slice(0, -1)) : Number.NaN;
+    return percent >= from && percent <= to ? percent / 100 : undefined;
+  };
+  return {
+    ...leaf(byDefault, expected, { type: "string", pattern: "^[0-9]{1,3}(\\.[0-9]{1,3})?%$" }, description),
+    parse: (value) => onText(value, parse),
+    hint: () => `${expected}, such as "${byDefault}"`,
+  };
+}
+
 export function size(byDefault: string, written: WrittenRange, description: string): Leaf<number> {
   const expected = `a size from ${written[0]} to ${written[1]}`;
   const range = rangeOf(written, parseSize);

@@ -1,11 +1,12 @@
 // Puts the topics of the configuration together: all keys, what contradicts what, and the settings that valid values become.
 // Tests compare the packaged headgate.yaml, the JSON Schema and docs/configuration.md with it.
+import { unconfirmedEnds } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { maxThreads } from "../core/thread-share.ts";
 import { auth, judgeAuth } from "./auth.ts";
 import { counters, judgeSnapshot, judgeStore, toStore } from "./counters.ts";
 import { defaultOf, nodeAt, type Parsed, section, type WordsOfOthers } from "./definition.ts";
-import { choice, duration, flag, orAuto, wholeNumber } from "./leaves.ts";
+import { choice, duration, flag, orAuto, orNull, percentage, wholeNumber } from "./leaves.ts";
 import {
   admin,
   extAuth,
@@ -54,6 +55,24 @@ const wordsForConfiguration: WordsOfOthers = {
   "zoneSize tableSize stickTable": ["counters.memory"],
 };
 
+const trial = section("Tries what SIGHUP and a changed file bring: the configuration before it comes back by itself.", {
+  confirmWithin: orNull(
+    duration("5m", ["1s", "24h"], "Time within which somebody has to confirm it; null: it is not on trial."),
+  ),
+  unlessRefused: orNull(
+    percentage(
+      "5%",
+      [0, 99],
+      "Share of what the configuration before would admit; if more is throttled, it is taken back at once.",
+    ),
+  ),
+  unconfirmed: choice(
+    "takeBack",
+    unconfirmedEnds,
+    "What happens if nobody confirms it in time: takeBack, or keep, which stands for a confirmation.",
+  ),
+});
+
 export const schema = section(
   "The configuration of Headgate.",
   {
@@ -79,6 +98,7 @@ export const schema = section(
     extAuth,
     reload: section("How a changed configuration is put into force while the gateway runs (SIGHUP does it, too).", {
       watch: flag(true, "Reload when the configuration file has changed."),
+      trial,
     }),
     drain: section("The shutdown after SIGTERM or SIGINT.", {
       delay: duration("0s", ["0", "1h"], "Time during which readiness fails and new requests are still accepted."),
@@ -112,6 +132,7 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
     judgeSnapshot(values.counters, refuse);
     judgeStore(values.counters, raw, refuse);
     judgeWorkers(values, refuse);
+    judgeTrial(values.reload, refuse);
     judgeUpstreamTls(values.upstream, refuse);
     judgeUpstreamAddresses(values, refuse, isSound);
   });
@@ -137,6 +158,17 @@ function judgeWorkers({ workers, upstream, upgrade }: ParsedConfig, refuse: Refu
   const bounds = { "upstream.maxConnections": upstream.maxConnections, "upgrade.maxTunnels": upgrade.maxTunnels };
   for (const [key, most] of Object.entries(bounds)) {
     if (workers > most) refuse("workers", `at most ${key} (${most}); lower it, or raise ${key}`, key);
+  }
+}
+
+function judgeTrial({ trial }: Pick<ParsedConfig["reload"], "trial">, refuse: Refuse): void {
+  const { confirmWithinMs, unlessRefused, unconfirmed } = trial;
+  if (confirmWithinMs !== null) return;
+  const key = "reload.trial.confirmWithin";
+  const others = { unlessRefused: unlessRefused !== null, unconfirmed: unconfirmed !== "takeBack" };
+  for (const [other, isSet] of Object.entries(others)) {
+    const at = `reload.trial.${other}`;
+    if (isSet) refuse(key, `a duration, since ${at} is set; set one, or remove ${at}`, at);
   }
 }
 

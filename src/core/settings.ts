@@ -1,8 +1,10 @@
 // The configuration as the gateway uses it: parsed, with units in the names. Only `config/` knows how it was written.
+
 import type { AuthDemands } from "./auth-demand.ts";
 import type { ForwardingHeader } from "./client-address.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
+import type { TrialTerms } from "./reload.ts";
 import type { FieldKind } from "./response-fields.ts";
 import type { SharedStoreSettings, StoreConnectionSettings } from "./store-link.ts";
 import type { ListenerTls, TlsFiles } from "./tls.ts";
@@ -65,6 +67,14 @@ export interface Settings {
   readonly reload: {
     /** Whether a change of the configuration file reloads it. */
     readonly watch: boolean;
+    /** Of what a signal or a change of the file reloads. */
+    readonly trial: {
+      /** Null: it is not on trial. */
+      readonly confirmWithinMs: number | null;
+      /** A share of 1; null: it is not judged. */
+      readonly unlessRefused: number | null;
+      readonly unconfirmed: TrialTerms["unconfirmed"];
+    };
   };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };
   readonly log: {

@@ -11,7 +11,7 @@ import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
-import { openAdminSide } from "./control/admin-side.ts";
+import { type AdminSide, openAdminSide } from "./control/admin-side.ts";
 import { type ClientCountsOptions, createClientCounts } from "./control/client-counts.ts";
 import type { Seams } from "./control/control.ts";
 import { createRecentControl } from "./control/recent-control.ts";
@@ -105,7 +105,10 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const recent = openRecent(carrier.recent, settings, options.clock, log);
   open.defer(() => recent.close());
   const drains = new Drains();
-  const snapshotParts = { ...options, counters, telemetry, slots: () => carrier.slots, rules: () => rules.list() };
+  const trials: { control: TrialControl | null } = { control: null };
+  const trialSinceMs = () => trials.control?.trial?.sinceMs ?? null;
+  const kinds = { slots: () => carrier.slots, rules: () => rules.list(), trialSinceMs };
+  const snapshotParts = { ...options, counters, telemetry, ...kinds };
   const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
   rules.onChange(() => snapshots?.writeSoon());
   if (snapshots !== null) open.defer(() => snapshots.stop());
@@ -115,8 +118,10 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   open.defer(() => adminSide.close());
   const admin = await adminSide.listen(settings.admin);
   const addresses = await carrier.listen(settings);
-  const reloading = { files, log, clock: options.clock, telemetry: adminSide.besideTelemetry(), source };
+  const toldOfReloads = besideTelemetry(adminSide, snapshots, sharing);
+  const reloading = { files, log, clock: options.clock, telemetry: toldOfReloads, source };
   const reloader = new Reloader(settings, adminSide.besideCarrier(), reloading);
+  trials.control = reloader;
   await reloader.start();
   logListeners(log, addresses, admin);
   carrier.announceStart();
@@ -146,6 +151,23 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     trial: reloader,
     drain: () => drains.begin(),
     drainBegan: drains.began,
+  };
+}
+
+/** Also tells the next process, and the other gateways, what becomes of reloads on trial. */
+function besideTelemetry(
+  adminSide: AdminSide,
+  snapshots: Pick<Snapshots, "writeSoon"> | null,
+  sharing: Pick<Sharing, "tellTakenBack"> | null,
+): ReturnType<AdminSide["besideTelemetry"]> {
+  const { reloaded, trialChanged } = adminSide.besideTelemetry();
+  return {
+    reloaded,
+    trialChanged(event) {
+      trialChanged(event);
+      snapshots?.writeSoon();
+      if (event.kind === "taken_back") void sharing?.tellTakenBack(event.reason);
+    },
   };
 }
 

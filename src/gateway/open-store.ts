@@ -62,7 +62,7 @@ export async function createStore(
 }
 
 /** What the gateway does with what is shared. */
-type RulesEvents = Pick<SharedRulesOptions, "onRules" | "onForgiven" | "onState" | "restored">;
+type RulesEvents = Pick<SharedRulesOptions, "onRules" | "onForgiven" | "onTakenBack" | "onState" | "restored">;
 
 /** What gateways share but counters. */
 interface SharedBesideCounters {

@@ -101,7 +101,7 @@ export class Reloader {
 
   /** Begins to watch all files. A configuration that has changed since it was loaded for the start is reloaded. */
   async start(): Promise<void> {
-    this.#options.files.onChange = () => void this.#ask("file", async () => this.#load(false));
+    this.#options.files.onChange = () => void this.#ask("file", async () => this.#load("file", false));
     await this.#watchConfigFile([]);
     if (this.#source === null) return;
     const loaded = this.#source.load(true);
@@ -133,7 +133,7 @@ export class Reloader {
   again(cause: ReloadCause, terms: TrialTerms | null = null): Promise<ReloadResult> {
     return this.#ask(cause, async () => {
       await this.#options.files.reread();
-      return this.#load(true, terms);
+      return this.#load(cause, true, terms);
     });
   }
 
@@ -199,14 +199,15 @@ export class Reloader {
   }
 
   /** Loads the settings if `always`, or if their file or a file that kept them out of force has changed. */
-  #load(always: boolean, terms: TrialTerms | null = null): Wanted {
+  #load(cause: ReloadCause, always: boolean, terms: TrialTerms | null = null): Wanted {
     const now = { ...this.#wanted, errors: [], isConfigRead: false, ...plain };
     const isChanged = this.#watched.map((file) => file?.takeChange()).includes(true);
     if (this.#source === null || !(isChanged || always)) return now;
     const loaded = this.#source.load();
     if (!loaded.ok) return { ...now, errors: loaded.errors, isConfigRead: true };
     const { settings, place, raw } = loaded;
-    return { settings, place, raw: { root: raw }, errors: [], isConfigRead: true, ...plain, terms };
+    const configured = cause === "call" ? terms : termsOf(settings);
+    return { settings, place, raw: { root: raw }, errors: [], isConfigRead: true, ...plain, terms: configured };
   }
 
   /** A bug ends no process, and leaves the configuration as it is. */
@@ -293,6 +294,12 @@ export class Reloader {
     const open = (error: FileError) => files.openFile(error.file, error.kind === "unreadable" ? error.cause : null);
     this.#wrongFiles = await Promise.all((file === null ? [] : wrongFiles).map(open));
   }
+}
+
+/** Of what a signal or a change of the file reloads. */
+function termsOf({ reload: { trial } }: Settings): TrialTerms | null {
+  const { confirmWithinMs, unlessRefused: refusedShare, unconfirmed } = trial;
+  return confirmWithinMs === null ? null : { confirmWithinMs, refusedShare, unconfirmed };
 }
 
 function judgeMemoryFor({ terms }: Wanted, { counters }: Settings): JudgeMemory | null {

@@ -5,6 +5,7 @@
 import { hostname } from "node:os";
 import type { Clock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
+import type { TakeBackReason } from "../core/reload.ts";
 import type { RuleKeeper } from "../core/rule-changes.ts";
 import type { Rule } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
@@ -49,6 +50,11 @@ export class Sharing {
     if (this.rules.figures().state === "unread") this.#log.warn({}, "shared rules not read yet");
   }
 
+  /** Tells the others, if the store is there. */
+  async tellTakenBack(reason: TakeBackReason): Promise<void> {
+    await this.rules.tellTakenBack({ host: hostname(), reason });
+  }
+
   figures(): SharedRulesFigures {
     return this.rules.figures();
   }
@@ -79,6 +85,7 @@ export async function createSharing(
     onForgiven(forgiven, place) {
       forgiving.take(forgiven, place).catch((error) => log.error({ err: error }, "internal error"));
     },
+    onTakenBack: ({ host, reason }) => log.warn({ host, reason }, "another gateway has taken a reload on trial back"),
     onState: (state, failure) => logState(log, state, failure),
   });
   return shared && new Sharing(shared.rules, shared.presence, log);

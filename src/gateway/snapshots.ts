@@ -63,6 +63,11 @@ export async function restoreCounters(
     // Clients without room have their whole quota again.
     if (restored.withoutRoom > 0) log.warn(facts, "counters restored");
     else log.info(facts, "counters restored");
+    const { trialSinceMs } = opened.snapshot.description;
+    if (trialSinceMs !== null) {
+      const since = new Date(trialSinceMs).toISOString();
+      log.warn({ since }, "a reload was on trial when the last process ended, this start uses what the file has");
+    }
     return { memory, rules: rules ?? [] };
   } catch (error) {
     // The disk has failed since the file was checked. A part of the counters is of no use without the rest.
@@ -99,6 +104,8 @@ interface SnapshotsOptions extends SnapshotParts {
   readonly slots: () => readonly PolicySlot[];
   /** In force. */
   readonly rules: () => readonly Rule[];
+  /** Since when a reload is on trial, by the wall clock; null: none is. */
+  readonly trialSinceMs: () => number | null;
   readonly telemetry: { readonly metrics: Pick<Metrics, "snapshotEnded"> };
 }
 
@@ -208,13 +215,14 @@ export class Snapshots {
   }
 
   #describe(): SnapshotDescription {
-    const { counters, clock, slots } = this.#options;
+    const { counters, clock, slots, trialSinceMs } = this.#options;
     const { table, placeSecret, keySecret, owner } = counters;
     const policies = slots().flatMap(({ slot, policy: { name, key, rate } }) => {
       const described = describeRate(rate, table, slot);
       return described === null ? [] : [{ slot, name, key, rate: described }];
     });
-    return { wallMs: clock.wallMs(), tableMs: clock.monotonicMs(), placeSecret, keySecret, owner, policies };
+    const instants = { wallMs: clock.wallMs(), tableMs: clock.monotonicMs(), trialSinceMs: trialSinceMs() };
+    return { ...instants, placeSecret, keySecret, owner, policies };
   }
 }
 

@@ -297,6 +297,31 @@ describe("counters", () => {
   });
 });
 
+describe("reload.trial", () => {
+  test("says how a reload is tried", () => {
+    const off = { confirmWithinMs: null, unlessRefused: null, unconfirmed: "takeBack" };
+    expect(settings({}).reload).toEqual({ watch: true, trial: off });
+    const yaml = "reload: { trial: { confirmWithin: 5m, unlessRefused: 2.5%, unconfirmed: keep } }";
+    expect(settings({ yaml }).reload.trial).toEqual({
+      ...{ confirmWithinMs: 300_000, unlessRefused: 0.025, unconfirmed: "keep" },
+    });
+  });
+
+  test("has a share and an end only with a time", () => {
+    expect(errors({ yaml: "reload: { trial: { unlessRefused: 5% } }" })).toEqual([
+      "c.yaml:1:35: reload.trial.confirmWithin: found nothing, expected a duration, since reload.trial.unlessRefused is set; set one, or remove reload.trial.unlessRefused",
+    ]);
+    expect(errors({ yaml: "reload: { trial: { unconfirmed: keep } }" })).toEqual([
+      "c.yaml:1:33: reload.trial.confirmWithin: found nothing, expected a duration, since reload.trial.unconfirmed is set; set one, or remove reload.trial.unconfirmed",
+    ]);
+  });
+
+  test.each(["5", "5 %", "100%", "-1%", "0.05", ".5%", "1e1%", "5%%"])("refuses %s as a share", (share) => {
+    const [error] = errors({ yaml: `reload: { trial: { confirmWithin: 5m, unlessRefused: "${share}" } }` });
+    expect(error).toContain('expected a percentage from 0% to 99%, such as "5%"');
+  });
+});
+
 describe("workers", () => {
   const auto = (processors: number, set: readonly string[] = []): number => {
     const flags = ["workers=auto", ...set].flatMap((each) => ["--set", each]);

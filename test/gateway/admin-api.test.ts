@@ -379,6 +379,32 @@ describe.each([1, 2])("with %i threads", (workers) => {
   });
 });
 
+test("SIGHUP and a changed file are on trial if the configuration says so, and what was taken back is not taken again", async () => {
+  const watched = (limit: number, watch: boolean) =>
+    `reload: { watch: ${watch}, trial: { confirmWithin: 5m, unlessRefused: 5% } }\n${policies.replace("limit: 3", `limit: ${limit}`)}`;
+  const { call, write, gateway } = await start(1, watched(3, false));
+  write(watched(4, false));
+  await gateway.reloadFromSource("signal");
+  expect(gateway.trial.trial).toMatchObject({ confirmWithinMs: 300_000, refusedShare: 0.05, unconfirmed: "takeBack" });
+  // A call says itself what is on trial.
+  expect((await call("POST", "/api/reload", { body: {} })).json).toMatchObject({ outcome: "unchanged", trial: null });
+  write(watched(4, true));
+  await gateway.reloadFromSource("signal");
+  await gateway.trial.confirm();
+  const limitNow = async () =>
+    ((await call("GET", "/api/policies")).json as { policies: { limit: number }[] }).policies[0]?.limit;
+  write(watched(5, true));
+  await eventually("the file is on trial", () => gateway.trial.trial !== null);
+  expect(await limitNow()).toBe(5);
+  await gateway.trial.takeBack();
+  expect(await limitNow()).toBe(4);
+  // Another file of the same content is no change.
+  write(watched(5, true));
+  write(watched(6, true));
+  await eventually("the changed file is on trial", () => gateway.trial.trial !== null);
+  expect(await limitNow()).toBe(6);
+});
+
 test("the configuration says where each value was written, masks secrets, and what needs a restart", async () => {
   const yaml = `${policies.replace("client: 10.0.0.0/8", `header: secret-key`).replace("limit: 3,", 'limit: 3, key: [client, "header:X-Key"],')}
   - { name: all, limit: 5000, window: 1h }

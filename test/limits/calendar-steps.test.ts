@@ -195,7 +195,7 @@ class Trial {
     const written = decodeDescription(
       encodeDescription({
         ...{ wallMs: this.clock.wallMs(), tableMs: this.clock.nowMs, placeSecret: secret, keySecret: secret },
-        ...{ owner: null, policies: [{ slot: 0, name, key, rate }] },
+        ...{ owner: null, trialSinceMs: null, policies: [{ slot: 0, name, key, rate }] },
       }),
     );
     if (written === null) throw new Error("the description can be read");

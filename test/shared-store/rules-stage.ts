@@ -1,9 +1,10 @@
 // Gateways of this process with one store, whose rules and forgiveness a test uses: each client has an address of its own.
 import type { RuleInput } from "../../src/core/rule-changes.ts";
+import type { Settings } from "../../src/core/settings.ts";
 import type { StoreConnectionSettings } from "../../src/core/store-link.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import { eventually, stallMs } from "../support/eventually.ts";
-import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { type Overrides, startTestGateway, type TestGateway, testSettings } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -36,21 +37,30 @@ export class RulesStage {
 
   /** `port`: where it finds the store, if that is one server. */
   async start(overrides: Overrides = {}, port: number | null = null): Promise<TestGateway> {
+    const merged = this.#merged(overrides, port);
+    const gateway = await startTestGateway({ upstreamUrl: this.upstreamUrl, overrides: merged, threadEntry });
+    this.#cleanup(() => gateway.close());
+    return gateway;
+  }
+
+  /** Of a gateway that was started so. */
+  settings(overrides: Overrides = {}): Settings {
+    return testSettings(this.upstreamUrl, this.#merged(overrides, null));
+  }
+
+  #merged(overrides: Overrides, port: number | null): Overrides {
     const { counters = {}, ...others } = overrides;
     const { redis, ...common } = sharedCounters(port ?? 0);
     if (redis === null) throw new Error("there is a store");
     const { connection, store } = redis;
     const servers = port === null ? this.#servers : connection.servers;
     const shared = { connection: { ...connection, servers }, store: { ...store, replicas } };
-    const merged = {
+    return {
       policies,
       drain: { timeoutMs: 0 },
       ...others,
       counters: { ...common, ...counters, redis: shared },
     };
-    const gateway = await startTestGateway({ upstreamUrl: this.upstreamUrl, overrides: merged, threadEntry });
-    this.#cleanup(() => gateway.close());
-    return gateway;
   }
 
   /** Resolves when the store is up for all of them, and the rules have been read. */

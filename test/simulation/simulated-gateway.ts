@@ -149,6 +149,7 @@ export class SimulatedGateway implements Process {
           for (const thread of this.threads) thread.shared.forgivenUntil(place);
         });
       },
+      onTakenBack: () => {},
       onState: () => {},
     });
     shared.open();

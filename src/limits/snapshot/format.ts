@@ -71,6 +71,8 @@ export interface SnapshotDescription {
   readonly keySecret: Uint8Array;
   /** What a store that gateways share calls the one that has counted. Null: a snapshot from before there was a store. */
   readonly owner: string | null;
+  /** Since when a reload was on trial, by the wall clock; null: none was, or an older snapshot. */
+  readonly trialSinceMs: number | null;
   readonly policies: readonly DescribedPolicy[];
 }
 
@@ -103,13 +105,13 @@ export function encodeDescription({ placeSecret, keySecret, ...others }: Snapsho
 export function decodeDescription(content: Buffer): SnapshotDescription | null {
   const value = objectIn(content);
   if (value === null) return null;
-  const { wallMs, tableMs, placeSecret: place, keySecret: key, owner = null, policies } = value;
+  const { wallMs, tableMs, placeSecret: place, keySecret: key, owner = null, trialSinceMs = null, policies } = value;
   const [placeSecret, keySecret] = [secretIn(place), secretIn(key)];
   if (!isNumber(wallMs) || !isNumber(tableMs) || placeSecret === null || keySecret === null) return null;
-  if (!isOwner(owner)) return null;
+  if (!isOwner(owner) || !(trialSinceMs === null || isNumber(trialSinceMs))) return null;
   if (!Array.isArray(policies) || !policies.every(isPolicy)) return null;
   if (new Set(policies.map(({ slot }) => slot)).size < policies.length) return null;
-  return { wallMs, tableMs, placeSecret, keySecret, owner, policies };
+  return { wallMs, tableMs, placeSecret, keySecret, owner, trialSinceMs, policies };
 }
 
 function objectIn(content: Buffer): Fields | null {

@@ -1,4 +1,5 @@
 // What a call of the script of rules asks and answers: see rules-script.ts. What comes from the store is parsed here.
+import { type TakeBackReason, takeBackReasons } from "../../core/reload.ts";
 import { type ForgivenKey, type Rule, ruleActions } from "../../core/rules.ts";
 import { storeKeyOf } from "./script-call.ts";
 
@@ -16,6 +17,7 @@ export type RulesOperation =
   | { readonly operation: "put"; readonly rule: Rule; readonly expected: Expected }
   | { readonly operation: "remove"; readonly id: string; readonly revision: number; readonly expected: Expected }
   | { readonly operation: "forgive"; readonly name: ForgivenKey; readonly untilMs: number }
+  | { readonly operation: "notice"; readonly notice: TakenBackNotice; readonly untilMs: number }
   | { readonly operation: "again"; readonly entries: readonly ToldEntry[] };
 
 /** What every call says. */
@@ -32,7 +34,16 @@ export type ToldEntry =
   | { readonly kind: "rule"; readonly id: string; readonly rule: Rule | null; readonly revision: number }
   | { readonly kind: "forgiven"; readonly name: ForgivenKey; readonly untilMs: number; readonly revision: number };
 
-export type LogEntry = ToldEntry & {
+/** A gateway has taken a reload on trial back. */
+export interface TakenBackNotice {
+  /** Random characters, of the process. */
+  readonly gateway: string;
+  /** The name of its machine. */
+  readonly host: string;
+  readonly reason: TakeBackReason;
+}
+
+export type LogEntry = (ToldEntry | { readonly kind: "notice"; readonly notice: TakenBackNotice }) & {
   /** In the log. */
   readonly place: number;
   /** Whether it is new there; else a gateway has told it again. */
@@ -70,7 +81,9 @@ export function rulesKeys(prefix: string): readonly string[] {
 }
 
 export function encodeRulesCall(operation: RulesOperation, { origin, known, wallMs }: Caller): string[] {
-  const head = [operation.operation, origin, String(known), String(Math.floor(wallMs))];
+  // The script and gateways of earlier versions take a notice for a forgiveness that they cannot read, and leave it out.
+  const name = operation.operation === "notice" ? "forgive" : operation.operation;
+  const head = [name, origin, String(known), String(Math.floor(wallMs))];
   switch (operation.operation) {
     case "read":
       return [...head, String(operation.after), String(pageEntries)];
@@ -84,6 +97,10 @@ export function encodeRulesCall(operation: RulesOperation, { origin, known, wall
     case "forgive": {
       const { name, untilMs } = operation;
       return [...head, forgivenName(name), forgivenText(name, untilMs), String(untilMs)];
+    }
+    case "notice": {
+      const { notice, untilMs } = operation;
+      return [...head, noticePrefix + notice.gateway, JSON.stringify({ notice, untilMs }), String(untilMs)];
     }
     case "again":
       return [...head, String(operation.entries.length), ...operation.entries.flatMap(toldTexts)];
@@ -103,7 +120,7 @@ function toldTexts(entry: ToldEntry): string[] {
   return ["f", forgivenName(name), String(revision), forgivenText(name, untilMs), String(untilMs)];
 }
 
-const [rulePrefix, forgivenPrefix] = ["r/", "f/"];
+const [rulePrefix, forgivenPrefix, noticePrefix] = ["r/", "f/", "n/"];
 
 function ruleName(id: string): string {
   return rulePrefix + id;
@@ -168,11 +185,26 @@ function entryOf(name: string, value: string, place: number): LogEntry | null {
     const rule = text === "" ? null : ruleOf(content, id, revision);
     return text !== "" && rule === null ? null : { kind: "rule", id, rule, ...at };
   }
+  if (name.startsWith(noticePrefix)) {
+    const notice = noticeOf(content);
+    return notice && { kind: "notice", notice, ...at };
+  }
   const { kind, value: of, untilMs } = (content ?? {}) as Record<string, unknown>;
   if (!isSubjectKind(kind) && kind !== "key") return null;
   if (typeof of !== "string" || typeof untilMs !== "number") return null;
   return { kind: "forgiven", name: { kind, value: of }, untilMs, ...at };
 }
+
+function noticeOf(content: unknown): TakenBackNotice | null {
+  const { notice } = (content ?? {}) as Record<string, unknown>;
+  const { gateway, host, reason } = (notice ?? {}) as Record<string, unknown>;
+  const known = takeBackReasons.find((each) => each === reason);
+  if (typeof gateway !== "string" || typeof host !== "string" || known === undefined) return null;
+  return { gateway, host: host.slice(0, longestHost), reason: known };
+}
+
+/** Of a name in DNS. */
+const longestHost = 253;
 
 function ruleOf(content: unknown, id: string, revision: number): Rule | null {
   if (typeof content !== "object" || content === null) return null;

@@ -21,6 +21,7 @@ import {
   roomOf,
   rulesKeys,
   rulesTag,
+  type TakenBackNotice,
   type ToldEntry,
 } from "./rules-call.ts";
 import { mostForgiven, mostRemoved } from "./rules-script.ts";
@@ -54,6 +55,8 @@ export interface SharedRulesOptions {
   onRules(change: RuleChange, all: boolean): void;
   /** Whose counts were forgiven, in the order of the log; then all that was forgiven up to a place is known. */
   onForgiven(forgiven: readonly Forgiveness[], place: number): void;
+  /** Another gateway has taken a reload on trial back. */
+  onTakenBack(notice: TakenBackNotice): void;
   /** `failure`: null if the log can be read. */
   onState(state: SharedRulesState, failure: CallFailure | null): void;
 }
@@ -62,6 +65,8 @@ export interface SharedRulesOptions {
 const overdueMs = heartbeatMs;
 /** A forgiveness is told to the counters by all who read it so soon. After that, somebody has. */
 const freshMs = 60_000;
+/** Somebody who was away for so long need not hear of it. */
+const noticeForMs = 600_000;
 /** No counter counts anything for longer. */
 const forgivenForMs = 32 * 86_400_000;
 /** The log may change while it is read. */
@@ -107,6 +112,8 @@ export class SharedRules {
   #origin = "";
   #place = 0;
   #highest = 0;
+  /** Of the last notice that was read. */
+  #noticePlace = 0;
   /** After a connection was lost, because what is there may be older than what was read. */
   #mustReadAll = true;
   #isConnected = false;
@@ -188,6 +195,12 @@ export class SharedRules {
     this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision: 0, isUntold: true });
     this.#options.onForgiven([{ name, seq: 0 }], this.#place);
     return false;
+  }
+
+  /** Tells the other gateways that this one has taken a reload on trial back. While the store is away, they do not hear of it. */
+  async tellTakenBack(notice: Omit<TakenBackNotice, "gateway">): Promise<void> {
+    const told = { gateway: this.#options.origin, ...notice };
+    await this.#call({ operation: "notice", notice: told, untilMs: Math.ceil(this.#wallMs) + noticeForMs });
   }
 
   /** Whether all gateways know what was set or removed last under this id. */
@@ -353,8 +366,12 @@ export class SharedRules {
         this.#takeRule(entry, set, removed);
         continue;
       }
-      named.add(forgivenName(entry.name));
       const isFresh = entry.isNew && last.timeUs - entry.place < freshMs * 1000;
+      if (entry.kind === "notice") {
+        this.#takeNotice(entry.notice, entry.place, isFresh);
+        continue;
+      }
+      named.add(forgivenName(entry.name));
       if (this.#takeForgiven(entry)) forgiven.push({ name: entry.name, seq: isFresh ? entry.place : 0 });
     }
     if (isWhole) this.#takeMissing(named, last, isLost, removed);
@@ -380,6 +397,12 @@ export class SharedRules {
     this.#remember({ kind: "rule", id, rule, revision, isUntold: false });
     if (rule !== null) set.push(rule);
     else if (mine?.rule) removed.add(id);
+  }
+
+  #takeNotice(notice: TakenBackNotice, place: number, isFresh: boolean): void {
+    const isNews = isFresh && place > this.#noticePlace && notice.gateway !== this.#options.origin;
+    this.#noticePlace = Math.max(this.#noticePlace, place);
+    if (isNews) this.#options.onTakenBack(notice);
   }
 
   /** Returns whether it is to be applied. */

@@ -26,6 +26,7 @@ export function describe(others: Partial<SnapshotDescription> = {}): SnapshotDes
     placeSecret: Uint8Array.from(Buffer.from("0123456789abcdef")),
     keySecret: Uint8Array.from(Buffer.from("fedcba9876543210")),
     owner: "Abc012Def345",
+    trialSinceMs: null,
     policies: [sliding, monthly],
     ...others,
   };

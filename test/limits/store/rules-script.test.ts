@@ -83,9 +83,10 @@ class Log {
 
   /** The names of what was written since a place, a removed rule with a minus. */
   async read(after = 0): Promise<readonly string[]> {
-    return pageOf(await this.call({ operation: "read", after })).entries.map((entry) =>
-      entry.kind === "forgiven" ? entry.name.value : entry.rule === null ? `-${entry.id}` : entry.id,
-    );
+    return pageOf(await this.call({ operation: "read", after })).entries.map((entry) => {
+      if (entry.kind === "notice") return entry.notice.reason;
+      return entry.kind === "forgiven" ? entry.name.value : entry.rule === null ? `-${entry.id}` : entry.id;
+    });
   }
 }
 

@@ -32,6 +32,20 @@ async function start(): Promise<RedisServer> {
 }
 
 describe.skipIf(skipRedis)(`three gateways${redisNeeded}`, () => {
+  test("hear once that another one has taken a reload on trial back, and read the rest of the log as before", async () => {
+    const [a, b, c] = await startThree(await start());
+    await a.shared.tellTakenBack({ host: "host-a", reason: "refused" });
+    await a.set("r1", "after it");
+    await allHold(/^r1 after it \d+$/, a, b, c);
+    const notice = { gateway: "a", host: "host-a", reason: "refused" };
+    expect([a.notices, b.notices, c.notices]).toEqual([[], [notice], [notice]]);
+    await b.shared.readNow();
+    expect(b.notices).toEqual([notice]);
+    await c.shared.tellTakenBack({ host: "host-c", reason: "time" });
+    await eventually("both have heard", () => a.notices.length + b.notices.length === 3, 10_000);
+    expect(c.notices).toEqual([notice]);
+  });
+
   test("hold the rules that were set at any of them, with the same revisions", async () => {
     const [a, b, c] = await startThree(await start());
     const first = await a.set("one", "first");

@@ -78,6 +78,7 @@ class Counting {
 
 export class SharingGateway extends Counting {
   readonly rules = new Map<string, Rule>();
+  readonly notices: unknown[] = [];
   readonly shared: SharedRules;
   /** Resolves when it has forgotten what it was told to forget. */
   #forgotten: Promise<unknown> = Promise.resolve();
@@ -98,6 +99,7 @@ export class SharingGateway extends Counting {
       onForgiven: (forgiven, place) => {
         this.#forgotten = this.#forgotten.then(() => this.#forget(forgiven, place));
       },
+      onTakenBack: (notice) => void this.notices.push(notice),
       onState() {},
     });
     this.shared.open();
