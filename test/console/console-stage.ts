@@ -109,7 +109,7 @@ export async function openPage(
   });
   page.on("console", (message) => {
     // The browser reports every answer that is an error, such as the one by which the page learns that it needs a token.
-    if (/^Failed to load resource: .* status of 4\d\d /.test(message.text())) return;
+    if (/^Failed to load resource: .* status of [45]\d\d /.test(message.text())) return;
     if (["error", "warning"].includes(message.type())) breaches.push(`console: ${message.text()}`);
   });
   await page.addInitScript(`document.addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) => {

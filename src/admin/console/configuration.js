@@ -90,7 +90,11 @@ function leavesOf(value, key = "") {
   if (!isObject || isPlainList || Object.keys(value).length === 0) {
     return [[key, typeof value === "string" ? value : JSON.stringify(value)]];
   }
-  return Object.entries(value).flatMap(([name, each]) => leavesOf(each, key === "" ? name : `${key}.${name}`));
+  return Object.entries(value).flatMap(([name, each]) => {
+    // As in the origins: a policy stands by its name.
+    const part = Array.isArray(value) ? (each.name ?? name) : name;
+    return leavesOf(each, key === "" ? part : `${key}.${part}`);
+  });
 }
 
 function ReloadDialog({ session, onEnd, onDone }) {

@@ -5,8 +5,11 @@ import { useEffect, useRef, useState } from "./html.js";
 /** Several events in a row cause one call. */
 const soonMs = 500;
 
+/** After a failure of the gateway, so that its return is seen soon. */
+const retryMs = 2_000;
+
 /**
- * Loads at once, then `everyMs` after each answer. `inputs`: when one of them changes, loads anew. `reload` loads now, and
+ * Loads at once, then `everyMs` after each answer, but sooner if the gateway has failed. `inputs`: when one of them changes, loads anew. `reload` loads now, and
  * `soon` within half a second. A value stays when a later load fails.
  */
 export function usePoll(load, everyMs, inputs = []) {
@@ -28,14 +31,15 @@ export function usePoll(load, everyMs, inputs = []) {
         return;
       }
       [isBusy, isSoon] = [true, false];
-      const next = await load().then(
-        (value) => () => ({ value, error: null }),
-        (error) => (last) => ({ ...last, error }),
+      const result = await load().then(
+        (value) => ({ value, error: null }),
+        (error) => ({ error }),
       );
       isBusy = false;
       if (isEnded) return;
-      setState(next);
-      timer = setTimeout(reload, isSoon ? soonMs : everyMs);
+      setState((last) => ({ ...last, ...result }));
+      const hasFailed = result.error !== null && (result.error.status === 0 || result.error.status >= 500);
+      timer = setTimeout(reload, isSoon ? soonMs : hasFailed ? retryMs : everyMs);
     };
     calls.current = { reload, soon };
     document.addEventListener("visibilitychange", reload);

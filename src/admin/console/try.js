@@ -89,7 +89,7 @@ function Row({ one: { policy, isShadow, matches, outcome, exemptBy, quota }, now
     <td>${says}${exemptBy === null ? "" : ` by ${exemptBy}`}</td>
     <td class="number">${quota === null ? "–" : count(quota.used)}</td>
     <td class="number">${quota === null ? "–" : count(quota.limit)}</td>
-    <td>${quota !== null && html`<${Meter} used=${quota.used} limit=${quota.limit} />`}</td>
+    <td>${quota !== null && html`<${Meter} used=${quota.used} limit=${quota.limit} isShadow=${isShadow} />`}</td>
     <td class="number">${quota === null || quota.reset === null || quota.used === 0 ? "–" : html`<${Until} at=${quota.reset} nowMs=${nowMs} />`}</td>
   </tr>`;
 }

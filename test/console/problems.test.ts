@@ -1,0 +1,144 @@
+// What the console calls wrong: each state of the gateway with its severity and its runbook, the worst first.
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { decisionColors, lines, refusalColors } from "../../deploy/grafana/source/colors.ts";
+import * as colors from "../../src/admin/console/colors.js";
+import { problemsOf, worstOf } from "../../src/admin/console/problems.js";
+import { status as shown } from "../admin/fake-plane.ts";
+
+const well = { ...shown, certificate: null, tokens: null };
+const upstream = { answered: 100, meanSeconds: 0.01, failed: {} };
+const step = { seconds: 5, admitted: 100, refused: {}, latencySeconds: null, upstream, store: null };
+const history = { stepSeconds: 5, end: null, steps: [null, step] };
+const certificate = { subject: "CN=a", expires: "", expiresInSeconds: 90 * 86_400, isCurrent: true };
+const config = well.config;
+const lastReload = { at: "", by: "file", outcome: "failed", errors: ["a is wrong"], refused: [] };
+
+type Changes = Readonly<Record<string, unknown>>;
+
+const cases: readonly [name: string, status: Changes, step: Changes, severity: string, runbook: string | null][] = [
+  ["a drain", { state: "draining" }, {}, "warning", null],
+  [
+    "workers that do not serve",
+    { workers: { configured: 2, serving: 1, restarts: 0 } },
+    {},
+    "critical",
+    "HeadgateWorkerRestarts",
+  ],
+  [
+    "a wrong configuration",
+    { config: { ...config, isCurrent: false, lastReload } },
+    {},
+    "warning",
+    "HeadgateReloadFailed",
+  ],
+  [
+    "values that need a restart",
+    { config: { ...config, restart: ["workers"] } },
+    {},
+    "warning",
+    "HeadgateRestartRequired",
+  ],
+  [
+    "an upstream that is down",
+    { upstream: { state: "down", reason: "refused", addresses: [] } },
+    {},
+    "critical",
+    "HeadgateUpstreamDown",
+  ],
+  [
+    "an address that is ejected",
+    { upstream: { state: "up", reason: null, addresses: [{ address: "a:1", state: "ejected", active: 0 }] } },
+    {},
+    "warning",
+    "HeadgateUpstreamAddressEjected",
+  ],
+  ["a store that is away", { store: { ...well.store, state: "away" } }, {}, "critical", "HeadgateStoreAway"],
+  ["a slow store", { store: { ...well.store, state: "slow" } }, {}, "warning", "HeadgateStoreSlow"],
+  [
+    "an expired certificate",
+    { certificate: { ...certificate, expiresInSeconds: -1 } },
+    {},
+    "critical",
+    "HeadgateCertificateExpiresNow",
+  ],
+  [
+    "one that expires today",
+    { certificate: { ...certificate, expiresInSeconds: 3_600 } },
+    {},
+    "critical",
+    "HeadgateCertificateExpiresNow",
+  ],
+  [
+    "one that expires in 13 days",
+    { adminCertificate: { ...certificate, expiresInSeconds: 13 * 86_400 } },
+    {},
+    "warning",
+    "HeadgateCertificateExpires",
+  ],
+  [
+    "a stale certificate",
+    { certificate: { ...certificate, isCurrent: false } },
+    {},
+    "warning",
+    "HeadgateCertificateStale",
+  ],
+  ["tokens that end", { tokens: { listed: 2, ending: 1 } }, {}, "note", null],
+  ["a bug", {}, { refused: { internal: 1 } }, "critical", "HeadgateInternalError"],
+  [
+    "failures of the upstream",
+    {},
+    { upstream: { ...upstream, failed: { reset: 2 } } },
+    "warning",
+    "HeadgateUpstreamFailing",
+  ],
+  ["no free connection", {}, { refused: { overloaded: 1 } }, "warning", "HeadgateUpstreamBusy"],
+  ["more throttled than not", {}, { refused: { throttled: 101 } }, "warning", "HeadgateThrottlesMost"],
+];
+
+test.each(cases)("%s is shown with its runbook", (_name, changes, changed, severity, runbook) => {
+  const steps = [null, { ...step, ...changed }];
+  const problems = problemsOf({ ...well, ...changes }, { ...history, steps }, null);
+  expect(problems).toEqual([{ severity, runbook, text: expect.stringMatching(/\S/) }]);
+  expect(worstOf(problems)).toBe(severity === "note" ? "well" : severity);
+});
+
+test("each runbook that is named exists", () => {
+  const page = readFileSync(new URL("../../docs/runbooks.md", import.meta.url), "utf8");
+  for (const [, , , , runbook] of cases) expect(page).toContain(runbook === null ? "" : `\n## ${runbook}\n`);
+  expect(page).toContain("\n## HeadgateDown\n");
+});
+
+describe("what is not wrong", () => {
+  test("a gateway that serves, with some refusals, or without any traffic", () => {
+    const refused = {
+      ...step,
+      refused: { throttled: 99, no_token: 500 },
+      upstream: { ...upstream, failed: { reset: 1 } },
+    };
+    for (const steps of [[], [null], [step], [refused], [{ ...step, admitted: 0, refused: { throttled: 11 } }]]) {
+      expect(problemsOf(well, { ...history, steps }, null)).toEqual([]);
+    }
+    expect(problemsOf(well, null, null)).toEqual([]);
+    expect(worstOf([])).toBe("well");
+  });
+
+  test("what was wrong more than a minute ago", () => {
+    const steps = [{ ...step, refused: { internal: 1 } }, ...new Array(12).fill(step)];
+    expect(problemsOf(well, { ...history, steps }, null)).toEqual([]);
+  });
+});
+
+test("the worst stands first, before it that the gateway does not answer", () => {
+  const bad = { ...well, state: "draining", upstream: { state: "down", reason: null, addresses: [] } };
+  const away = { status: 0, message: "The gateway does not answer." };
+  const problems = problemsOf(bad, history, away);
+  expect(problems).toMatchObject([{ severity: "critical" }, { severity: "critical" }, { severity: "warning" }]);
+  expect(problems[0]).toEqual({ severity: "critical", text: away.message, runbook: "HeadgateDown" });
+});
+
+test("colours are those of the Grafana dashboard", () => {
+  expect(colors.refusals).toEqual(refusalColors);
+  expect(colors.admitted).toBe(decisionColors.admitted);
+  expect(colors.lines).toEqual(Object.values(lines));
+});

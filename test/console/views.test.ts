@@ -1,0 +1,98 @@
+// The other views of the console: the configuration and its reload, a request that is tried, what is wrong with its runbook, and
+// a gateway that goes away and comes back.
+import { describe, expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { noBrowser, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
+
+const policies = "  - { name: small, limit: 3, window: 1h }\n";
+
+describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
+  const cleanup = useCleanup();
+  const browser = useBrowser();
+
+  test("a reload is asked for, and shows what it has changed; a wrong configuration is said, with its runbook", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("ops (may write)").waitFor();
+    await page.evaluate('location.hash = "#/configuration"');
+    await page.getByRole("row", { name: /^policies\.small\.limit 3 file: .*headgate\.yaml:5/ }).waitFor();
+    gateway.write("  - { name: small, limit: 5, window: 1h }\n");
+    const reload = async (): Promise<void> => {
+      await page.getByRole("button", { name: "Reload …" }).click();
+      await page.getByRole("button", { name: "Reload", exact: true }).click();
+    };
+    await reload();
+    await page.getByRole("row", { name: /policies\.small\.limit 3 5/ }).waitFor();
+    expect(await gateway.ask("203.0.113.7", 6)).toEqual([200, 200, 200, 200, 200, 429]);
+    gateway.write("  - { name: small, limit: many, window: 1h }\n");
+    await reload();
+    await page.getByRole("dialog").getByText(/limit/).waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("link", { name: "1 problem" }).click();
+    await page.getByText("The configuration is wrong, and the one from before is in force").waitFor();
+    await page.getByRole("link", { name: "What to do" }).click();
+    await page.getByRole("heading", { name: "HeadgateReloadFailed" }).waitFor();
+    await page.locator("article code").first().waitFor();
+  });
+
+  test("a request that is tried is explained and not charged; a wrong one is said where it was wrong", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    await gateway.ask("203.0.113.7", 3);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("ops (may write)").waitFor();
+    await page.getByRole("link", { name: "Try a request" }).click();
+    await page.getByLabel("Path and query").fill("/v2/x");
+    await page.getByLabel("Client").fill("203.0.113.7");
+    await page.getByLabel("Headers").fill("Authorization: Bearer x");
+    await page.getByRole("button", { name: "Try" }).click();
+    await page.getByRole("heading", { name: "429 throttled" }).waitFor();
+    await page.getByRole("row", { name: /small throttled 3 3/ }).waitFor();
+    await page.getByLabel("Client").fill("203.0.113.8");
+    await page.getByRole("button", { name: "Try" }).click();
+    await page.getByRole("heading", { name: "It would be forwarded" }).waitFor();
+    expect(await gateway.ask("203.0.113.8", 3)).toEqual([200, 200, 200]);
+    await page.getByLabel("Client").fill("nobody");
+    await page.getByRole("button", { name: "Try" }).click();
+    await page
+      .getByRole("alert")
+      .getByText(/client/)
+      .waitFor();
+    await page.getByLabel("Headers").fill("no colon");
+    await page.getByRole("button", { name: "Try" }).click();
+    await page.getByRole("alert").getByText("expected lines such as").waitFor();
+  });
+
+  test("a gateway that does not answer is said, and the page goes on when it answers again", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("live", { exact: true }).waitFor();
+    // As a proxy in front would.
+    const json = { message: "Bad Gateway", errors: [{ errMsg: "No gateway." }] };
+    await page.route("**/api/**", (route) => route.fulfill({ status: 502, json }));
+    const link = page.getByRole("link", { name: "1 problem" });
+    // The page asks at once when it is visible again.
+    await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+    await page.getByText("No gateway.").waitFor();
+    await link.waitFor();
+    await page.unroute("**/api/**");
+    await page.getByRole("link", { name: "Nothing is wrong" }).waitFor();
+  });
+
+  test("while the page is hidden it asks nothing and holds no stream; then it goes on", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("live", { exact: true }).waitFor();
+    const hide = (isHidden: boolean) =>
+      page.evaluate(`Object.defineProperty(document, "hidden", { configurable: true, get: () => ${isHidden} });
+        document.dispatchEvent(new Event("visibilitychange"))`);
+    await hide(true);
+    await page.getByText("paused", { exact: true }).waitFor();
+    expect(await gateway.ask("203.0.113.7", 4)).toEqual([200, 200, 200, 429]);
+    await hide(false);
+    await page.getByText("live", { exact: true }).waitFor();
+    // Of the stream that was read before, this one was not seen.
+    await page.getByText("None since this page was opened.").waitFor();
+    await gateway.ask("203.0.113.7");
+    await page.getByRole("row", { name: /429 throttled/ }).waitFor();
+  });
+});
