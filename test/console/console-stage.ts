@@ -21,18 +21,23 @@ const program = "/usr/bin/chromium";
 export const noBrowser = !existsSync(program) && process.env["HEADGATE_REQUIRE"] !== "all";
 if (noBrowser) process.stderr.write("test/console: skipped, because chromium of Debian is not installed\n");
 
+/** A name that leads to this machine, and is none of its loopback. */
+export const otherHost = "gateway.example";
+
 /** One for all tests of a file. */
 export function useBrowser(): () => Promise<Browser> {
   let browser: Promise<Browser> | null = null;
   afterAll(async () => (await browser)?.close());
   return () => {
     // Its sandbox needs rights that a container may not have; the pages are our own.
-    browser ??= chromium.launch({ executablePath: program, chromiumSandbox: false });
+    const args = [`--host-resolver-rules=MAP ${otherHost} 127.0.0.1`];
+    browser ??= chromium.launch({ executablePath: program, chromiumSandbox: false, args });
     return browser;
   };
 }
 
 export interface ConsoleGateway extends TestGateway {
+  readonly folder: string;
   /** Requests by a client, one after the other; resolves with their statuses. */
   ask(client: string, count?: number, options?: AskOptions): Promise<number[]>;
   /** Replaces the policies in the configuration file. */
@@ -46,16 +51,20 @@ interface AskOptions {
 
 const tokens = `${digestOf(readToken)} read # dashboard\n${digestOf(writeToken)} write # ops\n`;
 
-/** Clients are who their X-Forwarded-For says. */
-export async function startConsole(cleanup: Cleanup, policies: string): Promise<ConsoleGateway> {
+/** Clients are who their X-Forwarded-For says. `admin`: keys of this section; FOLDER stands for a folder of the test. */
+export async function startConsole(
+  cleanup: Cleanup,
+  policies: string,
+  admin = "tokensFile: admin.txt",
+): Promise<ConsoleGateway> {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
   const folder = scratchFolder(cleanup);
   const file = join(folder, "headgate.yaml");
   const write = (text: string): void => {
     const fixed =
-      "admin: { port: 0, tokensFile: admin.txt }\nclientAddress: { trustedProxies: [127.0.0.1/32] }\n" +
-      "reload: { watch: false }\n";
+      `admin: { port: 0, ${admin.replace("FOLDER", folder)} }\n` +
+      "clientAddress: { trustedProxies: [127.0.0.1/32] }\nreload: { watch: false }\n";
     writeFileSync(`${file}.new`, `${fixed}policies:\n${text}`);
     renameSync(`${file}.new`, file);
   };
@@ -77,6 +86,7 @@ export async function startConsole(cleanup: Cleanup, policies: string): Promise<
   cleanup(() => gateway.close());
   return {
     ...gateway,
+    folder,
     write,
     async ask(client, count = 1, { path = "/v2/x", headers = {} } = {}) {
       const statuses: number[] = [];

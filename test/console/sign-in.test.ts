@@ -1,7 +1,18 @@
 // How a person signs in to the console, and where the token is then: in the memory of the page, and nowhere else.
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { noBrowser, openPage, openSignedIn, readToken, startConsole, useBrowser, writeToken } from "./console-stage.ts";
+import {
+  noBrowser,
+  openPage,
+  openSignedIn,
+  otherHost,
+  readToken,
+  startConsole,
+  useBrowser,
+  writeToken,
+} from "./console-stage.ts";
 
 describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
   const cleanup = useCleanup();
@@ -48,5 +59,32 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
     await page.evaluate(`location.hash = "token=${writeToken}"`);
     await page.getByText("ops (may write)").waitFor();
     expect(page.url()).not.toContain(writeToken);
+  });
+
+  test("over the Unix socket, as through ssh -L, nobody is asked for a token", async () => {
+    const gateway = await startConsole(cleanup, policies, "socket: FOLDER/admin.sock");
+    const tunnel = createServer((client) => {
+      const socket = connect(`${gateway.folder}/admin.sock`);
+      client.on("error", () => {}).pipe(socket);
+      socket.on("error", () => {}).pipe(client);
+    }).listen(0, "127.0.0.1");
+    await once(tunnel, "listening");
+    cleanup(() => tunnel.close());
+    const { port } = tunnel.address() as AddressInfo;
+    const page = await openPage(cleanup, await browser(), { adminUrl: `http://127.0.0.1:${port}` });
+    await page.getByText("socket (may write)").waitFor();
+    expect(await page.getByRole("button", { name: "Sign out" }).count()).toBe(0);
+    expect(await page.getByText("not encrypted").count()).toBe(0);
+  });
+
+  test("beyond loopback and without TLS, the page says that the token can be read", async () => {
+    const gateway = await startConsole(cleanup, policies, `tokensFile: admin.txt, hosts: [${otherHost}]`);
+    const adminUrl = `http://${otherHost}:${gateway.admin.port}`;
+    const page = await openPage(cleanup, await browser(), { adminUrl });
+    await page.getByText("This page is not encrypted").waitFor();
+    await page.getByLabel("Token of the admin API").fill(readToken);
+    await page.keyboard.press("Enter");
+    await page.getByText("dashboard (may read)").waitFor();
+    await page.getByText("This page is not encrypted").waitFor();
   });
 });

@@ -1,5 +1,6 @@
 // Keeps what a view shows up to date: polls while the page is visible, and hears the events of the gateway. Both stop while
 // the page is hidden.
+import { localMs } from "./clock.js";
 import { useEffect, useRef, useState } from "./html.js";
 
 /** Several events in a row cause one call. */
@@ -7,6 +8,10 @@ const soonMs = 500;
 
 /** After a failure of the gateway, so that its return is seen soon. */
 const retryMs = 2_000;
+
+/** An answer that took long is work for the gateway, such as a list of very many clients: it is asked for less often. */
+const restFactor = 10;
+const maxRestMs = 30_000;
 
 /**
  * Loads at once, then `everyMs` after each answer, but sooner if the gateway has failed. `inputs`: when one of them changes, loads anew. `reload` loads now, and
@@ -31,6 +36,7 @@ export function usePoll(load, everyMs, inputs = []) {
         return;
       }
       [isBusy, isSoon] = [true, false];
+      const begunMs = localMs();
       const result = await load().then(
         (value) => ({ value, error: null }),
         (error) => ({ error }),
@@ -39,7 +45,8 @@ export function usePoll(load, everyMs, inputs = []) {
       if (isEnded) return;
       setState((last) => ({ ...last, ...result }));
       const hasFailed = result.error !== null && (result.error.status === 0 || result.error.status >= 500);
-      timer = setTimeout(reload, isSoon ? soonMs : hasFailed ? retryMs : everyMs);
+      const restMs = Math.min(maxRestMs, (localMs() - begunMs) * restFactor);
+      timer = setTimeout(reload, Math.max(restMs, isSoon ? soonMs : hasFailed ? retryMs : everyMs));
     };
     calls.current = { reload, soon };
     document.addEventListener("visibilitychange", reload);

@@ -120,7 +120,7 @@ function Reasons({ steps, reasons, failures }) {
           })}
           ${failures.map((reason) => {
             const value = sum((step) => step.upstream.failed[reason]);
-            return html`<tr><th scope="row">upstream: ${words(reason)}</th><td class="number">${count(value)}</td><td></td></tr>`;
+            return html`<tr><th scope="row">error of the upstream: ${words(reason)}</th><td class="number">${count(value)}</td><td></td></tr>`;
           })}
         </tbody>
       </table>

@@ -29,7 +29,7 @@ export function SignIn({ message, onToken }) {
 
 /** Says so where the token goes over a network in plain text. */
 export function Exposed() {
-  const isLoopback = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+  const isLoopback = /^(?:localhost|127\.[\d.]+|\[::1\])$/.test(location.hostname);
   if (location.protocol !== "http:" || isLoopback) return null;
   return html`<p class="warning">
     This page is not encrypted: whoever is on the way to the gateway can read the token. Set <code>admin.tls</code>, or use
