@@ -1,5 +1,5 @@
 // A process for a command under test: what it writes can be read, and a signal can be sent to it.
-import type { CommandIo, TerminationSignal } from "../../src/commands/io.ts";
+import type { CommandIo, Terminal, TerminationSignal } from "../../src/commands/io.ts";
 
 export interface TestIo extends CommandIo {
   outText(): string;
@@ -12,12 +12,14 @@ export function testIo({
   cwd = "/",
   maxOpenFiles = null,
   input = "",
+  terminal = null,
 }: {
   env?: Record<string, string>;
   cwd?: string;
   maxOpenFiles?: number | null;
   /** Of standard input. */
   input?: string;
+  terminal?: Terminal | null;
 } = {}): TestIo {
   const out: string[] = [];
   const err: string[] = [];
@@ -35,6 +37,6 @@ export function testIo({
     signal: (signal) => {
       for (const handler of handlers) handler(signal);
     },
-    openTerminal: async () => null,
+    openTerminal: async () => terminal,
   };
 }
