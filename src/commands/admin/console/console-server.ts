@@ -139,7 +139,7 @@ function headersFor({ headers }: IncomingMessage, where: Where): OutgoingHttpHea
   return {
     ...Object.fromEntries(given),
     ...(where.kind === "url" ? { authorization: `Bearer ${where.token}` } : { host: "localhost" }),
-    // A body without a length is passed on as it came.
+    // Without it, Node sends the bytes of such a body after the head of a GET as if they were the next request.
     ...(headers["transfer-encoding"] === undefined ? {} : { "transfer-encoding": "chunked" }),
   };
 }

@@ -1,0 +1,247 @@
+// `headgate console`: who may call through its port, what is passed on, and that it ends with the command.
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
+import { connect } from "node:net";
+import { describe, expect, test } from "vitest";
+import { guessRate } from "../../../src/admin/guesses.ts";
+import { Console } from "../../../src/commands/admin/console/console-schema.ts";
+import { run } from "../../../src/commands/admin/run.ts";
+import { parseArguments } from "../../../src/commands/arguments.ts";
+import { type Call, call as send } from "../../admin/api-stage.ts";
+import { status } from "../../admin/fake-plane.ts";
+import { useCleanup } from "../../support/cleanup.ts";
+import { eventually, within } from "../../support/eventually.ts";
+import { testIo } from "../test-io.ts";
+import { expectFit, stageCommands, startMadeUp } from "./command-stage.ts";
+
+const cleanup = useCleanup();
+const yaml = "auth: { mode: presence }\npolicies: [{ name: per-client, limit: 10, window: 1h }]\n";
+
+/** A console onto the gateway that the options name. */
+async function open(options: readonly string[], words: readonly string[] = []) {
+  const io = testIo();
+  const parsed = parseArguments(["console", "--json", ...words, ...options]);
+  if (!parsed.ok || parsed.invocation.command !== "admin") throw new Error("no invocation");
+  const ended = run(parsed.invocation.args, io, status.version);
+  cleanup(async () => {
+    io.signal("SIGTERM");
+    await ended;
+  });
+  await eventually("it is open", () => io.outText() !== "");
+  const opened = JSON.parse(io.outText()) as { url: string; token: string; isReadOnly: boolean };
+  const port = Number(new URL(opened.url).port);
+  return {
+    ...{ io, ended, port, opened },
+    call: (method: string, path: string, options: Call = {}) =>
+      send(port, method, path, { token: opened.token, ...options }),
+  };
+}
+
+async function openOntoGateway(...words: readonly string[]) {
+  const stage = await stageCommands(cleanup, yaml);
+  return { ...(await open(["--socket", stage.socket], words)), stage };
+}
+
+const block = { client: "203.0.113.9", action: "block", for: "1h" };
+
+describe("calls", () => {
+  test("are answered as the API answers them", async () => {
+    const { call, opened } = await openOntoGateway();
+    expectFit(Console, opened);
+    expect((await call("GET", "/api/status")).json).toMatchObject({ state: "ready" });
+    const made = await call("PUT", "/api/rules/x", { body: block });
+    expect([made.status, made.headers["etag"]]).toEqual([201, '"1"']);
+    expect(made.headers).toMatchObject({ "cache-control": "no-store", "x-request-id": expect.any(String) });
+    const stale = await call("PUT", "/api/rules/x", { body: block, headers: { "if-match": '"7"' } });
+    expect(stale.status).toBe(412);
+    expect((await call("DELETE", "/api/rules/x", { headers: { "if-match": '"1"' } })).status).toBe(200);
+    expect((await call("GET", "/nothing")).status).toBe(404);
+    expect((await call("PUT", "/api/rules/x", { body: "{" })).status).toBe(415);
+  });
+
+  test.each([
+    ["a wrong token", { token: "wrong" }, 401],
+    ["no token", { token: null }, 401],
+    ["a host that was made to point here", { headers: { host: "evil.example" } }, 421],
+    ["such a host with the port", { headers: { host: "evil.example:PORT" } }, 421],
+    ["a loopback name without the port", { headers: { host: "localhost" } }, 421],
+    ["a loopback name with another port", { headers: { host: "localhost:1" } }, 421],
+    ["a page of another origin", { headers: { origin: "https://evil.example" } }, 403],
+    ["a page of another port", { headers: { origin: "http://127.0.0.1:1" } }, 403],
+    ["a page in a frame of its own", { headers: { origin: "null" } }, 403],
+    ["a loopback name with the port", { headers: { host: "localhost:PORT" } }, 200],
+    ["its own origin", { headers: { origin: "http://127.0.0.1:PORT" } }, 200],
+  ] as [string, Call, number][])("%s: %j gets %i", async (_what, options, expected) => {
+    const { call, port } = await openOntoGateway();
+    const headers = Object.entries(options.headers ?? {}).map(([name, value]) => [
+      name,
+      value.replace("PORT", `${port}`),
+    ]);
+    const { status: answered, json } = await call("GET", "/api/status", {
+      ...options,
+      headers: Object.fromEntries(headers),
+    });
+    expect(answered).toBe(expected);
+    if (answered !== 200)
+      expect(json).toEqual({ message: expect.any(String), errors: [{ errMsg: expect.any(String) }] });
+  });
+
+  test("guesses are bounded", async () => {
+    const { call } = await openOntoGateway();
+    const statuses: number[] = [];
+    for (let i = 0; i < guessRate.burst + 2; i += 1) {
+      statuses.push((await call("GET", "/api/status", { token: `guess-${i}` })).status);
+    }
+    expect(statuses.slice(0, guessRate.burst)).toEqual(Array(guessRate.burst).fill(401));
+    expect(statuses.at(-1)).toBe(429);
+  });
+
+  test("a target that is no path is not passed on", async () => {
+    const { port, opened } = await openOntoGateway();
+    const socket = connect(port, "127.0.0.1");
+    cleanup(() => socket.destroy());
+    const head = `Host: 127.0.0.1:${port}\r\nAuthorization: Bearer ${opened.token}\r\n\r\n`;
+    socket.write(`GET http://127.0.0.1:${port}/api/status HTTP/1.1\r\n${head}`);
+    const [answer] = await once(socket, "data");
+    expect(String(answer)).toMatch(/^HTTP\/1\.1 400 /);
+  });
+});
+
+describe("--read", () => {
+  test("passes on what changes nothing alone", async () => {
+    const { call, opened } = await openOntoGateway("--read");
+    expect(opened.isReadOnly).toBe(true);
+    expect((await call("GET", "/api/rules")).json).toEqual({ rules: [] });
+    const wanted = { method: "GET", target: "/v2/x", client: "203.0.113.9" };
+    expect((await call("POST", "/api/check", { body: wanted })).status).toBe(200);
+    for (const [method, path, body] of [
+      ["PUT", "/api/rules/x", block],
+      ["POST", "/api/reload", {}],
+      ["POST", "/api/check/../drain", {}],
+      ["POST", "/api/check?/../drain", {}],
+      ["DELETE", "/api/clients/client%3A203.0.113.9", undefined],
+    ] as const) {
+      const answer = await call(method, path, { body });
+      expect([method, path, answer.status]).toEqual([method, path, 403]);
+    }
+    expect((await call("GET", "/api/rules")).json).toEqual({ rules: [] });
+  });
+});
+
+describe("over --url", () => {
+  test("the gateway gets its own token in place of that of the run, and no other headers", async () => {
+    const seen: IncomingMessage["headers"][] = [];
+    const gateway = await startMadeUp(cleanup, (_method, path, _body, request) => {
+      if (path === "/api/rules") seen.push(request.headers);
+      return [200, status];
+    });
+    const { call, opened } = await open(gateway.options);
+    const headers = { cookie: "secret=1", "x-forwarded-for": "203.0.113.1", accept: "application/json" };
+    expect((await call("GET", "/api/rules", { headers })).status).toBe(200);
+    expect(seen).toEqual([
+      {
+        ...{ accept: "application/json", authorization: "Bearer made-up-token" },
+        ...{ host: new URL(gateway.url).host, connection: "close" },
+      },
+    ]);
+    expect(opened.token).not.toBe("made-up-token");
+  });
+
+  test("a body that nobody expects is passed on as a body, and not as the next request", async () => {
+    const gateway = await startMadeUp(cleanup, () => [200, status]);
+    const { port, opened } = await open(gateway.options, ["--read"]);
+    const hidden = "DELETE /api/rules/x HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const socket = connect(port, "127.0.0.1");
+    cleanup(() => socket.destroy());
+    const head = `Host: 127.0.0.1:${port}\r\nAuthorization: Bearer ${opened.token}\r\n`;
+    const body = `${hidden.length.toString(16)}\r\n${hidden}\r\n0\r\n\r\n`;
+    socket.write(`GET /api/rules HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\n${body}`);
+    await once(socket, "data");
+    expect(gateway.received.slice(1)).toEqual([`GET /api/rules ${hidden}`]);
+  });
+
+  test("a gateway that has gone away is 502", async () => {
+    const gateway = await startMadeUp(cleanup, () => [200, status]);
+    const { call } = await open(gateway.options);
+    gateway.server.closeAllConnections();
+    await new Promise((resolve) => void gateway.server.close(resolve));
+    const answer = await call("GET", "/api/status");
+    expect([answer.status, answer.json]).toEqual([
+      502,
+      { message: "Bad Gateway", errors: [{ errMsg: "The gateway cannot be asked: ECONNREFUSED." }] },
+    ]);
+  });
+});
+
+describe("streams and the end", () => {
+  test("events come as they happen", async () => {
+    const { call, port, opened } = await openOntoGateway();
+    const stream = await openStream(port, opened.token);
+    expect(stream.response.headers["content-type"]).toBe("text/event-stream");
+    await call("PUT", "/api/rules/x", { body: block });
+    await eventually("the event has come", () => stream.text().includes("event: rule\n"));
+  });
+
+  test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+    "%s closes the port and what is under way, at once",
+    async (signal) => {
+      const { io, ended, port, opened, stage } = await openOntoGateway();
+      const stream = await openStream(port, opened.token);
+      const closed = new Promise((resolve) => stream.response.once("close", resolve));
+      io.signal(signal);
+      expect(await within("it has ended", ended)).toBe(0);
+      await within("the stream is closed", closed);
+      const refused = once(connect(port, "127.0.0.1"), "connect");
+      await expect(refused).rejects.toMatchObject({ code: "ECONNREFUSED" });
+      expect((await stage.headgate("status")).code).toBe(0);
+    },
+  );
+
+  test("a caller that leaves its stream leaves none at the gateway", async () => {
+    const { port, opened } = await openOntoGateway();
+    for (let i = 0; i < 20; i += 1) {
+      const stream = await openStream(port, opened.token);
+      stream.response.destroy();
+      await eventually("it may be opened again", async () => {
+        const next = await openStream(port, opened.token);
+        next.response.destroy();
+        return next.response.statusCode === 200;
+      });
+    }
+  });
+
+  test("a port that is taken is an error", async () => {
+    const { port, stage } = await openOntoGateway();
+    const { code, err } = await stage.headgate(`console --port ${port}`);
+    expect({ code, err }).toEqual({ code: 69, err: expect.stringContaining("cannot open a port: listen EADDRINUSE") });
+  });
+
+  test("says for people where it is, and its token", async () => {
+    const { socket } = await stageCommands(cleanup, yaml);
+    const io = testIo();
+    const parsed = parseArguments(["console", "--read", "--socket", socket]);
+    if (!parsed.ok || parsed.invocation.command !== "admin") throw new Error("no invocation");
+    const ended = run(parsed.invocation.args, io, "0.0.0-test");
+    await eventually("it is open", () => io.outText() !== "");
+    io.signal("SIGINT");
+    await ended;
+    expect(io.outText()).toMatch(
+      /^The admin API of the gateway at \/.*admin\.sock is at http:\/\/127\.0\.0\.1:\d+\/ until Ctrl-C, to read only\.\nToken of this run: [\w-]{43}\n {2}curl -H 'Authorization: Bearer [\w-]{43}' http:\/\/127\.0\.0\.1:\d+\/api\/status\n$/,
+    );
+  });
+});
+
+async function openStream(port: number, token: string) {
+  const outgoing = get({
+    ...{ host: "127.0.0.1", port, path: "/api/events", agent: false },
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const [response] = (await once(outgoing, "response")) as [IncomingMessage];
+  cleanup(() => response.destroy());
+  let text = "";
+  response.on("error", () => {});
+  response.on("data", (data: Buffer) => {
+    text += data.toString();
+  });
+  return { response, text: () => text };
+}
