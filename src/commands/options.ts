@@ -344,7 +344,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     answer: "GET /api/config",
   },
   top: {
-    means: "Show the clients by use in the terminal, live, as htop shows processes.",
+    means: "Show the clients by what they use, again and again, as htop does.",
     options: {
       sort: clientSort,
       policy: { value: "a name", means: "Keys of this policy alone." },
@@ -362,7 +362,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     answer: "GET /api/clients",
   },
   console: {
-    means: "Open a port of this machine onto the admin API, with a token for this run.",
+    means: "Open a port of this machine onto the admin API, until Ctrl-C.",
     options: {
       port: { value: "a number", check: port, means: "The port on 127.0.0.1 (default: a free one)." },
       read: { value: null, means: "Only calls that change nothing." },
