@@ -6,6 +6,7 @@ import type {
   ClientList,
   ClientState,
   Config,
+  ConfirmAnswer,
   ControlEvent,
   DrainAnswer,
   ForgivenAnswer,
@@ -35,9 +36,6 @@ export type Where =
       readonly tokenFile: string;
       readonly ca: string | null;
     };
-
-/** `POST /api/reload/confirm` and `take-back` answer what has become of the trial, in the words of the gateway. */
-export type TrialEnd = Readonly<Record<string, unknown>>;
 
 export interface TaggedRule {
   readonly rule: ShownRule;
@@ -157,8 +155,12 @@ export class AdminClient {
     return this.#post("/api/reload", { confirmWithin, ...unless, unconfirmed });
   }
 
-  endTrial(how: "confirm" | "take-back"): Promise<TrialEnd> {
-    return this.#post(`/api/reload/${how}`, {});
+  confirm(): Promise<ConfirmAnswer> {
+    return this.#post("/api/reload/confirm", {});
+  }
+
+  takeBack(): Promise<ReloadAnswer> {
+    return this.#post("/api/reload/take-back", {});
   }
 
   drain(): Promise<DrainAnswer> {

@@ -65,7 +65,7 @@ function trialLines(
 }
 
 export async function reportTrialEnd({ client }: ConnectedGateway, how: "confirm" | "take-back"): Promise<Report> {
-  const answer = await client.endTrial(how);
+  const answer = how === "confirm" ? await client.confirm() : await client.takeBack();
   const line = how === "confirm" ? "The configuration stays." : "The configuration from before is in force again.";
   return { answer, lines: () => [line] };
 }

@@ -41,11 +41,7 @@ function configurationRows({ config }: Status, nowMs: number): string[][] {
   ];
 }
 
-/** Gateways without trials say nothing of them. */
-function trialRow(status: Status & { readonly trial?: unknown }, nowMs: number): string[][] {
-  const { trial = null } = status as {
-    readonly trial?: { readonly ends: string; readonly unconfirmed: string } | null;
-  };
+function trialRow({ trial }: Status, nowMs: number): string[][] {
   if (trial === null) return [];
   const then = trial.unconfirmed === "keep" ? "is kept" : "is taken back";
   return [["", `ON TRIAL: without "headgate confirm", it ${then} ${untilText(trial.ends, nowMs)}`]];

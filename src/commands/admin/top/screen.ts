@@ -100,7 +100,7 @@ function dependencies({ upstream, store, workers }: Answers["status"]): Line {
 
 /** What an operator must know, each on a line of its own. */
 function warningLines({ status, list }: Answers, nowMs: number): Line[] {
-  const { trial = null } = status as StatusWithTrial;
+  const { trial } = status;
   const texts = [
     ...(trial === null ? [] : [trialText(trial, nowMs)]),
     ...(status.config.isCurrent ? [] : ["the configuration that was read last is not in force: headgate status"]),
@@ -109,12 +109,7 @@ function warningLines({ status, list }: Answers, nowMs: number): Line[] {
   return texts.map((text) => [styled("warning", text)]);
 }
 
-/** A gateway that knows no trials has no such key. */
-type StatusWithTrial = Answers["status"] & {
-  readonly trial?: { readonly ends: string; readonly unconfirmed: string } | null;
-};
-
-function trialText({ ends, unconfirmed }: NonNullable<StatusWithTrial["trial"]>, nowMs: number): string {
+function trialText({ ends, unconfirmed }: NonNullable<Answers["status"]["trial"]>, nowMs: number): string {
   const then = unconfirmed === "keep" ? "then it is kept" : "then it is taken back, unless confirmed";
   return `a reload is on trial until ${instantText(ends, nowMs)}; ${then}`;
 }
