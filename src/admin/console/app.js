@@ -85,7 +85,7 @@ function SignedIn({ api, status: first, onSignOut }) {
   const address = useAddress();
   const polled = usePoll(() => api.get("/api/status"), 5_000);
   const history = usePoll(() => api.get("/api/history"), 5_000);
-  const heading = useRef(null);
+  const content = useRef(null);
   const shown = useRef(address);
   useEffect(() => {
     api.onSignedOut = () => onSignOut("The token is not listed any more.");
@@ -101,7 +101,7 @@ function SignedIn({ api, status: first, onSignOut }) {
     document.title = `${address.about || address.view.name} · Headgate`;
     // For those who do not see that the view has changed.
     if (shown.current !== address) {
-      heading.current?.focus({ preventScroll: true });
+      content.current?.focus({ preventScroll: true });
       scrollTo(0, 0);
     }
     shown.current = address;
@@ -117,7 +117,7 @@ function SignedIn({ api, status: first, onSignOut }) {
   const View = address.about === "" ? address.view.view : (address.view.ofOne ?? address.view.view);
   return html`
     <${Header} session=${session} current=${address.view} onSignOut=${() => onSignOut("")} />
-    <main id="main" tabindex="-1" ref=${heading}>
+    <main id="main" tabindex="-1" ref=${content}>
       <${View} key=${`${address.view.path} ${address.about}`} session=${session} about=${address.about} />
     </main>
     <p class="unseen" role="status" aria-live="polite">${said}</p>`;

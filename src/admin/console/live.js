@@ -91,6 +91,8 @@ export class Events {
   #api;
   #listeners = new Set();
   #stop = new AbortController();
+  /** What ends the one that is read. */
+  #stream = null;
   #timer = 0;
   #retryMs = firstRetryMs;
 
@@ -111,8 +113,6 @@ export class Events {
     this.#stop.abort();
     this.#stream?.abort();
   }
-
-  #stream = null;
 
   async #read() {
     clearTimeout(this.#timer);
