@@ -46,13 +46,13 @@ class ProcessTerminal implements Terminal {
     stdin.on("data", onInput).on("end", onEnd).on("error", onEnd);
     stdout.on("resize", onResize).on("error", onEnd);
     program.on("SIGTSTP", onStop).on("SIGCONT", onContinue);
-    // Before the error is printed, which otherwise is lost with what was drawn.
-    program.on("uncaughtExceptionMonitor", onExit).on("exit", onExit);
+    // Node prints an error that nobody has caught after this event, so it is not lost with what was drawn.
+    program.on("exit", onExit);
     return () => {
       stdin.off("data", onInput).off("end", onEnd).pause();
       stdout.off("resize", onResize);
       program.off("SIGTSTP", onStop).off("SIGCONT", onContinue);
-      program.off("uncaughtExceptionMonitor", onExit).off("exit", onExit);
+      program.off("exit", onExit);
     };
   }
 

@@ -1,7 +1,7 @@
 // `headgate console`: who may call through its port, what is passed on, and that it ends with the command.
 import { once } from "node:events";
-import { get, type IncomingMessage } from "node:http";
-import { connect } from "node:net";
+import { createServer, get, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { describe, expect, test } from "vitest";
 import { guessRate } from "../../../src/admin/guesses.ts";
 import { Console } from "../../../src/commands/admin/console/console-schema.ts";
@@ -174,6 +174,33 @@ describe("over --url", () => {
 });
 
 describe("streams and the end", () => {
+  test("a head is passed on before there is a body, and a caller that leaves ends the call", async () => {
+    const closed: Promise<unknown>[] = [];
+    const gateway = createServer((request, response) => {
+      if (request.url === "/api/status") response.end(JSON.stringify(status));
+      else closed.push(once(response, "close"));
+      if (request.url === "/api/events")
+        response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders();
+    });
+    gateway.listen(0, "127.0.0.1");
+    await once(gateway, "listening");
+    cleanup(() => {
+      gateway.closeAllConnections();
+      gateway.close();
+    });
+    const made = await startMadeUp(cleanup, () => [200, status]);
+    const { port: at } = gateway.address() as AddressInfo;
+    const { port, opened } = await open(["--url", `http://127.0.0.1:${at}`, ...made.options.slice(2)]);
+    const stream = await within("the head of the stream", openStream(port, opened.token));
+    expect(stream.response.statusCode).toBe(200);
+    const headers = { authorization: `Bearer ${opened.token}` };
+    const waiting = get({ host: "127.0.0.1", port, path: "/api/rules", agent: false, headers });
+    waiting.on("error", () => {});
+    await eventually("both calls are at the gateway", () => closed.length === 2);
+    waiting.destroy();
+    await within("the call without an answer has ended", closed[1] ?? Promise.reject(new Error("no call")));
+  });
+
   test("events come as they happen", async () => {
     const { call, port, opened } = await openOntoGateway();
     const stream = await openStream(port, opened.token);

@@ -69,6 +69,8 @@ export type Effect = "none" | "refresh" | "redraw" | "suspend" | "quit";
 const maxSearchLength = 128;
 /** As many as the API lists. */
 const maxRows = 1000;
+/** A longer list costs a gateway with a million keys several times as much, each time. */
+const maxSoughtRows = 250;
 
 export function firstState(place: string, wanted: Pick<ClientsArguments, "policy" | "sort" | "search">): TopState {
   const { policy, sort, search } = wanted;
@@ -92,10 +94,11 @@ export function followedIndex(state: TopState): number {
   return state.followed === null ? -1 : rowsOf(state).findIndex((row) => rowId(row) === state.followed);
 }
 
-/** How many rows are asked for: two pages more than are shown, and all if the followed one is not among them. */
+/** How many rows are asked for: two pages from the selected one, and more if the followed one is not among them. */
 export function wantedRows(state: TopState, pageRows: number): number {
-  if (state.followed !== null && followedIndex(state) === -1) return maxRows;
-  return Math.min(maxRows, Math.max(state.offset, state.selected) + 2 * Math.max(1, pageRows));
+  const shown = Math.max(state.offset, state.selected) + 2 * Math.max(1, pageRows);
+  const isSought = state.followed !== null && followedIndex(state) === -1;
+  return Math.min(maxRows, isSought ? Math.max(shown, maxSoughtRows) : shown);
 }
 
 /** The least change of the offset that shows the selected row. */

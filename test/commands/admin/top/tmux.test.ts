@@ -156,6 +156,30 @@ describe.skipIf(skipTmux)(`top in a terminal${tmuxNeeded}`, { timeout: 60_000 },
     await eventually("it has ended", () => !existsSync(`/proc/${pid}`));
   });
 
+  test("a window that has grown is as it was before", async () => {
+    const used = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`10.0.0.${i + 1}`, 1]));
+    const window = await startTop(await stage(used), 80, 24);
+    window.resize(200, 60);
+    await window.shows(/ \[\|+ {30,}\] /);
+    await eventually("all clients are shown", () => keysOf(window).length === 50);
+    window.keys("q");
+    await expectAsBefore(window);
+  });
+
+  test("after a stop that it could not notice, it goes on where it was", async () => {
+    const window = await startTop(await stage({ "10.0.0.1": 1 }), 80, 24, "&& true");
+    process.kill(pidOf(window), "SIGSTOP");
+    await window.shows(/Stopped/);
+    // The shell has changed the mode of the terminal, and its text is among that of the table.
+    window.keys("stty sane; fg", "Enter");
+    await window.hides(/Stopped/);
+    window.keys("p");
+    await window.shows(/PAUSED/);
+    expect(window.lines().filter((line) => line.startsWith("headgate"))).toHaveLength(1);
+    window.keys("q");
+    await window.hides(/^KEY/);
+  });
+
   test("an error that nobody expects leaves the terminal as it was, and is printed there", async () => {
     const gateway = await stage({ "10.0.0.1": 1 });
     const window = openTmux(cleanup, 80, 24);
