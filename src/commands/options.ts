@@ -362,7 +362,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     answer: "GET /api/clients",
   },
   console: {
-    means: "Open a port of this machine onto the admin API, until Ctrl-C.",
+    means: "Open the page and the API on a port of this machine, until Ctrl-C.",
     options: {
       port: { value: "a number", check: port, means: "The port on 127.0.0.1 (default: a free one)." },
       read: { value: null, means: "Only calls that change nothing." },

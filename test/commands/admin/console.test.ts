@@ -96,6 +96,21 @@ describe("calls", () => {
     expect(statuses.at(-1)).toBe(429);
   });
 
+  test("the page's files are open, for this host and origin alone", async () => {
+    const { call } = await openOntoGateway();
+    const page = await call("GET", "/console/", { token: null });
+    expect([page.status, page.headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
+    expect(page.headers["content-security-policy"]).toContain("default-src 'none'");
+    expect((await call("GET", "/console/main.js", { token: null })).status).toBe(200);
+    expect((await call("GET", "/console/x", { token: null })).status).toBe(404);
+    for (const path of ["/console/../api/status", "/console/%2e%2e/api/status", "/console/?x", "/console"]) {
+      expect([path, (await call("GET", path, { token: null })).status]).toEqual([path, 401]);
+    }
+    expect((await call("POST", "/console/", { token: null })).status).toBe(401);
+    expect((await call("GET", "/console/", { token: null, headers: { host: "evil.example" } })).status).toBe(421);
+    expect((await call("GET", "/console/", { token: null, headers: { origin: "null" } })).status).toBe(403);
+  });
+
   test("a target that is no path is not passed on", async () => {
     const { port, opened } = await openOntoGateway();
     const socket = connect(port, "127.0.0.1");
@@ -253,7 +268,7 @@ describe("streams and the end", () => {
     io.signal("SIGINT");
     await ended;
     expect(io.outText()).toMatch(
-      /^The admin API of the gateway at \/.*admin\.sock is at http:\/\/127\.0\.0\.1:\d+\/ until Ctrl-C, to read only\.\nToken of this run: [\w-]{43}\n {2}curl -H 'Authorization: Bearer [\w-]{43}' http:\/\/127\.0\.0\.1:\d+\/api\/status\n$/,
+      /^The console of the gateway at \/.*admin\.sock, until Ctrl-C, to read only\. The link has the token of this run:\n {2}http:\/\/127\.0\.0\.1:\d+\/console\/#token=([\w-]{43})\nThe API is on the same port:\n {2}curl -H 'Authorization: Bearer \1' http:\/\/127\.0\.0\.1:\d+\/api\/status\n$/,
     );
   });
 });

@@ -1,5 +1,5 @@
-// `headgate console`: the admin API of a gateway on a port of this machine, for a browser and for programs that cannot use a Unix
-// socket. Who has the token of this run may call; it is printed once, and worth nothing when the command has ended.
+// `headgate console`: the page and the admin API of a gateway on a port of this machine, for a browser and for programs that
+// cannot use a Unix socket. Who has the token of this run may call; it is printed once, and worth nothing when the command has ended.
 import { hash, randomBytes } from "node:crypto";
 import { AdminTokens } from "../../../admin/admin-tokens.ts";
 import { asError } from "../../../core/failure.ts";
@@ -40,8 +40,9 @@ function roleOf(isReadOnly: boolean) {
 
 function linesOf({ url, token, isReadOnly }: OpenedConsole, place: string): string[] {
   return [
-    `The admin API of the gateway at ${place} is at ${url} until Ctrl-C${isReadOnly ? ", to read only" : ""}.`,
-    `Token of this run: ${token}`,
+    `The console of the gateway at ${place}, until Ctrl-C${isReadOnly ? ", to read only" : ""}. The link has the token of this run:`,
+    `  ${url}console/#token=${token}`,
+    "The API is on the same port:",
     `  curl -H 'Authorization: Bearer ${token}' ${url}api/status`,
   ];
 }

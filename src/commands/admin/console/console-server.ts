@@ -5,7 +5,7 @@ import { once } from "node:events";
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders, RequestOptions, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pipeline } from "node:stream";
-import { type AdminAccess, decideAccess } from "../../../admin/access.ts";
+import { type AdminAccess, decideAccess, findForeign } from "../../../admin/access.ts";
 import type { AdminRole, AdminTokens } from "../../../admin/admin-tokens.ts";
 import { jsonType } from "../../../admin/bodies.ts";
 import { type AdminError, errors, errorsBody } from "../../../admin/errors.ts";
@@ -55,6 +55,10 @@ export async function openConsoleServer({
       const access: AdminAccess = { tokens: { value: tokens }, hosts: hostsOf(own), listenHost: host };
       // Everybody who reaches this port is on this machine.
       const reached = { isUnixSocket: false, isTls: false, peerKey: host, local: { host, port: own } };
+      if (isOfPage(request)) {
+        const problem = findForeign(request, reached, access);
+        return problem === null ? passOn(request, response) : refuse(response, problem);
+      }
       const decision = decideAccess(request, reached, access, guesses);
       if (!decision.ok) return refuse(response, decision.error, decision.fields);
       if (!request.url?.startsWith("/")) return refuse(response, errorsOfOurs.noPath);
@@ -78,6 +82,11 @@ export async function openConsoleServer({
 
 function hostsOf(port: number): string[] {
   return ["127.0.0.1", "localhost", "[::1]"].map((name) => `${name}:${port}`);
+}
+
+/** The page's own files are open, as at the gateway: a browser has no token before it has loaded them. */
+function isOfPage({ method, url = "" }: IncomingMessage): boolean {
+  return (method === "GET" || method === "HEAD") && /^\/console\/[\w.-]*$/.test(url);
 }
 
 /** What a request would get is asked by POST, and changes nothing. */

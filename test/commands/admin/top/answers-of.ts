@@ -32,7 +32,7 @@ export interface Told {
 
 export function answersOf({ rows = [], isComplete = true, isShared = false, client = null, ...told }: Told): Answers {
   return {
-    status: { ...status, ...told.status } as Status,
+    status: { ...status, trial: null, ...told.status } as Status,
     rates: told.rates ?? null,
     list: { clients: [...rows], refusedSince: null, isComplete, isShared },
     ...{ client, atMs },
