@@ -25,6 +25,7 @@ export const refusals = {
   unsupported_expect: "#b58170",
   unsupported_encoding: "#fca48c",
   unsupported_method: "#eeca9f",
+  method_not_allowed: "#8a4a6a",
   upstream_failed: "#e02f44",
   upstream_timeout: "#fe91cf",
   client_share: "#ff37c3",

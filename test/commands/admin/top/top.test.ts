@@ -99,7 +99,7 @@ describe("without a terminal, or once", () => {
     expect(await ended).toBe(0);
     expect(terminal.log).toEqual([]);
     expect(io.outText()).toMatch(
-      /^headgate 1\.2\.3 {2}ready for 13 s .*\n(.*\n){3}KEY .*\nclient:203\.0\.113\.7 .*\n.*\n$/,
+      /^headgate 1\.2\.3 {2}ready for 13 s .*\n(.*\n){4}KEY .*\nclient:203\.0\.113\.7 .*\n.*\n$/,
     );
     expect(io.outText()).not.toContain("\x1b");
   });
