@@ -156,6 +156,8 @@ test("every family that is not a sum is decided one by one", async () => {
     "headgate_event_loop_active_seconds_total",
     "headgate_evictions_total",
     "headgate_forgiven_keys_total",
+    "headgate_reload_on_trial",
+    "headgate_reload_trials_total",
     "headgate_rules",
     "headgate_shared_rules_state",
     "headgate_shared_rules_untold",
