@@ -49,7 +49,9 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     const page = await openSignedIn(cleanup, await browser(), gateway);
     await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
     await setRule(page, "Block", async () => page.getByLabel("Note").fill("scrapes the accounts"));
-    const row = page.getByRole("row", { name: /block 203\.0\.113\.7 all – in (1 h|59 min .*) ops scrapes the accounts/ });
+    const row = page.getByRole("row", {
+      name: /block 203\.0\.113\.7 all – in (1 h|59 min .*) ops scrapes the accounts/,
+    });
     await row.waitFor();
     expect(await gateway.ask(client)).toEqual([403]);
     await row.getByRole("button", { name: /Remove the rule block-203\.0\.113\.7-/ }).click();
