@@ -9,6 +9,7 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json --declaration false \
   && cp -R src/admin/console dist/admin/ \
+  && chmod +x dist/main.js \
   && npm sbom --omit=dev --sbom-format=cyclonedx --sbom-type=application >sbom.cdx.json \
   && npm prune --omit=dev --ignore-scripts \
   && rm node_modules/.package-lock.json
@@ -40,6 +41,8 @@ COPY config/headgate.yaml config/headgate.schema.json ./config/
 # The console shows it.
 COPY docs/runbooks.md ./docs/
 COPY deploy/image/health-check ./
+# For `docker exec gateway headgate status`.
+RUN ln -s /headgate/dist/main.js /usr/local/bin/headgate
 # For the snapshot of the counters (counters.snapshot.path), if a volume is mounted here: a new volume gets its owner.
 RUN install -d -m 700 -o 1000 -g 1000 /var/lib/headgate
 # For the Unix socket of the admin API. As a volume it can be written to, also where the root cannot.
