@@ -45,7 +45,7 @@ export function decideAccess(
   { rawHeaders }: Head,
   reached: Reached,
   access: AdminAccess,
-  guesses: Guesses,
+  guesses: Pick<Guesses, "waitSeconds" | "failed">,
 ): AccessDecision {
   const problem = findForeign({ rawHeaders }, reached, access);
   if (problem !== null) return refuse(problem);

@@ -6,7 +6,7 @@ import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } fr
 import { type AdminAccess, decideAccess } from "./access.ts";
 import type { AdminIdentity } from "./admin-tokens.ts";
 import { type ApiListener, type AuditLine, addRoutes } from "./api-routes.ts";
-import { hasBody, isJson, jsonType } from "./bodies.ts";
+import { hasBody, isJson, jsonType, maxBodyBytes } from "./bodies.ts";
 import type { AdminConnections } from "./connections.ts";
 import type { ControlPlane } from "./control-plane.ts";
 import { type AdminError, errors, errorsBody } from "./errors.ts";
@@ -33,8 +33,6 @@ export interface AdminApi {
   handle(request: IncomingMessage, response: ServerResponse): void;
   close(): Promise<void>;
 }
-
-export const maxBodyBytes = 64 * 1024;
 
 /** Longer than the longest value, percent-encoded. */
 const maxParameterLength = 4_096;

@@ -11,3 +11,6 @@ export function isJson(contentType: string | undefined): boolean {
 export function hasBody(headers: IncomingHttpHeaders): boolean {
   return (headers["content-length"] ?? "0") !== "0" || headers["transfer-encoding"] !== undefined;
 }
+
+/** Of a call of the API. */
+export const maxBodyBytes = 64 * 1024;

@@ -301,7 +301,9 @@ export const clientSorts = ["used", "refused", "recent"] as const;
 export const ClientsQuery = object({
   policy: Type.Optional(text("Keys of this policy alone.", { minLength: 1, maxLength: 64 })),
   sort: Type.Optional(Type.Enum(clientSorts, { description: "The largest first; without it, used." })),
-  search: Type.Optional(text("A part of the key.", { minLength: 1, maxLength: 128 })),
+  search: Type.Optional(
+    text("What the name of the key begins with: the address, say.", { minLength: 1, maxLength: 128 }),
+  ),
   limit: Type.Optional(text("At most so many, from 1 to 1000; without it, 50.", { pattern: pageLimitPattern })),
 });
 
@@ -507,7 +509,7 @@ export const ReloadWanted = object(
           minimum: 0,
           exclusiveMaximum: 1,
           description:
-            "It is taken back as soon as more than this share of the requests is throttled that the configuration before would have admitted.",
+            "A share from 0 to below 1, such as 0.05. It is taken back as soon as at least 20 requests, and more than this share, are throttled that the configuration before would have admitted.",
         }),
       }),
     ),

@@ -39,7 +39,7 @@ function explain(part: string, error: VerboseError): string[] {
 }
 
 function expectation(keyword: string, schema: Readonly<Record<string, unknown>>): string {
-  const { pattern, minimum, maximum, minLength = 0, maxLength, maxProperties } = schema;
+  const { pattern, minimum, maximum, exclusiveMaximum, minLength = 0, maxLength, maxProperties } = schema;
   const type = expectedTypes.get(String(schema["type"])) ?? "another value";
   switch (keyword) {
     case "enum":
@@ -48,7 +48,8 @@ function expectation(keyword: string, schema: Readonly<Record<string, unknown>>)
       return expectedByPattern.get(String(pattern)) ?? type;
     case "minimum":
     case "maximum":
-      return `${type} from ${minimum} to ${maximum}`;
+    case "exclusiveMaximum":
+      return `${type} from ${minimum} to ${maximum ?? `below ${exclusiveMaximum}`}`;
     case "minLength":
     case "maxLength":
       return `${minLength} to ${maxLength} characters`;

@@ -156,7 +156,7 @@ function expectation(value: string, check: ValueCheck): string | null {
       return isWithin ? null : `a duration from ${from} to ${to}, such as ${example}`;
     }
     case "percentage":
-      return shareOf(value) === null ? `more than 0% and at most 100%, such as ${check.example}` : null;
+      return shareOf(value) === null ? `a percentage from 0% to 99%, such as ${check.example}` : null;
     case "words":
       return check.words.includes(value) ? null : enumerate(check.words);
     case "pattern":
@@ -168,7 +168,7 @@ function expectation(value: string, check: ValueCheck): string | null {
 export function shareOf(text: string): number | null {
   const [, digits] = /^(\d{1,3}(?:\.\d{1,6})?)%$/.exec(text) ?? [];
   const percent = Number(digits);
-  return percent > 0 && percent <= 100 ? percent / 100 : null;
+  return percent <= 99 ? percent / 100 : null;
 }
 
 export const quote = (word: string): string => JSON.stringify(word.slice(0, 60));

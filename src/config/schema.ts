@@ -63,7 +63,7 @@ const trial = section("Tries what SIGHUP and a changed file bring: the configura
     percentage(
       "5%",
       [0, 99],
-      "Share of what the configuration before would admit; if more is throttled, it is taken back at once.",
+      "It is taken back if it throttles more than this share, and 20 requests, of what the one before would admit.",
     ),
   ),
   unconfirmed: choice(

@@ -206,8 +206,10 @@ export class Reloader {
     const loaded = this.#source.load();
     if (!loaded.ok) return { ...now, errors: loaded.errors, isConfigRead: true };
     const { settings, place, raw } = loaded;
-    const configured = cause === "call" ? terms : termsOf(settings);
-    return { settings, place, raw: { root: raw }, errors: [], isConfigRead: true, ...plain, terms: configured };
+    // A file that is saved during a trial, a comment added perhaps, is nobody's confirmation.
+    const goingOn = cause === "file" ? (this.#trials.current?.terms ?? null) : null;
+    const chosen = cause === "call" ? terms : (termsOf(settings) ?? goingOn);
+    return { settings, place, raw: { root: raw }, errors: [], isConfigRead: true, ...plain, terms: chosen };
   }
 
   /** A bug ends no process, and leaves the configuration as it is. */

@@ -301,6 +301,17 @@ test("a wrong file of tokens is no obstacle to a right configuration, and fails 
   expect((await reloads()).unchanged).toBe(0);
 });
 
+test("a file that is saved during a trial goes on with the trial", async () => {
+  const { gateway, write, statusOf } = await stage();
+  write("reload: { trial: { confirmWithin: 1h } }\nroutes: [/v3/]");
+  await eventually("it is on trial", () => gateway.trial.trial !== null);
+  write("reload: { watch: true }\nroutes: [/v4/]");
+  await eventually("the next one is in force", async () => (await statusOf("/v4/x")) === 200);
+  expect(gateway.trial.trial).toMatchObject({ confirmWithinMs: 3_600_000 });
+  await gateway.trial.takeBack();
+  expect([await statusOf("/v2/x"), await statusOf("/v4/x")]).toEqual([200, 404]);
+});
+
 test("reload.watch: false leaves a changed file alone until a reload is asked for, but not the tokens", async () => {
   const folder = mkdtempSync(join(tmpdir(), "headgate-unwatched-"));
   cleanup(() => rmSync(folder, { recursive: true }));

@@ -64,6 +64,8 @@ const answerMs = 30_000;
 /** A stream of events is never silent for longer than 15 s. */
 const eventsMs = 60_000;
 /** The longest list of rules has a tenth of it. */
+/** For a call and its whole answer. */
+const longestCallMs = 120_000;
 const maxAnswerBytes = 64 * 1024 * 1024;
 
 /** `silentMs`: how long a gateway may say nothing; a test shortens it. */
@@ -189,7 +191,9 @@ export class AdminClient {
 
   /** Sends one request. Resolves with an answer of success alone. */
   async call(method: string, path: string, sent: Sent = {}): Promise<Answered> {
-    return this.#read(await this.#open(method, path, sent));
+    // A trickle is never silent.
+    const signal = AbortSignal.timeout(longestCallMs);
+    return this.#read(await this.#open(method, path, { signal, ...sent }));
   }
 
   #open(
@@ -214,6 +218,10 @@ export class AdminClient {
     return new Promise((resolve, reject) => {
       const outgoing = this.#send(options);
       outgoing.on("response", resolve);
+      outgoing.on("upgrade", (_response, socket) => {
+        socket.destroy();
+        reject(this.#unavailable("what answers is not the admin API of a gateway (status 101)"));
+      });
       outgoing.on("error", (error) => reject(this.#unreachable(error)));
       outgoing.on("timeout", () => outgoing.destroy(new Error(`nothing was heard for ${silentMs / 1000} s`)));
       outgoing.end(text ?? undefined);

@@ -43,7 +43,11 @@ export async function reportForgiven({ client }: ConnectedGateway, whom: NamedCl
     const why = answer.untouched.map(({ policy, why: reason }) => `policy ${policy}: ${reason}`);
     throw new CommandError(exitCodes.refused, `nothing is counted for ${answer.key}`, why);
   }
-  return { answer, lines: () => forgivenLines(answer) };
+  // Who is blocked stays so.
+  const { rules } = await client.client(answer.key);
+  const blocks = rules.filter(({ action }) => action === "block");
+  const warnings = blocks.map(({ id }) => `it is still blocked by rule ${id}: headgate rules remove ${id}`);
+  return { answer, lines: () => forgivenLines(answer), warnings };
 }
 
 function forgivenLines({ key, policies, network, untouched, shared }: ForgivenAnswer): string[] {

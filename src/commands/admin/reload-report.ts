@@ -1,5 +1,5 @@
 // `headgate reload`, `confirm`, `take-back` and `drain`.
-import type { ReloadAnswer } from "../../admin/control-plane.ts";
+import type { ReloadAnswer, Status } from "../../admin/control-plane.ts";
 import { describeChange } from "../../core/reload.ts";
 import { exitCodes } from "../io.ts";
 import { CommandError } from "./command-error.ts";
@@ -17,10 +17,13 @@ export async function reportReload(
 ): Promise<Report> {
   try {
     const answer = await client.reload(trial);
+    // What was to be tried is in force already, by a watched file perhaps.
+    const isUntried = trial !== null && answer.trial === null;
     return {
       answer,
-      lines: () => [...reloadLines(answer, status.store !== null), ...trialLines(answer, trial, connection)],
-      warnings: answer.loosened.map((key) => `${key}: it gives up protection`),
+      lines: () => [...reloadLines(answer, status), ...trialLines(answer, trial, connection)],
+      warnings: [...answer.loosened.map((key) => `${key}: it gives up protection`), ...(isUntried ? [untried] : [])],
+      exitCode: isUntried ? exitCodes.refused : exitCodes.ok,
     };
   } catch (error) {
     if (!(error instanceof CommandError) || error.exitCode !== exitCodes.refused) throw error;
@@ -34,11 +37,17 @@ export async function reportReload(
   }
 }
 
-function reloadLines({ outcome, changed, changes, reset, restart }: ReloadAnswer, hasStore: boolean): string[] {
+const untried =
+  "nothing is on trial: the file has what is in force. With reload.watch, a saved file is in force by itself; reload.trial " +
+  "puts it on trial";
+
+function reloadLines({ outcome, changed, changes, reset, restart, trial }: ReloadAnswer, before: Status): string[] {
+  const hasStore = before.store !== null;
   // What has new contents in its file has no values to show.
   const others = changed.filter((key) => !changes.some((change) => `${change.key}.`.startsWith(`${key}.`)));
   return [
     outcome === "applied" ? "Reloaded." : "Nothing has changed.",
+    ...(before.trial !== null && trial === null ? ["What was on trial is confirmed by this reload."] : []),
     ...changes.map((change) => `  ${describeChange(change, hasStore)}`),
     ...others.map((key) => `  ${key}: read again`),
     ...reset.map((name) => `  policies.${name}: starts empty, because its name, kind or key is new`),
@@ -46,19 +55,17 @@ function reloadLines({ outcome, changed, changes, reset, restart }: ReloadAnswer
   ];
 }
 
-function trialLines(
-  { outcome }: ReloadAnswer,
-  trial: TrialArguments | null,
-  connection: ConnectionArguments,
-): string[] {
-  if (trial === null || outcome !== "applied") return [];
+function trialLines(answer: ReloadAnswer, trial: TrialArguments | null, connection: ConnectionArguments): string[] {
+  if (trial === null || answer.trial === null) return [];
   const { confirmWithinMs, refusedShare, unconfirmed } = trial;
   const end = unconfirmed === "keep" ? "it stays" : "it is taken back";
   return [
     `It is on trial: in ${durationText(confirmWithinMs / 1000)}, ${end}.`,
     ...(refusedShare === null
       ? []
-      : [`It is taken back at once if it refuses more than ${refusedShare * 100} % of what the old one admits.`]),
+      : [
+          `It is taken back as soon as it has refused 20 requests, and more than ${refusedShare * 100} % of what the old one admits.`,
+        ]),
     `To keep it:      ${commandText(["confirm"], connection)}`,
     `To take it back: ${commandText(["take-back"], connection)}`,
   ];

@@ -43,8 +43,13 @@ function configurationRows({ config }: Status, nowMs: number): string[][] {
 
 function trialRow({ trial }: Status, nowMs: number): string[][] {
   if (trial === null) return [];
-  const then = trial.unconfirmed === "keep" ? "is kept" : "is taken back";
-  return [["", `ON TRIAL: without "headgate confirm", it ${then} ${untilText(trial.ends, nowMs)}`]];
+  const { unconfirmed, ends, refusedShare, refused, judged } = trial;
+  const then = unconfirmed === "keep" ? "is kept" : "is taken back";
+  const share = `${refused} of ${counted(judged, "request")} refused that it would have admitted before`;
+  return [
+    ["", `ON TRIAL: without "headgate confirm", it ${then} ${untilText(ends, nowMs)}`],
+    ...(refusedShare === null ? [] : [["", `${share}; taken back above ${refusedShare * 100} %, from 20 on`]]),
+  ];
 }
 
 function upstreamRows({ upstream: { state, reason, addresses } }: Status): string[][] {

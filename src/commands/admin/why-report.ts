@@ -272,7 +272,10 @@ function commandsFor(known: Known, connection: ConnectionArguments): WhyAnswer["
   };
   return [
     ...(forgiven.length > 0 ? [forgive] : []),
-    ...[...new Set(throttled)].flatMap((policy) => ruleCommands(policy, named, connection)),
+    ...[...new Set(throttled)].flatMap((policy) => {
+      const limit = Math.max(...refusing(known).flatMap((each) => (each.policy === policy.name ? [each.limit] : [])));
+      return ruleCommands({ ...policy, limit }, named, connection);
+    }),
     ...rules.filter(({ action }) => action !== "block").map(remove),
   ];
 }

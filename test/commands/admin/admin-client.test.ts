@@ -146,14 +146,16 @@ describe("a reload on trial", () => {
   };
 
   test("asks for it as the API takes it, and says how to end it", async () => {
-    const { options, received } = await startMadeUp(cleanup, answering([200, applied]));
+    const { options, received } = await startMadeUp(cleanup, answering([200, { ...applied, trial: status.trial }]));
     const { code, out } = await headgate(["reload", "--confirm-within", "5m", "--unless-refused", "5%", ...options]);
     expect(code).toBe(0);
     expect(received.at(-1)).toBe(
       'POST /api/reload {"confirmWithin":"5m","unless":{"refusedShare":0.05},"unconfirmed":"takeBack"}',
     );
     expect(out).toContain("It is on trial: in 5 min, it is taken back.\n");
-    expect(out).toContain("taken back at once if it refuses more than 5 % of what the old one admits.\n");
+    expect(out).toContain(
+      "taken back as soon as it has refused 20 requests, and more than 5 % of what the old one admits.\n",
+    );
     expect(out).toContain(`To keep it:      headgate confirm ${options.join(" ")}\n`);
     expect(out).toContain(`To take it back: headgate take-back ${options.join(" ")}\n`);
     const keep = await headgate(["reload", "--confirm-within", "1h", "--unconfirmed", "keep", ...options]);
@@ -161,6 +163,17 @@ describe("a reload on trial", () => {
     expect(keep.out).toContain("It is on trial: in 1 h, it stays.\n");
     await headgate(["reload", ...options]);
     expect(received.at(-1)).toBe("POST /api/reload {}");
+  });
+
+  test("says that nothing is on trial if the file has what is in force, and that another reload confirms", async () => {
+    const unchanged = { ...applied, outcome: "unchanged", changed: [], changes: [], trial: null };
+    const { options } = await startMadeUp(cleanup, answering([200, unchanged]));
+    const tried = await headgate(["reload", "--confirm-within", "5m", ...options]);
+    expect(tried.code).toBe(1);
+    expect(tried.err).toContain("warning: nothing is on trial: the file has what is in force.");
+    const plain = await headgate(["reload", ...options]);
+    expect([plain.code, plain.err]).toEqual([0, ""]);
+    expect(plain.out).toContain("What was on trial is confirmed by this reload.\n");
   });
 
   test("is confirmed and taken back, or there is none", async () => {

@@ -154,6 +154,10 @@ describe("forgive", () => {
     expect(await refusedOf(2, "alices-token")).toEqual([]);
     expect((await run("forgive alice")).out).toContain("policy by-partner: 2 units forgotten\n");
     expect((await run("forgive 203.0.113.9")).out).toContain("policy small: 0 units forgotten\n");
+    await run("block 203.0.113.9 --for 1h");
+    expect((await run("forgive 203.0.113.9")).err).toBe(
+      "warning: it is still blocked by rule block-203.0.113.9: headgate rules remove block-203.0.113.9\n",
+    );
   });
 });
 

@@ -177,19 +177,19 @@ const table: readonly (readonly [line: string, message: string])[] = [
   ["reload --unconfirmed keep", "--unconfirmed: found no --confirm-within, expected one"],
   [
     "reload --confirm-within 5m --unless-refused 5",
-    '--unless-refused: found "5", expected more than 0% and at most 100%, such as 5%',
+    '--unless-refused: found "5", expected a percentage from 0% to 99%, such as 5%',
   ],
   [
-    "reload --confirm-within 5m --unless-refused 0%",
-    '--unless-refused: found "0%", expected more than 0% and at most 100%, such as 5%',
+    "reload --confirm-within 5m --unless-refused 99.5%",
+    '--unless-refused: found "99.5%", expected a percentage from 0% to 99%, such as 5%',
   ],
   [
     "reload --confirm-within 5m --unless-refused 101%",
-    '--unless-refused: found "101%", expected more than 0% and at most 100%, such as 5%',
+    '--unless-refused: found "101%", expected a percentage from 0% to 99%, such as 5%',
   ],
   [
     "reload --confirm-within 5m --unless-refused 0.05",
-    '--unless-refused: found "0.05", expected more than 0% and at most 100%, such as 5%',
+    '--unless-refused: found "0.05", expected a percentage from 0% to 99%, such as 5%',
   ],
   ["reload --confirm-within 5m --unconfirmed takeBack", '--unconfirmed: found "takeBack", expected take-back or keep'],
   ["confirm 5m", 'found "5m", expected an option'],

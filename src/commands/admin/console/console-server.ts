@@ -7,11 +7,9 @@ import type { AddressInfo } from "node:net";
 import { pipeline } from "node:stream";
 import { type AdminAccess, decideAccess, findForeign } from "../../../admin/access.ts";
 import type { AdminRole, AdminTokens } from "../../../admin/admin-tokens.ts";
-import { jsonType } from "../../../admin/bodies.ts";
+import { jsonType, maxBodyBytes } from "../../../admin/bodies.ts";
 import { type AdminError, errors, errorsBody } from "../../../admin/errors.ts";
-import { Guesses } from "../../../admin/guesses.ts";
 import { createServer } from "../../../admin/node-http.ts";
-import { systemClock } from "../../../core/clock.ts";
 import { asError, errorCode } from "../../../core/failure.ts";
 import { addressOf, type Where } from "../admin-client.ts";
 
@@ -31,6 +29,11 @@ const passedOn = ["accept", "content-type", "content-length", "if-match", "if-no
 /** About a connection, and not about the answer: RFC 9110, section 7.6.1. */
 const hopByHop = ["connection", "keep-alive", "transfer-encoding", "upgrade", "trailer"];
 
+/**
+ * Nobody guesses 256 random bits, and all callers have the same address: who guesses must not keep the others out.
+ */
+const unboundedGuesses = { waitSeconds: () => 0, failed() {} };
+
 const errorsOfOurs = {
   readOnly: { ...errors.readOnly, errMsg: "This console was opened with --read: it changes nothing." },
   noPath: { ...errors.badRequest, errMsg: "target: found no path, expected one, such as /api/status." },
@@ -47,7 +50,6 @@ export async function openConsoleServer({
   readonly port: number;
 }): Promise<ConsoleServer> {
   const passOn = await openPassing(where);
-  const guesses = new Guesses(systemClock.monotonicMs);
   let own = port;
   const server = createServer(
     { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 5_000 },
@@ -59,7 +61,7 @@ export async function openConsoleServer({
         const problem = findForeign(request, reached, access);
         return problem === null ? passOn(request, response) : refuse(response, problem);
       }
-      const decision = decideAccess(request, reached, access, guesses);
+      const decision = decideAccess(request, reached, access, unboundedGuesses);
       if (!decision.ok) return refuse(response, decision.error, decision.fields);
       if (!request.url?.startsWith("/")) return refuse(response, errorsOfOurs.noPath);
       if (!mayCall(request, decision.identity.role)) return refuse(response, errorsOfOurs.readOnly);
@@ -86,7 +88,7 @@ function hostsOf(port: number): string[] {
 
 /** The page's own files are open, as at the gateway: a browser has no token before it has loaded them. */
 function isOfPage({ method, url = "" }: IncomingMessage): boolean {
-  return (method === "GET" || method === "HEAD") && /^\/console\/[\w.-]*$/.test(url);
+  return (method === "GET" || method === "HEAD") && /^\/console\/(?:\w[\w.-]*)?$/.test(url);
 }
 
 /** What a request would get is asked by POST, and changes nothing. */
@@ -118,14 +120,42 @@ async function openPassing(where: Where): Promise<PassOn> {
     response.once("close", () => outgoing.destroy());
     outgoing.on("timeout", () => outgoing.destroy(new Error("it says nothing")));
     outgoing.on("error", (error) => onFailure(response, error));
+    outgoing.on("upgrade", (_incoming, socket) => {
+      socket.destroy();
+      onFailure(response, new Error("it does not speak HTTP alone"));
+    });
     outgoing.on("response", (incoming) => {
-      response.writeHead(incoming.statusCode ?? 502, answerHeaders(incoming));
+      const { statusCode = 0 } = incoming;
+      if (statusCode < 200) return void outgoing.destroy(new Error("its answer has no status"));
+      response.writeHead(statusCode, answerHeaders(incoming));
       response.flushHeaders();
       // What has failed is closed on both sides, and the caller sees that the answer is not whole.
       pipeline(incoming, response, () => {});
     });
-    pipeline(request, outgoing, () => {});
+    void sendBody(request, outgoing, response);
   };
+}
+
+/** Whole and with the head: written after an answer that has not waited for it, it would fail, and the answer be lost. */
+async function sendBody(request: IncomingMessage, outgoing: ClientRequest, response: ServerResponse): Promise<void> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const part of request) {
+      bytes += part.length;
+      if (bytes > maxBodyBytes) break;
+      parts.push(part);
+    }
+  } catch (error) {
+    outgoing.destroy(asError(error));
+    return;
+  }
+  if (bytes <= maxBodyBytes) {
+    outgoing.end(Buffer.concat(parts));
+    return;
+  }
+  refuse(response, errors.bodyTooLarge);
+  outgoing.destroy();
 }
 
 function onFailure(response: ServerResponse, error: unknown): void {
