@@ -4,12 +4,11 @@ import { existsSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, expect } from "vitest";
-import { settingsSource } from "../../src/commands/load-config.ts";
 import { readToken, writeToken } from "../admin/api-stage.ts";
 import { digestOf } from "../auth/digest.ts";
-import { testIo } from "../commands/test-io.ts";
 import type { Cleanup } from "../support/cleanup.ts";
-import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import type { TestGateway } from "../support/gateway.ts";
+import { startFromFile } from "../support/gateway-from-file.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -70,20 +69,7 @@ export async function startConsole(
   };
   writeFileSync(join(folder, "admin.txt"), tokens);
   write(policies);
-  const options = {
-    "upstream.url": upstream.url,
-    "listen.host": "127.0.0.1",
-    "listen.port": "0",
-    "drain.timeout": "1s",
-  };
-  const overrides = Object.entries(options).map(([key, text]) => ({
-    ...{ path: key.split("."), text, at: { kind: "command line", option: `--set ${key}` } as const },
-  }));
-  const source = settingsSource({ file, overrides }, file, testIo());
-  const loaded = source.load();
-  if (!loaded.ok) throw new Error(loaded.errors.join("\n"));
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: loaded.settings, source });
-  cleanup(() => gateway.close());
+  const gateway = await startFromFile(cleanup, upstream.url, file);
   return {
     ...gateway,
     folder,

@@ -5,14 +5,13 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import * as schemas from "../../src/admin/schemas.ts";
-import { settingsSource } from "../../src/commands/load-config.ts";
 import { type Call, call as callAt, readToken, writeToken } from "../admin/api-stage.ts";
 import { digestOf } from "../auth/digest.ts";
-import { testIo } from "../commands/test-io.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
-import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import type { TestGateway } from "../support/gateway.ts";
+import { startFromFile } from "../support/gateway-from-file.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -50,15 +49,7 @@ async function start(
   };
   for (const [name, text] of Object.entries({ "admin.txt": tokens, ...files })) writeFileSync(join(folder, name), text);
   write(yaml);
-  const fixed = { "upstream.url": upstream.url, "listen.host": "127.0.0.1", "listen.port": "0", "drain.timeout": "1s" };
-  const overrides = Object.entries({ ...fixed, workers: `${workers}` }).map(([key, text]) => ({
-    ...{ path: key.split("."), text, at: { kind: "command line", option: `--set ${key}` } as const },
-  }));
-  const source = settingsSource({ file, overrides }, file, testIo());
-  const loaded = source.load();
-  if (!loaded.ok) throw new Error(loaded.errors.join("\n"));
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: loaded.settings, source });
-  cleanup(() => gateway.close());
+  const gateway = await startFromFile(cleanup, upstream.url, file, { workers: `${workers}` });
   return {
     gateway,
     folder,

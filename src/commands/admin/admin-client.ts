@@ -63,16 +63,26 @@ type Send = (options: RequestOptions) => ClientRequest;
 const answerMs = 30_000;
 /** A stream of events is never silent for longer than 15 s. */
 const eventsMs = 60_000;
-/** The longest list of rules has a tenth of it. */
 /** For a call and its whole answer. */
 const longestCallMs = 120_000;
+/** The longest list of rules has a tenth of it. */
 const maxAnswerBytes = 64 * 1024 * 1024;
 
 /** `silentMs`: how long a gateway may say nothing; a test shortens it. */
 export async function openAdminClient(where: Where, silentMs = answerMs): Promise<AdminClient> {
-  // TLS is loaded only if it is used.
+  return new AdminClient(where, await senderTo(where), silentMs);
+}
+
+/** Loads TLS only if it is used. */
+export async function senderTo(where: Where): Promise<Send> {
   const isTls = where.kind === "url" && where.url.protocol === "https:";
-  return new AdminClient(where, isTls ? (await import("node:https")).request : sendPlain, silentMs);
+  return isTls ? (await import("node:https")).request : sendPlain;
+}
+
+/** Each request has a connection of its own. */
+export function reachOf(where: Where): RequestOptions & { readonly ca?: string } {
+  if (where.kind === "socket") return { agent: false, socketPath: where.path };
+  return { agent: false, ...addressOf(where.url), ...(where.ca === null ? {} : { ca: where.ca }) };
 }
 
 export class AdminClient {
@@ -203,8 +213,8 @@ export class AdminClient {
   ): Promise<IncomingMessage> {
     const { where } = this;
     const text = body === undefined ? null : JSON.stringify(body);
-    const options: RequestOptions & { readonly ca?: string } = {
-      ...{ method, path, agent: false, timeout: silentMs },
+    const options: RequestOptions = {
+      ...{ ...reachOf(where), method, path, timeout: silentMs },
       ...(signal === undefined ? {} : { signal }),
       headers: {
         accept: "*/*",
@@ -212,8 +222,6 @@ export class AdminClient {
         ...(text === null ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
         ...headers,
       },
-      ...(where.kind === "socket" ? { socketPath: where.path } : addressOf(where.url)),
-      ...(where.kind === "url" && where.ca !== null ? { ca: where.ca } : {}),
     };
     return new Promise((resolve, reject) => {
       const outgoing = this.#send(options);
@@ -301,7 +309,7 @@ export function placeOf(where: Where): string {
 }
 
 /** Where the listener of a URL is. */
-export function addressOf({ hostname, port, protocol }: URL): RequestOptions {
+function addressOf({ hostname, port, protocol }: URL): RequestOptions {
   return {
     host: hostname.replace(/^\[|\]$/g, ""),
     port: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port),

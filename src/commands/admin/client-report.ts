@@ -8,6 +8,7 @@ import type { ClientsArguments } from "./invocation.ts";
 import { keyOf, type NamedClient } from "./named-client.ts";
 import { counted, durationText, instantText, tableLines } from "./printed.ts";
 import type { Report } from "./report.ts";
+import { blocksOf } from "./rule-report.ts";
 
 export async function reportClients({ client }: ConnectedGateway, wanted: ClientsArguments): Promise<Report> {
   const answer = await client.clients(wanted);
@@ -45,8 +46,7 @@ export async function reportForgiven({ client }: ConnectedGateway, whom: NamedCl
   }
   // Who is blocked stays so.
   const { rules } = await client.client(answer.key);
-  const blocks = rules.filter(({ action }) => action === "block");
-  const warnings = blocks.map(({ id }) => `it is still blocked by rule ${id}: headgate rules remove ${id}`);
+  const warnings = blocksOf(rules).map(({ id }) => `it is still blocked by rule ${id}: headgate rules remove ${id}`);
   return { answer, lines: () => forgivenLines(answer), warnings };
 }
 

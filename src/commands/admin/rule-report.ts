@@ -172,6 +172,10 @@ function ruleText(rule: ShownRule, nowMs: number): string {
   return ruleLines(rule, nowMs).join(" ");
 }
 
+export function blocksOf(rules: readonly ShownRule[]): ShownRule[] {
+  return rules.filter(({ action }) => action === "block");
+}
+
 /** What it does, until when, who has set it, and why. */
 export function ruleLines(rule: ShownRule, nowMs: number): string[] {
   const { id, ends, set, setBy, note } = rule;

@@ -12,7 +12,7 @@ import type { ConnectionArguments } from "./invocation.ts";
 import { keyOf, type NamedClient, namedByKey, type WhyAsked } from "./named-client.ts";
 import { durationText, instantText, sinceText, tableLines } from "./printed.ts";
 import type { Report } from "./report.ts";
-import { ruleLines } from "./rule-report.ts";
+import { blocksOf, ruleLines } from "./rule-report.ts";
 import type { WhyAnswer } from "./why-schema.ts";
 
 type Policy = PolicyList["policies"][number];
@@ -139,10 +139,6 @@ function stateOf({ client, rules }: Known): WhyAnswer["state"] {
   if (refusing({ client }).length > 0) return "throttled";
   const enforced = client.policies.filter(({ isShadow }) => !isShadow);
   return enforced.length > 0 && enforced.every(({ state }) => state === "exempt") ? "exempt" : "open";
-}
-
-function blocksOf(rules: readonly ShownRule[]): ShownRule[] {
-  return rules.filter(({ action }) => action === "block");
 }
 
 function explanationOf(known: Known, nowMs: number): string[] {

@@ -7,11 +7,11 @@ import { expect } from "vitest";
 import { z } from "zod";
 import { run } from "../../../src/commands/admin/run.ts";
 import { parseArguments } from "../../../src/commands/arguments.ts";
-import { settingsSource } from "../../../src/commands/load-config.ts";
 import { readToken, writeToken } from "../../admin/api-stage.ts";
 import { digestOf } from "../../auth/digest.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
-import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
+import type { TestGateway } from "../../support/gateway.ts";
+import { startFromFile } from "../../support/gateway-from-file.ts";
 import { scratchFolder } from "../../support/scratch.ts";
 import { startUpstream } from "../../support/upstream.ts";
 import { testIo } from "../test-io.ts";
@@ -91,15 +91,7 @@ export async function stageCommands(cleanup: Cleanup, yaml: string, admin = ""):
     writeFileSync(file, `${section}\nreload: { watch: false }\n${text}`.replaceAll("FOLDER", folder));
   };
   write(yaml);
-  const fixed = { "upstream.url": upstream.url, "listen.host": "127.0.0.1", "listen.port": "0", "drain.timeout": "1s" };
-  const overrides = Object.entries(fixed).map(([key, text]) => ({
-    ...{ path: key.split("."), text, at: { kind: "command line", option: `--set ${key}` } as const },
-  }));
-  const source = settingsSource({ file, overrides }, file, testIo());
-  const loaded = source.load();
-  if (!loaded.ok) throw new Error(loaded.errors.join("\n"));
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: loaded.settings, source });
-  cleanup(() => gateway.close());
+  const gateway = await startFromFile(cleanup, upstream.url, file);
   return {
     ...{ gateway, folder, socket, write, readFile: at("read.token"), writeFile: at("write.token") },
     headgate: (words, options) =>

@@ -2,7 +2,7 @@
 // same code: a host that is this port's, no page of another origin, and the token, with guesses bounded. The gateway gets few
 // headers, and its own token in place of that of this run. Answers are passed on as they come, streams of events too.
 import { once } from "node:events";
-import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders, RequestOptions, ServerResponse } from "node:http";
+import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pipeline } from "node:stream";
 import { type AdminAccess, decideAccess, findForeign } from "../../../admin/access.ts";
@@ -11,7 +11,7 @@ import { jsonType, maxBodyBytes } from "../../../admin/bodies.ts";
 import { type AdminError, errors, errorsBody } from "../../../admin/errors.ts";
 import { createServer } from "../../../admin/node-http.ts";
 import { asError, errorCode } from "../../../core/failure.ts";
-import { addressOf, type Where } from "../admin-client.ts";
+import { reachOf, senderTo, type Where } from "../admin-client.ts";
 
 export interface ConsoleServer {
   readonly port: number;
@@ -111,12 +111,16 @@ function answer(response: ServerResponse, status: number, body: string, fields: 
 type PassOn = (request: IncomingMessage, response: ServerResponse) => void;
 
 async function openPassing(where: Where): Promise<PassOn> {
-  const isTls = where.kind === "url" && where.url.protocol === "https:";
-  const send: (options: RequestOptions) => ClientRequest = (await (isTls ? import("node:https") : import("node:http")))
-    .request;
+  const send = await senderTo(where);
   return (request, response) => {
     const { method = "GET", url = "/" } = request;
-    const outgoing = send({ ...optionsOf(where), method, path: url, headers: headersFor(request, where) });
+    const outgoing = send({
+      ...reachOf(where),
+      timeout: silentMs,
+      method,
+      path: url,
+      headers: headersFor(request, where),
+    });
     response.once("close", () => outgoing.destroy());
     outgoing.on("timeout", () => outgoing.destroy(new Error("it says nothing")));
     outgoing.on("error", (error) => onFailure(response, error));
@@ -165,12 +169,6 @@ function onFailure(response: ServerResponse, error: unknown): void {
   }
   const why = errorCode(error) ?? asError(error).message;
   answer(response, 502, errorsBody("Bad Gateway", [`The gateway cannot be asked: ${why}.`]), {});
-}
-
-function optionsOf(where: Where): RequestOptions & { readonly ca?: string } {
-  const options = { agent: false, timeout: silentMs } as const;
-  if (where.kind === "socket") return { ...options, socketPath: where.path };
-  return { ...options, ...addressOf(where.url), ...(where.ca === null ? {} : { ca: where.ca }) };
 }
 
 function headersFor({ headers }: IncomingMessage, where: Where): OutgoingHttpHeaders {
