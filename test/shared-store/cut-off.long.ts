@@ -8,7 +8,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
-import { redisNeeded, skipCutOffs } from "../support/redis-servers.ts";
+import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
 import {
   admittedByAll,
   admittedOfLimit,
@@ -35,7 +35,7 @@ const isAway = async (gateway: TestGateway): Promise<boolean> =>
   (await metric(gateway, 'headgate_shared_rules_state{state="away"}')) === 1;
 const rulesOf = ({ rules }: TestGateway) => rules.list().toSorted((a, b) => (a.id < b.id ? -1 : 1));
 
-describe.skipIf(skipCutOffs)(`gateways that are cut off for a minute${redisNeeded}`, () => {
+describe.skipIf(skipRedis)(`gateways that are cut off for a minute${redisNeeded}`, () => {
   test("have missed nothing when they are back", { timeout: 180_000 }, async () => {
     const stage = await stageRules(cleanup);
     const [held, refused] = [

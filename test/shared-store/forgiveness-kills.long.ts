@@ -9,7 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import type { GatewayProcess } from "../support/gateway-process.ts";
 import { metric } from "../support/metrics.ts";
-import { redisNeeded, skipCutOffs } from "../support/redis-servers.ts";
+import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
 import { adminTokensFile } from "./admin-tokens-file.ts";
 import { startFleet } from "./fleet.ts";
 import { writeRow } from "./report.ts";
@@ -77,7 +77,7 @@ async function forgiveAndKill(gateway: GatewayProcess, client: string, instant: 
 
 const forgivenKeys = (gateway: TestGateway) => metric(gateway, 'headgate_forgiven_keys_total{policy="per-ip"}');
 
-describe.skipIf(skipCutOffs)(`a gateway that is killed beside a forgiveness${redisNeeded}`, () => {
+describe.skipIf(skipRedis)(`a gateway that is killed beside a forgiveness${redisNeeded}`, () => {
   test("leaves it to all others or to none, and nobody above the limit", { timeout: 300_000 }, async () => {
     const stage = await stageRules(cleanup);
     const { redis } = stage;

@@ -17,8 +17,6 @@ const { HEADGATE_REQUIRE } = process.env;
 
 /** For `describe.skipIf` and `test.skipIf`. HEADGATE_REQUIRE=all turns what is missing into a failure. */
 export const skipRedis = !isInstalled && HEADGATE_REQUIRE !== "all";
-/** Tests of a minute each, which seldom fail: `npm run test:cut-offs` alone runs them. */
-export const skipCutOffs = skipRedis || process.env["HEADGATE_CUT_OFFS"] === undefined;
 /** At the end of a name: says what a skipped test needs. */
 export const redisNeeded = skipRedis ? " (needs redis-server)" : "";
 
