@@ -16,6 +16,7 @@ import {
   scraped,
   type Table,
   tunnelled,
+  watched,
 } from "./moments.ts";
 import { Peer, type PeerOptions, type Way, ways } from "./peer.ts";
 import type { GatewayStage, Stage } from "./stage.ts";
@@ -163,6 +164,7 @@ const anyoneByTls: Connect = (stage) => ({ ...tls(stage), localAddress: `127.0.1
 const responses = Object.keys(responseEndings);
 const tunnelEnds = ["tunnel-fin", "tunnel-half-closed", "tunnel-reset", "tunnel-refused", ...responses];
 const { stays, ...leavesFirst } = ways;
+const { stays: _, ...http2WaysOfLeaving } = http2Ways;
 const http1Moments = { ...nothing, ...heads, ...forwarded, ...pipelined };
 /** Those of one connection; the others belong to the endings of responses. */
 const overTls = { ...heads, ...forwarded };
@@ -220,6 +222,8 @@ export const endings = {
   calls: [
     ...left(calls, { ...grpc, prelude: async () => {} }, nothing),
     ...left(calls, grpc, { "after its preface": () => {}, ...heads, ...called }, http2Ways),
+    // One whose client stays does not end: a drain ends it.
+    ...left(calls, grpc, watched, http2WaysOfLeaving),
     ...sent(calls, grpc, "refused", grpcRefusals),
   ],
   callViolations: sent(calls, grpc, "against the protocol", violations(openCall)),
@@ -253,7 +257,7 @@ export const endings = {
   drains: [
     drained(port, http1, { ...http1Moments, ...tunnelled }),
     drained(checks, check, checked),
-    drained(calls, grpc, called),
+    drained(calls, grpc, { ...called, ...watched }),
   ],
   drainsOverTls: [drained(tls, http1, overTls), drained(h2, http2, { ...heads, ...forwarded })],
 } satisfies Readonly<Record<string, readonly Ending[]>>;

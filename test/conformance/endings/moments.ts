@@ -62,6 +62,8 @@ export const called = {
     peer.send(request(""));
     await peer.gets("ratelimit-reset");
   },
+} satisfies Table<Moment>;
+export const watched = {
   "in a Watch": async (peer) => {
     peer.send(watch);
     // Its state, or that there are too many.
