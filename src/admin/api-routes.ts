@@ -248,7 +248,7 @@ function addReloads(app: App, { plane, inTurn, caller, onWrite }: RouteContext):
         response: answers(schemas.ConfirmAnswer, [...withBody, 409]),
       },
     },
-    (request, reply) => write(request, reply, () => plane.confirm()),
+    (request, reply) => write(request, reply, () => plane.confirm(caller(request).name)),
   );
   app.post(
     "/api/reload/take-back",
@@ -263,7 +263,7 @@ function addReloads(app: App, { plane, inTurn, caller, onWrite }: RouteContext):
         response: answers(schemas.ReloadAnswer, [...withBody, 409]),
       },
     },
-    (request, reply) => write(request, reply, () => plane.takeBack()),
+    (request, reply) => write(request, reply, () => plane.takeBack(caller(request).name)),
   );
 }
 

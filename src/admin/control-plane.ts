@@ -30,10 +30,10 @@ export interface ControlPlane {
   /** `against`: also says what the last reload has changed. */
   config(against: "previous" | null): Promise<Config>;
   reload(wanted: ReloadWanted): Promise<Outcome<ReloadAnswer>>;
-  /** Confirms the reload that is on trial. */
-  confirm(): Promise<Outcome<ConfirmAnswer>>;
-  /** Puts the configuration before the trial into force. */
-  takeBack(): Promise<Outcome<ReloadAnswer>>;
+  /** Confirms the reload that is on trial. `by`: the name of who asks. */
+  confirm(by: string): Promise<Outcome<ConfirmAnswer>>;
+  /** Puts the configuration before the trial into force. `by`: the name of who asks. */
+  takeBack(by: string): Promise<Outcome<ReloadAnswer>>;
   /** Begins a drain, as SIGTERM does. */
   drain(): void;
   /** What a drain that begins now would do, or what the one in progress does. */

@@ -79,8 +79,27 @@ const ReloadTrial = object(
     ),
     judged: count("Requests of the judged clients that the configuration before would have admitted."),
     refused: count("Those of them that were throttled."),
+    changed: texts("Keys whose values differ from those of the configuration before."),
   },
   "A configuration on trial.",
+);
+
+const trialReason = {
+  description:
+    "asked: by a call. time: it was over. refused: too many requests were. reload: another one, that is not on trial, came.",
+};
+
+const trialCaller = orNull(text("Who asked: the name of the token, or `socket`. Null: nobody."));
+
+const TrialEnd = object(
+  {
+    at: instant("When it was over."),
+    outcome: Type.Enum(["confirmed", "taken_back"]),
+    reason: Type.Enum([...new Set([...confirmReasons, ...takeBackReasons])], trialReason),
+    by: trialCaller,
+    trial: ReloadTrial,
+  },
+  "The last trial that is over. Null: there was none since the start.",
 );
 
 export const Status = object({
@@ -99,6 +118,7 @@ export const Status = object({
     lastReload: orNull(reloadSummary),
   }),
   trial: orNull(ReloadTrial),
+  lastTrial: orNull(TrialEnd),
   workers: object({
     configured: count("Threads that carry traffic, as configured."),
     serving: count("Those that accept connections."),
@@ -490,6 +510,7 @@ export const Config = object({
       }),
     ),
   ),
+  lastTrial: Type.Optional(orNull(TrialEnd)),
 });
 
 // Writes
@@ -552,12 +573,8 @@ export const ControlEvent = Type.Union(
       type: Type.Enum(["trial"]),
       at,
       outcome: Type.Enum(["begun", "confirmed", "taken_back"]),
-      reason: orNull(
-        Type.Enum([...new Set([...confirmReasons, ...takeBackReasons])], {
-          description:
-            "asked: by a call. time: it was over. refused: too many requests were. reload: one that is not on trial.",
-        }),
-      ),
+      reason: orNull(TrialEnd.properties.reason),
+      by: trialCaller,
       trial: ReloadTrial,
     }),
     object({ type: Type.Enum(["upstream"]), at, upstream: Status.properties.upstream }),

@@ -80,6 +80,8 @@ export interface TrialTally {
 export interface ReloadTrial extends TrialTerms, TrialTally {
   readonly sinceMs: number;
   readonly endsMs: number;
+  /** The keys whose values differ from those of the configuration before. */
+  readonly changed: readonly string[];
 }
 
 /** `reload`: another one, that was not on trial. */
@@ -91,9 +93,17 @@ export type ConfirmReason = (typeof confirmReasons)[number];
 
 export type TakeBackReason = (typeof takeBackReasons)[number];
 
+/** Why a trial is over. */
+export interface TrialEnding<Reason extends ConfirmReason | TakeBackReason> {
+  readonly reason: Reason;
+  /** Who asked for it, as the admin API names callers; null: nobody, or a program. */
+  readonly by: string | null;
+}
+
 /** `drained`: the process ends, and the next start uses what the file has. */
 export type TrialEvent = { readonly trial: ReloadTrial } & (
-  | { readonly kind: "begun" | "drained"; readonly reason: null }
-  | { readonly kind: "confirmed"; readonly reason: ConfirmReason }
-  | { readonly kind: "taken_back"; readonly reason: TakeBackReason }
+  | { readonly kind: "begun"; readonly reason: null; readonly by: null }
+  | { readonly kind: "drained"; readonly reason: null; readonly by: null }
+  | ({ readonly kind: "confirmed" } & TrialEnding<ConfirmReason>)
+  | ({ readonly kind: "taken_back" } & TrialEnding<TakeBackReason>)
 );

@@ -1,7 +1,15 @@
 // Keeps the configuration that is on trial: until when it has to be confirmed, and what comes back otherwise. Says when it is
 // to be taken back, and tells each change. There is one trial at a time, and one configuration to go back to.
 import type { Clock } from "../core/clock.ts";
-import type { ConfirmReason, ReloadTrial, TakeBackReason, TrialEvent, TrialTally, TrialTerms } from "../core/reload.ts";
+import type {
+  ConfirmReason,
+  ReloadTrial,
+  TakeBackReason,
+  TrialEnding,
+  TrialEvent,
+  TrialTally,
+  TrialTerms,
+} from "../core/reload.ts";
 import { TrialJudgement } from "./trial-judgement.ts";
 
 /** How often it is looked whether a trial is over. */
@@ -21,6 +29,8 @@ interface ReloadTrialsOptions {
 export interface OnTrial<Fallback> {
   readonly fallback: Fallback;
   readonly terms: TrialTerms;
+  /** Keys in which it differs from the fallback. */
+  readonly changed: readonly string[];
   /** Null: it is not judged. */
   readonly judgement: TrialJudgement | null;
   readonly sinceMs: number;
@@ -50,28 +60,31 @@ export class ReloadTrials<Fallback> {
   }
 
   /** Begins a trial. One that is on ends with it. `tally`: what was judged so far; null: nothing is. */
-  begin(terms: TrialTerms, fallback: Fallback, tally: (() => TrialTally) | null): void {
+  begin(
+    { terms, fallback, changed }: Pick<OnTrial<Fallback>, "terms" | "fallback" | "changed">,
+    tally: (() => TrialTally) | null,
+  ): void {
     const { clock } = this.#options;
     const nowMs = clock.monotonicMs();
     const endMs = nowMs + terms.confirmWithinMs;
     const { refusedShare } = terms;
     const judgement = refusedShare === null || tally === null ? null : new TrialJudgement(refusedShare, tally);
-    const trial = { fallback, terms, judgement, sinceMs: clock.wallMs(), endMs, nextTryMs: nowMs };
+    const trial = { fallback, terms, changed, judgement, sinceMs: clock.wallMs(), endMs, nextTryMs: nowMs };
     this.#current = trial;
     this.#timer ??= setInterval(() => this.#look(), lookEveryMs).unref();
-    this.#options.onEvent({ kind: "begun", reason: null, trial: this.#stateOf(trial) });
+    this.#options.onEvent({ kind: "begun", reason: null, by: null, trial: this.#stateOf(trial) });
   }
 
-  confirmed(reason: ConfirmReason): void {
-    this.#end((trial) => ({ kind: "confirmed", reason, trial }));
+  confirmed(ending: TrialEnding<ConfirmReason>): void {
+    this.#end((trial) => ({ kind: "confirmed", ...ending, trial }));
   }
 
-  takenBack(reason: TakeBackReason): void {
-    this.#end((trial) => ({ kind: "taken_back", reason, trial }));
+  takenBack(ending: TrialEnding<TakeBackReason>): void {
+    this.#end((trial) => ({ kind: "taken_back", ...ending, trial }));
   }
 
   drained(): void {
-    this.#end((trial) => ({ kind: "drained", reason: null, trial }));
+    this.#end((trial) => ({ kind: "drained", reason: null, by: null, trial }));
   }
 
   #end(eventOf: (trial: ReloadTrial) => TrialEvent): void {
@@ -93,8 +106,8 @@ export class ReloadTrials<Fallback> {
     this.#options.onOver(isRefused ? "refused" : "time");
   }
 
-  #stateOf({ terms, judgement, sinceMs }: OnTrial<Fallback>): ReloadTrial {
+  #stateOf({ terms, changed, judgement, sinceMs }: OnTrial<Fallback>): ReloadTrial {
     const tally = judgement?.total ?? { judged: 0, refused: 0 };
-    return { ...terms, ...tally, sinceMs, endsMs: sinceMs + terms.confirmWithinMs };
+    return { ...terms, ...tally, changed, sinceMs, endsMs: sinceMs + terms.confirmWithinMs };
   }
 }

@@ -19,6 +19,7 @@ import type {
   ReloadTrial,
   SettingChange,
   TakeBackReason,
+  TrialEnding,
   TrialTerms,
 } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
@@ -51,7 +52,7 @@ interface Wanted extends WrittenSettings {
   /** Null: the configuration is not on trial. */
   readonly terms: TrialTerms | null;
   /** Why this configuration, which is the one before a trial, comes back; null: it is another one. */
-  readonly takenBack: TakeBackReason | null;
+  readonly takenBack: TrialEnding<TakeBackReason> | null;
 }
 
 type ReloadedCarrier = Pick<Carrier, "settings" | "listedTokens" | "replace" | "endTrial">;
@@ -137,20 +138,28 @@ export class Reloader {
     });
   }
 
-  /** Ends the trial: its configuration stays in force. Resolves with the trial; null if none was on. */
-  async confirm(reason: ConfirmReason = "asked"): Promise<ReloadTrial | null> {
+  /** Ends the trial: its configuration stays in force. `by`: who asks. Resolves with the trial; null if none was on. */
+  confirm(by: string | null = null): Promise<ReloadTrial | null> {
+    return this.#confirm({ reason: "asked", by });
+  }
+
+  async #confirm(ending: TrialEnding<ConfirmReason>): Promise<ReloadTrial | null> {
     let confirmed: ReloadTrial | null = null;
     await this.#onTrial(async () => {
       await this.#carrier.endTrial();
       confirmed = this.#trials.state;
-      this.#trials.confirmed(reason);
+      this.#trials.confirmed(ending);
       return null;
     });
     return confirmed;
   }
 
-  /** Puts the configuration before the trial into force. Resolves with null if none is on trial. */
-  takeBack(takenBack: TakeBackReason = "asked"): Promise<ReloadResult | null> {
+  /** Puts the configuration before the trial into force. `by`: who asks. Resolves with null if none is on trial. */
+  takeBack(by: string | null = null): Promise<ReloadResult | null> {
+    return this.#takeBack({ reason: "asked", by });
+  }
+
+  #takeBack(takenBack: TrialEnding<TakeBackReason>): Promise<ReloadResult | null> {
     return this.#onTrial(async ({ fallback }) => {
       const wanted = { ...fallback, errors: [], isConfigRead: true, terms: null, takenBack };
       // If it cannot be put into force, the trial goes on, and this is tried again.
@@ -195,7 +204,7 @@ export class Reloader {
 
   async #over(reason: "time" | "refused"): Promise<void> {
     const isKept = this.#trials.current?.terms.unconfirmed === "keep";
-    await (reason === "time" && isKept ? this.confirm(reason) : this.takeBack(reason));
+    await (reason === "time" && isKept ? this.#confirm({ reason, by: null }) : this.#takeBack({ reason, by: null }));
   }
 
   /** Loads the settings if `always`, or if their file or a file that kept them out of force has changed. */
@@ -248,7 +257,10 @@ export class Reloader {
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
       const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
       this.#wanted = { settings: wanted.settings, place: wanted.place, raw: wanted.raw };
-      if (isSound) this.#settleTrial(wanted, fallback, onTrial?.judge ?? null);
+      if (isSound) {
+        const differs = fallback === null ? [] : keysOnTrial(fallback, wanted, before, tokenNames);
+        this.#settleTrial(wanted, fallback && { fallback, changed: differs }, onTrial?.judge ?? null);
+      }
       const reset = emptyPolicies(settings.policies, [...before.policies, ...kept]);
       const hasStore = before.counters.redis !== null;
       const result = { ...noChange, changed, changes, loosened, reset, hasStore, restart };
@@ -266,11 +278,15 @@ export class Reloader {
     return this.#trials.current?.fallback ?? (isChanged ? this.#wanted : null);
   }
 
-  #settleTrial({ terms, takenBack }: Wanted, fallback: WrittenSettings | null, memory: JudgeMemory | null): void {
+  #settleTrial(
+    { terms, takenBack }: Wanted,
+    onTrial: Pick<OnTrial<WrittenSettings>, "fallback" | "changed"> | null,
+    memory: JudgeMemory | null,
+  ): void {
     const sample = memory && new JudgedSample(memory.sample);
-    if (terms !== null && fallback !== null) this.#trials.begin(terms, fallback, sample && (() => sample.tally));
+    if (terms !== null && onTrial !== null) this.#trials.begin({ ...onTrial, terms }, sample && (() => sample.tally));
     else if (takenBack !== null) this.#trials.takenBack(takenBack);
-    else this.#trials.confirmed("reload");
+    else this.#trials.confirmed({ reason: "reload", by: null });
   }
 
   /** Warns of scopes and overrides that are not listed any more, in the words of `headgate check`. */
@@ -327,6 +343,22 @@ function changesAmong(
   const isIn = (key: string, outer: string): boolean => `${key}.`.startsWith(`${outer}.`);
   const found = differences(schema, from.root, to.root, tokenNames);
   return found.filter(({ key }) => changed.some((each) => isIn(key, each) || isIn(each, key)));
+}
+
+/** Returns the keys of what is on trial: as they are written, or those of the settings that a program has passed. */
+function keysOnTrial(
+  fallback: WrittenSettings,
+  { settings, raw }: WrittenSettings,
+  inForce: Settings,
+  tokenNames: ReadonlySet<string>,
+): string[] {
+  const [before, now] = [fallback.settings, settings].map((each) => withoutRestart(each, inForce).settings) as [
+    Settings,
+    Settings,
+  ];
+  const keys = changedKeys(before, now);
+  const written = changesAmong(keys, fallback.raw, raw, tokenNames);
+  return written.length === 0 ? keys : written.map(({ key }) => key);
 }
 
 interface Replaced {

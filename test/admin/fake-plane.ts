@@ -25,7 +25,8 @@ export const status: Status = {
   started: at,
   uptimeSeconds: 12.5,
   config: { loaded: at, loadedBy: "start", isCurrent: true, restart: [], lastReload: null },
-  trial: { since: at, ends: at, unconfirmed: "takeBack", refusedShare: 0.05, judged: 100, refused: 1 },
+  trial: { since: at, ends: at, unconfirmed: "takeBack", refusedShare: 0.05, judged: 100, refused: 1, changed: [] },
+  lastTrial: null,
   workers: { configured: 1, serving: 1, restarts: 0 },
   upstream: { state: "up", reason: null, addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }] },
   store: {
@@ -152,7 +153,7 @@ export interface FakePlane extends ControlPlane {
 }
 
 const confirmed: ConfirmAnswer["confirmed"] = {
-  ...{ since: at, ends: at, unconfirmed: "keep", refusedShare: null, judged: 0, refused: 0 },
+  ...{ since: at, ends: at, unconfirmed: "keep", refusedShare: null, judged: 0, refused: 0, changed: [] },
 };
 
 const unchanged: ReloadAnswer = {

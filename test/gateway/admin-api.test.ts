@@ -178,10 +178,14 @@ describe.each([1, 2])("with %i threads", (workers) => {
     expectFit(schemas.ReloadAnswer, reload.json);
     const trial = {
       ...{ since: expect.any(String), ends: expect.any(String), unconfirmed: "takeBack" },
-      ...{ refusedShare: 0.05, judged: 0, refused: 0 },
+      ...{ refusedShare: 0.05, judged: 0, refused: 0, changed: ["policies.small.limit"] },
     };
     expect(reload.json).toMatchObject({ outcome: "applied", trial });
-    expect((await call("GET", "/api/status")).json).toMatchObject({ trial, config: { isCurrent: true } });
+    expect((await call("GET", "/api/status")).json).toMatchObject({
+      trial,
+      lastTrial: null,
+      config: { isCurrent: true },
+    });
     const back = await call("POST", "/api/reload/take-back", { body: {} });
     expectFit(schemas.ReloadAnswer, back.json);
     expect(back.json).toMatchObject({
@@ -192,13 +196,22 @@ describe.each([1, 2])("with %i threads", (workers) => {
     expectFit(schemas.Status, status);
     expect(status).toMatchObject({
       trial: null,
+      lastTrial: { outcome: "taken_back", reason: "asked", by: "ops", trial },
       config: { isCurrent: false, loadedBy: "trial", lastReload: { by: "trial", outcome: "applied" } },
     });
+    const { json: config } = await call("GET", "/api/config?against=previous");
+    expectFit(schemas.Config, config);
+    expect(config).toMatchObject({ lastReload: { by: "trial" }, lastTrial: { outcome: "taken_back", by: "ops" } });
+    expect((await call("GET", "/api/config")).json).not.toHaveProperty("lastTrial");
     await call("POST", "/api/reload", { body: { confirmWithin: "5m", unconfirmed: "keep" } });
     const confirmed = await call("POST", "/api/reload/confirm", { body: {} });
     expectFit(schemas.ConfirmAnswer, confirmed.json);
     expect(confirmed.json).toMatchObject({ confirmed: { ...trial, refusedShare: null, unconfirmed: "keep" } });
     expect((await call("GET", "/api/policies")).json).toMatchObject({ policies: [{ limit: 4 }, {}] });
+    expect((await call("GET", "/api/status")).json).toMatchObject({
+      ...{ trial: null, config: { isCurrent: true } },
+      lastTrial: { outcome: "confirmed", reason: "asked", by: "ops" },
+    });
     const audit = logged(gateway, "admin call").map(({ call: each, status: code }) => [each, code]);
     expect(audit.slice(2)).toEqual([
       ["POST /api/reload", 200],

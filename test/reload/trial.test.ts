@@ -115,6 +115,8 @@ test("a second reload on trial goes back to the configuration before the first, 
   // The same again: only the time begins anew.
   clock.advance(200_000);
   expect(await gateway.reload(settings({ policies: [perIp(20)] }), terms())).toMatchObject({ changed: [] });
+  // Compared with what would come back, not with what was in force last.
+  expect(gateway.trial.trial?.changed).toEqual(["policies.per-ip"]);
   expect(gateway.trial.trial?.endsMs).toBe(clock.wallMs() + 300_000);
   expect(await gateway.trial.takeBack()).toMatchObject({ ok: true, changed: ["policies.per-ip"] });
   expect(await ask()).toEqual([200, 99]);

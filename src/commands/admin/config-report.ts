@@ -6,6 +6,7 @@ import { describeChange } from "../../core/reload.ts";
 import type { ConnectedGateway } from "./connect.ts";
 import { instantText, tableLines } from "./printed.ts";
 import type { Report } from "./report.ts";
+import { trialEndText } from "./trial-text.ts";
 
 export async function reportConfig({ client, status }: ConnectedGateway, against: "previous" | null): Promise<Report> {
   const answer = await client.config(against);
@@ -28,12 +29,13 @@ function configLines({ loaded, values, origins, restart }: Config, nowMs: number
   ];
 }
 
-function changeLines({ lastReload }: Config, hasStore: boolean, nowMs: number): string[] {
+function changeLines({ lastReload, lastTrial }: Config, hasStore: boolean, nowMs: number): string[] {
   if (lastReload == null) return ["No reload has changed anything since the start."];
   const { at, by, changed, changes, reset, loosened } = lastReload;
   const others = changed.filter((key) => !changes.some((change) => `${change.key}.`.startsWith(`${key}.`)));
+  const cause = by === "trial" && lastTrial ? `: a reload on trial was ${trialEndText(lastTrial)}` : ` (${by})`;
   return [
-    `The last change was at ${instantText(at, nowMs)} (${by}):`,
+    `The last change was at ${instantText(at, nowMs)}${cause}:`,
     ...changes.map((change) => `  ${describeChange(change, hasStore)}`),
     ...others.map((key) => `  ${key}: read again`),
     ...reset.map((name) => `  policies.${name}: started empty, because its name, kind or key was new`),

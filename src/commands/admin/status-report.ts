@@ -4,6 +4,7 @@ import { systemClock } from "../../core/clock.ts";
 import type { ConnectedGateway } from "./connect.ts";
 import { counted, durationText, instantText, tableLines, untilText } from "./printed.ts";
 import type { Report } from "./report.ts";
+import { trialEndText } from "./trial-text.ts";
 
 export async function reportStatus({ status }: ConnectedGateway): Promise<Report> {
   return { answer: status, lines: () => statusLines(status, systemClock.wallMs()) };
@@ -15,6 +16,7 @@ export function statusLines(status: Status, nowMs: number): string[] {
     ["gateway", `${state}, started ${durationText(uptimeSeconds)} ago, version ${version}, Node ${nodeVersion}`],
     ...configurationRows(status, nowMs),
     ...trialRow(status, nowMs),
+    ...lastTrialRow(status, nowMs),
     ["workers", `${workers.serving} of ${workers.configured} serving, ${counted(workers.restarts, "restart")}`],
     ...upstreamRows(status),
     ...storeRows(status),
@@ -50,6 +52,18 @@ function trialRow({ trial }: Status, nowMs: number): string[][] {
     ["", `ON TRIAL: without "headgate confirm", it ${then} ${untilText(ends, nowMs)}`],
     ...(refusedShare === null ? [] : [["", `${share}; taken back above ${refusedShare * 100} %, from 20 on`]]),
   ];
+}
+
+/** What became of the last trial, unless another reload came after it. */
+function lastTrialRow({ config: { loaded, loadedBy }, trial, lastTrial }: Status, nowMs: number): string[][] {
+  if (lastTrial === null || trial !== null) return [];
+  if (loadedBy !== "trial" && Date.parse(loaded) > Date.parse(lastTrial.at)) return [];
+  const {
+    at,
+    trial: { changed },
+  } = lastTrial;
+  const about = changed.length === 0 ? "" : ` (${changed.join(", ")})`;
+  return [["", `the reload on trial${about} was ${trialEndText(lastTrial)}, at ${instantText(at, nowMs)}`]];
 }
 
 function upstreamRows({ upstream: { state, reason, addresses } }: Status): string[][] {

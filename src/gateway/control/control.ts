@@ -88,6 +88,8 @@ export class GatewayControl implements ControlPlane {
   #lastReload: LastReload | null = null;
   /** The last that has changed something. */
   #lastChange: LastReload | null = null;
+  /** The last trial that is over. */
+  #lastTrial: Status["lastTrial"] = null;
 
   constructor(options: ControlOptions) {
     const { clock, carrier, recent, clients, rules } = options;
@@ -121,6 +123,7 @@ export class GatewayControl implements ControlPlane {
         lastReload: last && summaryOf(last),
       },
       trial: trial && trialFacts(trial),
+      lastTrial: this.#lastTrial,
       workers: threads,
       ...states,
       certificate: await certificateFacts(carrier.certificate(), wallMs),
@@ -145,7 +148,8 @@ export class GatewayControl implements ControlPlane {
     const shown: Config = { loaded: isoTime(this.#config.loadedMs), ...answer };
     if (against === null) return shown;
     const last = this.#lastChange;
-    return { ...shown, lastReload: last && { at: isoTime(last.atMs), by: last.by, ...changesOf(last.result) } };
+    const lastReload = last && { at: isoTime(last.atMs), by: last.by, ...changesOf(last.result) };
+    return { ...shown, lastReload, lastTrial: this.#lastTrial };
   }
 
   async reload(wanted: ReloadWanted): Promise<Outcome<ReloadAnswer>> {
@@ -156,13 +160,13 @@ export class GatewayControl implements ControlPlane {
     return this.#answerTo(await reloader.again("call", terms));
   }
 
-  async confirm(): Promise<Outcome<ConfirmAnswer>> {
-    const confirmed = (await this.#options.reloader()?.confirm()) ?? null;
+  async confirm(by: string): Promise<Outcome<ConfirmAnswer>> {
+    const confirmed = (await this.#options.reloader()?.confirm(by)) ?? null;
     return confirmed === null ? conflict(noTrial) : { ok: true, value: { confirmed: trialFacts(confirmed) } };
   }
 
-  async takeBack(): Promise<Outcome<ReloadAnswer>> {
-    const result = (await this.#options.reloader()?.takeBack()) ?? null;
+  async takeBack(by: string): Promise<Outcome<ReloadAnswer>> {
+    const result = (await this.#options.reloader()?.takeBack(by)) ?? null;
     return result === null ? conflict(noTrial) : this.#answerTo(result);
   }
 
@@ -208,11 +212,13 @@ export class GatewayControl implements ControlPlane {
     this.#events.publish({ type: "reload", ...summaryOf(last), changed: [...result.changed] });
   }
 
-  trialChanged({ kind, reason, trial }: TrialEvent): void {
+  trialChanged({ kind, reason, by, trial: state }: TrialEvent): void {
     // A drain has an event of its own, which is the last.
     if (kind === "drained") return;
     const at = isoTime(this.#options.clock.wallMs());
-    this.#events.publish({ type: "trial", at, outcome: kind, reason, trial: trialFacts(trial) });
+    const trial = trialFacts(state);
+    if (kind !== "begun") this.#lastTrial = { at, outcome: kind, reason, by, trial };
+    this.#events.publish({ type: "trial", at, outcome: kind, reason, by, trial });
   }
 
   /** A drain has begun. Streams of events end. */
@@ -268,8 +274,9 @@ function readTerms({ confirmWithin, unless, unconfirmed }: ReloadWanted): TrialT
 }
 
 function trialFacts(trial: ReloadTrial): NonNullable<Status["trial"]> {
-  const { sinceMs, endsMs, unconfirmed, refusedShare, judged, refused } = trial;
-  return { since: isoTime(sinceMs), ends: isoTime(endsMs), unconfirmed, refusedShare, judged, refused };
+  const { sinceMs, endsMs, unconfirmed, refusedShare, judged, refused, changed } = trial;
+  const facts = { unconfirmed, refusedShare, judged, refused, changed: [...changed] };
+  return { since: isoTime(sinceMs), ends: isoTime(endsMs), ...facts };
 }
 
 function summaryOf({ atMs, by, result }: LastReload) {

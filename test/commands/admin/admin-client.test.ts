@@ -201,6 +201,50 @@ describe("a reload on trial", () => {
       /ON TRIAL: without "headgate confirm", it is taken back in .*, at 2099-01-01 00:00:00 UTC\n/,
     );
   });
+
+  describe("that is over is explained by status and config", () => {
+    const at = "2020-11-24T12:00:00.000Z";
+    const trial = { since: at, ends: at, refusedShare: 0.05, judged: 40, refused: 23, changed: ["policies.a.limit"] };
+    const takenBack = { at, outcome: "taken_back", reason: "refused", by: null, trial };
+    const change = { changed: ["policies.a"], changes: [], reset: [], loosened: [] };
+
+    test.each([
+      [{}, "taken back, because it refused 23 of 40 requests that would have been admitted before"],
+      [{ reason: "time" }, "taken back, because nobody had confirmed it in time"],
+      [{ reason: "asked", by: "ops" }, "taken back by ops"],
+      [{ reason: "asked", by: "socket" }, "taken back by somebody over the socket"],
+      [{ reason: "asked" }, "taken back by a program"],
+    ])("%o", async (ending, text) => {
+      const lastTrial = { ...takenBack, ...ending };
+      const running = {
+        ...same,
+        config: { ...same.config, loadedBy: "trial", isCurrent: false },
+        trial: null,
+        lastTrial,
+      };
+      const lastReload = { at, by: "trial", ...change };
+      const { options } = await startMadeUp(cleanup, answering([200, { ...config, lastReload, lastTrial }], running));
+      const { out } = await headgate(["status", ...options]);
+      expect(out).toContain(`the reload on trial (policies.a.limit) was ${text}, at 2020-11-24 12:00:00 UTC\n`);
+      const compared = await headgate(["config", "--against", "previous", ...options]);
+      expect(compared.out).toContain(
+        `The last change was at 2020-11-24 12:00:00 UTC: a reload on trial was ${text}:\n`,
+      );
+    });
+
+    test("and no more when another reload came after it", async () => {
+      const confirmed = { ...takenBack, outcome: "confirmed", reason: "reload" };
+      const told = async (loaded: string) => {
+        const running = { ...same, config: { ...same.config, loaded }, trial: null, lastTrial: confirmed };
+        const { options } = await startMadeUp(cleanup, answering([200, {}], running));
+        return (await headgate(["status", ...options])).out;
+      };
+      expect(await told("2020-11-24T11:59:00.000Z")).toContain(
+        "was confirmed by another reload, which was not on trial",
+      );
+      expect(await told("2020-11-24T12:00:00.001Z")).not.toContain("the reload on trial");
+    });
+  });
 });
 
 describe("texts of others", () => {
