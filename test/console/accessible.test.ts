@@ -9,7 +9,15 @@ import { noBrowser, openPage, openSignedIn, startConsole, useBrowser } from "./c
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
+/** In a window as wide as a phone too, where other rules of the style hold. */
 async function expectAccessible(page: Page): Promise<void> {
+  await page.setViewportSize({ width: 390, height: 844 });
+  await expectNoViolations(page);
+  await page.setViewportSize({ width: 1280, height: 720 });
+  await expectNoViolations(page);
+}
+
+async function expectNoViolations(page: Page): Promise<void> {
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
     // Nothing but colours differs in the second.
@@ -28,9 +36,12 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
   const browser = useBrowser();
   const policies = "  - { name: small, limit: 3, window: 1h }\n";
 
-  test("axe-core finds nothing, in light and dark, before and after signing in", async () => {
+  test("axe-core finds nothing, in light and dark, wide and on a phone, before and after signing in", async () => {
     const gateway = await startConsole(cleanup, policies);
     await gateway.ask("203.0.113.7", 5);
+    // Each view shows that a reload is on trial.
+    gateway.write(policies.replace("limit: 3", "limit: 4"));
+    expect(await gateway.reloadOnTrial({ confirmWithin: "1h", unless: { refusedShare: 0.5 } })).toBe(200);
     const out = await openPage(cleanup, await browser(), gateway);
     await out.getByLabel("Token of the admin API").waitFor();
     // By the debugger, which the page's policy does not concern.
@@ -45,6 +56,15 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     }
     await page.evaluate('location.hash = "#/rules"');
     await page.getByRole("button", { name: "Limit …" }).click();
+    await expectAccessible(page);
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("button", { name: "Take back …" }).click();
+    await expectAccessible(page);
+    await page.getByRole("button", { name: "Take back", exact: true }).click();
+    await page.getByText("the reload on trial was taken back by ops").waitFor();
+    await page.evaluate('location.hash = "#/configuration"');
+    await page.getByRole("button", { name: "Reload …" }).click();
+    await page.getByLabel("On trial").check();
     await expectAccessible(page);
   });
 

@@ -41,6 +41,8 @@ export interface ConsoleGateway extends TestGateway {
   ask(client: string, count?: number, options?: AskOptions): Promise<number[]>;
   /** Replaces the policies in the configuration file. */
   write(policies: string): void;
+  /** Reloads by the API. Resolves with the status. `terms`: as in its body. */
+  reloadOnTrial(terms: Readonly<Record<string, unknown>>): Promise<number>;
 }
 
 interface AskOptions {
@@ -74,6 +76,15 @@ export async function startConsole(
     ...gateway,
     folder,
     write,
+    async reloadOnTrial(terms) {
+      const response = await fetch(`${gateway.adminUrl}/api/reload`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${writeToken}`, "content-type": "application/json" },
+        body: JSON.stringify(terms),
+      });
+      await response.arrayBuffer();
+      return response.status;
+    },
     async ask(client, count = 1, { path = "/v2/x", headers = {} } = {}) {
       const statuses: number[] = [];
       for (let i = 0; i < count; i += 1) {

@@ -13,6 +13,7 @@ const history = { stepSeconds: 5, end: null, steps: [null, step] };
 const certificate = { subject: "CN=a", expires: "", expiresInSeconds: 90 * 86_400, isCurrent: true };
 const config = well.config;
 const lastReload = { at: "", by: "file", outcome: "failed", errors: ["a is wrong"], refused: [] };
+const lastTrial = { outcome: "taken_back", reason: "asked", by: "ops", trial: shown.trial };
 
 type Changes = Readonly<Record<string, unknown>>;
 
@@ -28,6 +29,20 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
   [
     "a wrong configuration",
     { config: { ...config, isCurrent: false, lastReload } },
+    {},
+    "warning",
+    "HeadgateReloadFailed",
+  ],
+  [
+    "a trial that was taken back",
+    { config: { ...config, isCurrent: false, lastReload: { ...lastReload, by: "trial", errors: [] } }, lastTrial },
+    {},
+    "warning",
+    "HeadgateReloadTakenBack",
+  ],
+  [
+    "a trial that cannot be taken back",
+    { config: { ...config, isCurrent: false, lastReload: { ...lastReload, by: "trial" } } },
     {},
     "warning",
     "HeadgateReloadFailed",

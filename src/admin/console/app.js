@@ -11,6 +11,7 @@ import { RequestsView } from "./requests.js";
 import { RulesView } from "./rules.js";
 import { RunbookView } from "./runbook.js";
 import { Exposed, SignIn } from "./sign-in.js";
+import { Trial } from "./trial.js";
 import { TryView } from "./try.js";
 
 const views = [
@@ -90,7 +91,7 @@ function SignedIn({ api, status: first, onSignOut }) {
   useEffect(() => {
     api.onSignedOut = () => onSignOut("The token is not listed any more.");
     const end = events.listen((event) => {
-      if (event !== null && ["upstream", "store", "reload"].includes(event.type)) polled.soon();
+      if (event !== null && ["upstream", "store", "reload", "trial"].includes(event.type)) polled.soon();
     });
     return () => {
       end();
@@ -113,11 +114,13 @@ function SignedIn({ api, status: first, onSignOut }) {
   const session = {
     ...{ api, events, status, history, problems, caller: status.caller, say: setSaid },
     canWrite: status.caller.role === "write",
+    refresh: polled.reload,
   };
   const View = address.about === "" ? address.view.view : (address.view.ofOne ?? address.view.view);
   return html`
     <${Header} session=${session} current=${address.view} onSignOut=${() => onSignOut("")} />
     <main id="main" tabindex="-1" ref=${content}>
+      <${Trial} session=${session} />
       <${View} key=${`${address.view.path} ${address.about}`} session=${session} about=${address.about} />
     </main>
     <p class="unseen" role="status" aria-live="polite">${said}</p>`;

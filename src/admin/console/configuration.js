@@ -1,5 +1,7 @@
 // The configuration in force, where each value was written, and what the last reload has changed. Reloads.
-import { Dialog } from "./dialogs.js";
+import { ApiError } from "./api.js";
+import { Dialog, Reach } from "./dialogs.js";
+import { trialEnd } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
 import { Instant, Missing, Wide } from "./parts.js";
@@ -9,7 +11,8 @@ export function ConfigurationView({ session }) {
   const config = usePoll(() => api.get("/api/config?against=previous"), 60_000);
   const [isReloading, setReloading] = useState(false);
   const [filter, setFilter] = useState("");
-  useEvents(events, ["reload"], () => config.soon());
+  useEvents(events, ["reload", "trial"], () => config.soon());
+  const { trial, lastTrial } = status;
   const { lastReload } = status.config;
   return html`
     <div class="row">
@@ -21,7 +24,7 @@ export function ConfigurationView({ session }) {
     ${
       config.value !== null &&
       html`
-      <${LastReload} config=${config.value} nowMs=${api.clock.nowMs()} />
+      <${LastReload} config=${config.value} trial=${trial} lastTrial=${lastTrial} nowMs=${api.clock.nowMs()} />
       <section>
         <h2>In force</h2>
         <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
@@ -33,7 +36,7 @@ export function ConfigurationView({ session }) {
     ${isReloading && html`<${ReloadDialog} session=${session} onEnd=${() => setReloading(false)} onDone=${config.reload} />`}`;
 }
 
-function LastReload({ config: { loaded, lastReload, restart }, nowMs }) {
+function LastReload({ config: { loaded, lastReload, restart }, trial, lastTrial, nowMs }) {
   if (lastReload === null || lastReload === undefined) {
     return html`<p class="muted">Loaded <${Instant} at=${loaded} nowMs=${nowMs} />; no reload has changed anything since.</p>`;
   }
@@ -41,7 +44,8 @@ function LastReload({ config: { loaded, lastReload, restart }, nowMs }) {
   const files = changed.filter((key) => !changes.some((change) => change.key === key));
   return html`
     <section>
-      <h2>The last change, <${Instant} at=${at} nowMs=${nowMs} />, by a ${by}</h2>
+      <h2>The last change, <${Instant} at=${at} nowMs=${nowMs} />, ${causes[by]} ${trial !== null && html`<span class="badge limit">on trial</span>`}</h2>
+      ${trial === null && lastTrial !== null && html`<p>At <${Instant} at=${lastTrial.at} nowMs=${nowMs} />, the last reload on trial was ${trialEnd(lastTrial)}.</p>`}
       <${Changes} changes=${changes} />
       ${files.length > 0 && html`<p class="muted">New contents: ${files.join(", ")}</p>`}
       ${reset.length > 0 && html`<p class="muted">Started empty: ${reset.join(", ")}</p>`}
@@ -49,6 +53,13 @@ function LastReload({ config: { loaded, lastReload, restart }, nowMs }) {
       ${restart.map(({ key, inForce, wanted }) => html`<p class="failure">${key} needs a restart: ${inForce} is in force, ${wanted} is wanted.</p>`)}
     </section>`;
 }
+
+const causes = {
+  signal: "by a signal",
+  file: "by a file",
+  call: "by a call",
+  trial: "because a reload on trial was taken back",
+};
 
 function Changes({ changes }) {
   if (changes.length === 0) return null;
@@ -97,17 +108,64 @@ function leavesOf(value, key = "") {
   });
 }
 
+const times = [
+  ["1m", "1 minute"],
+  ["5m", "5 minutes"],
+  ["15m", "15 minutes"],
+  ["1h", "1 hour"],
+  ["24h", "24 hours"],
+];
+
 function ReloadDialog({ session, onEnd, onDone }) {
+  const [isOnTrial, setOnTrial] = useState(false);
+  const [terms, setTerms] = useState({ confirmWithin: "5m", refusedPercent: "5", unconfirmed: "takeBack" });
   const act = async () => {
-    const { value } = await session.api.call("POST", "/api/reload", { body: {} });
+    const { value } = await session.api.call("POST", "/api/reload", { body: isOnTrial ? bodyOf(terms) : {} });
     onDone();
+    session.refresh();
+    if (isOnTrial && value.trial === null) throw new ApiError(409, [untried]);
     if (value.outcome === "unchanged") return "Nothing has changed.";
-    return `Reloaded: ${value.changed.join(", ")}.`;
+    return `Reloaded${isOnTrial ? ", on trial" : ""}: ${value.changed.join(", ")}.`;
   };
   return html`
     <${Dialog} title="Reload the configuration?" button="Reload" act=${act} onEnd=${onEnd} session=${session}>
       <p>Reads all files of the configuration again, as SIGHUP does. New values are in force from the next request on. A wrong file
         changes nothing. No connection is closed, and no count is lost unless a policy has a new name, kind or key.</p>
-      <p class="muted">It is about this gateway alone. The log names you.</p>
+      ${session.status.trial !== null && !isOnTrial && html`<p class="failure">A reload is on trial: this one, which is not, confirms it.</p>`}
+      <label class="row"><input type="checkbox" checked=${isOnTrial} onInput=${({ target }) => setOnTrial(target.checked)} />
+        On trial: the configuration from before comes back by itself</label>
+      ${isOnTrial && html`<${TermFields} terms=${terms} onChange=${(change) => setTerms((last) => ({ ...last, ...change }))} />`}
+      <${Reach} session=${session} isOwn=${true} />
     <//>`;
+}
+
+const untried =
+  "Nothing is on trial: the file has what is in force. With reload.watch, a saved file is in force by itself; reload.trial puts it on trial.";
+
+function bodyOf({ confirmWithin, refusedPercent, unconfirmed }) {
+  const unless = refusedPercent === "" ? {} : { unless: { refusedShare: Number(refusedPercent) / 100 } };
+  return { confirmWithin, ...unless, unconfirmed };
+}
+
+function TermFields({ terms: { confirmWithin, refusedPercent, unconfirmed }, onChange }) {
+  const set =
+    (name) =>
+    ({ target }) =>
+      onChange({ [name]: target.value });
+  return html`
+    <div class="fields">
+      <label for="trial-time">Confirm within</label>
+      <select id="trial-time" value=${confirmWithin} onInput=${set("confirmWithin")}>
+        ${times.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
+      </select>
+      <label for="trial-share">Unless refused, in %</label>
+      <input id="trial-share" type="number" min="0" max="99.9" step="0.1" placeholder="not judged" value=${refusedPercent} onInput=${set("refusedPercent")} />
+      <label for="trial-then">If nobody confirms</label>
+      <select id="trial-then" value=${unconfirmed} onInput=${set("unconfirmed")}>
+        <option value="takeBack">it is taken back</option>
+        <option value="keep">it stays</option>
+      </select>
+    </div>
+    <p class="muted">It is also taken back as soon as it has refused 20 requests, and more than this share, of those that the configuration
+      from before would have admitted.</p>`;
 }

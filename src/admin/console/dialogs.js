@@ -35,9 +35,11 @@ export function Dialog({ title, button, isDanger = false, act, onEnd, session, c
     </dialog>`;
 }
 
-/** Where a change holds. */
-export function Reach({ session: { status } }) {
+/** Where a change holds. `isOwn`: at this gateway alone, whoever shares the store. */
+export function Reach({ session: { status }, isOwn = false }) {
   const { store } = status;
+  if (store !== null && isOwn)
+    return html`<p class="muted">It is about this gateway alone, one of ${count(store.replicas)} of the store. The log names you.</p>`;
   if (store === null)
     return html`<p class="muted">It holds at this gateway, in all its workers. The log names you.</p>`;
   return html`<p class="muted">It holds at all ${count(store.replicas)} gateways of the store. The log names you.</p>`;

@@ -44,6 +44,25 @@ export function span(seconds) {
   return `${Math.floor(total / length)} ${unit}${rest === 0 ? "" : ` ${rest} ${smaller}`}`;
 }
 
+/** What is left, such as "4:05" or "1:00:00". */
+export function timer(seconds) {
+  const left = Math.ceil(seconds);
+  const [hours, minutes] = [Math.floor(left / 3600), Math.floor(left / 60) % 60];
+  const two = (value) => String(value).padStart(2, "0");
+  return `${hours > 0 ? `${hours}:${two(minutes)}` : minutes}:${two(left % 60)}`;
+}
+
+/** What became of a reload on trial, as the end of a sentence. */
+export function trialEnd({ outcome, reason, by, trial }) {
+  const verb = outcome === "confirmed" ? "confirmed" : "taken back";
+  if (reason === "time")
+    return `${verb}, because ${outcome === "confirmed" ? "its time was over" : "nobody had confirmed it in time"}`;
+  if (reason === "reload") return `${verb} by another reload, which was not on trial`;
+  if (reason === "refused")
+    return `${verb}, because it refused ${count(trial.refused)} of ${count(trial.judged)} requests that would have been admitted before`;
+  return `${verb} by ${by === "socket" ? "somebody over the socket" : (by ?? "a program")}`;
+}
+
 export function bytes(value) {
   return value < 1024 * 1024 ? `${rounded(value / 1024)} KiB` : `${rounded(value / 1024 / 1024)} MiB`;
 }

@@ -1,5 +1,6 @@
 // What is wrong, the worst first, each with the section of the runbooks that says what to do. The thresholds are those of the
 // alerts in deploy/prometheus/alerts.rules.yaml, over the last minute instead of five.
+import { trialEnd } from "./format.js";
 
 const severities = ["critical", "warning", "note"];
 
@@ -50,12 +51,10 @@ function ofGateway({ state, workers, tokens }) {
   ].filter(Boolean);
 }
 
-function ofConfiguration({ config: { isCurrent, lastReload, restart } }) {
-  const errors = lastReload?.errors.join("; ") ?? "";
+function ofConfiguration({ config: { isCurrent, lastReload, restart }, lastTrial }) {
   const refused = lastReload?.refused ?? [];
   return [
-    !isCurrent &&
-      warning(`The configuration is wrong, and the one from before is in force: ${errors}`, "HeadgateReloadFailed"),
+    !isCurrent && notCurrent(lastReload, lastTrial),
     refused.length > 0 &&
       warning(
         `A file is missing or wrong, its last good version is in use: ${refused.join(", ")}`,
@@ -63,6 +62,19 @@ function ofConfiguration({ config: { isCurrent, lastReload, restart } }) {
       ),
     restart.length > 0 && warning(`New values need a restart: ${restart.join(", ")}`, "HeadgateRestartRequired"),
   ].filter(Boolean);
+}
+
+function notCurrent(lastReload, lastTrial) {
+  const errors = lastReload?.errors ?? [];
+  if (errors.length === 0 && lastTrial !== null) {
+    const text = `The file has other values than are in force: the reload on trial was ${trialEnd(lastTrial)}.`;
+    return warning(text, "HeadgateReloadTakenBack");
+  }
+  const wrong =
+    lastReload?.by === "trial"
+      ? "The reload on trial could not be taken back yet"
+      : "The configuration is wrong, and the one from before is in force";
+  return warning(`${wrong}: ${errors.join("; ")}`, "HeadgateReloadFailed");
 }
 
 function ofUpstream({ state, reason, addresses }) {

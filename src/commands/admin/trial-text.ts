@@ -8,7 +8,7 @@ export function trialEndText({ outcome, reason, by, trial }: NonNullable<Status[
     case "asked":
       return `${verb} by ${by === "socket" ? "somebody over the socket" : (by ?? "a program")}`;
     case "time":
-      return `${verb}, because nobody had confirmed it in time`;
+      return `${verb}, because ${outcome === "confirmed" ? "its time was over" : "nobody had confirmed it in time"}`;
     case "refused":
       return `${verb}, because it refused ${trial.refused} of ${trial.judged} requests that would have been admitted before`;
     case "reload":

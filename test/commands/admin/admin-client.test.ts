@@ -211,6 +211,7 @@ describe("a reload on trial", () => {
     test.each([
       [{}, "taken back, because it refused 23 of 40 requests that would have been admitted before"],
       [{ reason: "time" }, "taken back, because nobody had confirmed it in time"],
+      [{ outcome: "confirmed", reason: "time" }, "confirmed, because its time was over"],
       [{ reason: "asked", by: "ops" }, "taken back by ops"],
       [{ reason: "asked", by: "socket" }, "taken back by somebody over the socket"],
       [{ reason: "asked" }, "taken back by a program"],

@@ -1,0 +1,119 @@
+// A reload on trial, which every view shows: what is on trial, the time that is left, what was judged, and the two ways to end
+// it. When it is over, says what became of it until that is read.
+import { ApiError } from "./api.js";
+import { Dialog, Reach } from "./dialogs.js";
+import { count, percent, timer, trialEnd } from "./format.js";
+import { html, useRef, useState } from "./html.js";
+import { useEvents, useTick } from "./live.js";
+import { Instant } from "./parts.js";
+
+/** How many keys are listed. */
+const listed = 12;
+
+export function Trial({ session }) {
+  const { events, status, canWrite, api } = session;
+  const { trial, lastTrial } = status;
+  const [dialog, setDialog] = useState(null);
+  const [closed, setClosed] = useState("");
+  // When the last one began that this page has heard of: of others nobody waits for the end.
+  const seen = useRef(null);
+  if (trial !== null) seen.current = trial.since;
+  useEvents(events, ["trial"], (event) => {
+    seen.current = event.trial.since;
+  });
+  const ended = trial === null && lastTrial?.trial.since === seen.current ? lastTrial : null;
+  const isShown = ended !== null && closed !== ended.at;
+  const open = (action) => setDialog({ action, since: trial.since, changed: trial.changed });
+  return html`
+    ${trial !== null && html`<${Running} trial=${trial} clock=${api.clock} onChoose=${canWrite ? open : null} />`}
+    <div role="status" class="trial-end">
+      ${isShown && html`<${Ended} trial=${ended} clock=${api.clock} onClose=${() => setClosed(ended.at)} />`}
+    </div>
+    ${dialog !== null && html`<${EndDialog} ...${dialog} session=${session} onEnd=${() => setDialog(null)} />`}`;
+}
+
+function Running({ trial, clock, onChoose }) {
+  useTick(1_000);
+  const { since, ends, unconfirmed, changed } = trial;
+  const leftMs = Math.max(0, Date.parse(ends) - clock.nowMs());
+  const share = Math.min(1, leftMs / (Date.parse(ends) - Date.parse(since)));
+  const then = unconfirmed === "keep" ? "it stays" : "the configuration from before comes back";
+  return html`
+    <section class="panel trial" aria-label="Reload on trial">
+      <p class="row"><b>A reload is on trial.</b>
+        <span class="end">${leftMs === 0 ? "Its time is over." : html`<b class="large" role="timer">${timer(leftMs / 1000)}</b> left; then ${then}.`}</span></p>
+      <span class="meter" aria-hidden="true"><span style=${{ width: `${share * 100}%` }}></span></span>
+      <${Keys} changed=${changed} />
+      <p>${judgedText(trial)}</p>
+      ${
+        onChoose !== null &&
+        html`<p class="row">
+        <button type="button" class="main" onClick=${() => onChoose("confirm")}>Confirm …</button>
+        <button type="button" onClick=${() => onChoose("takeBack")}>Take back …</button>
+      </p>`
+      }
+    </section>`;
+}
+
+function Keys({ changed }) {
+  const more = changed.length - listed;
+  const shown = changed.slice(0, listed).map((key, i) => html`${i > 0 && ", "}<span class="key">${key}</span>`);
+  return html`<p>On trial: ${changed.length === 0 ? "nothing, it is as the one before" : shown}${more > 0 && `, and ${count(more)} more`}.</p>`;
+}
+
+function judgedText({ refusedShare, refused, judged }) {
+  if (refusedShare === null) return "It is not judged: only its time, or somebody, ends it.";
+  const share = judged === 0 ? "" : ` (${percent(refused / judged)})`;
+  return (
+    `Refused ${count(refused)} of ${count(judged)} requests${share} that would have been admitted before. ` +
+    `Taken back above ${percent(refusedShare)}, from 20 refused on.`
+  );
+}
+
+function Ended({ trial: { at, outcome, reason, by, trial }, clock, onClose }) {
+  const isBack = outcome === "taken_back";
+  return html`
+    <div class=${`problem ${isBack ? "warning" : ""}`}>
+      <span class="dot"></span>
+      <span>At <${Instant} at=${at} nowMs=${clock.nowMs()} />, the reload on trial was ${trialEnd({ outcome, reason, by, trial })}.
+        ${isBack && " The configuration from before is in force again; the file still has the other values."}</span>
+      <button type="button" onClick=${onClose}>Close</button>
+    </div>`;
+}
+
+const ends = {
+  confirm: {
+    title: "Confirm the reload on trial?",
+    button: "Confirm",
+    path: "/api/reload/confirm",
+    said: "The new configuration stays.",
+    effect:
+      "The new configuration stays, and nothing takes it back by itself any more. What policies that it has replaced had counted is forgotten.",
+  },
+  takeBack: {
+    title: "Take the reload on trial back?",
+    button: "Take back",
+    path: "/api/reload/take-back",
+    said: "The configuration from before is in force again.",
+    effect:
+      "The configuration from before is in force from the next request on, with its counts. No connection is closed. The file keeps its new values, and is not used again before it changes or somebody reloads.",
+  },
+};
+
+/** `since`, `changed`: of the trial that was shown when the dialog was opened. */
+function EndDialog({ session, action, since, changed, onEnd }) {
+  const { title, button, path, said, effect } = ends[action];
+  const act = async () => {
+    // The API ends whichever is on.
+    if (session.status.trial?.since !== since) throw new ApiError(409, ["What was on trial is over."]);
+    await session.api.call("POST", path, { body: {} });
+    session.refresh();
+    return said;
+  };
+  return html`
+    <${Dialog} title=${title} button=${button} isDanger=${action === "takeBack"} act=${act} onEnd=${onEnd} session=${session}>
+      <p>${effect}</p>
+      <${Keys} changed=${changed} />
+      <${Reach} session=${session} isOwn=${true} />
+    <//>`;
+}
