@@ -52,11 +52,15 @@ interface AskOptions {
 
 const tokens = `${digestOf(readToken)} read # dashboard\n${digestOf(writeToken)} write # ops\n`;
 
-/** Clients are who their X-Forwarded-For says. `admin`: keys of this section; FOLDER stands for a folder of the test. */
+/**
+ * Clients are who their X-Forwarded-For says. `admin`: keys of this section; FOLDER stands for a folder of the test. `set`: further
+ * keys, as with `--set`.
+ */
 export async function startConsole(
   cleanup: Cleanup,
   policies: string,
   admin = "tokensFile: admin.txt",
+  set: Readonly<Record<string, string>> = {},
 ): Promise<ConsoleGateway> {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
@@ -71,7 +75,7 @@ export async function startConsole(
   };
   writeFileSync(join(folder, "admin.txt"), tokens);
   write(policies);
-  const gateway = await startFromFile(cleanup, upstream.url, file);
+  const gateway = await startFromFile(cleanup, upstream.url, file, set);
   return {
     ...gateway,
     folder,

@@ -38,6 +38,7 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", { timeout: 60_00
     await banner.getByText("Taken back above 60 %, from 20 refused on.").waitFor();
     await page.getByRole("heading", { name: "by a call on trial" }).waitFor();
     await page.getByRole("row", { name: /policies\.small\.limit 50 1/ }).waitFor();
+    expect(await page.getByText("New contents").count()).toBe(0);
     // What is judged so far comes with the next status.
     expect(await gateway.ask(client, 3)).toEqual([200, 429, 429]);
     await banner.getByText("Refused 2 of 3 requests (67 %)").waitFor();

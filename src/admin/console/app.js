@@ -2,6 +2,7 @@
 import { ClientView } from "./client.js";
 import { ClientsView } from "./clients.js";
 import { ConfigurationView } from "./configuration.js";
+import { GatewaysView } from "./gateways.js";
 import { html, useEffect, useRef, useState } from "./html.js";
 import { Events, usePoll, useStream } from "./live.js";
 import { NowView } from "./now.js";
@@ -21,6 +22,7 @@ const views = [
   { path: "requests", name: "Requests", view: RequestsView, ofOne: RequestsView },
   { path: "policies", name: "Policies", view: PoliciesView },
   { path: "configuration", name: "Configuration", view: ConfigurationView },
+  { path: "gateways", name: "Gateways", view: GatewaysView },
   { path: "try", name: "Try a request", view: TryView },
 ];
 const runbook = { path: "runbook", name: "Runbook", view: RunbookView, ofOne: RunbookView };

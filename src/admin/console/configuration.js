@@ -41,7 +41,7 @@ function LastReload({ config: { loaded, lastReload, restart }, trial, lastTrial,
     return html`<p class="muted">Loaded <${Instant} at=${loaded} nowMs=${nowMs} />; no reload has changed anything since.</p>`;
   }
   const { at, by, changes, reset, loosened, changed } = lastReload;
-  const files = changed.filter((key) => !changes.some((change) => change.key === key));
+  const files = changed.filter((key) => !changes.some((change) => `${change.key}.`.startsWith(`${key}.`)));
   return html`
     <section>
       <h2>The last change, <${Instant} at=${at} nowMs=${nowMs} />, ${causes[by]} ${trial !== null && html`<span class="badge limit">on trial</span>`}</h2>
@@ -132,8 +132,7 @@ function ReloadDialog({ session, onEnd, onDone }) {
       <p>Reads all files of the configuration again, as SIGHUP does. New values are in force from the next request on. A wrong file
         changes nothing. No connection is closed, and no count is lost unless a policy has a new name, kind or key.</p>
       ${session.status.trial !== null && !isOnTrial && html`<p class="failure">A reload is on trial: this one, which is not, confirms it.</p>`}
-      <label class="row"><input type="checkbox" checked=${isOnTrial} onInput=${({ target }) => setOnTrial(target.checked)} />
-        On trial: the configuration from before comes back by itself</label>
+      <label class="row"><input type="checkbox" checked=${isOnTrial} onInput=${({ target }) => setOnTrial(target.checked)} /> On trial</label>
       ${isOnTrial && html`<${TermFields} terms=${terms} onChange=${(change) => setTerms((last) => ({ ...last, ...change }))} />`}
       <${Reach} session=${session} isOwn=${true} />
     <//>`;
@@ -166,6 +165,6 @@ function TermFields({ terms: { confirmWithin, refusedPercent, unconfirmed }, onC
         <option value="keep">it stays</option>
       </select>
     </div>
-    <p class="muted">It is also taken back as soon as it has refused 20 requests, and more than this share, of those that the configuration
-      from before would have admitted.</p>`;
+    <p>The configuration from before comes back, with its counts, unless somebody confirms in time; and as soon as the new one has refused 20
+      requests, and more than this share, of those that the one before would have admitted. Without a share it is not judged.</p>`;
 }

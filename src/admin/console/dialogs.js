@@ -35,14 +35,26 @@ export function Dialog({ title, button, isDanger = false, act, onEnd, session, c
     </dialog>`;
 }
 
-/** Where a change holds. `isOwn`: at this gateway alone, whoever shares the store. */
+/** How many gateways are named. */
+const named = 5;
+
+/** At how many gateways a change holds. `isOwn`: at this one alone, whoever shares the store. */
 export function Reach({ session: { status }, isOwn = false }) {
-  const { store } = status;
-  if (store !== null && isOwn)
-    return html`<p class="muted">It is about this gateway alone, one of ${count(store.replicas)} of the store. The log names you.</p>`;
-  if (store === null)
-    return html`<p class="muted">It holds at this gateway, in all its workers. The log names you.</p>`;
-  return html`<p class="muted">It holds at all ${count(store.replicas)} gateways of the store. The log names you.</p>`;
+  return html`<p class="muted">${reachText(status.store, isOwn)} The log names you.</p>`;
+}
+
+function reachText(store, isOwn) {
+  if (store === null) return "It holds at this gateway, in all its workers.";
+  const { state, gateways } = store;
+  const all = count(gateways.length);
+  if (gateways.length === 1) return "It holds at this gateway, which has the store for itself.";
+  if (isOwn)
+    return `It is about this gateway alone, and not about the others of the store (${count(gateways.length - 1)}).`;
+  if (state === "away")
+    return `The store is away: it holds at this gateway alone for now, and later at all ${all} of the store.`;
+  const names = gateways.slice(0, named).map(({ name, admin }) => admin ?? name);
+  const others = gateways.length > named ? ", …" : "";
+  return `It holds at all ${all} gateways of the store: ${names.join(", ")}${others}.`;
 }
 
 /** `name`: of the client, as it is shown. */

@@ -1,0 +1,44 @@
+// The gateways that share the store, and which of them this page is about.
+import { count, span } from "./format.js";
+import { html } from "./html.js";
+import { Instant, Wide } from "./parts.js";
+
+export function GatewaysView({ session: { api, status } }) {
+  const { store } = status;
+  return html`
+    <h1>Gateways</h1>
+    ${store === null ? html`<${Alone} />` : html`<${Sharing} store=${store} nowMs=${api.clock.nowMs()} />`}`;
+}
+
+function Alone() {
+  return html`<p>This gateway has no store and counts for itself: with a store (Redis or Valkey, <code>counters.store: redis</code>), several
+    gateways share one limit, their rules and what is forgiven.</p>`;
+}
+
+function Sharing({ store: { state, shards, replicas, gateways }, nowMs }) {
+  const counted = Object.entries(shards).filter(([, number]) => number > 0);
+  const versions = new Set(gateways.map(({ version }) => version));
+  return html`
+    <p>The store is <b class=${`value ${state}`}>${state}</b> (${counted.map(([name, number]) => `${count(number)} ${name}`).join(", ")}).
+      ${state === "away" ? " These gateways were there when it was reached last:" : " It has heard of these gateways within the last 10 s:"}</p>
+    ${versions.size > 1 && html`<p class="hint">They are of different versions.</p>`}
+    <${Wide} label="Gateways of the store">
+      <thead><tr>
+        <th scope="col">Host</th><th scope="col">Admin API</th><th scope="col">Version</th><th scope="col">Started</th>
+        <th scope="col">Runs for</th>
+      </tr></thead>
+      <tbody>${gateways.map((gateway) => html`<${Row} gateway=${gateway} nowMs=${nowMs} />`)}</tbody>
+    <//>
+    ${replicas !== gateways.length && html`<p class="muted">The limits are shared by ${count(replicas)}, as counted or configured.</p>`}
+    <p class="muted">Rules and forgiveness hold at all of them. Counts, history, refusals and reloads on this page are of this one alone.</p>`;
+}
+
+function Row({ gateway: { name, version, started, admin, isSelf }, nowMs }) {
+  return html`<tr>
+    <th scope="row" class="key">${name} ${isSelf && html`<span class="badge open">this one</span>`}</th>
+    <td class="key">${admin ?? "none over TCP"}</td>
+    <td class="short">${version}</td>
+    <td class="short"><${Instant} at=${started} nowMs=${nowMs} /></td>
+    <td class="short">${span(Math.max(0, (nowMs - Date.parse(started)) / 1000))}</td>
+  </tr>`;
+}
