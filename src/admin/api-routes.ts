@@ -338,6 +338,18 @@ function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): 
     ({ params: { id } }, reply) =>
       inTurn(reply, async () => (await recent.request(id)) ?? refuse(reply, errors.unknownRequest)),
   );
+  app.get(
+    "/api/refusals",
+    {
+      schema: {
+        ...{ tags, operationId: "getRefusals", querystring: schemas.RefusalsQuery },
+        response: answers(schemas.RefusalList),
+        summary: "The last refusals, of all clients or of one, of those that are remembered",
+      },
+    },
+    ({ query: { key = null, limit = "50" } }, reply) =>
+      inTurn(reply, async () => resultOf(reply, await recent.refusals(key, Number(limit)))),
+  );
 }
 
 function addClients(app: App, { inTurn, caller, onWrite }: RouteContext, clients: ClientControl): void {

@@ -12,6 +12,7 @@ export type ClientList = Static<typeof schemas.ClientList>;
 export type ClientState = Static<typeof schemas.ClientState>;
 export type ForgivenAnswer = Static<typeof schemas.Forgiven>;
 export type RequestAnswer = Static<typeof schemas.RequestAnswer>;
+export type RefusalList = Static<typeof schemas.RefusalList>;
 export type RuleWanted = Static<typeof schemas.RuleWanted>;
 export type ShownRule = Static<typeof schemas.Rule>;
 export type TrialWanted = Static<typeof schemas.CheckWanted>;
@@ -63,6 +64,8 @@ export interface RecentRequests {
   history(): Promise<HistoryAnswer>;
   /** Of the last 10,000 refusals. Null: it is not among them. */
   request(id: string): Promise<RequestAnswer | null>;
+  /** Of those, the last. `key`: as in a call, such as `client:203.0.113.7`; null: of all clients. `limit`: from 1 to 200. */
+  refusals(key: string | null, limit: number): Promise<Outcome<RefusalList>>;
   /** Calls back for refusals, sampled, until the returned function is called. */
   subscribe(onRefusal: (refusal: RequestAnswer, leftOut: number) => void): () => void;
 }

@@ -49,6 +49,7 @@ export const durationPattern = "^[0-9]{1,12}(ms|s|m|h|d)$";
 export const fieldNamePattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$";
 export const methodPattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$";
 export const pageLimitPattern = "^([1-9][0-9]{0,2}|1000)$";
+export const refusalLimitPattern = "^([1-9][0-9]?|1[0-9]{2}|200)$";
 export const requestIdPattern = "^[!-~]+$";
 
 /** What text that must fit a pattern is, in words. */
@@ -58,5 +59,6 @@ export const expectedByPattern: ReadonlyMap<string, string> = new Map([
   [ruleIdPattern, "1 to 64 letters, digits, dots, underscores or hyphens"],
   [methodPattern, "the name of a method"],
   [pageLimitPattern, "a whole number from 1 to 1000"],
+  [refusalLimitPattern, "a whole number from 1 to 200"],
   [requestIdPattern, "visible ASCII characters"],
 ]);

@@ -21,6 +21,7 @@ import {
   object,
   orNull,
   pageLimitPattern,
+  refusalLimitPattern,
   requestIdPattern,
   ruleIdPattern,
   seconds,
@@ -428,6 +429,16 @@ export const RequestAnswer = object({
   policy: orNull(policyAnswer),
   rule: orNull(text("The id of the rule that decided.")),
   explanation: texts("In sentences."),
+});
+
+export const RefusalsQuery = object({
+  key: Type.Optional(KeyParameter.properties.key),
+  limit: Type.Optional(text("At most so many, from 1 to 200; without it, 50.", { pattern: refusalLimitPattern })),
+});
+
+export const RefusalList = object({
+  refusals: Type.Array(RequestAnswer, { description: "The newest first." }),
+  isComplete: flag("False: there may be more than were asked for that are remembered."),
 });
 
 // Check

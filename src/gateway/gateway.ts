@@ -17,11 +17,18 @@ import type { Seams } from "./control/control.ts";
 import { createRecentControl } from "./control/recent-control.ts";
 import { type EngineOptions, openEngine } from "./engine.ts";
 import { Forgiving } from "./forgiving.ts";
-import { createCounterMemory, ofMainThread, openCounters, sweepRegularly } from "./open-counters.ts";
+import {
+  createCounterMemory,
+  ofMainThread,
+  openCounters,
+  sweepRegularly,
+  type ThreadCounters,
+} from "./open-counters.ts";
 import { openRecent } from "./open-recent.ts";
 import { Reloader, type TrialControl } from "./reloader.ts";
 import { RuleBook } from "./rule-book.ts";
 import { logRules } from "./rule-log.ts";
+import { loggedName } from "./runtimes.ts";
 import { createSharing, type Sharing } from "./sharing.ts";
 import type { Snapshots } from "./snapshots.ts";
 import type { WorkersOptions } from "./threads/workers.ts";
@@ -112,7 +119,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
   rules.onChange(() => snapshots?.writeSoon());
   if (snapshots !== null) open.defer(() => snapshots.stop());
-  const seams = seamsOf({ carrier, clock: options.clock, recent, rules, forgiving, snapshots });
+  const seams = seamsOf({ ...setByPeople, ...{ carrier, clock: options.clock, recent, counters, snapshots } });
   const adminOptions = { ...options, ...seams, carrier, files, sharing, drain: () => void drains.begin() };
   const adminSide = await openAdminSide(settings.admin, adminOptions);
   open.defer(() => adminSide.close());
@@ -175,6 +182,7 @@ interface SeamSources {
   readonly carrier: Carrier;
   readonly clock: Clock;
   readonly recent: Recent;
+  readonly counters: Pick<ThreadCounters, "keyHash" | "keySecret">;
   readonly rules: RuleBook;
   readonly forgiving: Forgiving;
   /** Null: there are none. */
@@ -182,7 +190,7 @@ interface SeamSources {
 }
 
 /** What the admin API shows of the last minutes, of clients and of rules. */
-function seamsOf({ carrier, clock, recent, rules, forgiving, snapshots }: SeamSources): Seams {
+function seamsOf({ carrier, clock, recent, counters, rules, forgiving, snapshots }: SeamSources): Seams {
   const settings = () => carrier.settings;
   const { clients } = carrier;
   const forgive: ClientCountsOptions["forgive"] = async (key) => {
@@ -191,6 +199,7 @@ function seamsOf({ carrier, clock, recent, rules, forgiving, snapshots }: SeamSo
     return forgiven;
   };
   const listedTokens = () => carrier.listedTokens();
+  const { keyHash, keySecret } = counters;
   return {
     rules,
     clients: createClientCounts({
@@ -199,8 +208,13 @@ function seamsOf({ carrier, clock, recent, rules, forgiving, snapshots }: SeamSo
     }),
     recent: createRecentControl({
       recent,
-      policies: () => carrier.settings.policies,
+      settings,
       keyText: (key) => counterText(key, carrier.settings.clientAddress.ipv6Prefix),
+      loggedName(name) {
+        // A thread may have got the secret of all gateways from the store.
+        keyHash.replaceKey(keySecret);
+        return loggedName(name, carrier.settings.log.subject, keyHash);
+      },
     }),
   };
 }

@@ -33,6 +33,7 @@ const calls: readonly [method: string, path: string, status: number, call?: Call
   ["GET", "/api/clients?policy=per-client&sort=refused&search=203&limit=10", 200],
   ["GET", "/api/clients/client:203.0.113.7", 200],
   ["GET", "/api/requests/abc", 200],
+  ["GET", "/api/refusals?key=client%3A203.0.113.7&limit=200", 200],
   ["GET", "/api/config?against=previous", 200],
   ["GET", "/api/rules", 200],
   ["POST", "/api/check", 200, { body: { method: "GET", target: "/v2/me", client: "203.0.113.7" } }],

@@ -90,6 +90,7 @@ export const recent: RecentRequests = {
     ],
   }),
   request: async (id) => (id === requestAnswer.id ? requestAnswer : null),
+  refusals: async () => ({ ok: true, value: { refusals: [requestAnswer], isComplete: false } }),
   subscribe: () => () => {},
 };
 

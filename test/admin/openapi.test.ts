@@ -53,6 +53,7 @@ test("is valid by an independent validator, and names every call", async () => {
     "GET /api/history",
     "GET /api/openapi.json",
     "GET /api/policies",
+    "GET /api/refusals",
     "GET /api/requests/{id}",
     "GET /api/rules",
     "GET /api/rules/{id}",
@@ -147,6 +148,7 @@ test("a client that is made of the document can make every call, and every answe
   await run("forgiveClient", { key: "client:203.0.113.7" });
   await run("getRequest", { id: "abc" });
   await run("getRequest", { id: "abd" });
+  await run("getRefusals", { key: "token:alice", limit: "200" });
   const request = { method: "GET", target: "/v2/me", client: "203.0.113.7", headers: { Authorization: "Bearer x" } };
   await run("check", {}, request);
   const rule = { client: "203.0.113.7", action: "exempt", for: "90s", note: "a friend" };

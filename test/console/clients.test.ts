@@ -106,6 +106,22 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByRole("row", { name: /block 127\.0\.0\.1/ }).waitFor();
   });
 
+  test("what was refused before the page was opened is listed for its client, and what is refused now is added", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    await gateway.ask(client, 5);
+    await gateway.ask("203.0.113.8", 4);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("live", { exact: true }).waitFor();
+    await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
+    const rows = page.getByRole("region", { name: "Last refusals" }).getByRole("row", { name: /429 throttled/ });
+    await expect.poll(() => rows.count()).toBe(2);
+    await gateway.ask(client);
+    await expect.poll(() => rows.count()).toBe(3);
+    expect((await rows.allTextContents()).every((text) => text.includes(client))).toBe(true);
+    await page.evaluate('location.hash = "#/clients/client%3A203.0.113.9"');
+    await page.getByText("None is remembered.").waitFor();
+  });
+
   test("a token that may read sees all and has no button that changes anything", async () => {
     const gateway = await startConsole(cleanup, policies);
     await gateway.ask(client, 4);

@@ -2,6 +2,7 @@
 import { existsSync, lstatSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import type { Static } from "typebox";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import * as schemas from "../../src/admin/schemas.ts";
@@ -309,6 +310,48 @@ describe.each([1, 2])("with %i threads", (workers) => {
     });
     expect(logged(gateway, "admin call").map((line) => line["call"])).toEqual(["DELETE /api/clients/client:127.0.0.1"]);
     expect((await ask(8)).filter((status) => status === 200).length).toBe(3);
+  });
+
+  test("the last refusals of a client, a network and a token are listed, and those of others are not", async () => {
+    const yaml = `
+auth: { mode: tokens, tokensFile: FOLDER/tokens.txt }
+policies:
+  - { name: small, limit: 3, window: 1h, who: others }
+  - { name: by-partner, key: [subject], limit: 1, window: 1h, who: verified }
+`;
+    const files = { "tokens.txt": `${digestOf("alices-token")} # alice\n` };
+    const { call, ask, gateway } = await start(workers, yaml, undefined, files);
+    expect((await ask(5)).toSorted()).toEqual([401, 401, 401, 429, 429]);
+    const headers = { authorization: "Bearer alices-token" };
+    const mine = async () => (await fetch(`${gateway.url}/v2/mine`, { headers })).status;
+    expect([await mine(), await mine()]).toEqual([200, 429]);
+    // A request whose client has its answer may be recorded a moment later.
+    const refusals = async (query: string) => {
+      const { json } = await call("GET", `/api/refusals?${query}`, { token: readToken });
+      expectFit(schemas.RefusalList, json);
+      return json as Static<typeof schemas.RefusalList>;
+    };
+    await eventually("all refusals are there", async () => (await refusals("")).refusals.length === 6);
+    const { refusals: all, isComplete } = await refusals("key=client:127.0.0.1");
+    expect([all.length, isComplete]).toEqual([6, true]);
+    const instants = all.map(({ at }) => at);
+    expect(instants).toEqual(instants.toSorted().toReversed());
+    expect(new Set(all.map(({ status, reason }) => `${status} ${reason}`))).toEqual(
+      new Set(["401 invalid_token", "429 throttled"]),
+    );
+    expect(await refusals("key=client:127.0.0.0/8&limit=2")).toMatchObject({
+      refusals: all.slice(0, 2),
+      isComplete: false,
+    });
+    expect(await refusals("key=client:127.0.0.2")).toEqual({ refusals: [], isComplete: true });
+    const ofAlice = { refusals: [{ status: 429, subject: "alice", path: "/v2/mine" }], isComplete: true };
+    for (const kind of ["token", "subject"]) expect(await refusals(`key=${kind}:alice`)).toMatchObject(ofAlice);
+    const [{ key = null } = {}] = (await refusals("key=token:alice")).refusals;
+    expect(key).toMatch(/^key:/);
+    expect(await refusals(`key=${key}`)).toMatchObject(ofAlice);
+    for (const wrong of ["key=nobody:x", "key=client:x", "key=key:1", "limit=0", "limit=201", "other=1"]) {
+      expect([wrong, (await call("GET", `/api/refusals?${wrong}`)).status]).toEqual([wrong, 400]);
+    }
   });
 
   test("a request that is tried gets what the next one gets, and is not counted", async () => {

@@ -3,7 +3,7 @@ import { Meter } from "./clients.js";
 import { actions, ForgiveDialog, RuleDialog } from "./dialogs.js";
 import { count, fullInstant, rateOf, span } from "./format.js";
 import { html, useMemo, useState } from "./html.js";
-import { useEvents, usePoll, useStream, useTick } from "./live.js";
+import { useEvents, usePoll, useTick } from "./live.js";
 import { RefusalTable } from "./now.js";
 import { Missing } from "./parts.js";
 import { RuleTable } from "./rules.js";
@@ -39,8 +39,8 @@ function splitKey(key) {
   return [key.slice(0, at), key.slice(at + 1)];
 }
 
-function isAbout({ key, client }, wanted) {
-  return key === wanted || `client:${client}` === wanted;
+function isAbout({ key, client, subject }, wanted) {
+  return [key, `client:${client}`, `token:${subject}`, `subject:${subject}`].includes(wanted);
 }
 
 function Actions({ session: { canWrite }, canRule, onChoose }) {
@@ -134,16 +134,21 @@ function Window({ instants, windowSeconds, clock }) {
 }
 
 /** How many are listed. */
-const listed = 10;
+const listed = 20;
 
+/** As the gateway remembers them, also from before the page was opened. */
 function LastRefusals({ session: { events, api }, clientKey }) {
-  const refusals = useStream(events)
-    .refusals.filter((request) => isAbout(request, clientKey))
-    .slice(0, listed);
+  const query = new URLSearchParams({ key: clientKey, limit: String(listed) });
+  const { value, error, soon } = usePoll(() => api.get(`/api/refusals?${query}`), 15_000);
+  useEvents(events, ["refusal"], ({ request }) => {
+    if (isAbout(request, clientKey)) soon();
+  });
   return html`
     <section>
       <h2>Its last refusals</h2>
-      ${refusals.length === 0 && html`<p class="muted">None since this page was opened.</p>`}
-      ${refusals.length > 0 && html`<${RefusalTable} refusals=${refusals} nowMs=${api.clock.nowMs()} />`}
+      <${Missing} value=${value} error=${error} />
+      ${value?.refusals.length === 0 && html`<p class="muted">None is remembered.</p>`}
+      ${value?.refusals.length > 0 && html`<${RefusalTable} refusals=${value.refusals} nowMs=${api.clock.nowMs()} />`}
+      ${value?.refusals.length > 0 && !value.isComplete && html`<p class="muted">The last ${count(value.refusals.length)}.</p>`}
     </section>`;
 }

@@ -12,6 +12,7 @@ import type {
   ForgivenAnswer,
   HistoryAnswer,
   PolicyList,
+  RefusalList,
   ReloadAnswer,
   RequestAnswer,
   RuleWanted,
@@ -132,6 +133,11 @@ export class AdminClient {
   /** `id`: as in X-Request-Id. */
   request(id: string): Promise<RequestAnswer> {
     return this.#get(`/api/requests/${encodeURIComponent(id)}`);
+  }
+
+  /** The last refusals of a client. `key`: as for `client`. */
+  refusals(key: string, limit: number): Promise<RefusalList> {
+    return this.#get(`/api/refusals?${new URLSearchParams({ key, limit: `${limit}` })}`);
   }
 
   async rules(): Promise<readonly ShownRule[]> {

@@ -25,6 +25,8 @@ interface Known {
   readonly named: NamedClient;
   /** Null: nothing is counted for it. */
   readonly client: ClientState | null;
+  /** The last ones. */
+  readonly refusals: readonly RequestAnswer[];
   readonly rules: readonly ShownRule[];
   readonly policies: readonly Policy[];
   readonly config: Config;
@@ -38,7 +40,8 @@ export async function reportWhy(
   const known = await findKnown(client, asked);
   const nowMs = systemClock.wallMs();
   const answer: WhyAnswer = {
-    ...{ asked: asked.text, request: known.request, client: known.client, rules: [...known.rules] },
+    ...{ asked: asked.text, request: known.request, client: known.client },
+    ...{ refusals: [...known.refusals], rules: [...known.rules] },
     state: stateOf(known),
     explanation: explanationOf(known, nowMs),
     settings: refusing(known).flatMap(({ policy, limit }) => settingOf(policy, limit, known)),
@@ -49,21 +52,29 @@ export async function reportWhy(
 
 // What is asked of the gateway
 
+/** As many as a person reads. */
+const maxRefusals = 10;
+
 /** Rejects with a CommandError that says what was tried, if nothing is known. */
 async function findKnown(client: AdminClient, asked: WhyAsked): Promise<Known> {
   const { request, rule, named } =
     asked.kind === "request" ? await findRequest(client, asked.id) : { request: null, rule: null, named: asked.client };
-  const [state, policies, config] = await Promise.all([
+  const [state, last, policies, config] = await Promise.all([
     orNotFound(client.client(keyOf(named))),
+    // A gateway of a release before this call has none.
+    orNotFound(client.refusals(keyOf(named), maxRefusals)),
     client.policies(),
     client.config(null),
   ]);
   const about = state === null ? await rulesAbout(client, named) : state.rules;
   const isOther = rule !== null && !about.some(({ id }) => id === rule.id);
   const rules = isOther ? [...about, rule] : about;
-  const isKnown = request !== null || rules.length > 0 || (state !== null && state.policies.length > 0);
+  const refusals = last?.refusals ?? [];
+  const isCounted = state !== null && state.policies.length > 0;
+  const isKnown = request !== null || rules.length > 0 || refusals.length > 0 || isCounted;
   if (!isKnown) throw unknown(named);
-  return { request, named: asCounted(named, state), client: state, rules, policies: policies.policies, config };
+  const counted = { named: asCounted(named, state), client: state };
+  return { request, ...counted, refusals, rules, policies: policies.policies, config };
 }
 
 /** An IPv6 address is counted with its network, which rules must name. */
@@ -303,7 +314,7 @@ function wordOf(named: NamedClient): string {
 /** A policy with methods or routes in its key has many. */
 const maxRows = 20;
 
-function whyLines({ explanation, client, commands }: WhyAnswer, nowMs: number): string[] {
+function whyLines({ explanation, client, refusals, commands }: WhyAnswer, nowMs: number): string[] {
   const policies = client?.policies ?? [];
   const shown = (policies.length > maxRows ? policies.filter(({ used }) => used > 0) : policies).slice(0, maxRows);
   const rows = shown.map(({ policy, method, route, state, isShadow, used, limit, reset, resetSeconds }) => [
@@ -315,6 +326,19 @@ function whyLines({ explanation, client, commands }: WhyAnswer, nowMs: number): 
   return [
     ...explanation,
     ...(rows.length === 0 ? [] : ["", ...tableLines([["POLICY", "STATE", "USED", "MORE IS FREE"], ...rows], [2])]),
+    ...refusalLines(refusals, nowMs),
     ...commands.flatMap(({ does, command }) => ["", `${does}:`, `  ${command}`]),
   ];
+}
+
+function refusalLines(refusals: WhyAnswer["refusals"], nowMs: number): string[] {
+  if (refusals.length === 0) return [];
+  const rows = refusals.map(({ at, status, reason, policy, rule, method, path, id }) => [
+    instantText(at, nowMs),
+    `${status} ${reason}`,
+    rule ?? (reason === "throttled" ? (policy?.policy ?? "") : ""),
+    `${method} ${path}`,
+    id,
+  ]);
+  return ["", "Its last refusals:", ...tableLines([["AT", "ANSWER", "BY", "REQUEST", "ID"], ...rows], [])];
 }

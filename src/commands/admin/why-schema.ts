@@ -11,6 +11,7 @@ export const Why = Type.Object(
     asked: text("As it was written."),
     request: orNull(RequestAnswer),
     client: orNull(ClientState),
+    refusals: Type.Array(RequestAnswer, { description: "The last ones of the client, the newest first; at most 10." }),
     /** Those that are about the client, and the one that has refused the request. */
     rules: Type.Array(Rule),
     state: Type.Enum(["blocked", "throttled", "exempt", "open", "unknown"], {

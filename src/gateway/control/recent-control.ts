@@ -1,22 +1,29 @@
 // The last minutes as people see them: the history, and why a request was refused, in sentences.
 import type { HistoryAnswer, RecentRequests, RequestAnswer } from "../../admin/control-plane.ts";
+import { networkOf } from "../../config/addresses.ts";
 import { formatDuration } from "../../config/leaves.ts";
+import { addressKey, keyOfHex } from "../../core/counter-key.ts";
 import type { RefusalReason } from "../../core/local-reply.ts";
 import type { Policy } from "../../core/policy.ts";
+import type { ForgivenKey } from "../../core/rules.ts";
+import type { Settings } from "../../core/settings.ts";
 import type { HistoryStep } from "../../telemetry/recent/history.ts";
 import type { Recent } from "../../telemetry/recent/recent.ts";
-import type { RefusedRequest } from "../../telemetry/recent/refusals.ts";
+import type { RefusalsOf, RefusedRequest } from "../../telemetry/recent/refusals.ts";
+import { readKeyText } from "./client-texts.ts";
 
 interface RecentControlOptions {
   readonly recent: Recent;
   /** In force. */
-  readonly policies: () => readonly Policy[];
+  readonly settings: () => Pick<Settings, "policies" | "clientAddress">;
   /** How a counter is written, such as `client:203.0.113.7`. */
   readonly keyText: (key: RefusedRequest["key"]) => string;
+  /** How a name is remembered; null: it is not. */
+  readonly loggedName: (name: string) => string | null;
 }
 
-export function createRecentControl({ recent, policies, keyText }: RecentControlOptions): RecentRequests {
-  const shown = (refusal: RefusedRequest): RequestAnswer => requestAnswer(refusal, policies(), keyText);
+export function createRecentControl({ recent, settings, keyText, loggedName }: RecentControlOptions): RecentRequests {
+  const shown = (refusal: RefusedRequest): RequestAnswer => requestAnswer(refusal, settings().policies, keyText);
   return {
     async history() {
       const { stepMs, endMs, steps } = recent.history();
@@ -27,12 +34,50 @@ export function createRecentControl({ recent, policies, keyText }: RecentControl
       const refusal = await recent.request(id);
       return refusal && shown(refusal);
     },
+    async refusals(key, limit) {
+      const { ipv6Prefix } = settings().clientAddress;
+      const reading = key === null ? null : readKeyText(key, ipv6Prefix);
+      if (reading?.ok === false) {
+        const detail = `query.key: found another value, expected ${reading.expected}`;
+        return { ok: false, why: "unacceptable", details: [detail] };
+      }
+      const of = reading === null ? everybody : refusalsOf(reading.key, ipv6Prefix, loggedName);
+      if (of === null) return { ok: true, value: { refusals: [], isComplete: false } };
+      const { refusals, isComplete } = await recent.last(of, limit);
+      return { ok: true, value: { refusals: refusals.map(shown), isComplete } };
+    },
     subscribe(onRefusal) {
       return recent.onRefusal(({ refusals, leftOut }) => {
         for (const [i, refusal] of refusals.entries()) onRefusal(shown(refusal), i === 0 ? leftOut : 0);
       });
     },
   };
+}
+
+const everybody: RefusalsOf = { kind: "all" };
+
+/** Null: names are not remembered. */
+function refusalsOf(
+  { kind, value }: ForgivenKey,
+  ipv6Prefix: number,
+  loggedName: RecentControlOptions["loggedName"],
+): RefusalsOf | null {
+  switch (kind) {
+    case "client": {
+      const { network, prefixBits } = networkOf(value);
+      const { a, b, c, d } = addressKey(network, ipv6Prefix);
+      return { kind: "client", network: { a, b, c, d }, prefixBits };
+    }
+    case "token":
+    case "subject": {
+      const subject = loggedName(value);
+      return subject === null ? null : { kind: "subject", subject };
+    }
+    case "key": {
+      const key = keyOfHex(value);
+      return key && { kind: "key", key: { a: key.a, b: key.b, c: key.c, d: key.d } };
+    }
+  }
 }
 
 function stepAnswer({

@@ -2,7 +2,7 @@
 // and passes a sample of refusals to whoever listens. While nobody listens, no thread is asked for it.
 import type { Clock } from "../../core/clock.ts";
 import { History, type HistoryView } from "./history.ts";
-import type { RefusedRequest } from "./refusals.ts";
+import type { LastRefusals, RefusalsOf, RefusedRequest } from "./refusals.ts";
 import { generationMs, merged } from "./refused-keys.ts";
 import type { RefusedKey } from "./sketch.ts";
 import type { RecentAnswer, RecentQuestion } from "./thread-recent.ts";
@@ -76,6 +76,15 @@ export class Recent {
       if (latest === null || answer.refusal.atMs > latest.atMs) latest = answer.refusal;
     }
     return latest;
+  }
+
+  /** Returns the last refusals of all threads, at most `limit`. */
+  async last(of: RefusalsOf, limit: number): Promise<LastRefusals> {
+    const { answers, missing } = await this.#options.threads.ask({ kind: "last", of, limit });
+    const lists = answers.flatMap((answer) => (answer.kind === "last" ? [answer.last] : []));
+    const refusals = lists.flatMap((list) => list.refusals).sort((x, y) => y.atMs - x.atMs);
+    const isComplete = missing === 0 && refusals.length <= limit && lists.every((list) => list.isComplete);
+    return { refusals: refusals.slice(0, limit), isComplete };
   }
 
   /** Returns at most `limit` keys. */

@@ -1,7 +1,7 @@
 // Chooses which refusal is forgotten when there is no room for another one: the oldest of all, or, if a client has more than a
 // tenth of the room, the oldest of that client. So a client that is refused all the time displaces only its own refusals. The
 // lists are typed arrays: each slot is in the list of all, and in that of its client.
-import type { CounterKey } from "../../core/counter-key.ts";
+import { type CounterKey, wordMask } from "../../core/counter-key.ts";
 import { hashOfWords, none, SlotIndex } from "./slot-index.ts";
 
 /** A client with more than this part of the room displaces its own refusals. */
@@ -47,6 +47,18 @@ export class RefusalEviction {
 
   clientOf(slot: number): number {
     return this.#clients[slot] as number;
+  }
+
+  /** Whether the client of a slot is in a network, whose first address the words are. */
+  isWithin(slot: number, { a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">, prefixBits: number): boolean {
+    const words = this.#words;
+    const i = 4 * (this.#clients[slot] as number);
+    return (
+      (((words[i + 3] as number) ^ d) & wordMask(prefixBits - 96)) === 0 &&
+      (((words[i + 2] as number) ^ c) & wordMask(prefixBits - 64)) === 0 &&
+      (((words[i + 1] as number) ^ b) & wordMask(prefixBits - 32)) === 0 &&
+      (((words[i] as number) ^ a) & wordMask(prefixBits)) === 0
+    );
   }
 
   /** Returns the next older slot; -1 if there is none. */

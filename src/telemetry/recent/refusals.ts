@@ -43,6 +43,20 @@ export interface RefusedRequest {
   readonly rule: string | null;
 }
 
+/** Whose refusals are asked for. `network`: an address is one of 128 bits. `subject`: as it may be logged. */
+export type RefusalsOf =
+  | { readonly kind: "all" }
+  | { readonly kind: "client"; readonly network: Omit<KeyWords, "isAddress">; readonly prefixBits: number }
+  | { readonly kind: "key"; readonly key: Omit<KeyWords, "isAddress"> }
+  | { readonly kind: "subject"; readonly subject: string };
+
+export interface LastRefusals {
+  /** The newest first. */
+  readonly refusals: readonly RefusedRequest[];
+  /** Whether there are no others that fit. */
+  readonly isComplete: boolean;
+}
+
 /** What was refused since another time. */
 export interface RefusalsSince {
   /** The number of the last refusal; the first has 1. */
@@ -189,6 +203,49 @@ export class Refusals {
     }
     const sample = [...first, ...others].slice(0, limit).sort((x, y) => this.#numberOf(x) - this.#numberOf(y));
     return { last: this.#last, count: Math.max(0, this.#last - after), sample: sample.map((each) => this.#at(each)) };
+  }
+
+  /** Looks at each refusal at most once, without an object for those that are not returned. */
+  last(of: RefusalsOf, limit: number): LastRefusals {
+    const fits = this.#filter(of);
+    const refusals: RefusedRequest[] = [];
+    for (let slot = this.#eviction.newest; slot !== none; slot = this.#eviction.olderThan(slot)) {
+      if (!fits(slot)) continue;
+      if (refusals.length === limit) return { refusals, isComplete: false };
+      refusals.push(this.#at(slot));
+    }
+    return { refusals, isComplete: true };
+  }
+
+  #filter(of: RefusalsOf): (slot: number) => boolean {
+    switch (of.kind) {
+      case "all":
+        return () => true;
+      case "client":
+        return (slot) => this.#eviction.isWithin(slot, of.network, of.prefixBits);
+      case "key":
+        return (slot) => this.#isAddress[slot] === 0 && this.#hasKey(slot, of.key);
+      case "subject": {
+        const bytes = Buffer.alloc(subjectBytes);
+        const written = bytes.subarray(0, bytes.write(of.subject));
+        return (slot) => this.#hasSubject[slot] === 1 && this.#subjectIs(slot, written);
+      }
+    }
+  }
+
+  #hasKey(slot: number, { a, b, c, d }: Omit<KeyWords, "isAddress">): boolean {
+    const [keys, at] = [this.#keys, 4 * slot];
+    return keys[at] === a && keys[at + 1] === b && keys[at + 2] === c && keys[at + 3] === d;
+  }
+
+  #subjectIs(slot: number, bytes: Uint8Array): boolean {
+    const lengths = texts * slot;
+    if (this.#lengths[lengths + texts - 1] !== bytes.length) return false;
+    let start = textBytes * slot;
+    for (let i = 0; i < texts - 1; i += 1) start += this.#lengths[lengths + i] as number;
+    // Most differ soon, so that a call into Node would take longer.
+    for (let i = 0; i < bytes.length; i += 1) if (this.#texts[start + i] !== bytes[i]) return false;
+    return true;
   }
 
   /** Returns a slot that is the newest of the client. */

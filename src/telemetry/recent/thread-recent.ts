@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import type { RefusalReason } from "../../core/local-reply.ts";
 import type { HistoryRow } from "./history.ts";
-import { Refusals, type RefusalsSince, type RefusedRequest } from "./refusals.ts";
+import { type LastRefusals, Refusals, type RefusalsOf, type RefusalsSince, type RefusedRequest } from "./refusals.ts";
 import { type KeySummary, RefusedKeys } from "./refused-keys.ts";
 
 /** How much is remembered; 0: nothing. */
@@ -18,12 +18,15 @@ export interface RecentSizes {
 /** What the main thread asks a thread. Each answer is bounded in size. */
 export type RecentQuestion =
   | { readonly kind: "request"; readonly id: string }
+  /** The last `limit` refusals. */
+  | { readonly kind: "last"; readonly of: RefusalsOf; readonly limit: number }
   | { readonly kind: "refused"; readonly policy: string }
   /** What was refused since the last such question; `isFirst`: nothing, only what comes from now on is wanted. */
   | { readonly kind: "sample"; readonly isFirst: boolean; readonly limit: number };
 
 export type RecentAnswer =
   | { readonly kind: "request"; readonly refusal: RefusedRequest | null }
+  | { readonly kind: "last"; readonly last: LastRefusals }
   | { readonly kind: "refused"; readonly summary: KeySummary }
   | { readonly kind: "sample"; readonly refused: RefusalsSince };
 
@@ -75,6 +78,10 @@ export class ThreadRecent {
     switch (question.kind) {
       case "request":
         return { kind: "request", refusal: this.#refusals?.find(question.id) ?? null };
+      case "last": {
+        const { of, limit } = question;
+        return { kind: "last", last: this.#refusals?.last(of, limit) ?? { refusals: [], isComplete: true } };
+      }
       case "refused": {
         const nowMs = this.#options.clock.monotonicMs();
         return { kind: "refused", summary: this.#keys?.summary(question.policy, nowMs) ?? { keys: [], floor: 0 } };

@@ -80,6 +80,10 @@ describe("clients and why", () => {
     expect(out).toContain(`\n  headgate limit 127.0.0.1 --policy small --limit 6 --for 1h --socket ${socket}\n`);
     expect(out).toContain(`\n  headgate exempt 127.0.0.1 --policy small --for 1h --socket ${socket}\n`);
 
+    expect(out).toMatch(/\nIts last refusals:\nAT .*\n/);
+    expect(out).toMatch(/ UTC {2}429 throttled {6}small {2}GET \/v2\/x {2}[0-9a-f-]{36}\n/);
+    expect(out).toMatch(/ UTC {2}401 invalid_token {9}GET \/v2\/x {2}[0-9a-f-]{36}\n/);
+
     const request = await run(`why ${id}`);
     expect(request.out).toMatch(/^\d+ s ago, at .* UTC: GET \/v2\/x from 127\.0\.0\.1 got 401 \(invalid_token\)\./);
     expect(request.out).toContain("Now 127.0.0.1 is throttled by policy small.\n");
@@ -107,6 +111,13 @@ describe("clients and why", () => {
       rules: [{ id: "mine" }],
       commands: [{ command: expect.stringContaining("headgate rules remove mine ") }],
     });
+  });
+
+  test("a network that is blocked is known by its refusals", async () => {
+    const { headgate: run, refusedOf } = await stage();
+    expect(await refusedOf(5)).toHaveLength(5);
+    const { out, code } = await run("why 127.0.0.0/8");
+    expect([code, out]).toEqual([0, expect.stringMatching(/^127\.0\.0\.0\/8 has no counts\.\n\nIts last refusals:\n/)]);
   });
 
   test("a token is named without its kind, and what it suggests fits how the policy counts", async () => {

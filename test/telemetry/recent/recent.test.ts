@@ -56,6 +56,23 @@ test("a refusal is found whichever thread has it, the latest if several have one
   expect(await recent.request("three")).toBe(null);
 });
 
+test("the last refusals are those of all threads, the newest first, and a thread that is missing is told", async () => {
+  const { recent, refuse, clock, source } = open(2);
+  for (const [i, thread] of [0, 1, 1, 0].entries()) {
+    refuse(thread, `${i}`);
+    clock.advance(10);
+  }
+  const last = async (limit: number) => {
+    const { refusals, isComplete } = await recent.last({ kind: "all" }, limit);
+    return [refusals.map(({ id }) => id), isComplete];
+  };
+  expect(await last(4)).toEqual([["3", "2", "1", "0"], true]);
+  expect(await last(3)).toEqual([["3", "2", "1"], false]);
+  expect(await last(1)).toEqual([["3"], false]);
+  source.missing = 1;
+  expect(await last(4)).toEqual([["3", "2", "1", "0"], false]);
+});
+
 test("refused keys are added up, and the answer says since when, and how many threads are missing", async () => {
   const { recent, refuse, clock, source } = open(2);
   const startedMs = clock.wallMs();

@@ -1,10 +1,10 @@
 // The last refusals: all facts of each are found by its id, and no client pushes out those of others.
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
 import type { Decision } from "../../../src/core/policy.ts";
-import { Refusals } from "../../../src/telemetry/recent/refusals.ts";
+import { Refusals, type RefusalsOf } from "../../../src/telemetry/recent/refusals.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { decisionOf } from "../../support/policy.ts";
 import { runs } from "../../support/runs.ts";
@@ -191,4 +191,63 @@ test("a sample is of the new refusals, of different clients first, in their orde
   expect(refusals.since(2, 4)).toMatchObject({ last: 9, count: 7 });
   // A thread that replaced another begins to number anew.
   expect(refusals.since(50, 4)).toMatchObject({ last: 9, count: 0, sample: [] });
+});
+
+describe("the last refusals", () => {
+  const refusals = new Refusals(9, clock);
+  const hash = new CounterKey(1, -2, 3, -4, false);
+  for (const [i, client] of [1, 1, 2, 130, 1, 2, 1].entries()) add(refusals, refusalOf(`id-${i}`, client));
+  add(refusals, refusalOf("alice-1", 3), "/v2/x", "alice");
+  add(refusals, refusalOf("alicia", 3, { decision: { ...throttled, key: hash, client: keyOf(3) } }), "/v2/x", "alicia");
+  const network = (d: number) => ({ a: 0, b: 0, c: 0xffff, d });
+  const subject = (text: string) => ({ kind: "subject", subject: text }) as const;
+
+  test.each<[string, RefusalsOf, number, string[], boolean]>([
+    ["of all", { kind: "all" }, 3, ["alicia", "alice-1", "id-6"], false],
+    [
+      "of a client",
+      { kind: "client", network: network(1), prefixBits: 128 },
+      9,
+      ["id-6", "id-4", "id-1", "id-0"],
+      true,
+    ],
+    [
+      "as many as wanted",
+      { kind: "client", network: network(1), prefixBits: 128 },
+      4,
+      ["id-6", "id-4", "id-1", "id-0"],
+      true,
+    ],
+    ["no more than wanted", { kind: "client", network: network(1), prefixBits: 128 }, 2, ["id-6", "id-4"], false],
+    [
+      "of a network",
+      { kind: "client", network: network(2), prefixBits: 127 },
+      9,
+      ["alicia", "alice-1", "id-5", "id-2"],
+      true,
+    ],
+    ["of a wide network", { kind: "client", network: network(128), prefixBits: 121 }, 9, ["id-3"], true],
+    ["of everything", { kind: "client", network: { a: 0, b: 0, c: 0, d: 0 }, prefixBits: 0 }, 99, ids(), true],
+    ["of none", { kind: "client", network: network(9), prefixBits: 128 }, 9, [], true],
+    ["of another IPv6 network", { kind: "client", network: { ...network(1), a: 1 }, prefixBits: 128 }, 9, [], true],
+    ["of a hash", { kind: "key", key: hash }, 9, ["alicia"], true],
+    ["of a hash that is an address", { kind: "key", key: network(1) }, 9, [], true],
+    ["of a subject", subject("alice"), 9, ["alice-1"], true],
+    ["of the beginning of a subject", subject("alic"), 9, [], true],
+    ["of no subject", subject(""), 9, [], true],
+  ])("%s", (_, of, limit, expected, isComplete) => {
+    const last = refusals.last(of, limit);
+    expect([last.refusals.map(({ id }) => id), last.isComplete]).toEqual([expected, isComplete]);
+  });
+
+  function ids(): string[] {
+    return ["alicia", "alice-1", "id-6", "id-5", "id-4", "id-3", "id-2", "id-1", "id-0"];
+  }
+});
+
+test("a subject that is longer than its room is found by what was kept of it", () => {
+  const refusals = new Refusals(2, clock);
+  const long = `${"x".repeat(95)}é`;
+  add(refusals, refusalOf("long", 1), "/v2/x", long);
+  expect(refusals.last({ kind: "subject", subject: long }, 1).refusals).toMatchObject([{ id: "long" }]);
 });
