@@ -49,6 +49,7 @@ const io: CommandIo = {
   env: process.env,
   cwd: process.cwd(),
   maxOpenFiles,
+  residentBytes: () => process.memoryUsage.rss(),
   readInput,
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),

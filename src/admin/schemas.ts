@@ -195,6 +195,14 @@ export const History = object({
             lateDecisions: count("Requests that were decided without the store, because it was late."),
           }),
         ),
+        memory: object(
+          {
+            residentBytes: count("As the system counts it."),
+            heapBytes: count("Objects of JavaScript, of all threads."),
+            externalBytes: count("Buffers outside these heaps; those that threads share are counted by each."),
+          },
+          "Of the process, at the end of the step.",
+        ),
       }),
     ),
     { description: "One for each 5 s, the oldest first; null: the gateway could not count." },

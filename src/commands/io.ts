@@ -5,6 +5,8 @@ export interface CommandIo {
   readonly cwd: string;
   /** Maximum of open files of the process, including sockets; null if it is unknown. */
   readonly maxOpenFiles: () => number | null;
+  /** The memory of the process, as the system counts it. */
+  readonly residentBytes: () => number;
   /** Reads standard input to its end, or one byte more than `maxBytes`. */
   readInput(maxBytes: number): Promise<Buffer>;
   /** Writes text unchanged to standard output; the text contains its newlines. */

@@ -56,6 +56,7 @@ export async function serve(
       log,
       destination,
       droppedLogLines: () => destination.dropped,
+      residentBytes: io.residentBytes,
       ...build,
     });
   } catch (error) {

@@ -37,7 +37,7 @@ import { Clients } from "./clients.ts";
 import { closeParts, configure, InForce, openParts } from "./configuration.ts";
 import type { ChosenSlots, ThreadCounters } from "./open-counters.ts";
 import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
-import { openThreadRecent, recentBytesOf, reportStore } from "./open-recent.ts";
+import { openThreadRecent, recentBytesOf, reportRegularly } from "./open-recent.ts";
 import { connectStore, createStore } from "./open-store.ts";
 import { ScrapedParts } from "./scraped-parts.ts";
 import type { EngineFiles, ThreadContext } from "./thread-context.ts";
@@ -146,7 +146,7 @@ export class Engine implements Carrier {
   readonly #traffic: TrafficListener;
   readonly #reads: SharedReads | null;
   #checks: CheckListeners | null = null;
-  readonly #endReports: (() => void) | null;
+  readonly #endReports: () => void;
 
   /** Use `openEngine`. */
   constructor(context: ThreadContext, inForce: InForce, traffic: TrafficListener, reads: SharedReads | null) {
@@ -157,7 +157,7 @@ export class Engine implements Carrier {
       memory: recent.history.memory,
       ask: async (question) => ({ answers: [recent.answer(question)], missing: 0 }),
     };
-    this.#endReports = store && reportStore(store, recent);
+    this.#endReports = reportRegularly(recent.history, store);
     this.inForce = inForce;
     this.#context = context;
     this.#traffic = traffic;
@@ -295,7 +295,7 @@ export class Engine implements Carrier {
   /** Closes the connections to the upstream and the files. The listeners are closed by `drain`. */
   async close(): Promise<void> {
     this.inForce.close();
-    this.#endReports?.();
+    this.#endReports();
     await this.#context.store?.close();
     this.telemetry.close();
   }

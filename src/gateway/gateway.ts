@@ -9,6 +9,7 @@ import type { ReloadCause, ReloadResult, TrialTerms } from "../core/reload.ts";
 import type { RuleKeeper } from "../core/rule-changes.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
+import { HistoryRow } from "../telemetry/recent/history.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
 import { type AdminSide, openAdminSide } from "./control/admin-side.ts";
@@ -24,7 +25,7 @@ import {
   sweepRegularly,
   type ThreadCounters,
 } from "./open-counters.ts";
-import { openRecent } from "./open-recent.ts";
+import { openRecent, reportRegularly } from "./open-recent.ts";
 import { Reloader, type TrialControl } from "./reloader.ts";
 import { RuleBook } from "./rule-book.ts";
 import { logRules } from "./rule-log.ts";
@@ -36,10 +37,15 @@ import type { WorkersOptions } from "./threads/workers.ts";
 export type { ReloadResult } from "../core/reload.ts";
 export { ListenError } from "./open-listeners.ts";
 
+/** Threads that carry traffic count from 1. */
+const mainRow = 0;
+
 type GivenHere = "counters" | "ruleCounts" | "sharedRules" | "readForgiven" | "forgivenUntil";
 
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
 export interface GatewayOptions extends Omit<EngineOptions, GivenHere>, Omit<WorkersOptions, GivenHere> {
+  /** The memory of the process, as the system counts it. */
+  readonly residentBytes: () => number;
   /** Loads the settings again. Default: they come from the caller alone. */
   readonly source?: SettingsSource;
   /** How often files are reread, and how long they must not change before they are used. Default: 1 s. */
@@ -109,8 +115,10 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   await publishTo(carrier, setByPeople);
   logRules(rules, { log, settings: () => carrier.settings, keyHash: counters.keyHash });
   const { telemetry } = carrier;
-  const recent = openRecent(carrier.recent, settings, options.clock, log);
+  const recent = openRecent(settings, { ...options, threads: carrier.recent });
   open.defer(() => recent.close());
+  // Threads that carry traffic report theirs.
+  if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(carrier.recent.memory, mainRow), null));
   const drains = new Drains();
   const trials: { control: TrialControl | null } = { control: null };
   const trialSinceMs = () => trials.control?.trial?.sinceMs ?? null;

@@ -1,4 +1,5 @@
 // Opens what remembers the last minutes: the part of each thread that carries traffic, and the sum in the main thread.
+import { getHeapStatistics } from "node:v8";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { worstState } from "../core/store-link.ts";
@@ -25,18 +26,30 @@ export function recentBytesOf(recent: ThreadRecent, { workers }: Settings): Rece
 export const recentBytesOfMain: RecentBytes = { refusals: 0, keys: 0, history: historyBytes };
 
 /** A step of the history is five times as long. */
-const storeSeenMs = 1_000;
+const reportMs = 1_000;
 
-/** Tells the history what the thread sees of the store, until the returned function is called. */
-export function reportStore(store: Store, { history }: ThreadRecent): () => void {
-  const report = (): void => history.storeSeen(worstState(store.shards.states()), store.counts.late);
+/** Tells the history what the thread sees of its memory and of the store, until the returned function is called. */
+export function reportRegularly(history: HistoryRow, store: Store | null): () => void {
+  const report = (): void => {
+    const { used_heap_size, external_memory } = getHeapStatistics();
+    history.memorySeen(used_heap_size, external_memory);
+    if (store !== null) history.storeSeen(worstState(store.shards.states()), store.counts.late);
+  };
   report();
-  const timer = setInterval(report, storeSeenMs).unref();
+  const timer = setInterval(report, reportMs).unref();
   return () => clearInterval(timer);
 }
 
+interface RecentSources {
+  readonly threads: RecentThreads;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The memory of the process, as the system counts it. */
+  readonly residentBytes: () => number;
+}
+
 /** Must be closed. */
-export function openRecent(threads: RecentThreads, { counters }: Settings, clock: Clock, log: Logger): Recent {
+export function openRecent({ counters }: Settings, { threads, clock, log, residentBytes }: RecentSources): Recent {
   const onFailure = (error: unknown): void => log.error({ err: error }, "internal error");
-  return new Recent({ threads, clock, hasStore: counters.redis !== null, onFailure });
+  return new Recent({ threads, clock, hasStore: counters.redis !== null, residentBytes, onFailure });
 }

@@ -86,6 +86,7 @@ export const recent: RecentRequests = {
         latencySeconds: { p50: 0.001, p90: 0.002, p99: 0.003 },
         upstream: { answered: 10, meanSeconds: 0.002, failed: { reset: 1 } },
         store: { state: "up", lateDecisions: 5 },
+        memory: { residentBytes: 3, heapBytes: 2, externalBytes: 1 },
       },
     ],
   }),

@@ -28,6 +28,7 @@ export function testIo({
     env,
     cwd,
     maxOpenFiles: () => maxOpenFiles,
+    residentBytes: () => 0,
     readInput: async (maxBytes) => Buffer.from(input).subarray(0, maxBytes + 1),
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),

@@ -18,6 +18,7 @@ function recordingIo() {
     env: {},
     cwd: folder,
     maxOpenFiles: () => null,
+    residentBytes: () => 0,
     readInput: async () => Buffer.alloc(0),
     out: (text) => {
       written.out += text;

@@ -64,6 +64,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     droppedLogLines: () => 0,
     version: "0.0.0-test",
     nodeVersion: process.versions.node,
+    residentBytes: process.memoryUsage.rss,
     ...(options.names === undefined ? {} : { names: options.names }),
     ...(options.authenticator === undefined ? {} : { authenticator: options.authenticator }),
     ...(options.threadEntry === undefined ? {} : { threadEntry: options.threadEntry }),

@@ -90,13 +90,27 @@ function History({ history: { steps, stepSeconds } }) {
   const upstream = [
     { name: "until the head, mean", color: colors.lines[0], values: values((step) => step.upstream.meanSeconds) },
   ];
+  const memory = [
+    ["resident", "residentBytes"],
+    ["in heaps", "heapBytes"],
+    ["outside heaps", "externalBytes"],
+  ].map(([name, figure], i) => {
+    return { name, color: colors.lines[i], values: values((step) => step.memory[figure] / mebibyte) };
+  });
   return html`
     <section class="charts" aria-label="The last 15 minutes">
       <${Chart} title="Requests" series=${requests} isStacked=${true} stepSeconds=${stepSeconds} note="a second" format=${rounded} />
       <${Chart} title="Latency" series=${percentiles} stepSeconds=${stepSeconds} note="of responses" format=${latency} />
       <${Chart} title="Upstream" series=${upstream} stepSeconds=${stepSeconds} note="of responses" format=${latency} />
+      <${Chart} title="Memory" series=${memory} stepSeconds=${stepSeconds} note="of the process" format=${mebibytes} />
       <${Reasons} steps=${padded} reasons=${reasons} failures=${failures} />
     </section>`;
+}
+
+const mebibyte = 1024 * 1024;
+
+function mebibytes(value) {
+  return `${rounded(value)} MiB`;
 }
 
 function Reasons({ steps, reasons, failures }) {

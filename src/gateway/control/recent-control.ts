@@ -87,6 +87,7 @@ function stepAnswer({
   latencyMs,
   upstream,
   store,
+  memory,
 }: HistoryStep): HistoryAnswer["steps"][number] {
   const { answered, meanMs, errors } = upstream;
   return {
@@ -98,6 +99,7 @@ function stepAnswer({
     },
     upstream: { answered, meanSeconds: meanMs === null ? null : secondsOf(meanMs), failed: { ...errors } },
     store: store && { ...store },
+    memory: { ...memory },
   };
 }
 

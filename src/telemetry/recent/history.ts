@@ -1,4 +1,4 @@
-// The last 15 minutes in steps of 5 s: what was admitted and refused, latency, the upstream, the store. Each thread counts in
+// The last 15 minutes in steps of 5 s: what was admitted and refused, latency, the upstream, the store, memory. Each thread counts in
 // a row of its own in shared memory, so the main thread reads without a message, and what a thread has counted is still there
 // when it has ended. A step in which the main thread could not read is told as a gap, and the next one says how long it is.
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
@@ -26,6 +26,17 @@ export interface HistoryStep {
   };
   /** The state that the worst thread saw at the end; null: the counters are not shared, or no thread knows. */
   readonly store: { readonly state: StoreState; readonly lateDecisions: number } | null;
+  readonly memory: MemoryUse;
+}
+
+/** At the end of a step, of the whole process. */
+export interface MemoryUse {
+  /** What the system counts. */
+  readonly residentBytes: number;
+  /** Objects in the heaps of all threads; in whole KiB. */
+  readonly heapBytes: number;
+  /** Buffers and the like, which these heaps only point to; in whole KiB. What threads share is counted by each. */
+  readonly externalBytes: number;
 }
 
 export interface HistoryView {
@@ -43,9 +54,14 @@ const upstreamUnits = 2;
 const lateDecisions = 3;
 /** Not a count: 1 and the badness of the state. */
 const storeState = 4;
-const refused = 5;
+/** Nor are these: KiB. */
+const heapUnits = 5;
+const externalUnits = 6;
+const refused = 7;
 const upstreamErrors = refused + refusalReasons.length;
 const latencies = upstreamErrors + upstreamErrorReasons.length;
+
+const memoryUnitBytes = 1024;
 
 /** A sum of times then lasts for days of waiting in each step. */
 const upstreamUnitMs = 1 / 16;
@@ -79,9 +95,10 @@ export class HistoryRow {
     return new SharedArrayBuffer(Uint32Array.BYTES_PER_ELEMENT * stride * (maxThreads + 1));
   }
 
-  /** The thread has ended: its counts stay, and what it saw of the store does not. */
+  /** The thread has ended: its counts stay, and what it saw of the store and of its memory does not. */
   static forget(memory: SharedArrayBuffer, thread: number): void {
-    rowOf(memory, thread)[storeState] = 0;
+    const row = rowOf(memory, thread);
+    for (const column of [storeState, heapUnits, externalUnits]) row[column] = 0;
   }
 
   finished({ source, problem, startedMs, dispatchedMs, answeredMs, endedMs }: ExchangeRecord): void {
@@ -107,6 +124,12 @@ export class HistoryRow {
     this.#row[storeState] = 1 + badnessOf(state);
     this.#add(lateDecisions, late - this.#late);
     this.#late = late;
+  }
+
+  /** As Node counts them for this thread. */
+  memorySeen(heapBytes: number, externalBytes: number): void {
+    this.#row[heapUnits] = Math.round(heapBytes / memoryUnitBytes);
+    this.#row[externalUnits] = Math.round(externalBytes / memoryUnitBytes);
   }
 
   /** Without Atomics: no other thread writes here, and a reader may see a count a moment later. */
@@ -137,7 +160,8 @@ function boundsOf(bucket: number): [from: number, to: number] {
 const durationMs = latencies;
 const percentiles = latencies + 1;
 const isGap = latencies + 4;
-const entryColumns = latencies + 5;
+const residentBytes = latencies + 5;
+const entryColumns = latencies + 6;
 const shares = [0.5, 0.9, 0.99] as const;
 
 /** Of all rows, and of what the main thread makes of them. */
@@ -150,15 +174,18 @@ export class History {
   readonly #difference = new Float64Array(columns);
   readonly #entries = new Float64Array(entryColumns * maxSteps);
   readonly #hasStore: boolean;
+  readonly #residentBytes: () => number;
   #readMs: number;
   /** The number of the first step that was not read yet, since the clock's start. */
   #next: number;
   readonly #first: number;
 
-  constructor(memory: SharedArrayBuffer, hasStore: boolean, nowMs: number) {
+  /** `resident`: the memory of the process, in bytes. */
+  constructor(memory: SharedArrayBuffer, hasStore: boolean, resident: () => number, nowMs: number) {
     this.#rows = new Uint32Array(memory);
     this.#before = this.#rows.slice();
     this.#hasStore = hasStore;
+    this.#residentBytes = resident;
     this.#readMs = nowMs;
     this.#next = Math.floor(nowMs / stepMs);
     this.#first = this.#next;
@@ -199,6 +226,10 @@ export class History {
           difference[column] = Math.max(difference[column] as number, now);
           continue;
         }
+        if (column === heapUnits || column === externalUnits) {
+          difference[column] = (difference[column] as number) + now;
+          continue;
+        }
         difference[column] = (difference[column] as number) + ((now - (this.#before[at] as number)) >>> 0);
         this.#before[at] = now;
       }
@@ -208,6 +239,7 @@ export class History {
     entry[durationMs] = nowMs - this.#readMs;
     entry.set(percentilesOf(difference.subarray(latencies)), percentiles);
     entry[isGap] = 0;
+    entry[residentBytes] = this.#residentBytes();
     this.#readMs = nowMs;
   }
 
@@ -228,6 +260,11 @@ export class History {
         errors: named(errorColumns, value),
       },
       store: this.#hasStore && state !== undefined ? { state, lateDecisions: value(lateDecisions) } : null,
+      memory: {
+        residentBytes: value(residentBytes),
+        heapBytes: value(heapUnits) * memoryUnitBytes,
+        externalBytes: value(externalUnits) * memoryUnitBytes,
+      },
     };
   }
 }

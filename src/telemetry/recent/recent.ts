@@ -45,6 +45,8 @@ interface RecentOptions {
   readonly clock: Clock;
   /** Whether the counters are shared. */
   readonly hasStore: boolean;
+  /** The memory of the process, as the system counts it. */
+  readonly residentBytes: () => number;
   /** Called for bugs. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -60,10 +62,10 @@ export class Recent {
 
   /** Reads the history from now on, until `close`. */
   constructor(options: RecentOptions) {
-    const { threads, clock, hasStore } = options;
+    const { threads, clock, hasStore, residentBytes } = options;
     this.#options = options;
     this.#startedMs = clock.monotonicMs();
-    this.#history = new History(threads.memory, hasStore, this.#startedMs);
+    this.#history = new History(threads.memory, hasStore, residentBytes, this.#startedMs);
     this.#readHistory();
   }
 

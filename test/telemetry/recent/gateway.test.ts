@@ -126,6 +126,19 @@ test.each([1, 2])(
   },
 );
 
+test.each([1, 2])("with %i workers, the history has the memory of the process and of its heaps", async (workers) => {
+  let aheadMs = 0;
+  const clock = clockOf(() => systemClock.monotonicMs() + aheadMs, systemClock.wallMs);
+  const { gateway } = await start(workers, {}, clock);
+  aheadMs += stepMs;
+  const { memory } = gateway.recent.history().steps.find((step) => step !== null) as HistoryStep;
+  expect(memory.residentBytes).toBeGreaterThan(20_000_000);
+  // Of each thread, and of the main one beside them.
+  expect(memory.heapBytes).toBeGreaterThan(workers === 1 ? 5_000_000 : 15_000_000);
+  expect(memory.heapBytes).toBeLessThan(memory.residentBytes);
+  expect(memory.externalBytes).toBeGreaterThan(100_000);
+});
+
 test("a thread that ends loses nothing of the history", async () => {
   let aheadMs = 0;
   // The clock of the main thread alone: those of the others go on.

@@ -13,9 +13,10 @@ const wallOffsetMs = 1_700_000_000_000;
 function open(threads = 1, hasStore = false) {
   const memory = HistoryRow.createMemory();
   const rows = Array.from({ length: threads }, (_, i) => new HistoryRow(memory, i));
-  const history = new History(memory, hasStore, startMs);
+  const resident = { bytes: 0 };
+  const history = new History(memory, hasStore, () => resident.bytes, startMs);
   const steps = (nowMs: number) => history.view(nowMs, nowMs + wallOffsetMs).steps;
-  return { memory, rows, row: rows[0] as HistoryRow, history, steps };
+  return { memory, rows, row: rows[0] as HistoryRow, history, steps, resident };
 }
 
 /** A refusal before anything was forwarded. */
@@ -27,6 +28,7 @@ const nothing = {
   latencyMs: null,
   upstream: { answered: 0, meanMs: null, errors: {} },
   store: null,
+  memory: { residentBytes: 0, heapBytes: 0, externalBytes: 0 },
 };
 
 test("a step has what ended in it: admitted, refused by reason, the upstream's time and its errors", () => {
@@ -45,6 +47,7 @@ test("a step has what ended in it: admitted, refused by reason, the upstream's t
       ...{ admitted: 2, refused: { throttled: 2, no_token: 1, upstream_timeout: 1 } },
       latencyMs: { p50: expect.closeTo(50, -1), p90: expect.closeTo(50, -1), p99: expect.closeTo(50, -1) },
       ...{ upstream: { answered: 2, meanMs: 20.5, errors: { response_timeout: 1 } }, store: null },
+      memory: nothing.memory,
     },
     { durationMs: stepMs - 2, ...nothing, admitted: 1 },
   ]);
@@ -160,4 +163,19 @@ test("a time that was read backwards, none, or an hour is counted in the lowest 
     const p50 = steps(0)[0]?.latencyMs?.p50 ?? Number.NaN;
     expect([p50 > from, p50 <= to]).toEqual([true, true]);
   }
+});
+
+test("the memory of a step is that of the process at its end, and what the heaps of all threads had last", () => {
+  const { memory, rows, history, steps, resident } = open(2);
+  for (const row of rows) row.memorySeen(10 * 1024, 3 * 1024);
+  rows[1]?.memorySeen(20 * 1024 + 500, 4 * 1024);
+  resident.bytes = 123_456_789;
+  history.read(startMs + stepMs);
+  resident.bytes = 99;
+  HistoryRow.forget(memory, 1);
+  history.read(startMs + 2 * stepMs);
+  expect(steps(startMs + 2 * stepMs).map((step) => step?.memory)).toEqual([
+    { residentBytes: 123_456_789, heapBytes: 30 * 1024, externalBytes: 7 * 1024 },
+    { residentBytes: 99, heapBytes: 10 * 1024, externalBytes: 3 * 1024 },
+  ]);
 });

@@ -29,7 +29,10 @@ function open(count: number) {
     },
   };
   const failures: unknown[] = [];
-  const recent = new Recent({ threads: source, clock, hasStore: false, onFailure: (error) => failures.push(error) });
+  const recent = new Recent({
+    ...{ threads: source, clock, hasStore: false, residentBytes: () => 0 },
+    onFailure: (error) => failures.push(error),
+  });
   cleanup(() => recent.close());
   const refuse = (thread: number, id: string, times = 1) => {
     const decision = decisionOf({ outcome: "throttled", policy, remaining: 0, resetMs: clock.nowMs });

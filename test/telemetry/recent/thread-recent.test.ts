@@ -14,7 +14,7 @@ function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
   const clock = new FakeClock();
   const memory = HistoryRow.createMemory();
   const recent = new ThreadRecent({ sizes, clock, history: new HistoryRow(memory, 0), targetOf: keptTarget });
-  const history = new History(memory, false, clock.nowMs);
+  const history = new History(memory, false, () => 0, clock.nowMs);
   const refusal = (id: string, changes: Partial<ExchangeRecord> = {}, outcome: Outcome = "throttled") => {
     const decision = decisionOf({ outcome, policy, remaining: 0, resetMs: clock.nowMs + 1_000 });
     const refused = { status: 429, problem: "throttled", dispatchedMs: null, answeredMs: null } as const;

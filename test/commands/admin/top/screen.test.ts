@@ -246,6 +246,7 @@ test("the rates are those of the last step, and none where it was not counted", 
     ...{ seconds: 5, admitted: 50, refused: { throttled: 4, blocked: 1 } },
     ...{ latencySeconds: { p50: 0.1, p90: 0.2, p99: 0.3 }, store: null },
     upstream: { answered: 50, meanSeconds: 0.1, failed: {} },
+    memory: { residentBytes: 3, heapBytes: 2, externalBytes: 1 },
   };
   const history = { stepSeconds: 5, end: null };
   expect(ratesOf({ ...history, steps: [null, step] })).toEqual({ admitted: 10, refused: 1, p99Seconds: 0.3 });
