@@ -143,7 +143,7 @@ async function runCommand(parsed: ParsedArguments): Promise<number> {
     case "check-diff":
       return (await import("./commands/check.ts")).runDiff(invocation.args, io);
     case "demo":
-      return (await import("./commands/demo.ts")).run(invocation.args, io, await readBuild());
+      return (await import("./commands/demo/demo.ts")).run(invocation.args, io, await readBuild());
     case "token":
       return (await import("./commands/token.ts")).run(invocation.args, io);
     case "finance-backend":

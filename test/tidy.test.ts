@@ -44,7 +44,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   "pipeline.ts": ["core"],
   gateway: ["core", "pipeline.ts", "exchange", "transport", "listener", redis, recent, ...middle],
   fastify: ["core", "exchange", "transport", "gateway", ...middle],
-  commands: ["core", "gateway", "finance-backend", "listener", ...middle],
+  commands: ["core", "gateway", "finance-backend", "client", "listener", ...middle],
   "oldest-node.js": [],
   "main.ts": ["oldest-node.js", "commands"],
 };

@@ -24,6 +24,8 @@ export interface DiffArguments {
 export interface DemoArguments {
   readonly port: number;
   readonly adminPort: number;
+  /** No simulated clients. */
+  readonly isQuiet: boolean;
 }
 
 export interface FinanceBackendArguments {
@@ -98,7 +100,8 @@ function parseCommand(command: CommandName, argv: readonly string[]): ParsedArgu
       return parseConfig(command, given);
     case "demo": {
       const [port, adminPort] = [numberOf(given, "port"), numberOf(given, "admin-port")];
-      return accept({ command, args: { port: port ?? 8080, adminPort: adminPort ?? 9464 } });
+      const isQuiet = given.options.some(({ name }) => name === "quiet");
+      return accept({ command, args: { port: port ?? 8080, adminPort: adminPort ?? 9464, isQuiet } });
     }
     case "token":
       return parseToken(given);

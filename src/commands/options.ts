@@ -156,13 +156,18 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     examples: ["--config /etc/headgate.yaml", "--diff /etc/headgate.yaml new.yaml"],
   },
   demo: {
-    means: "Run the gateway in front of the reference backend, on this machine only.",
+    means: "Run the gateway with a reference backend and simulated clients, on loopback.",
     options: {
       port: { value: "a number", check: port, means: "Where the gateway listens (default: 8080)." },
-      "admin-port": { value: "a number", check: port, means: "Where metrics and health are served (default: 9464)." },
+      "admin-port": {
+        value: "a number",
+        check: port,
+        means: "Where the console, metrics and health are served (default: 9464).",
+      },
+      quiet: { value: null, means: "Without the simulated clients; requests are logged." },
       ...help,
     },
-    examples: ["", "--port 8081 --admin-port 9474"],
+    examples: ["", "--quiet --port 8081 --admin-port 9474"],
   },
   token: {
     means: "Make a bearer token and its digest for the tokens file.",

@@ -21,8 +21,10 @@ export interface BuildInfo {
 }
 
 interface ServeOptions {
-  /** Null: there is nothing to reload, and SIGHUP drains. */
+  /** Null: there is nothing to reload. */
   readonly source?: SettingsSource | null;
+  /** Otherwise SIGHUP drains. Default: with a source. */
+  readonly reloadsOnHangUp?: boolean;
   /** May print the addresses. */
   readonly onReady?: (gateway: Gateway) => void;
 }
@@ -39,10 +41,10 @@ export async function serve(
   settings: Settings,
   io: CommandIo,
   build: BuildInfo,
-  { source = null, onReady = () => {} }: ServeOptions,
+  { source = null, reloadsOnHangUp = source !== null, onReady = () => {} }: ServeOptions,
 ): Promise<number> {
   // Registered before a port is opened, so that a signal during the start is handled too.
-  const signals = collectSignals(io, source !== null);
+  const signals = collectSignals(io, reloadsOnHangUp);
   const destination = openDestination({ fd: 1 });
   const { level, time } = settings.log;
   const log = createLog({ level, time, clock: systemClock, destination });

@@ -49,8 +49,9 @@ describe("start and check", () => {
 });
 
 test.each([
-  ["demo", { command: "demo", args: { port: 8080, adminPort: 9464 } }],
-  ["demo --port 0 --admin-port=9", { command: "demo", args: { port: 0, adminPort: 9 } }],
+  ["demo", { command: "demo", args: { port: 8080, adminPort: 9464, isQuiet: false } }],
+  ["demo --quiet", { command: "demo", args: { port: 8080, adminPort: 9464, isQuiet: true } }],
+  ["demo --port 0 --admin-port=9", { command: "demo", args: { port: 0, adminPort: 9, isQuiet: false } }],
   ["token", { command: "token", args: { scopes: [], expiresInMs: null, admin: null } }],
   [
     "token --name partner-a",

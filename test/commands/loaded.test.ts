@@ -47,7 +47,7 @@ const notNeeded = [
     "gateway/threads/workers",
     "finance-backend/server",
     "fastify/index",
-    "commands/demo",
+    "commands/demo/demo",
     "commands/check",
     "commands/help",
     "commands/completions",

@@ -1,67 +1,12 @@
 // The command as a user starts it: a process of its own, its lines, its exit code.
-import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { readQuota } from "../../src/client/index.ts";
-import { startProcessGroup } from "../support/process-group.ts";
 import { startUpstream } from "../support/upstream.ts";
-
-const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-const root = fileURLToPath(new URL("../..", import.meta.url));
-
-interface Run {
-  readonly process: ChildProcess;
-  readonly output: { out: string; err: string };
-  /** Resolves when the pattern is in what was written to standard output. */
-  until(pattern: RegExp): Promise<RegExpExecArray>;
-  readonly exited: Promise<number | null>;
-}
-
-function headgate(args: readonly string[]): Run {
-  return run(process.execPath, [main, ...args]);
-}
-
-function run(command: string, args: readonly string[]): Run {
-  const { child, end } = startProcessGroup(command, args, { cwd: root, env: { PATH: process.env["PATH"] } });
-  onTestFinished(end);
-  const output = { out: "", err: "" };
-  const watchers = new Set<() => void>();
-  child.stdout.on("data", (data: Buffer) => {
-    output.out += data.toString();
-    for (const watcher of watchers) watcher();
-  });
-  child.stderr.on("data", (data: Buffer) => {
-    output.err += data.toString();
-  });
-  const exited = once(child, "close").then(([code]) => code as number | null);
-  return {
-    process: child,
-    output,
-    exited,
-    until: (pattern) =>
-      new Promise((resolve, reject) => {
-        const watcher = (): void => {
-          const match = pattern.exec(output.out);
-          if (match === null) return;
-          watchers.delete(watcher);
-          resolve(match);
-        };
-        watchers.add(watcher);
-        watcher();
-        exited.then((code) => reject(new Error(`exited with ${code}: ${output.out}${output.err}`)));
-      }),
-  };
-}
-
-async function portOf(run: Run, listener: string): Promise<number> {
-  const match = await run.until(new RegExp(`"listener":"${listener}","host":"[^"]+","port":(\\d+)`));
-  return Number(match[1]);
-}
+import { headgate, main, portOf, run } from "./command-process.ts";
 
 const anyPorts = ["--host", "127.0.0.1", "--port", "0", "--admin-port", "0"];
 
@@ -209,28 +154,4 @@ test("a tokens file that is not there stops the start with 78", async () => {
   ]);
   expect(await started.exited).toBe(78);
   expect(started.output.err).toMatch(/no-such-file: cannot be read/);
-});
-
-test("the demo answers as it says: five records and six fields, 401, 429 for the 101st, and what is left", async () => {
-  const started = headgate(["demo", "--port", "0", "--admin-port", "0"]);
-  const port = await portOf(started, "traffic");
-  const url = (await started.until(/gateway +(http:\/\/\S+)/))[1];
-  expect(url).toBe(`http://127.0.0.1:${port}`);
-  const headers = { authorization: "Bearer x" };
-  const first = await fetch(`${url}/v2/transactions?limit=5`, { headers });
-  expect(first.status).toBe(200);
-  expect(((await first.json()) as { transactions: unknown[] }).transactions).toHaveLength(5);
-  for (const name of ["Limit", "Remaining", "Reset"]) {
-    for (const prefix of ["RateLimit", "X-RateLimit"]) expect(first.headers.get(`${prefix}-${name}`)).toMatch(/^\d+$/);
-  }
-  expect((await fetch(`${url}/v2/me`)).status).toBe(401);
-  const statuses: number[] = [];
-  for (let i = 0; i < 99; i += 1) statuses.push((await fetch(`${url}/v2/me`, { headers })).status);
-  expect(statuses.slice(0, 98).every((status) => status === 200)).toBe(true);
-  expect(statuses[98]).toBe(429);
-  const { policies } = await readQuota({ url: `${url}/quota` });
-  expect(policies).toMatchObject([{ name: "per-ip", state: "exhausted", used: 100, remaining: 0 }]);
-  started.process.kill("SIGINT");
-  expect(await started.exited).toBe(0);
-  expect(started.output.err).toBe("");
 });
