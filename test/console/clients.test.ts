@@ -128,7 +128,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     const page = await openSignedIn(cleanup, await browser(), gateway, readToken);
     await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
     await page.getByText("3 of 3 used, 0 left").waitFor();
-    await page.getByText("Your token may read").waitFor();
+    await page.getByText("You may read and change nothing").waitFor();
     const buttons = await page.getByRole("button").allTextContents();
     expect(buttons).toEqual(["Sign out"]);
   });

@@ -122,6 +122,7 @@ function SignedIn({ api, status: first, onSignOut }) {
   return html`
     <${Header} session=${session} current=${address.view} onSignOut=${() => onSignOut("")} />
     <main id="main" tabindex="-1" ref=${content}>
+      ${!session.canWrite && html`<p class="muted">You may read and change nothing: the buttons that change something need a token that may write.</p>`}
       <${Trial} session=${session} />
       <${View} key=${`${address.view.path} ${address.about}`} session=${session} about=${address.about} />
     </main>

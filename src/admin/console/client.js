@@ -44,8 +44,7 @@ function isAbout({ key, client, subject }, wanted) {
 }
 
 function Actions({ session: { canWrite }, canRule, onChoose }) {
-  if (!canWrite)
-    return html`<p class="muted end">Your token may read: only one that may write can change something.</p>`;
+  if (!canWrite) return null;
   const button = (action, text) => html`<button type="button" onClick=${() => onChoose(action)}>${text}</button>`;
   return html`
     <p class="row end">

@@ -86,6 +86,16 @@ describe("calls", () => {
       expect(json).toEqual({ message: expect.any(String), errors: [{ errMsg: expect.any(String) }] });
   });
 
+  test("the status says to who may read alone that nothing may be changed, whatever the gateway allows the command", async () => {
+    const { call, stage } = await openOntoGateway("--read");
+    const { status: answered, json, headers } = await call("GET", "/api/status");
+    expect(answered).toBe(200);
+    expect(json).toMatchObject({ state: "ready", caller: { name: "socket", role: "read" } });
+    expect(headers).toMatchObject({ "cache-control": "no-store", "x-request-id": expect.any(String) });
+    const writer = await open(["--socket", stage.socket]);
+    expect((await writer.call("GET", "/api/status")).json).toMatchObject({ caller: { role: "write" } });
+  });
+
   test("who guesses does not keep out whoever has the token", async () => {
     const { call } = await openOntoGateway();
     for (let i = 0; i < guessRate.burst + 2; i += 1) {

@@ -1,6 +1,7 @@
 // Passes calls on from a port of this machine to the admin API of a gateway. Asks of each call what the API asks over TCP, with the
 // same code: a host that is this port's, no page of another origin, and the token, with guesses bounded. The gateway gets few
-// headers, and its own token in place of that of this run. Answers are passed on as they come, streams of events too.
+// headers, and its own token in place of that of this run. Answers are passed on as they come, streams of events too; only the status
+// is changed for who may read alone, because the gateway knows what this command may.
 import { once } from "node:events";
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -59,13 +60,13 @@ export async function openConsoleServer({
       const reached = { isUnixSocket: false, isTls: false, peerKey: host, local: { host, port: own } };
       if (isOfPage(request)) {
         const problem = findForeign(request, reached, access);
-        return problem === null ? passOn(request, response) : refuse(response, problem);
+        return problem === null ? passOn(request, response, "read") : refuse(response, problem);
       }
       const decision = decideAccess(request, reached, access, unboundedGuesses);
       if (!decision.ok) return refuse(response, decision.error, decision.fields);
       if (!request.url?.startsWith("/")) return refuse(response, errorsOfOurs.noPath);
       if (!mayCall(request, decision.identity.role)) return refuse(response, errorsOfOurs.readOnly);
-      return passOn(request, response);
+      return passOn(request, response, decision.identity.role);
     },
   );
   server.maxConnections = maxConnections;
@@ -108,12 +109,14 @@ function answer(response: ServerResponse, status: number, body: string, fields: 
   response.end(body);
 }
 
-type PassOn = (request: IncomingMessage, response: ServerResponse) => void;
+/** `role`: of who calls. */
+type PassOn = (request: IncomingMessage, response: ServerResponse, role: AdminRole) => void;
 
 async function openPassing(where: Where): Promise<PassOn> {
   const send = await senderTo(where);
-  return (request, response) => {
+  return (request, response, role) => {
     const { method = "GET", url = "/" } = request;
+    const isForReader = role === "read" && method === "GET" && /^\/api\/status(?:\?|$)/.test(url);
     const outgoing = send({
       ...reachOf(where),
       timeout: silentMs,
@@ -131,6 +134,7 @@ async function openPassing(where: Where): Promise<PassOn> {
     outgoing.on("response", (incoming) => {
       const { statusCode = 0 } = incoming;
       if (statusCode < 200) return void outgoing.destroy(new Error("its answer has no status"));
+      if (isForReader && statusCode === 200) return void passOnStatus(incoming, response);
       response.writeHead(statusCode, answerHeaders(incoming));
       response.flushHeaders();
       // What has failed is closed on both sides, and the caller sees that the answer is not whole.
@@ -138,6 +142,28 @@ async function openPassing(where: Where): Promise<PassOn> {
     });
     void sendBody(request, outgoing, response);
   };
+}
+
+/** Hundreds of gateways and upstream addresses have a tenth of it. */
+const maxStatusBytes = 4 * 1024 * 1024;
+
+/** The status of a gateway, as it is for who may read. */
+async function passOnStatus(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const part of incoming) {
+      bytes += part.length;
+      if (bytes > maxStatusBytes) throw new Error("its status is longer than 4 MiB");
+      parts.push(part);
+    }
+    const status = JSON.parse(Buffer.concat(parts).toString());
+    const body = JSON.stringify({ ...status, caller: { ...status.caller, role: "read" satisfies AdminRole } });
+    response.writeHead(200, { ...answerHeaders(incoming), "content-length": Buffer.byteLength(body) });
+    response.end(body);
+  } catch (error) {
+    onFailure(response, error);
+  }
 }
 
 /** Whole and with the head: written after an answer that has not waited for it, it would fail, and the answer be lost. */
