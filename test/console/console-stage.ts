@@ -119,8 +119,9 @@ export async function openPage(
     if (!request.url().startsWith(`${adminUrl}/`) && !request.url().startsWith("data:")) breaches.push(request.url());
   });
   page.on("console", (message) => {
-    // The browser reports every answer that is an error, such as the one by which the page learns that it needs a token.
-    if (/^Failed to load resource: .* status of [45]\d\d /.test(message.text())) return;
+    // The browser reports every answer that is an error, such as the one by which the page learns that it needs a token, and
+    // every call that nobody answers.
+    if (/^Failed to load resource: (?:.* status of [45]\d\d |net::ERR_CONNECTION_)/.test(message.text())) return;
     if (["error", "warning"].includes(message.type())) breaches.push(`console: ${message.text()}`);
   });
   await page.addInitScript(`document.addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) => {

@@ -2,6 +2,7 @@
 // a gateway that goes away and comes back.
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
+import { freePort } from "../support/free-port.ts";
 import { noBrowser, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
 
 const policies = "  - { name: small, limit: 3, window: 1h }\n";
@@ -76,6 +77,30 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await link.waitFor();
     await page.unroute("**/api/**");
     await page.getByRole("link", { name: "Nothing is wrong" }).waitFor();
+  });
+
+  test("a gateway that ends is said to be away; when it is there again, the page goes on with what is new", async () => {
+    const set = { "admin.port": `${await freePort()}` };
+    const first = await startConsole(cleanup, policies, "tokensFile: admin.txt", set);
+    const page = await openSignedIn(cleanup, await browser(), first);
+    await page.getByText("live", { exact: true }).waitFor();
+    expect(await first.ask("203.0.113.7", 4)).toEqual([200, 200, 200, 429]);
+    await page.getByRole("row", { name: /429 throttled 203\.0\.113\.7/ }).waitFor();
+    await first.close();
+    await page.getByText("The gateway does not answer.").waitFor();
+    await page.getByText("reconnecting", { exact: true }).waitFor();
+    // What was known stays.
+    await page.getByRole("row", { name: /429 throttled 203\.0\.113\.7/ }).waitFor();
+    const second = await startConsole(cleanup, policies.replace("small", "other"), "tokensFile: admin.txt", set);
+    await page.getByText("live", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Nothing is wrong" }).waitFor();
+    expect(await second.ask("203.0.113.8", 4)).toEqual([200, 200, 200, 429]);
+    await page.getByRole("row", { name: /429 throttled 203\.0\.113\.8/ }).waitFor();
+    await page.getByRole("link", { name: "Clients" }).click();
+    await page.getByRole("row", { name: /203\.0\.113\.8 other 3 3/ }).waitFor();
+    expect(await page.getByText("203.0.113.7").count()).toBe(0);
+    await page.getByRole("link", { name: "Policies" }).click();
+    await page.getByRole("row", { name: /^other 3 in 1 h client all limited requests 3 1 / }).waitFor();
   });
 
   test("while the page is hidden it asks nothing and holds no stream; then it goes on", async () => {
