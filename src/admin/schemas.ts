@@ -5,9 +5,10 @@
 import { Type } from "typebox";
 import { authOutcomes } from "../core/authenticator.ts";
 import { calendarPeriods, outcomes } from "../core/policy.ts";
-import { confirmReasons, reloadCauses, takeBackReasons, unconfirmedEnds } from "../core/reload.ts";
+import { reloadCauses } from "../core/reload.ts";
 import { ruleActions } from "../core/rules.ts";
 import { storeStates } from "../core/store-link.ts";
+import { Change, ReloadSummary, ReloadTrial, TrialEnd, trialCaller } from "./reload-schemas.ts";
 import {
   count,
   countsByName,
@@ -28,6 +29,8 @@ import {
   text,
   texts,
 } from "./schema-kinds.ts";
+
+export { ConfirmAnswer, ReloadAnswer, ReloadWanted } from "./reload-schemas.ts";
 
 export const ErrorAnswer = object(
   {
@@ -58,51 +61,6 @@ const certificate = object({
   isCurrent: flag("False: its files are missing or wrong, and an earlier version stays in use."),
 });
 
-const reloadSummary = object({
-  at: instant("When it was over."),
-  by: Type.Enum(reloadCauses, {
-    description: "signal: SIGHUP. file: a file has changed. call: a program asked for it. trial: one was taken back.",
-  }),
-  outcome: Type.Enum(["applied", "unchanged", "failed"]),
-  errors: texts("What was wrong with the configuration: then none of its values has changed."),
-  refused: texts("Keys whose files are missing or wrong: their last good version stays in use."),
-});
-
-const ReloadTrial = object(
-  {
-    since: instant("When it began."),
-    ends: instant("Until then it has to be confirmed."),
-    unconfirmed: Type.Enum(unconfirmedEnds, {
-      description: "What happens then. takeBack: the configuration before comes back. keep: it is confirmed.",
-    }),
-    refusedShare: orNull(
-      Type.Number({ description: "As in POST /api/reload. Null: it is not judged.", minimum: 0, exclusiveMaximum: 1 }),
-    ),
-    judged: count("Requests of the judged clients that the configuration before would have admitted."),
-    refused: count("Those of them that were throttled."),
-    changed: texts("Keys whose values differ from those of the configuration before."),
-  },
-  "A configuration on trial.",
-);
-
-const trialReason = {
-  description:
-    "asked: by a call. time: it was over. refused: too many requests were. reload: another one, that is not on trial, came.",
-};
-
-const trialCaller = orNull(text("Who asked: the name of the token, or `socket`. Null: nobody."));
-
-const TrialEnd = object(
-  {
-    at: instant("When it was over."),
-    outcome: Type.Enum(["confirmed", "taken_back"]),
-    reason: Type.Enum([...new Set([...confirmReasons, ...takeBackReasons])], trialReason),
-    by: trialCaller,
-    trial: ReloadTrial,
-  },
-  "The last trial that is over. Null: there was none since the start.",
-);
-
 export const Status = object({
   version: text("Of the gateway."),
   nodeVersion: text("Of the runtime."),
@@ -116,7 +74,7 @@ export const Status = object({
       "False: what was read last is wrong or was taken back, and the configuration from before is in force.",
     ),
     restart: texts("Keys whose new values need a restart."),
-    lastReload: orNull(reloadSummary),
+    lastReload: orNull(ReloadSummary),
   }),
   trial: orNull(ReloadTrial),
   lastTrial: orNull(TrialEnd),
@@ -489,12 +447,6 @@ export const CheckAnswer = object({
 
 // Configuration
 
-const change = object({
-  key: text("Dotted; a policy stands by its name."),
-  from: orNull(text("As it would be written. Null: it was not there.")),
-  to: orNull(text("Null: it is not there any more.")),
-});
-
 export const ConfigQuery = object({
   against: Type.Optional(Type.Enum(["previous"], { description: "Also says what the last reload has changed." })),
 });
@@ -523,7 +475,7 @@ export const Config = object({
         at: instant(""),
         by: Type.Enum(reloadCauses),
         changed: texts("Keys whose new values are in force, or whose files have new contents."),
-        changes: Type.Array(change),
+        changes: Type.Array(Change),
         reset: texts("Policies that have started empty, because their name, kind or key is new."),
         loosened: texts("Changed keys by which protection was given up."),
       }),
@@ -535,45 +487,6 @@ export const Config = object({
 // Writes
 
 export const Nothing = object({}, "Without keys.");
-
-const trialTime = text('1s to 24h: a trial, which has to be confirmed within this time, such as "5m".', {
-  pattern: durationPattern,
-});
-
-export const ReloadWanted = object(
-  {
-    confirmWithin: Type.Optional(trialTime),
-    unless: Type.Optional(
-      object({
-        refusedShare: Type.Number({
-          minimum: 0,
-          exclusiveMaximum: 1,
-          description:
-            "A share from 0 to below 1, such as 0.05. It is taken back as soon as at least 20 requests, and more than this share, are throttled that the configuration before would have admitted.",
-        }),
-      }),
-    ),
-    unconfirmed: Type.Optional(
-      Type.Enum(unconfirmedEnds, {
-        description:
-          "When nobody confirms it in time: takeBack, which is the default, or keep, which stands for a confirmation.",
-      }),
-    ),
-  },
-  "Without keys: not on trial.",
-);
-
-export const ReloadAnswer = object({
-  outcome: Type.Enum(["applied", "unchanged"]),
-  changed: texts("Keys whose new values are in force, or whose files have new contents."),
-  changes: Type.Array(change),
-  reset: texts("Policies that have started empty, because their name, kind or key is new."),
-  loosened: texts("Changed keys by which protection was given up."),
-  restart: texts("Keys whose new values need a restart."),
-  trial: orNull(ReloadTrial),
-});
-
-export const ConfirmAnswer = object({ confirmed: ReloadTrial });
 
 export const DrainAnswer = object({
   state: Type.Enum(["draining"]),
@@ -587,7 +500,7 @@ const at = instant("");
 
 export const ControlEvent = Type.Union(
   [
-    object({ type: Type.Enum(["reload"]), ...reloadSummary.properties, changed: texts("As in POST /api/reload.") }),
+    object({ type: Type.Enum(["reload"]), ...ReloadSummary.properties, changed: texts("As in POST /api/reload.") }),
     object({
       type: Type.Enum(["trial"]),
       at,
