@@ -326,6 +326,16 @@ function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): 
     (_request, reply) => inTurn(reply, () => recent.history()),
   );
   app.get(
+    "/api/policies/history",
+    {
+      schema: {
+        ...{ tags, operationId: "getPolicyHistory", response: answers(schemas.PolicyHistory) },
+        summary: "What each policy has said in the last 15 minutes, in steps of 5 s",
+      },
+    },
+    (_request, reply) => inTurn(reply, () => recent.policyHistory()),
+  );
+  app.get(
     "/api/requests/:id",
     {
       schema: {

@@ -7,6 +7,7 @@ import type * as schemas from "./schemas.ts";
 /** Without what only the listener knows. */
 export type Status = Omit<Static<typeof schemas.Status>, "caller">;
 export type HistoryAnswer = Static<typeof schemas.History>;
+export type PolicyHistoryAnswer = Static<typeof schemas.PolicyHistory>;
 export type PolicyList = Static<typeof schemas.PolicyList>;
 export type ClientList = Static<typeof schemas.ClientList>;
 export type ClientState = Static<typeof schemas.ClientState>;
@@ -62,6 +63,7 @@ export type Refusal = "unacceptable" | "conflict" | "mismatch" | "absent" | "ful
 /** The last minutes, and why requests were refused. */
 export interface RecentRequests {
   history(): Promise<HistoryAnswer>;
+  policyHistory(): Promise<PolicyHistoryAnswer>;
   /** Of the last 10,000 refusals. Null: it is not among them. */
   request(id: string): Promise<RequestAnswer | null>;
   /** Of those, the last. `key`: as in a call, such as `client:203.0.113.7`; null: of all clients. `limit`: from 1 to 200. */

@@ -11,7 +11,6 @@ import { storeStates } from "../core/store-link.ts";
 import { Change, ReloadSummary, ReloadTrial, TrialEnd, trialCaller } from "./reload-schemas.ts";
 import {
   count,
-  countsByName,
   durationPattern,
   fieldNamePattern,
   flag,
@@ -30,6 +29,7 @@ import {
   texts,
 } from "./schema-kinds.ts";
 
+export { History, PolicyHistory } from "./history-schemas.ts";
 export { ConfirmAnswer, ReloadAnswer, ReloadWanted } from "./reload-schemas.ts";
 
 export const ErrorAnswer = object(
@@ -125,45 +125,6 @@ export const Status = object({
       role: Type.Enum(["read", "write"], { description: "What it allows." }),
     },
     "Who asks.",
-  ),
-});
-
-// History
-
-const latency = orNull(object({ p50: seconds(""), p90: seconds(""), p99: seconds("") }, "Null: there was none."));
-
-export const History = object({
-  stepSeconds: seconds("The length of a step."),
-  end: orNull(instant("The end of the last step. Null: none has ended.")),
-  steps: Type.Array(
-    orNull(
-      object({
-        seconds: seconds("How long it was: more than a step after a gap."),
-        admitted: count("Requests that were not refused by the gateway."),
-        refused: countsByName("Requests that the gateway refused, by reason."),
-        latencySeconds: latency,
-        upstream: object({
-          answered: count("Responses."),
-          meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
-          failed: countsByName("Requests that the upstream failed, by reason."),
-        }),
-        store: orNull(
-          object({
-            state: Type.Enum(storeStates),
-            lateDecisions: count("Requests that were decided without the store, because it was late."),
-          }),
-        ),
-        memory: object(
-          {
-            residentBytes: count("As the system counts it."),
-            heapBytes: count("Objects of JavaScript, of all threads."),
-            externalBytes: count("Buffers outside these heaps; those that threads share are counted by each."),
-          },
-          "Of the process, at the end of the step.",
-        ),
-      }),
-    ),
-    { description: "One for each 5 s, the oldest first; null: the gateway could not count." },
   ),
 });
 

@@ -57,7 +57,7 @@ export const admin = section(
       key: filePath("Private key of the certificate, in PEM, without a passphrase."),
     }),
     recent: section(
-      "What is remembered of refusals, to tell why a request was refused and which keys are refused most.",
+      "What is remembered of refusals, to tell why a request was refused and which keys are refused most. The history of 15 minutes takes 0.4 MB beside it.",
       {
         refusals: wholeNumber(
           10_000,

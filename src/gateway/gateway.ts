@@ -115,7 +115,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   await publishTo(carrier, setByPeople);
   logRules(rules, { log, settings: () => carrier.settings, keyHash: counters.keyHash });
   const { telemetry } = carrier;
-  const recent = openRecent(settings, { ...options, threads: carrier.recent });
+  const recent = openRecent(settings, { ...options, carrier });
   open.defer(() => recent.close());
   // Threads that carry traffic report theirs.
   if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(carrier.recent.memory, mainRow), null));

@@ -5,17 +5,21 @@ import type { Settings } from "../core/settings.ts";
 import { worstState } from "../core/store-link.ts";
 import type { Store } from "../limits/store/store.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { HistoryRow, historyBytes } from "../telemetry/recent/history.ts";
-import { Recent, type RecentThreads } from "../telemetry/recent/recent.ts";
+import { historyBytes as countsBytes, HistoryRow } from "../telemetry/recent/history.ts";
+import { policyHistoryBytes } from "../telemetry/recent/policy-history.ts";
+import { Recent } from "../telemetry/recent/recent.ts";
 import { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
 import { keptTarget } from "../telemetry/redaction.ts";
 import type { RecentBytes } from "../telemetry/scraped-metrics.ts";
+import type { Carrier } from "./carrier.ts";
 
 /** `history`: the row of the thread. Default: there is one thread. */
 export function openThreadRecent({ admin }: Settings, clock: Clock, history?: HistoryRow): ThreadRecent {
   const row = history ?? new HistoryRow(HistoryRow.createMemory(), 0);
   return new ThreadRecent({ sizes: admin.recent, clock, history: row, targetOf: keptTarget });
 }
+
+const historyBytes = countsBytes + policyHistoryBytes;
 
 /** For the metrics. With workers, the main thread has the history. */
 export function recentBytesOf(recent: ThreadRecent, { workers }: Settings): RecentBytes {
@@ -41,7 +45,7 @@ export function reportRegularly(history: HistoryRow, store: Store | null): () =>
 }
 
 interface RecentSources {
-  readonly threads: RecentThreads;
+  readonly carrier: Pick<Carrier, "recent" | "overview">;
   readonly clock: Clock;
   readonly log: Logger;
   /** The memory of the process, as the system counts it. */
@@ -49,7 +53,10 @@ interface RecentSources {
 }
 
 /** Must be closed. */
-export function openRecent({ counters }: Settings, { threads, clock, log, residentBytes }: RecentSources): Recent {
-  const onFailure = (error: unknown): void => log.error({ err: error }, "internal error");
-  return new Recent({ threads, clock, hasStore: counters.redis !== null, residentBytes, onFailure });
+export function openRecent({ counters }: Settings, { carrier, clock, log, residentBytes }: RecentSources): Recent {
+  return new Recent({
+    ...{ threads: carrier.recent, clock, hasStore: counters.redis !== null, residentBytes },
+    policies: async () => (await carrier.overview()).policies,
+    onFailure: (error) => log.error({ err: error }, "internal error"),
+  });
 }

@@ -30,6 +30,7 @@ const calls: readonly [method: string, path: string, status: number, call?: Call
   ["GET", "/api/status", 200],
   ["GET", "/api/history", 200],
   ["GET", "/api/policies", 200],
+  ["GET", "/api/policies/history", 200],
   ["GET", "/api/clients?policy=per-client&sort=refused&search=203&limit=10", 200],
   ["GET", "/api/clients/client:203.0.113.7", 200],
   ["GET", "/api/requests/abc", 200],

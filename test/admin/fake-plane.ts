@@ -90,6 +90,15 @@ export const recent: RecentRequests = {
       },
     ],
   }),
+  policyHistory: async () => ({
+    ...{ stepSeconds: 5, end: at, seconds: [null, 5] },
+    policies: [
+      {
+        ...{ policy: "per-client", admitted: [null, 2], throttled: [null, 1] },
+        ...{ would_throttle: [null, 0], unavailable: [null, 0] },
+      },
+    ],
+  }),
   request: async (id) => (id === requestAnswer.id ? requestAnswer : null),
   refusals: async () => ({ ok: true, value: { refusals: [requestAnswer], isComplete: false } }),
   subscribe: () => () => {},

@@ -53,6 +53,7 @@ test("is valid by an independent validator, and names every call", async () => {
     "GET /api/history",
     "GET /api/openapi.json",
     "GET /api/policies",
+    "GET /api/policies/history",
     "GET /api/refusals",
     "GET /api/requests/{id}",
     "GET /api/rules",
@@ -139,7 +140,8 @@ test("a client that is made of the document can make every call, and every answe
     statuses.push([args[0], answer.status]);
     return answer;
   };
-  for (const id of ["getOpenApi", "getStatus", "getPolicies", "getHistory", "getRules"]) await run(id);
+  for (const id of ["getOpenApi", "getStatus", "getPolicies", "getPolicyHistory", "getHistory", "getRules"])
+    await run(id);
   await run("getConfig", { against: "previous" });
   await run("getConfig");
   await run("getClients", { policy: "default", sort: "recent", search: "a", limit: "7" });

@@ -155,5 +155,6 @@ test("the worst stands first, before it that the gateway does not answer", () =>
 test("colours are those of the Grafana dashboard", () => {
   expect(colors.refusals).toEqual(refusalColors);
   expect(colors.admitted).toBe(decisionColors.admitted);
+  expect(decisionColors).toMatchObject(colors.decisions);
   expect(colors.lines).toEqual(Object.values(lines));
 });

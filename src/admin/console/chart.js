@@ -7,11 +7,11 @@ export const stepCount = 180;
 
 /**
  * `series`: the lowest first, each `{ name, color, values }` with a number or null for each step, the newest last. `isStacked`:
- * else lines. `format`: makes a text of a value. `endMs`: the end of the newest step, by this machine's clock.
+ * else lines. `format`: makes a text of a value. `top`: of a scale that charts share; by default the largest value decides.
+ * `badge`: beside the title.
  */
-export function Chart({ title, series, isStacked, format, stepSeconds, note }) {
+export function Chart({ title, badge, series, isStacked, format, stepSeconds, note, top = topOf(series, isStacked) }) {
   const [at, setAt] = useState(null);
-  const top = niceCeiling(largestOf(series, isStacked));
   const shown = at ?? stepCount - 1;
   const onMove = ({ currentTarget, clientX }) => {
     const { left, width } = currentTarget.getBoundingClientRect();
@@ -20,7 +20,7 @@ export function Chart({ title, series, isStacked, format, stepSeconds, note }) {
   return html`
     <figure class="chart">
       <figcaption>
-        <h2>${title}</h2>
+        <h2>${title} ${badge !== undefined && html`<span class="badge">${badge}</span>`}</h2>
         <span class="muted">${at === null ? note : agoText((stepCount - 1 - at) * stepSeconds)}</span>
       </figcaption>
       <div class="plot">
@@ -49,6 +49,16 @@ function agoText(seconds) {
 function titleOf(title, series, format) {
   const newest = series.map(({ name, values }) => `${name} ${format(values.at(-1) ?? 0)}`);
   return `${title} over the last 15 minutes; now: ${newest.join(", ")}`;
+}
+
+/** Where a scale ends on which these series fit. */
+export function topOf(series, isStacked) {
+  return niceCeiling(largestOf(series, isStacked));
+}
+
+/** The newest of so many steps, with null for those that have not been. */
+export function padded(steps) {
+  return [...new Array(Math.max(0, stepCount - steps.length)).fill(null), ...steps].slice(-stepCount);
 }
 
 function largestOf(series, isStacked) {

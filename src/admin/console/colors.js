@@ -34,5 +34,13 @@ export const refusals = {
   internal: "#b6325d",
 };
 
+/** What policies say. */
+export const decisions = {
+  admitted,
+  throttled,
+  would_throttle: "#3d7be0",
+  unavailable: refusals.store_unavailable,
+};
+
 /** For lines that stand for no name, such as percentiles. */
 export const lines = ["#68bbd7", "#6d84d2", "#b989f6"];

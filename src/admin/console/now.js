@@ -1,5 +1,5 @@
 // What happens now, and in the last 15 minutes. What is wrong stands first.
-import { Chart, stepCount } from "./chart.js";
+import { Chart, padded } from "./chart.js";
 import * as colors from "./colors.js";
 import { bytes, clientLink, count, latency, percent, requestLink, rounded, span, words } from "./format.js";
 import { html } from "./html.js";
@@ -73,10 +73,10 @@ function readMemory(text) {
 }
 
 function History({ history: { steps, stepSeconds } }) {
-  const padded = [...new Array(Math.max(0, stepCount - steps.length)).fill(null), ...steps].slice(-stepCount);
-  const values = (figureOf) => padded.map((step) => (step === null ? null : figureOf(step)));
-  const reasons = Object.keys(colors.refusals).filter((reason) => padded.some((step) => step?.refused[reason] > 0));
-  const failures = [...new Set(padded.flatMap((step) => Object.keys(step?.upstream.failed ?? {})))];
+  const all = padded(steps);
+  const values = (figureOf) => all.map((step) => (step === null ? null : figureOf(step)));
+  const reasons = Object.keys(colors.refusals).filter((reason) => all.some((step) => step?.refused[reason] > 0));
+  const failures = [...new Set(all.flatMap((step) => Object.keys(step?.upstream.failed ?? {})))];
   const requests = [
     { name: "admitted", color: colors.admitted, values: values((step) => step.admitted / step.seconds) },
     ...reasons.map((reason) => {
@@ -103,7 +103,7 @@ function History({ history: { steps, stepSeconds } }) {
       <${Chart} title="Latency" series=${percentiles} stepSeconds=${stepSeconds} note="of responses" format=${latency} />
       <${Chart} title="Upstream" series=${upstream} stepSeconds=${stepSeconds} note="of responses" format=${latency} />
       <${Chart} title="Memory" series=${memory} stepSeconds=${stepSeconds} note="of the process" format=${mebibytes} />
-      <${Reasons} steps=${padded} reasons=${reasons} failures=${failures} />
+      <${Reasons} steps=${all} reasons=${reasons} failures=${failures} />
     </section>`;
 }
 

@@ -1,16 +1,77 @@
-// The policies, and what each has said since the start. A shadow stands beside those that are enforced.
-import { count, percent, rateOf } from "./format.js";
+// The policies: what each has said since the start, and in the last 15 minutes. Shadows stand beside those that are enforced.
+import { Chart, padded, topOf } from "./chart.js";
+import * as colors from "./colors.js";
+import { count, percent, rateOf, rounded, words } from "./format.js";
 import { html } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
 import { Missing, Wide } from "./parts.js";
 
 export function PoliciesView({ session: { api, events } }) {
   const policies = usePoll(() => api.get("/api/policies"), 5_000);
+  const history = usePoll(() => api.get("/api/policies/history"), 5_000);
   useEvents(events, ["reload"], () => policies.soon());
   return html`
     <h1>Policies</h1>
     <${Missing} ...${policies} />
-    ${policies.value !== null && html`<${Table} answer=${policies.value} />`}`;
+    ${policies.value !== null && html`<${Table} answer=${policies.value} />`}
+    ${policies.value !== null && history.value !== null && html`<${Charts} answer=${policies.value} history=${history.value} />`}
+    ${history.value === null && history.error !== null && html`<p class="failure">No history: ${history.error.message}</p>`}`;
+}
+
+/** All with one scale, because they are mostly asked about the same requests. */
+function Charts({ answer: { enforcement, policies }, history }) {
+  const drawn = policies.map(({ name, mode }) => {
+    const isShadow = mode === "shadow" || enforcement === "shadow";
+    return { name, isShadow, series: seriesOf(history, name, isShadow) };
+  });
+  const top = Math.max(...drawn.map(({ series }) => topOf(series, true)));
+  const charts = (those) => {
+    return those.map(({ name, isShadow, series }) => {
+      const badge = isShadow ? "shadow" : undefined;
+      const note = shareText(history, name, isShadow);
+      return html`<${Chart} key=${name} title=${name} badge=${badge} series=${series} isStacked=${true} top=${top} stepSeconds=${history.stepSeconds} note=${note} format=${perSecond} />`;
+    });
+  };
+  const [enforced, shadows] = [false, true].map((wanted) => drawn.filter(({ isShadow }) => isShadow === wanted));
+  if (enforced.length === 0 || shadows.length === 0) {
+    return html`<section class="charts low" aria-label="The last 15 minutes">${charts(drawn)}</section>`;
+  }
+  return html`
+    <div class="beside">
+      <section class="low" aria-label="Enforced, in the last 15 minutes">${charts(enforced)}</section>
+      <section class="low" aria-label="Shadows, in the last 15 minutes">${charts(shadows)}</section>
+    </div>`;
+}
+
+function perSecond(value) {
+  return `${rounded(value)}/s`;
+}
+
+function ofPolicy({ policies }, name) {
+  return policies.find(({ policy }) => policy === name) ?? null;
+}
+
+/** What may be said; the others are drawn if they were. */
+function seriesOf(history, name, isShadow) {
+  const counted = ofPolicy(history, name);
+  const seconds = padded(history.seconds);
+  const always = ["admitted", isShadow ? "would_throttle" : "throttled"];
+  return Object.entries(colors.decisions)
+    .map(([outcome, color]) => {
+      const counts = padded(counted?.[outcome] ?? []);
+      const values = counts.map((each, i) => (each === null || seconds[i] === null ? null : each / seconds[i]));
+      return { outcome, name: words(outcome), color, values };
+    })
+    .filter(({ outcome, values }) => always.includes(outcome) || values.some((value) => value > 0));
+}
+
+function shareText(history, name, isShadow) {
+  const counted = ofPolicy(history, name);
+  const sum = (outcome) => (counted?.[outcome] ?? []).reduce((all, each) => all + (each ?? 0), 0);
+  const refused = sum("throttled") + sum("would_throttle") + sum("unavailable");
+  const asked = refused + sum("admitted");
+  if (asked === 0) return "not asked in 15 minutes";
+  return `${percent(refused / asked)} ${isShadow ? "would be " : ""}refused in 15 minutes`;
 }
 
 function Table({ answer: { enforcement, policies } }) {

@@ -30,6 +30,21 @@ export function createRecentControl({ recent, settings, keyText, loggedName }: R
       const end = endMs === null ? null : new Date(endMs).toISOString();
       return { stepSeconds: stepMs / 1000, end, steps: steps.map((step) => step && stepAnswer(step)) };
     },
+    async policyHistory() {
+      const { stepMs, endMs, durationsMs, policies } = await recent.policyHistory();
+      return {
+        stepSeconds: stepMs / 1000,
+        end: endMs === null ? null : new Date(endMs).toISOString(),
+        seconds: durationsMs.map((ms) => ms && secondsOf(ms)),
+        policies: policies.map(({ policy, counts }) => ({
+          policy,
+          admitted: [...counts.admitted],
+          throttled: [...counts.throttled],
+          would_throttle: [...counts.would_throttle],
+          unavailable: [...counts.unavailable],
+        })),
+      };
+    },
     async request(id) {
       const refusal = await recent.request(id);
       return refusal && shown(refusal);

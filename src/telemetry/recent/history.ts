@@ -6,9 +6,7 @@ import { type RefusalReason, refusalReasons } from "../../core/local-reply.ts";
 import { badnessOf, type StoreState, storeStates } from "../../core/store-link.ts";
 import { maxThreads } from "../../core/thread-share.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../../core/upstream.ts";
-
-export const stepMs = 5_000;
-export const maxSteps = 180;
+import { HistorySteps, maxSteps, stepMs } from "./history-steps.ts";
 
 /** What is counted in a step. Reasons that did not occur are left out. */
 export interface HistoryStep {
@@ -175,10 +173,7 @@ export class History {
   readonly #entries = new Float64Array(entryColumns * maxSteps);
   readonly #hasStore: boolean;
   readonly #residentBytes: () => number;
-  #readMs: number;
-  /** The number of the first step that was not read yet, since the clock's start. */
-  #next: number;
-  readonly #first: number;
+  readonly #steps: HistorySteps;
 
   /** `resident`: the memory of the process, in bytes. */
   constructor(memory: SharedArrayBuffer, hasStore: boolean, resident: () => number, nowMs: number) {
@@ -186,29 +181,22 @@ export class History {
     this.#before = this.#rows.slice();
     this.#hasStore = hasStore;
     this.#residentBytes = resident;
-    this.#readMs = nowMs;
-    this.#next = Math.floor(nowMs / stepMs);
-    this.#first = this.#next;
+    this.#steps = new HistorySteps(nowMs);
   }
 
   /** Ends the steps that are over. Returns how long the current one lasts still. */
   read(nowMs: number): number {
-    const current = Math.floor(nowMs / stepMs);
-    if (current > this.#next) {
-      // What was counted in the meantime cannot be told apart, so it is of the last of these steps.
-      const firstGap = Math.max(this.#next, current - maxSteps);
-      for (let step = firstGap; step < current - 1; step += 1) this.#entryOf(step)[isGap] = 1;
-      this.#end(current - 1, nowMs);
-      this.#next = current;
+    const ended = this.#steps.end(nowMs);
+    if (ended !== null) {
+      for (const step of ended.gaps) this.#entryOf(step)[isGap] = 1;
+      this.#end(ended.last, ended.durationMs);
     }
-    return (current + 1) * stepMs - nowMs;
+    return (Math.floor(nowMs / stepMs) + 1) * stepMs - nowMs;
   }
 
   view(nowMs: number, wallMs: number): HistoryView {
-    const from = Math.max(this.#first, this.#next - maxSteps);
-    const steps = Array.from({ length: this.#next - from }, (_, i) => this.#stepOf(this.#entryOf(from + i)));
-    const endMs = steps.length === 0 ? null : Math.round(wallMs - nowMs + this.#next * stepMs);
-    return { stepMs, endMs, steps };
+    const steps = this.#steps.kept().map((step) => this.#stepOf(this.#entryOf(step)));
+    return { stepMs, endMs: this.#steps.endMs(nowMs, wallMs), steps };
   }
 
   #entryOf(step: number): Float64Array {
@@ -216,7 +204,7 @@ export class History {
     return this.#entries.subarray(start, start + entryColumns);
   }
 
-  #end(step: number, nowMs: number): void {
+  #end(step: number, lastedMs: number): void {
     const difference = this.#difference.fill(0);
     for (let start = 0; start < this.#rows.length; start += stride) {
       for (let column = 0; column < columns; column += 1) {
@@ -236,11 +224,10 @@ export class History {
     }
     const entry = this.#entryOf(step);
     entry.set(difference.subarray(0, latencies));
-    entry[durationMs] = nowMs - this.#readMs;
+    entry[durationMs] = lastedMs;
     entry.set(percentilesOf(difference.subarray(latencies)), percentiles);
     entry[isGap] = 0;
     entry[residentBytes] = this.#residentBytes();
-    this.#readMs = nowMs;
   }
 
   #stepOf(entry: Float64Array): HistoryStep | null {

@@ -2,6 +2,7 @@
 // and passes a sample of refusals to whoever listens. While nobody listens, no thread is asked for it.
 import type { Clock } from "../../core/clock.ts";
 import { History, type HistoryView } from "./history.ts";
+import { PolicyHistory, type PolicyHistoryView, type PolicyTotals } from "./policy-history.ts";
 import type { LastRefusals, RefusalsOf, RefusedRequest } from "./refusals.ts";
 import { generationMs, merged } from "./refused-keys.ts";
 import type { RefusedKey } from "./sketch.ts";
@@ -45,6 +46,8 @@ interface RecentOptions {
   readonly clock: Clock;
   /** Whether the counters are shared. */
   readonly hasStore: boolean;
+  /** What each policy in force has said since the start, in all threads. */
+  readonly policies: () => Promise<readonly PolicyTotals[]>;
   /** The memory of the process, as the system counts it. */
   readonly residentBytes: () => number;
   /** Called for bugs. */
@@ -54,6 +57,8 @@ interface RecentOptions {
 export class Recent {
   readonly #options: RecentOptions;
   readonly #history: History;
+  readonly #policies: PolicyHistory;
+  #readingPolicies: Promise<void> | null = null;
   readonly #startedMs: number;
   #historyTimer: NodeJS.Timeout | undefined;
   readonly #listeners = new Set<(sample: RefusalSample) => void>();
@@ -66,6 +71,7 @@ export class Recent {
     this.#options = options;
     this.#startedMs = clock.monotonicMs();
     this.#history = new History(threads.memory, hasStore, residentBytes, this.#startedMs);
+    this.#policies = new PolicyHistory(this.#startedMs);
     this.#readHistory();
   }
 
@@ -111,6 +117,12 @@ export class Recent {
     return this.#history.view(nowMs, clock.wallMs());
   }
 
+  async policyHistory(): Promise<PolicyHistoryView> {
+    const { clock } = this.#options;
+    await this.#readPolicies();
+    return this.#policies.view(clock.monotonicMs(), clock.wallMs());
+  }
+
   /** Returns the function that ends it. The listener is called at most once in a second, and not if nothing was refused. */
   onRefusal(listener: (sample: RefusalSample) => void): () => void {
     // A listener may be added twice.
@@ -129,9 +141,21 @@ export class Recent {
   }
 
   #readHistory(): void {
-    const leftMs = this.#history.read(this.#options.clock.monotonicMs());
+    const { clock, onFailure } = this.#options;
+    const leftMs = this.#history.read(clock.monotonicMs());
+    this.#readPolicies().catch(onFailure);
     // A timer may fire early.
     this.#historyTimer = setTimeout(() => this.#readHistory(), Math.ceil(leftMs) + 1).unref();
+  }
+
+  /** A thread may take long to answer, so all who want it meanwhile share one reading. */
+  #readPolicies(): Promise<void> {
+    const { policies, clock } = this.#options;
+    const read = async (): Promise<void> => this.#policies.read(await policies(), clock.monotonicMs());
+    this.#readingPolicies ??= read().finally(() => {
+      this.#readingPolicies = null;
+    });
+    return this.#readingPolicies;
   }
 
   #beginSampling(): void {

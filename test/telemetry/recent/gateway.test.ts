@@ -2,7 +2,9 @@
 import { BroadcastChannel } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
-import { type HistoryStep, stepMs } from "../../../src/telemetry/recent/history.ts";
+import type { Settings } from "../../../src/core/settings.ts";
+import type { HistoryStep } from "../../../src/telemetry/recent/history.ts";
+import { stepMs } from "../../../src/telemetry/recent/history-steps.ts";
 import type { RefusalSample } from "../../../src/telemetry/recent/recent.ts";
 import type { RefusedRequest } from "../../../src/telemetry/recent/refusals.ts";
 import { useCleanup } from "../../support/cleanup.ts";
@@ -138,6 +140,42 @@ test.each([1, 2])("with %i workers, the history has the memory of the process an
   expect(memory.heapBytes).toBeLessThan(memory.residentBytes);
   expect(memory.externalBytes).toBeGreaterThan(100_000);
 });
+
+test.each([1, 2])(
+  "with %i workers, the history of policies goes on over a reload that changes them",
+  async (workers) => {
+    let aheadMs = 0;
+    const clock = clockOf(() => systemClock.monotonicMs() + aheadMs, systemClock.wallMs);
+    const { gateway, settings } = await start(workers, {}, clock);
+    const [first] = settings.policies as [Settings["policies"][number]];
+    const sums = async () => {
+      aheadMs += stepMs;
+      const { policies } = await gateway.recent.policyHistory();
+      const sum = (counts: readonly (number | null)[]) => counts.reduce<number>((all, each) => all + (each ?? 0), 0);
+      return policies.map(({ policy, counts }) => [
+        policy,
+        sum(counts.admitted),
+        sum(counts.throttled),
+        sum(counts.would_throttle),
+      ]);
+    };
+    for (let i = 0; i < limit + 4; i += 1) await ask(gateway);
+    expect(await sums()).toEqual([["per-ip", limit, 4, 0]]);
+    const shadow: typeof first = { ...first, name: "watched", limit: 1, mode: "shadow" };
+    expect(await gateway.reload({ ...settings, policies: [{ ...first, limit: limit + 2 }, shadow] })).toMatchObject({
+      ok: true,
+    });
+    expect(await sums()).toEqual([
+      ["per-ip", limit, 4, 0],
+      ["watched", 0, 0, 0],
+    ]);
+    for (let i = 0; i < 3; i += 1) await ask(gateway);
+    expect(await sums()).toEqual([
+      ["per-ip", limit + 2, 5, 0],
+      ["watched", 1, 0, 2],
+    ]);
+  },
+);
 
 test("a thread that ends loses nothing of the history", async () => {
   let aheadMs = 0;

@@ -1,6 +1,8 @@
 // What several threads say is one answer, and a sample of refusals costs nothing while nobody listens.
 import { expect, test, vi } from "vitest";
-import { HistoryRow, stepMs } from "../../../src/telemetry/recent/history.ts";
+import { HistoryRow } from "../../../src/telemetry/recent/history.ts";
+import { stepMs } from "../../../src/telemetry/recent/history-steps.ts";
+import type { PolicyTotals } from "../../../src/telemetry/recent/policy-history.ts";
 import { Recent, type RecentThreads, type RefusalSample } from "../../../src/telemetry/recent/recent.ts";
 import { generationMs } from "../../../src/telemetry/recent/refused-keys.ts";
 import { type RecentQuestion, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
@@ -29,7 +31,9 @@ function open(count: number) {
     },
   };
   const failures: unknown[] = [];
+  const policies: { totals: () => Promise<readonly PolicyTotals[]> } = { totals: async () => [] };
   const recent = new Recent({
+    policies: () => policies.totals(),
     ...{ threads: source, clock, hasStore: false, residentBytes: () => 0 },
     onFailure: (error) => failures.push(error),
   });
@@ -44,7 +48,7 @@ function open(count: number) {
     clock.advance(ms);
     await vi.advanceTimersByTimeAsync(ms);
   };
-  return { clock, source, asked, recent, refuse, pass, failures };
+  return { clock, source, asked, recent, refuse, pass, failures, policies };
 }
 
 test("a refusal is found whichever thread has it, the latest if several have one with its id", async () => {
@@ -108,6 +112,27 @@ test("the history is read every 5 s until it is closed", async () => {
   expect(recent.history().steps).toHaveLength(3);
   recent.close();
   expect(vi.getTimerCount()).toBe(0);
+});
+
+test("what policies say is read with each step, and on demand, and a failure is reported", async () => {
+  const { recent, pass, clock, policies, failures } = open(1);
+  let admitted = 0;
+  policies.totals = async () => [
+    { policy: "a", outcomes: { admitted, throttled: 0, would_throttle: 0, unavailable: 0 } },
+  ];
+  const counted = async () => (await recent.policyHistory()).policies[0]?.counts.admitted;
+  expect(await counted()).toBeUndefined();
+  admitted = 3;
+  await pass(stepMs + 1);
+  admitted = 7;
+  clock.advance(stepMs);
+  expect(await counted()).toEqual([3, 4]);
+  const error = new Error("a fault of the test");
+  policies.totals = async () => {
+    throw error;
+  };
+  await pass(stepMs);
+  expect(failures).toEqual([error]);
 });
 
 test("a listener gets at most ten refusals a second of all threads, and how many were left out", async () => {
