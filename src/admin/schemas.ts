@@ -298,6 +298,9 @@ export const ClientState = object({
       instants: Type.Array(object({ at: instant("When it was counted."), units: count("") }), {
         description: "What counts, the oldest first; at most 1,000. Empty for a period, and for slots.",
       }),
+      period: orNull(
+        object({ start: instant(""), end: instant("Then nothing is used.") }, "Of a calendar quota: the current one."),
+      ),
       held: orNull(count("Units that requests under way hold until their status is known.")),
       exemptBy: orNull(text("The entry of `exempt`.")),
       gap: orNull(text("Which of its requests have other keys, and why.")),

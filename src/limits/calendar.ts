@@ -34,6 +34,21 @@ export function createCalendar(per: CalendarPeriod, timezone: string): NextBorde
   };
 }
 
+/** From its first instant to that of the next one, in Unix milliseconds. */
+export interface Period {
+  readonly startMs: number;
+  readonly endMs: number;
+}
+
+/** Returns the period of the calendar at an instant. Throws as `createCalendar` does. */
+export function periodAt(per: CalendarPeriod, timezone: string, wallMs: number): Period {
+  const nextBorder = createCalendar(per, timezone);
+  const endMs = nextBorder(wallMs);
+  let startMs = endMs - longestPeriodMs[per];
+  for (let border = nextBorder(startMs); border < endMs; border = nextBorder(border)) startMs = border;
+  return { startMs, endMs };
+}
+
 /** The local date and time as the Unix milliseconds that they would be in UTC. */
 type LocalTime = (atMs: number) => number;
 

@@ -124,7 +124,7 @@ export const clients: ClientControl = {
     if (!key.startsWith("client:")) return { ok: false, why: "absent", details: ["Nothing is known of this key."] };
     const policy = {
       ...{ policy: "per-client", state: "open" as const, isShadow: false, ...ofKey, ...usage },
-      ...{ instants: [{ at, units: 3 }], held: null, exemptBy: null, gap: null },
+      ...{ instants: [{ at, units: 3 }], period: null, held: null, exemptBy: null, gap: null },
     };
     return { ok: true, value: { key, policies: [policy], rules: [shownRule], isShared: false } };
   },

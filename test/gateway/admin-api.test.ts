@@ -354,6 +354,26 @@ policies:
     }
   });
 
+  test("a calendar quota says when its period began and ends, also if nothing is used", async () => {
+    const yaml = "policies:\n  - { name: monthly, limit: 9, per: month, timezone: Asia/Kolkata }\n";
+    const { call, ask } = await start(workers, yaml);
+    await ask(2);
+    for (const [client, used] of [
+      ["127.0.0.1", 2],
+      ["203.0.113.7", 0],
+    ] as const) {
+      const { json } = await call("GET", `/api/clients/client:${client}`);
+      expectFit(schemas.ClientState, json);
+      const [{ period = null } = {}] = (json as Static<typeof schemas.ClientState>).policies;
+      expect(json).toMatchObject({ policies: [{ used, limit: 9 }] });
+      // Midnight there.
+      expect([period?.start, period?.end]).toEqual(Array(2).fill(expect.stringMatching(/T18:30:00\.000Z$/)));
+      const [startMs, endMs] = [Date.parse(period?.start ?? ""), Date.parse(period?.end ?? "")];
+      expect(startMs <= Date.now() && Date.now() < endMs).toBe(true);
+      expect((endMs - startMs) / 86_400_000).toSatisfy((days: number) => [28, 29, 30, 31].includes(days));
+    }
+  });
+
   test("a request that is tried gets what the next one gets, and is not counted", async () => {
     const { call, ask } = await start(workers, policies);
     const body = { method: "GET", target: "/v2/x", client: "127.0.0.1", headers: { authorization: "Bearer x" } };

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CalendarPeriod } from "../../src/core/policy.ts";
-import { createCalendar } from "../../src/limits/calendar.ts";
+import { createCalendar, periodAt } from "../../src/limits/calendar.ts";
 import { runs } from "../support/runs.ts";
 
 type Row = readonly [name: string, per: CalendarPeriod, timezone: string, from: string, ends: readonly string[]];
@@ -131,6 +131,19 @@ describe("the next border", () => {
 
   test("an unknown time zone is an error", () => {
     expect(() => createCalendar("day", "Europe/Atlantis")).toThrow(RangeError);
+  });
+});
+
+describe("the period at an instant", () => {
+  test.each(rows)("%s (%s, %s)", (_name, per, timezone, from, [first = "", second]) => {
+    const endMs = Date.parse(first);
+    expect(periodAt(per, timezone, Date.parse(from)).endMs).toBe(endMs);
+    expect(periodAt(per, timezone, endMs - 1).endMs).toBe(endMs);
+    expect(periodAt(per, timezone, endMs).startMs).toBe(endMs);
+    if (second === undefined) return;
+    for (const atMs of [endMs, Date.parse(second) - 1]) {
+      expect(periodAt(per, timezone, atMs)).toEqual({ startMs: endMs, endMs: Date.parse(second) });
+    }
   });
 });
 

@@ -6,6 +6,7 @@ import { html, useMemo, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
 import { RefusalTable } from "./now.js";
 import { Missing } from "./parts.js";
+import { Period } from "./period.js";
 import { RuleTable } from "./rules.js";
 
 export function ClientView({ session, about: key }) {
@@ -60,7 +61,7 @@ function Known({ client, policies, session, onDone }) {
     <div class="cards">
       ${client.policies.map((state) => {
         const policy = policies.find(({ name }) => name === state.policy) ?? null;
-        return html`<${PolicyCard} state=${state} policy=${policy} clock=${session.api.clock} />`;
+        return html`<${PolicyCard} state=${state} policy=${policy} clock=${session.api.clock} isShared=${isShared} />`;
       })}
     </div>
     <section>
@@ -72,7 +73,7 @@ function Known({ client, policies, session, onDone }) {
 
 const stateTexts = { open: "admitted", exhausted: "refused", exempt: "exempt" };
 
-function PolicyCard({ state: one, policy, clock }) {
+function PolicyCard({ state: one, policy, clock, isShared }) {
   const { state, isShadow, limit, used, remaining, countedAs, method, route, held, exemptBy, gap } = one;
   const notes = [
     method !== null && `Only ${method}.`,
@@ -91,9 +92,19 @@ function PolicyCard({ state: one, policy, clock }) {
       </h2>
       <p class="row"><span><b class="large">${count(used)}</b> of ${count(limit)} used, <b>${count(remaining)}</b> left</span>
         <span class="end"><${NextUnit} state=${one} clock=${clock} /></span></p>
-      ${policy?.kind === "sliding" ? html`<${Window} instants=${one.instants} windowSeconds=${policy.windowSeconds} clock=${clock} />` : html`<${Meter} used=${used} limit=${limit} />`}
+      <${Use} state=${one} policy=${policy} clock=${clock} isWhole=${!isShared} />
       ${notes.map((note) => html`<p class="muted">${note}</p>`)}
     </section>`;
+}
+
+function Use({ state, policy, clock, isWhole }) {
+  if (policy?.kind === "sliding") {
+    return html`<${Window} instants=${state.instants} windowSeconds=${policy.windowSeconds} clock=${clock} />`;
+  }
+  if (policy?.kind === "calendar" && state.period !== null) {
+    return html`<${Period} state=${state} policy=${policy} clock=${clock} isWhole=${isWhole} />`;
+  }
+  return html`<${Meter} used=${state.used} limit=${state.limit} />`;
 }
 
 function NextUnit({ state: { reset, remaining, used }, clock }) {

@@ -14,9 +14,11 @@ import { networkOf } from "../../config/addresses.ts";
 import type { ListedTokens } from "../../core/authenticator.ts";
 import { addressKey, clientOfKey, counterText } from "../../core/counter-key.ts";
 import { parseIpAddress } from "../../core/ip-address.ts";
+import type { Policy } from "../../core/policy.ts";
 import type { ForgivenKey } from "../../core/rules.ts";
 import type { RulesInForce } from "../../core/rules-in-force.ts";
 import type { Settings } from "../../core/settings.ts";
+import { type Period, periodAt } from "../../limits/calendar.ts";
 import type { ListedKey } from "../../limits/key-listing.ts";
 import type { KeyState, PolicyState, PolicyTrial } from "../../limits/limiter-view.ts";
 import { networkKey } from "../../limits/table/eviction.ts";
@@ -193,12 +195,30 @@ function keyAnswer(
   nowMs: number,
 ): ClientState["policies"][number] {
   const isExempt = exemptBy !== null || limit === 0;
+  const period = periodOf(policy, nowMs);
   return {
     ...{ policy: policy.name, isShadow, countedAs: coarse, method, route, gap, exemptBy, held: heldUnits },
     state: isExempt ? "exempt" : remaining < policy.cost ? "exhausted" : "open",
     ...usageOf({ limit, used: units, remaining, resetMs }, nowMs),
+    period: period && {
+      start: new Date(period.startMs).toISOString(),
+      end: new Date(period.endMs).toISOString(),
+    },
     instants: admissions.map(({ atMs, units: counted }) => ({ at: new Date(atMs).toISOString(), units: counted })),
   };
+}
+
+/** Periods are slow to find, and last. */
+const periods = new WeakMap<Policy, Period>();
+
+function periodOf(policy: Policy, nowMs: number): Period | null {
+  const { rate } = policy;
+  if (rate.kind !== "calendar") return null;
+  const known = periods.get(policy);
+  if (known !== undefined && known.startMs <= nowMs && nowMs < known.endMs) return known;
+  const found = periodAt(rate.per, rate.timezone, nowMs);
+  periods.set(policy, found);
+  return found;
 }
 
 function forgivenAnswer(

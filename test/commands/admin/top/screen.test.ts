@@ -120,7 +120,14 @@ describe("one client", () => {
           method: null,
           route: null,
         },
-        ...{ ...usage, instants: [{ at, units: 10 }], held: 2, exemptBy: null, gap: "PUT has other keys" },
+        ...{
+          ...usage,
+          instants: [{ at, units: 10 }],
+          period: null,
+          held: 2,
+          exemptBy: null,
+          gap: "PUT has other keys",
+        },
       },
     ],
     rules: [

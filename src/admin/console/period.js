@@ -1,0 +1,121 @@
+// A calendar quota as its period: how much of it is used, above how much of the period has passed, with one scale. What each day
+// used is not known, so none is drawn.
+import { Meter } from "./clients.js";
+import { count, percent } from "./format.js";
+import { html } from "./html.js";
+import { useTick } from "./live.js";
+
+/** `state`: of one key, as the API answers it. `isWhole`: `used` is all that was used, at all gateways. */
+export function Period({ state: { used, limit, remaining, period }, policy: { per, timezone }, clock, isWhole }) {
+  useTick(1_000);
+  const nowMs = clock.nowMs();
+  const [startMs, endMs] = [Date.parse(period.start), Date.parse(period.end)];
+  const passed = Math.min(1, Math.max(0, (nowMs - startMs) / (endMs - startMs)));
+  const pace = remaining === 0 || !isWhole ? null : paceOf({ used, limit, startMs, endMs, passed });
+  const usedUpMs = pace?.usedUpMs ?? null;
+  const parts = partsOf(per, timezone, startMs, endMs);
+  const texts = [
+    `${percent(limit === 0 ? 1 : used / limit)} is used, and ${percent(passed)} of the ${per} has passed`,
+    pace === null ? "" : `; ${paceText(pace, per, timezone, nowMs)}`,
+    ".",
+  ];
+  return html`
+    <div class="period">
+      <${Meter} used=${used} limit=${limit} />
+      ${parts === null ? html`<${Meter} used=${passed} limit=${1} />` : html`<${Parts} parts=${parts} nowMs=${nowMs} usedUpMs=${usedUpMs} />`}
+      <p>${texts.join("")}</p>
+      <p class="muted">A new ${per} begins on ${instantIn(timezone, endMs)} (${timezone}).</p>
+    </div>`;
+}
+
+/** Days of a month, hours of a day: those that have passed are filled, and the current one has a frame. */
+function Parts({ parts, nowMs, usedUpMs }) {
+  return html`
+    <ol class="parts" aria-hidden="true">
+      ${parts.map(({ name, startMs, endMs, isLabelled }) => {
+        const isNow = startMs <= nowMs && nowMs < endMs;
+        const isUsedUp = usedUpMs !== null && startMs <= usedUpMs && usedUpMs < endMs;
+        const kinds = [isLabelled && "labelled", endMs <= nowMs && "passed", isNow && "now", isUsedUp && "used-up"];
+        const style = { "--passed": `${((nowMs - startMs) / (endMs - startMs)) * 100}%` };
+        return html`<li class=${kinds.filter(Boolean).join(" ")} style=${isNow ? style : undefined}>${name}</li>`;
+      })}
+    </ol>`;
+}
+
+/** Before so much of a period has passed, it says nothing about the rest. */
+const leastPassed = 0.02;
+
+/** When all is used if it goes on like this, or how much is used at the end; null: it is too early to tell. */
+function paceOf({ used, limit, startMs, endMs, passed }) {
+  if (used === 0 || passed < leastPassed) return null;
+  const usedUpMs = startMs + ((endMs - startMs) * passed * limit) / used;
+  return usedUpMs < endMs ? { usedUpMs } : { atEnd: Math.round(used / passed), limit };
+}
+
+function paceText({ usedUpMs, atEnd, limit }, per, timezone, nowMs) {
+  if (usedUpMs === undefined) return `at this pace ${count(atEnd)} of ${count(limit)} are used at its end`;
+  if (per !== "month") return `at this pace it is used up at ${timeIn(timezone, usedUpMs)}`;
+  const [day, today] = [dateIn(timezone, usedUpMs).day, dateIn(timezone, nowMs).day];
+  return `at this pace it is used up ${day === today ? `today at ${timeIn(timezone, usedUpMs)}` : `on the ${ordinal(day)}`}`;
+}
+
+function ordinal(day) {
+  const ending = { one: "st", two: "nd", few: "rd", other: "th" };
+  return `${day}${ending[new Intl.PluralRules("en", { type: "ordinal" }).select(day)]}`;
+}
+
+const hourMs = 3_600_000;
+
+/**
+ * Null for a period that is too short. Instants are right but in a month whose clocks change, where the later ones are an
+ * hour off.
+ */
+function partsOf(per, timezone, startMs, endMs) {
+  if (per === "day") {
+    return Array.from({ length: Math.round((endMs - startMs) / hourMs) }, (_, i) => {
+      const partMs = startMs + i * hourMs;
+      const { hour } = dateIn(timezone, partMs);
+      return { name: hour, startMs: partMs, endMs: partMs + hourMs, isLabelled: hour % 6 === 0 };
+    });
+  }
+  if (per !== "month") return null;
+  const days = Math.round((endMs - startMs) / (24 * hourMs));
+  const dayMs = (endMs - startMs) / days;
+  return Array.from({ length: days }, (_, i) => {
+    const partMs = startMs + i * dayMs;
+    return { name: i + 1, startMs: partMs, endMs: partMs + dayMs, isLabelled: i === 0 || i % 5 === 4 };
+  });
+}
+
+/** Day of the month and hour of the day in a time zone; in that of this machine, if the browser does not know it. */
+function dateIn(timezone, atMs) {
+  const parts = formatIn(timezone, { day: "numeric", hour: "numeric" }).formatToParts(new Date(atMs));
+  const value = (type) => Number(parts.find((part) => part.type === type).value);
+  return { day: value("day"), hour: value("hour") };
+}
+
+function timeIn(timezone, atMs) {
+  return formatIn(timezone, { hour: "2-digit", minute: "2-digit" }).format(new Date(atMs));
+}
+
+function instantIn(timezone, atMs) {
+  return formatIn(timezone, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).format(
+    new Date(atMs),
+  );
+}
+
+const formats = new Map();
+
+function formatIn(timezone, fields) {
+  const name = `${timezone} ${Object.keys(fields)}`;
+  const known = formats.get(name);
+  if (known !== undefined) return known;
+  let made;
+  try {
+    made = new Intl.DateTimeFormat("en-GB", { ...fields, hourCycle: "h23", timeZone: timezone });
+  } catch {
+    made = new Intl.DateTimeFormat("en-GB", { ...fields, hourCycle: "h23" });
+  }
+  formats.set(name, made);
+  return made;
+}
