@@ -22,6 +22,7 @@ const success = [
   "state=up",
   "state=available",
   "result=applied",
+  "outcome=confirmed",
   "result=answered",
 ];
 const throttled = ["reason=throttled", "outcome=throttled"];

@@ -239,6 +239,9 @@ export const reloadColors: Colors<ReloadOutcome> = {
   failed: "#e8443a",
 };
 
+/** What becomes of a reload on trial. */
+export const trialColors: Colors<"confirmed" | "taken_back"> = { confirmed: success, taken_back: "#d84884" };
+
 /** A state of the store, and what becomes of an answer. */
 const slow = "#a28a48";
 

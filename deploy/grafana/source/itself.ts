@@ -1,5 +1,5 @@
 // Details of the gateway itself, with one line for each instance: overhead, CPU, event loop, memory, open files, log.
-import { collectionColors, health, lines, lostLineColors, recentColors, reloadColors } from "./colors.ts";
+import { collectionColors, health, lines, lostLineColors, recentColors, reloadColors, trialColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, quantile, quantiles, rate, sumRate } from "./queries.ts";
 
@@ -129,7 +129,7 @@ export const itself: readonly AnyPanelSpec[] = [
     description:
       "Time since the start. Without a snapshot of the counters, a restart gives every client its full quota again.",
     unit: "s",
-    width: 8,
+    width: 12,
     queries: [{ expr: `time() - process_start_time_seconds{${gateway}}`, legend: "{{instance}}" }],
   },
   {
@@ -138,7 +138,7 @@ export const itself: readonly AnyPanelSpec[] = [
     description:
       "How many gateways run each version, how many are draining after a signal to stop, and how many of their workers accept connections.",
     unit: "short",
-    width: 8,
+    width: 12,
     queries: [
       {
         expr: `count by (version, node_version) (headgate_build_info{${gateway}})`,
@@ -157,6 +157,22 @@ export const itself: readonly AnyPanelSpec[] = [
     width: 8,
     queries: [
       { expr: sumRate("headgate_config_reloads_total", gateway, "result"), legend: "{{result}}", color: reloadColors },
+    ],
+  },
+  {
+    kind: "chart",
+    title: "Reloads on trial",
+    description:
+      "`on trial`: gateways whose configuration has to be confirmed; then what became of trials and why, within the last 5 minutes. `confirmed`: the new configuration stays. `taken_back`: the one before is in force again.",
+    unit: "short",
+    width: 8,
+    queries: [
+      { expr: `sum(headgate_reload_on_trial{${gateway}})`, legend: "on trial", color: lines.first },
+      {
+        expr: `sum by (reason, outcome) (increase(headgate_reload_trials_total{${gateway}}[5m]))`,
+        legend: "{{reason}} {{outcome}}",
+        color: trialColors,
+      },
     ],
   },
   {
@@ -204,7 +220,7 @@ export const itself: readonly AnyPanelSpec[] = [
     title: "Failed snapshots",
     description: "Snapshots of the counters per second that could not be written. The log has the reason.",
     unit: "cps",
-    width: 8,
+    width: 12,
     queries: [{ expr: sumRate("headgate_snapshot_failures_total", gateway, "instance"), legend: "{{instance}}" }],
   },
   {
@@ -212,7 +228,7 @@ export const itself: readonly AnyPanelSpec[] = [
     title: "Size of the snapshot",
     description: "Size of the last snapshot of the counters: about half of the memory of the keys in the table.",
     unit: "bytes",
-    width: 8,
+    width: 12,
     queries: [{ expr: `headgate_snapshot_bytes{${gateway}}`, legend: "{{instance}}" }],
   },
 ];
