@@ -1,5 +1,6 @@
 // Whether the console can be used by everyone: axe-core's rules for WCAG 2.2, in both colour schemes, and the keyboard alone.
 import { describe, expect, test } from "vitest";
+import { call } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectAccessible } from "./axe.ts";
 import { noBrowser, openPage, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
@@ -7,11 +8,17 @@ import { noBrowser, openPage, openSignedIn, startConsole, useBrowser } from "./c
 describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
-  const policies = "  - { name: small, limit: 3, window: 1h }\n";
+  const policies = `  - { name: small, limit: 3, window: 1h }
+  - { name: watched, limit: 1, window: 1h, mode: shadow }
+  - { name: monthly, limit: 9, per: month }
+`;
 
   test("axe-core finds nothing, in light and dark, wide and on a phone, before and after signing in", async () => {
     const gateway = await startConsole(cleanup, policies);
     await gateway.ask("203.0.113.7", 5);
+    const body = { client: "203.0.113.9", action: "block", for: "1h", note: "scrapes" };
+    expect((await call(gateway.admin.port, "PUT", "/api/rules/a", { body })).status).toBe(201);
+    await gateway.ask("203.0.113.9");
     // Each view shows that a reload is on trial.
     gateway.write(policies.replace("limit: 3", "limit: 4"));
     expect(await gateway.reloadOnTrial({ confirmWithin: "1h", unless: { refusedShare: 0.5 } })).toBe(200);
@@ -53,6 +60,7 @@ const views = [
   "#/now",
   "#/clients",
   "#/clients/client%3A203.0.113.7",
+  "#/clients/client%3A203.0.113.9",
   "#/rules",
   "#/requests",
   "#/policies",

@@ -54,10 +54,16 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     });
     await row.waitFor();
     expect(await gateway.ask(client)).toEqual([403]);
+    const said = page.getByText(
+      /Its requests get 403 by rule block-203\.0\.113\.7-.*, set by ops: scrapes the accounts\./,
+    );
+    await said.waitFor();
+    await page.getByRole("row", { name: /403 blocked 203\.0\.113\.7 GET \/v2\/x/ }).waitFor();
     await row.getByRole("button", { name: /Remove the rule block-203\.0\.113\.7-/ }).click();
     await page.getByText(`From the next request on, ${client} is blocked no more.`).waitFor();
     await page.getByRole("button", { name: "Remove", exact: true }).click();
     await row.waitFor({ state: "detached" });
+    await said.waitFor({ state: "detached" });
     expect(await gateway.ask(client)).toEqual([200]);
     await setRule(page, "Limit", async () => {
       await page.getByLabel("Policy").selectOption("small");

@@ -5,7 +5,7 @@ import { count, fullInstant, rateOf, span } from "./format.js";
 import { html, useMemo, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
 import { RefusalTable } from "./now.js";
-import { Missing } from "./parts.js";
+import { Missing, Until } from "./parts.js";
 import { Period } from "./period.js";
 import { RuleTable } from "./rules.js";
 
@@ -57,6 +57,7 @@ function Actions({ session: { canWrite }, canRule, onChoose }) {
 function Known({ client, policies, session, onDone }) {
   const { rules, isShared } = client;
   return html`
+    ${rules.filter(({ action }) => action === "block").map((rule) => html`<${Blocked} rule=${rule} clock=${session.api.clock} />`)}
     ${isShared && html`<p class="muted">Other gateways count this client too: what they have counted is not shown here.</p>`}
     <div class="cards">
       ${client.policies.map((state) => {
@@ -69,6 +70,16 @@ function Known({ client, policies, session, onDone }) {
       ${rules.length === 0 && html`<p class="muted">There are none.</p>`}
       ${rules.length > 0 && html`<${RuleTable} rules=${rules} session=${session} onDone=${onDone} />`}
     </section>`;
+}
+
+/** Its policies are not asked then, so what they say below is not what it gets. */
+function Blocked({ rule: { id, ends, setBy, note }, clock }) {
+  useTick(1_000);
+  return html`
+    <p class="problem critical"><span class="dot"></span>
+      <span><b>blocked</b> Its requests get 403 by rule <span class="key">${id}</span>, set by ${setBy}${note !== undefined && note !== "" && `: ${note}`}.</span>
+      <span>ends <${Until} at=${ends} nowMs=${clock.nowMs()} /></span>
+    </p>`;
 }
 
 const stateTexts = { open: "admitted", exhausted: "refused", exempt: "exempt" };
