@@ -58,6 +58,13 @@ interface Answered {
   readonly headers: IncomingMessage["headers"];
 }
 
+/** An answer of success, and what was asked. */
+export interface GatewayAnswer {
+  readonly method: string;
+  readonly path: string;
+  readonly json: unknown;
+}
+
 type Send = (options: RequestOptions) => ClientRequest;
 
 /** A reload looks names up, which may take some seconds. */
@@ -68,6 +75,8 @@ const eventsMs = 60_000;
 const longestCallMs = 120_000;
 /** The longest list of rules has a tenth of it. */
 const maxAnswerBytes = 64 * 1024 * 1024;
+/** No command needs more answers at a time. */
+const keptAnswers = 4;
 
 /** `silentMs`: how long a gateway may say nothing; a test shortens it. */
 export async function openAdminClient(where: Where, silentMs = answerMs): Promise<AdminClient> {
@@ -88,6 +97,8 @@ export function reachOf(where: Where): RequestOptions & { readonly ca?: string }
 
 export class AdminClient {
   readonly where: Where;
+  /** The last ones, the newest at the end: they are asked what they lack if one cannot be shown. */
+  readonly answers: GatewayAnswer[] = [];
   readonly #send: Send;
   readonly #silentMs: number;
 
@@ -209,7 +220,9 @@ export class AdminClient {
   async call(method: string, path: string, sent: Sent = {}): Promise<Answered> {
     // A trickle is never silent.
     const signal = AbortSignal.timeout(longestCallMs);
-    return this.#read(await this.#open(method, path, { signal, ...sent }));
+    const answered = await this.#read(await this.#open(method, path, { signal, ...sent }));
+    if (this.answers.push({ method, path, json: answered.json }) > keptAnswers) this.answers.shift();
+    return answered;
   }
 
   #open(

@@ -2,9 +2,11 @@
 import type { ClientList, ForgivenAnswer } from "../../admin/control-plane.ts";
 import { systemClock } from "../../core/clock.ts";
 import { exitCodes } from "../io.ts";
+import type { AdminClient } from "./admin-client.ts";
 import { CommandError } from "./command-error.ts";
+import { commandText } from "./command-text.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import type { ClientsArguments } from "./invocation.ts";
+import type { ClientsArguments, ConnectionArguments } from "./invocation.ts";
 import { keyOf, type NamedClient } from "./named-client.ts";
 import { counted, durationText, instantText, tableLines } from "./printed.ts";
 import type { Report } from "./report.ts";
@@ -38,16 +40,32 @@ function refusedText(refused: ClientList["clients"][number]["refused"]): string 
   return refused.error === 0 ? `${refused.count}` : `${refused.count - refused.error}-${refused.count}`;
 }
 
-export async function reportForgiven({ client }: ConnectedGateway, whom: NamedClient): Promise<Report> {
+export async function reportForgiven(
+  { client }: ConnectedGateway,
+  whom: NamedClient,
+  connection: ConnectionArguments,
+): Promise<Report> {
   const answer = await client.forgive(keyOf(whom));
   if (answer.policies.length === 0) {
     const why = answer.untouched.map(({ policy, why: reason }) => `policy ${policy}: ${reason}`);
     throw new CommandError(exitCodes.refused, `nothing is counted for ${answer.key}`, why);
   }
-  // Who is blocked stays so.
-  const { rules } = await client.client(answer.key);
-  const warnings = blocksOf(rules).map(({ id }) => `it is still blocked by rule ${id}: headgate rules remove ${id}`);
-  return { answer, lines: () => forgivenLines(answer), warnings };
+  const lines = forgivenLines(answer);
+  return { answer, lines: () => lines, warnings: await blockWarnings(client, answer.key, connection) };
+}
+
+/** Who is blocked stays so. That this cannot be asked undoes no forgiveness. */
+async function blockWarnings(client: AdminClient, key: string, connection: ConnectionArguments): Promise<string[]> {
+  try {
+    const { rules } = await client.client(key);
+    return blocksOf(rules).map(({ id }) => {
+      return `it is still blocked by rule ${id}: ${commandText(["rules", "remove", id], connection)}`;
+    });
+  } catch (error) {
+    const why =
+      error instanceof CommandError ? error.message.replace(/\.$/, "") : "the gateway's answer cannot be read";
+    return [`whether a rule still blocks it is not known: ${why}. Ask again: ${commandText(["why", key], connection)}`];
+  }
 }
 
 function forgivenLines({ key, policies, network, untouched, shared }: ForgivenAnswer): string[] {

@@ -32,14 +32,14 @@ export async function withGateway(
   version: string,
   work: (gateway: ConnectedGateway) => Promise<number>,
 ): Promise<number> {
-  let status: Status | null = null;
+  let gateway: ConnectedGateway | null = null;
   try {
     const client = await openAdminClient(await findGateway(connection, io));
-    status = await client.status();
-    io.err(linesText(warningsOf(status, version)));
-    return await work({ client, status });
+    gateway = { client, status: await client.status() };
+    io.err(linesText(warningsOf(gateway.status, version)));
+    return await work(gateway);
   } catch (error) {
-    const failure = failureOf(error, status, version);
+    const failure = await failureOf(error, gateway, version);
     if (isJson)
       io.out(jsonText({ error: { code: failure.exitCode, message: failure.message, details: failure.details } }));
     else io.err(linesText(errorLines(failure)));
@@ -54,17 +54,19 @@ function warningsOf({ version: running, state }: Status, version: string): strin
   ];
 }
 
-/** An answer of another version may lack what is shown here. */
-function failureOf(error: unknown, status: Status | null, version: string): CommandError {
+/** Throws what is nobody's answer: a bug. */
+async function failureOf(error: unknown, gateway: ConnectedGateway | null, version: string): Promise<CommandError> {
   if (error instanceof CommandError) return error;
-  if (!(error instanceof TypeError) || status === null || status.version === version) throw error;
-  const message = `the gateway is version ${status.version}, and its answer is unknown to this command (${version})`;
-  return new CommandError(
-    exitCodes.unavailable,
-    message,
-    ["Use --json, or the command of the gateway's version."],
-    error,
-  );
+  // What a value of another type than expected causes.
+  const isOfType = error instanceof TypeError || error instanceof RangeError;
+  if (gateway === null || !isOfType) throw error;
+  const { flawOfAnswers } = await import("./answer-flaw.ts");
+  const flaw = flawOfAnswers(gateway.client.answers);
+  if (flaw === null) throw error;
+  const running = gateway.status.version;
+  // An answer of another version may lack what is shown here.
+  const details = running === version ? [] : ["Use --json, or the command of the gateway's version."];
+  return new CommandError(exitCodes.unavailable, flaw, details, error);
 }
 
 /** Rejects with a CommandError. */

@@ -2,6 +2,7 @@
 // word the name of a token. `kind:value` is always possible.
 import { formatCidr, formatIpAddress, parseCidr, parseIpAddress } from "../../core/ip-address.ts";
 import { withFirstAddress } from "../../core/network-set.ts";
+import { quote } from "../given.ts";
 
 export type KeyKind = "client" | "token" | "subject" | "key";
 
@@ -63,10 +64,16 @@ const expectedValues: Readonly<Record<KeyKind, string>> = {
   key: "32 hexadecimal digits in lower case",
 };
 
+/** A host name, or what was to be an address. */
+const readsAsHost = /^(?:localhost|[\w-]+(?:\.[\w-]+)+\.?(?:[:/]\S*)?|[\da-f.]*[:/[][\da-f.:/[\]%\w]*)$/i;
+
 export function readRuledClient(text: string): RuledClient | string {
   const named = readNamedClient(text);
   if (typeof named === "string") return named;
   const { kind } = named;
+  // A rule about a token that nobody lists is accepted, and about nobody.
+  if (named.isBare && kind === "token" && readsAsHost.test(text))
+    return `found ${quote(text)}, which reads as a host, expected an address or a network; a token of this name is token:${text}`;
   if (kind === "key") return "found a key of which only a hash is known, expected a client, a token or a subject";
   return { ...named, kind };
 }

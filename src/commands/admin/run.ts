@@ -57,7 +57,7 @@ async function commandOf(invocation: ReportInvocation): Promise<Ask> {
     }
     case "forgive": {
       const { reportForgiven } = await import("./client-report.ts");
-      return (gateway) => reportForgiven(gateway, invocation.whom);
+      return (gateway) => reportForgiven(gateway, invocation.whom, connection);
     }
     case "block":
     case "exempt":

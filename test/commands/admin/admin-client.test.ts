@@ -6,17 +6,21 @@ import { createServer as createHttp } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { ControlEvent, Status } from "../../../src/admin/control-plane.ts";
+import type { ControlEvent } from "../../../src/admin/control-plane.ts";
 import { openAdminClient } from "../../../src/commands/admin/admin-client.ts";
+import { withGateway } from "../../../src/commands/admin/connect.ts";
 import { readEvents } from "../../../src/commands/admin/event-stream.ts";
+import { readAdminInvocation } from "../../../src/commands/admin/invocation.ts";
+import { parseArguments } from "../../../src/commands/arguments.ts";
 import { config, policies, requestAnswer, shownRule, status } from "../../admin/fake-plane.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { scratchFolder } from "../../support/scratch.ts";
 import { deadPort } from "../../support/unavailable.ts";
+import { testIo } from "../test-io.ts";
 import { headgate, type MadeUp, ownVersion, startMadeUp } from "./command-stage.ts";
 
 const cleanup = useCleanup();
-const same: Status = { ...status, version: ownVersion };
+const same = { ...status, version: ownVersion, caller: { name: "ops", role: "write" } };
 
 /** Answers the status, and one other call. */
 const answering =
@@ -120,13 +124,91 @@ describe("a gateway of another version", () => {
     const { options } = await startMadeUp(cleanup, answering([200, { items: [] }], { ...same, version: "9.9.9" }));
     const { code, err } = await headgate(["clients", ...options]);
     expect(code).toBe(69);
-    expect(err).toContain(`the gateway is version 9.9.9, and its answer is unknown to this command (${ownVersion})`);
+    expect(err).toBe(
+      `warning: the gateway is version 9.9.9, and this command ${ownVersion}\n` +
+        'headgate: the gateway\'s answer to GET /api/clients has no "clients"\n' +
+        "  Use --json, or the command of the gateway's version.\n",
+    );
     expect((await headgate(["clients", "--json", ...options])).json).toEqual({ items: [] });
   });
 
-  test("of the same version, such an answer is a bug", async () => {
-    const { options } = await startMadeUp(cleanup, answering([200, { items: [] }]));
-    await expect(headgate(["clients", ...options])).rejects.toThrow(TypeError);
+  test.each([
+    ["clients", "GET /api/clients", { items: [] }, '"clients"'],
+    ["clients", "GET /api/clients", null, "object"],
+    ["rules", "GET /api/rules", { rules: 5 }, 'list at "rules"'],
+    ["rules", "GET /api/rules", { rules: [{ ...shownRule, note: 7, id: {} }] }, 'text at "rules.0.id"'],
+    ["config", "GET /api/config", { ...config, restart: "none" }, 'list at "restart"'],
+    ["reload", "POST /api/reload", { outcome: "applied" }, '"changed"'],
+    ["forgive alice", "DELETE /api/clients/token%3Aalice", { key: "token:alice", policies: {} }, '"network"'],
+    ["why alice", "GET /api/clients/token%3Aalice", { policies: [] }, '"key"'],
+  ])("of the same version, %s says in a line what %s with %j lacks", async (words, call, body, lacks) => {
+    const { options } = await startMadeUp(cleanup, answering([200, body]));
+    expect(await headgate([...words.split(" "), ...options])).toEqual({
+      ...{ code: 69, out: "", json: undefined },
+      err: `headgate: the gateway's answer to ${call} has no ${lacks}\n`,
+    });
+  });
+
+  test("a failure that no answer explains is a bug, and keeps its stack", async () => {
+    const { options } = await startMadeUp(cleanup, answering([200, { rules: [] }]));
+    const bug = new TypeError("made up");
+    const command = withGateway(connectionOf(options), testIo(), ownVersion, async ({ client }) => {
+      await client.rules();
+      throw bug;
+    });
+    await expect(command).rejects.toBe(bug);
+  });
+});
+
+function connectionOf(options: readonly string[]) {
+  const parsed = parseArguments(["rules", ...options]);
+  if (!parsed.ok || parsed.invocation.command !== "admin") throw new Error("it asks no gateway");
+  const { name, given } = parsed.invocation.args;
+  const invocation = readAdminInvocation(name, given);
+  if (typeof invocation === "string") throw new Error(invocation);
+  return invocation;
+}
+
+describe("forgiveness", () => {
+  const forgiven = { key: "client:203.0.113.9", policies: [{ policy: "a", units: 2, countedAs: null, gap: null }] };
+  const done = { ...forgiven, network: null, untouched: [], shared: null };
+  const forgive = async (then: [number, unknown]) => {
+    const { options } = await startMadeUp(cleanup, (method, path) => {
+      return path === "/api/status" ? [200, same] : method === "DELETE" ? [200, done] : then;
+    });
+    const ran = await headgate(["forgive", "203.0.113.9", ...options]);
+    return { ...ran, connection: options.join(" ") };
+  };
+
+  test.each([
+    [503, {}, "the gateway at http://127.0.0.1:PORT cannot be asked: it answers 503"],
+    [404, { errors: [{ errMsg: "Nothing is counted for this key." }] }, "Nothing is counted for this key."],
+    [200, { key: "x" }, "the gateway's answer cannot be read"],
+  ])("is said to be done if it cannot be asked afterwards who blocks (%i, %j)", async (status, body, why) => {
+    const { code, out, err, connection } = await forgive([status, body]);
+    expect({ code, out }).toEqual({
+      code: 0,
+      out: "client:203.0.113.9 is forgiven.\npolicy a: 2 units forgotten\n",
+    });
+    const port = /:(\d+) /.exec(connection)?.[1] ?? "";
+    const said = why.replace("PORT", port).replace(/\.$/, "");
+    expect(err).toBe(
+      `warning: whether a rule still blocks it is not known: ${said}. ` +
+        `Ask again: headgate why client:203.0.113.9 ${connection}\n`,
+    );
+  });
+
+  test("names the command that ends a block, at the same gateway", async () => {
+    const state = {
+      key: "client:203.0.113.9",
+      policies: [],
+      rules: [{ ...shownRule, action: "block" }],
+      isShared: false,
+    };
+    const { err, connection } = await forgive([200, state]);
+    expect(err).toBe(
+      `warning: it is still blocked by rule ${shownRule.id}: headgate rules remove ${shownRule.id} ${connection}\n`,
+    );
   });
 });
 

@@ -157,7 +157,7 @@ describe("clients and why", () => {
 
 describe("forgive", () => {
   test("lets a client in again", async () => {
-    const { headgate: run, refusedOf } = await stage();
+    const { headgate: run, refusedOf, socket } = await stage();
     await refusedOf(3, "alices-token");
     const { out, json } = await run("forgive alice --json");
     expectFit(schemas.Forgiven, json);
@@ -167,7 +167,7 @@ describe("forgive", () => {
     expect((await run("forgive 203.0.113.9")).out).toContain("policy small: 0 units forgotten\n");
     await run("block 203.0.113.9 --for 1h");
     expect((await run("forgive 203.0.113.9")).err).toBe(
-      "warning: it is still blocked by rule block-203.0.113.9: headgate rules remove block-203.0.113.9\n",
+      `warning: it is still blocked by rule block-203.0.113.9: headgate rules remove block-203.0.113.9 --socket ${socket}\n`,
     );
   });
 });

@@ -127,6 +127,13 @@ const table: readonly (readonly [line: string, message: string])[] = [
     "block key:00000000000000000000000000000000 --for 1h",
     "found a key of which only a hash is known, expected a client, a token or a subject",
   ],
+  ...["localhost", "example.com", "10.0.0", "10.0.0.0/33", "10.0.0.1:443", "[::1]", "fe80::1%eth0", "alice.smith"].map(
+    (word) =>
+      [
+        `block ${word} --for 1h`,
+        `found "${word}", which reads as a host, expected an address or a network; a token of this name is token:${word}`,
+      ] as const,
+  ),
   [
     "block client:x --for 1h",
     'found another text after "client:", expected an address or a network, such as 203.0.113.0/24',

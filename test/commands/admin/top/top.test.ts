@@ -66,7 +66,7 @@ beforeEach(() => {
 });
 
 const healthy: MadeUp = (_method, path) => {
-  if (path === "/api/status") return [200, status];
+  if (path === "/api/status") return [200, { ...status, caller: { name: "ops", role: "write" } }];
   if (path === "/api/history") return [200, history];
   if (path.startsWith("/api/clients?"))
     return [200, { clients: rows, refusedSince: null, isComplete: true, isShared: false }];
