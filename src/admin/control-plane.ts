@@ -16,8 +16,8 @@ export type RequestAnswer = Static<typeof schemas.RequestAnswer>;
 export type RefusalList = Static<typeof schemas.RefusalList>;
 export type RuleWanted = Static<typeof schemas.RuleWanted>;
 export type ShownRule = Static<typeof schemas.Rule>;
-export type TrialWanted = Static<typeof schemas.CheckWanted>;
-export type TrialAnswer = Static<typeof schemas.CheckAnswer>;
+export type CheckWanted = Static<typeof schemas.CheckWanted>;
+export type CheckedRequest = Static<typeof schemas.CheckAnswer>;
 export type Config = Static<typeof schemas.Config>;
 export type ReloadWanted = Static<typeof schemas.ReloadWanted>;
 export type ReloadAnswer = Static<typeof schemas.ReloadAnswer>;
@@ -90,7 +90,7 @@ export interface ClientCounts {
   /** Null: nothing was counted for such a key. */
   forgive(key: ForgivenKey): Promise<Omit<ForgivenAnswer, "key"> | null>;
   /** What a request would get. Charges nothing. `client` is canonical. */
-  check(request: TrialWanted): Promise<TrialAnswer>;
+  check(request: CheckWanted): Promise<CheckedRequest>;
 }
 
 /**
@@ -108,7 +108,7 @@ export interface ClientControl {
   list(wanted: ClientsWanted): Promise<Outcome<ClientList>>;
   find(key: string): Promise<Outcome<ClientState>>;
   forgive(key: string): Promise<Outcome<ForgivenAnswer>>;
-  check(request: TrialWanted): Promise<Outcome<TrialAnswer>>;
+  check(request: CheckWanted): Promise<Outcome<CheckedRequest>>;
 }
 
 /** Who makes a change. */

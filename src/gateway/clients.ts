@@ -13,7 +13,7 @@ import type { Settings } from "../core/settings.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import { KeyListing, type ListedKey, type ListQuery } from "../limits/key-listing.ts";
 import type { PolicyLimiter } from "../limits/limiter.ts";
-import type { KeyState, PolicyState, PolicyTrial } from "../limits/limiter-view.ts";
+import type { KeyState, PolicyCheck, PolicyState } from "../limits/limiter-view.ts";
 import type { NameContext } from "../limits/named-keys.ts";
 import { whenFree } from "../limits/table/locks.ts";
 import { createDecide, type Decide } from "../pipeline.ts";
@@ -54,7 +54,7 @@ export interface TriedAnswer {
   readonly subject: string | null;
   /** The id of the rule that blocks it; null if none does. */
   readonly blockedBy: string | null;
-  readonly policies: readonly PolicyTrial[];
+  readonly policies: readonly PolicyCheck[];
   /** Whether other gateways share the counters: what they have counted is not known here. */
   readonly isShared: boolean;
 }
@@ -139,9 +139,9 @@ export class Clients {
       return decide(head, this.#clock.monotonicMs());
     });
     const wall = this.#wall();
-    const policies = view.tried(parsed, head, identity, contextOf(source)).map((trial) => ({
-      ...trial,
-      quota: trial.quota && { ...trial.quota, resetMs: wall(trial.quota.resetMs) },
+    const policies = view.tried(parsed, head, identity, contextOf(source)).map((checked) => ({
+      ...checked,
+      quota: checked.quota && { ...checked.quota, resetMs: wall(checked.quota.resetMs) },
     }));
     return {
       ...{ status: localReply?.status ?? null, reason: localReply?.reason ?? null, policy: decision.policy.name },

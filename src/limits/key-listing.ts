@@ -8,7 +8,7 @@ import { Ask } from "./counters.ts";
 import { createKeySearch } from "./key-search.ts";
 import type { LimiterView } from "./limiter-view.ts";
 import { createKeyFinder, keysOfIdentities, type NameContext } from "./named-keys.ts";
-import type { TrialRow } from "./policies.ts";
+import type { CheckRow } from "./policies.ts";
 import { isByAddress } from "./request-keys.ts";
 import { kinds } from "./table/layout.ts";
 import { BusyError } from "./table/locks.ts";
@@ -225,7 +225,7 @@ interface NamedHash {
 /** The names of the keys of a table. */
 class KeyNames {
   readonly #context: NameContext;
-  readonly #rows: ReadonlyMap<number, TrialRow>;
+  readonly #rows: ReadonlyMap<number, CheckRow>;
   readonly #view: LimiterView;
   /** Of the keys of listed tokens, by slot and by their digits. */
   readonly #named: ReadonlyMap<number, Map<string, NamedHash>>;
@@ -313,7 +313,7 @@ class KeyNames {
     return isIpv4 ? `${clientOfKey(key, 128)}/24` : clientOfKey(key, 48);
   }
 
-  #limitOf(row: TrialRow, key: CounterKey, isOwn: boolean): number {
+  #limitOf(row: CheckRow, key: CounterKey, isOwn: boolean): number {
     const isForAll = row.readLimit === null && this.#view.real.runtimeRules.isEmpty;
     if (!isOwn || !key.isAddress || isForAll) return row.policy.limit;
     const value = clientOfKey(key, this.#context.ipv6Prefix);
@@ -325,7 +325,7 @@ class KeyNames {
   }
 
   /** Null if another thread is at work there, or nothing counts any more. */
-  #stateOf(row: TrialRow, key: CounterKey, limit: number, nowMs: number): { units: number; resetMs: number } | null {
+  #stateOf(row: CheckRow, key: CounterKey, limit: number, nowMs: number): { units: number; resetMs: number } | null {
     const { counters, policy } = row;
     const ask = Object.assign(new Ask(), { key, client: key, limit, units: policy.cost });
     try {

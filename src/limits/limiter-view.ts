@@ -10,12 +10,12 @@ import type { ForgivenKey } from "../core/rules.ts";
 import type { RuledIdentity } from "../core/rules-in-force.ts";
 import { Ask, type Inspection, noKey } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
-import { noOutcomes, type PolicySet, type TrialRow } from "./policies.ts";
+import { type CheckRow, noOutcomes, type PolicySet } from "./policies.ts";
 import { whenFree } from "./table/locks.ts";
 import type { TableView } from "./table/table-view.ts";
 
 /** What one policy says of a request that is tried. */
-export interface PolicyTrial {
+export interface PolicyCheck {
   readonly policy: string;
   readonly isShadow: boolean;
   /** Whether the policy is about such requests. */
@@ -25,10 +25,10 @@ export interface PolicyTrial {
   /** Why the request is exempt: `rule ` and the id of a rule, or an entry of `exempt`; else null. */
   readonly exemptBy: string | null;
   /** Null: the policy is not asked, or the client is exempt. */
-  readonly quota: TrialQuota | null;
+  readonly quota: CheckedQuota | null;
 }
 
-interface TrialQuota {
+interface CheckedQuota {
   /** As `counterText` returns it. */
   readonly key: string;
   readonly limit: number;
@@ -55,7 +55,7 @@ export interface KeyState extends Inspection {
   readonly key: string;
   readonly method: string | null;
   readonly route: string | null;
-  /** As in `PolicyTrial`. */
+  /** As in `PolicyCheck`. */
   readonly exemptBy: string | null;
   readonly limit: number;
   readonly remaining: number;
@@ -70,14 +70,14 @@ export class LimiterView {
   /** Decides as the limiter does, and charges nothing. Must be asked about one request at a time. */
   readonly limiter: Limiter;
   readonly table: TableView;
-  readonly rows: readonly TrialRow[];
+  readonly rows: readonly CheckRow[];
   /** Those of the limiter; its rows have the same order. */
   readonly real: Pick<PolicySet, "rows" | "match" | "runtimeRules">;
 
   /** `limiter`: decides by the rows. */
   constructor(
     table: TableView,
-    rows: readonly TrialRow[],
+    rows: readonly CheckRow[],
     limiter: Limiter,
     real: Pick<PolicySet, "rows" | "match" | "runtimeRules">,
   ) {
@@ -96,7 +96,7 @@ export class LimiterView {
   }
 
   /** What the policies have said since `begin`. */
-  tried(request: ParsedRequest, head: RequestHead, identity: Identity | null, context: NameContext): PolicyTrial[] {
+  tried(request: ParsedRequest, head: RequestHead, identity: Identity | null, context: NameContext): PolicyCheck[] {
     const matching = request.route === null ? 0 : this.real.match(request, head);
     return this.rows.map(({ policy, isShadow, outcomes: counted, ask }, i) => {
       const outcome = outcomes.find((each) => counted[each] > 0) ?? null;
@@ -156,7 +156,7 @@ export class LimiterView {
   }
 
   #stateOf(
-    row: TrialRow,
+    row: CheckRow,
     { key, client, limit, method, route }: NamedKey,
     name: ForgivenKey,
     context: NameContext,

@@ -20,8 +20,8 @@ import type { NameContext } from "./named-keys.ts";
 import {
   assignSlots,
   chargedAt,
+  createCheckRow,
   createRow,
-  createTrialRow,
   decideWithStore,
   holdsUntilEnd,
   limitOf,
@@ -495,7 +495,7 @@ export class PolicyLimiter extends PolicySteps {
 
   #createView(): LimiterView {
     const view = new TableView(this.#table);
-    const rows = this.#set.rows.map((row) => createTrialRow(row, view));
+    const rows = this.#set.rows.map((row) => createCheckRow(row, view));
     return new LimiterView(view, rows, new PolicySteps({ ...this.#set, rows, store: null }, allPolicies), this.#set);
   }
 

@@ -362,12 +362,12 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
 }
 
 /** A row that decides as the other one would, in a view of its table: it charges nothing and asks no store. */
-export interface TrialRow extends PolicyRow {
+export interface CheckRow extends PolicyRow {
   readonly counters: LocalCounters;
   readonly inStore: null;
 }
 
-export function createTrialRow(row: PolicyRow, view: TableView): TrialRow {
+export function createCheckRow(row: PolicyRow, view: TableView): CheckRow {
   const { policy, slot, clock } = row;
   const counters = createCounters(policy, view, slot, clock);
   const made = { ...row, counters, inStore: null, outcomes: noOutcomes() };

@@ -2,13 +2,13 @@
 // refusals; a page of many keys is read in portions, so that no turn of the event loop is long.
 import { setImmediate } from "node:timers/promises";
 import type {
+  CheckedRequest,
+  CheckWanted,
   ClientCounts,
   ClientList,
   ClientState,
   ClientsWanted,
   ForgivenAnswer,
-  TrialAnswer,
-  TrialWanted,
 } from "../../admin/control-plane.ts";
 import { networkOf } from "../../config/addresses.ts";
 import type { ListedTokens } from "../../core/authenticator.ts";
@@ -20,7 +20,7 @@ import type { RulesInForce } from "../../core/rules-in-force.ts";
 import type { Settings } from "../../core/settings.ts";
 import { type Period, periodAt } from "../../limits/calendar.ts";
 import type { ListedKey } from "../../limits/key-listing.ts";
-import type { KeyState, PolicyState, PolicyTrial } from "../../limits/limiter-view.ts";
+import type { KeyState, PolicyCheck, PolicyState } from "../../limits/limiter-view.ts";
 import { networkKey } from "../../limits/table/eviction.ts";
 import type { MostRefused, Recent } from "../../telemetry/recent/recent.ts";
 import type { Clients, TriedAnswer } from "../clients.ts";
@@ -62,7 +62,7 @@ export function createClientCounts(options: ClientCountsOptions): ClientCounts {
     async check(wanted) {
       const tried = await clients.check({ ...wanted, rawHeaders: Object.entries(wanted.headers ?? {}).flat() });
       if (tried === null) throw new Error("the address of a check was read before");
-      return trialAnswer(wanted, tried, options);
+      return checkedRequest(wanted, tried, options);
     },
   };
 }
@@ -244,11 +244,11 @@ function wholeNetworkOf(client: string, ipv6Prefix: number): string {
 
 // What a request would get
 
-function trialAnswer(
-  { client }: TrialWanted,
+function checkedRequest(
+  { client }: CheckWanted,
   tried: TriedAnswer,
   { rules, settings, wallMs }: ClientCountsOptions,
-): TrialAnswer {
+): CheckedRequest {
   const address = parseIpAddress(client);
   const about = address === undefined ? [] : rules.ofClient(addressKey(address, settings().clientAddress.ipv6Prefix));
   const { subject } = tried;
@@ -256,16 +256,16 @@ function trialAnswer(
   return {
     ...{ status: tried.status ?? 200, reason: tried.reason, policy: tried.policy, route: tried.route },
     ...{ client: tried.client, auth: tried.auth, subject, isShared: tried.isShared },
-    policies: tried.policies.map((trial) => policyTrial(trial, wallMs())),
+    policies: tried.policies.map((checked) => policyCheck(checked, wallMs())),
     rules: [...new Set([...about, ...named].map(({ id }) => id))],
     explanation: explain(tried),
   };
 }
 
-function policyTrial(
-  { policy, isShadow, matches: isAbout, outcome, exemptBy, quota }: PolicyTrial,
+function policyCheck(
+  { policy, isShadow, matches: isAbout, outcome, exemptBy, quota }: PolicyCheck,
   nowMs: number,
-): TrialAnswer["policies"][number] {
+): CheckedRequest["policies"][number] {
   return {
     ...{ policy, isShadow, matches: isAbout, outcome, exemptBy },
     quota: quota && { ...usageOf(quota, nowMs), key: quota.key, fits: quota.fits },
