@@ -67,7 +67,7 @@ function Table({ shadows, answer: { clients, isComplete, isShared, refusedSince 
       <thead><tr>
         <th scope="col">Client</th><th scope="col">Policy</th><th scope="col" class="number">Used</th>
         <th scope="col" class="number">Limit</th><th scope="col">Share</th><th scope="col" class="number">Remaining</th>
-        <th scope="col" class="number">Next unit</th><th scope="col" class="number">Refused</th><th scope="col" class="number">Last</th>
+        <th scope="col" class="number">Next unit</th><th scope="col" class="number">Refused</th><th scope="col" class="number">Last admitted</th>
       </tr></thead>
       <tbody>${clients.map((client) => html`<${Row} client=${client} isShadow=${shadows.includes(client.policy)} nowMs=${nowMs} />`)}</tbody>
     <//>
