@@ -31,7 +31,7 @@ export interface Link {
 /** Links and images of a file that lead into the repository. */
 export function relativeLinks(path: string): Link[] {
   const links = withoutCode(read(path)).matchAll(
-    /\]\(\s*([^)\s]+)[^)]*\)|^\[[^\]]+\]:\s*(\S+)|\b(?:src|href)="([^"]+)"/gm,
+    /\]\(\s*([^)\s]+)[^)]*\)|^\[[^\]]+\]:\s*(\S+)|\b(?:src|srcset|href)="([^"]+)"/gm,
   );
   return [...links]
     .map(([, inline, reference, attribute]) => inline ?? reference ?? attribute ?? "")
