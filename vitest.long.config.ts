@@ -2,9 +2,14 @@ import { defineConfig } from "vitest/config";
 
 const properties = [
   "test/limits/calendar.test.ts",
+  "test/core/counter-key.test.ts",
   "test/core/ip-address.test.ts",
   "test/core/network-set.test.ts",
   "test/auth/who.test.ts",
+  "test/http1/body-decoder.test.ts",
+  "test/http1/remembered-heads.test.ts",
+  "test/http1/request-head.test.ts",
+  "test/listener/connection-limiter.test.ts",
   "test/listener/proxy-header.test.ts",
   "test/core/request-path.cost.test.ts",
   "test/core/request-path.property.test.ts",
@@ -27,8 +32,31 @@ const properties = [
   "test/limits/units.test.ts",
   "test/limits/work.test.ts",
   "test/limits/store/redis/reply-guard.test.ts",
+  "test/limits/store/script-promise.test.ts",
+  "test/telemetry/recent/history.test.ts",
+  "test/telemetry/recent/refusals.test.ts",
+  "test/telemetry/recent/sketch.test.ts",
   "test/upstream/fair-queue.test.ts",
+  "test/upstream/reused-memory.test.ts",
   "test/upstream/response-parser.test.ts",
+];
+
+/** Gateways with two threads that carry traffic: `npm test` tries one thread. */
+const threaded = [
+  "test/auth/statuses.test.ts",
+  "test/gateway/admin-api.test.ts",
+  "test/gateway/clients.test.ts",
+  "test/reload/files.test.ts",
+  "test/reload/judged-trial.test.ts",
+  "test/reload/reload.test.ts",
+  "test/reload/trial.test.ts",
+  "test/runtime-rules/gateway.test.ts",
+  "test/runtime-rules/restart.test.ts",
+  "test/shared-store/gateways-listed.test.ts",
+  "test/shared-store/rules-api.test.ts",
+  "test/shared-store/rules.test.ts",
+  "test/shared-store/trial.test.ts",
+  "test/telemetry/recent/gateway.test.ts",
 ];
 
 /** Tests that measure time, CPU or memory, or that fail if a process waits long for its turn. */
@@ -71,7 +99,7 @@ export default defineConfig({
         test: {
           ...shared,
           name: "together",
-          include: ["test/**/*.long.ts", ...properties],
+          include: ["test/**/*.long.ts", ...properties, ...threaded],
           exclude: alone,
           maxWorkers: 2,
           sequence: { groupOrder: 1 },

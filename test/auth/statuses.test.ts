@@ -5,6 +5,7 @@ import type { Settings } from "../../src/core/settings.ts";
 import { read } from "../docs/markdown.ts";
 import { type Cleanup, useCleanup } from "../support/cleanup.ts";
 import { redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
+import { threadCounts } from "../support/runs.ts";
 import { sharedCounters } from "../support/shared-settings.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { stageTokens, type TokenAnswer } from "./carriers.ts";
@@ -53,12 +54,14 @@ const storeFor = async (open: Cleanup): Promise<Partial<Settings["counters"]>> =
   return sharedCounters(redis.port);
 };
 
-describe.each([
+const stages = [
   { name: "one thread", workers: 1, isShared: false },
   { name: "two threads", workers: 2, isShared: false },
   { name: `one thread and a store${redisNeeded}`, workers: 1, isShared: true },
   { name: `two threads and a store${redisNeeded}`, workers: 2, isShared: true },
-])("with $name", ({ workers, isShared }) => {
+];
+
+describe.each(stages.filter(({ workers }) => threadCounts.includes(workers)))("with $name", ({ workers, isShared }) => {
   test.skipIf(isShared && skipRedis)("each cell has its status, and is charged to whom the table says", async () => {
     const { carriers } = await stageTokens(cleanup, {
       ...{ tls: tls(), yaml, tokens, workers, withPlugin: workers === 1 && !isShared },

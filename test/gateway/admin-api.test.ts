@@ -13,6 +13,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { startFromFile } from "../support/gateway-from-file.ts";
+import { threadCounts } from "../support/runs.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -83,7 +84,7 @@ policies:
   - { name: watched, limit: 1, window: 1h, mode: shadow, key: [client, "header:X-Key"] }
 `;
 
-describe.each([1, 2])("with %i threads", (workers) => {
+describe.each(threadCounts)("with %i threads", (workers) => {
   test("the status says what runs, and where the upstream is", async () => {
     const { call, gateway, upstreamAddress, ask } = await start(workers);
     await ask(3);

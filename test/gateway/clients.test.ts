@@ -6,6 +6,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { type Overrides, startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { threadCounts } from "../support/runs.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { Stage } from "./clients-stage.ts";
 
@@ -280,7 +281,7 @@ test("a network that is counted as one is listed as such, and shown as what coun
   expect((await stage.clients.state(late))?.policies).toMatchObject([{ keys: [{ units: 0, coarse: null }] }]);
 });
 
-describe.each([1, 2])("a gateway with %d threads that carry traffic", (workers) => {
+describe.each(threadCounts)("a gateway with %d threads that carry traffic", (workers) => {
   async function start(overrides: Overrides = {}) {
     const upstream = await startUpstream();
     cleanup(() => upstream.close());

@@ -13,6 +13,7 @@ import { startTestGateway, type TestGateway, testSettings } from "../support/gat
 import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
+import { threadCounts } from "../support/runs.ts";
 import { request } from "../support/stage.ts";
 import { deadUrl } from "../support/unavailable.ts";
 import { startUpstream } from "../support/upstream.ts";
@@ -451,7 +452,7 @@ describe("an override whose token is not listed", () => {
     return { file, ...(await stage(yamlWith(file, name, `workers: ${workers}`))) };
   };
 
-  test.each([1, 2])(
+  test.each(threadCounts)(
     "is told once when its line goes, and again when it has come back and goes (%i workers)",
     async (workers) => {
       const { file, gateway, write } = await stageTokens(acme, "acme", workers);

@@ -10,6 +10,7 @@ import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
+import { threadCounts } from "../support/runs.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
@@ -61,7 +62,7 @@ async function stage(workers = 1, overrides: Overrides = {}) {
 
 const clients = (count: number) => Array.from({ length: count }, (_, i) => `192.0.2.${i}`);
 
-describe.each([1, 2])("with %i threads", (workers) => {
+describe.each(threadCounts)("with %i threads", (workers) => {
   test("a limit of 1 by mistake is taken back, no connection is lost, and the counts are as before", async () => {
     const { gateway, ask, askOften, reload, lines } = await stage(workers);
     for (const client of clients(10)) await askOften(client, 20);

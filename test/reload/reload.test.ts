@@ -11,6 +11,7 @@ import { type Overrides, testSettings } from "../support/gateway.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
+import { threadCounts } from "../support/runs.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
 import { startRawUpstream, startUpstream } from "../support/upstream.ts";
 import { stageWebSockets, startWebSocketUpstream } from "../support/web-sockets.ts";
@@ -218,24 +219,27 @@ test("lines of requests, the level of the log and the time to drain are those of
   expect([await statusOf(client, "/v2/x"), lines()]).toEqual([200, 2]);
 });
 
-test.each([1, 2])("with %i threads, the time of all lines is written as the last reload says", async (workers) => {
-  const { upstream, gateway, connect } = await stageHttp(cleanup, undefined, { workers, log: { time: "iso" } });
-  /** Of the lines since the last call, when each thread has logged a request. */
-  const forms = async () => {
-    const seen = gateway.logLines.length;
-    for (let i = 0; i < 16; i += 1) await statusOf(connect(), "/v2/x");
-    await fetch(`${gateway.adminUrl}/metrics`);
-    const requests = () => gateway.logLines.slice(seen).filter(({ msg }) => msg === "request").length;
-    await expect.poll(requests, { timeout: 10_000 }).toBe(16);
-    return [...new Set(gateway.logLines.slice(seen).map(({ time }) => typeof time))];
-  };
-  const [first] = gateway.logLines;
-  expect(first?.["time"]).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-  expect(await forms()).toEqual(["string"]);
-  const next = testSettings(upstream.url, { workers, log: { time: "unix" }, drain: { timeoutMs: 0 } });
-  expect(await gateway.reload(next)).toMatchObject({ changed: ["log.time"] });
-  expect(await forms()).toEqual(["number"]);
-});
+test.each(threadCounts)(
+  "with %i threads, the time of all lines is written as the last reload says",
+  async (workers) => {
+    const { upstream, gateway, connect } = await stageHttp(cleanup, undefined, { workers, log: { time: "iso" } });
+    /** Of the lines since the last call, when each thread has logged a request. */
+    const forms = async () => {
+      const seen = gateway.logLines.length;
+      for (let i = 0; i < 16; i += 1) await statusOf(connect(), "/v2/x");
+      await fetch(`${gateway.adminUrl}/metrics`);
+      const requests = () => gateway.logLines.slice(seen).filter(({ msg }) => msg === "request").length;
+      await expect.poll(requests, { timeout: 10_000 }).toBe(16);
+      return [...new Set(gateway.logLines.slice(seen).map(({ time }) => typeof time))];
+    };
+    const [first] = gateway.logLines;
+    expect(first?.["time"]).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    expect(await forms()).toEqual(["string"]);
+    const next = testSettings(upstream.url, { workers, log: { time: "unix" }, drain: { timeoutMs: 0 } });
+    expect(await gateway.reload(next)).toMatchObject({ changed: ["log.time"] });
+    expect(await forms()).toEqual(["number"]);
+  },
+);
 
 test("the next request on an open connection may switch to other protocols", async () => {
   const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";

@@ -13,6 +13,7 @@ import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
+import { threadCounts } from "../support/runs.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
@@ -56,7 +57,7 @@ async function stage(workers = 1, overrides: Overrides = {}) {
   return { clock, gateway, connect, ask, settings, lines, trials, over };
 }
 
-describe.each([1, 2])("with %i threads", (workers) => {
+describe.each(threadCounts)("with %i threads", (workers) => {
   test("a limit of 1 that nobody confirms is taken back after its time, counts and connections as before", async () => {
     const { clock, gateway, ask, settings, lines, trials, over } = await stage(workers);
     const confirmWithinMs = workers === 1 ? 30_000 : 1_500;

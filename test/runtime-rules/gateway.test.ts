@@ -18,6 +18,7 @@ import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../support/raw-connection.ts";
+import { threadCounts } from "../support/runs.ts";
 import { request } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -67,7 +68,7 @@ const set = (gateway: TestGateway, input: Partial<RuleInput> = {}) =>
 
 const lines = ({ logLines }: TestGateway, msg: string) => logLines.filter((line) => line["msg"] === msg);
 
-describe.each([1, 2])("with %i threads", (workers) => {
+describe.each(threadCounts)("with %i threads", (workers) => {
   const unlimited = { workers, policies: [{ ...perIp, limit: 1_000_000 }] };
 
   test("a rule is felt by the next request on every connection, also by a head that is remembered, until it is removed", async () => {

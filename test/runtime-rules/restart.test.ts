@@ -6,6 +6,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
+import { threadCounts } from "../support/runs.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -39,7 +40,7 @@ async function start({ workers = 1, clock = new FakeClock(), at = path } = {}) {
   return { gateway, close, ask, clock };
 }
 
-test.each([1, 2])(
+test.each(threadCounts)(
   "a rule holds after a restart from the first request on, until its end: %i threads",
   async (workers) => {
     const first = await start({ workers });

@@ -7,6 +7,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
+import { threadCounts } from "../support/runs.ts";
 import { adminTokensFile } from "./admin-tokens-file.ts";
 import { startFleet } from "./fleet.ts";
 import { stageRules } from "./rules-stage.ts";
@@ -27,7 +28,7 @@ async function gatewaysOf({ admin }: Pick<TestGateway, "admin">): Promise<readon
 }
 
 describe.skipIf(skipRedis)(`the status${redisNeeded}`, () => {
-  test.each([1, 2])("lists the gateways of the store, with %i threads", { timeout: 60_000 }, async (workers) => {
+  test.each(threadCounts)("lists the gateways of the store, with %i threads", { timeout: 60_000 }, async (workers) => {
     const stage = await stageRules(cleanup);
     const tokensFile = adminTokensFile(cleanup);
     const a = await stage.start({ workers, admin: { tokensFile } });

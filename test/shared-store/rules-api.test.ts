@@ -5,6 +5,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
+import { threadCounts } from "../support/runs.ts";
 import { adminTokensFile } from "./admin-tokens-file.ts";
 import { allBlock, isBlocked, newClient, stageRules } from "./rules-stage.ts";
 
@@ -21,7 +22,7 @@ async function readiness({ adminUrl }: TestGateway): Promise<string | undefined>
   return ((await response.json()) as { rules?: { state?: string } }).rules?.state;
 }
 
-describe.skipIf(skipRedis).each([1, 2])(`a rule over the admin API, with %i threads${redisNeeded}`, (workers) => {
+describe.skipIf(skipRedis).each(threadCounts)(`a rule over the admin API, with %i threads${redisNeeded}`, (workers) => {
   test("is shared once the store is back, with the tag that it had", { timeout: 60_000 }, async () => {
     const stage = await stageRules(cleanup);
     const settings = { workers, admin: { tokensFile: adminTokensFile(cleanup) } };

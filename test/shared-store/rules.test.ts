@@ -5,11 +5,12 @@ import { join } from "node:path";
 import { BroadcastChannel } from "node:worker_threads";
 import { describe, expect, test } from "vitest";
 import { digestOf } from "../auth/digest.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { type Cleanup, cleanupOf } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
+import { threadCounts } from "../support/runs.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { type Fault, faultChannel } from "../workers/faulty-thread.ts";
 import { startFleet } from "./fleet.ts";
@@ -32,7 +33,6 @@ import {
 } from "./rules-stage.ts";
 import { startStoreProxy } from "./store-proxy.ts";
 
-const cleanup = useCleanup();
 const share = Math.floor(limit / replicas);
 const forgivenKeys = (gateway: TestGateway) => metric(gateway, 'headgate_forgiven_keys_total{policy="per-ip"}');
 const awayState = 'headgate_store_state{state="away"}';
@@ -51,16 +51,18 @@ const noticed = (what: "away" | "read", ...gateways: readonly TestGateway[]): Pr
 const untold = (gateway: TestGateway): Promise<number> => metric(gateway, "headgate_shared_rules_untold");
 const lines = ({ logLines }: TestGateway, message: string) => logLines.filter(({ msg }) => msg === message);
 
-describe.skipIf(skipRedis).each([1, 2])(`three gateways with %i threads${redisNeeded}`, (workers) => {
-  const stageThree = async () => {
+describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${redisNeeded}`, (workers) => {
+  const stageThree = async (cleanup: Cleanup) => {
     const stage = await stageRules(cleanup);
     const [a, b, c] = [await stage.start({ workers }), await stage.start({ workers }), await stage.start({ workers })];
     await stage.up(a, b, c);
     return { ...{ stage, redis: stage.redis, a, b, c }, all: [a, b, c] };
   };
 
-  test("feel a rule that was set at one of them within two heartbeats, and no more when it is removed", async () => {
-    const { a, b, c, all } = await stageThree();
+  test.concurrent("feel a rule that was set at one of them within two heartbeats, and no more when it is removed", {
+    timeout: 60_000,
+  }, async (context) => {
+    const { a, b, c, all } = await stageThree(cleanupOf(context));
     const client = newClient();
     const put = await a.rules.put(blockOf(client), writer, anyway);
     expect(put).toMatchObject({ ok: true, isShared: true, survivesRestart: true });
@@ -81,8 +83,10 @@ describe.skipIf(skipRedis).each([1, 2])(`three gateways with %i threads${redisNe
     expect(await readiness(c)).toEqual([200, "read"]);
   });
 
-  test("admit a client that was forgiven at one of them, and exactly the limit", async () => {
-    const { b, all } = await stageThree();
+  test.concurrent("admit a client that was forgiven at one of them, and exactly the limit", {
+    timeout: 60_000,
+  }, async (context) => {
+    const { b, all } = await stageThree(cleanupOf(context));
     const client = newClient();
     expect(await askAll(all, client, limit)).toBe(limit);
     for (let time = 0; time < 3; time += 1) {
@@ -93,10 +97,10 @@ describe.skipIf(skipRedis).each([1, 2])(`three gateways with %i threads${redisNe
     }
   });
 
-  test("hold what was set while the store was killed, and share it when it is back with nothing", {
+  test.concurrent("hold what was set while the store was killed, and share it when it is back with nothing", {
     timeout: 60_000,
-  }, async () => {
-    const { stage, redis, a, b, c, all } = await stageThree();
+  }, async (context) => {
+    const { stage, redis, a, b, c, all } = await stageThree(cleanupOf(context));
     const [blocked, before, forgiven] = [newClient(), newClient(), newClient()];
     await a.rules.put(blockOf(before), writer, anyway);
     await allBlock(all, before);
@@ -127,7 +131,10 @@ describe.skipIf(skipRedis).each([1, 2])(`three gateways with %i threads${redisNe
     expect(await admittedOfLimit(all, forgiven)).toBe(limit);
   });
 
-  test("learn what a gateway has missed that was cut off for a while", { timeout: 60_000 }, async () => {
+  test.concurrent("learn what a gateway has missed that was cut off for a while", {
+    timeout: 60_000,
+  }, async (context) => {
+    const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const proxy = await startStoreProxy(cleanup, stage.redis.port);
     const [a, b] = [await stage.start({ workers }), await stage.start({ workers })];
@@ -168,9 +175,10 @@ describe.skipIf(skipRedis).each([1, 2])(`three gateways with %i threads${redisNe
     expect(3 + alone + (await askAll([a, b, c], forgiven, limit))).toBe(limit);
   });
 
-  test("go on when one of them is killed, and the next one has the rules from its first request on", {
+  test.concurrent("go on when one of them is killed, and the next one has the rules from its first request on", {
     timeout: 60_000,
-  }, async () => {
+  }, async (context) => {
+    const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const a = await stage.start({ workers });
     const settings = [
@@ -198,9 +206,10 @@ describe.skipIf(skipRedis).each([1, 2])(`three gateways with %i threads${redisNe
 });
 
 describe.skipIf(skipRedis)(`a gateway${redisNeeded}`, () => {
-  test("does not bring back rules of its snapshot that were removed meanwhile, and tells one that was set alone", {
+  test.concurrent("does not bring back rules of its snapshot that were removed meanwhile, and tells one that was set alone", {
     timeout: 60_000,
-  }, async () => {
+  }, async (context) => {
+    const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const [removed, kept, alone] = [newClient(), newClient(), newClient()];
     const snapshot = { path: join(scratchFolder(cleanup), "counters"), everyMs: 3_600_000 };
@@ -236,9 +245,11 @@ describe.skipIf(skipRedis)(`a gateway${redisNeeded}`, () => {
     expect(await isBlocked(last, kept)).toBe(false);
   });
 
+  // By itself: it ends threads of every gateway of this process.
   test("finds the keys of tokens although a thread has got their secret from the store, also for a thread that is replaced", {
     timeout: 60_000,
-  }, async () => {
+  }, async (context) => {
+    const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const tokensFile = join(scratchFolder(cleanup), "tokens.txt");
     writeFileSync(tokensFile, `${digestOf("secret-token")} # alice\n`);
@@ -262,7 +273,10 @@ describe.skipIf(skipRedis)(`a gateway${redisNeeded}`, () => {
     expect(await admittedOfLimit([a, b], client)).toBe(limit);
   });
 
-  test("forgives nobody where there is no such name, and tells it to nobody", async () => {
+  test.concurrent("forgives nobody where there is no such name, and tells it to nobody", {
+    timeout: 60_000,
+  }, async (context) => {
+    const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const a = await stage.start();
     await stage.up(a);

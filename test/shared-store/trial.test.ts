@@ -5,6 +5,7 @@ import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
+import { threadCounts } from "../support/runs.ts";
 import { askAll, heardMs, limit, newClient, type RulesStage, replicas, stageRules } from "./rules-stage.ts";
 
 const cleanup = useCleanup();
@@ -19,7 +20,7 @@ async function tryMistake(stage: RulesStage, gateway: TestGateway, workers: numb
   expect(await gateway.reload(stage.settings({ workers, policies: mistake }), terms)).toMatchObject({ ok: true });
 }
 
-describe.skipIf(skipRedis).each([1, 2])(`two gateways with %i threads${redisNeeded}`, (workers) => {
+describe.skipIf(skipRedis).each(threadCounts)(`two gateways with %i threads${redisNeeded}`, (workers) => {
   test("one takes a limit of 1 back by its share of the old one, counts as before, and tells the other", {
     timeout: 60_000,
   }, async () => {

@@ -1,5 +1,5 @@
 // What a test opened, closed after it in reverse order.
-import { afterEach } from "vitest";
+import { afterEach, type TestContext } from "vitest";
 
 export type Cleanup = (close: () => unknown) => void;
 
@@ -11,3 +11,9 @@ export function useCleanup(): Cleanup {
   });
   return (close) => void open.push(close);
 }
+
+/** For a test that runs beside others of its file: what it opened is closed after this test. */
+export const cleanupOf =
+  ({ onTestFinished }: Pick<TestContext, "onTestFinished">): Cleanup =>
+  (close) =>
+    onTestFinished(async () => void (await close()));

@@ -1,6 +1,15 @@
-// How often a property is tried: in full by `npm run test:long`, which lists the files, and a fifth as often by `npm test`.
+// What `npm test` tries less of than `npm run test:long`, which lists the files.
 
+const isFull = process.env["HEADGATE_RUNS"] === "full";
+
+/** How often a property is tried: in full by `npm run test:long`, and a tenth as often by `npm test`. */
 export const runs = (full: number): { readonly numRuns: number } => ({ numRuns: scaled(full) });
 
 /** A number that grows with the runs, such as how often something must have happened in them. */
-export const scaled = (full: number): number => (process.env["HEADGATE_RUNS"] === "full" ? full : Math.ceil(full / 5));
+export const scaled = (full: number): number => (isFull ? full : Math.ceil(full / 10));
+
+/**
+ * With how many threads that carry traffic a gateway is tried: with one by `npm test`, with two by `npm run test:long`, because
+ * to start a thread takes a fifth of a second of processor time. workers/ has two threads in `npm test` too.
+ */
+export const threadCounts: readonly number[] = isFull ? [2] : [1];

@@ -3,7 +3,7 @@
 // measured together; with a number, each ending is tried that often by itself, and has a line in the report.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Authority, type Issued } from "../../support/certificates.ts";
-import type { Cleanup } from "../../support/cleanup.ts";
+import { type Cleanup, cleanupOf } from "../../support/cleanup.ts";
 import type { Overrides } from "../../support/gateway.ts";
 import { deadUrl, unacceptingAddress } from "../../support/unavailable.ts";
 import { type Ending, endings, type Occupant, occupants, occupy } from "./endings.ts";
@@ -125,8 +125,8 @@ function drainingSoon(overrides: Overrides = {}): Partial<StageOptions> {
 test.concurrent.for(groups)(
   "$name",
   { timeout: each > 0 ? 24 * 3_600_000 : 120_000 },
-  async ({ name, table, occupant, clients: together = atOnce, options }, { onTestFinished }) => {
-    const cleanup: Cleanup = (close) => onTestFinished(async () => void (await close()));
+  async ({ name, table, occupant, clients: together = atOnce, options }, context) => {
+    const cleanup = cleanupOf(context);
     const chosen = table.filter((ending) => ending.name.includes(only));
     if (chosen.length === 0) return;
     const own = await options?.(cleanup);

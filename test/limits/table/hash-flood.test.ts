@@ -15,9 +15,6 @@ const secret = Uint8Array.from({ length: 16 }, (_, i) => 31 * i + 5);
 const once = slidingPolicy({ limit: 1, windowMs: 60_000 });
 const ipv4 = (address: number): CounterKey => new CounterKey(0, 0, 0xffff, address, true);
 
-/** A part of it in `npm test`. */
-const part = (full: number): number => scaled(scaled(full));
-
 function placeOf(places: Locator, address: number): number {
   const cursor = new Cursor();
   places.point(cursor, kinds.own, ipv4(address));
@@ -54,7 +51,7 @@ function fnv(address: number): number {
 }
 
 test.each(Object.entries(chosen))("addresses chosen against %s meet in no bucket", (_, choose) => {
-  const addresses = choose(part(100_000));
+  const addresses = choose(scaled(100_000));
   const random = Array.from(addresses, (_, i) => Math.imul(i + 1, 0x9e3779b1));
   const places = new Locator(geometry, secret);
   // By chance, the fullest of 50,000 places gets about 10 of 100,000 keys.
@@ -62,7 +59,7 @@ test.each(Object.entries(chosen))("addresses chosen against %s meet in no bucket
 });
 
 test("clients that are exhausted are all kept, and strangers after them have counters of their own", () => {
-  const clients = part(350_000);
+  const clients = scaled(350_000);
   const flooded = new FloodedLimiter([once], (32 * MiB * clients) / 350_000, secret);
   const client = (i: number): CounterKey => ipv4(Math.imul(i + 1, 0x9e3779b1));
   const refused = (from: number, to: number): number => {

@@ -12,6 +12,7 @@ import { clockOf, FakeClock } from "../../support/clock.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway, testSettings } from "../../support/gateway.ts";
 import { metric } from "../../support/metrics.ts";
+import { threadCounts } from "../../support/runs.ts";
 import { startUpstream } from "../../support/upstream.ts";
 import { faultChannel } from "../../workers/faulty-thread.ts";
 
@@ -55,7 +56,7 @@ async function found(gateway: TestGateway, response: Response): Promise<RefusedR
 
 const numberOf = ({ headers }: Response, name: string): number => Number(headers.get(name) ?? Number.NaN);
 
-test.each([1, 2])(
+test.each(threadCounts)(
   "with %i workers, a refused request is found by its id with all facts, and an admitted one is not",
   async (workers) => {
     const { gateway } = await start(workers);
@@ -107,7 +108,7 @@ test.each([1, 2])(
   },
 );
 
-test.each([1, 2])(
+test.each(threadCounts)(
   "with %i workers, a listener gets a sample, and a reload of the sizes reaches all threads",
   async (workers) => {
     const { gateway, settings } = await start(workers);
