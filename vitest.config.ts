@@ -1,9 +1,12 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     setupFiles: ["test/support/property-seed.ts"],
+    // Threads and programs that a test starts load what an earlier one has compiled: half of the processor time of their start.
+    env: { NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/tests", import.meta.url)) },
     testTimeout: 20_000,
     hookTimeout: 20_000,
     // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
