@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 const properties = [
@@ -75,9 +76,17 @@ const alone = [
   "test/workers/endings.long.ts",
 ];
 
-/** A minute each, and seldom broken: `npm run test:cut-offs` alone runs them. */
-const cutOffs = ["test/shared-store/cut-off.long.ts", "test/shared-store/forgiveness-kills.long.ts"];
-const { HEADGATE_CUT_OFFS } = process.env;
+/** A minute or more each, and seldom broken: `npm run test:rare` runs them, and nothing else. */
+const rare = [
+  "test/conformance/cost-search.long.ts",
+  "test/conformance/policies/slots.long.ts",
+  "test/fastify/stock-pair.long.ts",
+  "test/limits/table/flood.long.ts",
+  "test/shared-store/cut-off.long.ts",
+  "test/shared-store/forgiveness-kills.long.ts",
+  "test/simulation/mutations.long.ts",
+];
+const isRare = process.env["HEADGATE_RARE"] !== undefined;
 
 const shared = {
   setupFiles: ["test/support/property-seed.ts"],
@@ -98,9 +107,14 @@ export default defineConfig({
       {
         test: {
           ...shared,
+          // As in vitest.config.ts. What is measured alone is measured with what it compiles.
+          env: {
+            ...shared.env,
+            NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/tests", import.meta.url)),
+          },
           name: "together",
           include: ["test/**/*.long.ts", ...properties, ...threaded],
-          exclude: alone,
+          exclude: [...alone, ...rare],
           maxWorkers: 2,
           sequence: { groupOrder: 1 },
         },
@@ -109,8 +123,8 @@ export default defineConfig({
         test: {
           ...shared,
           name: "alone",
-          include: alone,
-          exclude: HEADGATE_CUT_OFFS ? [] : cutOffs,
+          include: isRare ? rare : alone,
+          exclude: isRare ? [] : rare,
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
         },
