@@ -94,6 +94,10 @@ function PolicyCard({ state: one, policy, clock, isShared }) {
     exemptBy !== null && `Exempt by ${exemptBy}.`,
     gap,
   ].filter((note) => note !== false && note !== null);
+  // Nothing is counted by this key alone, and a window without marks would say that nothing was admitted.
+  if (gap !== null && used === 0) {
+    return html`<section class="panel"><h2>${one.policy}</h2>${notes.map((note) => html`<p class="muted">${note}</p>`)}</section>`;
+  }
   return html`
     <section class="panel">
       <h2 class="row">${one.policy}

@@ -47,7 +47,7 @@ function Figures({ session: { api, status, history } }) {
   const share = admitted + refused === 0 ? "no requests" : `${percent(refused / (admitted + refused))} of requests`;
   return html`
     <dl class="figures">
-      <${Figure} name="Admitted" value=${`${rounded(admitted)}/s`} more="mean of the last minute" />
+      <${Figure} name="Admitted" value=${`${rounded(admitted)}/s`} more="mean of a minute" />
       <${Figure} name="Refused" value=${`${rounded(refused)}/s`} more=${share} />
       <${Figure} name="Latency" value=${latency(last?.p50)} more=${`p99 ${latency(last?.p99)}`} />
       <${Figure} name="Upstream" value=${upstream.state} state=${upstream.state} more=${`${available} of ${upstream.addresses.length} addresses`} />

@@ -82,12 +82,16 @@ function Table({ answer: { enforcement, policies } }) {
         <th scope="col">Policy</th><th scope="col">Limit</th><th scope="col">Key</th><th scope="col">About</th>
         <th scope="col" class="number">Admitted</th><th scope="col" class="number">Throttled</th>
         <th scope="col" class="number">Would throttle</th><th scope="col" class="number">Share</th>
-        <th scope="col" class="number">Exempt</th><th scope="col" class="number">Overrides</th>
+        <th scope="col" class="number">Exempt</th><th scope="col">Overrides</th>
       </tr></thead>
       <tbody>${policies.map((policy) => html`<${Row} policy=${policy} />`)}</tbody>
     <//>
     <p class="muted">Counts since the start. Share: of the requests that it was asked about, those that it throttled or would have.</p>`;
 }
+
+const whoTexts = { verified: "with a verified token", others: "without a verified token" };
+/** As many as fit into a row. */
+const shownOverrides = 3;
 
 function Row({ policy }) {
   const { name, mode, key, paths, methods, who, chargeStatuses, cost, outcomes, overrides } = policy;
@@ -96,7 +100,7 @@ function Row({ policy }) {
   const about = [
     paths.join(", "),
     methods.join(", "),
-    who === null ? "" : `${who} identities`,
+    who === null ? "" : whoTexts[who],
     chargeStatuses === null ? "" : `statuses ${chargeStatuses.join(", ")}`,
     cost === 1 ? "" : `each costs ${count(cost)}`,
   ].filter((part) => part !== "");
@@ -110,6 +114,9 @@ function Row({ policy }) {
     <td class="number">${count(would)}</td>
     <td class="number">${asked === 0 ? "–" : percent((throttled + would) / asked)}</td>
     <td class="number">${count(exempt)}</td>
-    <td class="number" title=${overrides.map(({ part, value, limit }) => `${part} ${value}: ${limit}`).join("\n")}>${count(overrides.length)}</td>
+    <td>
+      ${overrides.slice(0, shownOverrides).map(({ part, value, limit }) => html`<div class="short">${part} ${value}: ${count(limit)}</div>`)}
+      ${overrides.length > shownOverrides && html`<div class="muted">and ${count(overrides.length - shownOverrides)} more</div>`}
+    </td>
   </tr>`;
 }
