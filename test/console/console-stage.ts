@@ -102,12 +102,13 @@ export async function startConsole(
   };
 }
 
-/** Opens the page. `path`: what follows on /console/. */
+/** Opens the page. `path`: what follows on /console/. `script`: runs before those of the page. */
 export async function openPage(
   cleanup: Cleanup,
   browser: Browser,
   { adminUrl }: Pick<TestGateway, "adminUrl">,
   path = "",
+  script = "",
 ): Promise<Page> {
   const context = await browser.newContext();
   // Less than a test may take, so that a failure names what was waited for.
@@ -124,6 +125,7 @@ export async function openPage(
     if (/^Failed to load resource: (?:.* status of [45]\d\d |net::ERR_CONNECTION_)/.test(message.text())) return;
     if (["error", "warning"].includes(message.type())) breaches.push(`console: ${message.text()}`);
   });
+  await page.addInitScript(script);
   await page.addInitScript(`document.addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) => {
     throw new Error(\`policy: \${violatedDirective} \${blockedURI}\`);
   })`);

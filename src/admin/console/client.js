@@ -1,7 +1,7 @@
 // One client: what each policy counts of it, drawn as it slides, the rules that are about it, and what can be done.
 import { Meter } from "./clients.js";
 import { actions, ForgiveDialog, RuleDialog } from "./dialogs.js";
-import { count, fullInstant, rateOf, span } from "./format.js";
+import { count, encoded, fullInstant, rateOf, span } from "./format.js";
 import { html, useMemo, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
 import { RefusalTable } from "./now.js";
@@ -11,7 +11,7 @@ import { RuleTable } from "./rules.js";
 
 export function ClientView({ session, about: key }) {
   const { api, events } = session;
-  const client = usePoll(() => api.get(`/api/clients/${encodeURIComponent(key)}`), 2_000);
+  const client = usePoll(() => api.get(`/api/clients/${encoded(key)}`), 2_000);
   const policies = usePoll(() => api.get("/api/policies"), 60_000);
   const [dialog, setDialog] = useState(null);
   useEvents(events, ["rule", "reload", "refusal"], (event) => {

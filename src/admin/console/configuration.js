@@ -44,7 +44,7 @@ function LastReload({ config: { loaded, lastReload, restart }, trial, lastTrial,
   const files = changed.filter((key) => !changes.some((change) => `${change.key}.`.startsWith(`${key}.`)));
   return html`
     <section>
-      <h2>The last change, <${Instant} at=${at} nowMs=${nowMs} />, ${causes[by]} ${trial !== null && html`<span class="badge limit">on trial</span>`}</h2>
+      <h2>The last change, <${Instant} at=${at} nowMs=${nowMs} />, ${causes.get(by)} ${trial !== null && html`<span class="badge limit">on trial</span>`}</h2>
       ${trial === null && lastTrial !== null && html`<p>At <${Instant} at=${lastTrial.at} nowMs=${nowMs} />, the last reload on trial was ${trialEnd(lastTrial)}.</p>`}
       <${Changes} changes=${changes} />
       ${files.length > 0 && html`<p class="muted">New contents: ${files.join(", ")}</p>`}
@@ -54,12 +54,13 @@ function LastReload({ config: { loaded, lastReload, restart }, trial, lastTrial,
     </section>`;
 }
 
-const causes = {
-  signal: "by a signal",
-  file: "by a file",
-  call: "by a call",
-  trial: "because a reload on trial was taken back",
-};
+/** Not an object, whose prototype has keys too: an element made of it would change every object of the page. */
+const causes = new Map([
+  ["signal", "by a signal"],
+  ["file", "by a file"],
+  ["call", "by a call"],
+  ["trial", "because a reload on trial was taken back"],
+]);
 
 function Changes({ changes }) {
   if (changes.length === 0) return null;

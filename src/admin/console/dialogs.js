@@ -1,6 +1,6 @@
 // Dialogs that say what a change does before it is made, and make it. Each is a <dialog>: the browser keeps the focus in it, closes
 // it with Escape, and gives the focus back.
-import { count } from "./format.js";
+import { count, encoded } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
 
 /**
@@ -60,7 +60,7 @@ function reachText(store, isOwn) {
 /** `name`: of the client, as it is shown. */
 export function ForgiveDialog({ session, clientKey, name, onEnd, onDone }) {
   const act = async () => {
-    const { value } = await session.api.call("DELETE", `/api/clients/${encodeURIComponent(clientKey)}`);
+    const { value } = await session.api.call("DELETE", `/api/clients/${encoded(clientKey)}`);
     onDone();
     const units = value.policies.reduce((sum, each) => sum + each.units, 0);
     const network =

@@ -90,11 +90,16 @@ export function rateOf({ kind, limit, windowSeconds, per, timezone }) {
   return `${count(limit)} in ${span(windowSeconds)}`;
 }
 
+/** As a part of an address. A text with half of a surrogate pair has no encoding, and would throw. */
+export function encoded(text) {
+  return encodeURIComponent(text.toWellFormed());
+}
+
 /** The address of a client's view. */
 export function clientLink(key) {
-  return `#/clients/${encodeURIComponent(key)}`;
+  return `#/clients/${encoded(key)}`;
 }
 
 export function requestLink(id) {
-  return `#/requests/${encodeURIComponent(id)}`;
+  return `#/requests/${encoded(id)}`;
 }

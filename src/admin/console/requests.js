@@ -1,5 +1,5 @@
 // Why a request was refused: found by the id in its answer, or among the last refusals.
-import { clientLink, count, span, words } from "./format.js";
+import { clientLink, count, encoded, span, words } from "./format.js";
 import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
 import { RefusalTable } from "./now.js";
@@ -11,7 +11,7 @@ export function RequestsView({ session, about: id }) {
   const { refusals } = useStream(events);
   const onSubmit = (event) => {
     event.preventDefault();
-    if (wanted.trim() !== "") location.hash = `#/requests/${encodeURIComponent(wanted.trim())}`;
+    if (wanted.trim() !== "") location.hash = `#/requests/${encoded(wanted.trim())}`;
   };
   return html`
     <h1>Requests</h1>
@@ -29,7 +29,7 @@ export function RequestsView({ session, about: id }) {
 }
 
 function Explained({ api, id }) {
-  const request = usePoll(() => api.get(`/api/requests/${encodeURIComponent(id)}`), 3_600_000);
+  const request = usePoll(() => api.get(`/api/requests/${encoded(id)}`), 3_600_000);
   if (request.value === null) return html`<${Missing} ...${request} />`;
   const {
     at,

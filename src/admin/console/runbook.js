@@ -1,5 +1,6 @@
 // One section of docs/runbooks.md, which the gateway serves with the page: what to do about a problem. Its Markdown becomes
 // elements; links to other sections lead there, and other links are text, because those pages are not served.
+import { encoded } from "./format.js";
 import { html } from "./html.js";
 import { usePoll } from "./live.js";
 import { Missing, Wide } from "./parts.js";
@@ -21,7 +22,7 @@ function slugOf(title) {
 }
 
 function linkTo(slug, text) {
-  return html`<a href=${`#/runbook/${encodeURIComponent(slugOf(slug))}`}>${text}</a>`;
+  return html`<a href=${`#/runbook/${encoded(slugOf(slug))}`}>${text}</a>`;
 }
 
 /** Lines that belong together; lines of code keep their empty ones. */

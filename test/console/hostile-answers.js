@@ -1,0 +1,99 @@
+// Runs in the console's page before its own scripts: the page gets answers whose texts are replaced, each field by another text
+// in each round, so that after as many rounds as there are texts each field has had each of them. No network is between, so that
+// a round takes some milliseconds.
+
+/** `answers`: by path, as the gateway could give them. Returns what a test calls. */
+globalThis.replaceAnswers = (answers, texts) => {
+  // What the page chooses by, and instants, are no free texts.
+  const chosenBy = ["state", "role", "kind", "action", "outcome", "mode", "enforcement", "type", "at"];
+  /** Objects whose keys are free texts too. */
+  const named = ["values", "failed"];
+  const served = new Set();
+  let [round, next] = [0, 0];
+  const text = () => {
+    const found = texts[next++ % texts.length];
+    served.add(found);
+    return found;
+  };
+  const replace = (value, key = "") => {
+    if (typeof value === "string") {
+      return chosenBy.includes(key) || /^\d{4}-\d\d-\d\dT/.test(value) ? value : text();
+    }
+    if (Array.isArray(value)) return value.map((each) => replace(each, key));
+    if (typeof value !== "object" || value === null) return value;
+    const entries = Object.entries(value).map(([name, each]) => [
+      named.includes(key) ? text() : name,
+      replace(each, name),
+    ]);
+    return Object.fromEntries(entries);
+  };
+  const answer = (status, value) => ({
+    ...{ ok: status < 400, status, headers: new Headers() },
+    json: async () => value,
+    text: async () => "",
+  });
+  globalThis.fetch = async (path) => {
+    if (path === "/api/events") {
+      const body = new ReadableStream();
+      return { ...answer(200, null), body };
+    }
+    const found = Object.keys(answers).find((each) => path.startsWith(each));
+    return answer(200, replace(answers[found] ?? {}));
+  };
+  const settled = () => new Promise((resolve) => setTimeout(resolve));
+  return {
+    /** Each field in turn has each text. Resolves with the texts that were served and not shown, and what was wrong. */
+    async everyText(act) {
+      const [shown, wrong] = [new Set(), new Set()];
+      for (round = 0; round < texts.length; round += 1) {
+        next = round;
+        served.clear();
+        await act();
+        await settled();
+        await settled();
+        const all = document.querySelector("#app").textContent;
+        for (const each of served) if (all.includes(each)) shown.add(each);
+        for (const each of whatIsWrong()) wrong.add(each);
+      }
+      return { missing: texts.filter((each) => !shown.has(each)).map((each) => each.slice(0, 80)), wrong: [...wrong] };
+    },
+  };
+};
+
+/** Resolves when the page is so far, or after a second: what is expected then says what is missing. */
+globalThis.until = async (isSo) => {
+  for (let i = 0; i < 200 && !isSo(); i += 1) await new Promise((resolve) => setTimeout(resolve, 5));
+};
+
+const elements = new Set(
+  (
+    "html head meta title link body div noscript main header nav a p span b button ul li dl dt dd section figure figcaption " +
+    "h1 h2 svg path g table thead tbody tr th td time form label input select option dialog code textarea script article i pre"
+  ).split(" "),
+);
+
+const attributes = new Set(
+  (
+    "class href id tabindex title role style aria-label aria-hidden aria-current aria-live aria-labelledby aria-describedby " +
+    "datetime scope type value maxlength placeholder autocomplete spellcheck checked disabled required min max step rows for " +
+    "viewBox preserveAspectRatio d fill stroke transform lang charset name content rel src open selected"
+  ).split(" "),
+);
+
+/** What the page would never contain if all that it shows were text. Empty: nothing. */
+globalThis.whatIsWrong = () => {
+  const found = [];
+  if (globalThis.ran !== undefined) found.push("something ran");
+  if (Object.keys(Object.prototype).length > 0) found.push("the prototype of all objects has a key");
+  if (document.scripts.length !== 1) found.push(`${document.scripts.length} scripts`);
+  for (const element of document.querySelectorAll("*")) {
+    if (!elements.has(element.localName)) found.push(`<${element.localName}>`);
+    for (const { name, value } of element.attributes) {
+      if (!attributes.has(name)) found.push(`<${element.localName} ${name}>`);
+      // Widths of bars and colours: the page takes neither from a text.
+      if (name === "style" && !/^(?:(?:background|width): [^:;]*; ?)*$/.test(value)) found.push(`style: ${value}`);
+    }
+    if (element.localName === "a" && !element.getAttribute("href").startsWith("#/")) found.push(element.outerHTML);
+  }
+  return found;
+};
