@@ -121,8 +121,13 @@ export async function openPage(
   });
   page.on("console", (message) => {
     // The browser reports every answer that is an error, such as the one by which the page learns that it needs a token, and
-    // every call that nobody answers.
-    if (/^Failed to load resource: (?:.* status of [45]\d\d |net::ERR_CONNECTION_)/.test(message.text())) return;
+    // every call that nobody answers or whose answer is cut.
+    if (
+      /^Failed to load resource: (?:.* status of [45]\d\d |net::ERR_(?:CONNECTION_|INCOMPLETE_CHUNKED_ENCODING))/.test(
+        message.text(),
+      )
+    )
+      return;
     if (["error", "warning"].includes(message.type())) breaches.push(`console: ${message.text()}`);
   });
   await page.addInitScript(script);

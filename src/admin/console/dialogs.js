@@ -26,6 +26,7 @@ export function Dialog({ title, button, isDanger = false, act, onEnd, session, c
       <form onSubmit=${onSubmit}>
         <h2 id="dialog-title">${title}</h2>
         ${children}
+        <p class="muted" role="status">${state.isBusy && "The gateway is being asked …"}</p>
         <div class="failure" role="alert">${state.error?.details?.map((text) => html`<p>${text}</p>`)}</div>
         <p class="row buttons">
           <button type="submit" class=${isDanger ? "danger" : "main"} disabled=${state.isBusy}>${button}</button>

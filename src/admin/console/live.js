@@ -146,6 +146,16 @@ export class Events {
   #opened() {
     this.#retryMs = firstRetryMs;
     this.#set("live");
+    this.#catchUp();
+  }
+
+  /** Those from before the page was opened, and while there was no stream. The gateway remembers them. */
+  async #catchUp() {
+    const last = await this.#api.get(`/api/refusals?limit=${maxRefusals}`).catch(() => null);
+    if (last === null || this.#stop.signal.aborted) return;
+    const byId = new Map([...last.refusals, ...this.refusals].map((request) => [request.id, request]));
+    this.refusals = [...byId.values()].sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).slice(0, maxRefusals);
+    this.#tell(null);
   }
 
   #set(state) {

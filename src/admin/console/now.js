@@ -149,7 +149,7 @@ function Refusals({ events, clock }) {
   return html`
     <section>
       <h2>Last refusals</h2>
-      ${refusals.length === 0 && html`<p class="muted">None since this page was opened.</p>`}
+      ${refusals.length === 0 && html`<p class="muted">None is remembered.</p>`}
       ${refusals.length > 0 && html`<${RefusalTable} refusals=${refusals.slice(0, listed)} nowMs=${clock.nowMs()} />`}
     </section>`;
 }

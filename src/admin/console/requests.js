@@ -23,7 +23,7 @@ export function RequestsView({ session, about: id }) {
     ${id !== "" && html`<${Explained} api=${api} id=${id} />`}
     <section>
       <h2>Last refusals</h2>
-      ${refusals.length === 0 && html`<p class="muted">None since this page was opened.</p>`}
+      ${refusals.length === 0 && html`<p class="muted">None is remembered.</p>`}
       ${refusals.length > 0 && html`<${RefusalTable} refusals=${refusals} nowMs=${api.clock.nowMs()} />`}
     </section>`;
 }
