@@ -6,7 +6,6 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, get, request } from "node:http";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -15,6 +14,7 @@ import { median } from "./figures.ts";
 import { gatewayFrame } from "./gateway-config.ts";
 import type { TurnFigures } from "./hostile/turn-watch.ts";
 import { wrk } from "./load.ts";
+import { fillTable } from "./many-clients.ts";
 import { accepts, cpuTimeUs, freePort, type Running, start } from "./processes.ts";
 import { startUpstream } from "./upstream.ts";
 
@@ -99,7 +99,7 @@ async function measure({ port }: Gateway, process: Running | undefined): Promise
 /** Requests of so many addresses, without a token, and rules about others. */
 async function fill({ port, socket }: Gateway): Promise<void> {
   const began = performance.now();
-  await Promise.all(Array.from({ length: 4 }, (_, part) => sendFrom(port, part)));
+  await fillTable(port, clients);
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const putRule = (i: number) => {
     const network = `172.${16 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`;
@@ -109,31 +109,6 @@ async function fill({ port, socket }: Gateway): Promise<void> {
   for (let i = 0; i < rules; i += 4) await Promise.all([i, i + 1, i + 2, i + 3].filter((n) => n < rules).map(putRule));
   agent.destroy();
   say(`${clients} clients and ${rules} rules in ${Math.round((performance.now() - began) / 1000)} s`);
-}
-
-async function sendFrom(port: number, part: number): Promise<void> {
-  const socket = connect(port, "127.0.0.1");
-  await once(socket, "connect");
-  let answered = 0;
-  socket.on("data", (bytes: Buffer) => {
-    for (let at = bytes.indexOf("HTTP/1.1 401"); at !== -1; at = bytes.indexOf("HTTP/1.1 401", at + 1)) answered += 1;
-  });
-  const own = Math.ceil(clients / 4);
-  for (let sent = 0; sent < own; ) {
-    const batch: string[] = [];
-    for (; batch.length < 64 && sent < own; sent += 1) {
-      const n = part * own + sent;
-      const address = `10.${(n >> 16) & 255}.${(n >> 8) & 255}.${n & 255}`;
-      batch.push(`GET /v2/200b HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${address}\r\n\r\n`);
-    }
-    socket.write(batch.join(""));
-    // A status line that is cut in two is not counted, so a few may be missing.
-    for (const until = performance.now() + 5_000; answered < sent - 2_000 && performance.now() < until; )
-      await sleep(1);
-    if (sent % 640 === 0) await once(socket, "data");
-  }
-  await sleep(500);
-  socket.destroy();
 }
 
 function ask(

@@ -81,7 +81,7 @@ describe.skipIf(skip)(
       const beyond = [
         ...["Client connections shed", "Clients over their share", "Refused PROXY headers", "Ingress checks"],
         ...["Busiest client", "Rules in force", "Blocked requests", "Forgiven keys"],
-        ...["Reloads", "Keys that need a restart"],
+        ...["Reloads", "Reloads on trial", "Keys that need a restart"],
         ...["Live clients evicted", "Coarse keys", "Merged admissions", "Failed snapshots"],
         ...["Clients counted with their network", "Units held"],
       ];
