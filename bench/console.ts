@@ -14,7 +14,7 @@ import { type Browser, chromium, type Page } from "playwright-core";
 import { median } from "./figures.ts";
 import { gatewayFrame } from "./gateway-config.ts";
 import { wrk } from "./load.ts";
-import { fillTable } from "./many-clients.ts";
+import { configOfMany, fillTable } from "./many-clients.ts";
 import { cpuTimeUs, freePort, type Running, start } from "./processes.ts";
 import { startUpstream } from "./upstream.ts";
 
@@ -85,14 +85,13 @@ async function startGateway(name: string): Promise<Gateway> {
     join(folder, "tokens.txt"),
   ];
   writeFileSync(tokens, `${createHash("sha256").update(token).digest("hex")} write # bench\n`);
-  const frame = gatewayFrame({ port, admin, upstreamPort: upstream.port })
-    .replace(/^admin: .*$/m, `admin: { host: 127.0.0.1, port: ${admin}, tokensFile: ${tokens} }`)
-    .replace('auth: { mode: "off" }', "auth: { mode: presence }");
+  const frame = gatewayFrame({ port, admin, upstreamPort: upstream.port }).replace(
+    /^admin: .*$/m,
+    `admin: { host: 127.0.0.1, port: ${admin}, tokensFile: ${tokens} }`,
+  );
   const policies =
     "policies: [{ name: per-client, limit: 1000000000, window: 1h }, { name: few, limit: 1, window: 1h, match: { paths: [/v1/] } }]";
-  const counters =
-    "counters: { memory: 256MiB }\nclientAddress: { trustedProxies: [127.0.0.1] }\nlog: { access: false }";
-  writeFileSync(config, `${frame}\n${policies}\n${counters}\n`);
+  writeFileSync(config, configOfMany(frame, policies));
   const running = await start([process.execPath, main, "start", "--config", config], { core: cores.contender, port });
   return { port, admin, running };
 }
@@ -120,7 +119,7 @@ function openBrowser(): Promise<Browser> {
   const pinned = join(folder, "chromium");
   writeFileSync(pinned, `#!/bin/sh\nexec taskset -c ${cores.load} /usr/bin/chromium "$@"\n`);
   chmodSync(pinned, 0o755);
-  return chromium.launch({ executablePath: pinned, chromiumSandbox: false, args: ["--enable-precise-memory-info"] });
+  return chromium.launch({ executablePath: pinned, chromiumSandbox: false });
 }
 
 async function open(from: Browser, { admin }: Gateway): Promise<Page> {

@@ -6,8 +6,22 @@ import { setTimeout as sleep } from "node:timers/promises";
 const connections = 4;
 
 /**
- * The gateway trusts 127.0.0.1 to name clients, and asks for tokens: requests without one are counted and answered with 401. The
- * addresses begin with 10.0.0.0; at most 2 ** 24.
+ * What stands in the configuration of a gateway whose table is filled: it trusts 127.0.0.1 to name clients, and asks for tokens.
+ * `frame`: of `gatewayFrame`. `policies`: as a line of YAML.
+ */
+export function configOfMany(frame: string, policies: string): string {
+  const withTokens = frame.replace('auth: { mode: "off" }', "auth: { mode: presence }");
+  return `${withTokens}
+${policies}
+counters: { memory: 256MiB }
+clientAddress: { trustedProxies: [127.0.0.1] }
+log: { access: false }
+`;
+}
+
+/**
+ * The configuration is one of `configOfMany`: requests without a token are counted and answered with 401. The addresses begin with
+ * 10.0.0.0; at most 2 ** 24.
  */
 export async function fillTable(port: number, clients: number): Promise<void> {
   await Promise.all(Array.from({ length: connections }, (_, part) => sendFrom(port, part, clients)));

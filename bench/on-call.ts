@@ -14,7 +14,7 @@ import { median } from "./figures.ts";
 import { gatewayFrame } from "./gateway-config.ts";
 import type { TurnFigures } from "./hostile/turn-watch.ts";
 import { wrk } from "./load.ts";
-import { fillTable } from "./many-clients.ts";
+import { configOfMany, fillTable } from "./many-clients.ts";
 import { accepts, cpuTimeUs, freePort, type Running, start } from "./processes.ts";
 import { startUpstream } from "./upstream.ts";
 
@@ -77,13 +77,12 @@ async function configure(name: string): Promise<Gateway> {
     join(folder, `${name}.sock`),
     join(folder, `${name}.yaml`),
   ];
-  const frame = gatewayFrame({ port, admin, upstreamPort: upstream.port })
-    .replace(/^admin: .*$/m, `admin: { host: 127.0.0.1, port: ${admin}, socket: ${socket} }`)
-    .replace('auth: { mode: "off" }', "auth: { mode: presence }");
+  const frame = gatewayFrame({ port, admin, upstreamPort: upstream.port }).replace(
+    /^admin: .*$/m,
+    `admin: { host: 127.0.0.1, port: ${admin}, socket: ${socket} }`,
+  );
   const policy = "policies: [{ name: per-client, limit: 1000000000, window: 1h }]";
-  const counters =
-    "counters: { memory: 256MiB }\nclientAddress: { trustedProxies: [127.0.0.1] }\nlog: { access: false }";
-  writeFileSync(config, `${frame}\n${policy}\n${counters}\n`);
+  writeFileSync(config, configOfMany(frame, policy));
   return { port, socket, config };
 }
 
