@@ -133,3 +133,10 @@ test("what was told after a step of the store's clock may expire early by the ne
   ] as const;
   expect(await wrongIn({ policies, settings, gateways, clients, failures, loadMs: 14_000 })).toEqual([]);
 });
+
+test("a rule that a failover has lost is told again, also if it is newer than all that the store has left", async () => {
+  const failures = [{ kind: "failover", atMs: 1000, shard: 0, lagMs: 500, forMs: 300 } as const];
+  const people = [{ atMs: 1100, gateway: 1, does: "set", rule: 0, lastsMs: 600_000 } as const];
+  const gateways = [gatewayPlan({}), gatewayPlan({}), gatewayPlan({})];
+  expect(await wrongIn({ gateways, failures, people })).toEqual([]);
+});

@@ -71,7 +71,9 @@ export class Judge {
     for (const each of counter.inWindow()) {
       units += each.units;
       if (each.gateway === id && !each.isForgottenHere) own += each.units;
-      if (each.alone !== "together" && each.isForgottenHere) forgotten += each.units;
+      // It was forgiven between the admission and the hearing of it: nobody can tell it to a store that has lost it since.
+      const isLost = each.isForgottenHere && counter.losses.some((loss) => !loss.isStep && loss.atMs >= each.atMs);
+      if (isLost || (each.alone !== "together" && each.isForgottenHere)) forgotten += each.units;
       else if (each.alone !== "together") {
         const of = byGateway.get(each.gateway) ?? { alone: 0, share: 0 };
         of.alone += each.units;

@@ -80,6 +80,8 @@ interface KnownRule {
   readonly revision: number;
   /** The log has to be told. */
   isUntold: boolean;
+  /** The last reading of the log that had begun when it was written, or came from the log. */
+  readonly knownIn: number;
 }
 
 interface KnownForgiveness {
@@ -89,6 +91,7 @@ interface KnownForgiveness {
   /** 0: it holds here alone, and has no place in the log yet. */
   readonly revision: number;
   isUntold: boolean;
+  readonly knownIn: number;
 }
 
 /** What was read of the log. */
@@ -116,6 +119,8 @@ export class SharedRules {
   #noticePlace = 0;
   /** After a connection was lost, because what is there may be older than what was read. */
   #mustReadAll = true;
+  /** How many readings have begun. */
+  #readings = 0;
   #isConnected = false;
   #nextConnection = Promise.withResolvers<void>();
   /** The reading that is under way, and the one that begins after it. */
@@ -131,7 +136,7 @@ export class SharedRules {
     this.#sinceMs = options.clock.monotonicMs();
     for (const rule of options.restored ?? []) {
       const { id, revision } = rule;
-      this.#rules.set(id, { kind: "rule", id, rule, revision, isUntold: false });
+      this.#rules.set(id, { kind: "rule", id, rule, revision, isUntold: false, knownIn: 0 });
       this.#highest = Math.max(this.#highest, revision);
     }
     options.link.events = {
@@ -192,7 +197,7 @@ export class SharedRules {
       await this.#readNext();
       return true;
     }
-    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision: 0, isUntold: true });
+    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision: 0, isUntold: true, knownIn: this.#readings });
     this.#options.onForgiven([{ name, seq: 0 }], this.#place);
     return false;
   }
@@ -336,6 +341,7 @@ export class SharedRules {
   async #readFrom(place: number, isWhole: boolean): Promise<Reading | "changed" | null> {
     const entries: LogEntry[] = [];
     let first: RulesAnswer | null = null;
+    this.#readings += 1;
     for (let after = place; ; ) {
       const last = await this.#call({ operation: "read", after });
       if (last === null) return null;
@@ -394,7 +400,7 @@ export class SharedRules {
       mine.isUntold = !isKnown;
       return;
     }
-    this.#remember({ kind: "rule", id, rule, revision, isUntold: false });
+    this.#remember({ kind: "rule", id, rule, revision, isUntold: false, knownIn: this.#readings });
     if (rule !== null) set.push(rule);
     else if (mine?.rule) removed.add(id);
   }
@@ -415,7 +421,7 @@ export class SharedRules {
       mine.isUntold = mine.revision > revision;
       return false;
     }
-    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision, isUntold: false });
+    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision, isUntold: false, knownIn: this.#readings });
     return true;
   }
 
@@ -428,18 +434,17 @@ export class SharedRules {
   ): void {
     for (const mine of this.#rules.values()) {
       if (named.has(mine.id)) continue;
-      // The last process has set it alone, or the log was lost: else its removal would be known.
-      if (this.#origin === "" && mine.revision > floor) mine.isUntold = true;
-      // What was written meanwhile is behind what was read.
-      if (mine.revision > last) continue;
-      if (isLost) mine.isUntold = true;
+      // What was written meanwhile may be behind what was read.
+      if (mine.knownIn === this.#readings) continue;
+      // The log has lost it, perhaps with its end, or the last process has set it alone: else its removal would be known.
+      if (isLost || mine.revision > (this.#origin === "" ? floor : last)) mine.isUntold = true;
       if (mine.isUntold) continue;
       this.#rules.delete(mine.id);
       if (mine.rule !== null) removed.add(mine.id);
     }
     for (const [name, mine] of this.#forgiven) {
-      if (named.has(name) || mine.revision > last) continue;
-      if (isLost) mine.isUntold = true;
+      if (named.has(name) || mine.knownIn === this.#readings) continue;
+      if (isLost || mine.revision > last) mine.isUntold = true;
       if (!mine.isUntold) this.#forgiven.delete(name);
     }
   }
@@ -489,7 +494,7 @@ export class SharedRules {
     if (result?.outcome !== "written") return false;
     const { revision } = result;
     this.#highest = Math.max(this.#highest, revision);
-    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision, isUntold: false });
+    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision, isUntold: false, knownIn: this.#readings });
     this.#options.onForgiven([{ name, seq: revision }], this.#place);
     return true;
   }
@@ -537,7 +542,7 @@ export class SharedRules {
     const rule = content === null ? null : { ...content, revision };
     // Another one may have been read since.
     if ((this.#rules.get(id)?.revision ?? 0) > revision) return;
-    this.#remember({ kind: "rule", id, rule, revision, isUntold });
+    this.#remember({ kind: "rule", id, rule, revision, isUntold, knownIn: this.#readings });
     this.#options.onRules({ set: rule === null ? [] : [rule], removed: rule === null ? [id] : [] }, false);
   }
 

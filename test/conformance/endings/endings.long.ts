@@ -16,8 +16,9 @@ const only = process.env["HEADGATE_ENDING"] ?? "";
 const mixedEach = 12;
 /** Code is compiled and tables have grown after this part of the runs. */
 const firstPart = each > 0 ? 0.1 : 0.3;
-/** With more, those that send much and are not read come late: the upstream of the test is slower than its timeout. */
 const atOnce = each > 0 ? 100 : 48;
+/** With more, the upstream of the test writes the megabytes that nobody reads more slowly than its timeout allows. */
+const unreadAtOnce = 24;
 /** A busy machine lets so many of them run into a timeout before what they wait for. */
 const missed = 0.1;
 /** A carrier's endings that each keep a place would fill the others. */
@@ -136,9 +137,16 @@ test.concurrent.for(groups)(
     let { counts } = await stage.rest();
     for (const part of each > 0 ? chosen.map((ending) => [ending]) : [chosen]) {
       const begin = Math.ceil((each || mixedEach) * firstPart);
-      await run(stage, part, { times: begin, together }, problems);
+      const isUnread = part.every((ending) => ending.name.includes("not read"));
+      const clientsAtOnce = Math.min(together, isUnread ? unreadAtOnce : together);
+      await run(stage, part, { times: begin, together: clientsAtOnce }, problems);
       const before = await stage.rest(counts);
-      const clients = await run(stage, part, { times: (each || mixedEach) - begin, together }, problems);
+      const clients = await run(
+        stage,
+        part,
+        { times: (each || mixedEach) - begin, together: clientsAtOnce },
+        problems,
+      );
       const after = await stage.rest(counts);
       const what = `${name} | ${part.length === 1 ? part[0]?.name : `${part.length} endings`} | ${clients}`;
       process.stdout.write(

@@ -113,7 +113,8 @@ function overridesOf({ bound, overrides = {}, authority }: StageOptions): Overri
   return {
     policies: [perIp, slots],
     timeouts: { headMs: 1_500, bodyMs: 500, keepAliveMs: 500 },
-    upgrade: { maxTunnels: 2 * bound, idleTimeoutMs: 500 },
+    // A tunnel with bytes that nobody reads keeps its place for the idle time after its client has left.
+    upgrade: { maxTunnels: 8 * bound, idleTimeoutMs: 500 },
     maxBodyBytes: 20_000,
     log: { level: "error", access: false },
     extAuth: {
