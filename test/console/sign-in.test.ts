@@ -19,6 +19,26 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
   const browser = useBrowser();
   const policies = "  - { name: small, limit: 3, window: 1h }\n";
 
+  test("the page has a face before any of its scripts has come, and its scripts take it over", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openPage(cleanup, await browser(), gateway);
+    const [held, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    await page.route("**/*.js", async (route) => {
+      held.resolve();
+      await released.promise;
+      await route.continue();
+    });
+    await page.reload({ waitUntil: "commit" });
+    await held.promise;
+    await page.getByRole("heading", { name: "Headgate" }).waitFor();
+    await page.getByRole("status").getByText("Asking the gateway …").waitFor();
+    await page.waitForFunction('performance.getEntriesByName("first-contentful-paint").length === 1');
+    released.resolve();
+    await page.getByLabel("Token of the admin API").waitFor();
+    expect([await page.getByRole("heading").count(), await page.getByRole("main").count()]).toEqual([1, 1]);
+    expect(await page.getByText("Asking the gateway …").count()).toBe(0);
+  });
+
   test("a wrong token is refused with the reason, a right one shows who is signed in, and signing out forgets it", async () => {
     const gateway = await startConsole(cleanup, policies);
     const page = await openPage(cleanup, await browser(), gateway);

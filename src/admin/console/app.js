@@ -11,7 +11,7 @@ import { problemsOf, worstOf } from "./problems.js";
 import { RequestsView } from "./requests.js";
 import { RulesView } from "./rules.js";
 import { RunbookView } from "./runbook.js";
-import { Exposed, SignIn } from "./sign-in.js";
+import { Exposed, Name, SignIn } from "./sign-in.js";
 import { Trial } from "./trial.js";
 import { TryView } from "./try.js";
 
@@ -66,7 +66,9 @@ export function App({ api, takeToken }) {
     api.setToken(null);
     setSignedIn({ state: "out", message });
   };
-  if (signedIn.state === "asking") return html`<main class="sign-in"><p role="status">Asking the gateway …</p></main>`;
+  if (signedIn.state === "asking") {
+    return html`<main class="sign-in"><${Name} /><p role="status">Asking the gateway …</p></main>`;
+  }
   if (signedIn.state === "in") {
     return html`<${SignedIn} api=${api} status=${signedIn.status} onSignOut=${signOut} />`;
   }

@@ -11,7 +11,7 @@ export function SignIn({ message, onToken }) {
   };
   return html`
     <main class="sign-in">
-      <h1><span class="logo" aria-hidden="true"></span>Headgate</h1>
+      <${Name} />
       <${Exposed} />
       <form class="panel" onSubmit=${onSubmit}>
         <label for="token">Token of the admin API</label>
@@ -25,6 +25,11 @@ export function SignIn({ message, onToken }) {
         <button type="submit" class="main">Sign in</button>
       </form>
     </main>`;
+}
+
+/** As in index.html. */
+export function Name() {
+  return html`<h1><span class="logo" aria-hidden="true"></span>Headgate</h1>`;
 }
 
 /** Says so where the token goes over a network in plain text. */
