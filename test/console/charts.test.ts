@@ -3,7 +3,7 @@ import type { Locator, Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { call } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { noBrowser, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
+import { noBrowser, openPage, openSignedIn, readToken, startConsole, useBrowser } from "./console-stage.ts";
 
 /** A step of the history is over within 5 s, and the page asks for it within 5 s more. */
 const stepTimeout = { timeout: 20_000 };
@@ -14,15 +14,43 @@ async function legendOf(page: Page, title: string): Promise<Map<string, string>>
   return new Map(items.map((text) => /^(.+?) ([\d–].*)$/.exec(text.trim())?.slice(1) as [string, string]));
 }
 
+interface Box {
+  readonly top: number;
+  readonly bottom: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** So many steps of 5 s, each the same: 25 requests a second, and a slow response. */
+function historyOf(count: number): object {
+  const step = {
+    ...{ seconds: 5, admitted: 100, refused: { throttled: 25 }, store: null },
+    latencySeconds: { p50: 0.001, p90: 0.002, p99: 0.068 },
+    upstream: { answered: 100, meanSeconds: 0.0015, failed: {} },
+    memory: { residentBytes: 190 * 2 ** 20, heapBytes: 44 * 2 ** 20, externalBytes: 22 * 2 ** 20 },
+  };
+  return { stepSeconds: 5, end: "2026-11-28T12:00:00.000Z", steps: new Array(count).fill(step) };
+}
+
 describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
+
+  async function openWith(known: number): Promise<Page> {
+    const gateway = await startConsole(cleanup, "  - { name: small, limit: 3, window: 1h }\n");
+    const page = await openPage(cleanup, await browser(), gateway);
+    await page.route("**/api/history*", (route) => route.fulfill({ json: historyOf(known) }));
+    await page.getByLabel("Token of the admin API").fill(readToken);
+    await page.keyboard.press("Enter");
+    await page.getByRole("figure", { name: "Requests" }).waitFor();
+    return page;
+  }
 
   test("the first view draws the memory of the process and of its heaps", async () => {
     const gateway = await startConsole(cleanup, "  - { name: small, limit: 3, window: 1h }\n");
     const page = await openSignedIn(cleanup, await browser(), gateway);
     const chart = page.getByRole("img", {
-      name: /^Memory over the last 15 minutes; now: resident [1-9]\d* MiB, in heaps/,
+      name: /^Memory over the last minute; now: resident [1-9]\d* MiB, in heaps/,
     });
     await chart.waitFor(stepTimeout);
     const legend = await legendOf(page, "Memory");
@@ -41,22 +69,67 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     await page.getByText("ops (may write)").waitFor();
     await page.getByRole("link", { name: "Policies" }).click();
     const [enforced, shadows] = ["Enforced", "Shadows"].map((kind) => {
-      return page.getByRole("region", { name: `${kind}, in the last 15 minutes` });
+      return page.getByRole("region", { name: `${kind}, in the last minute` });
     }) as [Locator, Locator];
-    await enforced.getByText("40 % refused in 15 minutes").waitFor(stepTimeout);
-    await shadows.getByText("80 % would be refused in 15 minutes").waitFor();
+    await enforced.getByText("40 % refused in the last minute").waitFor(stepTimeout);
+    await shadows.getByText("80 % would be refused in the last minute").waitFor();
     expect(await enforced.getByRole("heading").allTextContents()).toEqual(["small "]);
     expect(await shadows.getByRole("heading").allTextContents()).toEqual(["watched shadow"]);
     expect([...(await legendOf(page, "small")).keys()]).toEqual(["admitted", "throttled"]);
     expect([...(await legendOf(page, "watched")).keys()]).toEqual(["admitted", "would throttle"]);
-    const scales = await page.locator(".plot .y.top").allTextContents();
+    const scales = await page.locator(".plot .y :last-child").allTextContents();
     expect([scales.length, new Set(scales).size]).toEqual([2, 1]);
     expect(scales[0]).toMatch(/^[\d.]+\/s$/);
     // Its past is still there when a reload has changed the policies.
     gateway.write("  - { name: small, limit: 9, window: 1h }\n  - { name: other, limit: 1, window: 1h }\n");
     expect((await call(gateway.admin.port, "POST", "/api/reload", { body: {} })).status).toBe(200);
-    const chart = page.getByRole("region", { name: "The last 15 minutes" });
-    await chart.getByText("40 % refused in 15 minutes").waitFor(stepTimeout);
-    await chart.getByText("not asked in 15 minutes").waitFor();
+    const chart = page.getByRole("region", { name: "The last minute" });
+    await chart.getByText("40 % refused in the last minute").waitFor(stepTimeout);
+    await chart.getByText("not asked in the last minute").waitFor();
+  });
+
+  test.each([
+    [1, "minute", ["1 min ago", "40 s", "20 s", "now"]],
+    [29, "minute", ["1 min ago", "40 s", "20 s", "now"]],
+    [30, "5 minutes", ["5 min ago", "4", "3", "2", "1", "now"]],
+    [90, "15 minutes", ["15 min ago", "10", "5", "now"]],
+    [180, "15 minutes", ["15 min ago", "10", "5", "now"]],
+  ])("of %i known steps of 5 s, the charts show the last %s, of which at least half is known", async (...row) => {
+    const [known, range, parts] = row;
+    const page = await openWith(known);
+    const charts = page.getByRole("region", { name: `The last ${range}`, exact: true });
+    expect(await charts.locator(".x").first().locator("span").allTextContents()).toEqual(parts);
+    await charts.getByRole("heading", { name: `In the last ${range}` }).waitFor();
+    await charts.getByRole("img", { name: `Memory over the last ${range};` }).waitFor();
+    const counted = Math.min(known, { minute: 12, "5 minutes": 60, "15 minutes": 180 }[range] ?? 0) * 100;
+    await charts.getByRole("row", { name: `admitted ${counted.toLocaleString("en")} 80 %` }).waitFor();
+  });
+
+  test("scales begin at zero and have round steps, and the upstream's time has that of the latency beside it", async () => {
+    const page = await openWith(180);
+    const scaleOf = (title: string) => page.getByRole("figure", { name: title }).locator(".y span").allTextContents();
+    await page.getByRole("figure", { name: "Requests" }).waitFor();
+    expect(await scaleOf("Requests")).toEqual(["0", "10", "20", "30"]);
+    expect(await scaleOf("Latency")).toEqual(["0", "20 ms", "40 ms", "60 ms", "80 ms"]);
+    expect(await scaleOf("Upstream")).toEqual(await scaleOf("Latency"));
+    expect(await scaleOf("Memory")).toEqual(["0", "50 MiB", "100 MiB", "150 MiB", "200 MiB"]);
+  });
+
+  test("wide or narrow, the panels of the first view leave no hole", async () => {
+    const page = await openWith(180);
+    for (const width of [360, 1000, 1280, 1440, 1920]) {
+      await page.setViewportSize({ width, height: 900 });
+      const [whole, ...panels] = (await page.evaluate(`(() => {
+        const grid = document.querySelector(".now.charts");
+        return [grid, ...grid.children].map((one) => one.getBoundingClientRect().toJSON());
+      })()`)) as [Box, ...Box[]];
+      const bottom = panels[0]?.bottom ?? 0;
+      const gap = Math.min(...panels.map(({ top }) => top - bottom).filter((each) => each > 0));
+      const area = panels.reduce((sum, { width: w, height }) => sum + (w + gap) * (height + gap), 0);
+      expect([width, panels.length, (area / ((whole.width + gap) * (whole.height + gap))).toFixed(2)]).toEqual([
+        ...[width, 5],
+        "1.00",
+      ]);
+    }
   });
 });

@@ -2,36 +2,55 @@
 import { localMs } from "./clock.js";
 import { html, useState } from "./html.js";
 
-/** As many as the history has: 15 minutes of 5 s. */
-export const stepCount = 180;
+/** Minutes with what stands below a chart of them, the newest last. */
+const ranges = [
+  { minutes: 1, parts: ["1 min ago", "40 s", "20 s"] },
+  { minutes: 5, parts: ["5 min ago", "4", "3", "2", "1"] },
+  { minutes: 15, parts: ["15 min ago", "10", "5"] },
+];
+
+/** The longest range of which at least half is known, else the shortest: as `{ name, parts, count }`, `count` of its steps. */
+export function rangeOf(known, stepSeconds) {
+  const secondsKnown = known * stepSeconds;
+  const { minutes, parts } = ranges.findLast((each) => secondsKnown >= each.minutes * 30) ?? ranges[0];
+  return { name: minutes === 1 ? "minute" : `${minutes} minutes`, parts, count: (minutes * 60) / stepSeconds };
+}
+
+/** The newest steps of a range, with null for those that have not been. */
+export function padded(steps, { count }) {
+  return [...new Array(Math.max(0, count - steps.length)).fill(null), ...steps].slice(-count);
+}
 
 /**
- * `series`: the lowest first, each `{ name, color, values }` with a number or null for each step, the newest last. `isStacked`:
- * else lines. `format`: makes a text of a value. `top`: of a scale that charts share; by default the largest value decides.
- * `badge`: beside the title.
+ * `series`: the lowest first, each `{ name, color, values }` with a number or null for each step of the range, the newest last.
+ * `isStacked`: else lines. `format`: makes a text of a value. `largest`: of charts that share a scale; by default that of the
+ * series. `badge`: beside the title.
  */
-export function Chart({ title, badge, series, isStacked, format, stepSeconds, note, top = topOf(series, isStacked) }) {
+export function Chart({ title, badge, series, isStacked, format, range, stepSeconds, note, largest }) {
   const [at, setAt] = useState(null);
-  const shown = at ?? stepCount - 1;
+  const { count, parts, name } = range;
+  const shown = at ?? count - 1;
+  const marks = scaleOf(largest ?? largestOf(series, isStacked));
+  const top = marks.at(-1);
   const onMove = ({ currentTarget, clientX }) => {
     const { left, width } = currentTarget.getBoundingClientRect();
-    setAt(Math.min(stepCount - 1, Math.max(0, Math.floor(((clientX - left) / width) * stepCount))));
+    setAt(Math.min(count - 1, Math.max(0, Math.floor(((clientX - left) / width) * count))));
   };
   return html`
     <figure class="chart">
       <figcaption>
         <h2>${title} ${badge !== undefined && html`<span class="badge">${badge}</span>`}</h2>
-        <span class="muted">${at === null ? note : agoText((stepCount - 1 - at) * stepSeconds)}</span>
+        <span class="muted">${at === null ? note : agoText((count - 1 - at) * stepSeconds)}</span>
       </figcaption>
       <div class="plot">
-        <span class="y top">${format(top)}</span><span class="y half">${format(top / 2)}</span><span class="y zero">0</span>
-        <svg viewBox=${`0 0 ${stepCount} 100`} preserveAspectRatio="none" role="img" aria-label=${titleOf(title, series, format)}
+        <div class="y">${marks.map((mark) => html`<span>${mark === 0 ? "0" : format(mark)}</span>`)}</div>
+        <svg viewBox=${`0 0 ${count} 100`} preserveAspectRatio="none" role="img" aria-label=${titleOf(title, series, format, name)}
           onPointerMove=${onMove} onPointerLeave=${() => setAt(null)}>
-          <path class="grid" d=${`M0 0.5H${stepCount}M0 50H${stepCount}M0 99.5H${stepCount}`} />
+          <path class="grid" d=${marks.map((mark) => `M0 ${y(mark, top)}H${count}`).join("")} />
           ${isStacked ? stacked(series, top) : lines(series, top)}
           ${at !== null && html`<path class="cursor" d=${`M${at + 0.5} 0V100`} />`}
         </svg>
-        <span class="x first">15 min ago</span><span class="x">10</span><span class="x third">5</span><span class="x last">now</span>
+        <div class="x">${parts.map((part) => html`<span>${part}</span>`)}<span>now</span></div>
       </div>
       <ul class="legend">
         ${series.map(({ name, color, values }) => {
@@ -46,38 +65,32 @@ function agoText(seconds) {
   return new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }).format(new Date(localMs() - seconds * 1000));
 }
 
-function titleOf(title, series, format) {
+function titleOf(title, series, format, range) {
   const newest = series.map(({ name, values }) => `${name} ${format(values.at(-1) ?? 0)}`);
-  return `${title} over the last 15 minutes; now: ${newest.join(", ")}`;
+  return `${title} over the last ${range}; now: ${newest.join(", ")}`;
 }
 
-/** Where a scale ends on which these series fit. */
-export function topOf(series, isStacked) {
-  return niceCeiling(largestOf(series, isStacked));
-}
-
-/** The newest of so many steps, with null for those that have not been. */
-export function padded(steps) {
-  return [...new Array(Math.max(0, stepCount - steps.length)).fill(null), ...steps].slice(-stepCount);
-}
-
-function largestOf(series, isStacked) {
-  const sums = Array.from({ length: stepCount }, (_, i) => {
+/** Of series that are drawn together. */
+export function largestOf(series, isStacked) {
+  const sums = series[0].values.map((_, i) => {
     const values = series.map(({ values }) => values[i] ?? 0);
     return isStacked ? values.reduce((sum, each) => sum + each, 0) : Math.max(0, ...values);
   });
   return Math.max(...sums);
 }
 
-/** The next of 1, 2, 5, 10, 20, … */
-function niceCeiling(value) {
-  if (value <= 0) return 1;
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= value * 0.999);
+/** Two to four steps of 1, 2 or 5 times a power of ten from zero up, so that `largest` fits on them. */
+function scaleOf(largest) {
+  // What is left of a division.
+  const least = (largest * 0.999) / 4 || 0.5;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= least);
+  const steps = Math.max(2, Math.ceil((largest * 0.999) / step));
+  return Array.from({ length: steps + 1 }, (_, i) => i * step);
 }
 
 function stacked(series, top) {
-  const base = new Array(stepCount).fill(0);
+  const base = series[0].values.map(() => 0);
   return series.map(({ color, values }) => {
     const bars = values.map((value, i) => {
       if (value === null || value === 0) return "";

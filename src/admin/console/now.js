@@ -1,5 +1,5 @@
-// What happens now, and in the last 15 minutes. What is wrong stands first.
-import { Chart, padded } from "./chart.js";
+// What happens now, and in the last minutes. What is wrong stands first.
+import { Chart, largestOf, padded, rangeOf } from "./chart.js";
 import * as colors from "./colors.js";
 import { bytes, clientLink, count, latency, percent, requestLink, rounded, span, words } from "./format.js";
 import { html } from "./html.js";
@@ -73,7 +73,8 @@ function readMemory(text) {
 }
 
 function History({ history: { steps, stepSeconds } }) {
-  const all = padded(steps);
+  const range = rangeOf(steps.length, stepSeconds);
+  const all = padded(steps, range);
   const values = (figureOf) => all.map((step) => (step === null ? null : figureOf(step)));
   const reasons = Object.keys(colors.refusals).filter((reason) => all.some((step) => step?.refused[reason] > 0));
   const failures = [...new Set(all.flatMap((step) => Object.keys(step?.upstream.failed ?? {})))];
@@ -97,13 +98,16 @@ function History({ history: { steps, stepSeconds } }) {
   ].map(([name, figure], i) => {
     return { name, color: colors.lines[i], values: values((step) => step.memory[figure] / mebibyte) };
   });
+  const axis = { range, stepSeconds };
+  // The upstream's time is a part of the latency beside it.
+  const slowest = largestOf([...percentiles, ...upstream]);
   return html`
-    <section class="charts" aria-label="The last 15 minutes">
-      <${Chart} title="Requests" series=${requests} isStacked=${true} stepSeconds=${stepSeconds} note="a second" format=${rounded} />
-      <${Chart} title="Latency" series=${percentiles} stepSeconds=${stepSeconds} note="of responses" format=${latency} />
-      <${Chart} title="Upstream" series=${upstream} stepSeconds=${stepSeconds} note="of responses" format=${latency} />
-      <${Chart} title="Memory" series=${memory} stepSeconds=${stepSeconds} note="of the process" format=${mebibytes} />
-      <${Reasons} steps=${all} reasons=${reasons} failures=${failures} />
+    <section class="now charts" aria-label=${`The last ${range.name}`}>
+      <${Chart} title="Requests" series=${requests} isStacked=${true} ...${axis} note="a second" format=${rounded} />
+      <${Chart} title="Latency" series=${percentiles} ...${axis} largest=${slowest} note="of responses" format=${latency} />
+      <${Chart} title="Upstream" series=${upstream} ...${axis} largest=${slowest} note="of responses" format=${latency} />
+      <${Chart} title="Memory" series=${memory} ...${axis} note="of the process" format=${mebibytes} />
+      <${Reasons} steps=${all} range=${range} reasons=${reasons} failures=${failures} />
     </section>`;
 }
 
@@ -113,7 +117,7 @@ function mebibytes(value) {
   return `${rounded(value)} MiB`;
 }
 
-function Reasons({ steps, reasons, failures }) {
+function Reasons({ steps, range, reasons, failures }) {
   const sum = (figureOf) => steps.reduce((so, step) => so + (step === null ? 0 : (figureOf(step) ?? 0)), 0);
   const all = sum((step) => step.admitted + total(step.refused));
   const rows = [
@@ -122,7 +126,7 @@ function Reasons({ steps, reasons, failures }) {
   ];
   return html`
     <section class="reasons">
-      <h2>In 15 minutes</h2>
+      <h2>In the last ${range.name}</h2>
       <table>
         <thead><tr><th scope="col">Requests</th><th scope="col" class="number">Count</th><th scope="col" class="number">Share</th></tr></thead>
         <tbody>

@@ -1,5 +1,5 @@
-// The policies: what each has said since the start, and in the last 15 minutes. Shadows stand beside those that are enforced.
-import { Chart, padded, topOf } from "./chart.js";
+// The policies: what each has said since the start, and in the last minutes. Shadows stand beside those that are enforced.
+import { Chart, largestOf, padded, rangeOf } from "./chart.js";
 import * as colors from "./colors.js";
 import { count, percent, rateOf, rounded, words } from "./format.js";
 import { html } from "./html.js";
@@ -20,26 +20,28 @@ export function PoliciesView({ session: { api, events } }) {
 
 /** All with one scale, because they are mostly asked about the same requests. */
 function Charts({ answer: { enforcement, policies }, history }) {
+  const { stepSeconds } = history;
+  const range = rangeOf(history.seconds.length, stepSeconds);
   const drawn = policies.map(({ name, mode }) => {
     const isShadow = mode === "shadow" || enforcement === "shadow";
-    return { name, isShadow, series: seriesOf(history, name, isShadow) };
+    return { name, isShadow, series: seriesOf(history, range, name, isShadow) };
   });
-  const top = Math.max(...drawn.map(({ series }) => topOf(series, true)));
+  const largest = Math.max(...drawn.map(({ series }) => largestOf(series, true)));
   const charts = (those) => {
     return those.map(({ name, isShadow, series }) => {
       const badge = isShadow ? "shadow" : undefined;
-      const note = shareText(history, name, isShadow);
-      return html`<${Chart} key=${name} title=${name} badge=${badge} series=${series} isStacked=${true} top=${top} stepSeconds=${history.stepSeconds} note=${note} format=${perSecond} />`;
+      const note = shareText(history, range, name, isShadow);
+      return html`<${Chart} key=${name} title=${name} badge=${badge} series=${series} isStacked=${true} ...${{ range, stepSeconds, largest, note }} format=${perSecond} />`;
     });
   };
   const [enforced, shadows] = [false, true].map((wanted) => drawn.filter(({ isShadow }) => isShadow === wanted));
   if (enforced.length === 0 || shadows.length === 0) {
-    return html`<section class="charts low" aria-label="The last 15 minutes">${charts(drawn)}</section>`;
+    return html`<section class="charts low" aria-label=${`The last ${range.name}`}>${charts(drawn)}</section>`;
   }
   return html`
-    <div class="beside">
-      <section class="low" aria-label="Enforced, in the last 15 minutes">${charts(enforced)}</section>
-      <section class="low" aria-label="Shadows, in the last 15 minutes">${charts(shadows)}</section>
+    <div class="charts">
+      <section class="low" aria-label=${`Enforced, in the last ${range.name}`}>${charts(enforced)}</section>
+      <section class="low" aria-label=${`Shadows, in the last ${range.name}`}>${charts(shadows)}</section>
     </div>`;
 }
 
@@ -52,26 +54,26 @@ function ofPolicy({ policies }, name) {
 }
 
 /** What may be said; the others are drawn if they were. */
-function seriesOf(history, name, isShadow) {
+function seriesOf(history, range, name, isShadow) {
   const counted = ofPolicy(history, name);
-  const seconds = padded(history.seconds);
+  const seconds = padded(history.seconds, range);
   const always = ["admitted", isShadow ? "would_throttle" : "throttled"];
   return Object.entries(colors.decisions)
     .map(([outcome, color]) => {
-      const counts = padded(counted?.[outcome] ?? []);
+      const counts = padded(counted?.[outcome] ?? [], range);
       const values = counts.map((each, i) => (each === null || seconds[i] === null ? null : each / seconds[i]));
       return { outcome, name: words(outcome), color, values };
     })
     .filter(({ outcome, values }) => always.includes(outcome) || values.some((value) => value > 0));
 }
 
-function shareText(history, name, isShadow) {
+function shareText(history, range, name, isShadow) {
   const counted = ofPolicy(history, name);
-  const sum = (outcome) => (counted?.[outcome] ?? []).reduce((all, each) => all + (each ?? 0), 0);
+  const sum = (outcome) => padded(counted?.[outcome] ?? [], range).reduce((all, each) => all + (each ?? 0), 0);
   const refused = sum("throttled") + sum("would_throttle") + sum("unavailable");
   const asked = refused + sum("admitted");
-  if (asked === 0) return "not asked in 15 minutes";
-  return `${percent(refused / asked)} ${isShadow ? "would be " : ""}refused in 15 minutes`;
+  if (asked === 0) return `not asked in the last ${range.name}`;
+  return `${percent(refused / asked)} ${isShadow ? "would be " : ""}refused in the last ${range.name}`;
 }
 
 function Table({ answer: { enforcement, policies } }) {
