@@ -2,8 +2,15 @@
 // a gateway that goes away and comes back.
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { noBrowser, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
+
+/** The page is hidden, and visible at once. */
+const seenAgain = `for (const isHidden of [true, false]) {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}`;
 
 const policies = "  - { name: small, limit: 3, window: 1h }\n";
 
@@ -89,10 +96,12 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await first.close();
     await page.getByText("The gateway does not answer.").waitFor();
     await page.getByText("reconnecting", { exact: true }).waitFor();
+    await page.getByText(/^as of [1-9]\d* s ago$/).waitFor();
     // What was known stays.
     await page.getByRole("row", { name: /429 throttled 203\.0\.113\.7/ }).waitFor();
     const second = await startConsole(cleanup, policies.replace("small", "other"), "tokensFile: admin.txt", set);
     await page.getByText("live", { exact: true }).waitFor();
+    expect(await page.getByText(/^as of/).count()).toBe(0);
     await page.getByRole("link", { name: "Nothing is wrong" }).waitFor();
     expect(await second.ask("203.0.113.8", 4)).toEqual([200, 200, 200, 429]);
     await page.getByRole("row", { name: /429 throttled 203\.0\.113\.8/ }).waitFor();
@@ -101,6 +110,41 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     expect(await page.getByText("203.0.113.7").count()).toBe(0);
     await page.getByRole("link", { name: "Policies" }).click();
     await page.getByRole("row", { name: /^other 3 in 1 h client all limited requests 3 1 / }).waitFor();
+  });
+
+  test("a stream that is away is asked for after a second at first, then every ten at most, and at once when the network is back or the page is seen", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    const [live, waiting] = ["live", "reconnecting"].map((text) => page.getByText(text, { exact: true }));
+    await live?.waitFor();
+    let asked = 0;
+    await page.route("**/api/events", (route) => {
+      asked += 1;
+      return route.fulfill({ status: 502, json: {} });
+    });
+    // No timer fires by itself from here on.
+    await page.clock.install();
+    await page.clock.pauseAt(Date.now() + 60_000);
+    await page.evaluate('dispatchEvent(new Event("online"))');
+    for (const [i, waitMs] of [1_000, 10_000, 10_000, 10_000, 10_000, 10_000].entries()) {
+      await eventually("it is asked", () => asked > i);
+      const before = asked;
+      await page.clock.runFor(waitMs);
+      await eventually("it is asked again", () => asked > before);
+    }
+    await waiting?.waitFor();
+    await page.unroute("**/api/events");
+    const begun = page.waitForResponse((response) => response.url().endsWith("/api/events") && response.ok());
+    await page.evaluate('dispatchEvent(new Event("online"))');
+    await begun;
+    // The one that was read ends, and another one begins.
+    for (const event of ['dispatchEvent(new Event("online"))', seenAgain]) {
+      const next = page.waitForResponse((response) => response.url().endsWith("/api/events") && response.ok());
+      await page.evaluate(event);
+      await next;
+    }
+    await page.clock.runFor(250);
+    await live?.waitFor();
   });
 
   test("while the page is hidden it asks nothing and holds no stream; then it goes on", async () => {

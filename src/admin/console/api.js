@@ -1,6 +1,6 @@
 // Calls the admin API of the origin that served the page. The token is held here alone, in memory: not in storage, not in the
 // address, and it is sent nowhere else.
-import { GatewayClock } from "./clock.js";
+import { GatewayClock, localMs } from "./clock.js";
 
 /** An answer that is not a success, or none. `status` 0: the gateway did not answer. */
 export class ApiError extends Error {
@@ -16,6 +16,8 @@ const answerTimeoutMs = 30_000;
 export class Api {
   #token;
   clock = new GatewayClock();
+  /** When the gateway was heard last, by this machine. */
+  heardMs = localMs();
   /** Called when a call is answered 401. */
   onSignedOut = () => {};
 
@@ -46,6 +48,7 @@ export class Api {
     });
     const value = await response.json().catch(() => null);
     if (!response.ok) throw this.#errorOf(response, value);
+    this.heardMs = localMs();
     return { value, entityTag: response.headers.get("etag") };
   }
 
@@ -75,6 +78,7 @@ export class Api {
     for (;;) {
       const { done, value } = await reader.read().catch(notAnswered);
       if (done) return;
+      this.heardMs = localMs();
       const blocks = (unread + value).split("\n\n");
       unread = blocks.pop();
       for (const block of blocks) {

@@ -1,10 +1,12 @@
 // The frame of the page: who is signed in, the views, and what every view shares.
 import { ClientView } from "./client.js";
 import { ClientsView } from "./clients.js";
+import { localMs } from "./clock.js";
 import { ConfigurationView } from "./configuration.js";
+import { span } from "./format.js";
 import { GatewaysView } from "./gateways.js";
 import { html, useEffect, useRef, useState } from "./html.js";
-import { Events, usePoll, useStream } from "./live.js";
+import { Events, usePoll, useStream, useTick } from "./live.js";
 import { NowView } from "./now.js";
 import { PoliciesView } from "./policies.js";
 import { problemsOf, worstOf } from "./problems.js";
@@ -153,7 +155,7 @@ function Header({ session, current, onSignOut }) {
       <a class="skip" href="#/${current.path}" onClick=${skip}>Skip to the content</a>
       <p class="name"><span class="logo" aria-hidden="true"></span>Headgate</p>
       <a class=${`state ${worst}`} href="#/now"><span class="dot"></span>${summaryOf(problems)}</a>
-      <${Stream} events=${session.events} />
+      <${Stream} events=${session.events} api=${api} />
       <p class="caller">
         <span>${status.version}</span>
         <span>${caller.name} (${caller.role === "write" ? "may write" : "may read"})</span>
@@ -177,7 +179,11 @@ function summaryOf(problems) {
 
 const streamTexts = { live: "live", waiting: "reconnecting", paused: "paused" };
 
-function Stream({ events }) {
+/** While the stream is away, also how old is what the page shows. */
+function Stream({ events, api }) {
   const { state } = useStream(events);
-  return html`<span class=${`stream ${state}`}>${streamTexts[state]}</span>`;
+  useTick(1_000);
+  const seconds = Math.floor((localMs() - api.heardMs) / 1000);
+  return html`<span class=${`stream ${state}`}>${streamTexts[state]}</span>
+    ${state !== "live" && seconds > 0 && html`<span class="stream age">as of ${span(seconds)} ago</span>`}`;
 }

@@ -80,7 +80,7 @@ export function useTick(everyMs) {
 const maxRefusals = 200;
 
 const firstRetryMs = 1_000;
-const maxRetryMs = 30_000;
+const maxRetryMs = 10_000;
 
 /** The stream of events, begun again when it ends. */
 export class Events {
@@ -98,7 +98,9 @@ export class Events {
 
   constructor(api) {
     this.#api = api;
-    document.addEventListener("visibilitychange", () => this.#read(), { signal: this.#stop.signal });
+    const { signal } = this.#stop;
+    document.addEventListener("visibilitychange", () => this.#read(), { signal });
+    addEventListener("online", () => this.#readAnew(), { signal });
     this.#read();
   }
 
@@ -112,6 +114,13 @@ export class Events {
     clearTimeout(this.#timer);
     this.#stop.abort();
     this.#stream?.abort();
+  }
+
+  /** The stream from before the network was away would say nothing for long. */
+  #readAnew() {
+    this.#stream?.abort();
+    this.#retryMs = firstRetryMs;
+    this.#read();
   }
 
   async #read() {
