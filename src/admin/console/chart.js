@@ -1,5 +1,6 @@
 // Charts of the history: what happened in each step, drawn as SVG. The drawing is stretched, so its texts stand beside it.
 import { localMs } from "./clock.js";
+import { instant } from "./format.js";
 import { html, useState } from "./html.js";
 
 /** Minutes with what stands below a chart of them, the newest last. */
@@ -40,7 +41,7 @@ export function Chart({ title, badge, series, isStacked, format, range, stepSeco
     <figure class="chart">
       <figcaption>
         <h2>${title} ${badge !== undefined && html`<span class="badge">${badge}</span>`}</h2>
-        <span class="muted">${at === null ? note : agoText((count - 1 - at) * stepSeconds)}</span>
+        <span class="muted">${at === null ? note : instant(localMs() - (count - 1 - at) * stepSeconds * 1000, localMs())}</span>
       </figcaption>
       <div class="plot">
         <div class="y">${marks.map((mark) => html`<span>${mark === 0 ? "0" : format(mark)}</span>`)}</div>
@@ -59,10 +60,6 @@ export function Chart({ title, badge, series, isStacked, format, range, stepSeco
         })}
       </ul>
     </figure>`;
-}
-
-function agoText(seconds) {
-  return new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }).format(new Date(localMs() - seconds * 1000));
 }
 
 function titleOf(title, series, format, range) {

@@ -172,8 +172,7 @@ function LastRefusals({ session: { events, api }, clientKey }) {
     <section>
       <h2>Its last refusals</h2>
       <${Missing} value=${value} error=${error} />
-      ${value?.refusals.length === 0 && html`<p class="muted">None is remembered.</p>`}
-      ${value?.refusals.length > 0 && html`<${RefusalTable} refusals=${value.refusals} nowMs=${api.clock.nowMs()} />`}
+      ${value !== null && html`<${RefusalTable} refusals=${value.refusals} nowMs=${api.clock.nowMs()} />`}
       ${value?.refusals.length > 0 && !value.isComplete && html`<p class="muted">The last ${count(value.refusals.length)}.</p>`}
     </section>`;
 }

@@ -1,10 +1,10 @@
 // The configuration in force, where each value was written, and what the last reload has changed. Reloads.
 import { ApiError } from "./api.js";
 import { Dialog, Reach } from "./dialogs.js";
-import { trialEnd } from "./format.js";
+import { count, trialEnd } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
-import { Instant, Missing, Wide } from "./parts.js";
+import { Filter, Instant, Missing, Wide } from "./parts.js";
 
 export function ConfigurationView({ session }) {
   const { api, events, canWrite, status } = session;
@@ -27,9 +27,7 @@ export function ConfigurationView({ session }) {
       <${LastReload} config=${config.value} trial=${trial} lastTrial=${lastTrial} nowMs=${api.clock.nowMs()} />
       <section>
         <h2>In force</h2>
-        <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
-          <label>Filter <input type="search" autocomplete="off" spellcheck="false" value=${filter} onInput=${({ target }) => setFilter(target.value)} /></label>
-        </form>
+        <${Filter} value=${filter} onChange=${setFilter} />
         <${Values} config=${config.value} filter=${filter.trim()} />
       </section>`
     }
@@ -75,21 +73,41 @@ function Changes({ changes }) {
     <//>`;
 }
 
+/** What was set, then the defaults, which are folded unless somebody looks for one. */
 function Values({ config: { values, origins }, filter }) {
   if (values === null) return html`<p class="muted">A program has passed the settings.</p>`;
-  const rows = leavesOf(values).filter(([key, value]) => key.includes(filter) || value.includes(filter));
-  const originOf = (key) => {
-    // A list is written in one place.
-    const found = origins.find((origin) => key === origin.key || key.startsWith(`${origin.key}.`));
-    return found === undefined ? "default" : `${found.source}: ${found.place}`;
-  };
+  const rows = leavesOf(values)
+    .filter(([key, value]) => key.includes(filter) || value.includes(filter))
+    .map(([key, value]) => {
+      // A list is written in one place.
+      return [key, value, origins.find((origin) => key === origin.key || key.startsWith(`${origin.key}.`))];
+    });
+  const { set = [], defaults = [] } = Object.groupBy(rows, ([, , origin]) =>
+    origin === undefined ? "defaults" : "set",
+  );
   return html`
-    <${Wide} label="Values in force">
-      <thead><tr><th scope="col">Key</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
+    ${set.length === 0 && html`<p class="muted">Nothing of it was set.</p>`}
+    ${set.length > 0 && html`<${ValueTable} label="Values that were set" rows=${set} />`}
+    ${
+      defaults.length > 0 &&
+      html`<details open=${filter !== ""}>
+      <summary>${count(defaults.length)} ${defaults.length === 1 ? "default" : "defaults"}</summary>
+      <${ValueTable} label="Defaults" rows=${defaults} />
+    </details>`
+    }`;
+}
+
+function ValueTable({ label, rows }) {
+  const hasOrigins = rows[0][2] !== undefined;
+  return html`
+    <${Wide} label=${label}>
+      <thead><tr><th scope="col">Key</th><th scope="col">Value</th>${hasOrigins && html`<th scope="col">From</th>`}</tr></thead>
       <tbody>
-        ${rows.map(([key, value]) => {
-          const origin = originOf(key);
-          return html`<tr class=${origin === "default" ? "quiet" : ""}><th scope="row" class="key">${key}</th><td class="key">${value}</td><td>${origin}</td></tr>`;
+        ${rows.map(([key, value, origin]) => {
+          return html`<tr key=${key} class=${hasOrigins ? "" : "quiet"}><th scope="row" class="key">${key}</th><td class="key">${value}</td>${
+            hasOrigins &&
+            html`<td title=${origin.place}>${origin.source}: ${origin.place.slice(origin.place.lastIndexOf("/") + 1)}</td>`
+          }</tr>`;
         })}
       </tbody>
     <//>`;

@@ -2,7 +2,7 @@
 import { Chart, largestOf, padded, rangeOf } from "./chart.js";
 import * as colors from "./colors.js";
 import { bytes, clientLink, count, latency, percent, requestLink, rounded, span, words } from "./format.js";
-import { html } from "./html.js";
+import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
 import { Instant, Reason, Wide } from "./parts.js";
 import { total } from "./problems.js";
@@ -36,11 +36,13 @@ function Problems({ problems }) {
 const recentSteps = 12;
 
 function Figures({ session: { api, status, history } }) {
-  const { value: memory } = usePoll(async () => readMemory(await api.metrics()), 15_000);
+  // Large, for one figure that changes slowly.
+  const { value: countersUsed } = usePoll(async () => readCountersUsed(await api.metrics()), 60_000);
   const steps = (history.value?.steps ?? []).slice(-recentSteps).filter((step) => step !== null);
   const seconds = steps.reduce((sum, step) => sum + step.seconds, 0);
   const perSecond = (figureOf) => (seconds === 0 ? 0 : steps.reduce((sum, step) => sum + figureOf(step), 0) / seconds);
   const [admitted, refused] = [perSecond((step) => step.admitted), perSecond((step) => total(step.refused))];
+  const memory = steps.at(-1)?.memory;
   const last = steps.findLast((step) => step.latencySeconds !== null)?.latencySeconds;
   const { upstream, store, workers, uptimeSeconds } = status;
   const available = upstream.addresses.filter((each) => each.state === "available").length;
@@ -53,7 +55,7 @@ function Figures({ session: { api, status, history } }) {
       <${Figure} name="Upstream" value=${upstream.state} state=${upstream.state} more=${`${available} of ${upstream.addresses.length} addresses`} />
       ${store !== null && html`<${Figure} name="Store" value=${store.state} state=${store.state} more=${`${store.replicas} gateways`} />`}
       <${Figure} name="Workers" value=${`${workers.serving} of ${workers.configured}`} more=${`up ${span(uptimeSeconds)}`} />
-      <${Figure} name="Memory" value=${memory === null ? "–" : bytes(memory.residentBytes)} more=${memory === null ? "" : `counters ${percent(memory.countersUsed)} used`} />
+      <${Figure} name="Memory" value=${memory === undefined ? "–" : bytes(memory.residentBytes)} more=${countersUsed === null ? "" : `counters ${percent(countersUsed)} used`} />
     </dl>`;
 }
 
@@ -62,14 +64,14 @@ function Figure({ name, value, more, state }) {
 }
 
 /** Of the metrics in their text format. */
-function readMemory(text) {
+function readCountersUsed(text) {
   const figureOf = (name) => {
     const at = text.indexOf(`\n${name} `);
     return at === -1 ? 0 : Number.parseFloat(text.slice(at + name.length + 2));
   };
   const used = figureOf('headgate_counters_memory_bytes{state="used"}');
   const free = figureOf('headgate_counters_memory_bytes{state="free"}');
-  return { residentBytes: figureOf("process_resident_memory_bytes"), countersUsed: used / (used + free || 1) };
+  return used / (used + free || 1);
 }
 
 function History({ history: { steps, stepSeconds } }) {
@@ -145,7 +147,7 @@ function Reasons({ steps, range, reasons, failures }) {
     </section>`;
 }
 
-/** How many are listed. */
+/** How many rows are listed. */
 const listed = 15;
 
 function Refusals({ events, clock }) {
@@ -153,30 +155,61 @@ function Refusals({ events, clock }) {
   return html`
     <section>
       <h2>Last refusals</h2>
-      ${refusals.length === 0 && html`<p class="muted">None is remembered.</p>`}
-      ${refusals.length > 0 && html`<${RefusalTable} refusals=${refusals.slice(0, listed)} nowMs=${clock.nowMs()} />`}
+      <${RefusalTable} refusals=${refusals} rows=${listed} nowMs=${clock.nowMs()} />
     </section>`;
 }
 
-/** Also for one client. */
-export function RefusalTable({ refusals, nowMs }) {
+/** Equal ones have one row, which a button opens. Also for one client. `rows`: how many at most. */
+export function RefusalTable({ refusals, nowMs, rows = refusals.length }) {
+  const [opened, setOpened] = useState(null);
+  if (refusals.length === 0) return html`<p class="muted">None is remembered.</p>`;
+  const known = grouped(refusals);
   return html`
     <${Wide} label="Last refusals">
       <thead><tr>
-        <th scope="col">Time</th><th scope="col">Status</th><th scope="col">Reason</th><th scope="col">Client</th>
-        <th scope="col">Request</th><th scope="col">Id</th>
+        <th scope="col">Last</th><th scope="col" class="number">Count</th><th scope="col">Status</th><th scope="col">Reason</th>
+        <th scope="col">Client</th><th scope="col">Request</th><th scope="col">Id</th>
       </tr></thead>
       <tbody>
-        ${refusals.map(({ id, at, status, reason, client, key, method, path }) => {
-          return html`<tr key=${id}>
+        ${known.slice(0, rows).map(([name, group]) => {
+          const [{ at, status, reason, client, key, method, path }] = group;
+          const isOpen = opened === name;
+          return html`<tr key=${name}>
             <td class="short"><${Instant} at=${at} nowMs=${nowMs} /></td>
+            <td class="number">${
+              group.length === 1
+                ? "1"
+                : html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${() => setOpened(isOpen ? null : name)}>${count(group.length)}</button>`
+            }</td>
             <td class="short">${status}</td>
             <td class="short"><${Reason} reason=${reason} /></td>
             <td class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></td>
             <td class="path">${method} ${path}</td>
-            <td class="short"><a class="id" href=${requestLink(id)}>${id}</a></td>
-          </tr>`;
+            <td class="short"><${RequestId} id=${group[0].id} /></td>
+          </tr>
+          ${
+            isOpen &&
+            group.slice(1).map((each) => {
+              return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} nowMs=${nowMs} /></td><td colspan="5"></td>
+                <td class="short"><${RequestId} id=${each.id} /></td></tr>`;
+            })
+          }`;
         })}
       </tbody>
-    <//>`;
+    <//>
+    ${known.length < refusals.length && html`<p class="muted">Counts are of the last ${count(refusals.length)} refusals that this page has; of very many it gets a sample.</p>`}`;
+}
+
+/** All of it is there to be copied, and the first part is seen. */
+function RequestId({ id }) {
+  return html`<a class="id" href=${requestLink(id)} title=${id}>${id}</a>`;
+}
+
+/** By what they were about, those with the newest one first. */
+function grouped(refusals) {
+  return [
+    ...Map.groupBy(refusals, ({ status, reason, client, key, method, path }) => {
+      return JSON.stringify([status, reason, client, key, method, path]);
+    }),
+  ];
 }

@@ -22,6 +22,15 @@ export function Reason({ reason }) {
   return html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
 }
 
+/** A field that shows a part of what is below it. */
+export function Filter({ value, onChange, children }) {
+  return html`
+    <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
+      <label>Filter <input type="search" autocomplete="off" spellcheck="false" value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
+      ${children}
+    </form>`;
+}
+
 /** Why a view cannot show what it should, or that it is loading. Null once there is something to show. */
 export function Missing({ value, error }) {
   if (error !== null) return html`<p class="failure" role="alert">${error.message}</p>`;

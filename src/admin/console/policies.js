@@ -34,15 +34,11 @@ function Charts({ answer: { enforcement, policies }, history }) {
       return html`<${Chart} key=${name} title=${name} badge=${badge} series=${series} isStacked=${true} ...${{ range, stepSeconds, largest, note }} format=${perSecond} />`;
     });
   };
-  const [enforced, shadows] = [false, true].map((wanted) => drawn.filter(({ isShadow }) => isShadow === wanted));
-  if (enforced.length === 0 || shadows.length === 0) {
-    return html`<section class="charts low" aria-label=${`The last ${range.name}`}>${charts(drawn)}</section>`;
-  }
-  return html`
-    <div class="charts">
-      <section class="low" aria-label=${`Enforced, in the last ${range.name}`}>${charts(enforced)}</section>
-      <section class="low" aria-label=${`Shadows, in the last ${range.name}`}>${charts(shadows)}</section>
-    </div>`;
+  const section = (label, those, more) =>
+    html`<section class=${`low ${more}`} aria-label=${`${label} last ${range.name}`}>${charts(those)}</section>`;
+  const { enforced, shadows } = Object.groupBy(drawn, ({ isShadow }) => (isShadow ? "shadows" : "enforced"));
+  if (!enforced || !shadows) return section("The", drawn, "charts");
+  return html`<div class="charts">${section("Enforced, in the", enforced, "")}${section("Shadows, in the", shadows, "")}</div>`;
 }
 
 function perSecond(value) {

@@ -23,46 +23,31 @@ export function RequestsView({ session, about: id }) {
     ${id !== "" && html`<${Explained} api=${api} id=${id} />`}
     <section>
       <h2>Last refusals</h2>
-      ${refusals.length === 0 && html`<p class="muted">None is remembered.</p>`}
-      ${refusals.length > 0 && html`<${RefusalTable} refusals=${refusals} nowMs=${api.clock.nowMs()} />`}
+      <${RefusalTable} refusals=${refusals} nowMs=${api.clock.nowMs()} />
     </section>`;
 }
 
 function Explained({ api, id }) {
   const request = usePoll(() => api.get(`/api/requests/${encoded(id)}`), 3_600_000);
   if (request.value === null) return html`<${Missing} ...${request} />`;
-  const {
-    at,
-    method,
-    path,
-    status,
-    reason,
-    client,
-    subject,
-    source,
-    route,
-    retryAfterSeconds,
-    key,
-    policy,
-    rule,
-    explanation,
-  } = request.value;
+  const { at, method, path, status, reason, client, key, policy, explanation, ...others } = request.value;
+  const nowMs = api.clock.nowMs();
   const facts = [
-    ["Answered", html`<${Instant} at=${at} nowMs=${api.clock.nowMs()} />`],
+    ["Answered", html`<${Instant} at=${at} nowMs=${nowMs} />`],
     ["Request", html`<span class="path">${method} ${path}</span>`],
     ["Status", html`${status} · <${Reason} reason=${reason} />`],
     ["Client", html`<a href=${clientLink(key ?? `client:${client}`)}>${client}</a>`],
-    ["Subject", subject],
-    ["Asked by", source === "ext-auth" ? "an ingress" : null],
-    ["Route", route],
+    ["Subject", others.subject],
+    ["Asked by", others.source === "ext-auth" ? "an ingress" : null],
+    ["Route", others.route],
     [
       "Policy",
       policy &&
         html`${policy.policy}: ${words(policy.outcome)}, ${count(policy.remaining)} of ${count(policy.limit)} left`,
     ],
-    ["More at", policy && html`<${Instant} at=${policy.reset} nowMs=${api.clock.nowMs()} />`],
-    ["Retry-After", retryAfterSeconds === null ? null : span(retryAfterSeconds)],
-    ["Rule", rule],
+    ["More at", policy && html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
+    ["Retry-After", others.retryAfterSeconds === null ? null : span(others.retryAfterSeconds)],
+    ["Rule", others.rule],
   ];
   return html`
     <section class="panel" aria-label="The request">

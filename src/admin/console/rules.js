@@ -3,7 +3,7 @@ import { actions, RemoveRuleDialog, RuleDialog } from "./dialogs.js";
 import { clientLink, count } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
-import { Missing, Until, Wide } from "./parts.js";
+import { Filter, Missing, Until, Wide } from "./parts.js";
 
 /** A filter finds the others. */
 const listed = 500;
@@ -21,15 +21,14 @@ export function RulesView({ session }) {
   const shared = { session, onEnd: () => setDialog(null), onDone: rules.reload };
   return html`
     <h1>Rules</h1>
-    <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
-      <label>Filter <input type="search" autocomplete="off" spellcheck="false" value=${filter} onInput=${({ target }) => setFilter(target.value)} /></label>
+    <${Filter} value=${filter} onChange=${setFilter}>
       ${
         canWrite &&
         html`<span class="row end">
         ${actions.toReversed().map((action) => html`<button type="button" onClick=${() => setDialog(action)}>${buttons[action]}</button>`)}
       </span>`
       }
-    </form>
+    <//>
     <${Missing} ...${rules} />
     ${rules.value !== null && found.length === 0 && html`<p class="muted">There are none.</p>`}
     ${found.length > 0 && html`<${RuleTable} rules=${found.slice(0, listed)} session=${session} onDone=${rules.reload} />`}
