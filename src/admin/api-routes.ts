@@ -319,11 +319,16 @@ function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): 
     "/api/history",
     {
       schema: {
-        ...{ tags, operationId: "getHistory", response: answers(schemas.History) },
+        ...{
+          tags,
+          operationId: "getHistory",
+          querystring: schemas.HistoryQuery,
+          response: answers(schemas.History),
+        },
         summary: "The last 15 minutes in steps of 5 s",
       },
     },
-    (_request, reply) => inTurn(reply, () => recent.history()),
+    ({ query: { steps = null } }, reply) => inTurn(reply, () => recent.history(steps === null ? null : Number(steps))),
   );
   app.get(
     "/api/policies/history",

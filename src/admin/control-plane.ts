@@ -62,7 +62,8 @@ export type Refusal = "unacceptable" | "conflict" | "mismatch" | "absent" | "ful
 
 /** The last minutes, and why requests were refused. */
 export interface RecentRequests {
-  history(): Promise<HistoryAnswer>;
+  /** Of the newest `count` steps; null: of all. */
+  history(count: number | null): Promise<HistoryAnswer>;
   policyHistory(): Promise<PolicyHistoryAnswer>;
   /** Of the last 10,000 refusals. Null: it is not among them. */
   request(id: string): Promise<RequestAnswer | null>;

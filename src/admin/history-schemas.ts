@@ -5,6 +5,14 @@ import { count, countsByName, instant, object, orNull, seconds, text } from "./s
 
 const latency = orNull(object({ p50: seconds(""), p90: seconds(""), p99: seconds("") }, "Null: there was none."));
 
+export const HistoryQuery = object({
+  steps: Type.Optional(
+    text("At most so many of the newest, from 1 to 180, for who has the others; without it, all.", {
+      pattern: "^([1-9]|[1-9]\\d|1[0-7]\\d|180)$",
+    }),
+  ),
+});
+
 export const History = object({
   stepSeconds: seconds("The length of a step."),
   end: orNull(instant("The end of the last step. Null: none has ended.")),

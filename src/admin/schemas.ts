@@ -29,7 +29,7 @@ import {
   texts,
 } from "./schema-kinds.ts";
 
-export { History, PolicyHistory } from "./history-schemas.ts";
+export { History, HistoryQuery, PolicyHistory } from "./history-schemas.ts";
 export { ConfirmAnswer, ReloadAnswer, ReloadWanted } from "./reload-schemas.ts";
 
 export const ErrorAnswer = object(

@@ -28,7 +28,7 @@ const block = { client: "203.0.113.0/24", action: "block", for: "1h" };
 const calls: readonly [method: string, path: string, status: number, call?: Call][] = [
   ["GET", "/api/openapi.json", 200],
   ["GET", "/api/status", 200],
-  ["GET", "/api/history", 200],
+  ["GET", "/api/history?steps=180", 200],
   ["GET", "/api/policies", 200],
   ["GET", "/api/policies/history", 200],
   ["GET", "/api/clients?policy=per-client&sort=refused&search=203&limit=10", 200],

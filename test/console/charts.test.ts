@@ -23,13 +23,16 @@ interface Box {
 
 /** So many steps of 5 s, each the same: 25 requests a second, and a slow response. */
 function historyOf(count: number): object {
-  const step = {
-    ...{ seconds: 5, admitted: 100, refused: { throttled: 25 }, store: null },
+  return { stepSeconds: 5, end: "2026-11-28T12:00:00.000Z", steps: new Array(count).fill(stepOf(100)) };
+}
+
+function stepOf(admitted: number): object {
+  return {
+    ...{ seconds: 5, admitted, refused: { throttled: 25 }, store: null },
     latencySeconds: { p50: 0.001, p90: 0.002, p99: 0.068 },
     upstream: { answered: 100, meanSeconds: 0.0015, failed: {} },
     memory: { residentBytes: 190 * 2 ** 20, heapBytes: 44 * 2 ** 20, externalBytes: 22 * 2 ** 20 },
   };
-  return { stepSeconds: 5, end: "2026-11-28T12:00:00.000Z", steps: new Array(count).fill(step) };
 }
 
 describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () => {
@@ -103,6 +106,28 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     await charts.getByRole("img", { name: `Memory over the last ${range};` }).waitFor();
     const counted = Math.min(known, { minute: 12, "5 minutes": 60, "15 minutes": 180 }[range] ?? 0) * 100;
     await charts.getByRole("row", { name: `admitted ${counted.toLocaleString("en")} 80 %` }).waitFor();
+  });
+
+  test("only new steps are asked for, unless they do not follow those that are known", async () => {
+    const page = await openWith(10);
+    const asked: string[] = [];
+    const [followed, other] = [stepOf(100), stepOf(7)];
+    let isSame = true;
+    await page.route("**/api/history*", (route) => {
+      const [, query = ""] = route.request().url().split("?");
+      asked.push(query);
+      const newest = isSame ? [followed, followed, other] : [other, other];
+      return route.fulfill({ json: { stepSeconds: 5, end: "2026-11-28T12:00:05.000Z", steps: newest } });
+    });
+    // The page asks at once when it is visible again.
+    const ask = () => page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+    await ask();
+    await page.getByRole("row", { name: "admitted 1,007" }).waitFor();
+    isSame = false;
+    await ask();
+    await page.getByRole("row", { name: "admitted 14" }).waitFor();
+    expect(asked.slice(0, 1)).toEqual(["steps=3"]);
+    expect(asked.slice(-2)).toEqual(["steps=3", ""]);
   });
 
   test("scales begin at zero and have round steps, and the upstream's time has that of the latency beside it", async () => {

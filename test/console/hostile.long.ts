@@ -163,7 +163,7 @@ const forgiven = await plane.clients.forgive("client:203.0.113.7");
 /** By the beginning of the path, the longest first. */
 const answers = {
   "/api/status": status,
-  "/api/history": await plane.recent.history(),
+  "/api/history": await plane.recent.history(null),
   "/api/policies/history": await plane.recent.policyHistory(),
   "/api/policies": plane.policies,
   "/api/clients?": list.ok ? list.value : null,

@@ -265,6 +265,9 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     expect((await call("GET", "/api/rules")).json).toEqual({ rules: [] });
     const history = await call("GET", "/api/history");
     expectFit(schemas.History, history.json);
+    for (const wrong of ["0", "181", "-1", "1.5", "x"]) {
+      expect([wrong, (await call("GET", `/api/history?steps=${wrong}`)).status]).toEqual([wrong, 400]);
+    }
     expect(logged(gateway, "admin call").map(({ call, status }) => `${call} ${status}`)).toEqual([
       "PUT /api/rules/me 409",
       "PUT /api/rules/me 201",

@@ -6,7 +6,7 @@ import { ConfigurationView } from "./configuration.js";
 import { span } from "./format.js";
 import { GatewaysView } from "./gateways.js";
 import { html, useEffect, useRef, useState } from "./html.js";
-import { Events, usePoll, useStream, useTick } from "./live.js";
+import { Events, readHistory, usePoll, useStream, useTick } from "./live.js";
 import { NowView } from "./now.js";
 import { PoliciesView } from "./policies.js";
 import { problemsOf, worstOf } from "./problems.js";
@@ -91,7 +91,7 @@ function SignedIn({ api, status: first, onSignOut }) {
   const [said, setSaid] = useState("");
   const address = useAddress();
   const polled = usePoll(() => api.get("/api/status"), 5_000);
-  const history = usePoll(() => api.get("/api/history"), 5_000);
+  const history = usePoll((last) => readHistory(api, last), 5_000);
   const content = useRef(null);
   const shown = useRef(address);
   useEffect(() => {

@@ -14,12 +14,14 @@ const restFactor = 10;
 const maxRestMs = 30_000;
 
 /**
- * Loads at once, then `everyMs` after each answer, but sooner if the gateway has failed. `inputs`: when one of them changes, loads anew. `reload` loads now, and
+ * Loads at once, then `everyMs` after each answer, but sooner if the gateway has failed. `load` gets the last value.
+ * `inputs`: when one of them changes, loads anew. `reload` loads now, and
  * `soon` within half a second. A value stays when a later load fails.
  */
 export function usePoll(load, everyMs, inputs = []) {
   const [state, setState] = useState({ value: null, error: null });
   const calls = useRef({ reload() {}, soon() {} });
+  const value = useRef(null);
   useEffect(() => {
     let [timer, isEnded, isBusy, isSoon] = [0, false, false, false];
     const soon = () => {
@@ -37,8 +39,11 @@ export function usePoll(load, everyMs, inputs = []) {
       }
       [isBusy, isSoon] = [true, false];
       const begunMs = localMs();
-      const result = await load().then(
-        (value) => ({ value, error: null }),
+      const result = await load(value.current).then(
+        (loaded) => {
+          value.current = loaded;
+          return { value: loaded, error: null };
+        },
         (error) => ({ error }),
       );
       isBusy = false;
@@ -58,6 +63,25 @@ export function usePoll(load, everyMs, inputs = []) {
     };
   }, inputs);
   return { ...state, reload: () => calls.current.reload(), soon: () => calls.current.soon() };
+}
+
+/** As many of the newest steps as are asked for: one is new, and another one shows that they follow the known ones. */
+const askedSteps = 3;
+const historySeconds = 15 * 60;
+
+/** The history, of which only what is new is asked for. `last`: what was known; null: nothing. */
+export async function readHistory(api, last) {
+  if (last?.end) {
+    const newest = await api.get(`/api/history?steps=${askedSteps}`);
+    const { end, stepSeconds, steps } = newest;
+    const overlap = steps.length - Math.round((Date.parse(end) - Date.parse(last.end)) / 1000 / stepSeconds);
+    const [before, again] = [last.steps.slice(-overlap), steps.slice(0, overlap)];
+    // Another gateway, or its clock was set: then all is asked for.
+    if (overlap > 0 && JSON.stringify(before) === JSON.stringify(again)) {
+      return { ...newest, steps: [...last.steps, ...steps.slice(overlap)].slice(-historySeconds / stepSeconds) };
+    }
+  }
+  return api.get("/api/history");
 }
 
 /** Renders again every so often, while the page is visible; less often for those who want less motion. */

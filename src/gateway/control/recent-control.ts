@@ -25,8 +25,8 @@ interface RecentControlOptions {
 export function createRecentControl({ recent, settings, keyText, loggedName }: RecentControlOptions): RecentRequests {
   const shown = (refusal: RefusedRequest): RequestAnswer => requestAnswer(refusal, settings().policies, keyText);
   return {
-    async history() {
-      const { stepMs, endMs, steps } = recent.history();
+    async history(count) {
+      const { stepMs, endMs, steps } = recent.history(count ?? undefined);
       const end = endMs === null ? null : new Date(endMs).toISOString();
       return { stepSeconds: stepMs / 1000, end, steps: steps.map((step) => step && stepAnswer(step)) };
     },

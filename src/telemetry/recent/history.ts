@@ -194,8 +194,12 @@ export class History {
     return (Math.floor(nowMs / stepMs) + 1) * stepMs - nowMs;
   }
 
-  view(nowMs: number, wallMs: number): HistoryView {
-    const steps = this.#steps.kept().map((step) => this.#stepOf(this.#entryOf(step)));
+  /** Of the newest `count` steps. */
+  view(nowMs: number, wallMs: number, count = maxSteps): HistoryView {
+    const steps = this.#steps
+      .kept()
+      .slice(-count)
+      .map((step) => this.#stepOf(this.#entryOf(step)));
     return { stepMs, endMs: this.#steps.endMs(nowMs, wallMs), steps };
   }
 

@@ -109,12 +109,13 @@ export class Recent {
     };
   }
 
-  history(): HistoryView {
+  /** Of the newest `count` steps; without it, of all. */
+  history(count?: number): HistoryView {
     const { clock } = this.#options;
     const nowMs = clock.monotonicMs();
     // The timer may be late.
     this.#history.read(nowMs);
-    return this.#history.view(nowMs, clock.wallMs());
+    return this.#history.view(nowMs, clock.wallMs(), count);
   }
 
   async policyHistory(): Promise<PolicyHistoryView> {

@@ -109,7 +109,9 @@ test("the history is read every 5 s until it is closed", async () => {
   });
   // A reader need not wait for the timer.
   clock.advance(stepMs);
-  expect(recent.history().steps).toHaveLength(3);
+  const { steps } = recent.history();
+  expect(steps).toHaveLength(3);
+  expect(recent.history(2).steps).toEqual(steps.slice(1));
   recent.close();
   expect(vi.getTimerCount()).toBe(0);
 });
