@@ -40,7 +40,7 @@ const pictures: readonly Picture[] = [
     maxHeight: 760,
   },
   { name: "console-clients", path: "#/clients", afterMs: 55_000, shows: "text=127.0.1.13", maxHeight: 760 },
-  { name: "console-now", path: "#/now", afterMs: 75_000, shows: "#main svg", maxHeight: 900 },
+  { name: "console-now", path: "#/now", afterMs: 75_000, shows: "#main svg", maxHeight: 1200 },
   { name: "console-policies", path: "#/policies", afterMs: 76_000, shows: "text=per-token", maxHeight: 760 },
   {
     name: "console-configuration",
@@ -67,7 +67,7 @@ const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", chr
 try {
   const link = await within("the demo has started", linkOf(demo.child.stdout), 30_000);
   const startedMs = performance.now();
-  const context = await browser.newContext({ viewport: { width, height: 900 }, deviceScaleFactor: scale });
+  const context = await browser.newContext({ viewport: { width, height: 1200 }, deviceScaleFactor: scale });
   const page = await context.newPage();
   await page.goto(link);
   // For WebP, which playwright does not write itself, and which has half of the bytes of a PNG.

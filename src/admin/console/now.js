@@ -197,7 +197,7 @@ export function RefusalTable({ refusals, nowMs, rows = refusals.length }) {
         })}
       </tbody>
     <//>
-    ${known.length < refusals.length && html`<p class="muted">Counts are of the last ${count(refusals.length)} refusals that this page has; of very many it gets a sample.</p>`}`;
+    ${known.length < refusals.length && html`<p class="muted">Counted among the last ${count(refusals.length)} refusals; of very many, a sample.</p>`}`;
 }
 
 /** All of it is there to be copied, and the first part is seen. */
