@@ -98,7 +98,7 @@ async function draw(page: Page, session: CDPSession, { name, shows, maxHeight }:
   const clip = { x: 0, y: 0, width, height, scale };
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
-    const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 70, clip });
+    const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 60, clip });
     const bytes = Buffer.from(data, "base64");
     const file = `${name}-${colorScheme}.webp`;
     writeFileSync(new URL(file, images), bytes);
