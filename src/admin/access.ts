@@ -4,7 +4,8 @@
 //
 // On the Unix socket no token is asked: only the user of the gateway can open it. Host and Origin are checked there too,
 // because a socket that is forwarded to a local port (`ssh -L`) can be reached by the pages that its user visits. There the
-// host must be a loopback name or one of admin.hosts; programs that name no page send no Origin.
+// host must be a loopback name or one of admin.hosts; programs that name no page send no Origin. Nor does a browser with a
+// simple GET of a page, but to loopback and over TLS it says in Sec-Fetch-Site whose page asks (W3C Fetch Metadata).
 import type { IncomingMessage } from "node:http";
 import { readBearer } from "../core/bearer.ts";
 import { headerValues } from "../core/header-list.ts";
@@ -49,6 +50,9 @@ export function decideAccess(
 ): AccessDecision {
   const problem = findForeign({ rawHeaders }, reached, access);
   if (problem !== null) return refuse(problem);
+  // The page of the console is not asked this, because a page of another site may link to it.
+  const sites = headerValues(rawHeaders, "sec-fetch-site");
+  if (!sites.every((site) => ownSites.includes(site))) return refuse(errors.foreignOrigin);
   const { tokens } = access;
   if (reached.isUnixSocket || tokens === null) return { ok: true, identity: { name: socketCaller, role: "write" } };
   const credential = readBearer(rawHeaders);
@@ -71,6 +75,9 @@ export function findForeign({ rawHeaders }: Head, reached: Reached, access: Admi
   const isForeign = !headerValues(rawHeaders, "origin").every((origin) => isOwn(origin, host, reached));
   return isForeign ? errors.foreignOrigin : null;
 }
+
+/** `none`: the address was typed. */
+const ownSites = ["same-origin", "none"];
 
 const challenge = { "www-authenticate": 'Bearer realm="headgate admin"' };
 

@@ -184,7 +184,7 @@ function answer(reply: FastifyReply, error: AdminError): FastifyReply {
 
 // Not a hook, because fastify runs none for a path that it cannot decode.
 function uncached(reply: FastifyReply): FastifyReply {
-  return reply.header("cache-control", "no-store");
+  return reply.headers({ "cache-control": "no-store", "x-content-type-options": "nosniff" });
 }
 
 /** Answers bytes that the parser refused. */

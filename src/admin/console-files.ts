@@ -49,6 +49,8 @@ const fields = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
     "require-trusted-types-for 'script'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  // A page that has opened this one must not lead it elsewhere, such as to another token.
+  "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",

@@ -211,6 +211,19 @@ test.each([
 });
 
 test.each([
+  ["same-origin", 200],
+  ["none", 200],
+  ["same-site", 403],
+  ["cross-site", 403],
+  ["", 403],
+])("Sec-Fetch-Site: %s is %i, also without an Origin", async (site, expected) => {
+  const stage = await stageApi(cleanup, fakePlane());
+  const answer = await stage.call("GET", "/api/status", { headers: { "sec-fetch-site": site } });
+  if (expected === 200) expect(answer.status).toBe(200);
+  else expectError(answer, expected);
+});
+
+test.each([
   "application/x-www-form-urlencoded",
   "text/plain",
   "multipart/form-data; boundary=x",

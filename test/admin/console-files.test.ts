@@ -22,6 +22,7 @@ function expectProtected({ headers }: Answer): void {
     "content-security-policy": policy,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
   });
 }

@@ -1,14 +1,16 @@
 // The console of the real gateway in Debian's Chromium. Whatever the page does that it must not (a request to another origin, an
 // error in the browser's console, a breach of its policy) fails the test at its end.
 import { existsSync, renameSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { join } from "node:path";
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, expect } from "vitest";
 import { readToken, writeToken } from "../admin/api-stage.ts";
 import { digestOf } from "../auth/digest.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { startFromFile } from "../support/gateway-from-file.ts";
+import { type LoopbackServer, startLoopbackServer } from "../support/loopback-server.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -20,17 +22,25 @@ const program = "/usr/bin/chromium";
 export const noBrowser = !existsSync(program) && process.env["HEADGATE_REQUIRE"] !== "all";
 if (noBrowser) process.stderr.write("test/console: skipped, because chromium of Debian is not installed\n");
 
-/** A name that leads to this machine, and is none of its loopback. */
+/** Names that lead to this machine, and are none of its loopback: of the gateway, and of somebody else. */
 export const otherHost = "gateway.example";
+export const foreignHost = "attacker.test";
+
+// Its sandbox needs rights that a container may not have; the pages are our own.
+const launch = { executablePath: program, chromiumSandbox: false };
+
+/** With its files in a folder, as that of a person. The caller closes it. */
+export function launchKept(folder: string): Promise<BrowserContext> {
+  return chromium.launchPersistentContext(folder, launch);
+}
 
 /** One for all tests of a file. */
 export function useBrowser(): () => Promise<Browser> {
   let browser: Promise<Browser> | null = null;
   afterAll(async () => (await browser)?.close());
   return () => {
-    // Its sandbox needs rights that a container may not have; the pages are our own.
-    const args = [`--host-resolver-rules=MAP ${otherHost} 127.0.0.1`];
-    browser ??= chromium.launch({ executablePath: program, chromiumSandbox: false, args });
+    const args = [`--host-resolver-rules=MAP ${otherHost} 127.0.0.1, MAP ${foreignHost} 127.0.0.1`];
+    browser ??= chromium.launch({ ...launch, args });
     return browser;
   };
 }
@@ -121,11 +131,12 @@ export async function openPage(
   });
   page.on("console", (message) => {
     // The browser reports every answer that is an error, such as the one by which the page learns that it needs a token, and
-    // every call that nobody answers or whose answer is cut.
+    // every call that nobody answers or whose answer is cut; and that without TLS it ignores who has opened the page.
     if (
       /^Failed to load resource: (?:.* status of [45]\d\d |net::ERR_(?:CONNECTION_|INCOMPLETE_CHUNKED_ENCODING))/.test(
         message.text(),
-      )
+      ) ||
+      message.text().startsWith("The Cross-Origin-Opener-Policy header has been ignored")
     )
       return;
     if (["error", "warning"].includes(message.type())) breaches.push(`console: ${message.text()}`);
@@ -140,6 +151,15 @@ export async function openPage(
   });
   await page.goto(`${adminUrl}/console/${path}`);
   return page;
+}
+
+/** Forwards a port of loopback to the gateway's Unix socket, as `ssh -L` does. Its section is `socket: FOLDER/admin.sock`. */
+export function forwardSocket(cleanup: Cleanup, { folder }: Pick<ConsoleGateway, "folder">): Promise<LoopbackServer> {
+  return startLoopbackServer(cleanup, (client) => {
+    const socket = connect(`${folder}/admin.sock`);
+    client.on("close", () => socket.destroy()).pipe(socket);
+    socket.on("error", () => client.end()).pipe(client);
+  });
 }
 
 /** Opens the page as `headgate console` does. */

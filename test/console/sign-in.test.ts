@@ -1,9 +1,12 @@
 // How a person signs in to the console, and where the token is then: in the memory of the page, and nowhere else.
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import {
+  forwardSocket,
+  launchKept,
   noBrowser,
   openPage,
   openSignedIn,
@@ -63,13 +66,37 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
     expect(page.url()).toBe(`${gateway.adminUrl}/console/`);
     const kept = await page.evaluate(`(async () => JSON.stringify([
       { ...localStorage }, { ...sessionStorage }, document.cookie, history.state, document.documentElement.outerHTML,
-      await indexedDB.databases(), await caches.keys(),
+      await indexedDB.databases(), await caches.keys(), name, document.referrer, document.baseURI,
+      navigation.entries().map(({ url }) => url),
     ]))()`);
     expect(kept).toContain("Headgate");
     expect(kept).not.toContain(writeToken);
+    const session = await page.context().newCDPSession(page);
+    const { entries } = await session.send("Page.getNavigationHistory");
+    expect(entries.map(({ url }) => url)).toEqual(["about:blank", `${gateway.adminUrl}/console/`]);
     expect(JSON.stringify(gateway.logLines)).not.toContain(writeToken);
     await page.goBack();
     expect(page.url()).not.toContain(writeToken);
+  });
+
+  test("a token that was typed is in no file of the browser", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const folder = scratchFolder(cleanup);
+    const context = await launchKept(folder);
+    const page = await context.newPage();
+    await page.goto(`${gateway.adminUrl}/console/`);
+    await page.getByLabel("Token of the admin API").fill(writeToken);
+    await page.keyboard.press("Enter");
+    await page.getByText("ops (may write)").waitFor();
+    await context.close();
+    const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+    const holding = (text: string) =>
+      files
+        .filter(({ parentPath, name }) => readFileSync(join(parentPath, name)).includes(text))
+        .map(({ name }) => name);
+    // The others of them know the page.
+    expect(holding("/console/")).toContain("History");
+    expect(holding(writeToken)).toEqual([]);
   });
 
   test("a token that comes into the address of an open page replaces the one before", async () => {
@@ -83,15 +110,8 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
 
   test("over the Unix socket, as through ssh -L, nobody is asked for a token", async () => {
     const gateway = await startConsole(cleanup, policies, "socket: FOLDER/admin.sock");
-    const tunnel = createServer((client) => {
-      const socket = connect(`${gateway.folder}/admin.sock`);
-      client.on("error", () => {}).pipe(socket);
-      socket.on("error", () => {}).pipe(client);
-    }).listen(0, "127.0.0.1");
-    await once(tunnel, "listening");
-    cleanup(() => tunnel.close());
-    const { port } = tunnel.address() as AddressInfo;
-    const page = await openPage(cleanup, await browser(), { adminUrl: `http://127.0.0.1:${port}` });
+    const { url } = await forwardSocket(cleanup, gateway);
+    const page = await openPage(cleanup, await browser(), { adminUrl: url });
     await page.getByText("socket (may write)").waitFor();
     expect(await page.getByRole("button", { name: "Sign out" }).count()).toBe(0);
     expect(await page.getByText("not encrypted").count()).toBe(0);
