@@ -1,7 +1,9 @@
-// The console where things are slow, cut off or without a mouse.
+// The console where things are slow, cut off, without a mouse, or end by themselves.
 import { connect } from "node:net";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
+import { call } from "../admin/api-stage.ts";
 import { type Cleanup, useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { startLoopbackServer } from "../support/loopback-server.ts";
@@ -12,6 +14,8 @@ const client = "203.0.113.7";
 const slowMs = 5_000;
 /** The calls of one view and of the frame, each once. */
 const mostCallsAtOnce = 8;
+/** Long enough to see it on a busy machine. */
+const blockedSeconds = 10;
 
 describe.skipIf(noBrowser)("the console", { timeout: 90_000 }, () => {
   const cleanup = useCleanup();
@@ -107,6 +111,34 @@ describe.skipIf(noBrowser)("the console", { timeout: 90_000 }, () => {
     await page.keyboard.press("Enter");
     await page.getByRole("row", { name: /block 203\.0\.113\.7/ }).waitFor({ state: "detached" });
     expect(await gateway.ask(client)).toEqual([200]);
+  });
+
+  test("a block ends by its own time: in the list of rules, for its client, and at the gateway", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const list = await openSignedIn(cleanup, await browser(), gateway);
+    await list.evaluate('location.hash = "#/rules"');
+    await list.getByText("There are none.").waitFor();
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
+    await page.getByRole("button", { name: "Block …" }).click();
+    // The shortest of the dialog are 15 minutes.
+    await page.evaluate(`document.querySelector("#rule-for").add(new Option("a few seconds", "${blockedSeconds}s"))`);
+    await page.getByLabel("For").selectOption(`${blockedSeconds}s`);
+    await page.getByRole("button", { name: "Block", exact: true }).click();
+    const row = list.getByRole("row", { name: /block 203\.0\.113\.7 all – in [\d.]+ s ops/ });
+    await row.waitFor();
+    expect(await gateway.ask(client)).toEqual([403]);
+    const said = page.getByText(/Its requests get 403 by rule block-203\.0\.113\.7-/);
+    await said.waitFor();
+    const { json } = await call(gateway.admin.port, "GET", "/api/rules");
+    const [{ ends }] = (json as { rules: [{ ends: string }] }).rules;
+    for (const gone of [list.getByRole("row", { name: /^block/ }), said, page.getByRole("row", { name: /^block/ })]) {
+      await gone.waitFor({ state: "detached", timeout: 2 * blockedSeconds * 1_000 });
+    }
+    expect(systemClock.wallMs()).toBeGreaterThanOrEqual(Date.parse(ends));
+    expect(await gateway.ask(client)).toEqual([200]);
+    await page.getByText("1 of 3 used, 2 left").waitFor();
+    expect(gateway.logLines.filter(({ msg }) => msg === "rule ended")).toMatchObject([{ setBy: "ops", by: null }]);
   });
 });
 
