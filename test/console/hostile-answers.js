@@ -27,21 +27,34 @@ globalThis.replaceAnswers = (answers, texts) => {
     ]);
     return Object.fromEntries(entries);
   };
-  const answer = (status, value) => ({
-    ...{ ok: status < 400, status, headers: new Headers() },
+  const answer = (status, value, type = "application/json") => ({
+    ...{ ok: status < 400, status, headers: new Headers({ "content-type": type }) },
     json: async () => value,
     text: async () => "",
   });
+  /** How calls fail; null: they do not. */
+  let failing = null;
   globalThis.fetch = async (path) => {
     if (path === "/api/events") {
       const body = new ReadableStream();
-      return { ...answer(200, null), body };
+      return { ...answer(200, null, "text/event-stream"), body };
+    }
+    if (failing !== null) {
+      const body = failures[failing.kind](text, round);
+      const json = async () => JSON.parse(body);
+      const type = failing.kind === "notJson" ? "text/html" : "application/problem+json";
+      return { ...answer(failing.statuses[round % failing.statuses.length], null, type), json, text: async () => body };
     }
     const found = Object.keys(answers).find((each) => path.startsWith(each));
-    return answer(200, replace(answers[found] ?? {}));
+    const type = path.startsWith("/api/") ? "application/json" : "text/plain";
+    return answer(200, replace(answers[found] ?? {}), type);
   };
   const settled = () => new Promise((resolve) => setTimeout(resolve));
   return {
+    /** From now on; null ends it. `kind`: one of the failures. `statuses`: another one in each round. */
+    fail(kind, statuses) {
+      failing = kind === null ? null : { kind, statuses };
+    },
     /** Each field in turn has each text. Resolves with the texts that were served and not shown, and what was wrong. */
     async everyText(act) {
       const [shown, wrong] = [new Set(), new Set()];
@@ -58,6 +71,21 @@ globalThis.replaceAnswers = (answers, texts) => {
       return { missing: texts.filter((each) => !shown.has(each)).map((each) => each.slice(0, 80)), wrong: [...wrong] };
     },
   };
+};
+
+/** Bodies of answers that are errors, by kind. `text` returns the next text. */
+const failures = {
+  /** As the API answers them. */
+  errors: (text) => JSON.stringify({ message: text(), errors: [{ errMsg: text() }, { errMsg: text() }] }),
+  /** Of something in between, such as a problem of RFC 9457. */
+  odd: (text, round) => {
+    const [type, title, detail, name] = [text(), text(), text(), text()];
+    const problem = { type, title, detail, instance: text(), [name]: text(), errors: { [name]: [text()] } };
+    const errors = [text(), null, 1, {}, { errMsg: null }, { errMsg: [text()] }, { errMsg: { [text()]: text() } }];
+    const forms = [problem, { errors }, { errors: text() }, { errors: 1 }, [text()], text(), 1, null];
+    return JSON.stringify(forms[round % forms.length]);
+  },
+  notJson: (text) => text(),
 };
 
 /** Resolves when the page is so far, or after a second: what is expected then says what is missing. */
@@ -84,6 +112,8 @@ const attributes = new Set(
 globalThis.whatIsWrong = () => {
   const found = [];
   if (globalThis.ran !== undefined) found.push("something ran");
+  const { textContent } = document.querySelector("#app");
+  if (/is not a function|Cannot (?:read|destructure)/.test(textContent)) found.push("an error of the script is shown");
   if (Object.keys(Object.prototype).length > 0) found.push("the prototype of all objects has a key");
   if (document.scripts.length !== 1) found.push(`${document.scripts.length} scripts`);
   for (const element of document.querySelectorAll("*")) {

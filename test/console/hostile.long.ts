@@ -2,7 +2,7 @@
 // to keep is refused.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { call } from "../admin/api-stage.ts";
 import * as plane from "../admin/fake-plane.ts";
@@ -14,7 +14,7 @@ import { hostileStrings } from "./hostile-strings.ts";
 const policies = "  - { name: small, limit: 3, window: 1h }\n";
 const rig = readFileSync(join(import.meta.dirname, "hostile-answers.js"), "utf8");
 
-describe.skipIf(noBrowser)("hostile text", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("hostile text", { timeout: 240_000 }, () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 
@@ -120,6 +120,78 @@ describe.skipIf(noBrowser)("hostile text", { timeout: 60_000 }, () => {
     expect(await page.evaluate(`replaced.everyText(${forgive})`)).toEqual(nothing);
   });
 
+  test("in the events of the stream, it is shown and does not run", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openPage(cleanup, await browser(), gateway, "", rig);
+    const asked: Route[] = [];
+    await page.route("**/api/events", (route) => void asked.push(route));
+    const next = async () => {
+      await expect.poll(() => asked.length, { timeout: 10_000 }).toBe(1);
+      return asked.pop() as Route;
+    };
+    await page.evaluate(`location.hash = "token=${writeToken}"`);
+    // The page keeps fewer events than there are texts.
+    const halves = [0, 1].map((half) => hostileStrings.filter((_, i) => i % 2 === half));
+    for (const view of ["#/requests", ...views]) {
+      await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
+      for (const texts of halves) {
+        await (await next()).fulfill({ contentType: "text/event-stream", body: eventsOf(texts) });
+        if (view === "#/requests") {
+          const missing = `${JSON.stringify(texts)}.filter((text) => !document.querySelector("#main").textContent.includes(text))`;
+          await expect.poll(() => page.evaluate(missing)).toEqual([]);
+        }
+        expect([view, await page.evaluate("whatIsWrong()")]).toEqual([view, []]);
+      }
+    }
+    await (await next()).continue();
+    await gateway.ask("203.0.113.7", 4);
+    await page.evaluate('location.hash = "#/now"');
+    await page.getByRole("row", { name: /429 throttled 203\.0\.113\.7/ }).waitFor();
+  });
+
+  test("in answers that are errors, it is shown and does not run, and the view comes back", async () => {
+    const page = await openReplaced(await startConsole(cleanup, policies));
+    for (const view of [...views, "#/runbook/HeadgateDown"]) {
+      await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
+      await expectBearsFailures(page, view, reloaded, failureKinds, !silentViews.has(view));
+    }
+  });
+
+  test("in errors of what somebody does, it is shown and does not run, and then it can be done", async () => {
+    const page = await openReplaced(await startConsole(cleanup, policies));
+    for (const [view, action] of [
+      ["#/clients/client%3A203.0.113.7", "Forgive …"],
+      ["#/clients/client%3A203.0.113.7", "Block …"],
+      ["#/rules", "Remove …"],
+      ["#/configuration", "Reload …"],
+      ["#/now", "Confirm …"],
+    ] as const) {
+      await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
+      await page.getByText(action, { exact: true }).click();
+      // The other kinds are read by the same code for all calls.
+      const act = '() => document.querySelector("dialog form")?.requestSubmit()';
+      await expectBearsFailures(page, action, act, ["errors"]);
+      await page.locator("dialog").waitFor({ state: "detached" });
+    }
+    await page.evaluate('location.hash = "#/try"');
+    await page.getByLabel("Client").fill("203.0.113.7");
+    await expectBearsFailures(page, "try", '() => document.querySelector("#main form").requestSubmit()');
+    // Whoever is signed out is asked for a token.
+    await page.evaluate(`{ replaced.fail("errors", [401]); (${reloaded})(); }`);
+    await page.getByLabel("Token of the admin API").waitFor();
+    const signIn = `async () => {
+      await until(() => document.querySelector("#token, #main") !== null);
+      const field = document.querySelector("#token");
+      if (field === null) return;
+      field.value = "a";
+      field.dispatchEvent(new Event("input"));
+      await new Promise((resolve) => setTimeout(resolve));
+      field.form.requestSubmit();
+    }`;
+    await expectBearsFailures(page, "sign-in", signIn);
+    await page.locator("#main").waitFor();
+  });
+
   async function openReplaced(gateway: { readonly adminUrl: string }): Promise<Page> {
     const page = await openPage(
       cleanup,
@@ -134,6 +206,38 @@ describe.skipIf(noBrowser)("hostile text", { timeout: 60_000 }, () => {
     return page;
   }
 });
+
+const reloaded = '() => document.dispatchEvent(new Event("visibilitychange"))';
+
+/** What they show does not change, or is a part of the status. */
+const silentViews = new Set(["#/requests/abc", "#/gateways", "#/runbook/HeadgateDown"]);
+
+/** See hostile-answers.js. */
+const failureKinds = ["errors", "odd", "notJson"];
+const failingStatuses = [400, 403, 404, 409, 412, 429, 500, 503];
+
+/** Each kind of failure with each text. `act`: the source of a function that makes the page call. */
+async function expectBearsFailures(
+  page: Page,
+  where: string,
+  act: string,
+  kinds: readonly string[] = failureKinds,
+  isShown = true,
+): Promise<void> {
+  for (const kind of kinds) {
+    // A proxy in between may ask for a password with 200.
+    const statuses = kind === "notJson" ? [200, ...failingStatuses] : failingStatuses;
+    await page.evaluate(`replaced.fail("${kind}", ${JSON.stringify(statuses)})`);
+    const { missing, wrong } = await page.evaluate<typeof nothing>(`replaced.everyText(${act})`);
+    expect([where, kind, wrong]).toEqual([where, kind, []]);
+    if (kind === "errors" && isShown) expect([where, missing]).toEqual([where, []]);
+  }
+  await page.evaluate("replaced.fail(null)");
+  // What the view asked meanwhile has failed too.
+  await page.evaluate(`(${reloaded})(), (${act})()`);
+  const alerts = `[...document.querySelectorAll("[role=alert]")].map((each) => each.textContent).filter((text) => text !== "")`;
+  await expect.poll(() => page.evaluate(alerts)).toEqual([]);
+}
 
 const nothing = { missing: [], wrong: [] };
 
@@ -158,6 +262,7 @@ const status = {
 const client = await plane.clients.find("client:203.0.113.7");
 const list = await plane.clients.list({ policy: null, sort: "used", search: null, limit: 50 });
 const check = await plane.clients.check({ method: "GET", target: "/", client: "203.0.113.7", headers: {} });
+const unchanged = await plane.fakePlane().reload({});
 const forgiven = await plane.clients.forgive("client:203.0.113.7");
 
 /** By the beginning of the path, the longest first. */
@@ -201,8 +306,35 @@ const answers = {
       restart: [{ key: "x", inForce: "y", wanted: "z" }],
     },
   },
+  "/api/reload": unchanged.ok ? unchanged.value : null,
   "/api/check": check.ok ? check.value : null,
 };
+
+/**
+ * A stream with an event of each type for each text, each of whose texts is another one: after all of them, each text of an event
+ * was each of `texts`.
+ */
+function eventsOf(texts: readonly string[]): string {
+  const at = reload.at;
+  const { request, trial } = { request: { ...plane.requestAnswer, subject: "a", rule: "b" }, trial: status.trial };
+  const events = [
+    { type: "reload", ...reload, changed: ["c"] },
+    { type: "trial", at, outcome: "taken_back", reason: "time", by: "d", trial: { ...trial, changed: ["e"] } },
+    { type: "upstream", at, upstream: status.upstream },
+    { type: "store", at, store: status.store },
+    { type: "rule", at, set: [{ ...plane.shownRule, note: "f" }], removed: ["g"] },
+    { type: "refusal", at, request, leftOut: 1 },
+    // Of a later version.
+    { kind: "h", at, text: "i" },
+  ];
+  const replaced = (event: unknown, first: number): string => {
+    let next = first;
+    return JSON.stringify(event, (key, value) => {
+      return typeof value !== "string" || key === "type" ? value : texts[next++ % texts.length];
+    });
+  };
+  return texts.flatMap((_, i) => events.map((event) => `id: 1\nevent: x\ndata: ${replaced(event, i)}\n\n`)).join("");
+}
 
 /** Requests with the text in their path, id and fields. As bytes, since the clients of others write what they like. */
 async function send(port: number, texts: readonly string[]): Promise<void> {

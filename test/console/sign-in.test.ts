@@ -1,6 +1,7 @@
 // How a person signs in to the console, and where the token is then: in the memory of the page, and nowhere else.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { scratchFolder } from "../support/scratch.ts";
@@ -106,6 +107,25 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
     await page.evaluate(`location.hash = "token=${writeToken}"`);
     await page.getByText("ops (may write)").waitFor();
     expect(page.url()).not.toContain(writeToken);
+  });
+
+  test("the answer to an earlier token, which comes later, changes nothing", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const page = await openPage(cleanup, await browser(), gateway);
+    const field = page.getByLabel("Token of the admin API");
+    expect(await field.getAttribute("spellcheck")).toBe("false");
+    await field.fill("guess");
+    const held = Promise.withResolvers<Route>();
+    await page.route("**/api/status", held.resolve, { times: 1 });
+    await page.keyboard.press("Enter");
+    const earlier = await held.promise;
+    await page.evaluate(`location.hash = "token=${writeToken}"`);
+    await page.getByText("ops (may write)").waitFor();
+    const answered = page.waitForResponse((response) => response.status() === 401);
+    await earlier.continue();
+    await (await answered).finished();
+    await page.getByRole("link", { name: "Rules" }).click();
+    await page.getByText("There are none.").waitFor();
   });
 
   test("over the Unix socket, as through ssh -L, nobody is asked for a token", async () => {

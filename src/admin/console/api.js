@@ -40,7 +40,7 @@ export class Api {
 
   /** Resolves with the answer's JSON and its entity tag. Rejects with an ApiError. */
   async call(method, path, { body, headers = {} } = {}) {
-    const response = await this.#fetch(path, {
+    const response = await this.#fetch("application/json", path, {
       method,
       headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
       body: body === undefined ? null : JSON.stringify(body),
@@ -48,6 +48,7 @@ export class Api {
     });
     const value = await response.json().catch(() => null);
     if (!response.ok) throw this.#errorOf(response, value);
+    if (value === null) throw notOfGateway();
     this.heardMs = localMs();
     return { value, entityTag: response.headers.get("etag") };
   }
@@ -63,14 +64,14 @@ export class Api {
   }
 
   async #text(path) {
-    const response = await this.#fetch(path, { signal: AbortSignal.timeout(answerTimeoutMs) });
+    const response = await this.#fetch("text/plain", path, { signal: AbortSignal.timeout(answerTimeoutMs) });
     if (!response.ok) throw this.#errorOf(response, null);
     return response.text();
   }
 
   /** Calls back for each event until the stream ends. Rejects with an ApiError if there is none, or it breaks. */
   async readEvents(onOpen, onEvent, signal) {
-    const response = await this.#fetch("/api/events", { signal });
+    const response = await this.#fetch("text/event-stream", "/api/events", { signal });
     if (!response.ok) throw this.#errorOf(response, await response.json().catch(() => null));
     onOpen();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -88,22 +89,31 @@ export class Api {
     }
   }
 
-  async #fetch(path, options) {
-    const authorization = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` };
+  /** `type`: of an answer that is a success. A proxy in between may answer with a page of its own. */
+  async #fetch(type, path, options) {
+    const token = this.#token;
+    const authorization = token === null ? {} : { authorization: `Bearer ${token}` };
     const response = await fetch(path, {
       ...options,
       headers: { ...authorization, ...options.headers },
       ...{ cache: "no-store", credentials: "omit", redirect: "error" },
     }).catch(notAnswered);
     this.clock.observe(response.headers.get("date"));
+    // Of an earlier token it says nothing any more.
+    if (response.status === 401 && token === this.#token) this.onSignedOut();
+    if (response.ok && !response.headers.get("content-type")?.startsWith(type)) throw notOfGateway();
     return response;
   }
 
   #errorOf({ status }, value) {
-    if (status === 401) this.onSignedOut();
-    const details = value?.errors?.map(({ errMsg }) => String(errMsg)) ?? [`The gateway answered ${status}.`];
-    return new ApiError(status, details);
+    const errors = Array.isArray(value?.errors) ? value.errors : [];
+    const details = errors.map((each) => each?.errMsg).filter((each) => typeof each === "string");
+    return new ApiError(status, details.length === 0 ? [`The gateway answered ${status}.`] : details);
   }
+}
+
+function notOfGateway() {
+  return new ApiError(0, ["Something else than the gateway has answered, such as a proxy in between."]);
 }
 
 function notAnswered() {

@@ -43,11 +43,17 @@ function readAddress() {
 /** Shows the page, or asks for a token. `takeToken`: see main.js. */
 export function App({ api, takeToken }) {
   const [signedIn, setSignedIn] = useState({ state: "asking", message: "" });
+  const attempts = useRef(0);
   const signIn = async () => {
+    attempts.current += 1;
+    const attempt = attempts.current;
     setSignedIn({ state: "asking", message: "" });
     try {
-      setSignedIn({ state: "in", status: await api.get("/api/status") });
+      const status = await api.get("/api/status");
+      if (attempt === attempts.current) setSignedIn({ state: "in", status });
     } catch (error) {
+      // Another token has come meanwhile.
+      if (attempt !== attempts.current) return;
       const isFirst = error.status === 401 && !api.hasToken;
       api.setToken(null);
       setSignedIn({ state: "out", message: isFirst ? "" : messageOf(error) });

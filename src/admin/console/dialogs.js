@@ -160,7 +160,7 @@ function WhomFields({ rule, set }) {
         <option value="token">name of a listed token</option>
         <option value="subject">verified subject</option>
       </select>
-      <input class="grow" aria-label="Address, network, name or subject" required autocomplete="off" spellcheck="false"
+      <input class="grow" aria-label="Address, network, name or subject" required autocomplete="off" spellcheck=${false}
         placeholder=${rule.kind === "client" ? "203.0.113.0/24" : ""} value=${rule.value} onInput=${set("value")} />
     </span>`;
 }

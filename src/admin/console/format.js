@@ -69,13 +69,13 @@ export function bytes(value) {
 
 /** An instant of today as a time of day, by the clock of this machine. */
 export function instant(text, nowMs) {
-  const at = new Date(text);
-  const isToday = at.toDateString() === new Date(nowMs).toDateString();
-  return (isToday ? clock : dayAndClock).format(at);
+  const isToday = new Date(text).toDateString() === new Date(nowMs).toDateString();
+  return isToday ? clock.format(new Date(text)) : fullInstant(text);
 }
 
+/** A text that is no instant stays as it is. */
 export function fullInstant(text) {
-  return dayAndClock.format(new Date(text));
+  return Number.isNaN(Date.parse(text)) ? text : dayAndClock.format(new Date(text));
 }
 
 /** A name of the API in words. */

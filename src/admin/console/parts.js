@@ -26,7 +26,7 @@ export function Reason({ reason }) {
 export function Filter({ value, onChange, children }) {
   return html`
     <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
-      <label>Filter <input type="search" autocomplete="off" spellcheck="false" value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
+      <label>Filter <input type="search" autocomplete="off" spellcheck=${false} value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
       ${children}
     </form>`;
 }
