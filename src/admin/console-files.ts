@@ -107,7 +107,9 @@ export async function readConsoleFiles(): Promise<FilesByName> {
     }),
     ...libraries.map(async ([name, module]) => {
       const text = await readFile(new URL(import.meta.resolve(module)), "utf8");
-      return [name, fileOf(script, Buffer.from(text.replaceAll('from"preact"', 'from"./preact.js"')))] as const;
+      // The map that its last line names is not served.
+      const own = text.replaceAll('from"preact"', 'from"./preact.js"').replace(/\/\/# sourceMappingURL=.*\n?/, "");
+      return [name, fileOf(script, Buffer.from(own))] as const;
     }),
     readFile(runbooks).then((bytes) => ["runbooks.md", fileOf("text/plain; charset=utf-8", bytes)] as const),
   ]);

@@ -1,4 +1,4 @@
-// One client: what each policy counts of it, drawn as it slides, the rules that are about it, and what can be done.
+// One client: what each policy counts of it, the rules about it, and what can be done.
 import { Meter } from "./clients.js";
 import { actions, ForgiveDialog, RuleDialog } from "./dialogs.js";
 import { count, encoded, fullInstant, rateOf, span } from "./format.js";

@@ -2,7 +2,7 @@
 import { clientLink, count, instant, percent } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
-import { Missing, Until, Wide } from "./parts.js";
+import { Missing, typed, Until, Wide } from "./parts.js";
 
 const sorts = [
   ["used", "most used"],
@@ -32,7 +32,7 @@ export function ClientsView({ session }) {
       <label>Sort <select value=${wanted.sort} onInput=${set("sort")}>
         ${sorts.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
       </select></label>
-      <label>Filter <input type="search" maxlength="128" placeholder="part of an address or name" autocomplete="off" spellcheck=${false}
+      <label>Filter <input type="search" maxlength="128" placeholder="part of an address or name" ...${typed}
         value=${wanted.search} onInput=${set("search")} /></label>
       <label>Policy <select value=${wanted.policy} onInput=${set("policy")}>
         <option value="">all</option>

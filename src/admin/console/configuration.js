@@ -1,4 +1,4 @@
-// The configuration in force, where each value was written, and what the last reload has changed. Reloads.
+// The configuration in force, and what the last reload has changed. Reloads.
 import { ApiError } from "./api.js";
 import { Dialog, Reach } from "./dialogs.js";
 import { count, trialEnd } from "./format.js";

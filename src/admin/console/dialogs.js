@@ -1,7 +1,8 @@
-// Dialogs that say what a change does before it is made, and make it. Each is a <dialog>: the browser keeps the focus in it, closes
-// it with Escape, and gives the focus back.
+// Dialogs that say what a change does before it is made, and make it. The browser keeps the focus in a <dialog>.
+
 import { count, encoded } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
+import { typed } from "./parts.js";
 
 /**
  * `act` makes the change, and resolves with a sentence for the status line; what it rejects with is shown, and the dialog stays
@@ -160,7 +161,7 @@ function WhomFields({ rule, set }) {
         <option value="token">name of a listed token</option>
         <option value="subject">verified subject</option>
       </select>
-      <input class="grow" aria-label="Address, network, name or subject" required autocomplete="off" spellcheck=${false}
+      <input class="grow" aria-label="Address, network, name or subject" required ...${typed}
         placeholder=${rule.kind === "client" ? "203.0.113.0/24" : ""} value=${rule.value} onInput=${set("value")} />
     </span>`;
 }

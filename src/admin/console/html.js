@@ -1,4 +1,4 @@
-// What all files of the page use of Preact: elements as templates, and hooks. Text in a template is text, never markup.
+// What all files use of Preact. Text in a template is text, never markup.
 import htm from "./htm.js";
 import { createElement } from "./preact.js";
 

@@ -1,5 +1,4 @@
-// Keeps what a view shows up to date: polls while the page is visible, and hears the events of the gateway. Both stop while
-// the page is hidden.
+// Keeps what a view shows up to date, while the page is visible: polls, and hears the events of the gateway.
 import { localMs } from "./clock.js";
 import { useEffect, useRef, useState } from "./html.js";
 

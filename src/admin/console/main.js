@@ -1,5 +1,4 @@
-// Starts the page: takes the token that `headgate console` has put into the address, signs in, and shows the view that the
-// address names.
+// Starts the page: takes the token that `headgate console` has put into the address, and signs in.
 import { Api } from "./api.js";
 import { App } from "./app.js";
 import { html, render } from "./html.js";

@@ -22,11 +22,14 @@ export function Reason({ reason }) {
   return html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
 }
 
+/** Of a field for what is not prose. */
+export const typed = { autocomplete: "off", spellcheck: false };
+
 /** A field that shows a part of what is below it. */
 export function Filter({ value, onChange, children }) {
   return html`
     <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
-      <label>Filter <input type="search" autocomplete="off" spellcheck=${false} value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
+      <label>Filter <input type="search" ...${typed} value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
       ${children}
     </form>`;
 }

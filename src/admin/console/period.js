@@ -1,5 +1,4 @@
-// A calendar quota as its period: how much of it is used, above how much of the period has passed, with one scale. What each day
-// used is not known, so none is drawn.
+// A calendar quota as its period: how much of it is used, above how much of the period has passed, with one scale.
 import { Meter } from "./clients.js";
 import { count, percent } from "./format.js";
 import { html } from "./html.js";

@@ -3,7 +3,7 @@ import { clientLink, count, encoded, span, words } from "./format.js";
 import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
 import { RefusalTable } from "./now.js";
-import { Instant, Missing, Reason } from "./parts.js";
+import { Instant, Missing, Reason, typed } from "./parts.js";
 
 export function RequestsView({ session, about: id }) {
   const { api, events } = session;
@@ -16,7 +16,7 @@ export function RequestsView({ session, about: id }) {
   return html`
     <h1>Requests</h1>
     <form class="row" role="search" onSubmit=${onSubmit}>
-      <label class="grow">Id <input class="grow key" maxlength="200" autocomplete="off" spellcheck=${false} placeholder="X-Request-Id of a refused response"
+      <label class="grow">Id <input class="grow key" maxlength="200" ...${typed} placeholder="X-Request-Id of a refused response"
         value=${wanted} onInput=${({ target }) => setWanted(target.value)} /></label>
       <button type="submit" class="main">Explain</button>
     </form>

@@ -1,5 +1,7 @@
 // Asks for a token of the admin API. It goes to the API's caller alone: it is not stored, and no form is sent.
+
 import { html, useEffect, useRef, useState } from "./html.js";
+import { typed } from "./parts.js";
 
 export function SignIn({ message, onToken }) {
   const [token, setToken] = useState("");
@@ -15,7 +17,7 @@ export function SignIn({ message, onToken }) {
       <${Exposed} />
       <form class="panel" onSubmit=${onSubmit}>
         <label for="token">Token of the admin API</label>
-        <input id="token" type="password" autocomplete="off" spellcheck=${false} ref=${field} value=${token}
+        <input id="token" type="password" ...${typed} ref=${field} value=${token}
           aria-describedby="token-help" onInput=${({ target }) => setToken(target.value)} />
         <p id="token-help" class="muted">
           One of <code>admin.tokensFile</code>; <code>headgate token --admin read --name you</code> makes one. It is kept

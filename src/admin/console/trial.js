@@ -1,5 +1,4 @@
-// A reload on trial, which every view shows: what is on trial, the time that is left, what was judged, and the two ways to end
-// it. When it is over, says what became of it until that is read.
+// A reload on trial, which every view shows, and the two ways to end it. Then, until it is read, what became of it.
 import { ApiError } from "./api.js";
 import { Dialog, Reach } from "./dialogs.js";
 import { count, percent, timer, trialEnd } from "./format.js";

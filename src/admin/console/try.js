@@ -2,7 +2,7 @@
 import { Meter } from "./clients.js";
 import { clientLink, count, words } from "./format.js";
 import { html, useState } from "./html.js";
-import { Until, Wide } from "./parts.js";
+import { typed, Until, Wide } from "./parts.js";
 import { Facts } from "./requests.js";
 
 export function TryView({ session: { api, say } }) {
@@ -29,13 +29,13 @@ export function TryView({ session: { api, say } }) {
     <form class="panel" onSubmit=${onSubmit}>
       <div class="fields">
         <label for="try-method">Method</label>
-        <input id="try-method" required maxlength="32" autocomplete="off" spellcheck=${false} value=${wanted.method} onInput=${set("method")} />
+        <input id="try-method" required maxlength="32" ...${typed} value=${wanted.method} onInput=${set("method")} />
         <label for="try-target">Path and query</label>
-        <input id="try-target" class="key" required autocomplete="off" spellcheck=${false} value=${wanted.target} onInput=${set("target")} />
+        <input id="try-target" class="key" required ...${typed} value=${wanted.target} onInput=${set("target")} />
         <label for="try-client">Client</label>
-        <input id="try-client" class="key" required autocomplete="off" spellcheck=${false} placeholder="203.0.113.7" value=${wanted.client} onInput=${set("client")} />
+        <input id="try-client" class="key" required ...${typed} placeholder="203.0.113.7" value=${wanted.client} onInput=${set("client")} />
         <label for="try-headers">Headers</label>
-        <textarea id="try-headers" class="key" rows="3" autocomplete="off" spellcheck=${false} placeholder="Authorization: Bearer …" value=${wanted.headers} onInput=${set("headers")}></textarea>
+        <textarea id="try-headers" class="key" rows="3" ...${typed} placeholder="Authorization: Bearer …" value=${wanted.headers} onInput=${set("headers")}></textarea>
       </div>
       <p class="row"><button type="submit" class="main">Try</button>
         <span class="muted">Nothing is charged, and the upstream gets nothing.</span></p>
