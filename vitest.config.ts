@@ -1,20 +1,28 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
+export const shared = {
+  setupFiles: ["test/support/property-seed.ts"],
+  // Threads and programs that a test starts load what an earlier one has compiled: half of the processor time of their start.
+  env: { NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/tests", import.meta.url)) },
+  testTimeout: 20_000,
+  hookTimeout: 20_000,
+  // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
+  expect: { poll: { timeout: 5_000 } },
+  // Three at a time keep two cores busy, since a third of the time tests wait. More would turn a wait into a failure.
+  maxWorkers: 3,
+  // Files share the modules of their worker. Loading these anew for each file took a quarter of all the processor time, and
+  // modules have no state that a test could leave to the next.
+  isolate: false,
+};
+
+/** Of the other runs, what reads connections in the test's own process: a process chooses by itself how it reads. */
+const alsoWithStreams = [
+  "test/conformance/{behind-haproxy,http2-clients/*,ingress/*}.programs.ts",
+  "test/conformance/leaks/answers.long.ts",
+];
+const readsStreams = process.env["HEADGATE_TEST_READS"] === "streams";
+
 export default defineConfig({
-  test: {
-    include: ["test/**/*.test.ts"],
-    setupFiles: ["test/support/property-seed.ts"],
-    // Threads and programs that a test starts load what an earlier one has compiled: half of the processor time of their start.
-    env: { NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/tests", import.meta.url)) },
-    testTimeout: 20_000,
-    hookTimeout: 20_000,
-    // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
-    expect: { poll: { timeout: 5_000 } },
-    // Three at a time keep two cores busy, since a third of the time tests wait. More would turn a wait into a failure.
-    maxWorkers: 3,
-    // Files share the modules of their worker. Loading these anew for each file took a quarter of all the processor time, and
-    // modules have no state that a test could leave to the next.
-    isolate: false,
-  },
+  test: { ...shared, include: ["test/**/*.test.ts", ...(readsStreams ? alsoWithStreams : [])] },
 });

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
+/** Besides, cases that take long: `npm test` tries few runs or cases of each file. */
 const properties = [
   "test/limits/calendar.test.ts",
   "test/core/counter-key.test.ts",
@@ -33,30 +34,38 @@ const properties = [
   "test/limits/units.test.ts",
   "test/limits/work.test.ts",
   "test/limits/store/redis/reply-guard.test.ts",
-  "test/limits/store/script-promise.test.ts",
+  "test/limits/store/script-promise.programs.ts",
   "test/telemetry/recent/history.test.ts",
   "test/telemetry/recent/refusals.test.ts",
   "test/telemetry/recent/sketch.test.ts",
   "test/upstream/fair-queue.test.ts",
   "test/upstream/reused-memory.test.ts",
   "test/upstream/response-parser.test.ts",
+  "test/upstream/held-requests.test.ts",
+  "test/upstream/web-sockets.test.ts",
+  "test/transport/http2-close.test.ts",
+  "test/transport/request-reader.test.ts",
+  "test/conformance/rotation.test.ts",
+  "test/config/policy-fuzz.test.ts",
+  "test/core/network-table.test.ts",
+  "test/limits/policy-match.test.ts",
 ];
 
 /** Gateways with two threads that carry traffic: `npm test` tries one thread. */
 const threaded = [
-  "test/auth/statuses.test.ts",
+  "test/auth/statuses.programs.ts",
   "test/gateway/admin-api.test.ts",
   "test/gateway/clients.test.ts",
-  "test/reload/files.test.ts",
+  "test/reload/files.programs.ts",
   "test/reload/judged-trial.test.ts",
   "test/reload/reload.test.ts",
   "test/reload/trial.test.ts",
   "test/runtime-rules/gateway.test.ts",
   "test/runtime-rules/restart.test.ts",
-  "test/shared-store/gateways-listed.test.ts",
-  "test/shared-store/rules-api.test.ts",
-  "test/shared-store/rules.test.ts",
-  "test/shared-store/trial.test.ts",
+  "test/shared-store/gateways-listed.programs.ts",
+  "test/shared-store/rules-api.programs.ts",
+  "test/shared-store/rules.programs.ts",
+  "test/shared-store/trial.programs.ts",
   "test/telemetry/recent/gateway.test.ts",
 ];
 

@@ -14,10 +14,15 @@ interface SourceFile {
   readonly lines: readonly string[];
 }
 
-const files: readonly SourceFile[] = readdirSync(src, { recursive: true, encoding: "utf8" })
-  .filter((path) => /\.[jt]s$/.test(path))
-  .sort()
-  .map((path) => ({ path, lines: readFileSync(join(src, path), "utf8").split("\n") }));
+function filesIn(folder: string): SourceFile[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((path) => /\.[jt]s$/.test(path))
+    .sort()
+    .map((path) => join(folder, path))
+    .map((path) => ({ path: relative(src, path), lines: readFileSync(path, "utf8").split("\n") }));
+}
+
+const files: readonly SourceFile[] = filesIn(src);
 
 const middle = ["config", "limits", "auth", "upstream", "ext-auth", "admin", "telemetry"];
 /** A room with a rule of its own: the connections to a store know no policy. */
@@ -129,6 +134,34 @@ describe("imports run one way", () => {
 
   test("every folder and top-level file has its rule", () => {
     expect([...new Set(files.map(({ path }) => layerOf(path)))].sort()).toEqual(Object.keys(allowed).sort());
+  });
+});
+
+describe("tests", () => {
+  const tests = new Map(
+    filesIn(import.meta.dirname).map((file) => [file.path, { ...file, text: file.lines.join("\n") }]),
+  );
+  const targets = new Map([...tests].map(([path, file]) => [path, targetsOf(file)]));
+
+  test("a file that makes tests is in a run by its name, or imported by one that is", () => {
+    const imported = new Set([...targets.values()].flat());
+    const lost = [...tests.values()].filter(
+      ({ path, text }) =>
+        /import \{[^}]*\btest\b[^}]*\} from "vitest"/.test(text) &&
+        !/\.(?:test|programs|long)\.ts$/.test(path) &&
+        !imported.has(path),
+    );
+    expect(lost.map(({ path }) => path)).toEqual([]);
+  });
+
+  test("what is skipped without a program is not in npm test", () => {
+    const reached = (path: string, seen = new Set<string>()): Set<string> => {
+      if (!seen.has(path)) for (const target of targets.get(path) ?? []) reached(target, seen.add(path));
+      return seen.add(path);
+    };
+    const asks = (path: string) => /HEADGATE_REQUIRE\b.* [!=]== "all"/.test(tests.get(path)?.text ?? "");
+    const skipping = [...tests.keys()].filter((path) => path.endsWith(".test.ts") && [...reached(path)].some(asks));
+    expect(skipping).toEqual([]);
   });
 });
 

@@ -1,5 +1,5 @@
 // The plugin with an upstream: what @fastify/http-proxy gets wrong by itself, one test for each, and what the corpora do not
-// ask. The bytes of single requests and responses are in corpora.test.ts.
+// ask. The bytes of single requests and responses are in corpus-cases.long.ts.
 import { METHODS } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance } from "fastify";

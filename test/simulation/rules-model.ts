@@ -1,5 +1,5 @@
 // A stand-in for a store that runs the script of rules, in memory and with a clock of the caller's. Compared with the real
-// one in test/limits/store/rules-script.test.ts.
+// one in test/limits/store/rules-script.programs.ts.
 import { maxRules } from "../../src/core/rules.ts";
 import { mostForgiven, mostRemoved } from "../../src/limits/store/rules-script.ts";
 
