@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parsePluginOptions } from "../../src/fastify/plugin-options.ts";
+import { runs } from "../support/runs.ts";
 
 const odd = fc.constantFrom(null, "", 0, -1, 1.5, 1e9, true, "x", "\u0000", "*", [], {}, [null], [[]], "é");
 const network = fc.constantFrom("10.0.0.0/8", "10.1.0.0/16", "::/0", "0.0.0.0/0", "2001:db8::1", "::ffff:1.2.3.4", "x");
@@ -80,7 +81,7 @@ test("errors, or policies that can be held", () => {
         expect((error as Error).message).toMatch(/^The options of headgate are not valid:(\n {2}options: .*)+$/);
       }
     }),
-    { numRuns: 1_000 },
+    runs(4_000),
   );
   expect(loaded).toBeGreaterThan(30);
 });

@@ -4,11 +4,12 @@ import { expect, test } from "vitest";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { LimitedTable } from "../limits/one-limit.ts";
+import { scaled } from "../support/runs.ts";
 import { addressIn, limit, pipeline } from "./rotation.ts";
 
-const rotations = 100_000;
+const rotations = scaled(100_000);
 
-test("100,000 addresses of one /64 are admitted as often as one address, and the next /64 has its own quota", () => {
+test(`${rotations} addresses of one /64 are admitted as often as one address, and the next /64 has its own quota`, () => {
   const isAdmitted = pipeline("x-forwarded-for");
   let admitted = 0;
   for (let i = 0; i < rotations; i += 1) if (isAdmitted(addressIn("2001:db8:1:2", i), [])) admitted += 1;

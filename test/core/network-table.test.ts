@@ -5,6 +5,7 @@ import { addressKey } from "../../src/core/counter-key.ts";
 import { type Cidr, type IpAddress, isIpv4, isWithin } from "../../src/core/ip-address.ts";
 import { withFirstAddress } from "../../src/core/network-set.ts";
 import { NetworkTable } from "../../src/core/network-table.ts";
+import { runs } from "../support/runs.ts";
 
 /** Addresses of which many share their places in a small table. */
 const group = fc.constantFrom(0, 1, 2, 3, 7, 8, 15, 16, 255, 256, 0xff00);
@@ -42,7 +43,7 @@ test("finds what a search of all networks finds, the smallest first, after any c
         }
       },
     ),
-    { numRuns: 100 },
+    runs(1_000),
   );
 });
 

@@ -18,7 +18,7 @@ import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../support/raw-connection.ts";
-import { threadCounts } from "../support/runs.ts";
+import { inFull, threadCounts } from "../support/runs.ts";
 import { request } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -184,8 +184,8 @@ describe.each(threadCounts)("with %i threads", (workers) => {
   });
 });
 
-test("a thread that replaces another one has all rules before it serves", async () => {
-  const { gateway } = await start({ workers: 2, policies: [{ ...perIp, limit: 1_000_000 }] });
+test.each(inFull([2]))("of %i threads one that replaces another has all rules before it serves", async (workers) => {
+  const { gateway } = await start({ workers, policies: [{ ...perIp, limit: 1_000_000 }] });
   for (let i = 0; i < 600; i += 1) await set(gateway, { id: `r${i}`, client: `10.0.${i >> 8}.${i & 255}` });
   await set(gateway);
   const channel = new BroadcastChannel(faultChannel);

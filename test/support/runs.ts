@@ -2,14 +2,17 @@
 
 const isFull = process.env["HEADGATE_RUNS"] === "full";
 
-/** How often a property is tried: in full by `npm run test:long`, and a tenth as often by `npm test`. */
+/** How often a property is tried: in full by `npm run test:long`, and a twentieth as often by `npm test`. */
 export const runs = (full: number): { readonly numRuns: number } => ({ numRuns: scaled(full) });
 
 /** A number that grows with the runs, such as how often something must have happened in them. */
-export const scaled = (full: number): number => (isFull ? full : Math.ceil(full / 10));
+export const scaled = (full: number): number => (isFull ? full : Math.ceil(full / 20));
+
+/** Cases that `npm run test:long` alone tries: those that take long, or start threads. */
+export const inFull = <T>(cases: readonly T[]): readonly T[] => (isFull ? cases : []);
 
 /**
  * With how many threads that carry traffic a gateway is tried: with one by `npm test`, with two by `npm run test:long`, because
- * to start a thread takes a fifth of a second of processor time. workers/ has two threads in `npm test` too.
+ * to start a thread takes a fifth of a second of processor time. workers/ has two threads in `npm run test:programs` too.
  */
 export const threadCounts: readonly number[] = isFull ? [2] : [1];

@@ -7,6 +7,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { endHeaders, FrameClient, frame, frameTypes, get, post } from "../support/http2-frames.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
+import { inFull } from "../support/runs.ts";
 import { stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
 
@@ -105,7 +106,8 @@ const endings: readonly ((client: FrameClient) => void)[] = [
     void client.socket.write(Buffer.concat(Array(20_000).fill(frame(frameTypes.ping, 0, 0, Buffer.alloc(8))))),
 ];
 
-test("however a connection ends, it is not kept in memory", async () => {
+// It looks at the whole heap, several times.
+test.each(inFull(["it is not kept in memory"]))("however a connection ends, %s", async () => {
   for (const end of endings) {
     const { client, isOver } = await start();
     await eventually("it is connected", () => client.of(frameTypes.settings).length > 0);

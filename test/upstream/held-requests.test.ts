@@ -5,6 +5,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { inFull } from "../support/runs.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
@@ -13,9 +14,11 @@ const of = (client: number): string => `X-Forwarded-For: 192.0.2.${client + 1}\r
 test.for([
   { pool: 16, clients: 1, active: 8 },
   { pool: 16, clients: 3, active: 12 },
-  { pool: 256, clients: 1, active: 128 },
-  { pool: 256, clients: 3, active: 192 },
-  { pool: 256, clients: 10, active: 192 },
+  ...inFull([
+    { pool: 256, clients: 1, active: 128 },
+    { pool: 256, clients: 3, active: 192 },
+    { pool: 256, clients: 10, active: 192 },
+  ]),
 ])(
   "$clients clients at the same time hold $active of $pool connections, and the next one has no failure",
   async (it) => {
@@ -29,9 +32,11 @@ test.for([
 test.for([
   { pool: 16, held: [8, 4, 1] },
   { pool: 16, held: [8, 4, 1, 1, 1] },
-  { pool: 256, held: [128, 64, 1] },
-  { pool: 256, held: [128, 64, 1, 1, 1, 1, 1, 1, 1, 1] },
-  { pool: 256, held: [128, 64, ...Array<number>(63).fill(1)] },
+  ...inFull([
+    { pool: 256, held: [128, 64, 1] },
+    { pool: 256, held: [128, 64, 1, 1, 1, 1, 1, 1, 1, 1] },
+    { pool: 256, held: [128, 64, ...Array<number>(63).fill(1)] },
+  ]),
 ])(
   "$held.length clients, one after the other, hold what they can of $pool connections, and the next one has no failure",
   // 65 of them take nine seconds on an idle machine.

@@ -5,6 +5,7 @@ import type { WebSocket } from "ws";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, stallMs, standsStill, within } from "../support/eventually.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { scaled } from "../support/runs.ts";
 import { stageWebSockets, tunnels } from "../support/web-sockets.ts";
 
 const cleanup = useCleanup();
@@ -96,13 +97,17 @@ test("a client that does not read holds the upstream back, and gets everything o
   await eventually("all is there", () => received === pieces, 10_000);
 });
 
-test("500 tunnels, one after the other and ten at a time, leave nothing behind", { timeout: 60_000 }, async () => {
+const rounds = scaled(100);
+
+test(`${10 * rounds} tunnels, one after the other and ten at a time, leave nothing behind`, {
+  timeout: 60_000,
+}, async () => {
   const policies = [slidingPolicy({ limit: 1_000_000, windowMs: 60_000 })];
   const { open, gateway } = await stageWebSockets(cleanup, echo, {
     policies: [...policies],
     upgrade: { maxTunnels: 20 },
   });
-  for (let round = 0; round < 50; round += 1) {
+  for (let round = 0; round < rounds; round += 1) {
     const clients = await Promise.all(Array.from({ length: 10 }, () => open()));
     for (const [i, client] of clients.entries()) {
       if (i % 2 === 0) client.terminate();

@@ -52,8 +52,13 @@ async function send(targets: readonly string[], unmatched: "reject" | "proxy"): 
 }
 
 const pathOf = (target: string): string => target.replace(/\?.*$/s, "");
-const landings = (target: string): string[] =>
-  pathReaders.flatMap(({ read }) => landsUnder(read(pathOf(target)), routes) ?? []);
+/** What the readers make of a path is asked of each spelling in several tests. */
+const known = new Map<string, string[]>();
+const landings = (target: string): string[] => {
+  const found = known.get(target) ?? pathReaders.flatMap(({ read }) => landsUnder(read(pathOf(target)), routes) ?? []);
+  known.set(target, found);
+  return found;
+};
 /** Empty segments, single dots and encoded letters before a route lead nowhere else. */
 const harmless = (path: string): string => {
   const decoded = path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));

@@ -12,7 +12,7 @@ import { clockOf, FakeClock } from "../../support/clock.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway, testSettings } from "../../support/gateway.ts";
 import { metric } from "../../support/metrics.ts";
-import { threadCounts } from "../../support/runs.ts";
+import { inFull, threadCounts } from "../../support/runs.ts";
 import { startUpstream } from "../../support/upstream.ts";
 import { faultChannel } from "../../workers/faulty-thread.ts";
 
@@ -129,20 +129,23 @@ test.each(threadCounts)(
   },
 );
 
-test.each([1, 2])("with %i workers, the history has the memory of the process and of its heaps", async (workers) => {
-  let aheadMs = 0;
-  const clock = clockOf(() => systemClock.monotonicMs() + aheadMs, systemClock.wallMs);
-  const { gateway } = await start(workers, {}, clock);
-  aheadMs += stepMs;
-  const { memory } = gateway.recent.history().steps.find((step) => step !== null) as HistoryStep;
-  expect(memory.residentBytes).toBeGreaterThan(20_000_000);
-  // Of each thread, and of the main one beside them.
-  expect(memory.heapBytes).toBeGreaterThan(workers === 1 ? 5_000_000 : 15_000_000);
-  expect(memory.heapBytes).toBeLessThan(memory.residentBytes);
-  expect(memory.externalBytes).toBeGreaterThan(100_000);
-});
+test.each(threadCounts)(
+  "with %i workers, the history has the memory of the process and of its heaps",
+  async (workers) => {
+    let aheadMs = 0;
+    const clock = clockOf(() => systemClock.monotonicMs() + aheadMs, systemClock.wallMs);
+    const { gateway } = await start(workers, {}, clock);
+    aheadMs += stepMs;
+    const { memory } = gateway.recent.history().steps.find((step) => step !== null) as HistoryStep;
+    expect(memory.residentBytes).toBeGreaterThan(20_000_000);
+    // Of each thread, and of the main one beside them.
+    expect(memory.heapBytes).toBeGreaterThan(workers === 1 ? 5_000_000 : 15_000_000);
+    expect(memory.heapBytes).toBeLessThan(memory.residentBytes);
+    expect(memory.externalBytes).toBeGreaterThan(100_000);
+  },
+);
 
-test.each([1, 2])(
+test.each(threadCounts)(
   "with %i workers, the history of policies goes on over a reload that changes them",
   async (workers) => {
     let aheadMs = 0;
@@ -178,11 +181,11 @@ test.each([1, 2])(
   },
 );
 
-test("a thread that ends loses nothing of the history", async () => {
+test.each(inFull([2]))("of %i threads one that ends loses nothing of the history", async (workers) => {
   let aheadMs = 0;
   // The clock of the main thread alone: those of the others go on.
   const clock = clockOf(() => systemClock.monotonicMs() + aheadMs, systemClock.wallMs);
-  const { gateway } = await start(2, {}, clock);
+  const { gateway } = await start(workers, {}, clock);
   const before = await Promise.all(Array.from({ length: 40 }, () => ask(gateway)));
   const refused = before.filter(({ status }) => status === 429);
   expect(refused).toHaveLength(40 - limit);
