@@ -97,7 +97,7 @@ test("a client that does not read holds the upstream back, and gets everything o
   await eventually("all is there", () => received === pieces, 10_000);
 });
 
-const rounds = scaled(100);
+const rounds = scaled(50);
 
 test(`${10 * rounds} tunnels, one after the other and ten at a time, leave nothing behind`, {
   timeout: 60_000,
