@@ -34,7 +34,6 @@ const properties = [
   "test/limits/units.test.ts",
   "test/limits/work.test.ts",
   "test/limits/store/redis/reply-guard.test.ts",
-  "test/limits/store/script-promise.programs.ts",
   "test/telemetry/recent/history.test.ts",
   "test/telemetry/recent/refusals.test.ts",
   "test/telemetry/recent/sketch.test.ts",
@@ -53,19 +52,13 @@ const properties = [
 
 /** Gateways with two threads that carry traffic: `npm test` tries one thread. */
 const threaded = [
-  "test/auth/statuses.programs.ts",
   "test/gateway/admin-api.test.ts",
   "test/gateway/clients.test.ts",
-  "test/reload/files.programs.ts",
   "test/reload/judged-trial.test.ts",
   "test/reload/reload.test.ts",
   "test/reload/trial.test.ts",
   "test/runtime-rules/gateway.test.ts",
   "test/runtime-rules/restart.test.ts",
-  "test/shared-store/gateways-listed.programs.ts",
-  "test/shared-store/rules-api.programs.ts",
-  "test/shared-store/rules.programs.ts",
-  "test/shared-store/trial.programs.ts",
   "test/telemetry/recent/gateway.test.ts",
 ];
 

@@ -1,6 +1,8 @@
 // What `npm test` tries less of than `npm run test:long`, which lists the files.
 
-const isFull = process.env["HEADGATE_RUNS"] === "full";
+const { HEADGATE_RUNS } = process.env;
+/** "all": nothing else runs the file again, so it has the cases of both. */
+const isFull = HEADGATE_RUNS === "full" || HEADGATE_RUNS === "all";
 
 /** How often a property is tried: in full by `npm run test:long`, and a twentieth as often by `npm test`. */
 export const runs = (full: number): { readonly numRuns: number } => ({ numRuns: scaled(full) });
@@ -13,6 +15,6 @@ export const inFull = <T>(cases: readonly T[]): readonly T[] => (isFull ? cases 
 
 /**
  * With how many threads that carry traffic a gateway is tried: with one by `npm test`, with two by `npm run test:long`, because
- * to start a thread takes a fifth of a second of processor time. workers/ has two threads in `npm run test:programs` too.
+ * to start a thread takes a fifth of a second of processor time. `npm run test:programs` tries both.
  */
-export const threadCounts: readonly number[] = isFull ? [2] : [1];
+export const threadCounts: readonly number[] = HEADGATE_RUNS === "all" ? [1, 2] : isFull ? [2] : [1];
