@@ -2,7 +2,7 @@
 // decisions.ts with the store's name and the number of clients; prints one line of JSON. Headgate is given a key that a
 // connection knows, or the text of an address, which it reads within the measured time.
 import { randomBytes } from "node:crypto";
-import type { Identity } from "../src/core/authenticator.ts";
+import type { Identity } from "../src/core/authentication.ts";
 import { type Client, readPeer } from "../src/core/client-address.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
 import type { Decision, Policy } from "../src/core/policy.ts";

@@ -7,10 +7,9 @@
 // host must be a loopback name or one of admin.hosts; programs that name no page send no Origin. Nor does a browser with a
 // simple GET of a page, but to loopback and over TLS it says in Sec-Fetch-Site whose page asks (W3C Fetch Metadata).
 import type { IncomingMessage } from "node:http";
-import { readBearer } from "../core/bearer.ts";
-import { headerValues } from "../core/header-list.ts";
-import type { HostPort } from "../core/host-port.ts";
-import { formatIpAddress, parseIpAddress } from "../core/ip-address.ts";
+import { readBearer } from "../core/authentication.ts";
+import { headerValues } from "../core/headers.ts";
+import { formatIpAddress, type HostPort, parseIpAddress } from "../core/ip-address.ts";
 import { splitAddress } from "../core/upstream.ts";
 import { type AdminIdentity, type AdminTokens, socketCaller } from "./admin-tokens.ts";
 import { type AdminError, errors } from "./errors.ts";

@@ -3,8 +3,8 @@
 // calls and streams take none from probes and scrapes.
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { FairPlaces } from "../core/client-share.ts";
 import { ignoreError } from "../core/failure.ts";
-import { FairPlaces } from "../core/fair-places.ts";
 import type { Reached } from "./access.ts";
 
 export interface AdminConnectionsOptions {

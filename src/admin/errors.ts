@@ -1,8 +1,7 @@
 // The errors of the admin listener. Their texts are fixed, so that they contain nothing of the request, of an error or of
 // the machine.
-import { linesOf } from "../core/header-lines.ts";
+import { linesOf, serializeHead } from "../core/headers.ts";
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
-import { serializeHead } from "../core/response-head.ts";
 import { jsonType } from "./bodies.ts";
 
 export type AdminError = Pick<LocalReply, "status" | "message" | "errMsg">;

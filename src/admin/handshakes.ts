@@ -3,7 +3,7 @@
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
-import type { Certificate } from "../core/tls.ts";
+import type { Certificate } from "../core/settings.ts";
 
 /** A head may take as long. */
 const handshakeTimeoutMs = 5_000;

@@ -3,7 +3,7 @@
 // instant is text in ISO 8601 with milliseconds, a length of time a number of seconds, an address canonical text. Loaded with
 // the first call, because the library takes 20 MiB.
 import { Type } from "typebox";
-import { authOutcomes } from "../core/authenticator.ts";
+import { authOutcomes } from "../core/authentication.ts";
 import { calendarPeriods, outcomes } from "../core/policy.ts";
 import { reloadCauses } from "../core/reload.ts";
 import { ruleActions } from "../core/rules.ts";

@@ -1,7 +1,7 @@
 // The admin listener, apart from the traffic, and beside it a Unix socket. Both are open from the start; what answers is loaded
 // when the first connection comes. Until then connections wait unread, within the same bounds.
 import { createServer, type Server, type Socket } from "node:net";
-import type { HostPort } from "../core/host-port.ts";
+import type { HostPort } from "../core/ip-address.ts";
 import { listen } from "../exchange/listen.ts";
 import type { AdminApp, AdminAppOptions } from "./app.ts";
 import { AdminConnections, type AdminConnectionsOptions } from "./connections.ts";

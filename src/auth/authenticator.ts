@@ -1,10 +1,15 @@
 // Checks the token of a request as its rule demands. Without a list of tokens nothing is verified.
 import { LRUCache } from "lru-cache";
-import { type Authenticator, type AuthOutcome, endingSoonMs, type Identity } from "../core/authenticator.ts";
-import type { BearerCredential } from "../core/bearer.ts";
+import {
+  type Authenticator,
+  type AuthOutcome,
+  type BearerCredential,
+  endingSoonMs,
+  type Identity,
+} from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
-import { inOnePiece } from "../core/header-lines.ts";
+import { inOnePiece } from "../core/headers.ts";
 import type { TokenList } from "./token-list.ts";
 
 /** `file`: null if no rule demands a listed token. */

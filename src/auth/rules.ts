@@ -1,6 +1,6 @@
 // Finds the rule that decides what is asked of a request's token. Where backends may read the path or the method in several
 // ways, every rule that may fit is satisfied: no spelling of a path opens it, or asks for less than another spelling.
-import { type AuthDemand, type AuthDemands, type AuthRule, stricterOf } from "../core/auth-demand.ts";
+import { type AuthDemand, type AuthDemands, type AuthRule, stricterOf } from "../core/authentication.ts";
 import { overridingMethods } from "../core/method-override.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
 import type { DemandReader, ParsedRequest, RequestHead } from "../core/request-head.ts";

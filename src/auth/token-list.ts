@@ -1,7 +1,7 @@
 // The tokens that pass where `tokens` is asked for, known by their SHA-256 digests. The tokens themselves are
 // neither stored here nor compared.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
-import type { Identity } from "../core/authenticator.ts";
+import type { Identity } from "../core/authentication.ts";
 
 export interface ListedToken {
   /** SHA-256, in hex. */

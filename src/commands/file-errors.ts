@@ -6,10 +6,9 @@ import type { TokenList } from "../auth/token-list.ts";
 import { secretsFile, tokensFile, writtenEnd } from "../auth/tokens-file.ts";
 import { explainReadFailure, readFiles } from "../config/files.ts";
 import type { NamedFiles } from "../config/load.ts";
-import { endingSoonMs } from "../core/authenticator.ts";
+import { endingSoonMs } from "../core/authentication.ts";
 import { enumerate } from "../core/enumerate.ts";
-import type { FileError, FileGroup } from "../core/file-group.ts";
-import { passwordIn } from "../core/password.ts";
+import { type FileError, type FileGroup, passwordIn } from "../core/file-group.ts";
 
 interface FilesJudged {
   readonly errors: readonly string[];

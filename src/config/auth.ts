@@ -1,7 +1,13 @@
 // The check of bearer tokens: the mode, the rules for some paths, and which limited paths they leave open. Also the scopes
 // of rules, and the overrides of policies, that name what the list of tokens does not have.
-import { type AuthDemands, type AuthMode, type AuthRule, authModes, verifiesTokens } from "../core/auth-demand.ts";
-import type { ListedTokens } from "../core/authenticator.ts";
+import {
+  type AuthDemands,
+  type AuthMode,
+  type AuthRule,
+  authModes,
+  type ListedTokens,
+  verifiesTokens,
+} from "../core/authentication.ts";
 import { enumerate } from "../core/enumerate.ts";
 import type { LimitOverride, Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";

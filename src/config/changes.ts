@@ -1,7 +1,7 @@
 // What a reload from one configuration to another changes: the keys whose values differ, those that need a restart, those
 // that give up protection, and the policies that start empty.
 import { isDeepStrictEqual } from "node:util";
-import { type AuthDemand, type AuthDemands, type AuthRule, authModes } from "../core/auth-demand.ts";
+import { type AuthDemand, type AuthDemands, type AuthRule, authModes } from "../core/authentication.ts";
 import { isContinued, type Policy } from "../core/policy.ts";
 import type { ExtAuthListenerSettings, Settings } from "../core/settings.ts";
 import { type Raw, rawAt } from "./written.ts";

@@ -1,5 +1,5 @@
 // The counters, which all policies share: their memory, their snapshot, and the store that several gateways share.
-import type { HostPort } from "../core/host-port.ts";
+import type { HostPort } from "../core/ip-address.ts";
 import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { onFailureModes, type StoreConnectionSettings } from "../core/store-link.ts";

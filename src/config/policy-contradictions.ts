@@ -1,12 +1,11 @@
 // Finds what is wrong with policies whose keys are each valid: which kind of limit it is, what the key must contain for
 // an override, what cannot be combined.
-import { verifiesTokens } from "../core/auth-demand.ts";
+import { verifiesTokens } from "../core/authentication.ts";
 import { formatIpAddress, isWithin } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import { isNarrower, networkOf, wideEnough } from "./addresses.ts";
 import { type auth, modesOver } from "./auth.ts";
 import type { Parsed } from "./definition.ts";
-import type { policies } from "./policies.ts";
 import {
   isTokenDigest,
   maxChargedLimit,
@@ -14,6 +13,7 @@ import {
   mayBeUnder,
   outOfRoutes,
   overrideParts,
+  type policies,
   type WrittenPolicy,
 } from "./policies.ts";
 import type { clientAddress } from "./requests.ts";

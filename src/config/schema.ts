@@ -1,8 +1,7 @@
 // Puts the topics of the configuration together: all keys, what contradicts what, and the settings that valid values become.
 // Tests compare the packaged headgate.yaml, the JSON Schema and docs/configuration.md with it.
 import { unconfirmedEnds } from "../core/reload.ts";
-import type { Settings } from "../core/settings.ts";
-import { maxThreads } from "../core/thread-share.ts";
+import { maxThreads, type Settings } from "../core/settings.ts";
 import { auth, judgeAuth } from "./auth.ts";
 import { counters, judgeSnapshot, judgeStore, toStore } from "./counters.ts";
 import { defaultOf, nodeAt, type Parsed, section, type WordsOfOthers } from "./definition.ts";

@@ -6,7 +6,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { errorCode } from "../core/failure.ts";
 import type { FileFlaw, FileGroup } from "../core/file-group.ts";
-import type { Certificate, TlsFiles } from "../core/tls.ts";
+import type { Certificate, TlsFiles } from "../core/settings.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
 
 /** Without certificate and key there is no value. */

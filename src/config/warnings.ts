@@ -1,11 +1,10 @@
 // Finds settings that are valid and probably not what is meant: requests that nothing limits, keys that a client can invent,
 // limits that refuse nobody. `headgate check` prints these warnings, the start logs them, and `check --diff` and a reload show
 // those that are new.
-import { type AuthMode, verifiesTokens } from "../core/auth-demand.ts";
+import { type AuthMode, verifiesTokens } from "../core/authentication.ts";
 import { enumerate } from "../core/enumerate.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
-import type { KeyPart, Policy, PolicyWho } from "../core/policy.ts";
-import { needsIdentity } from "../core/policy.ts";
+import { type KeyPart, needsIdentity, type Policy, type PolicyWho } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { leasedAheadFrom, type StoreConnectionSettings } from "../core/store-link.ts";
 import { isLoopback, privateNetworks, wideShare } from "./addresses.ts";

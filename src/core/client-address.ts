@@ -1,9 +1,9 @@
 // Finds the client, whose quota is charged: the peer, or, if the peer is a trusted proxy, the last address in the
 // forwarding header that is not a trusted proxy. The header is read from the right, because only the entries that
 // trusted proxies appended can be believed. The headers of an untrusted peer are ignored.
-import { trimBlanks } from "./blanks.ts";
+
 import { addressKey, type CounterKey } from "./counter-key.ts";
-import { type HeaderList, isNamed } from "./header-list.ts";
+import { type HeaderList, isNamed, trimBlanks } from "./headers.ts";
 import { clientKey, formatIpAddress, type IpAddress, parseIpAddress } from "./ip-address.ts";
 import type { NetworkSet } from "./network-set.ts";
 

@@ -1,7 +1,7 @@
 // Counts the open connections of clients, over all threads. Each thread counts in its own part of shared memory, so that the
 // connections of a thread that has ended can be subtracted.
 import type { Peer } from "./client-address.ts";
-import { maxThreads } from "./thread-share.ts";
+import { maxThreads } from "./settings.ts";
 
 export interface ConnectionCount {
   /** Open connections of all threads. */

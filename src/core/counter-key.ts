@@ -1,6 +1,6 @@
 // The key of a counter: 128 bits as four words, so that a table stores it in a fixed place and compares it without text.
 import { clientKey, type IpAddress } from "./ip-address.ts";
-import type { RulesAbout } from "./rules-about.ts";
+import type { RulesAbout } from "./rules.ts";
 
 /** The rules about the networks of a client, the smallest network first. */
 export interface MatchingRules {

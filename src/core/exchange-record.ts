@@ -1,5 +1,5 @@
 // The facts about an exchange that has ended, for the metrics and the access log.
-import type { AuthOutcome } from "./authenticator.ts";
+import type { AuthOutcome } from "./authentication.ts";
 import type { RefusalReason } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
 import type { RequestHead } from "./request-head.ts";

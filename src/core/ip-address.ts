@@ -174,3 +174,9 @@ export function clientKey(address: IpAddress, ipv6Prefix: number): string {
   const network = address.map((group, i) => group & groupMask(ipv6Prefix - i * 16));
   return `${formatIpAddress(network)}/${ipv6Prefix}`;
 }
+
+/** `host` is a name or an IP address, without brackets. */
+export interface HostPort {
+  readonly host: string;
+  readonly port: number;
+}

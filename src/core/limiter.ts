@@ -1,5 +1,5 @@
 // Decides which requests are admitted. A local store answers at once, a shared one with a promise.
-import type { Identity } from "./authenticator.ts";
+import type { Identity } from "./authentication.ts";
 import type { CounterKey } from "./counter-key.ts";
 import type { Decision, Outcome, Policy } from "./policy.ts";
 import type { ParsedRequest, RequestHead } from "./request-head.ts";

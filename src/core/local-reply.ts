@@ -1,7 +1,7 @@
 // The responses of the gateway itself, mostly refusals. Their text is for the client and contains no address, file
 // path, token or stack; what an operator needs is in the log.
 import type { SharedResource } from "./client-share.ts";
-import type { HeaderLines } from "./header-lines.ts";
+import type { HeaderLines } from "./headers.ts";
 
 export interface LocalReply {
   readonly status: number;

@@ -1,8 +1,7 @@
 // Finds flaws that the HTTP parser accepts and a gateway must refuse: with each of them, a request could mean one thing
 // to a proxy and another to the server behind it. One pass over the headers. Parses the target (RFC 9112, 3.2) without
 // changing a byte that is forwarded.
-import { isBlank } from "./blanks.ts";
-import { type HeaderList, isNamed } from "./header-list.ts";
+import { type HeaderList, isBlank, isNamed } from "./headers.ts";
 import { type LocalReply, localReplies } from "./local-reply.ts";
 
 export interface MessageHead {

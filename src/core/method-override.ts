@@ -1,7 +1,6 @@
 // The methods that some frameworks take instead of that of the request line: from a header, or from `_method` in the query
 // (Rails, Laravel, Symfony, Slim, method-override for Express). `_method` in a body is not read.
-import { trimBlanks } from "./blanks.ts";
-import { type HeaderList, isNamed } from "./header-list.ts";
+import { type HeaderList, isNamed, trimBlanks } from "./headers.ts";
 
 /** By their length. */
 const names: readonly (string | undefined)[] = Array.from({ length: 23 }, (_, length) =>

@@ -1,5 +1,5 @@
 // A set of networks that finds an address in logarithmic time. A forwarding header can contain many addresses, and each
-// is looked up.
+// is looked up. And a map of networks, which finds the value of the smallest one.
 import { type Cidr, type IpAddress, isWithin } from "./ip-address.ts";
 
 export class NetworkSet {
@@ -37,12 +37,12 @@ export function withFirstAddress({ network, prefixBits }: Cidr): Cidr {
 }
 
 /** Among networks with the same first address, the widest comes first. */
-export function byFirstAddress(a: Cidr, b: Cidr): number {
+function byFirstAddress(a: Cidr, b: Cidr): number {
   return compare(a.network, b.network) || a.prefixBits - b.prefixBits;
 }
 
 /** Returns the last of the sorted networks that does not begin after the address. */
-export function lastNotAfter<N extends Cidr>(networks: readonly N[], address: IpAddress): N | undefined {
+function lastNotAfter<N extends Cidr>(networks: readonly N[], address: IpAddress): N | undefined {
   let low = 0;
   let high = networks.length;
   while (low < high) {
@@ -67,4 +67,44 @@ function compare(a: IpAddress, b: IpAddress): number {
     if (difference !== 0) return difference;
   }
   return 0;
+}
+
+interface Entry<T> extends Cidr {
+  readonly value: T;
+  /** The smallest network that contains this one; null if none does. */
+  readonly parent: Entry<T> | null;
+}
+
+/** Finds the smallest of many networks that contains an address or another network, in few comparisons. */
+export class NetworkMap<T> {
+  /** Sorted by their first address; of two that begin with the same one, the larger comes first. */
+  readonly #entries: readonly Entry<T>[];
+
+  /** Of two values for one network, the first counts. */
+  constructor(networks: readonly (readonly [Cidr, T])[]) {
+    const entries: Entry<T>[] = [];
+    const sorted = networks
+      .map(([cidr, value]) => ({ ...withFirstAddress(cidr), value }))
+      .sort(byFirstAddress)
+      .filter((entry, i, all) => i === 0 || byFirstAddress(all[i - 1] ?? entry, entry) !== 0);
+    for (const entry of sorted) {
+      let parent = entries.at(-1) ?? null;
+      while (parent !== null && !isWithin(entry.network, parent)) parent = parent.parent;
+      entries.push({ ...entry, parent });
+    }
+    this.#entries = entries;
+  }
+
+  get size(): number {
+    return this.#entries.length;
+  }
+
+  /** Returns the value of the smallest network that contains all of this one; undefined if none does. */
+  get({ network, prefixBits }: Cidr): T | undefined {
+    // If the last network that does not begin later does not contain the address, only those around it can. They have
+    // different prefixes, so there are at most 128.
+    let entry = lastNotAfter(this.#entries, network) ?? null;
+    while (entry !== null && (entry.prefixBits > prefixBits || !isWithin(network, entry))) entry = entry.parent;
+    return entry?.value;
+  }
 }

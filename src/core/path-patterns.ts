@@ -8,9 +8,11 @@ import {
   type PathText,
   plainPath,
   plainWithEscapes,
+  SegmentNames,
+  searchNames,
+  segmentsOf,
   withAsciiLetters,
 } from "./path-text.ts";
-import { SegmentNames, searchNames, segmentsOf } from "./segment-names.ts";
 
 interface PathPattern {
   readonly path: string;

@@ -1,14 +1,13 @@
 // Parses a request head: the client, the route, whether the request is charged, and why it is refused. Independent of
 // sockets and servers, so all transports get the same result.
-import type { AuthDemand, AuthMode } from "./auth-demand.ts";
-import type { AuthOutcome, Identity } from "./authenticator.ts";
+import type { AuthDemand, AuthMode, AuthOutcome, Identity } from "./authentication.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
-import type { AllowedOrigins } from "./cors.ts";
 import { CounterKey } from "./counter-key.ts";
-import type { HeaderLines, KeptText } from "./header-lines.ts";
+import type { HeaderLines, HeaderList, KeptText } from "./headers.ts";
 import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
 import {
   type BasePaths,
+  hasBlankAround,
   type MessageHead,
   type MessageReading,
   type RequestTarget,
@@ -18,6 +17,7 @@ import {
 } from "./message-check.ts";
 import type { Decision } from "./policy.ts";
 import type { PathReader, PathReading } from "./request-path.ts";
+import type { AllowedOrigins } from "./response-fields.ts";
 import type { Rule } from "./rules.ts";
 
 export interface RequestHead extends MessageHead {
@@ -278,4 +278,36 @@ export function findRefusal(parsed: ParsedRequest, decision: Decision, rules: Re
 /** Checked after the token, so that a client without one does not learn the limit. */
 export function findBodyRefusal(parsed: ParsedRequest, rules: RequestRules): LocalReply | null {
   return (parsed.message.contentLength ?? 0) > rules.maxBodyBytes ? localReplies.bodyTooLarge : null;
+}
+
+/**
+ * Converts the head of an HTTP/2 request to the form of HTTP/1.1: pseudo-headers become the request line and Host, and
+ * cookie headers are joined (RFC 9113, 8.2.3). Repairs nothing: a contradiction is kept, and core/message-check.ts
+ * refuses it. Converts a head with pseudo-headers, which come first (RFC 9113, 8.3).
+ */
+export function readHttp2Head(rawHead: HeaderList): Pick<MessageHead, "method" | "target" | "rawHeaders"> {
+  let method = "";
+  let target = "";
+  let authority: string | null = null;
+  const rawHeaders: string[] = [];
+  let cookieAt = -1;
+  for (let i = 0; i < rawHead.length; i += 2) {
+    const name = rawHead[i] ?? "";
+    const value = rawHead[i + 1] ?? "";
+    if (name === ":method") method = value;
+    else if (name === ":path") target = value;
+    else if (name === ":authority") {
+      authority = value;
+      rawHeaders.push("host", value);
+    } else if (name.startsWith(":")) continue;
+    // A Host that repeats the authority is dropped; with another one there are two, which is refused.
+    else if (name === "host" && value === authority) continue;
+    else if (name !== "cookie" || hasBlankAround(value)) rawHeaders.push(name, value);
+    else if (cookieAt !== -1) rawHeaders[cookieAt] += `; ${value}`;
+    else {
+      cookieAt = rawHeaders.length + 1;
+      rawHeaders.push(name, value);
+    }
+  }
+  return { method, target, rawHeaders };
 }

@@ -14,9 +14,11 @@ import {
   plainPath,
   plainPathWithDots,
   plainWithEscapes,
+  SegmentNames,
+  searchNames,
+  segmentsOf,
   withAsciiLetters,
 } from "./path-text.ts";
-import { SegmentNames, searchNames, segmentsOf } from "./segment-names.ts";
 
 export type PathReading =
   /** Under this route in every reading. */

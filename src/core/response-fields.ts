@@ -2,11 +2,18 @@
 // upstream's response that the client gets. RateLimit-Reset is in Unix seconds, as the API's specification demands; the
 // structured RateLimit contains the seconds that remain.
 import { type Clock, httpDate, isImfFixdate } from "./clock.ts";
-import type { AllowedOrigins } from "./cors.ts";
-import { type HeaderLines, KeptText, linesOf } from "./header-lines.ts";
-import type { HeaderList } from "./header-list.ts";
-import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
+import {
+  connectionOptions,
+  type HeaderLines,
+  type HeaderList,
+  headerValues,
+  isHopByHop,
+  KeptText,
+  linesOf,
+} from "./headers.ts";
 import type { LocalReply } from "./local-reply.ts";
+import type { MessageHead, MessageReading } from "./message-check.ts";
+import { hasMethodOverride } from "./method-override.ts";
 import type { Decision } from "./policy.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";
@@ -348,4 +355,37 @@ export function downstreamResponseFields(received: HeaderList, status: number): 
     }
   }
   return { lines, hasLength, retryAfter };
+}
+
+/**
+ * The origins of web pages that may call the API from a browser (CORS,
+ * https://fetch.spec.whatwg.org/#http-cors-protocol). Their preflights need no token, because a browser sends none with
+ * them, and they may read the gateway's own responses.
+ */
+export class AllowedOrigins {
+  readonly #origins: ReadonlySet<string>;
+
+  /** `origins`: as browsers send them, in lower case and without the port that the scheme implies. */
+  constructor(origins: readonly string[]) {
+    this.#origins = new Set(origins);
+  }
+
+  /** Returns the one Origin of a request, in lower case, if it is allowed; null otherwise. */
+  find(headers: HeaderList): string | null {
+    const values = headerValues(headers, "origin");
+    const [origin = ""] = values.length === 1 ? values : [];
+    const folded = origin.toLowerCase();
+    return this.#origins.has(folded) ? folded : null;
+  }
+
+  /**
+   * Returns whether the request passes without a token. It must have nothing that a browser's preflight lacks: with a
+   * body, an Upgrade or another method in a header it could do more than ask, and an Authorization has to be checked.
+   */
+  isPreflight({ method, rawHeaders }: MessageHead, { contentLength, asksToUpgrade }: MessageReading): boolean {
+    if (method !== "OPTIONS" || contentLength !== 0 || asksToUpgrade || this.find(rawHeaders) === null) return false;
+    const asked = headerValues(rawHeaders, "access-control-request-method");
+    if (asked.length !== 1 || asked[0] === "" || hasMethodOverride(rawHeaders)) return false;
+    return headerValues(rawHeaders, "authorization").length === 0;
+  }
 }

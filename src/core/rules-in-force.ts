@@ -1,13 +1,12 @@
 // The rules that hold now; each thread that serves requests has its own copy and asks it. `block` comes before `exempt`, and
 // `exempt` before `limit`; of one action the smallest network comes first, and of limits that of the subject, then that of
 // the token, then that of the client. Knows nothing of time: whoever keeps the rules removes those that have ended.
-import type { Identity } from "./authenticator.ts";
+import type { Identity } from "./authentication.ts";
 import type { CounterKey, MatchingRules } from "./counter-key.ts";
 import { type Cidr, parseCidr } from "./ip-address.ts";
 import { NetworkTable } from "./network-table.ts";
 import type { KeyPart, Policy } from "./policy.ts";
-import { type Rule, type RuleChange, type RuleSubject, ruleActions } from "./rules.ts";
-import { RulesAbout } from "./rules-about.ts";
+import { type Rule, type RuleChange, type RuleSubject, RulesAbout, ruleActions } from "./rules.ts";
 
 /** Whom a verified token stands for, as far as rules can be about it. */
 export type RuledIdentity = Pick<Identity, "tokenName" | "subject">;

@@ -57,3 +57,186 @@ export type ForgivenKey =
 
 /** At most so many rules hold at once. */
 export const maxRules = 10_000;
+
+/**
+ * What is asked of whoever keeps the rules, what is answered, and what others hear of it. A rule as a person writes it.
+ * Nothing of it has been checked.
+ */
+export interface RuleInput {
+  readonly id: string;
+  /** Exactly one of the three: an address or a network, the name of a listed token, or a subject. */
+  readonly client?: string | undefined;
+  readonly token?: string | undefined;
+  readonly subject?: string | undefined;
+  readonly action: string;
+  /** For `exempt`: null means all. For `limit`: may be left out if there is only one. */
+  readonly policy?: string | null | undefined;
+  readonly limit?: number | null | undefined;
+  /** A duration with its unit, such as "1h". */
+  readonly for: string;
+  readonly note?: string | undefined;
+}
+
+export interface RuleWriter {
+  /** The name of an admin token, or `socket`. */
+  readonly name: string;
+  /** Of its connection; null if that has none. */
+  readonly address: string | null;
+}
+
+export interface RuleCondition {
+  /** The revision that the rule must have; 0: there must be none; null: whatever there is. */
+  readonly expectedRevision: number | null;
+  /** Sets a rule that blocks those on whom the gateway, or its operator, depends. */
+  readonly force: boolean;
+}
+
+/**
+ * `invalid`: something of the input is wrong. `needs_force`: see RuleCondition. `changed`: the rule has another revision.
+ * `full`: there are as many rules as there may be. `unknown`: there is no such rule.
+ */
+export type RuleRefusalReason = "invalid" | "needs_force" | "changed" | "full" | "unknown";
+
+export interface RuleRefused {
+  readonly ok: false;
+  readonly reason: RuleRefusalReason;
+  /** For people; at least one. */
+  readonly details: readonly string[];
+  /** What holds; null if there is no such rule. */
+  readonly current: Rule | null;
+}
+
+export interface RulePut {
+  readonly ok: true;
+  readonly rule: Rule;
+  /** What it replaces. */
+  readonly before: Rule | null;
+  readonly survivesRestart: boolean;
+  /** False: the store is away, and it holds at this gateway alone until that is back. Null: gateways share nothing. */
+  readonly isShared: boolean | null;
+  /** The policies that the rule is about and does not touch: asked before the check, or not keyed by what it names. */
+  readonly untouchedPolicies: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+export interface RuleRemoved {
+  readonly ok: true;
+  readonly rule: Rule;
+}
+
+/** `ended`: its time was over. */
+export interface RuleEvent {
+  readonly kind: "set" | "replaced" | "removed" | "ended";
+  readonly rule: Rule;
+  /** Of a rule that was replaced. */
+  readonly before: Rule | null;
+  /** Who did it; null: nobody, or another gateway. */
+  readonly by: string | null;
+  /** Whether another gateway did it. */
+  readonly isForeign: boolean;
+}
+
+/** Who keeps the rules of a process. */
+export interface RuleKeeper {
+  /** Rises with each change. */
+  readonly revision: number;
+  list(): readonly Rule[];
+  get(id: string): Rule | null;
+  /** Resolves when every thread that serves has the rule. */
+  put(input: RuleInput, writer: RuleWriter, condition: RuleCondition): Promise<RulePut | RuleRefused>;
+  remove(
+    id: string,
+    writer: RuleWriter,
+    condition: Pick<RuleCondition, "expectedRevision">,
+  ): Promise<RuleRemoved | RuleRefused>;
+  /** As in RulePut, of what was set or removed last under this id. */
+  isShared(id: string): boolean | null;
+  /**
+   * Takes over what gateways share, with its revisions. A rule that is newer here stays. `all`: those that are set are all that
+   * hold, and others are removed; default: false.
+   */
+  take(change: RuleChange, all?: boolean): Promise<void>;
+  /** Returns the function that ends it. */
+  onChange(listener: (event: RuleEvent) => void): () => void;
+}
+
+/** What the rules say together; null where none says anything. */
+interface Summary {
+  readonly block: Rule | null;
+  readonly exemptsAll: Rule | null;
+  /** By the policy. */
+  readonly exempts: ReadonlyMap<string, Rule> | null;
+  readonly limits: ReadonlyMap<string, Rule> | null;
+}
+
+/**
+ * The rules about one network, one token or one subject, and what they say together. Of several with the same action
+ * and policy, the one that was set last counts.
+ */
+export class RulesAbout {
+  readonly #rules: Rule[] = [];
+  /** Null: to be made when it is asked for, since rules often change many at a time. */
+  #summary: Summary | null = null;
+
+  get isEmpty(): boolean {
+    return this.#rules.length === 0;
+  }
+
+  /** There must be none with this id. */
+  add(rule: Rule): void {
+    this.#rules.push(rule);
+    this.#summary = null;
+  }
+
+  remove(id: string): void {
+    const index = this.#rules.findIndex((rule) => rule.id === id);
+    if (index === -1) return;
+    this.#rules.splice(index, 1);
+    this.#summary = null;
+  }
+
+  list(): readonly Rule[] {
+    return this.#rules;
+  }
+
+  get block(): Rule | null {
+    return this.#summarized().block;
+  }
+
+  exemptionFrom(policy: string): Rule | null {
+    const { exemptsAll, exempts } = this.#summarized();
+    return exemptsAll ?? exempts?.get(policy) ?? null;
+  }
+
+  limitOf(policy: string): Rule | null {
+    return this.#summarized().limits?.get(policy) ?? null;
+  }
+
+  #summarized(): Summary {
+    this.#summary ??= summaryOf(this.#rules);
+    return this.#summary;
+  }
+}
+
+function summaryOf(rules: readonly Rule[]): Summary {
+  let block: Rule | null = null;
+  let exemptsAll: Rule | null = null;
+  const exempts = new Map<string, Rule>();
+  const limits = new Map<string, Rule>();
+  for (const rule of rules) {
+    const { action, policy } = rule;
+    if (action === "block") block = later(rule, block);
+    else if (action === "limit") limits.set(policy ?? "", later(rule, limits.get(policy ?? "")));
+    else if (policy === null) exemptsAll = later(rule, exemptsAll);
+    else exempts.set(policy, later(rule, exempts.get(policy)));
+  }
+  return { block, exemptsAll, exempts: orNull(exempts), limits: orNull(limits) };
+}
+
+function orNull(map: ReadonlyMap<string, Rule>): ReadonlyMap<string, Rule> | null {
+  return map.size === 0 ? null : map;
+}
+
+function later(rule: Rule, than: Rule | null | undefined): Rule {
+  return than && than.revision > rule.revision ? than : rule;
+}

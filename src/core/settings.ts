@@ -1,13 +1,13 @@
 // The configuration as the gateway uses it: parsed, with units in the names. Only `config/` knows how it was written.
-
-import type { AuthDemands } from "./auth-demand.ts";
-import type { ForwardingHeader } from "./client-address.ts";
-import type { HostPort } from "./host-port.ts";
+// And what connections, requests and one of several threads take of it.
+import type { AuthDemands } from "./authentication.ts";
+import type { ClientAddressRules, ForwardingHeader } from "./client-address.ts";
+import type { Watched } from "./file-group.ts";
+import type { HostPort } from "./ip-address.ts";
 import type { Policy } from "./policy.ts";
 import type { TrialTerms } from "./reload.ts";
 import type { FieldKind } from "./response-fields.ts";
 import type { SharedStoreSettings, StoreConnectionSettings } from "./store-link.ts";
-import type { ListenerTls, TlsFiles } from "./tls.ts";
 import type { TokenRate } from "./token-bucket.ts";
 import type { UpstreamSettings } from "./upstream.ts";
 
@@ -126,7 +126,7 @@ export type LogTime = "unix" | "iso";
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 
 /** The bounds on connections of clients. */
-export interface ConnectionBounds {
+interface ConnectionBounds {
   /** Open at once, from the moment they are accepted. */
   readonly maxConnections: number;
   /** Of one peer; IPv6 peers are grouped as clients are. Trusted proxies are exempt. */
@@ -135,4 +135,118 @@ export interface ConnectionBounds {
   readonly newConnectionsPerPeer: number;
   /** Requests on one connection; the answer to the last says that it closes. */
   readonly maxRequestsPerConnection: number;
+}
+
+/** TLS on the listener: its files, and the certificate in use. Absolute paths of PEM files. */
+export interface TlsFiles {
+  /** The certificate of the server, then the intermediate certificates. */
+  readonly cert: string;
+  readonly key: string;
+  /** The authorities of the certificates that clients must present; null: clients need none. */
+  readonly clientCa: string | null;
+}
+
+interface ListenerTls extends TlsFiles {
+  /** Whether HTTP/2 is offered beside HTTP/1.1. */
+  readonly http2: boolean;
+}
+
+/** The texts of the files, in PEM. */
+export interface Certificate extends TlsFiles {
+  /** Unix milliseconds. */
+  readonly validFromMs: number;
+  /** Unix milliseconds, exclusive. */
+  readonly expiresMs: number;
+}
+
+export interface CertificateInUse extends Pick<Certificate, "expiresMs"> {
+  /** False while the files are missing or wrong, and an earlier certificate is in use. */
+  readonly isCurrent: boolean;
+}
+
+/**
+ * What the traffic listener and its transports take from the configuration. A reload replaces it as a whole: each
+ * connection uses what is current when it is accepted, and each request what is current when it begins.
+ */
+export interface TrafficSettings {
+  readonly bounds: ConnectionBounds;
+  /** New connections of one peer, in this thread. */
+  readonly newConnections: TokenRate;
+  /** In this thread. */
+  readonly streams: StreamBounds;
+  readonly headTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  /** Maximum time without a byte in either direction during an exchange. */
+  readonly stallTimeoutMs: number;
+  /** In lower case. */
+  readonly upgradeProtocols: ReadonlySet<string>;
+  readonly clientAddress: ClientAddressRules;
+  /** Null: connections are plain. A reload does not change whether it is null. */
+  readonly tls: TrafficTls | null;
+}
+
+export interface StreamBounds {
+  readonly max: number;
+  /** In addition, a peer gets at most as many as are free. */
+  readonly maxPerPeer: number;
+}
+
+interface TrafficTls {
+  readonly certificate: Watched<Certificate>;
+  /** From which the keys of session tickets are made. Null: this thread alone has them. */
+  readonly ticketSecret: Uint8Array | null;
+  /** Whether HTTP/2 is offered. */
+  readonly http2: boolean;
+}
+
+/** Holds what a reload replaces. */
+export interface Replaceable<T> {
+  current: T;
+}
+
+/**
+ * What one of several threads may use of a bound of the process. What protects memory or the upstream is divided evenly
+ * and rounded down, so that all threads together stay within the bound; no share is below 1. What is counted for all
+ * threads together (open connections, the policies) is not divided. Threads that carry traffic, at most. They are
+ * numbered from 1.
+ */
+export const maxThreads = 64;
+
+export function shareOf(bound: number, threads: number): number {
+  return Math.max(1, Math.floor(bound / threads));
+}
+
+/**
+ * The settings of each of the `workers` threads. With one thread they are the same. What `listen` bounds is whole here:
+ * gateway/configuration.ts divides what is not counted for all threads.
+ */
+export function settingsOfThread(settings: Settings): Settings {
+  const { workers, upstream, upgrade, extAuth, refusals, counters, admin } = settings;
+  if (workers === 1) return settings;
+  const share = (bound: number): number => shareOf(bound, workers);
+  const callers = <T extends { readonly maxConnections: number }>(listener: T | null): T | null =>
+    listener && { ...listener, maxConnections: share(listener.maxConnections) };
+  const { redis } = counters;
+  return {
+    ...settings,
+    admin: { ...admin, recent: withShareOfRefusals(admin.recent, workers) },
+    counters: redis === null ? counters : { ...counters, redis: withShareOfKeys(redis, workers) },
+    upstream: { ...upstream, maxConnections: share(upstream.maxConnections) },
+    upgrade: { ...upgrade, maxTunnels: share(upgrade.maxTunnels) },
+    extAuth: { ...extAuth, http: callers(extAuth.http), grpc: callers(extAuth.grpc) },
+    refusals: { perSecond: share(refusals.perSecond), burst: share(refusals.burst) },
+  };
+}
+
+type RecentSettings = Settings["admin"]["recent"];
+
+/** Not of the keys: with fewer of them each count would be less exact. */
+function withShareOfRefusals(recent: RecentSettings, workers: number): RecentSettings {
+  return { ...recent, refusals: recent.refusals === 0 ? 0 : shareOf(recent.refusals, workers) };
+}
+
+type SharedCounters = NonNullable<Settings["counters"]["redis"]>;
+
+function withShareOfKeys(redis: SharedCounters, workers: number): SharedCounters {
+  return { ...redis, store: { ...redis.store, maxKeys: shareOf(redis.store.maxKeys, workers) } };
 }

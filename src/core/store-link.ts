@@ -1,5 +1,5 @@
 // A store that several gateways share: what the limiter needs of the connection to it, and what it says about itself.
-import type { HostPort } from "./host-port.ts";
+import type { HostPort } from "./ip-address.ts";
 
 /** A counter's tag decides its place: keys with the same tag are in the same slot of a cluster. */
 export interface StoreLink {

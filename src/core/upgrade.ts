@@ -1,7 +1,7 @@
 // Decides which requests may switch to another protocol (RFC 9110, 7.8): only to those in the configuration, because
 // inside a protocol that carries HTTP, such as h2c, requests would be neither counted nor checked. All others are
 // handled as ordinary HTTP.
-import { type HeaderList, headerValues } from "./header-list.ts";
+import { type HeaderList, headerValues } from "./headers.ts";
 import type { MessageHead } from "./message-check.ts";
 
 /** Returns the protocols in the Upgrade headers, in their order and spelling. */

@@ -1,6 +1,6 @@
 // The upstream's settings, addresses, error reasons, events and figures, as other folders know them.
 
-import type { HostPort } from "./host-port.ts";
+import type { HostPort } from "./ip-address.ts";
 
 export const upstreamErrorReasons = [
   "refused", // nothing listens there

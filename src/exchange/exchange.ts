@@ -6,9 +6,9 @@
 //                  │ the client leaves: the verdict is awaited, since it charges │                         │
 //                  └──────────────────── clientGone(), abort() ──────────────────┴─────────────────────────┘
 import type { Readable } from "node:stream";
-import type { Identity } from "../core/authenticator.ts";
+import type { Identity } from "../core/authentication.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
-import type { HeaderLines } from "../core/header-lines.ts";
+import type { HeaderLines } from "../core/headers.ts";
 import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { Decision, Held } from "../core/policy.ts";
 import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";

@@ -1,6 +1,6 @@
 // Opens a listener.
 import type { AddressInfo, Server } from "node:net";
-import type { HostPort } from "../core/host-port.ts";
+import type { HostPort } from "../core/ip-address.ts";
 
 export interface ListenAddress extends HostPort {
   /** Other threads open the same port. Default: false. */

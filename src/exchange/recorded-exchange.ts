@@ -1,8 +1,8 @@
 // The facts about an exchange: the head of its request, its verdict and its instants. The metrics and the access log
 // read them when it has ended.
-import type { AuthOutcome } from "../core/authenticator.ts";
+import type { AuthOutcome } from "../core/authentication.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
-import { type HeaderList, headerValues } from "../core/header-list.ts";
+import { type HeaderList, headerValues } from "../core/headers.ts";
 import type { RefusalReason } from "../core/local-reply.ts";
 import type { Decision } from "../core/policy.ts";
 import { headTextBytes, pendingVerdict, type RequestHead, type Verdict } from "../core/request-head.ts";

@@ -2,7 +2,7 @@
 // Fastify. A transport reads and writes; exchange.ts decides what happens to a request.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import type { HeaderLines } from "../core/header-lines.ts";
+import type { HeaderLines } from "../core/headers.ts";
 import type { Held } from "../core/policy.ts";
 
 export interface Transport {

@@ -1,5 +1,5 @@
 // A transport that sends its response in one piece and has no request body.
-import type { HeaderLines } from "../core/header-lines.ts";
+import type { HeaderLines } from "../core/headers.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Transport } from "./transport.ts";
 

@@ -2,9 +2,8 @@
 // cannot keep them out; one caller gets at most as many as are free. Unverified peers share a number of places. However
 // many of them one peer holds, a peer without one gets a place, so that health checks of an orchestrator are answered.
 import type { Socket } from "node:net";
-import { clientShare } from "../core/client-share.ts";
-import { FairPlaces } from "../core/fair-places.ts";
-import type { Replaceable } from "../core/traffic-settings.ts";
+import { clientShare, FairPlaces } from "../core/client-share.ts";
+import type { Replaceable } from "../core/settings.ts";
 import { type CheckSettings, peerKey } from "./check-settings.ts";
 
 /** One caller gets half of them: enough to open many connections at once before it shows its secret on each. */

@@ -1,12 +1,10 @@
 // An ingress asks about a request that it carries itself, and gets the verdict of the same pipeline, counters and fields as
 // a request that goes through the gateway. This file knows nothing of what carries the question (HTTP, gRPC): that finds
 // out who asks, what about, and how to write the answer.
-import { type HeaderLines, linesOf } from "../core/header-lines.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import { type HeaderLines, type HeaderList, linesOf } from "../core/headers.ts";
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../core/request-head.ts";
-import type { DenyStatus } from "../core/settings.ts";
-import type { Replaceable } from "../core/traffic-settings.ts";
+import type { DenyStatus, Replaceable } from "../core/settings.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 import type { CheckSettings } from "./check-settings.ts";

@@ -1,9 +1,8 @@
 // Decides about questions for a quota: all that come in one call together, so that either all are charged or none. No
 // token is required and nothing but a limit refuses.
 import { hash } from "node:crypto";
-import type { Authentication, Authenticator, Identity } from "../core/authenticator.ts";
-import { readBearer } from "../core/bearer.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import { type Authentication, type Authenticator, type Identity, readBearer } from "../core/authentication.ts";
+import type { HeaderList } from "../core/headers.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { localReplies } from "../core/local-reply.ts";
 import { type Decision, isMoreUrgent } from "../core/policy.ts";

@@ -1,6 +1,6 @@
 // The callers that may ask for checks. A caller can name any client, so none may ask unless its address is listed or it
 // shows a listed secret. Secrets are compared by digest, in constant time, and not kept.
-import { type HeaderList, headerValues } from "../core/header-list.ts";
+import { type HeaderList, headerValues } from "../core/headers.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import type { NetworkSet } from "../core/network-set.ts";
 

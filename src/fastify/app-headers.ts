@@ -1,6 +1,6 @@
 // The headers that an app gives with the head of a response, in all forms that Node takes them, and the headers that go out
 // in the place of the app's of the same names.
-import type { HeaderList } from "../core/header-list.ts";
+import type { HeaderList } from "../core/headers.ts";
 import { gatewayResponseFields } from "../core/response-fields.ts";
 
 /** Names and values alternating, one value each. Node checks them when they are written. */

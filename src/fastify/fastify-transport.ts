@@ -3,8 +3,7 @@
 // fields of the exchange, and nothing of the app comes behind them.
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
-import { type HeaderLines, listOf } from "../core/header-lines.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import { type HeaderLines, type HeaderList, listOf } from "../core/headers.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { type AppHeaders, appHeaders } from "./app-headers.ts";
 import type { ClientSocket } from "./client-socket.ts";

@@ -2,7 +2,7 @@
 // whatever form, none goes out that headgate sends itself.
 import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { FastifyReply } from "fastify";
-import type { HeaderList } from "../core/header-list.ts";
+import type { HeaderList } from "../core/headers.ts";
 import { type AppHeaders, appHeaders, replacedNames, valuesIn, withoutNames } from "./app-headers.ts";
 
 export type WriteHead = (status: number, first?: unknown, second?: unknown) => ServerResponse;

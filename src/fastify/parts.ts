@@ -5,7 +5,7 @@ import { createDemandReader } from "../auth/rules.ts";
 import { uncheckedPaths } from "../config/auth.ts";
 import { FilesError, FileWatcher } from "../config/files.ts";
 import { configurationWarnings, type WarnedSettings } from "../config/warnings.ts";
-import type { Authenticator } from "../core/authenticator.ts";
+import type { Authenticator } from "../core/authentication.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";

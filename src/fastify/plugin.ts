@@ -5,7 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler } from "fastify";
 import { wantsOpenMetrics } from "../admin/accept.ts";
-import type { Authenticator } from "../core/authenticator.ts";
+import type { Authenticator } from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
 import { createAppLog } from "./app-log.ts";
 import { gates } from "./gates.ts";

@@ -2,8 +2,7 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import { constants, Http2ServerResponse, type ServerHttp2Stream } from "node:http2";
 import type { TLSSocket } from "node:tls";
-import type { HeaderLines } from "../core/header-lines.ts";
-import { serializeHead } from "../core/response-head.ts";
+import { type HeaderLines, serializeHead } from "../core/headers.ts";
 import type { Transport } from "../exchange/transport.ts";
 import { countBody, countedBytes } from "./counted-body.ts";
 

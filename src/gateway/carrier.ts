@@ -1,14 +1,13 @@
 // What carries the traffic, as the process knows it: one engine, or several threads that have one each.
 import type { Health } from "../admin/health.ts";
 import type { FileChanges } from "../config/files.ts";
-import type { ListedTokens } from "../core/authenticator.ts";
+import type { ListedTokens } from "../core/authentication.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Watched } from "../core/file-group.ts";
-import type { HostPort } from "../core/host-port.ts";
+import type { HostPort } from "../core/ip-address.ts";
 import type { Outcome } from "../core/policy.ts";
 import type { RuleChange } from "../core/rules.ts";
-import type { Settings } from "../core/settings.ts";
-import type { Certificate } from "../core/tls.ts";
+import type { Certificate, Settings } from "../core/settings.ts";
 import type { AddressState } from "../core/upstream.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import type { JudgeMemory } from "../limits/judge.ts";

@@ -2,7 +2,7 @@
 // is forgiven. For the thread that owns the table of counters, whether or not it carries traffic. Instants are in Unix
 // milliseconds. With a shared store, counts are those of this gateway.
 import { createDemandReader } from "../auth/rules.ts";
-import type { Authenticator } from "../core/authenticator.ts";
+import type { Authenticator } from "../core/authentication.ts";
 import { type ClientAddressRules, peerAt } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import { parseIpAddress } from "../core/ip-address.ts";

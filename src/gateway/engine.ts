@@ -1,7 +1,7 @@
 // Carries the traffic in one thread: the parts made from the settings, the traffic listener and the listeners for checks.
 // What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
 import type { FileChanges } from "../config/files.ts";
-import type { Authenticator, ListedTokens } from "../core/authenticator.ts";
+import type { Authenticator, ListedTokens } from "../core/authentication.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
@@ -14,10 +14,8 @@ import {
 import type { Watched } from "../core/file-group.ts";
 import type { RuleAction, RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
-import type { Settings } from "../core/settings.ts";
+import { type Certificate, type Settings, shareOf } from "../core/settings.ts";
 import type { SharedRulesFigures } from "../core/store-link.ts";
-import { shareOf } from "../core/thread-share.ts";
-import type { Certificate } from "../core/tls.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import { TextWrites } from "../exchange/text-writes.ts";
 import type { ForgivenName } from "../limits/forgive.ts";

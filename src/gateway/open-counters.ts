@@ -1,7 +1,7 @@
 // Opens the table of counters: its memory, which other threads can use, and the secrets of its keys. Makes the limiter that
 // counts in it.
 import { randomBytes, randomInt } from "node:crypto";
-import { verifiesTokens } from "../core/auth-demand.ts";
+import { verifiesTokens } from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Policy } from "../core/policy.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";

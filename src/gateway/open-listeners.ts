@@ -1,9 +1,8 @@
 // Makes the listeners of one thread: the one for traffic with the transports of its connections, and those for checks of an
 // ingress.
 import type { ConnectionCount, PeerConnections } from "../core/connection-count.ts";
-import type { HostPort } from "../core/host-port.ts";
-import type { Settings } from "../core/settings.ts";
-import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
+import type { HostPort } from "../core/ip-address.ts";
+import type { Replaceable, Settings, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import { openSharedReads } from "../exchange/shared-reads-proof.ts";

@@ -5,18 +5,22 @@ import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
-import type {
-  RuleCondition,
-  RuleEvent,
-  RuleInput,
-  RuleKeeper,
-  RulePut,
-  RuleRefusalReason,
-  RuleRefused,
-  RuleRemoved,
-  RuleWriter,
-} from "../core/rule-changes.ts";
-import { inPortions, maxRules, type Rule, type RuleAction, type RuleChange } from "../core/rules.ts";
+import {
+  inPortions,
+  maxRules,
+  type Rule,
+  type RuleAction,
+  type RuleChange,
+  type RuleCondition,
+  type RuleEvent,
+  type RuleInput,
+  type RuleKeeper,
+  type RulePut,
+  type RuleRefusalReason,
+  type RuleRefused,
+  type RuleRemoved,
+  type RuleWriter,
+} from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import type { RuleWrite, SharedRules } from "../limits/store/shared-rules.ts";
 import type { Carrier } from "./carrier.ts";

@@ -3,13 +3,11 @@
 import { isNarrower, networkOf, wideEnough } from "../config/addresses.ts";
 import { formatDuration, parseDuration } from "../config/leaves.ts";
 import { maxChargedLimit, maxConcurrency, maxLimit } from "../config/policies.ts";
-import { verifiesTokens } from "../core/auth-demand.ts";
-import type { ListedTokens } from "../core/authenticator.ts";
+import { type ListedTokens, verifiesTokens } from "../core/authentication.ts";
 import { type Cidr, formatCidr, formatIpAddress, isWithin, parseCidr, parseIpAddress } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import { needsIdentity, type Policy } from "../core/policy.ts";
-import type { RuleInput } from "../core/rule-changes.ts";
-import { type Rule, type RuleSubject, ruleActions } from "../core/rules.ts";
+import { type Rule, type RuleInput, type RuleSubject, ruleActions } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 
 /** What of the configuration in force a rule is judged by. */

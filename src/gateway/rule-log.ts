@@ -1,6 +1,5 @@
 // Logs each change of the rules, one line for each. Names of tokens and subjects stand there as in the access log.
-import type { RuleEvent, RuleKeeper } from "../core/rule-changes.ts";
-import type { RuleSubject } from "../core/rules.ts";
+import type { RuleEvent, RuleKeeper, RuleSubject } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import type { SipHash } from "../limits/table/sip-hash.ts";
 import type { Logger } from "../telemetry/log.ts";

@@ -1,13 +1,11 @@
 // What the gateways of one store share of rules and forgiveness, once for a process: reads the log and writes to it, hands on
 // what it says, and logs whether it can be read. Says who this gateway is, and lists the others. Without the store, the
 // gateway serves with what it knows.
-
 import { hostname } from "node:os";
 import type { Clock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { TakeBackReason } from "../core/reload.ts";
-import type { RuleKeeper } from "../core/rule-changes.ts";
-import type { Rule } from "../core/rules.ts";
+import type { Rule, RuleKeeper } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import type { CallFailure, SharedRulesFigures, SharedRulesState } from "../core/store-link.ts";
 import type { GatewayFacts, ListedGateway, Presence } from "../limits/store/presence.ts";

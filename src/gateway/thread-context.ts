@@ -1,13 +1,12 @@
 // What a thread that carries traffic has for as long as it runs, whatever is configured. It is made first, and all that is
 // made from the settings gets what it needs of it as an argument.
 import type { FileChanges } from "../config/files.ts";
-import type { Authenticator } from "../core/authenticator.ts";
+import type { Authenticator } from "../core/authentication.ts";
 import type { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Files } from "../core/file-group.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
-import type { Settings } from "../core/settings.ts";
-import type { Replaceable } from "../core/traffic-settings.ts";
+import type { Replaceable, Settings } from "../core/settings.ts";
 import type { TextWrites } from "../exchange/text-writes.ts";
 import type { Store } from "../limits/store/store.ts";
 import type { Logger } from "../telemetry/log.ts";

@@ -1,8 +1,7 @@
 // Decodes the body of a message, of a request or a response: by its length, or in chunks (RFC 9112, 7.1), whose extensions and
 // trailers are dropped. A body whose end others could see elsewhere is never read to an end.
-import { isBlank } from "../core/blanks.ts";
-import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
-import { freePieceBytes, PieceBudget, progressOf } from "../core/piece-budget.ts";
+import { isBlank } from "../core/headers.ts";
+import { freePieceBytes, maxFields, maxHeadBytes, PieceBudget, progressOf } from "../core/http-bounds.ts";
 
 export interface BodyDecoder {
   readonly isComplete: boolean;

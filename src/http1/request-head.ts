@@ -1,8 +1,7 @@
 // Reads request heads of HTTP/1 (RFC 9112): bytes in, a head or a refusal out. Usual heads are checked by one regular
 // expression. What it does not take is looked at byte by byte (head-scan.ts), which also says how it is refused. What a
 // server must refuse although it can be read, such as a wrong Host, is left to core/message-check.ts.
-import { trimBlanks } from "../core/blanks.ts";
-import { isNamed } from "../core/header-list.ts";
+import { isNamed, trimBlanks } from "../core/headers.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { MessageHead } from "../core/message-check.ts";
 import { type HeadBounds, HeadScan, methods, requestBounds } from "./head-scan.ts";

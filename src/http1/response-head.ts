@@ -1,9 +1,8 @@
 // Parses the head of an upstream's response, from text in which each character is one byte, and selects the headers that
 // the client gets. Mostly these are the upstream's lines as they stand, less those that are removed.
-import { isBlank, trimBlanks } from "../core/blanks.ts";
+
 import { isImfFixdate } from "../core/clock.ts";
-import type { HeaderLines } from "../core/header-lines.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import { type HeaderLines, type HeaderList, isBlank, trimBlanks } from "../core/headers.ts";
 import { downstreamResponseFields, type UpstreamResponseFields } from "../core/response-fields.ts";
 import { type HeaderKind, headerKind } from "./response-header-kind.ts";
 

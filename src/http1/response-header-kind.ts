@@ -1,6 +1,6 @@
 // What is done with each header of a response. Nearly all names can be told from the special ones by their length and
 // first letter.
-import { hopByHopNames } from "../core/hop-by-hop.ts";
+import { hopByHopNames } from "../core/headers.ts";
 import { gatewayResponseFields } from "../core/response-fields.ts";
 
 /** `kept` headers are passed on, `removed` ones are not; the others are read. */

@@ -1,7 +1,6 @@
 // What the fields of a request over HTTP/2 must look like (RFC 9113, 8.2 and 8.3). A request that breaks these rules is
 // malformed: it could be read as another one by whoever it is forwarded to.
-import { isBlank } from "../core/blanks.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import { type HeaderList, isBlank } from "../core/headers.ts";
 
 /** What they ask for is a matter of HTTP/1 (RFC 9113, 8.2.2). */
 const connectionFields: ReadonlySet<string> = new Set([

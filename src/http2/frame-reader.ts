@@ -1,7 +1,7 @@
 // Cuts the bytes of a client into HTTP/2 frames, in whatever pieces they come, and checks each frame by itself: its size, its
 // stream, its padding, and the order of HEADERS and CONTINUATION (RFC 9113, 4 and 6). A frame is refused by its first nine
 // bytes where they show the error. Does no I/O. Keeps copies of frames that are incomplete, never of DATA.
-import { freePieceBytes } from "../core/piece-budget.ts";
+import { freePieceBytes } from "../core/http-bounds.ts";
 import { maxBlockBytes } from "./hpack-decoder.ts";
 import { errorCodes, flags, frameHeadBytes, frameTypes, maxFrameBytes, preface } from "./protocol.ts";
 

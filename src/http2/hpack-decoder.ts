@@ -1,7 +1,7 @@
 // Decodes HPACK header blocks (RFC 7541). What a block may decode to is bounded before its texts are made, because a few
 // bytes can refer to one long entry again and again. A block that changes nothing in the table and has the bytes of the
 // last such block decodes to the same list: the bytes are compared, not decoded.
-import type { HeaderList } from "../core/header-list.ts";
+import type { HeaderList } from "../core/headers.ts";
 import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { staticTable } from "./hpack-tables.ts";
 import { decodeHuffman } from "./huffman.ts";

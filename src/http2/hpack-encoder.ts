@@ -1,7 +1,6 @@
 // Encodes header blocks with the static table and literals without indexing (RFC 7541, 6.1 and 6.2.2). There is no dynamic
 // table, so a block is a text that can be prepared once for all connections, and no peer makes the gateway keep anything.
-import type { HeaderLines } from "../core/header-lines.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import type { HeaderLines, HeaderList } from "../core/headers.ts";
 import { staticTable } from "./hpack-tables.ts";
 
 /**

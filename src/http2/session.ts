@@ -2,7 +2,7 @@
 // of streams and enforces every bound on what a client may cost, before anything is built for it. Does no I/O and starts no
 // timers; whoever drives it reads and writes the socket, and asks it at intervals what has stalled.
 import type { Http2CloseReason } from "../core/connection-ends.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import type { HeaderList } from "../core/headers.ts";
 import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 import { ClosedStreams } from "./closed-streams.ts";

@@ -1,6 +1,6 @@
 // What is left to a caller of each policy that can apply to it, read from its own request, which is under no route. It sees
 // only counters of its own: those of its address and its token, and those that all callers share. Charges nothing.
-import type { Identity } from "../core/authenticator.ts";
+import type { Identity } from "../core/authentication.ts";
 import type { CallerQuota, CallerQuotaState } from "../core/limiter.ts";
 import type { KeyPart, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";

@@ -1,7 +1,7 @@
 // Lists the keys that have used most, or were used last, with their names. Takes at most a twentieth of the thread's time,
 // however often it is asked: questions that come while the table is read wait for the next reading, which answers all of them.
 import { setImmediate } from "node:timers/promises";
-import type { Identity, ListedTokens } from "../core/authenticator.ts";
+import type { Identity, ListedTokens } from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
 import { CounterKey, clientOfKey, counterText, hexOfKey } from "../core/counter-key.ts";
 import { Ask } from "./counters.ts";

@@ -1,6 +1,6 @@
 // A read-only view of a limiter: what a request would get, and what is counted of a name. Decides by the code of the limiter,
 // and changes nothing.
-import type { Identity } from "../core/authenticator.ts";
+import type { Identity } from "../core/authentication.ts";
 import { type CounterKey, counterText } from "../core/counter-key.ts";
 import { isWithin, parseCidr } from "../core/ip-address.ts";
 import type { Limiter } from "../core/limiter.ts";

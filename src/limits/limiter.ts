@@ -3,7 +3,7 @@
 // request and it fits. A single policy by client alone takes a shorter way to the same decision.
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { Identity } from "../core/authenticator.ts";
+import type { Identity } from "../core/authentication.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
 import type { CallerQuota, CounterFigures, Limiter, PolicyStats, QuotaLimiter } from "../core/limiter.ts";

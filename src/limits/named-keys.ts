@@ -1,7 +1,7 @@
 // Finds the keys of the counters by a name: which keys each policy has for a client, a token, a subject or a hash. What a name
 // says is put into a request that has nothing else, and the key and the limit are read as those of any request. Some keys cannot
 // be found so, because they need more than the name says; then the answer says why.
-import type { Identity, ListedTokens } from "../core/authenticator.ts";
+import type { Identity, ListedTokens } from "../core/authentication.ts";
 import { addressKey, type CounterKey, keyOfHex } from "../core/counter-key.ts";
 import { clientKey, isIpv4, parseCidr } from "../core/ip-address.ts";
 import type { KeyPart } from "../core/policy.ts";

@@ -2,7 +2,7 @@
 // reloads: a policy that a reload continues keeps its number, and that of one that is gone is not used again before its keys
 // have been removed.
 
-import type { Identity } from "../core/authenticator.ts";
+import type { Identity } from "../core/authentication.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
 import { type Decision, type Held, isContinued, type Outcome, type Policy } from "../core/policy.ts";

@@ -1,19 +1,16 @@
 // Reads the parts of a request that a client chooses, for keys and for the limits of some keys. A part that is missing,
 // or that the upstream could read in another way, is "": the client is charged instead.
 import { hash } from "node:crypto";
-import type { Identity } from "../core/authenticator.ts";
-import { readBearer } from "../core/bearer.ts";
-import { trimBlanks } from "../core/blanks.ts";
+import { type Identity, readBearer } from "../core/authentication.ts";
 import { readPeer } from "../core/client-address.ts";
 import { CounterKey } from "../core/counter-key.ts";
-import { type HeaderList, onlyHeaderValue } from "../core/header-list.ts";
+import { type HeaderList, onlyHeaderValue, trimBlanks } from "../core/headers.ts";
 import { type Cidr, parseCidr } from "../core/ip-address.ts";
 import { overridingMethods } from "../core/method-override.ts";
-import { NetworkSet } from "../core/network-set.ts";
+import { NetworkMap, NetworkSet } from "../core/network-set.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
 import type { KeyPart, LimitOverride, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
-import { NetworkMap } from "./network-map.ts";
 import type { SipHash } from "./table/sip-hash.ts";
 
 /** Longer values would cost more to hash than their client spends on them. */

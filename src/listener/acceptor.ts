@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { type Peer, readPeer } from "../core/client-address.ts";
 import type { ProxyHeaderRefusal } from "../core/connection-ends.ts";
 import { localReplies } from "../core/local-reply.ts";
-import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
+import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import type { ConnectionOpener } from "../exchange/connection.ts";
 import { inPortions } from "../exchange/portions.ts";
 import type { ConnectionLimiter } from "./connection-limiter.ts";

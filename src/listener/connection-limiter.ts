@@ -3,11 +3,11 @@
 // refusals use bounded memory.
 import type { Socket } from "node:net";
 import { type Peer, readPeer } from "../core/client-address.ts";
+import { FairPlaces } from "../core/client-share.ts";
 import type { ConnectionCount, PeerConnections } from "../core/connection-count.ts";
 import type { ConnectionShedReason } from "../core/connection-ends.ts";
-import { FairPlaces } from "../core/fair-places.ts";
+import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
-import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import { inPortions } from "../exchange/portions.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 

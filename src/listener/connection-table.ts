@@ -4,7 +4,7 @@
 import type { Peer } from "../core/client-address.ts";
 import { clientShare, type OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionCount } from "../core/connection-count.ts";
-import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
+import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import type { ClientConnection, ConnectionPlace, ConnectionRegistry } from "../exchange/connection.ts";
 import { inPortions } from "../exchange/portions.ts";
 

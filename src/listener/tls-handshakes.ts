@@ -6,8 +6,7 @@ import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
 import type { TlsFailure } from "../core/connection-ends.ts";
 import { errorCode } from "../core/failure.ts";
-import type { Certificate } from "../core/tls.ts";
-import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
+import type { Certificate, Replaceable, TrafficSettings } from "../core/settings.ts";
 import { readFirstBytes } from "./first-bytes.ts";
 
 interface TlsHandshakesOptions {

@@ -1,6 +1,6 @@
 // The listener for traffic: accepts connections within bounds, completes the PROXY header and TLS, opens connections,
 // and drains them.
-import type { HostPort } from "../core/host-port.ts";
+import type { HostPort } from "../core/ip-address.ts";
 import { localReplies } from "../core/local-reply.ts";
 import type { ConnectionOpener } from "../exchange/connection.ts";
 import { type ListenAddress, listen as openListener } from "../exchange/listen.ts";

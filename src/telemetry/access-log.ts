@@ -3,7 +3,7 @@
 // is logged, except User-Agent and the id of a well-formed traceparent.
 import { type Logger, symbols } from "pino";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
-import { inOnePiece } from "../core/header-lines.ts";
+import { inOnePiece } from "../core/headers.ts";
 import type { LogDestination } from "./destination.ts";
 import { type TimeWriter, timeWriterOf } from "./log.ts";
 import { loggedMethod, loggedPath, loggedUserAgent, redactLine } from "./redaction.ts";

@@ -1,6 +1,6 @@
 // Every metric of the gateway. All series exist from the start, and no label has a value that a client can choose, so their
 // number is constant. Addresses, paths, queries and tokens are never labels. docs/metrics.md explains each metric.
-import { authOutcomes } from "../core/authenticator.ts";
+import { authOutcomes } from "../core/authentication.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import {
   type CheckRefusal,

@@ -1,6 +1,6 @@
 // Keeps credentials out of the log. No code logs a token on purpose; this is the second barrier. It works on the
 // finished line, so that no key, nesting or error text can evade a list of paths.
-import { type HeaderList, headerValue, headerValues } from "../core/header-list.ts";
+import { type HeaderList, headerValue, headerValues } from "../core/headers.ts";
 
 /** Whether a line that contains this text may hold a credential. */
 function isSuspicious(text: string): boolean {

@@ -1,9 +1,9 @@
 // The metrics that are read at the scrape: connections, the upstream's addresses, what is in use of files, the table of
 // clients, lost log lines, and the process. Without TLS, tokens or names they exist too, with values that raise no alert.
-import type { TokensInUse } from "../core/authenticator.ts";
+import type { TokensInUse } from "../core/authentication.ts";
 import type { CounterFigures, Limiter, PolicyCounterFigures } from "../core/limiter.ts";
 import type { RuleAction } from "../core/rules.ts";
-import type { CertificateInUse } from "../core/tls.ts";
+import type { CertificateInUse } from "../core/settings.ts";
 import {
   type AddressFigures,
   type ConnectionFigures,

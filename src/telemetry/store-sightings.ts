@@ -1,7 +1,8 @@
 // The state in which each thread of a process sees the shards of the store, in shared memory, so that a change that all
 // threads see is logged once. If threads number the shards differently, a change may be logged twice, or not at all.
+
+import { maxThreads } from "../core/settings.ts";
 import { badnessOf, type StoreState } from "../core/store-link.ts";
-import { maxThreads } from "../core/thread-share.ts";
 
 /** Shards with higher numbers share their places with others. */
 const places = 64;

@@ -3,8 +3,8 @@
 import type { Clock } from "../core/clock.ts";
 import type { TlsFailure, TunnelEnd } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
+import { shareOf } from "../core/settings.ts";
 import type { SharedStoreFigures, StoreHealth } from "../core/store-link.ts";
-import { shareOf } from "../core/thread-share.ts";
 import type { UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import { activeSeconds } from "./active-seconds.ts";

@@ -2,7 +2,7 @@
 // writes them to its own destination and acknowledges them. What is not acknowledged is bounded: beyond the bound lines
 // are dropped and counted. A request costs no message of its own.
 import type { MessagePort } from "node:worker_threads";
-import { shareOf } from "../core/thread-share.ts";
+import { shareOf } from "../core/settings.ts";
 import type { LogDestination } from "./destination.ts";
 
 interface ThreadDestinationOptions {

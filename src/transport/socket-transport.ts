@@ -3,10 +3,9 @@
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import { ignoreError } from "../core/failure.ts";
-import type { HeaderLines } from "../core/header-lines.ts";
+import { type HeaderLines, serializeHead } from "../core/headers.ts";
 import { lingerMs } from "../core/http-bounds.ts";
 import type { LocalReply } from "../core/local-reply.ts";
-import { serializeHead } from "../core/response-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 

@@ -1,6 +1,6 @@
 // The options of the transports, for all protocols.
 import type { Http2CloseReason, Http2ResetReason } from "../core/connection-ends.ts";
-import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
+import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import type { TextWrites } from "../exchange/text-writes.ts";

@@ -1,7 +1,7 @@
 // Opens connections with their transports: HTTP/1, or HTTP/2 if the TLS handshake negotiated it.
 import { createServer, type Server, type Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
-import { inOnePiece } from "../core/header-lines.ts";
+import { inOnePiece } from "../core/headers.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionOpener, ConnectionRegistry } from "../exchange/connection.ts";
 import { DeferredWrites } from "../exchange/deferred-writes.ts";

@@ -1,7 +1,7 @@
 // The addresses of the upstream: which one the next request goes to (the one with the fewest requests, in turn among
 // equals), and how connections to them are opened. If a connection cannot be opened, no byte of the request can have
 // arrived, so the request is given to one other address.
-import type { HostPort } from "../core/host-port.ts";
+import type { HostPort } from "../core/ip-address.ts";
 import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
 import type { TextWrites } from "../exchange/text-writes.ts";
 import { type ConnectionResources, createConnectionResources } from "./connection-resources.ts";

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { ClientBytes, SharedResource } from "../core/client-share.ts";
 import { ignoreError } from "../core/failure.ts";
-import { connectionOptions } from "../core/hop-by-hop.ts";
+import { connectionOptions } from "../core/headers.ts";
 import { type LocalReply, shareReply } from "../core/local-reply.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";

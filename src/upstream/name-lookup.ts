@@ -3,7 +3,7 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { asError } from "../core/failure.ts";
-import type { HostPort } from "../core/host-port.ts";
+import type { HostPort } from "../core/ip-address.ts";
 import type { UpstreamEvents } from "../core/upstream.ts";
 
 type ResolveName = (name: string) => Promise<readonly string[]>;

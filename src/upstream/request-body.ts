@@ -3,9 +3,9 @@
 // there, and only then a connection is taken, so that a slow client does not hold one. Small pieces are copied and sent
 // together. `stop` leaves the client's message as it is, so that a response can still be sent.
 import { Readable } from "node:stream";
+import { PieceBudget, progressOf } from "../core/http-bounds.ts";
 import { JoinedPieces } from "../core/joined-pieces.ts";
 import { localReplies } from "../core/local-reply.ts";
-import { PieceBudget, progressOf } from "../core/piece-budget.ts";
 import type { ExchangeListener } from "../exchange/exchange.ts";
 import type { BodyReader, PushedBody } from "../exchange/transport.ts";
 import { type MinRateOptions, MinRateTimeout } from "./min-rate-timeout.ts";

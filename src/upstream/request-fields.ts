@@ -2,9 +2,16 @@
 // the gateway's own. The client's are removed before the gateway's are added, so no `Connection:` of a client can remove
 // what the gateway adds (RFC 9110, 7.6.1).
 import type { ForwardingHeader, Peer } from "../core/client-address.ts";
-import { type HeaderLines, inOnePiece, KeptText } from "../core/header-lines.ts";
-import { type HeaderList, headerValue } from "../core/header-list.ts";
-import { connectionOptions, isHopByHop, noOptions } from "../core/hop-by-hop.ts";
+import {
+  connectionOptions,
+  type HeaderLines,
+  type HeaderList,
+  headerValue,
+  inOnePiece,
+  isHopByHop,
+  KeptText,
+  noOptions,
+} from "../core/headers.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 
 /**

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
-import type { AuthMode } from "../../src/core/auth-demand.ts";
-import type { BearerCredential } from "../../src/core/bearer.ts";
+import type { AuthMode, BearerCredential } from "../../src/core/authentication.ts";
 import { systemClock } from "../../src/core/clock.ts";
 
 const credentials: readonly BearerCredential[] = [

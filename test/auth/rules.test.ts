@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createDemandReader } from "../../src/auth/rules.ts";
-import { type AuthDemands, type AuthMode, type AuthRule, authModes } from "../../src/core/auth-demand.ts";
+import { type AuthDemands, type AuthMode, type AuthRule, authModes } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { parseRequest, type RequestHead, type RequestRules, readOrigin } from "../../src/core/request-head.ts";

@@ -5,7 +5,7 @@ import { describe, expect, test, vi } from "vitest";
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import { createDemandReader } from "../../src/auth/rules.ts";
 import { TokenList } from "../../src/auth/token-list.ts";
-import { type AuthDemands, type AuthRule, authModes, verifiesTokens } from "../../src/core/auth-demand.ts";
+import { type AuthDemands, type AuthRule, authModes, verifiesTokens } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";

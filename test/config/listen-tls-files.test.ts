@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { FilesError, FileWatcher } from "../../src/config/files.ts";
 import { certificateWarning, listenTlsFiles } from "../../src/config/tls-files.ts";
 import type { FileError } from "../../src/core/file-group.ts";
-import type { Certificate, TlsFiles } from "../../src/core/tls.ts";
+import type { Certificate, TlsFiles } from "../../src/core/settings.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";

@@ -11,7 +11,7 @@ import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import type { TokenList } from "../../src/auth/token-list.ts";
 import { tokensFile } from "../../src/auth/tokens-file.ts";
 import { FilesError, FileWatcher } from "../../src/config/files.ts";
-import type { Authentication, Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
+import type { Authentication, Authenticator, AuthOutcome } from "../../src/core/authentication.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { FileError } from "../../src/core/file-group.ts";
 import { digestOf } from "../auth/digest.ts";

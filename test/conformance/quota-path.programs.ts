@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
-import type { RuleInput } from "../../src/core/rule-changes.ts";
+import type { RuleInput } from "../../src/core/rules.ts";
 import { digestOf } from "../auth/digest.ts";
 import { stageDecision } from "../ext-auth/stage.ts";
 import { stageRules } from "../shared-store/rules-stage.ts";

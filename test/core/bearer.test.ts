@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readBearer } from "../../src/core/bearer.ts";
+import { readBearer } from "../../src/core/authentication.ts";
 import { cpuMsOf } from "../support/cpu-time.ts";
 
 const read = (...values: string[]) => readBearer(values.flatMap((value) => ["Authorization", value]));

@@ -1,7 +1,7 @@
 // Places that peers share: who gives up a place for a new connection, against a naive list.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { FairPlaces } from "../../src/core/fair-places.ts";
+import { FairPlaces } from "../../src/core/client-share.ts";
 
 const connection = (name: string) => ({ name });
 

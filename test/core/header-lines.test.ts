@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { linesOf, listOf } from "../../src/core/header-lines.ts";
+import { linesOf, listOf } from "../../src/core/headers.ts";
 
 test("a list of headers becomes the text that goes over HTTP/1", () => {
   expect(linesOf(["Date", "now", "X-Empty", "", "X-Colon", "a: b"])).toBe(

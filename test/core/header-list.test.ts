@@ -1,7 +1,7 @@
 // The comparison of names, which is done for all headers of all messages.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { isNamed } from "../../src/core/header-list.ts";
+import { isNamed } from "../../src/core/headers.ts";
 
 const bytes = fc.string({ unit: fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)) });
 const near = fc.constantFrom("host", "Host", "HOST", "hosT", "h\u001aost", "h@st", "h`st", "Hos\u0054", "hos\u0094");

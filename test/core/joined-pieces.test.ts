@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { PieceBudget } from "../../src/core/http-bounds.ts";
 import { JoinedPieces } from "../../src/core/joined-pieces.ts";
-import { PieceBudget } from "../../src/core/piece-budget.ts";
 
 describe("pieces that are joined", () => {
   test("keep at most twice their bytes, and nothing of the memory that they came in", () => {

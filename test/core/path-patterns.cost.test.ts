@@ -2,8 +2,7 @@
 // path.
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { PathPatterns } from "../../src/core/path-patterns.ts";
-import { FullDecoding } from "../../src/core/path-text.ts";
-import { SegmentNames, searchNames } from "../../src/core/segment-names.ts";
+import { FullDecoding, SegmentNames, searchNames } from "../../src/core/path-text.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { expect, test } from "vitest";
-import { reasonPhrase } from "../../src/core/response-head.ts";
+import { reasonPhrase } from "../../src/core/headers.ts";
 
 // 418 is reserved, 509 and 510 are not in use, and Node says so of 306 by leaving it out.
 const unregistered = new Set(["418", "509", "510"]);

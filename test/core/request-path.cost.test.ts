@@ -2,9 +2,8 @@
 // take time in its length, whatever the number of routes.
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { FullDecoding } from "../../src/core/path-text.ts";
+import { FullDecoding, SegmentNames } from "../../src/core/path-text.ts";
 import { createPathReader, RouteTree } from "../../src/core/request-path.ts";
-import { SegmentNames } from "../../src/core/segment-names.ts";
 import { runs } from "../support/runs.ts";
 
 afterEach(() => vi.restoreAllMocks());

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { listOf } from "../../src/core/header-lines.ts";
+import { listOf } from "../../src/core/headers.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
 import { type FieldKind, gatewayResponseFields, ResponseFields } from "../../src/core/response-fields.ts";

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { SharedConnectionCount } from "../../src/core/connection-count.ts";
-import type { Settings } from "../../src/core/settings.ts";
-import { settingsOfThread, shareOf } from "../../src/core/thread-share.ts";
+import { type Settings, settingsOfThread, shareOf } from "../../src/core/settings.ts";
 import { testSettings } from "../support/gateway.ts";
 import { deadUrl } from "../support/unavailable.ts";
 

@@ -2,7 +2,7 @@
 // once, logged once and counted once. Through the real gateway; only the check of the token is made to wait or to fail.
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { AuthOutcome } from "../../src/core/authenticator.ts";
+import type { AuthOutcome } from "../../src/core/authentication.ts";
 import { Exchange } from "../../src/exchange/exchange.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";

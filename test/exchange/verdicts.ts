@@ -1,6 +1,6 @@
 // What the matrices of exchanges have in common: a check of the token that ends at once or when it is told to, and
 // what an upstream does with a request.
-import type { Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
+import type { Authenticator, AuthOutcome } from "../../src/core/authentication.ts";
 
 export const whens = ["at once", "later"] as const;
 export type When = (typeof whens)[number];

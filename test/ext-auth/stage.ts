@@ -1,5 +1,5 @@
 // A gateway that answers checks, and a caller that writes them byte by byte.
-import type { Authenticator } from "../../src/core/authenticator.ts";
+import type { Authenticator } from "../../src/core/authentication.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import type { Cleanup } from "../support/cleanup.ts";

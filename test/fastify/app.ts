@@ -1,7 +1,7 @@
 // A Fastify app with the plugin on a free loopback port, closed after the test.
 import type { AddressInfo } from "node:net";
 import { type FastifyInstance, type FastifyServerOptions, fastify } from "fastify";
-import type { Authenticator } from "../../src/core/authenticator.ts";
+import type { Authenticator } from "../../src/core/authentication.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { type HeadgateOptions, serverOptions } from "../../src/fastify/index.ts";
 import { createPlugin } from "../../src/fastify/plugin.ts";

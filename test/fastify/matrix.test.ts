@@ -3,7 +3,7 @@
 import type { Socket } from "node:net";
 import type { FastifyReply } from "fastify";
 import { describe, expect, test } from "vitest";
-import type { AuthOutcome } from "../../src/core/authenticator.ts";
+import type { AuthOutcome } from "../../src/core/authentication.ts";
 import { createTokenCheck, type TokenCheck, upstreams, type When, whens } from "../exchange/verdicts.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";

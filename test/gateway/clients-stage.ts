@@ -4,7 +4,7 @@ import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import { createDemandReader } from "../../src/auth/rules.ts";
 import { TokenList } from "../../src/auth/token-list.ts";
 import type { Quota } from "../../src/client/index.ts";
-import { verifiesTokens } from "../../src/core/auth-demand.ts";
+import { verifiesTokens } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import type { Held } from "../../src/core/policy.ts";
 import type { Verdict } from "../../src/core/request-head.ts";

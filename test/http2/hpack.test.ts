@@ -4,7 +4,7 @@ import { connect as connectHttp2 } from "node:http2";
 import { type AddressInfo, createServer } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { linesOf } from "../../src/core/header-lines.ts";
+import { linesOf } from "../../src/core/headers.ts";
 import { HpackDecoder } from "../../src/http2/hpack-decoder.ts";
 import { encodeFields, encodeHead, noDynamicTable } from "../../src/http2/hpack-encoder.ts";
 import { codeLengths, staticTable } from "../../src/http2/hpack-tables.ts";

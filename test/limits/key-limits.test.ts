@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
-import type { Identity } from "../../src/core/authenticator.ts";
+import type { Identity } from "../../src/core/authentication.ts";
+import { NetworkMap } from "../../src/core/network-set.ts";
 import type { KeyPart, LimitOverride, Policy } from "../../src/core/policy.ts";
-import { NetworkMap } from "../../src/limits/network-map.ts";
 import { createKeyLimits, TokenDigests } from "../../src/limits/request-keys.ts";
 import { digestOf } from "../auth/digest.ts";
 import { identityOf, limitedRequest } from "../support/limited-request.ts";

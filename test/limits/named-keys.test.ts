@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { TokenList } from "../../src/auth/token-list.ts";
-import type { Identity } from "../../src/core/authenticator.ts";
+import type { Identity } from "../../src/core/authentication.ts";
 import { hexOfKey } from "../../src/core/counter-key.ts";
 import type { KeyPart, Policy } from "../../src/core/policy.ts";
 import type { ForgivenKey } from "../../src/core/rules.ts";

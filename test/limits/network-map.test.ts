@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Cidr, isWithin, parseCidr } from "../../src/core/ip-address.ts";
-import { NetworkMap } from "../../src/limits/network-map.ts";
+import { NetworkMap } from "../../src/core/network-set.ts";
 
 const parsed = (text: string): Cidr => parseCidr(text) ?? expect.fail(`the test wrote ${text}`);
 

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Identity } from "../../src/core/authenticator.ts";
+import type { Identity } from "../../src/core/authentication.ts";
 import type { CounterKey } from "../../src/core/counter-key.ts";
-import { readHttp2Head } from "../../src/core/http2-head.ts";
 import type { KeyPart } from "../../src/core/policy.ts";
+import { readHttp2Head } from "../../src/core/request-head.ts";
 import { createKeyReader, TokenDigests } from "../../src/limits/request-keys.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
 import { digestOf } from "../auth/digest.ts";

@@ -1,7 +1,7 @@
 // The bound on connections over several threads, without a network: who is refused, and what makes room for whom.
 import { expect, test } from "vitest";
 import { LocalPeerConnections, SharedConnectionCount } from "../../src/core/connection-count.ts";
-import type { TrafficSettings } from "../../src/core/traffic-settings.ts";
+import type { TrafficSettings } from "../../src/core/settings.ts";
 import { ConnectionLimiter } from "../../src/listener/connection-limiter.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";
 import { FakeConnection, fakeRules } from "../support/fake-connection.ts";

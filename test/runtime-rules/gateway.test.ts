@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { BroadcastChannel } from "node:worker_threads";
 import { describe, expect, test, vi } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
-import type { RuleInput } from "../../src/core/rule-changes.ts";
+import type { RuleInput } from "../../src/core/rules.ts";
 import { digestOf } from "../auth/digest.ts";
 import { call, openClient } from "../ext-auth/grpc/client.ts";
 import { check, shouldRateLimit } from "../ext-auth/grpc/protocol.ts";

@@ -2,8 +2,16 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
-import type { RuleCondition, RuleEvent, RuleInput, RulePut, RuleRefused } from "../../src/core/rule-changes.ts";
-import { maxRules, type Rule, type RuleChange } from "../../src/core/rules.ts";
+import {
+  maxRules,
+  type Rule,
+  type RuleChange,
+  type RuleCondition,
+  type RuleEvent,
+  type RuleInput,
+  type RulePut,
+  type RuleRefused,
+} from "../../src/core/rules.ts";
 import { RuleBook, type RuleLog } from "../../src/gateway/rule-book.ts";
 import { FakeClock } from "../support/clock.ts";
 import { turns } from "../support/eventually.ts";

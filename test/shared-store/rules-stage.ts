@@ -1,5 +1,5 @@
 // Gateways of this process with one store, whose rules and forgiveness a test uses: each client has an address of its own.
-import type { RuleInput } from "../../src/core/rule-changes.ts";
+import type { RuleInput } from "../../src/core/rules.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import type { StoreConnectionSettings } from "../../src/core/store-link.ts";
 import type { Cleanup } from "../support/cleanup.ts";

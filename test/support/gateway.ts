@@ -1,6 +1,6 @@
 // The real gateway on free loopback ports, with the packaged defaults and whatever a test changes.
 import { loadSettings, packagedConfigFile, type SettingsSource } from "../../src/config/load.ts";
-import type { Authenticator } from "../../src/core/authenticator.ts";
+import type { Authenticator } from "../../src/core/authentication.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Gateway, startGateway } from "../../src/gateway/gateway.ts";

@@ -1,5 +1,5 @@
 // A limited request as a limiter gets it, without a socket.
-import type { Identity } from "../../src/core/authenticator.ts";
+import type { Identity } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { addressKey, type CounterKey } from "../../src/core/counter-key.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";

@@ -8,7 +8,7 @@ import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
 import { ResponseFields } from "../../src/core/response-fields.ts";
-import type { Replaceable, TrafficSettings } from "../../src/core/traffic-settings.ts";
+import type { Replaceable, TrafficSettings } from "../../src/core/settings.ts";
 import { type Runtime, RuntimeRef } from "../../src/exchange/exchange.ts";
 import { TokenEnds } from "../../src/exchange/token-ends.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";

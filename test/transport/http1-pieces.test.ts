@@ -1,6 +1,6 @@
 // Requests are read however the network cuts them, and however many come at once.
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { headerValue } from "../../src/core/header-list.ts";
+import { headerValue } from "../../src/core/headers.ts";
 import { maxUnreadBytes } from "../../src/core/http-bounds.ts";
 import { Transports } from "../../src/transport/transports.ts";
 import { useCleanup } from "../support/cleanup.ts";

@@ -2,9 +2,9 @@
 // on them, and their cost at twice the size shows whether it grows faster than linearly.
 
 import { wantsOpenMetrics } from "../../../src/admin/accept.ts";
-import { readBearer } from "../../../src/core/bearer.ts";
+import { readBearer } from "../../../src/core/authentication.ts";
 import { type ClientAddressRules, readClient, readPeer } from "../../../src/core/client-address.ts";
-import { connectionOptions } from "../../../src/core/hop-by-hop.ts";
+import { connectionOptions } from "../../../src/core/headers.ts";
 import { maxFields } from "../../../src/core/http-bounds.ts";
 import { parseCidr } from "../../../src/core/ip-address.ts";
 import { readMessage, readTarget } from "../../../src/core/message-check.ts";

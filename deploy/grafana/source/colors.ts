@@ -2,7 +2,7 @@
 // success; yellow is throttled; red, pink and orange are failures; blue and purple are neither good nor bad. A new label
 // value without a colour does not compile, and a test checks the rules. Routes, instances and versions differ from one
 // deployment to the next and take Grafana's own palette.
-import type { AuthOutcome } from "../../../src/core/authenticator.ts";
+import type { AuthOutcome } from "../../../src/core/authentication.ts";
 import type { SharedResource } from "../../../src/core/client-share.ts";
 import type {
   ConnectionShedReason,

@@ -6,7 +6,7 @@ import { isLoopback } from "../../config/addresses.ts";
 import { explainReadFailure, readRegularFile } from "../../config/files.ts";
 import { loadSettings } from "../../config/load.ts";
 import { renderConfigError } from "../../config/written.ts";
-import { passwordIn } from "../../core/password.ts";
+import { passwordIn } from "../../core/file-group.ts";
 import { type CommandIo, exitCodes } from "../io.ts";
 import { type AdminClient, openAdminClient, type Where } from "./admin-client.ts";
 import { CommandError } from "./command-error.ts";

@@ -1,5 +1,5 @@
 // Selects the fields of a check's answer that Envoy is to send to the client. Envoy forwards all it is given, and adds its own.
-import type { HeaderList } from "../../core/header-list.ts";
+import type { HeaderList } from "../../core/headers.ts";
 import { gatewayResponseFields } from "../../core/response-fields.ts";
 
 /** Envoy sends this field itself. */

@@ -1,7 +1,7 @@
 // Envoy's external authorization: the same questions and the same answers as through the proxy. A refusal is the whole
 // answer that the gateway itself would give; a request that may pass brings the fields for the client's response.
-import { listOf } from "../../core/header-lines.ts";
-import { readHttp2Head } from "../../core/http2-head.ts";
+import { listOf } from "../../core/headers.ts";
+import { readHttp2Head } from "../../core/request-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import {
   type Check,

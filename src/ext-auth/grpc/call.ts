@@ -1,7 +1,7 @@
 // One gRPC call on one HTTP/2 stream. It ends once, with a status. A caller that has left gets no answer, and once the answer
 // is complete the rest of the request is not read.
 import type { Socket } from "node:net";
-import type { HeaderList } from "../../core/header-list.ts";
+import type { HeaderList } from "../../core/headers.ts";
 import { encodeFields } from "../../http2/hpack-encoder.ts";
 import type { Http2Stream } from "../../http2/stream.ts";
 import { framed, type MessageReader } from "./message-frame.ts";

@@ -1,7 +1,7 @@
 // The messages of Envoy's external authorization (envoy/service/auth/v3/external_auth.proto and
 // attribute_context.proto): reads what a check needs, writes what Envoy acts on. Field numbers are those of the public
 // definitions.
-import type { HeaderList } from "../../core/header-list.ts";
+import type { HeaderList } from "../../core/headers.ts";
 import { bytesTag, messageField, numberField, ProtobufReader, textField } from "./protobuf.ts";
 
 export interface CheckRequest {

@@ -1,6 +1,6 @@
 // The messages of Envoy's rate limit service (envoy/service/ratelimit/v3/rls.proto). Field numbers are those of the public
 // definition. What a request asks for and the gateway does not do is kept, so that it can be refused.
-import type { HeaderList } from "../../core/header-list.ts";
+import type { HeaderList } from "../../core/headers.ts";
 import type { Rate } from "../../core/policy.ts";
 import { bytesTag, messageField, numberField, ProtobufReader, textField, varintTag } from "./protobuf.ts";
 

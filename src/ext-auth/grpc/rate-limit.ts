@@ -1,7 +1,7 @@
 // Envoy's rate limit service: the quota alone, of the clients that Envoy names. Where the limit is reached the client gets the
 // gateway's 429 with its fields and body; where it is not, the fields. A limit that cannot be checked, of a gateway that
 // refuses then, is over the limit as well: Envoy lets a request pass if the call fails, unless it is told otherwise.
-import { listOf } from "../../core/header-lines.ts";
+import { listOf } from "../../core/headers.ts";
 import type { Decision } from "../../core/policy.ts";
 import { findQuotaRefusal } from "../../core/request-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";

@@ -1,7 +1,7 @@
 // The gRPC listener: Envoy's two services and the health check. Loaded only if the listener is configured.
 import type { CheckRefusal, Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
-import { headerValues } from "../../core/header-list.ts";
-import type { Replaceable } from "../../core/traffic-settings.ts";
+import { headerValues } from "../../core/headers.ts";
+import type { Replaceable } from "../../core/settings.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";
 import { CallerConnections } from "../caller-connections.ts";

@@ -4,10 +4,10 @@
 import type { Socket } from "node:net";
 import type { CheckRefusal } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
+import { serializeHead } from "../../core/headers.ts";
 import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import type { RequestHead } from "../../core/request-head.ts";
-import { serializeHead } from "../../core/response-head.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";

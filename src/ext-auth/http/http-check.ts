@@ -1,8 +1,7 @@
 // Reads a check from each of the three protocols over HTTP: nginx' auth_request, the forward-auth of Caddy and Traefik (and of
 // the Lua script for HAProxy), and ext_authz of Envoy and Istio. Only the path of the call tells which one it is, because a
 // client can write any field that its ingress does not set.
-import { trimBlanks } from "../../core/blanks.ts";
-import { type HeaderList, isNamed, onlyHeaderValue } from "../../core/header-list.ts";
+import { type HeaderList, isNamed, onlyHeaderValue, trimBlanks } from "../../core/headers.ts";
 import { type Check, type CheckProblem, checkProblems } from "../check.ts";
 
 export interface HttpCheck {

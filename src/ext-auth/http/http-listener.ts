@@ -3,7 +3,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import type { CheckRefusal } from "../../core/connection-ends.ts";
 import { lingerMs } from "../../core/http-bounds.ts";
-import type { Replaceable } from "../../core/traffic-settings.ts";
+import type { Replaceable } from "../../core/settings.ts";
 import { listen } from "../../exchange/listen.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";

@@ -4,8 +4,7 @@
 import type { Readable } from "node:stream";
 import type { Dispatcher, Pool } from "undici";
 import type { SharedResource } from "../../core/client-share.ts";
-import { listOf } from "../../core/header-lines.ts";
-import type { HeaderList } from "../../core/header-list.ts";
+import { type HeaderList, listOf } from "../../core/headers.ts";
 import { type LocalReply, shareReply } from "../../core/local-reply.ts";
 import { downstreamResponseFields } from "../../core/response-fields.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts";

@@ -1,7 +1,6 @@
 // Judges the head of a response as undici has read it, which takes more for a response than a proxy may pass on.
 import { STATUS_CODES } from "node:http";
-import { trimBlanks } from "../../core/blanks.ts";
-import type { HeaderList } from "../../core/header-list.ts";
+import { type HeaderList, trimBlanks } from "../../core/headers.ts";
 
 /** Whether a response may be an interim one: a 101 switches to what nobody asked for. */
 export function isInterim(status: number): boolean {

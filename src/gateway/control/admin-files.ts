@@ -5,8 +5,7 @@ import type { AdminAccess } from "../../admin/access.ts";
 import { type AdminTokens, adminTokensFile } from "../../admin/admin-tokens.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Files, Watched } from "../../core/file-group.ts";
-import type { AdminSettings } from "../../core/settings.ts";
-import type { Certificate } from "../../core/tls.ts";
+import type { AdminSettings, Certificate } from "../../core/settings.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
 import { watchCertificate } from "../configured-files.ts";
 

@@ -11,7 +11,7 @@ import type {
   ForgivenAnswer,
 } from "../../admin/control-plane.ts";
 import { networkOf } from "../../config/addresses.ts";
-import type { ListedTokens } from "../../core/authenticator.ts";
+import type { ListedTokens } from "../../core/authentication.ts";
 import { addressKey, clientOfKey, counterText } from "../../core/counter-key.ts";
 import { parseIpAddress } from "../../core/ip-address.ts";
 import type { Policy } from "../../core/policy.ts";

@@ -2,7 +2,7 @@
 // states, only while somebody listens.
 import type { ControlEvent, RecentRequests, RuleControl, Status } from "../../admin/control-plane.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { RuleKeeper } from "../../core/rule-changes.ts";
+import type { RuleKeeper } from "../../core/rules.ts";
 
 /** How often states are compared while somebody listens. */
 const lookEveryMs = 1_000;

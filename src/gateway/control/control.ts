@@ -18,7 +18,7 @@ import type {
 import type { Health } from "../../admin/health.ts";
 import { parseDuration } from "../../config/leaves.ts";
 import { isTokenDigest } from "../../config/policies.ts";
-import { endingSoonMs } from "../../core/authenticator.ts";
+import { endingSoonMs } from "../../core/authentication.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Watched } from "../../core/file-group.ts";
 import type { KeyPart, Policy } from "../../core/policy.ts";
@@ -30,7 +30,7 @@ import {
   type TrialEvent,
   type TrialTerms,
 } from "../../core/reload.ts";
-import type { Certificate } from "../../core/tls.ts";
+import type { Certificate } from "../../core/settings.ts";
 import type { Carrier, PolicyOutcomes } from "../carrier.ts";
 import type { Reloader } from "../reloader.ts";
 import type { RuleBook } from "../rule-book.ts";

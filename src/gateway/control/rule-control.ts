@@ -14,8 +14,7 @@ import type {
   TaggedRule,
 } from "../../admin/control-plane.ts";
 import { formatDuration } from "../../config/leaves.ts";
-import type { RuleKeeper, RuleRefusalReason, RuleRefused } from "../../core/rule-changes.ts";
-import { inPortions, type Rule } from "../../core/rules.ts";
+import { inPortions, type Rule, type RuleKeeper, type RuleRefusalReason, type RuleRefused } from "../../core/rules.ts";
 import type { RuleBook } from "../rule-book.ts";
 import { type RuleContext, ruleWarnings, untouchedBy } from "../rule-input.ts";
 

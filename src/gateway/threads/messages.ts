@@ -4,7 +4,7 @@
 import type { MessagePort } from "node:worker_threads";
 import type { FileContents } from "../../config/files.ts";
 import { asError, errorCode } from "../../core/failure.ts";
-import type { HostPort } from "../../core/host-port.ts";
+import type { HostPort } from "../../core/ip-address.ts";
 import type { RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { Forgiveness } from "../../limits/store/shared-rules.ts";

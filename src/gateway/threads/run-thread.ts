@@ -2,7 +2,7 @@
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { createThreadClock } from "../../core/clock.ts";
 import { SharedConnectionCount } from "../../core/connection-count.ts";
-import { settingsOfThread } from "../../core/thread-share.ts";
+import { settingsOfThread } from "../../core/settings.ts";
 import { SharedPeerConnections } from "../../limits/peer-connections.ts";
 import { createLog } from "../../telemetry/log.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";

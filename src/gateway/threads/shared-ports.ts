@@ -1,7 +1,7 @@
 // The ports that all threads open. The system lets any process of the same user open such a port too, and spreads the
 // connections over both; so the main thread makes sure first that the ports are free.
 import { createServer, type Server } from "node:net";
-import type { HostPort } from "../../core/host-port.ts";
+import type { HostPort } from "../../core/ip-address.ts";
 import type { Addresses, ListenSettings } from "../carrier.ts";
 import { ListenError, type ListenerName } from "../open-listeners.ts";
 

@@ -2,7 +2,7 @@
 // that ends is replaced while the others go on. A reload is prepared by all of them, then put into force by all or by none.
 import { randomBytes } from "node:crypto";
 import type { FileWatcher, Offer } from "../../config/files.ts";
-import type { ListedTokens } from "../../core/authenticator.ts";
+import type { ListedTokens } from "../../core/authentication.ts";
 import type { ClientAddressRules } from "../../core/client-address.ts";
 import { monotonicOffsetMs } from "../../core/clock.ts";
 import { SharedConnectionCount } from "../../core/connection-count.ts";
@@ -10,9 +10,7 @@ import { ignoreError } from "../../core/failure.ts";
 import type { Watched } from "../../core/file-group.ts";
 import { inPortions, type Rule, type RuleChange } from "../../core/rules.ts";
 import { RulesInForce } from "../../core/rules-in-force.ts";
-import type { Settings } from "../../core/settings.ts";
-import { maxThreads } from "../../core/thread-share.ts";
-import type { Certificate } from "../../core/tls.ts";
+import { type Certificate, maxThreads, type Settings } from "../../core/settings.ts";
 import type { ForgivenName } from "../../limits/forgive.ts";
 import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";

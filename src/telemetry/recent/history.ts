@@ -3,8 +3,8 @@
 // when it has ended. A step in which the main thread could not read is told as a gap, and the next one says how long it is.
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import { type RefusalReason, refusalReasons } from "../../core/local-reply.ts";
+import { maxThreads } from "../../core/settings.ts";
 import { badnessOf, type StoreState, storeStates } from "../../core/store-link.ts";
-import { maxThreads } from "../../core/thread-share.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../../core/upstream.ts";
 import { HistorySteps, maxSteps, stepMs } from "./history-steps.ts";
 

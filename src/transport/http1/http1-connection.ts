@@ -5,7 +5,7 @@ import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { lingerMs } from "../../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
-import type { TrafficSettings } from "../../core/traffic-settings.ts";
+import type { TrafficSettings } from "../../core/settings.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
 import {
   type AcceptedSocket,

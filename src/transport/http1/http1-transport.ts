@@ -2,8 +2,7 @@
 // response parser has checked the upstream's headers. One object serves all requests of a connection, so that a request
 // allocates none.
 import type { Socket } from "node:net";
-import type { HeaderLines } from "../../core/header-lines.ts";
-import { reasonPhrase, serializeHead } from "../../core/response-head.ts";
+import { type HeaderLines, reasonPhrase, serializeHead } from "../../core/headers.ts";
 import type { DeferredWriter, DeferredWrites } from "../../exchange/deferred-writes.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";

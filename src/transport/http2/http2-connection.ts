@@ -3,11 +3,10 @@
 import type { Socket } from "node:net";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
-import type { HeaderList } from "../../core/header-list.ts";
-import { readHttp2Head } from "../../core/http2-head.ts";
+import type { HeaderList } from "../../core/headers.ts";
 import { localReplies } from "../../core/local-reply.ts";
-import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
-import type { TrafficSettings } from "../../core/traffic-settings.ts";
+import { HeadersMemory, HeadMemory, type RequestHead, readHttp2Head } from "../../core/request-head.ts";
+import type { TrafficSettings } from "../../core/settings.ts";
 import {
   type AcceptedSocket,
   type ClientConnection,

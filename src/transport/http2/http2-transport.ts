@@ -1,8 +1,7 @@
 // Sends a response on a stream of HTTP/2. An incomplete response resets the stream and never ends well-formed. Headers are
 // not checked here: those of the upstream have been checked by the response parser.
-import { type HeaderLines, linesOf, listOf } from "../../core/header-lines.ts";
+import { type HeaderLines, linesOf, listOf, reasonPhrase, serializeHead } from "../../core/headers.ts";
 import { localReplies } from "../../core/local-reply.ts";
-import { reasonPhrase, serializeHead } from "../../core/response-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Transport } from "../../exchange/transport.ts";
 import { encodeHead } from "../../http2/hpack-encoder.ts";

@@ -3,7 +3,7 @@
 import type { Peer } from "../../core/client-address.ts";
 import { clientShare } from "../../core/client-share.ts";
 import type { Http2ResetReason } from "../../core/connection-ends.ts";
-import type { StreamBounds } from "../../core/traffic-settings.ts";
+import type { StreamBounds } from "../../core/settings.ts";
 
 /** A reload replaces the bounds. */
 interface Settings {

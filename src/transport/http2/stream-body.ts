@@ -1,9 +1,9 @@
 // The body of a request over HTTP/2. While it is read, its bytes are passed on at the end of the turn; what nobody reads yet
 // is kept in one piece. The window of its stream opens as the bytes are passed on, so a client cannot send more than it holds.
 
+import { PieceBudget, progressOf } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
-import { PieceBudget, progressOf } from "../../core/piece-budget.ts";
 import type { BodyReader, PushedBody } from "../../exchange/transport.ts";
 import type { Joining, TurnPieces } from "./turn-pieces.ts";
 

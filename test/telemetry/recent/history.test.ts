@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
-import { maxThreads } from "../../../src/core/thread-share.ts";
+import { maxThreads } from "../../../src/core/settings.ts";
 import { History, HistoryRow, type HistoryStep } from "../../../src/telemetry/recent/history.ts";
 import { maxSteps, stepMs } from "../../../src/telemetry/recent/history-steps.ts";
 import { runs } from "../../support/runs.ts";

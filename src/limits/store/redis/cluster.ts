@@ -1,6 +1,6 @@
 // The link to a cluster: one shard for each primary that has slots. It follows the slots as they move and primaries as
 // they are replaced, and follows a redirection of a call once.
-import type { HostPort } from "../../../core/host-port.ts";
+import type { HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, OnAnswer, StoreEvents, StoreIdentity, StoreLink } from "../../../core/store-link.ts";
 import { type Connection, type OnReply, type Opener, openAny, openPrimary } from "./connection.ts";
 import { StoreError, unreachable } from "./replies.ts";

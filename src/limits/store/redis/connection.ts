@@ -4,8 +4,8 @@ import { connect, isIP, type Socket } from "node:net";
 import { checkServerIdentity, connect as connectTls, type SecureContextOptions } from "node:tls";
 import { AbstractConnector, Command, Redis } from "ioredis";
 import { errorCode, ignoreError } from "../../../core/failure.ts";
-import type { HostPort } from "../../../core/host-port.ts";
-import { passwordIn } from "../../../core/password.ts";
+import { passwordIn } from "../../../core/file-group.ts";
+import type { HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, StoreConnectionSettings } from "../../../core/store-link.ts";
 import { errorReplyFailure, ReplyGuard, StoreError, unreachable } from "./replies.ts";
 

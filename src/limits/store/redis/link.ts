@@ -1,6 +1,6 @@
 // Opens the link to the store that gateways share.
 
-import type { HostPort } from "../../../core/host-port.ts";
+import type { HostPort } from "../../../core/ip-address.ts";
 import type {
   CallFailure,
   OnAnswer,

@@ -1,7 +1,7 @@
 // The link to one server that holds keys: keeps one connection to it, and makes another one after each loss, until it is
 // closed. Calls are sent at once or fail; none is ever sent again but one that the server has not run (NOSCRIPT).
 import { hash } from "node:crypto";
-import type { HostPort } from "../../../core/host-port.ts";
+import type { HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, StoreEvents, StoreIdentity } from "../../../core/store-link.ts";
 import { type Connection, type OnReply, type Opener, openSentinel } from "./connection.ts";
 import { StoreError, unreachable } from "./replies.ts";
