@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import type { Piece } from "../http2/frame-writer.ts";
 import type { Http2Event, Http2Session } from "../http2/session.ts";
 import { copyOf, type SharedReads } from "./shared-reads.ts";
-import type { TextWrites } from "./text-writes.ts";
+import type { TextWrites } from "./writes.ts";
 
 /** The connection that is driven. It may call `settle` and `settleLater` at any time. */
 export interface DrivenConnection<Owner> {

@@ -17,7 +17,7 @@ import { RulesInForce } from "../core/rules-in-force.ts";
 import { type Certificate, type Settings, shareOf } from "../core/settings.ts";
 import type { SharedRulesFigures } from "../core/store-link.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
-import { TextWrites } from "../exchange/text-writes.ts";
+import { TextWrites } from "../exchange/writes.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { Forgiveness } from "../limits/store/shared-rules.ts";

@@ -4,9 +4,8 @@ import type { ConnectionCount, PeerConnections } from "../core/connection-count.
 import type { HostPort } from "../core/ip-address.ts";
 import type { Replaceable, Settings, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
-import type { SharedReads } from "../exchange/shared-reads.ts";
-import { openSharedReads } from "../exchange/shared-reads-proof.ts";
-import type { TextWrites } from "../exchange/text-writes.ts";
+import { openSharedReads, type SharedReads } from "../exchange/shared-reads.ts";
+import type { TextWrites } from "../exchange/writes.ts";
 import { Checks } from "../ext-auth/check.ts";
 import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";

@@ -8,7 +8,7 @@ import type { ConnectionCount, PeerConnections } from "../core/connection-count.
 import type { ConnectionShedReason } from "../core/connection-ends.ts";
 import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
-import { inPortions } from "../exchange/portions.ts";
+import { inPortions } from "../exchange/connection.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 
 export interface ConnectionLimiterOptions {

@@ -5,8 +5,12 @@ import type { Peer } from "../core/client-address.ts";
 import { clientShare, type OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionCount } from "../core/connection-count.ts";
 import type { Replaceable, TrafficSettings } from "../core/settings.ts";
-import type { ClientConnection, ConnectionPlace, ConnectionRegistry } from "../exchange/connection.ts";
-import { inPortions } from "../exchange/portions.ts";
+import {
+  type ClientConnection,
+  type ConnectionPlace,
+  type ConnectionRegistry,
+  inPortions,
+} from "../exchange/connection.ts";
 
 /** A connection that has been idle for so long is not expected to be used again soon. */
 const forgetAfterMs = 5_000;

@@ -3,7 +3,7 @@ import type { Http2CloseReason, Http2ResetReason } from "../core/connection-ends
 import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
-import type { TextWrites } from "../exchange/text-writes.ts";
+import type { TextWrites } from "../exchange/writes.ts";
 
 export const defaultHttp2LingerMs = 2_000;
 

@@ -3,9 +3,14 @@ import { createServer, type Server, type Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import { inOnePiece } from "../core/headers.ts";
 import type { LocalReply } from "../core/local-reply.ts";
-import type { AcceptedSocket, ClientConnection, ConnectionOpener, ConnectionRegistry } from "../exchange/connection.ts";
-import { DeferredWrites } from "../exchange/deferred-writes.ts";
-import { Portions } from "../exchange/portions.ts";
+import {
+  type AcceptedSocket,
+  type ClientConnection,
+  type ConnectionOpener,
+  type ConnectionRegistry,
+  Portions,
+} from "../exchange/connection.ts";
+import { DeferredWrites } from "../exchange/writes.ts";
 import { Http1Connection, type Http1Options } from "./http1/http1-connection.ts";
 import { RequestReader } from "./http1/request-reader.ts";
 import { type PeerTurn, PeerTurns } from "./peer-turns.ts";

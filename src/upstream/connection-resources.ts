@@ -1,7 +1,5 @@
 // What the connections to an upstream have in common: buffers, the heads that they remember, and one timer.
-import { DeferredWrites } from "../exchange/deferred-writes.ts";
-import { TextWrites } from "../exchange/text-writes.ts";
-import { WriteBuffer } from "../exchange/write-buffer.ts";
+import { DeferredWrites, TextWrites, WriteBuffer } from "../exchange/writes.ts";
 import { RememberedHeads } from "../http1/remembered-heads.ts";
 import { ReadBuffers } from "./socket-reader.ts";
 

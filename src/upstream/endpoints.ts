@@ -3,7 +3,7 @@
 // arrived, so the request is given to one other address.
 import type { HostPort } from "../core/ip-address.ts";
 import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
-import type { TextWrites } from "../exchange/text-writes.ts";
+import type { TextWrites } from "../exchange/writes.ts";
 import { type ConnectionResources, createConnectionResources } from "./connection-resources.ts";
 import { openSocket } from "./open-socket.ts";
 import type { SocketReader } from "./socket-reader.ts";

@@ -3,7 +3,7 @@
 // an idle connection.
 import type { Socket } from "node:net";
 import { asError, ignoreError } from "../core/failure.ts";
-import type { DeferredWriter } from "../exchange/deferred-writes.ts";
+import type { DeferredWriter } from "../exchange/writes.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { ResponseParser, type ResponseSink } from "../http1/response-parser.ts";
 import type { ConnectionResources, Ticked } from "./connection-resources.ts";

@@ -1,10 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import {
-  type DeferredWriter,
-  DeferredWrites,
-  manyWrites,
-  writesBetweenCounts,
-} from "../../src/exchange/deferred-writes.ts";
+import { type DeferredWriter, DeferredWrites, manyWrites, writesBetweenCounts } from "../../src/exchange/writes.ts";
 
 let written: string[] = [];
 beforeEach(() => {

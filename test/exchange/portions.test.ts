@@ -1,6 +1,6 @@
 // Work in portions: all of it is done, in order, and others have turns in between.
 import { expect, test } from "vitest";
-import { inPortions, Portions } from "../../src/exchange/portions.ts";
+import { inPortions, Portions } from "../../src/exchange/connection.ts";
 import { eventually } from "../support/eventually.ts";
 
 /** How many items were visited at each turn of the event loop, while `work` went on. */

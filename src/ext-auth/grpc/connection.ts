@@ -8,7 +8,7 @@ import { type HeaderList, headerValue } from "../../core/headers.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
-import type { TextWrites } from "../../exchange/text-writes.ts";
+import type { TextWrites } from "../../exchange/writes.ts";
 import type { FrameBudget } from "../../http2/frame-budget.ts";
 import { encodeFields } from "../../http2/hpack-encoder.ts";
 import { errorCodes } from "../../http2/protocol.ts";

@@ -3,7 +3,7 @@ import type { CheckRefusal, Http2CloseReason, Http2ResetReason } from "../../cor
 import { headerValues } from "../../core/headers.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
-import type { TextWrites } from "../../exchange/text-writes.ts";
+import type { TextWrites } from "../../exchange/writes.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import { type Checks, checkProblems } from "../check.ts";
 import { type CheckSettings, peerKey } from "../check-settings.ts";

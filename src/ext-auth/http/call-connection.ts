@@ -9,7 +9,7 @@ import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import type { RequestHead } from "../../core/request-head.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
-import type { TextWrites } from "../../exchange/text-writes.ts";
+import type { TextWrites } from "../../exchange/writes.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { type HeadBounds, HeadScan } from "../../http1/head-scan.ts";
 import { emptyLineBytes, type Http1Head, readHead } from "../../http1/request-head.ts";

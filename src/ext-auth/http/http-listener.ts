@@ -6,7 +6,7 @@ import { lingerMs } from "../../core/http-bounds.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { listen } from "../../exchange/listen.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
-import type { TextWrites } from "../../exchange/text-writes.ts";
+import type { TextWrites } from "../../exchange/writes.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checks } from "../check.ts";
 import type { CheckSettings } from "../check-settings.ts";

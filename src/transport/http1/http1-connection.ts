@@ -11,12 +11,12 @@ import {
   type AcceptedSocket,
   type ClientConnection,
   type ConnectionPlace,
+  type Portions,
   startOn,
 } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
-import type { Portions } from "../../exchange/portions.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
-import { maxCopiedBytes } from "../../exchange/write-buffer.ts";
+import { maxCopiedBytes } from "../../exchange/writes.ts";
 import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { HeadScan, requestBounds } from "../../http1/head-scan.ts";
 import { emptyLineBytes } from "../../http1/request-head.ts";

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { ClientBytes } from "../../../src/core/client-share.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { SocketReads } from "../../../src/exchange/shared-reads.ts";
-import { TextWrites } from "../../../src/exchange/text-writes.ts";
+import { TextWrites } from "../../../src/exchange/writes.ts";
 import type { GrpcCall } from "../../../src/ext-auth/grpc/call.ts";
 import { GrpcConnection, type GrpcServerOptions, type GrpcShares } from "../../../src/ext-auth/grpc/connection.ts";
 import { FrameBudgets } from "../../../src/http2/frame-budget.ts";
