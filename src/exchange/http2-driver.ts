@@ -3,7 +3,7 @@
 // for a later turn.
 // Starts no timers, and never ends the socket.
 import type { Socket } from "node:net";
-import type { Piece } from "../http2/frame-writer.ts";
+import type { Piece } from "../http2/responses.ts";
 import type { Http2Event, Http2Session } from "../http2/session.ts";
 import { copyOf, type SharedReads } from "./shared-reads.ts";
 import type { TextWrites } from "./writes.ts";

@@ -1,10 +1,12 @@
 // Parses the head of an upstream's response, from text in which each character is one byte, and selects the headers that
 // the client gets. Mostly these are the upstream's lines as they stand, less those that are removed.
-
 import { isImfFixdate } from "../core/clock.ts";
-import { type HeaderLines, type HeaderList, isBlank, trimBlanks } from "../core/headers.ts";
-import { downstreamResponseFields, type UpstreamResponseFields } from "../core/response-fields.ts";
-import { type HeaderKind, headerKind } from "./response-header-kind.ts";
+import { type HeaderLines, type HeaderList, hopByHopNames, isBlank, trimBlanks } from "../core/headers.ts";
+import {
+  downstreamResponseFields,
+  gatewayResponseFields,
+  type UpstreamResponseFields,
+} from "../core/response-fields.ts";
 
 /** The headers are those that the client gets. */
 export interface ResponseHead extends UpstreamResponseFields {
@@ -212,4 +214,37 @@ function readHeaders(text: string, from: number): string[] {
     at = end + 2;
   }
   return headers;
+}
+
+/**
+ * What is done with each header of a response. Nearly all names can be told from the special ones by their length and
+ * first letter. `kept` headers are passed on, `removed` ones are not; the others are read.
+ */
+type HeaderKind = "kept" | "removed" | "date" | "length" | "coding" | "connection" | "keep-alive" | "retry-after";
+
+const kinds: ReadonlyMap<string, HeaderKind> = new Map([
+  ...[...gatewayResponseFields, ...hopByHopNames].map((name) => [name, "removed"] as const),
+  ["date", "date"],
+  ["content-length", "length"],
+  ["transfer-encoding", "coding"],
+  ["connection", "connection"],
+  ["keep-alive", "keep-alive"],
+  ["retry-after", "retry-after"],
+]);
+
+const maxSpecialLength = Math.max(...[...kinds.keys()].map(({ length }) => length));
+
+/** Whether a special name has this length and this first letter. */
+const maybeSpecial = new Uint8Array((maxSpecialLength + 1) * 32);
+for (const name of kinds.keys()) maybeSpecial[slotOf(name, 0, name.length)] = 1;
+
+/** Returns the kind of the header whose name begins at `from` and ends before `to`. */
+function headerKind(text: string, from: number, to: number): HeaderKind {
+  if (to - from > maxSpecialLength || maybeSpecial[slotOf(text, from, to)] === 0) return "kept";
+  return kinds.get(text.slice(from, to).toLowerCase()) ?? "kept";
+}
+
+/** Upper and lower case have the same slot. */
+function slotOf(text: string, from: number, to: number): number {
+  return (to - from) * 32 + (text.charCodeAt(from) & 31);
 }

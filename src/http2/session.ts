@@ -5,16 +5,18 @@ import type { Http2CloseReason } from "../core/connection-ends.ts";
 import type { HeaderList } from "../core/headers.ts";
 import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
-import { ClosedStreams } from "./closed-streams.ts";
 import { announcedBytes, areTrailers, isRequest } from "./field-rules.ts";
-import type { FrameBudget } from "./frame-budget.ts";
-import { bytesPerPoint, type DataPiece, type Frame, type FrameError, FrameReader } from "./frame-reader.ts";
-import type { Piece } from "./frame-writer.ts";
-import { HpackDecoder } from "./hpack-decoder.ts";
-import { defaultWindowBytes, errorCodes, maxStreamId, settingIds } from "./protocol.ts";
-import { Responses, type ResponsesOwner } from "./responses.ts";
-import { readSettings } from "./settings.ts";
-import { Http2Stream } from "./stream.ts";
+import {
+  bytesPerPoint,
+  type DataPiece,
+  type Frame,
+  type FrameBudget,
+  type FrameError,
+  FrameReader,
+} from "./frame-reader.ts";
+import { HpackDecoder } from "./hpack.ts";
+import { defaultWindowBytes, errorCodes, maxStreamId, readSettings, settingIds } from "./protocol.ts";
+import { ClosedStreams, Http2Stream, type Piece, Responses, type ResponsesOwner } from "./responses.ts";
 
 export type Http2Event<Owner> =
   /** `fields` is the same list as before if the client sent the same block. `isTooLarge`: over the bounds of heads. */

@@ -1,6 +1,6 @@
 // What the connections to an upstream have in common: buffers, the heads that they remember, and one timer.
 import { DeferredWrites, TextWrites, WriteBuffer } from "../exchange/writes.ts";
-import { RememberedHeads } from "../http1/remembered-heads.ts";
+import { RememberedHeads } from "../http1/response-parser.ts";
 import { ReadBuffers } from "./socket-reader.ts";
 
 export interface ConnectionResources {

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { Http2Driver } from "../../src/exchange/http2-driver.ts";
-import { FrameBudgets } from "../../src/http2/frame-budget.ts";
+import { FrameBudgets } from "../../src/http2/frame-reader.ts";
 import { Http2Session } from "../../src/http2/session.ts";
 import { begin, whole } from "../http2/conversation.ts";
 import { FakeClock } from "../support/clock.ts";

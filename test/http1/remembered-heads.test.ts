@@ -3,9 +3,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { downstreamResponseFields, gatewayResponseFields } from "../../src/core/response-fields.ts";
-import { RememberedHeads } from "../../src/http1/remembered-heads.ts";
 import type { ResponseHead } from "../../src/http1/response-head.ts";
-import { ResponseParser } from "../../src/http1/response-parser.ts";
+import { RememberedHeads, ResponseParser } from "../../src/http1/response-parser.ts";
 import { responseCases } from "../conformance/responses/corpus.ts";
 import { runs } from "../support/runs.ts";
 

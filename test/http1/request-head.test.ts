@@ -4,8 +4,7 @@ import { createServer, type IncomingMessage, METHODS, type ServerResponse } from
 import { duplexPair } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { localReplies } from "../../src/core/local-reply.ts";
-import { HeadScan, requestBounds } from "../../src/http1/head-scan.ts";
-import { emptyLineBytes, type Http1Head, readHead } from "../../src/http1/request-head.ts";
+import { emptyLineBytes, HeadScan, type Http1Head, readHead, requestBounds } from "../../src/http1/request-head.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";
 import { serialize, validRequest } from "../conformance/fuzz/request-parts.ts";

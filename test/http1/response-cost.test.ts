@@ -1,8 +1,7 @@
 // What a response costs to take apart, however its upstream cuts it: counted in characters that are looked at and
 // in pieces that are handed over, not in time.
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { RememberedHeads } from "../../src/http1/remembered-heads.ts";
-import { ResponseParser } from "../../src/http1/response-parser.ts";
+import { RememberedHeads, ResponseParser } from "../../src/http1/response-parser.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();

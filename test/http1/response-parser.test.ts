@@ -2,8 +2,7 @@
 // in the response corpus.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { RememberedHeads } from "../../src/http1/remembered-heads.ts";
-import { ResponseParser } from "../../src/http1/response-parser.ts";
+import { RememberedHeads, ResponseParser } from "../../src/http1/response-parser.ts";
 import { responseCases } from "../conformance/responses/corpus.ts";
 import { runs } from "../support/runs.ts";
 

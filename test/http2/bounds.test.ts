@@ -1,6 +1,6 @@
 // What a client may cost, on both sides of each bound.
 import { describe, expect, test } from "vitest";
-import { encodeFields } from "../../src/http2/hpack-encoder.ts";
+import { encodeFields } from "../../src/http2/hpack.ts";
 import { code, endHeaders, endStream, frame, frameTypes, literals } from "../support/http2-frames.ts";
 import { begin, Conversation, data, open, requestFields, settings, whole } from "./conversation.ts";
 

@@ -1,7 +1,7 @@
 // What is remembered of closed streams must not depend on how many there were when memory for them was made.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { ClosedStreams, type Ending } from "../../src/http2/closed-streams.ts";
+import { ClosedStreams, type Ending } from "../../src/http2/responses.ts";
 
 const remembered = 256;
 const endings = fc.constantFrom<Ending>("reset", "gone", "ended");

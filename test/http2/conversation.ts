@@ -1,8 +1,8 @@
 // A session without a socket, as a client sees it: bytes in, and what became of them as lines that can be compared.
-import { FrameBudgets } from "../../src/http2/frame-budget.ts";
+import { FrameBudgets } from "../../src/http2/frame-reader.ts";
 import { errorCodes } from "../../src/http2/protocol.ts";
+import type { Http2Stream } from "../../src/http2/responses.ts";
 import { type Http2Event, Http2Session } from "../../src/http2/session.ts";
-import type { Http2Stream } from "../../src/http2/stream.ts";
 import { FakeClock } from "../support/clock.ts";
 import {
   endHeaders,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { FrameBudgets } from "../../src/http2/frame-budget.ts";
+import { FrameBudgets } from "../../src/http2/frame-reader.ts";
 import { FakeClock } from "../support/clock.ts";
 
 function start() {

@@ -5,10 +5,15 @@ import { type AddressInfo, createServer } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { linesOf } from "../../src/core/headers.ts";
-import { HpackDecoder } from "../../src/http2/hpack-decoder.ts";
-import { encodeFields, encodeHead, noDynamicTable } from "../../src/http2/hpack-encoder.ts";
-import { codeLengths, staticTable } from "../../src/http2/hpack-tables.ts";
-import { decodeHuffman } from "../../src/http2/huffman.ts";
+import {
+  codeLengths,
+  decodeHuffman,
+  encodeFields,
+  encodeHead,
+  HpackDecoder,
+  noDynamicTable,
+  staticTable,
+} from "../../src/http2/hpack.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
 import {

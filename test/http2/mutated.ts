@@ -3,7 +3,7 @@
 // session's dynamic table must be the one that the blocks in those bytes make.
 import { expect } from "vitest";
 import { announcedBytes, isRequest } from "../../src/http2/field-rules.ts";
-import { HpackDecoder } from "../../src/http2/hpack-decoder.ts";
+import { HpackDecoder } from "../../src/http2/hpack.ts";
 import { maxStreamId, maxWindowBytes } from "../../src/http2/protocol.ts";
 import {
   code,

@@ -1,6 +1,6 @@
 // What a session does with streams: windows in both directions, settings, trailers, ends, and what it tells whoever drives it.
 import { describe, expect, test } from "vitest";
-import { encodeFields } from "../../src/http2/hpack-encoder.ts";
+import { encodeFields } from "../../src/http2/hpack.ts";
 import { code, endHeaders, endStream, frame, frameTypes, literals } from "../support/http2-frames.ts";
 import { begin, Conversation, data, open, preface, requestFields, settings, whole } from "./conversation.ts";
 

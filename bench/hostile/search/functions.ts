@@ -1,6 +1,5 @@
 // The parts of the gateway that only read bytes, as functions of an input. Thousands of inputs per second can be tried
 // on them, and their cost at twice the size shows whether it grows faster than linearly.
-
 import { wantsOpenMetrics } from "../../../src/admin/accept.ts";
 import { readBearer } from "../../../src/core/authentication.ts";
 import { type ClientAddressRules, readClient, readPeer } from "../../../src/core/client-address.ts";
@@ -15,10 +14,9 @@ import { readCheckRequest } from "../../../src/ext-auth/grpc/check-messages.ts";
 import { readRateLimitRequest } from "../../../src/ext-auth/grpc/rate-limit-messages.ts";
 import { readQuestions } from "../../../src/ext-auth/grpc/rate-limit-question.ts";
 import { readHttpCheck } from "../../../src/ext-auth/http/http-check.ts";
-import { RememberedHeads } from "../../../src/http1/remembered-heads.ts";
 import { readHead } from "../../../src/http1/request-head.ts";
-import { ResponseParser } from "../../../src/http1/response-parser.ts";
-import { HpackDecoder } from "../../../src/http2/hpack-decoder.ts";
+import { RememberedHeads, ResponseParser } from "../../../src/http1/response-parser.ts";
+import { HpackDecoder } from "../../../src/http2/hpack.ts";
 import { readProxyHeader } from "../../../src/listener/proxy-header.ts";
 import { loggedPath, redactLine } from "../../../src/telemetry/redaction.ts";
 import { http1Dictionary } from "./http1-class.ts";

@@ -2,8 +2,8 @@
 // is complete the rest of the request is not read.
 import type { Socket } from "node:net";
 import type { HeaderList } from "../../core/headers.ts";
-import { encodeFields } from "../../http2/hpack-encoder.ts";
-import type { Http2Stream } from "../../http2/stream.ts";
+import { encodeFields } from "../../http2/hpack.ts";
+import type { Http2Stream } from "../../http2/responses.ts";
 import { framed, type MessageReader } from "./message-frame.ts";
 import { type GrpcStatus, grpcCodes, statusFields } from "./status.ts";
 

@@ -4,7 +4,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { ClientBytes } from "../../core/client-share.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { listen } from "../../exchange/listen.ts";
-import { FrameBudgets } from "../../http2/frame-budget.ts";
+import { FrameBudgets } from "../../http2/frame-reader.ts";
 import { GrpcConnection, type GrpcServerOptions, type GrpcShares } from "./connection.ts";
 
 const maxHeldBytes = 16 * 1024 * 1024;

@@ -11,8 +11,7 @@ import type { RequestHead } from "../../core/request-head.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/writes.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
-import { type HeadBounds, HeadScan } from "../../http1/head-scan.ts";
-import { emptyLineBytes, type Http1Head, readHead } from "../../http1/request-head.ts";
+import { emptyLineBytes, type HeadBounds, HeadScan, type Http1Head, readHead } from "../../http1/request-head.ts";
 import type { CallerConnections } from "../caller-connections.ts";
 import {
   type CheckAnswer,

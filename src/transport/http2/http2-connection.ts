@@ -15,7 +15,7 @@ import {
 } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
-import { type FrameBudget, FrameBudgets } from "../../http2/frame-budget.ts";
+import { type FrameBudget, FrameBudgets } from "../../http2/frame-reader.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
 import type { PeerTurn } from "../peer-turns.ts";

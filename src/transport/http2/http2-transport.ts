@@ -4,10 +4,10 @@ import { type HeaderLines, linesOf, listOf, reasonPhrase, serializeHead } from "
 import { localReplies } from "../../core/local-reply.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Transport } from "../../exchange/transport.ts";
-import { encodeHead } from "../../http2/hpack-encoder.ts";
+import { encodeHead } from "../../http2/hpack.ts";
 import { errorCodes } from "../../http2/protocol.ts";
+import type { Http2Stream } from "../../http2/responses.ts";
 import type { Http2Session } from "../../http2/session.ts";
-import type { Http2Stream } from "../../http2/stream.ts";
 import { StreamBody, type StreamBodyOwner } from "./stream-body.ts";
 import type { TurnPieces } from "./turn-pieces.ts";
 

@@ -1,9 +1,8 @@
 // The requests and the response that the gateway's own codec reads, in whatever pieces the bytes come, without a socket.
 import { readMessage } from "../../../src/core/message-check.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../../src/http1/body-decoder.ts";
-import { RememberedHeads } from "../../../src/http1/remembered-heads.ts";
 import { emptyLineBytes, type Http1Head, readHead } from "../../../src/http1/request-head.ts";
-import { ResponseParser } from "../../../src/http1/response-parser.ts";
+import { RememberedHeads, ResponseParser } from "../../../src/http1/response-parser.ts";
 import type { Reading } from "./reading.ts";
 import type { ReadResponse } from "./response-reading.ts";
 

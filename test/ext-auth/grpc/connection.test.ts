@@ -8,7 +8,7 @@ import { SocketReads } from "../../../src/exchange/shared-reads.ts";
 import { TextWrites } from "../../../src/exchange/writes.ts";
 import type { GrpcCall } from "../../../src/ext-auth/grpc/call.ts";
 import { GrpcConnection, type GrpcServerOptions, type GrpcShares } from "../../../src/ext-auth/grpc/connection.ts";
-import { FrameBudgets } from "../../../src/http2/frame-budget.ts";
+import { FrameBudgets } from "../../../src/http2/frame-reader.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, standsStill } from "../../support/eventually.ts";
 import { code, endHeaders, type Fields, FrameReader, frame, frameTypes, literals } from "../../support/http2-frames.ts";
