@@ -1,10 +1,11 @@
 // Reads the header of the PROXY protocol, versions 1 and 2 (haproxy.org, proxy-protocol.txt), with which each connection
 // begins if `listen.proxyProtocol` is set: it names the client of a connection that a load balancer opened. Bounded in
-// bytes and in time. Accepts nothing that deviates from the protocol; the codec gets the bytes after it unchanged.
+// bytes and in time. Accepts nothing that deviates from the protocol; the codec gets the bytes after it unchanged. The
+// first bytes are read here for TLS as well (`readFirstBytes`).
 import type { Socket } from "node:net";
 import type { ProxyHeaderRefusal } from "../core/connection-ends.ts";
+import { ignoreError } from "../core/failure.ts";
 import { formatIpAddress, parseIpAddress } from "../core/ip-address.ts";
-import { readFirstBytes } from "./first-bytes.ts";
 
 interface ProxyHeaderHandlers {
   /** The socket is paused. */
@@ -131,4 +132,49 @@ function beginsWith(bytes: Uint8Array, signature: Uint8Array): boolean {
 
 function bytesOf(text: string): Uint8Array {
   return Uint8Array.from(text, (char) => char.charCodeAt(0));
+}
+
+interface FirstBytesHandlers {
+  /** Receives all bytes so far. Returns null to wait for more, else how many bytes to take and what to do next. */
+  readonly onBytes: (received: Buffer) => { readonly taken: number; readonly next: () => void } | null;
+  /** The connection is closed afterwards. */
+  readonly onTimeout: () => void;
+  /** The client closed the connection first. */
+  readonly onClose: (receivedBytes: number) => void;
+}
+
+/**
+ * Reads the first bytes of a connection within a timeout, before TLS or HTTP reads the socket. Bytes that are not taken
+ * stay in the socket, which is then paused.
+ */
+export function readFirstBytes(socket: Socket, timeoutMs: number, handlers: FirstBytesHandlers): void {
+  let received: Buffer = Buffer.alloc(0);
+  const stop = (): void => {
+    clearTimeout(timer);
+    socket.off("data", onData).off("end", onEnd).off("close", onClose);
+  };
+  const onData = (data: Buffer): void => {
+    received = received.length === 0 ? data : Buffer.concat([received, data]);
+    const step = handlers.onBytes(received);
+    if (step === null) return;
+    stop();
+    // Without a listener, flowing data would be lost.
+    socket.pause();
+    const rest = received.subarray(step.taken);
+    if (rest.length > 0) socket.unshift(rest);
+    step.next();
+  };
+  // The server keeps half-closed connections open, because HTTP allows them.
+  const onEnd = (): void => void socket.destroy();
+  const onClose = (): void => {
+    stop();
+    handlers.onClose(received.length);
+  };
+  const timer = setTimeout(() => {
+    stop();
+    handlers.onTimeout();
+    socket.destroy();
+  }, timeoutMs);
+  socket.on("error", ignoreError);
+  socket.on("data", onData).on("end", onEnd).on("close", onClose);
 }

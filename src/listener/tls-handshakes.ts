@@ -7,7 +7,7 @@ import { createServer, type Server, type TLSSocket, type TlsOptions } from "node
 import type { TlsFailure } from "../core/connection-ends.ts";
 import { errorCode } from "../core/failure.ts";
 import type { Certificate, Replaceable, TrafficSettings } from "../core/settings.ts";
-import { readFirstBytes } from "./first-bytes.ts";
+import { readFirstBytes } from "./proxy-header.ts";
 
 interface TlsHandshakesOptions {
   /** `tls` is never null. */

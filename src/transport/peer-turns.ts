@@ -3,7 +3,7 @@
 // another one is, and all others would wait for it. What a peer sends meanwhile waits in the kernel, as it does in front
 // of a slow server.
 import type { Socket } from "node:net";
-import { handleOf } from "./socket-handle.ts";
+import { handleOf } from "./stall-watch.ts";
 
 /** A peer with fewer busy connections notices nothing. */
 const readsInIteration = 32;

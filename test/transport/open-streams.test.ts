@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { networkOf } from "../../src/config/addresses.ts";
 import { type Peer, readPeer } from "../../src/core/client-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
-import { OpenStreams } from "../../src/transport/http2/open-streams.ts";
+import { OpenStreams } from "../../src/transport/http2/http2-connection.ts";
 
 const trustedProxies = new NetworkSet([networkOf("203.0.113.0/24")]);
 const rules = { header: "x-forwarded-for", trustedProxies, ipv6Prefix: 64 } as const;

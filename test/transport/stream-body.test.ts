@@ -1,8 +1,7 @@
 // The pieces of bodies over HTTP/2: joined within a turn of the event loop, in order, and given back to the windows once.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { StreamBody } from "../../src/transport/http2/stream-body.ts";
-import { TurnPieces } from "../../src/transport/http2/turn-pieces.ts";
+import { StreamBody, TurnPieces } from "../../src/transport/http2/stream-body.ts";
 
 /** A body, and what its reader was given: `ab`, `c end`. */
 function start(turn = new TurnPieces(), onData: (body: StreamBody) => void = () => {}) {

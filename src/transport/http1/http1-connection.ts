@@ -25,8 +25,7 @@ import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import { type Http1Owner, Http1Transport, type Http1Writing } from "./http1-transport.ts";
 import { IncomingBody } from "./incoming-body.ts";
-import { type ReadHead, RequestReader } from "./request-reader.ts";
-import { UnreadBytes } from "./unread-bytes.ts";
+import { type ReadHead, RequestReader, UnreadBytes } from "./request-reader.ts";
 
 export interface Http1Options extends TransportOptions, Http1Writing {
   /** The settings that were current when the connection was accepted. */

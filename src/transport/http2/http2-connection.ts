@@ -2,11 +2,13 @@
 // and what waits to be written. Ends with two GOAWAYs, so that no request is lost.
 import type { Socket } from "node:net";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
+import { clientShare } from "../../core/client-share.ts";
+import type { Http2ResetReason } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
 import type { HeaderList } from "../../core/headers.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead, readHttp2Head } from "../../core/request-head.ts";
-import type { TrafficSettings } from "../../core/settings.ts";
+import type { StreamBounds, TrafficSettings } from "../../core/settings.ts";
 import {
   type AcceptedSocket,
   type ClientConnection,
@@ -23,8 +25,7 @@ import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import type { OpenHttp2 } from "../transports.ts";
 import { type Http2Owner, Http2Transport } from "./http2-transport.ts";
-import { OpenStreams } from "./open-streams.ts";
-import { TurnPieces } from "./turn-pieces.ts";
+import { TurnPieces } from "./stream-body.ts";
 
 const maxStreams = 100;
 const checkUnreadMs = 2_000;
@@ -300,3 +301,50 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
 }
 
 const noFields: HeaderList = [];
+
+/** A reload replaces the bounds. */
+interface Settings {
+  readonly current: { readonly streams: StreamBounds };
+}
+
+/**
+ * Bounds the open HTTP/2 streams in the same way as connections: those of one peer on all its connections, and those of
+ * all peers. Until its response is sent, a stream takes as much memory as an HTTP/1.1 connection.
+ */
+export class OpenStreams {
+  readonly #settings: Settings;
+  readonly #byPeer = new Map<string, number>();
+  #count = 0;
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+  }
+
+  /** Adds a stream, or returns why it is refused. A trusted proxy has no bound of its own: it serves many clients. */
+  add({ key, isTrusted }: Peer): Exclude<Http2ResetReason, "unread"> | null {
+    const { max } = this.#settings.current.streams;
+    const ofPeer = this.#byPeer.get(key) ?? 0;
+    if (this.#count >= max) return "total";
+    if (!isTrusted && ofPeer >= this.#boundOfPeer()) return "per_peer";
+    this.#byPeer.set(key, ofPeer + 1);
+    this.#count += 1;
+    return null;
+  }
+
+  remove({ key }: Peer): void {
+    this.#count -= 1;
+    const left = (this.#byPeer.get(key) ?? 0) - 1;
+    if (left > 0) this.#byPeer.set(key, left);
+    else this.#byPeer.delete(key);
+  }
+
+  /** Returns whether the peer has more than half of the streams that it may have. */
+  isHalfFull({ key, isTrusted }: Peer): boolean {
+    return !isTrusted && (this.#byPeer.get(key) ?? 0) * 2 > this.#boundOfPeer();
+  }
+
+  #boundOfPeer(): number {
+    const { max, maxPerPeer } = this.#settings.current.streams;
+    return Math.min(maxPerPeer, clientShare(max - this.#count, max));
+  }
+}

@@ -8,8 +8,7 @@ import { encodeHead } from "../../http2/hpack.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import type { Http2Stream } from "../../http2/responses.ts";
 import type { Http2Session } from "../../http2/session.ts";
-import { StreamBody, type StreamBodyOwner } from "./stream-body.ts";
-import type { TurnPieces } from "./turn-pieces.ts";
+import { StreamBody, type StreamBodyOwner, type TurnPieces } from "./stream-body.ts";
 
 /** The connection of a stream. What a stream sends leaves at the end of the turn. */
 export interface Http2Owner {

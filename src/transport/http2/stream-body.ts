@@ -1,11 +1,9 @@
 // The body of a request over HTTP/2. While it is read, its bytes are passed on at the end of the turn; what nobody reads yet
 // is kept in one piece. The window of its stream opens as the bytes are passed on, so a client cannot send more than it holds.
-
 import { PieceBudget, progressOf } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import type { BodyReader, PushedBody } from "../../exchange/transport.ts";
-import type { Joining, TurnPieces } from "./turn-pieces.ts";
 
 export interface StreamBodyOwner {
   /** The body cannot be read to its end. */
@@ -92,3 +90,52 @@ export class StreamBody implements PushedBody, Joining {
 }
 
 const nothing = Buffer.alloc(0);
+
+interface Joining {
+  /** The bytes are overwritten after the call. */
+  passJoined(bytes: Buffer): void;
+}
+
+/** As much as one read of a socket. */
+const memoryBytes = 64 * 1024;
+
+/**
+ * Joins the pieces of a body that come within one turn of the event loop. TLS delivers one read in records of at most
+ * 16 KiB, DATA frames cut these again, and each piece would be a write to the upstream. The records of a read come one
+ * after the other, so one buffer serves all bodies of a listener: it is passed on when another body needs it, or the
+ * turn ends.
+ */
+export class TurnPieces {
+  #memory: Buffer | null = null;
+  #length = 0;
+  #body: Joining | null = null;
+  #isAwaitingEnd = false;
+
+  /** Passes on first what another body has, or what leaves no room. */
+  add(body: Joining, bytes: Buffer): void {
+    if (this.#body !== body || this.#length + bytes.length > memoryBytes) this.pass();
+    this.#memory ??= Buffer.allocUnsafeSlow(memoryBytes);
+    this.#memory.set(bytes, this.#length);
+    this.#length += bytes.length;
+    this.#body = body;
+    if (this.#isAwaitingEnd) return;
+    this.#isAwaitingEnd = true;
+    setImmediate(this.#onTurnEnd);
+  }
+
+  has(body: Joining): boolean {
+    return this.#body === body;
+  }
+
+  pass(): void {
+    const [body, length] = [this.#body, this.#length];
+    this.#body = null;
+    this.#length = 0;
+    if (length > 0) body?.passJoined((this.#memory as Buffer).subarray(0, length));
+  }
+
+  readonly #onTurnEnd = (): void => {
+    this.#isAwaitingEnd = false;
+    this.pass();
+  };
+}
