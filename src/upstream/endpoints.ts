@@ -4,10 +4,9 @@
 import type { HostPort } from "../core/ip-address.ts";
 import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
 import type { TextWrites } from "../exchange/writes.ts";
-import { type ConnectionResources, createConnectionResources } from "./connection-resources.ts";
-import { openSocket } from "./open-socket.ts";
-import type { SocketReader } from "./socket-reader.ts";
+import { type ConnectionResources, createConnectionResources } from "./outbound-connection.ts";
 import { upstreamErrorCode, upstreamErrorReason } from "./upstream-error.ts";
+import { openSocket, type SocketReader } from "./upstream-socket.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
 interface EndpointsOptions extends EndpointEvents {

@@ -14,15 +14,14 @@ import type { Exchange, ExchangeListener } from "../exchange/exchange.ts";
 import type { PushedBody } from "../exchange/transport.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { endsConnection } from "./keep-alive.ts";
 import { MinRateTimeout, overdueMs } from "./min-rate-timeout.ts";
 import type { ResponseHandler } from "./outbound-connection.ts";
 import { type BodyOptions, type BodyWaiter, RequestBody } from "./request-body.ts";
 import { type RequestFieldsOptions, upstreamRequestStart } from "./request-fields.ts";
 import type { Tunnels } from "./tunnels.ts";
-import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
-import type { UpstreamConnections } from "./upstream-connections.ts";
+import type { Connections, PoolWaiter, UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
 import { UpstreamFailure, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
+import { endsConnection } from "./upstream-socket.ts";
 
 /** A body up to this length is written in one piece with its head, which costs less than two writes. */
 const maxHeldBytes = 4 * 1024;

@@ -1,11 +1,11 @@
 // Sends a health check to each address of the upstream at intervals, each on a connection of its own. Three failures in a
 // row eject an address, two successes restore it. An address is checked once at a time. The checks are not counted as
 // requests.
-import { type ConnectionResources, createConnectionResources } from "./connection-resources.ts";
+
 import type { Endpoint } from "./endpoints.ts";
-import { openSocket } from "./open-socket.ts";
-import { OutboundConnection } from "./outbound-connection.ts";
+import { type ConnectionResources, createConnectionResources, OutboundConnection } from "./outbound-connection.ts";
 import { upstreamErrorCode } from "./upstream-error.ts";
+import { openSocket } from "./upstream-socket.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
 interface HealthCheckOptions {

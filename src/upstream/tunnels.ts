@@ -8,9 +8,9 @@ import type { TunnelEnd, TunnelEndReason } from "../core/connection-ends.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
 import type { TunnelStart } from "../exchange/transport.ts";
-import { ClientShares, type Reclaimable } from "./client-shares.ts";
+import { ClientShares, type Reclaimable } from "./client-places.ts";
 import type { Endpoints } from "./endpoints.ts";
-import { type Connections, type PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
+import { type Connections, type PoolWaiter, UpstreamConnection } from "./upstream-connections.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 
 export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd"> {

@@ -4,14 +4,9 @@
 // free. The connection that was used last is used first, so that those that are not needed become idle and close.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionFigures } from "../core/upstream.ts";
-import type { Endpoint, EndpointConnection, Endpoints } from "./endpoints.ts";
-import { SharedPlaces } from "./shared-places.ts";
-import {
-  type Connections,
-  type PoolWaiter,
-  UpstreamConnection,
-  type UpstreamConnectionOptions,
-} from "./upstream-connection.ts";
+import { type ClientShare, type Reclaimable, SharedPlaces, type Waiter } from "./client-places.ts";
+import type { Endpoint, EndpointConnection, Endpoints, Opened } from "./endpoints.ts";
+import { type ConnectionResources, OutboundConnection } from "./outbound-connection.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 
 interface UpstreamConnectionsOptions {
@@ -199,4 +194,46 @@ export class UpstreamConnections implements Connections {
  */
 function needsConnection(chosen: Endpoint, other: Endpoint): boolean {
   return chosen.isEjected || chosen.pending < other.pending;
+}
+
+interface UpstreamConnectionOptions extends ConnectionResources {
+  readonly responseTimeoutMs: number;
+  readonly onClose?: (connection: UpstreamConnection) => void;
+}
+
+/** A connection to one address of the upstream, and the interfaces by which a request gets one and gives it back. */
+export class UpstreamConnection extends OutboundConnection implements EndpointConnection {
+  readonly endpoint: Endpoint;
+  isProbe: boolean;
+  /** The share of the client whose request it carries, or carried last. */
+  share: ClientShare;
+
+  constructor({ reader, endpoint, isProbe }: Opened, share: ClientShare, options: UpstreamConnectionOptions) {
+    const { onClose } = options;
+    super(reader, { ...options, onClose: () => onClose?.(this) });
+    this.endpoint = endpoint;
+    this.isProbe = isProbe;
+    this.share = share;
+  }
+}
+
+/**
+ * A request that needs a connection. `acquire` leads to one call of onConnection or onNoConnection, unless cancelled.
+ */
+export interface PoolWaiter extends Waiter, Reclaimable {
+  /** A connection is being opened for it: the time that passes from now on is the upstream's. */
+  onOpening(): void;
+  onConnection(connection: UpstreamConnection): void;
+  /** Null: the bound on connections or on waiting requests is reached. `at`: the address that failed. */
+  onNoConnection(error: Error | null, at?: Endpoint): void;
+}
+
+export interface Connections {
+  acquire(waiter: PoolWaiter): void;
+  /** Withdraws what `acquire` asked for. Does nothing if it has been answered. */
+  cancel(waiter: PoolWaiter): void;
+  /** From now on, the connection is taken back if its request is idle and another client needs it. */
+  mayReclaim(connection: UpstreamConnection, waiter: PoolWaiter): void;
+  /** Takes a connection back when its request is over; it is used again unless it is closed. */
+  release(connection: UpstreamConnection, waiter: PoolWaiter): void;
 }

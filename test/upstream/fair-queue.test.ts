@@ -1,8 +1,7 @@
 // The fair queue against a naive model that walks over everybody, after any order of requests, ends and departures.
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type ClientShare, ClientShares } from "../../src/upstream/client-shares.ts";
-import { FairQueue } from "../../src/upstream/fair-queue.ts";
+import { type ClientShare, ClientShares, FairQueue } from "../../src/upstream/client-places.ts";
 import { runs, scaled } from "../support/runs.ts";
 
 beforeEach(() => void vi.useFakeTimers());

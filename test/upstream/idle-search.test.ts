@@ -1,8 +1,7 @@
 // What is taken back from a client that holds much: the search for it is short however much the client holds, and finds it
 // in the end.
 import { expect, test } from "vitest";
-import { type ClientShare, ClientShares, type Reclaimable } from "../../src/upstream/client-shares.ts";
-import { SharedPlaces } from "../../src/upstream/shared-places.ts";
+import { type ClientShare, ClientShares, type Reclaimable, SharedPlaces } from "../../src/upstream/client-places.ts";
 import { eventually } from "../support/eventually.ts";
 
 class Place implements Reclaimable {

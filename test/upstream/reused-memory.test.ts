@@ -4,9 +4,12 @@ import { createHash, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer } from "node:net";
 import { expect, test } from "vitest";
-import { createConnectionResources } from "../../src/upstream/connection-resources.ts";
-import { OutboundConnection, type ResponseHandler } from "../../src/upstream/outbound-connection.ts";
-import { SocketReader } from "../../src/upstream/socket-reader.ts";
+import {
+  createConnectionResources,
+  OutboundConnection,
+  type ResponseHandler,
+} from "../../src/upstream/outbound-connection.ts";
+import { SocketReader } from "../../src/upstream/upstream-socket.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";

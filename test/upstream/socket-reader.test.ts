@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
-import { SocketReader } from "../../src/upstream/socket-reader.ts";
+import { SocketReader } from "../../src/upstream/upstream-socket.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
 

@@ -7,8 +7,7 @@ import type { Files } from "../../core/file-group.ts";
 import { maxHeadBytes } from "../../core/http-bounds.ts";
 import { upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
-import { defaultIdleMs } from "../../upstream/keep-alive.ts";
-import { openSocket } from "../../upstream/open-socket.ts";
+import { defaultIdleMs, openSocket } from "../../upstream/upstream-socket.ts";
 import { UpstreamTls } from "../../upstream/upstream-tls.ts";
 import type { PluginUpstream } from "../plugin-options.ts";
 

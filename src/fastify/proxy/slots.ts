@@ -1,7 +1,11 @@
 // Bounds the requests that are at the upstream at the same time. As many more may wait, each for a limited time. The
 // clients share both in the same way as in the gateway.
-import type { ClientShare, Reclaimable } from "../../upstream/client-shares.ts";
-import { SharedPlaces, type SharedPlacesOptions } from "../../upstream/shared-places.ts";
+import {
+  type ClientShare,
+  type Reclaimable,
+  SharedPlaces,
+  type SharedPlacesOptions,
+} from "../../upstream/client-places.ts";
 
 export interface SlotWaiter extends Reclaimable {
   /** The key of the client that is charged. */

@@ -1,7 +1,60 @@
-// Reads a socket to the upstream, plain or over TLS, without Node's streams, which allocate 64 KiB for each read. A
-// connection reads into its own buffer again and again, unless the reader keeps the bytes, and borrows a larger buffer while
-// there is much to read. Bytes that are kept hold at most twice their size in memory.
-import type { OnReadOpts, Socket } from "node:net";
+// One socket to the upstream: how it is opened within a timeout, plain or over TLS; how it is read without Node's
+// streams; and how long it is kept.
+import { connect, type OnReadOpts, type Socket } from "node:net";
+import { ignoreError } from "../core/failure.ts";
+import { TlsRefused, UpstreamFailure } from "./upstream-error.ts";
+import type { UpstreamTls } from "./upstream-tls.ts";
+
+interface OpenSocketOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Null: plain TCP. */
+  readonly tls: UpstreamTls | null;
+  /** For TCP and the TLS handshake together. */
+  readonly timeoutMs: number;
+  /** The socket is half-open and a stream, as a tunnel needs it. */
+  readonly isStream?: boolean;
+  /** For connections that are read without streams. */
+  readonly buffers?: ReadBuffers;
+}
+
+type Ready = (error: Error | null, reader: SocketReader | null) => void;
+
+/** Calls `ready` once. Returns a function that cancels the opening; `ready` is not called after it. */
+export function openSocket(options: OpenSocketOptions, ready: Ready): () => void {
+  const { tls, timeoutMs, isStream = false, buffers } = options;
+  const open = (onread?: OnReadOpts): Socket => begin(options, onread);
+  const isPlain = tls === null;
+  const reader = isStream ? SocketReader.over(open(), isPlain) : SocketReader.open(open, isPlain, buffers);
+  const { socket } = reader;
+  const opened = isPlain ? "connect" : "secureConnect";
+  const stop = (): void => {
+    clearTimeout(timer);
+    socket.off(opened, succeed).off("error", fail);
+  };
+  const cancel = (): void => {
+    stop();
+    socket.on("error", ignoreError).destroy();
+  };
+  const fail = (error: Error): void => {
+    cancel();
+    const isRefused = "authorizationError" in socket && socket.authorizationError;
+    ready(isRefused ? new TlsRefused(error) : error, null);
+  };
+  const succeed = (): void => {
+    stop();
+    ready(null, reader);
+  };
+  const timer = setTimeout(() => fail(new UpstreamFailure("UPSTREAM_CONNECT_TIMEOUT")), timeoutMs);
+  socket.once(opened, succeed).once("error", fail);
+  return cancel;
+}
+
+function begin({ host, port, tls, isStream = false }: OpenSocketOptions, onread?: OnReadOpts): Socket {
+  const address = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
+  const how = { ...address, allowHalfOpen: isStream, ...(onread === undefined ? {} : { onread }) };
+  return tls === null ? connect(how) : tls.connect(how);
+}
 
 /** Says when the memory of the bytes may be read into again: `read` at once, `kept` never, `lent` after `reclaim`. */
 export type OnBytes = (bytes: Buffer) => "read" | "kept" | "lent";
@@ -11,6 +64,11 @@ const bufferBytes = 64 * 1024;
 /** If less than this is left behind bytes that are kept, the next read gets another buffer, so that reads stay large. */
 const minBufferBytes = bufferBytes / 2;
 
+/**
+ * Reads a socket to the upstream, plain or over TLS, without Node's streams, which allocate 64 KiB for each read. A
+ * connection reads into its own buffer again and again, unless the reader keeps the bytes, and borrows a larger buffer
+ * while there is much to read. Bytes that are kept hold at most twice their size in memory.
+ */
 export class SocketReader {
   readonly socket: Socket;
   /** It is a connection without TLS. */
@@ -153,4 +211,39 @@ export class ReadBuffers {
   give(buffer: Uint8Array): void {
     if (this.#spare.length < maxSpare) this.#spare.push(buffer);
   }
+}
+
+/**
+ * How long a connection to the upstream is kept. An idle one is closed before the upstream closes it, so that no
+ * request is sent on a connection that is being closed. A connection is not used again after a request that a server
+ * may misread. Node's servers close after five seconds.
+ */
+export const defaultIdleMs = 4_000;
+/** The bound on what an upstream names in Keep-Alive: timeout=. */
+const maxIdleMs = 60_000;
+
+/** `keepAliveSeconds`: how long the upstream keeps an idle connection. Returns one second less, for the time on the network. */
+export function idleMsOf(keepAliveSeconds: number): number {
+  return Math.min(maxIdleMs, Math.max(0, keepAliveSeconds * 1000 - 1000));
+}
+
+const methodsWithBody: ReadonlySet<string> = new Set([
+  "POST",
+  "PUT",
+  "PATCH",
+  "QUERY",
+  "PROPFIND",
+  "PROPPATCH",
+  "REPORT",
+  "SEARCH",
+  "LOCK",
+]);
+
+/**
+ * Returns whether a request is the last on its connection. A server that does not expect a body, on a GET for example, may
+ * read it as the next request, which was never checked. A server that sends a body in response to a HEAD would have it read
+ * as the next response. If the connection is closed, neither can happen.
+ */
+export function endsConnection(method: string, hasBody: boolean): boolean {
+  return method === "HEAD" || (hasBody && !methodsWithBody.has(method));
 }

@@ -1,0 +1,532 @@
+// Places that requests share, such as connections to the upstream: who holds how many, and who waits for one.
+import { clientShare, type OnShareExceeded, type SharedResource } from "../core/client-share.ts";
+
+export interface SharedPlacesOptions<W> {
+  /** The number of places. As many requests may wait. */
+  readonly total: number;
+  /** The longest wait. */
+  readonly timeoutMs: number;
+  /**
+   * Called when no place became free in time, or too many wait. If the reason is the client's share, `onShareExceeded` is
+   * called instead, here and on the waiter.
+   */
+  readonly onRefused: (waiter: W) => void;
+  readonly onShareExceeded: OnShareExceeded;
+}
+
+/**
+ * A place must have been idle for this long before it is taken back. This is less than the connect timeout, so that
+ * others get the place in time, and longer than the usual gap between two pieces of an upload.
+ */
+const minIdleMs = 500;
+/** How often idle places are looked for while requests wait. */
+const reclaimEveryMs = 100;
+
+export class SharedPlaces<W extends Waiter & Reclaimable> {
+  readonly #options: SharedPlacesOptions<W>;
+  readonly #shares: ClientShares;
+  readonly #queue: FairQueue<W>;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(options: SharedPlacesOptions<W>) {
+    this.#options = options;
+    const { total, timeoutMs, onShareExceeded: onExceeded } = options;
+    this.#shares = new ClientShares({ resource: "connections", total, onExceeded });
+    this.#queue = new FairQueue(
+      { maxWaiting: total, timeoutMs, onTimeout: (waiter) => this.#refuse(waiter) },
+      this.#shares,
+    );
+  }
+
+  /** Requests that wait. */
+  get waiting(): number {
+    return this.#queue.size;
+  }
+
+  /** Returns whether a place is free for the client. If not, `wait`. */
+  isFreeFor(client: string): boolean {
+    return this.#shares.hasShareLeft(this.#shares.find(client)?.held ?? 0);
+  }
+
+  /** Counts a place that the client now holds. */
+  hold(client: string): ClientShare {
+    return this.#queue.hold(client);
+  }
+
+  /** From now on, the place is taken back if it is idle and another client needs it. */
+  mayReclaim(share: ClientShare, waiter: W): void {
+    this.#shares.addReclaimable(share, waiter);
+  }
+
+  /** Counts the place as free. The owner then calls `next`. */
+  release(share: ClientShare, waiter: W): void {
+    share.reclaimable?.delete(waiter);
+    this.#queue.release(share);
+  }
+
+  /** Adds the waiter to the queue, from which `next` returns it later, or refuses it. */
+  wait(waiter: W): void {
+    const refused = this.#queue.add(waiter);
+    if (refused === waiter && !this.#queue.isAtShare(waiter.client)) this.#refuse(waiter);
+    else if (refused !== null) this.#refuseForShare(refused, "queue");
+    // While the timer is set, the last search was less than `reclaimEveryMs` ago.
+    if (refused !== waiter && this.#timer === null) this.#reclaim();
+  }
+
+  /** Returns the waiter that gets a free place, if one is free for it. The owner counts the place with `hold`. */
+  next(): W | undefined {
+    return this.#queue.take();
+  }
+
+  /** Removes the waiter from the queue. Returns false if it does not wait. */
+  leave(waiter: W): boolean {
+    return this.#queue.delete(waiter);
+  }
+
+  /** Empties the queue, and returns those that waited. */
+  close(): W[] {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    return this.#queue.deleteAll();
+  }
+
+  /** If places are free, only the client's share can be the reason. */
+  #refuse(waiter: W): void {
+    if (this.#shares.hasFree) this.#refuseForShare(waiter, "connections");
+    else this.#options.onRefused(waiter);
+  }
+
+  #refuseForShare(waiter: W, resource: SharedResource): void {
+    this.#options.onShareExceeded(resource, waiter.client);
+    waiter.onShareExceeded(resource);
+  }
+
+  /**
+   * If the next client that waits holds no place, takes back an idle one for it. Takes back one place only, because the
+   * search takes a millisecond with thousands of clients: the next search is in another turn of the event loop.
+   */
+  #reclaim(): void {
+    const { size } = this.#queue;
+    // A place that is taken back goes to the next waiter before `reclaim` returns.
+    const isGiven = this.#queue.doesNextHoldNone && this.#shares.reclaim(minIdleMs) && this.#queue.size < size;
+    if (isGiven || this.#queue.size > 0) this.#timer ??= setTimeout(this.#onTimer, isGiven ? 0 : reclaimEveryMs);
+  }
+
+  readonly #onTimer = (): void => {
+    this.#timer = null;
+    this.#reclaim();
+  };
+}
+
+export interface Waiter {
+  /** The key of the client that is charged. */
+  readonly client: string;
+}
+
+interface FairQueueOptions<W> {
+  readonly maxWaiting: number;
+  /** The longest wait. */
+  readonly timeoutMs: number;
+  /** Called for each that has waited for `timeoutMs` and was removed from the queue. */
+  readonly onTimeout: (waiter: W) => void;
+}
+
+/** Requests that arrive together time out together. At most this many are answered in one turn of the event loop. */
+const maxTimedOutAtOnce = 16;
+
+/** A request in the line of its client. */
+interface Waiting<W> {
+  readonly waiter: W;
+  readonly line: Line<W>;
+  readonly timer: NodeJS.Timeout;
+  before: Waiting<W> | null;
+  behind: Waiting<W> | null;
+}
+
+/** The waiting requests of one client. */
+interface Line<W> {
+  readonly share: ClientShare;
+  first: Waiting<W> | null;
+  last: Waiting<W> | null;
+  /** Among clients that hold equally many, the one with the lowest value is next. */
+  turn: number;
+}
+
+/**
+ * The queue for a shared resource. The next free place goes to the client that holds the fewest, if it has a share
+ * left; clients that hold equally many take turns. So a client with many requests delays only itself. Requests of one
+ * client are served in order of arrival. When the queue is full, the newest request of the client with the most waiting
+ * requests is removed for a request of a client with fewer. Each step takes O(log n) for n waiting clients.
+ */
+export class FairQueue<W extends Waiter> {
+  readonly #options: FairQueueOptions<W>;
+  readonly #shares: ClientShares;
+  readonly #waiting = new Map<W, Waiting<W>>();
+  readonly #lines = new Map<ClientShare, Line<W>>();
+  readonly #next = new Heap<Line<W>>(isServedBefore);
+  readonly #longest = new Heap<Line<W>>(isLonger);
+  /** Have been removed from the queue, but `onTimeout` has not been called yet. */
+  readonly #timedOut = new Set<W>();
+  #turn = 0;
+
+  constructor(options: FairQueueOptions<W>, shares: ClientShares) {
+    this.#options = options;
+    this.#shares = shares;
+  }
+
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  /** Adds a request. Returns the one that is refused if the queue is full: this one, or one that waited. Null: none. */
+  add(waiter: W): W | null {
+    const refused = this.size < this.#options.maxWaiting ? null : this.#refusedFor(waiter);
+    if (refused === waiter) return waiter;
+    if (refused !== null) this.delete(refused);
+    this.#append(waiter);
+    return refused;
+  }
+
+  /** Returns whether the client has its share of the queue while others wait too. */
+  isAtShare(client: string): boolean {
+    return this.#lines.size > 1 && (this.#shares.find(client)?.waiting ?? 0) >= this.#shares.equalShare;
+  }
+
+  /** Whether a request waits, and the client of the next one holds no place. */
+  get doesNextHoldNone(): boolean {
+    return this.#next.first?.share.held === 0;
+  }
+
+  /**
+   * Removes and returns the next request. Returns undefined if its client has no share left, because then the other
+   * clients, which hold no less, have none left either. The caller counts the place that the request gets with `hold`.
+   */
+  take(): W | undefined {
+    const line = this.#next.first;
+    const waiter = line?.first?.waiter;
+    if (line === undefined || waiter === undefined || !this.#shares.hasShareLeft(line.share.held)) return undefined;
+    this.#turn += 1;
+    line.turn = this.#turn;
+    this.delete(waiter);
+    return waiter;
+  }
+
+  /** Removes a request. Returns false if it does not wait. */
+  delete(waiter: W): boolean {
+    const found = this.#waiting.get(waiter);
+    if (found === undefined) return this.#timedOut.delete(waiter);
+    clearTimeout(found.timer);
+    this.#waiting.delete(waiter);
+    const { line, before, behind } = found;
+    if (before === null) line.first = behind;
+    else before.behind = behind;
+    if (behind === null) line.last = before;
+    else behind.before = before;
+    line.share.waiting -= 1;
+    this.#lineChanged(line);
+    return true;
+  }
+
+  /** Removes and returns all requests. */
+  deleteAll(): W[] {
+    const waiters = [...this.#timedOut, ...this.#waiting.keys()];
+    for (const waiter of waiters) this.delete(waiter);
+    return waiters;
+  }
+
+  hold(client: string): ClientShare {
+    const share = this.#shares.hold(client);
+    if (share.waiting > 0) this.#heldChanged(share);
+    return share;
+  }
+
+  release(share: ClientShare): void {
+    this.#shares.release(share);
+    if (share.waiting > 0) this.#heldChanged(share);
+  }
+
+  /** Returns the newest request of the longest line, or this one if its line would then be longer than that line. */
+  #refusedFor(waiter: W): W {
+    const longest = this.#longest.first;
+    const waiting = this.#shares.find(waiter.client)?.waiting ?? 0;
+    const isFair = longest === undefined || longest.share.waiting < waiting + 2;
+    return isFair ? waiter : (longest.last?.waiter ?? waiter);
+  }
+
+  #append(waiter: W): void {
+    const share = this.#shares.of(waiter.client);
+    const line = this.#lines.get(share) ?? this.#newLine(share);
+    const timer = setTimeout(this.#onTimeout, this.#options.timeoutMs, waiter);
+    const last: Waiting<W> = { waiter, line, timer, before: line.last, behind: null };
+    if (line.last === null) line.first = last;
+    else line.last.behind = last;
+    line.last = last;
+    this.#waiting.set(waiter, last);
+    share.waiting += 1;
+    this.#lineChanged(line);
+  }
+
+  #newLine(share: ClientShare): Line<W> {
+    this.#turn += 1;
+    const line: Line<W> = { share, first: null, last: null, turn: this.#turn };
+    this.#lines.set(share, line);
+    return line;
+  }
+
+  #lineChanged(line: Line<W>): void {
+    const share = line.share;
+    if (share.waiting > 0) {
+      this.#longest.place(line);
+      this.#next.place(line);
+      return;
+    }
+    this.#longest.delete(line);
+    this.#next.delete(line);
+    this.#lines.delete(share);
+    this.#shares.forget(share);
+  }
+
+  #heldChanged(share: ClientShare): void {
+    const line = this.#lines.get(share);
+    if (line !== undefined) this.#next.place(line);
+  }
+
+  readonly #onTimeout = (waiter: W): void => {
+    this.delete(waiter);
+    if (this.#timedOut.size === 0) setImmediate(this.#tellTimedOut);
+    this.#timedOut.add(waiter);
+  };
+
+  readonly #tellTimedOut = (): void => {
+    let told = 0;
+    for (const waiter of this.#timedOut) {
+      this.#timedOut.delete(waiter);
+      this.#options.onTimeout(waiter);
+      told += 1;
+      if (told === maxTimedOutAtOnce) break;
+    }
+    if (this.#timedOut.size > 0) setImmediate(this.#tellTimedOut);
+  };
+}
+
+function isServedBefore(a: AnyLine, b: AnyLine): boolean {
+  return a.share.held === b.share.held ? a.turn < b.turn : a.share.held < b.share.held;
+}
+
+function isLonger(a: AnyLine, b: AnyLine): boolean {
+  return a.share.waiting > b.share.waiting;
+}
+
+interface AnyLine {
+  readonly share: ClientShare;
+  readonly turn: number;
+}
+
+/** A binary heap. Adding, moving and deleting an item each take O(log n). */
+export class Heap<T> {
+  readonly #isBefore: (a: T, b: T) => boolean;
+  readonly #items: T[] = [];
+  readonly #indexes = new Map<T, number>();
+
+  constructor(isBefore: (a: T, b: T) => boolean) {
+    this.#isBefore = isBefore;
+  }
+
+  get first(): T | undefined {
+    return this.#items[0];
+  }
+
+  /** Adds an item, or moves one whose order has changed. */
+  place(item: T): void {
+    const index = this.#indexes.get(item) ?? this.#items.length;
+    this.#sink(item, this.#rise(item, index));
+  }
+
+  delete(item: T): void {
+    const index = this.#indexes.get(item);
+    if (index === undefined) return;
+    this.#indexes.delete(item);
+    const last = this.#items.pop() as T;
+    if (last !== item) this.#sink(last, this.#rise(last, index));
+  }
+
+  /** Moves parents down from `index` on, as long as the item comes before them. Returns the place that becomes free. */
+  #rise(item: T, index: number): number {
+    let at = index;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      const above = this.#items[parent] as T;
+      if (!this.#isBefore(item, above)) break;
+      this.#put(above, at);
+      at = parent;
+    }
+    return at;
+  }
+
+  #sink(item: T, index: number): void {
+    let at = index;
+    for (;;) {
+      const left = 2 * at + 1;
+      const right = left + 1;
+      if (left >= this.#items.length) break;
+      const isRight = right < this.#items.length && this.#isBefore(this.#items[right] as T, this.#items[left] as T);
+      const child = isRight ? right : left;
+      const below = this.#items[child] as T;
+      if (!this.#isBefore(below, item)) break;
+      this.#put(below, at);
+      at = child;
+    }
+    this.#put(item, at);
+  }
+
+  #put(item: T, at: number): void {
+    this.#items[at] = item;
+    this.#indexes.set(item, at);
+  }
+}
+
+/** Something that is held for a client and can be taken back. */
+export interface Reclaimable {
+  /** How long it has waited for its client, or was hardly used. 0: it must not be taken back. */
+  idleMs(): number;
+  /** Called when it is taken back. Gives back what it holds before it returns. */
+  onShareExceeded(resource: SharedResource): void;
+}
+
+export interface ClientShare {
+  readonly client: string;
+  held: number;
+  /** Requests in the queue. */
+  waiting: number;
+  /** What can be taken back, in the order in which it was added or last looked at. Null: nothing was ever added. */
+  reclaimable: Set<Reclaimable> | null;
+}
+
+interface ClientSharesOptions {
+  readonly resource: SharedResource;
+  /** The size of the resource. */
+  readonly total: number;
+  readonly onExceeded: OnShareExceeded;
+}
+
+/** How many things of one client a search looks at. A search must be short, however many a client holds. */
+const maxLookedAt = 64;
+
+/**
+ * Counts how much each client holds of a shared resource: connections to the upstream, or tunnels. A client gets one
+ * more while it holds less than its share, which shrinks with what is free. If nothing is free for a client that holds
+ * nothing, something idle is taken back from a client that holds more than an equal share.
+ */
+export class ClientShares {
+  readonly #options: ClientSharesOptions;
+  /** The clients that hold something or wait. */
+  readonly #byClient = new Map<string, ClientShare>();
+  #free: number;
+
+  constructor(options: ClientSharesOptions) {
+    this.#options = options;
+    this.#free = options.total;
+  }
+
+  /** The clients that hold something or wait. */
+  get size(): number {
+    return this.#byClient.size;
+  }
+
+  get hasFree(): boolean {
+    return this.#free > 0;
+  }
+
+  /**
+   * An equal part for each client that holds something or waits, if one more part of this size stays free. At least 1.
+   */
+  get equalShare(): number {
+    return Math.max(1, Math.floor(this.#options.total / (this.size + 1)));
+  }
+
+  /** Undefined for a client that holds nothing and does not wait. */
+  find(client: string): ClientShare | undefined {
+    return this.#byClient.get(client);
+  }
+
+  /**
+   * Returns the share of a client, and creates it if needed. `forget` removes it if it holds nothing and none waits.
+   */
+  of(client: string): ClientShare {
+    const known = this.#byClient.get(client);
+    if (known !== undefined) return known;
+    const share: ClientShare = { client, held: 0, waiting: 0, reclaimable: null };
+    this.#byClient.set(client, share);
+    return share;
+  }
+
+  forget(share: ClientShare): void {
+    if (share.held === 0 && share.waiting === 0) this.#byClient.delete(share.client);
+  }
+
+  hold(client: string): ClientShare {
+    const share = this.of(client);
+    share.held += 1;
+    this.#free -= 1;
+    return share;
+  }
+
+  release(share: ClientShare): void {
+    share.held -= 1;
+    this.#free += 1;
+    this.forget(share);
+  }
+
+  addReclaimable(share: ClientShare, reclaimable: Reclaimable): void {
+    share.reclaimable ??= new Set();
+    share.reclaimable.add(reclaimable);
+  }
+
+  /** Returns whether a client that holds `held` may hold one more. */
+  hasShareLeft(held: number): boolean {
+    return held < clientShare(this.#free, this.#options.total);
+  }
+
+  /**
+   * Takes back the thing that has been idle longest, and for at least `minIdleMs`, from the client that holds the most.
+   * Clients that hold no more than an equal share lose nothing. Returns false if there is nothing to take back. If a client
+   * holds more than `maxLookedAt`, a call looks at a part of it, and the next call at another part.
+   */
+  reclaim(minIdleMs: number): boolean {
+    const { resource, onExceeded } = this.#options;
+    const { equalShare } = this;
+    const greediestFirst = [...this.#byClient.values()]
+      .filter(({ held }) => held > equalShare)
+      .sort((a, b) => b.held - a.held);
+    for (const { client, reclaimable } of greediestFirst) {
+      const found = reclaimable === null ? null : longestIdle(reclaimable, minIdleMs);
+      if (found === null) continue;
+      reclaimable?.delete(found);
+      onExceeded(resource, client);
+      found.onShareExceeded(resource);
+      return true;
+    }
+    return false;
+  }
+}
+
+function longestIdle(among: Set<Reclaimable>, minIdleMs: number): Reclaimable | null {
+  let longest: Reclaimable | null = null;
+  let longestMs = minIdleMs;
+  const lookedAt: Reclaimable[] = [];
+  for (const each of among) {
+    lookedAt.push(each);
+    const idleMs = each.idleMs();
+    if (longest === null ? idleMs >= longestMs : idleMs > longestMs) {
+      longest = each;
+      longestMs = idleMs;
+    }
+    if (lookedAt.length === maxLookedAt) break;
+  }
+  if (lookedAt.length === among.size) return longest;
+  for (const each of lookedAt) {
+    among.delete(each);
+    among.add(each);
+  }
+  return longest;
+}
