@@ -4,7 +4,7 @@
 import type { Socket } from "node:net";
 import { clientShare, FairPlaces } from "../core/client-share.ts";
 import type { Replaceable } from "../core/settings.ts";
-import { type CheckSettings, peerKey } from "./check-settings.ts";
+import { type CheckSettings, peerKey } from "./trusted-callers.ts";
 
 /** One caller gets half of them: enough to open many connections at once before it shows its secret on each. */
 const maxUnverified = 128;

@@ -1,15 +1,16 @@
 // An ingress asks about a request that it carries itself, and gets the verdict of the same pipeline, counters and fields as
 // a request that goes through the gateway. This file knows nothing of what carries the question (HTTP, gRPC): that finds
 // out who asks, what about, and how to write the answer.
+
+import { type ClientAddressRules, type Peer, parseForwardedAddress, peerAt } from "../core/client-address.ts";
 import { type HeaderLines, type HeaderList, linesOf } from "../core/headers.ts";
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../core/request-head.ts";
 import type { DenyStatus, Replaceable } from "../core/settings.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
-import type { CheckSettings } from "./check-settings.ts";
-import { NamedPeers } from "./named-peers.ts";
 import type { AskedQuestion, QuotaHead, QuotaQuestion } from "./quota-decide.ts";
+import type { CheckSettings } from "./trusted-callers.ts";
 
 /** One request of a client, as the ingress has it. It counts as one request, whatever the verdict is. */
 export interface Check {
@@ -220,3 +221,41 @@ export const checkProblems = {
   headTooLarge: localReplies.headTooLarge,
   slow: localReplies.slowRequest,
 } as const satisfies Record<string, CheckProblem>;
+
+/** A power of two. A slot takes about 400 bytes once it is used. */
+const slotCount = 8192;
+/** That of the longest IPv6 address without a zone. */
+const maxLength = 45;
+
+/**
+ * The clients that ingresses name, as peers. A peer is kept, because the next request of the same client mostly comes
+ * soon, on any connection of the ingress. The table has a fixed size, and an address replaces another one in its slot:
+ * a client that provokes this only has its address parsed again. A Map would make a unique copy of each text that it is
+ * asked for, which costs more than parsing the address.
+ */
+export class NamedPeers {
+  readonly #known: (Peer | undefined)[] = Array.from({ length: slotCount });
+
+  /** Returns null if the text is no IP address, with a port or without. */
+  find(text: string, rules: ClientAddressRules): Peer | null {
+    if (text.length > maxLength) return read(text, rules);
+    const slot = slotOf(text);
+    const known = this.#known[slot];
+    if (known !== undefined && known.text === text && known.rules === rules) return known;
+    const peer = read(text, rules);
+    // In another spelling it would not be found.
+    if (peer?.text === text) this.#known[slot] = peer;
+    return peer;
+  }
+}
+
+function read(text: string, rules: ClientAddressRules): Peer | null {
+  const address = parseForwardedAddress(text);
+  return address === undefined ? null : peerAt(address, rules);
+}
+
+function slotOf(text: string): number {
+  let hash = 0;
+  for (let i = 0; i < text.length; i += 1) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0;
+  return (hash ^ (hash >>> 13)) & (slotCount - 1);
+}

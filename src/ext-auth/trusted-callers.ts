@@ -1,8 +1,12 @@
 // The callers that may ask for checks. A caller can name any client, so none may ask unless its address is listed or it
-// shows a listed secret. Secrets are compared by digest, in constant time, and not kept.
+// shows a listed secret. Secrets are compared by digest, in constant time, and not kept. And what else the listeners
+// for checks take from the configuration.
+
+import { type ClientAddressRules, readPeer } from "../core/client-address.ts";
 import { type HeaderList, headerValues } from "../core/headers.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import type { NetworkSet } from "../core/network-set.ts";
+import type { DenyStatus } from "../core/settings.ts";
 
 /** The field, or the piece of gRPC metadata, that carries a secret. Lower case. */
 const secretField = "x-headgate-secret";
@@ -61,4 +65,25 @@ export class TrustedCallers {
 function mostFrequent(addresses: readonly string[]): string {
   const count = (address: string): number => addresses.filter((other) => other === address).length;
   return addresses.reduce((most, address) => (count(address) > count(most) ? address : most), addresses[0] ?? "");
+}
+
+/**
+ * What the listeners for checks take from the configuration. A reload replaces it as a whole: each connection and each
+ * call uses what is current when it begins.
+ */
+export interface CheckSettings {
+  readonly callers: TrustedCallers;
+  readonly clientAddress: ClientAddressRules;
+  readonly denyStatus: DenyStatus;
+  /** The policies that a question for a quota may name. */
+  readonly policyNames: readonly string[];
+  readonly headTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  /** Of trusted callers, by listener. */
+  readonly maxConnections: { readonly http: number; readonly grpc: number };
+}
+
+/** Peers with the same key share places. */
+export function peerKey({ clientAddress }: CheckSettings, address: string | undefined): string {
+  return readPeer(address, clientAddress).key;
 }

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { type ClientAddressRules, parseForwardedAddress, peerAt } from "../../src/core/client-address.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
-import { NamedPeers } from "../../src/ext-auth/named-peers.ts";
+import { NamedPeers } from "../../src/ext-auth/check.ts";
 
 const rulesOf = (ipv6Prefix: number, ...trusted: string[]): ClientAddressRules => ({
   header: "x-forwarded-for",

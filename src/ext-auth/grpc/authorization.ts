@@ -11,16 +11,17 @@ import {
   CheckTransport,
   checkProblems,
 } from "../check.ts";
-import { clientFields, lengthField, without } from "./answer-fields.ts";
-import type { GrpcCall } from "./call.ts";
+import { type GrpcCall, grpcCodes, statuses } from "./call.ts";
 import {
   type CheckRequest,
+  clientFields,
   deniedCheckResponse,
+  lengthField,
   maxCheckHeaders,
   okCheckResponse,
   readCheckRequest,
-} from "./check-messages.ts";
-import { grpcCodes, statuses } from "./status.ts";
+  without,
+} from "./envoy-messages.ts";
 
 /** Calls `onTooManyHeaders` for each check that is refused without a decision because it has too many headers. */
 export function authorization(

@@ -14,9 +14,17 @@ import { encodeFields } from "../../http2/hpack.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import type { Http2Stream } from "../../http2/responses.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
-import { type CallCarrier, GrpcCall, type GrpcMethod } from "./call.ts";
-import { MessageReader, onlyMessage } from "./message-frame.ts";
-import { type GrpcStatus, grpcCodes, readTimeoutMs, statuses } from "./status.ts";
+import {
+  type CallCarrier,
+  GrpcCall,
+  type GrpcMethod,
+  type GrpcStatus,
+  grpcCodes,
+  MessageReader,
+  onlyMessage,
+  readTimeoutMs,
+  statuses,
+} from "./call.ts";
 
 /** Envoy opens another connection for more. */
 const maxCallsPerConnection = 100;

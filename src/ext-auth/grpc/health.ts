@@ -1,8 +1,7 @@
 // grpc.health.v1.Health: whether calls should be sent here. It reports what /readyz reports, so callers learn of a drain before
 // it begins; watchers are told of each change.
-import type { GrpcCall } from "./call.ts";
+import { type GrpcCall, grpcCodes, statuses } from "./call.ts";
 import { bytesTag, numberField, ProtobufReader } from "./protobuf.ts";
-import { grpcCodes, statuses } from "./status.ts";
 
 const servingStatus = { serving: 1, notServing: 2, serviceUnknown: 3 } as const;
 

@@ -1,18 +1,23 @@
 // The gRPC listener: Envoy's two services and the health check. Loaded only if the listener is configured.
+
+import { createServer, type Server, type Socket } from "node:net";
+import { ClientBytes } from "../../core/client-share.ts";
 import type { CheckRefusal, Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
+import { ignoreError } from "../../core/failure.ts";
 import { headerValues } from "../../core/headers.ts";
 import type { Replaceable } from "../../core/settings.ts";
+import { listen } from "../../exchange/listen.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/writes.ts";
+import { FrameBudgets } from "../../http2/frame-reader.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import { type Checks, checkProblems } from "../check.ts";
-import { type CheckSettings, peerKey } from "../check-settings.ts";
+import { type CheckSettings, peerKey } from "../trusted-callers.ts";
 import { authorization } from "./authorization.ts";
-import type { GrpcCall, GrpcMethod } from "./call.ts";
+import { type GrpcCall, type GrpcMethod, type GrpcStatus, grpcCodes, statuses } from "./call.ts";
+import { GrpcConnection, type GrpcServerOptions, type GrpcShares } from "./connection.ts";
 import { HealthService } from "./health.ts";
 import { rateLimit } from "./rate-limit.ts";
-import { GrpcServer } from "./server.ts";
-import { type GrpcStatus, grpcCodes, statuses } from "./status.ts";
 
 export interface ExtAuthGrpcOptions {
   readonly host: string;
@@ -126,4 +131,74 @@ function countFailedCheck(
   const [path = ""] = headerValues(rawHeaders, ":path");
   if (path.startsWith(`/${services.health}/`) || code === grpcCodes.internal || code === grpcCodes.unavailable) return;
   onRefused(code === grpcCodes.permissionDenied ? "untrusted" : "malformed", address, message);
+}
+
+const maxHeldBytes = 16 * 1024 * 1024;
+/** How often connections are looked at, at least. */
+const maxSweepMs = 500;
+
+/**
+ * A gRPC server for calls with one request message: HTTP/2 with prior knowledge and a table of methods. Connections,
+ * concurrent calls, bytes and time are bounded. A call that fails gets a gRPC status that says why.
+ */
+export class GrpcServer implements GrpcShares {
+  readonly options: GrpcServerOptions;
+  readonly held = new ClientBytes(maxHeldBytes);
+  readonly #server: Server;
+  readonly #connections = new Map<Socket, GrpcConnection>();
+  readonly #budgets: FrameBudgets;
+  #sweeper: NodeJS.Timeout | null = null;
+
+  constructor(options: GrpcServerOptions) {
+    this.options = options;
+    this.#budgets = new FrameBudgets(options.nowMs);
+    this.#server = createServer({ noDelay: true }, (socket) => this.#onConnection(socket));
+  }
+
+  /** Rejects with the system's error if it cannot listen. */
+  async listen(host: string, port: number, isShared = false): Promise<{ host: string; port: number }> {
+    const { settings, lingerMs, onFailure } = this.options;
+    const { headTimeoutMs, keepAliveTimeoutMs } = settings.current;
+    const address = await listen(this.#server, { host, port, isShared }, onFailure);
+    const sweepMs = Math.min(maxSweepMs, headTimeoutMs, keepAliveTimeoutMs, lingerMs);
+    this.#sweeper = setInterval(() => this.#sweep(sweepMs), sweepMs).unref();
+    return address;
+  }
+
+  /** Takes no new connections and calls. Resolves with the number of calls that were broken off after the timeout. */
+  async drain(timeoutMs: number): Promise<number> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const connection of this.#connections.values()) connection.end();
+    let brokenOff = 0;
+    const timer = setTimeout(() => {
+      for (const [socket, { openCalls }] of this.#connections) {
+        brokenOff += openCalls;
+        socket.destroy();
+      }
+    }, timeoutMs);
+    await closed;
+    clearTimeout(timer);
+    if (this.#sweeper !== null) clearInterval(this.#sweeper);
+    return brokenOff;
+  }
+
+  closed(socket: Socket): void {
+    this.#connections.delete(socket);
+  }
+
+  #onConnection(socket: Socket): void {
+    const { connections } = this.options;
+    if (connections.admit(socket)) {
+      const budget = this.#budgets.open(connections.isTrusted(socket) ? null : connections.peerKey(socket));
+      this.#connections.set(socket, new GrpcConnection(socket, budget, this));
+      return;
+    }
+    // Without a listener the error would end the process.
+    socket.on("error", ignoreError);
+    socket.destroy();
+  }
+
+  #sweep(sweepMs: number): void {
+    for (const connection of this.#connections.values()) connection.sweep(sweepMs);
+  }
 }

@@ -9,7 +9,7 @@ import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/writes.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checks } from "../check.ts";
-import type { CheckSettings } from "../check-settings.ts";
+import type { CheckSettings } from "../trusted-callers.ts";
 import { CallConnection, type CallOwner } from "./call-connection.ts";
 
 export interface ExtAuthHttpOptions {

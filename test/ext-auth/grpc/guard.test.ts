@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { TextWrites } from "../../../src/exchange/writes.ts";
 import type { GrpcConnections } from "../../../src/ext-auth/grpc/connection.ts";
-import { GrpcServer } from "../../../src/ext-auth/grpc/server.ts";
+import { GrpcServer } from "../../../src/ext-auth/grpc/start.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
 import {

@@ -33,5 +33,5 @@ async function loadedModules(enabled: boolean): Promise<string[]> {
 test("the modules of the gRPC port are loaded where it is on, and nowhere else", async () => {
   const [off, on] = await Promise.all([loadedModules(false), loadedModules(true)]);
   expect(off).toEqual([]);
-  expect(on).toContain("server.ts");
+  expect(on).toContain("start.ts");
 }, 30_000);

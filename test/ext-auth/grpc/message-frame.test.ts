@@ -1,7 +1,7 @@
 // What a message of gRPC in pieces makes the gateway hold.
 import { expect, test } from "vitest";
 import { ClientBytes } from "../../../src/core/client-share.ts";
-import { MessageReader } from "../../../src/ext-auth/grpc/message-frame.ts";
+import { MessageReader } from "../../../src/ext-auth/grpc/call.ts";
 import { frame } from "./client.ts";
 
 const held = (max = 1_000_000) => new ClientBytes(max);

@@ -3,7 +3,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CalendarPeriod, Rate } from "../../../src/core/policy.ts";
-import { deniedCheckResponse, okCheckResponse, readCheckRequest } from "../../../src/ext-auth/grpc/check-messages.ts";
+import {
+  deniedCheckResponse,
+  okCheckResponse,
+  rateLimitResponse,
+  readCheckRequest,
+  readRateLimitRequest,
+} from "../../../src/ext-auth/grpc/envoy-messages.ts";
 import {
   bytesTag,
   messageField,
@@ -12,7 +18,6 @@ import {
   textField,
   varintTag,
 } from "../../../src/ext-auth/grpc/protobuf.ts";
-import { rateLimitResponse, readRateLimitRequest } from "../../../src/ext-auth/grpc/rate-limit-messages.ts";
 import { mutated } from "./mutated.ts";
 import { check, shouldRateLimit } from "./protocol.ts";
 import { fullCheckRequest, rateLimitRequest } from "./requests.ts";

@@ -7,7 +7,7 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { TextWrites } from "../../../src/exchange/writes.ts";
 import type { GrpcCall, GrpcMethod } from "../../../src/ext-auth/grpc/call.ts";
 import type { GrpcConnections, GrpcServerOptions, GrpcTimes } from "../../../src/ext-auth/grpc/connection.ts";
-import { GrpcServer } from "../../../src/ext-auth/grpc/server.ts";
+import { GrpcServer } from "../../../src/ext-auth/grpc/start.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, stallMs, within } from "../../support/eventually.ts";
 import { code, endHeaders, endStream, frameTypes, frame as http2Frame, literals } from "../../support/http2-frames.ts";
