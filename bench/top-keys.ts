@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { addressKey, clientOfKey } from "../src/core/counter-key.ts";
 import { Ask, createCounters } from "../src/limits/counters.ts";
-import { createKeySearch } from "../src/limits/key-search.ts";
+import { createKeySearch } from "../src/limits/key-listing.ts";
 import { CounterTable, createTableMemory } from "../src/limits/table/counter-table.ts";
 import { TopKeys, type TopQuery } from "../src/limits/table/top-keys.ts";
 

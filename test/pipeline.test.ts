@@ -1,8 +1,7 @@
 // What is answered, what is spent and who is asked, as one table over the whole pipeline, without a socket.
 import { describe, expect, test, vi } from "vitest";
-import { createAuthenticator } from "../src/auth/authenticator.ts";
-import { createDemandReader } from "../src/auth/rules.ts";
-import { TokenList } from "../src/auth/token-list.ts";
+import { createAuthenticator, createDemandReader } from "../src/auth/authenticator.ts";
+import { TokenList } from "../src/auth/tokens-file.ts";
 import type { AuthDemands, AuthOutcome } from "../src/core/authentication.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
 import { systemClock } from "../src/core/clock.ts";

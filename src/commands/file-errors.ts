@@ -2,8 +2,7 @@
 // style of the configuration's own.
 import { isAbsolute, relative } from "node:path";
 import { adminTokensFile } from "../admin/admin-tokens.ts";
-import type { TokenList } from "../auth/token-list.ts";
-import { secretsFile, tokensFile, writtenEnd } from "../auth/tokens-file.ts";
+import { secretsFile, type TokenList, tokensFile, writtenEnd } from "../auth/tokens-file.ts";
 import { explainReadFailure, readFiles } from "../config/files.ts";
 import type { NamedFiles } from "../config/load.ts";
 import { endingSoonMs } from "../core/authentication.ts";

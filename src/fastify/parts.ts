@@ -1,7 +1,7 @@
 // The composition root of the plugin: the gateway's own parts, made from the options.
 
 import type { FastifyInstance } from "fastify";
-import { createDemandReader } from "../auth/rules.ts";
+import { createDemandReader } from "../auth/authenticator.ts";
 import { uncheckedPaths } from "../config/auth.ts";
 import { FilesError, FileWatcher } from "../config/files.ts";
 import { configurationWarnings, type WarnedSettings } from "../config/warnings.ts";

@@ -1,7 +1,7 @@
 // What an operator asks about clients, as plain values: who uses most, what is counted of one, what a request would get; and who
 // is forgiven. For the thread that owns the table of counters, whether or not it carries traffic. Instants are in Unix
 // milliseconds. With a shared store, counts are those of this gateway.
-import { createDemandReader } from "../auth/rules.ts";
+import { createDemandReader } from "../auth/authenticator.ts";
 import type { Authenticator } from "../core/authentication.ts";
 import { type ClientAddressRules, peerAt } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
@@ -15,7 +15,7 @@ import { KeyListing, type ListedKey, type ListQuery } from "../limits/key-listin
 import type { PolicyLimiter } from "../limits/limiter.ts";
 import type { KeyState, PolicyCheck, PolicyState } from "../limits/limiter-view.ts";
 import type { NameContext } from "../limits/named-keys.ts";
-import { whenFree } from "../limits/table/locks.ts";
+import { whenFree } from "../limits/table/layout.ts";
 import { createDecide, type Decide } from "../pipeline.ts";
 import { quotaPathOf, requestRules } from "./runtimes.ts";
 

@@ -2,7 +2,7 @@
 // settings are the same: connections to the upstream and their state, counters, watched files. Then one synchronous step
 // replaces what is in force, so that each request sees the old configuration or the new one.
 import { isDeepStrictEqual } from "node:util";
-import { createDemandReader } from "../auth/rules.ts";
+import { createDemandReader } from "../auth/authenticator.ts";
 import { uncheckedPaths } from "../config/auth.ts";
 import { addedWarnings } from "../config/warnings.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";

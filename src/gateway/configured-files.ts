@@ -2,8 +2,7 @@
 import type { SecureContext } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import { createAuthenticator, endingSoon } from "../auth/authenticator.ts";
-import type { TokenList } from "../auth/token-list.ts";
-import { secretsFile, tokensFile } from "../auth/tokens-file.ts";
+import { secretsFile, type TokenList, tokensFile } from "../auth/tokens-file.ts";
 import { type Authenticator, verifiesTokens } from "../core/authentication.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
 import type { FileGroup, Files, Watched } from "../core/file-group.ts";

@@ -23,8 +23,7 @@ import type {
   TrialTerms,
 } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
-import { createJudgeMemory, type JudgeMemory } from "../limits/judge.ts";
-import { JudgedSample } from "../limits/judged-sample.ts";
+import { createJudgeMemory, JudgedSample, type JudgeMemory } from "../limits/judge.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Carrier } from "./carrier.ts";

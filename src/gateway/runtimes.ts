@@ -1,7 +1,7 @@
 // Makes the runtimes from the settings: one for the traffic, and two for the checks of an ingress. All have the same rules
 // about requests, counters, authenticator and telemetry.
 import { isDeepStrictEqual } from "node:util";
-import type { TokenList } from "../auth/token-list.ts";
+import type { TokenList } from "../auth/tokens-file.ts";
 import { networkOf } from "../config/addresses.ts";
 import { type AuthDemand, type Authenticator, stricterOf } from "../core/authentication.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";

@@ -5,7 +5,7 @@ import type { LocalCounters } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
 import type { PolicyRow, PolicySet } from "./policies.ts";
 import type { Forgiven } from "./table/forgiveness.ts";
-import { whenFree } from "./table/locks.ts";
+import { whenFree } from "./table/layout.ts";
 
 export interface ForgivenName {
   /** The policies that have keys of that name, in their order. */

@@ -11,7 +11,7 @@ import type { RuledIdentity } from "../core/rules-in-force.ts";
 import { Ask, type Inspection, noKey } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
 import { type CheckRow, noOutcomes, type PolicySet } from "./policies.ts";
-import { whenFree } from "./table/locks.ts";
+import { whenFree } from "./table/layout.ts";
 import type { TableView } from "./table/table-view.ts";
 
 /** What one policy says of a request that is tried. */

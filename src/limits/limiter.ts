@@ -12,7 +12,6 @@ import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/re
 import type { ForgivenKey } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { noPeriod } from "./calendar.ts";
-import { quotasOfCaller } from "./caller-quotas.ts";
 import type { LocalCounters } from "./counters.ts";
 import { type ForgivenName, forgive, forgiveHeld } from "./forgive.ts";
 import { LimiterView } from "./limiter-view.ts";
@@ -35,7 +34,7 @@ import {
   slotsToKeep,
   unspent,
 } from "./policies.ts";
-import { QuotaQuestions } from "./quota-questions.ts";
+import { QuotaQuestions, quotasOfCaller } from "./quota-questions.ts";
 import { createPolicyMatcher, noHead, TokenDigests } from "./request-keys.ts";
 import type { Store } from "./store/store.ts";
 import type { Pass } from "./store/store-counters.ts";

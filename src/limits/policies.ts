@@ -1,7 +1,6 @@
 // The policies at work: each is a row with its counters, and what it has said so far. Their numbers in the table outlive
 // reloads: a policy that a reload continues keeps its number, and that of one that is gone is not used again before its keys
 // have been removed.
-
 import type { Identity } from "../core/authentication.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
@@ -20,8 +19,7 @@ import {
 import type { Store } from "./store/store.ts";
 import { type Pass, StoreAsk, StoreCounters } from "./store/store-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
-import { policySlots } from "./table/layout.ts";
-import type { Locks } from "./table/locks.ts";
+import { type Locks, policySlots } from "./table/layout.ts";
 import type { SipHash } from "./table/sip-hash.ts";
 import type { TableView } from "./table/table-view.ts";
 

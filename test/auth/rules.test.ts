@@ -1,7 +1,7 @@
 // Which rule decides about a request: the first that fits, and no spelling of a path or a method asks for less than another.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createDemandReader } from "../../src/auth/rules.ts";
+import { createDemandReader } from "../../src/auth/authenticator.ts";
 import { type AuthDemands, type AuthMode, type AuthRule, authModes } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";

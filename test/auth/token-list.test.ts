@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
-import { TokenList } from "../../src/auth/token-list.ts";
+import { TokenList } from "../../src/auth/tokens-file.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { digestOf } from "./digest.ts";
 

@@ -2,9 +2,8 @@
 // naive model of rules and policies.
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { createAuthenticator } from "../../src/auth/authenticator.ts";
-import { createDemandReader } from "../../src/auth/rules.ts";
-import { TokenList } from "../../src/auth/token-list.ts";
+import { createAuthenticator, createDemandReader } from "../../src/auth/authenticator.ts";
+import { TokenList } from "../../src/auth/tokens-file.ts";
 import { type AuthDemands, type AuthRule, authModes, verifiesTokens } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";

@@ -1,8 +1,7 @@
 // A gateway without sockets, of which an operator asks about clients: the real pipeline, a clock that a test moves.
 import { hash } from "node:crypto";
-import { createAuthenticator } from "../../src/auth/authenticator.ts";
-import { createDemandReader } from "../../src/auth/rules.ts";
-import { TokenList } from "../../src/auth/token-list.ts";
+import { createAuthenticator, createDemandReader } from "../../src/auth/authenticator.ts";
+import { TokenList } from "../../src/auth/tokens-file.ts";
 import type { Quota } from "../../src/client/index.ts";
 import { verifiesTokens } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";

@@ -1,6 +1,6 @@
 // Which clients are judged: all of few, and of many a bounded part that does not depend on how much they ask.
 import { expect, test } from "vitest";
-import { JudgedSample, mostClients } from "../../src/limits/judged-sample.ts";
+import { JudgedSample, mostClients } from "../../src/limits/judge.ts";
 import { seededRandom } from "../support/random.ts";
 
 /** So many hashes, the same with each run. */

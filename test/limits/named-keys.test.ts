@@ -1,7 +1,7 @@
 // Which keys a name has: those under which its requests are counted, and no others; and what is said where that is not all.
 import { hash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { TokenList } from "../../src/auth/token-list.ts";
+import { TokenList } from "../../src/auth/tokens-file.ts";
 import type { Identity } from "../../src/core/authentication.ts";
 import { hexOfKey } from "../../src/core/counter-key.ts";
 import type { KeyPart, Policy } from "../../src/core/policy.ts";

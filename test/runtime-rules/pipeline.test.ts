@@ -1,8 +1,7 @@
 // What rules make of a request, and what it costs: the whole pipeline and the real limiter, without a socket.
 import { describe, expect, test } from "vitest";
-import { createAuthenticator } from "../../src/auth/authenticator.ts";
-import { createDemandReader } from "../../src/auth/rules.ts";
-import { TokenList } from "../../src/auth/token-list.ts";
+import { createAuthenticator, createDemandReader } from "../../src/auth/authenticator.ts";
+import { TokenList } from "../../src/auth/tokens-file.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";

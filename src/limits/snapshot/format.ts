@@ -7,20 +7,19 @@
 //   records       | record | record | … |
 //   record        | slot: 1 | kind: bits 0–1, is an address: bit 7 | 2 zero | pairs: 4 | key: 16 | pair | pair | … |
 //   pair          | instant: 4 | units: 4 |, the oldest first
-//   rules         JSON, see rules-section.ts; without rules there is no such section
+//   rules         JSON, see `encodeRules`; without rules there is no such section
 //   description   JSON, see SnapshotDescription
 //   end           | number of records: 8 | SHA-256 of everything before this section except rules: 32 |
 //
 // The checksum of a section is the CRC-32 of its kind, its length and its content. The description follows the records
 // because it tells the instant to which they all belong, which is after the last of them was copied.
-
 import { createHash, type Hash } from "node:crypto";
 import { crc32 } from "node:zlib";
+import { parseCidr } from "../../core/ip-address.ts";
 import { type CalendarPeriod, calendarPeriods, type KeyPart } from "../../core/policy.ts";
-import type { Rule } from "../../core/rules.ts";
+import { type Rule, type RuleSubject, ruleActions } from "../../core/rules.ts";
 import { connectionSlot } from "../table/layout.ts";
 import type { CounterRecord } from "../table/maintenance.ts";
-import { decodeRules, encodeRules, type Fields, isObject } from "./rules-section.ts";
 
 const magic = Buffer.from("HGCOUNTS", "latin1");
 const version = 1;
@@ -405,4 +404,58 @@ function* recordsIn(content: Buffer): Generator<CounterRecord> {
       entries,
     };
   }
+}
+
+/**
+ * The rules in a snapshot: each section is a JSON list of rules. Counters do not depend on rules, so a damaged list is
+ * left out, and the counters are read all the same. Returns the contents of the sections, each at most `maxBytes` long.
+ */
+function* encodeRules(rules: readonly Rule[], maxBytes: number): Generator<Buffer> {
+  let texts: string[] = [];
+  let bytes = 0;
+  for (const text of rules.map((rule) => JSON.stringify(rule))) {
+    // With a comma, and the brackets of the list.
+    const length = Buffer.byteLength(text) + 2;
+    if (bytes + length > maxBytes) {
+      yield Buffer.from(`[${texts.join()}]`);
+      [texts, bytes] = [[], 0];
+    }
+    texts.push(text);
+    bytes += length;
+  }
+  if (texts.length > 0) yield Buffer.from(`[${texts.join()}]`);
+}
+
+/** Null if it is no list of rules. */
+function decodeRules(content: Buffer): readonly Rule[] | null {
+  try {
+    const value: unknown = JSON.parse(content.toString("utf8"));
+    return Array.isArray(value) && value.every(isRule) ? value : null;
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function isRule(value: unknown): value is Rule {
+  if (!isObject(value)) return false;
+  const { id, about, action, policy, limit, setMs, endsMs, note, setBy, revision } = value;
+  const areTexts = [id, note, setBy].every((text) => typeof text === "string");
+  const areNumbers = [setMs, endsMs, revision].every((number) => Number.isSafeInteger(number));
+  const isAction = ruleActions.some((each) => each === action);
+  const isPolicy = policy === null || typeof policy === "string";
+  const isLimit = action === "limit" ? Number.isSafeInteger(limit) && Number(limit) >= 1 : limit === null;
+  return areTexts && areNumbers && isAction && isPolicy && isLimit && isAbout(about);
+}
+
+function isAbout(value: unknown): value is RuleSubject {
+  if (!isObject(value) || typeof value["value"] !== "string") return false;
+  if (value["kind"] === "client") return parseCidr(value["value"]) !== undefined;
+  return value["kind"] === "token" || value["kind"] === "subject";
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

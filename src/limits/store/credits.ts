@@ -4,9 +4,8 @@ import type { Clock } from "../../core/clock.ts";
 import type { CounterKey } from "../../core/counter-key.ts";
 import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
-import type { CounterRules } from "./counter-rules.ts";
+import type { CounterRules, ShardPeriods } from "./counter-rules.ts";
 import { type CounterAnswer, counterStoreKey, type LeaseReport } from "./script-call.ts";
-import type { ShardPeriods } from "./shard-periods.ts";
 import { certainAgeUs, drift, TwoIntervals } from "./store-clock.ts";
 
 /** Units that the store has granted and counts. */

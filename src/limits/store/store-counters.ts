@@ -8,6 +8,7 @@ import { networkKey } from "../table/eviction.ts";
 import type { Wanted } from "./call-batch.ts";
 import {
   borderErrorMs,
+  CalendarPeriods,
   type CounterRules,
   clockError,
   counterRulesOf,
@@ -16,7 +17,6 @@ import {
 } from "./counter-rules.ts";
 import type { KeyCredits, Lease, PolicySource, StorePolicy } from "./credits.ts";
 import { storeTagOf } from "./script-call.ts";
-import { CalendarPeriods } from "./shard-periods.ts";
 import type { Store } from "./store.ts";
 
 /**

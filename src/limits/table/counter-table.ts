@@ -50,13 +50,13 @@ import {
   keyLine,
   kindOf,
   kinds,
+  type Locks,
   lineAt,
   lineOfEntry,
   policySlots,
   shardAt,
   withExhausted,
 } from "./layout.ts";
-import type { Locks } from "./locks.ts";
 import { Maintenance, type TableFigures } from "./maintenance.ts";
 
 /** Makes the memory of an empty table. `bytes`: `minTableBytes` to 4 GiB. */

@@ -1,7 +1,6 @@
 // Chooses the key that makes room for a new one. Of a few keys of its buckets, one that has expired goes first, then the
 // one whose going gives back the least: the fewest units, of equals the one that has been idle longest. An exhausted key
 // is not forgotten: if all are, more are looked at.
-
 import { CounterKey } from "../../core/counter-key.ts";
 import type { CalendarPeriod, Policy } from "../../core/policy.ts";
 import type { NextBorder } from "../calendar.ts";
@@ -33,6 +32,7 @@ import {
   keyLine,
   kindOf,
   kinds,
+  Locks,
   lineAt,
   lineOfEntry,
   shardAt,
@@ -40,7 +40,6 @@ import {
   slotOf,
   slots,
 } from "./layout.ts";
-import { Locks } from "./locks.ts";
 
 /** Keys that are looked at if one of them may go. */
 const looked = 5;

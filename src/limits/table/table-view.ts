@@ -1,13 +1,11 @@
 // A read-only view of a table. Counters that use it answer as they would with the table itself, and change nothing: what has
 // expired is left out but stays in the table, no room is made for a key, and a period that is over ends in this view alone.
-import type { CounterSource, CounterTable, Period } from "./counter-table.ts";
-import { CalendarPeriod } from "./counter-table.ts";
+import { CalendarPeriod, type CounterSource, type CounterTable, type Period } from "./counter-table.ts";
 import type { Cursor } from "./directory.ts";
 import type { TableMemory } from "./eviction.ts";
 import type { Forgiven } from "./forgiveness.ts";
 import { eachPair, instantOfUnit, isExpired, oldestInstant, type Span } from "./key-log.ts";
-import { header, keyLine, kindOf, kinds } from "./layout.ts";
-import type { Locks } from "./locks.ts";
+import { header, keyLine, kindOf, kinds, type Locks } from "./layout.ts";
 
 /** Units that were admitted at one instant. */
 export type Pair = readonly [instant: number, units: number];

@@ -1,7 +1,7 @@
 // When a period of the calendar ends, by the clock of each shard.
 import { expect, test } from "vitest";
 import { noPeriod, type PeriodEnd } from "../../../src/limits/calendar.ts";
-import { CalendarPeriods, type ShardPeriods } from "../../../src/limits/store/shard-periods.ts";
+import { CalendarPeriods, type ShardPeriods } from "../../../src/limits/store/counter-rules.ts";
 
 const minute = 60_000;
 /** The beginning of a minute. */

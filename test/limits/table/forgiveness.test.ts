@@ -5,8 +5,7 @@ import { createCounters, type LocalCounters } from "../../../src/limits/counters
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import type { TableOptions } from "../../../src/limits/table/eviction.ts";
 import { isForgivenSince } from "../../../src/limits/table/forgiveness.ts";
-import { geometryOf, header, minTableBytes, shardAt } from "../../../src/limits/table/layout.ts";
-import { BusyError, whenFree } from "../../../src/limits/table/locks.ts";
+import { BusyError, geometryOf, header, minTableBytes, shardAt, whenFree } from "../../../src/limits/table/layout.ts";
 import { clockOf } from "../../support/clock.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { Asking } from "../asking.ts";
