@@ -3,7 +3,7 @@
 // the thread for some 40 ms, so there is only one, after half a second without work in the first minute.
 import { createRequire } from "node:module";
 import { systemClock } from "../core/clock.ts";
-import { activeSeconds } from "../telemetry/active-seconds.ts";
+import { activeSeconds } from "../telemetry/telemetry.ts";
 
 const checkMs = 500;
 /** For a minute. Later the heap of a gateway that has carried traffic is larger, and the collection takes longer. */

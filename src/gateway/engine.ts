@@ -26,7 +26,7 @@ import type { Logger } from "../telemetry/log.ts";
 import type { HistoryRow } from "../telemetry/recent/history.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
-import type { StoreSightings } from "../telemetry/store-sightings.ts";
+import type { StoreSightings } from "../telemetry/store-log.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";

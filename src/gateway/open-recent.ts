@@ -4,12 +4,10 @@ import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { worstState } from "../core/store-link.ts";
 import type { Store } from "../limits/store/store.ts";
-import type { Logger } from "../telemetry/log.ts";
-import { historyBytes as countsBytes, HistoryRow } from "../telemetry/recent/history.ts";
-import { policyHistoryBytes } from "../telemetry/recent/policy-history.ts";
+import { keptTarget, type Logger } from "../telemetry/log.ts";
+import { historyBytes as countsBytes, HistoryRow, policyHistoryBytes } from "../telemetry/recent/history.ts";
 import { Recent } from "../telemetry/recent/recent.ts";
 import { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
-import { keptTarget } from "../telemetry/redaction.ts";
 import type { RecentBytes } from "../telemetry/scraped-metrics.ts";
 import type { Carrier } from "./carrier.ts";
 

@@ -5,9 +5,15 @@ import { type Logger, symbols } from "pino";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { inOnePiece } from "../core/headers.ts";
 import type { LogDestination } from "./destination.ts";
-import { type TimeWriter, timeWriterOf } from "./log.ts";
-import { loggedMethod, loggedPath, loggedUserAgent, redactLine } from "./redaction.ts";
-import type { Samplers } from "./sampler.ts";
+import {
+  loggedMethod,
+  loggedPath,
+  loggedUserAgent,
+  redactLine,
+  type Samplers,
+  type TimeWriter,
+  timeWriterOf,
+} from "./log.ts";
 
 export interface AccessLog {
   /** `target` is the request's target as it came. */

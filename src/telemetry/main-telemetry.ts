@@ -1,7 +1,8 @@
 // What the main thread reports beside workers that carry the traffic: the metrics of all threads, and what it does itself.
+
+import { Samplers } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { createReloads } from "./reloads.ts";
-import { Samplers } from "./sampler.ts";
 import type { RecentBytes, TrafficSources } from "./scraped-metrics.ts";
 import { type StoreSources, unusedStore } from "./shared-store-metrics.ts";
 import type { Telemetry, TelemetryOptions } from "./telemetry.ts";

@@ -7,17 +7,13 @@ import { shareOf } from "../core/settings.ts";
 import type { SharedStoreFigures, StoreHealth } from "../core/store-link.ts";
 import type { UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
-import { activeSeconds } from "./active-seconds.ts";
-import { BusiestClient } from "./busiest-client.ts";
-import type { Logger } from "./log.ts";
+import { type Logger, Samplers } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
 import type { ThreadRecent } from "./recent/thread-recent.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
-import { Samplers } from "./sampler.ts";
-import { SeenUpstream } from "./seen-upstream.ts";
+import { BusiestClient, SeenUpstream } from "./seen-traffic.ts";
 import { healthOf, type StoreEventCounts, type StoreSources } from "./shared-store-metrics.ts";
-import { createStoreLog, type StoreLog } from "./store-log.ts";
-import { StoreSightings } from "./store-sightings.ts";
+import { createStoreLog, type StoreLog, StoreSightings } from "./store-log.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 import { allLinesPerSecond, createWarnings, type Warnings } from "./warnings.ts";
 import type { FiguresWanted, WorkerFigures } from "./worker-figures.ts";
@@ -154,4 +150,9 @@ function storeTelemetry(
     ...{ storeAnswered: metrics.storeAnswered, storeWaited: metrics.storeWaited },
     storeHealth: () => store && healthOf(store.figures()),
   };
+}
+
+/** Returns the time in which the event loop of this thread was not idle since its start. */
+export function activeSeconds(): number {
+  return performance.eventLoopUtilization().active / 1000;
 }

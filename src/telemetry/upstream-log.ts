@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";
 import type { UpstreamEvents, UpstreamFault } from "../core/upstream.ts";
-import { Sampler, type Samplers } from "./sampler.ts";
+import { Sampler, type Samplers } from "./log.ts";
 
 /** Returns the function that logs a failure. */
 export function createUpstreamLog(

@@ -8,9 +8,8 @@ import {
   type Http2CloseReason,
   http2CloseReasons,
 } from "../core/connection-ends.ts";
-import type { Logger } from "./log.ts";
+import type { Logger, SamplerOptions, Samplers } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
-import type { SamplerOptions, Samplers } from "./sampler.ts";
 
 export interface Warnings {
   /** An HTTP/2 connection was closed because it cost too much; `peer` is its address. */

@@ -2,9 +2,8 @@
 // had counted when it was last read stays in the sums after it has ended. Its gauges are removed.
 import { badnessOf, type StoreHealth } from "../core/store-link.ts";
 import type { AddressFigures, UpstreamHealth } from "../core/upstream.ts";
-import { type ClientShare, ratioOf } from "./busiest-client.ts";
 import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } from "./figures.ts";
-import { neverSeen, type SeenHealth } from "./seen-upstream.ts";
+import { type ClientShare, neverSeen, ratioOf, type SeenHealth } from "./seen-traffic.ts";
 import { healthOf, unusedStore } from "./shared-store-metrics.ts";
 
 /** A health check needs the facts alone. Reading the figures of event loops would begin their next interval. */

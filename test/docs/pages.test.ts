@@ -8,7 +8,7 @@ import { schema } from "../../src/config/schema.ts";
 import { renderConfigError } from "../../src/config/written.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
-import { Samplers } from "../../src/telemetry/sampler.ts";
+import { Samplers } from "../../src/telemetry/log.ts";
 import { keptLog } from "../telemetry/lines.ts";
 import { exchangeOf } from "../telemetry/scrape.ts";
 import { codeBlocks, markdownFiles, read, root } from "./markdown.ts";

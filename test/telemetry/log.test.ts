@@ -1,7 +1,6 @@
 // What a line looks like, and that no credential gets into one.
 import { expect, test } from "vitest";
-import { changeLog } from "../../src/telemetry/log.ts";
-import { loggedPath, redactLine } from "../../src/telemetry/redaction.ts";
+import { changeLog, loggedPath, redactLine } from "../../src/telemetry/log.ts";
 import { FakeClock, keptLog } from "./lines.ts";
 
 test("a line is one JSON object with the level as a word and the time of the clock, and says nothing of the machine", () => {

@@ -8,9 +8,8 @@ import {
   storeStates,
   worstState,
 } from "../../src/core/store-link.ts";
-import { Samplers } from "../../src/telemetry/sampler.ts";
-import { createStoreLog } from "../../src/telemetry/store-log.ts";
-import { StoreSightings } from "../../src/telemetry/store-sightings.ts";
+import { Samplers } from "../../src/telemetry/log.ts";
+import { createStoreLog, StoreSightings } from "../../src/telemetry/store-log.ts";
 import { FakeClock, keptLog } from "./lines.ts";
 import { changesOf, metricsOf, scrape, storeFigures, storeOf } from "./scrape.ts";
 

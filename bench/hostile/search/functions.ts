@@ -17,7 +17,7 @@ import { readHead } from "../../../src/http1/request-head.ts";
 import { RememberedHeads, ResponseParser } from "../../../src/http1/response-parser.ts";
 import { HpackDecoder } from "../../../src/http2/hpack.ts";
 import { readProxyHeader } from "../../../src/listener/proxy-header.ts";
-import { loggedPath, redactLine } from "../../../src/telemetry/redaction.ts";
+import { loggedPath, redactLine } from "../../../src/telemetry/log.ts";
 import { http1Dictionary } from "./http1-class.ts";
 import { http2Dictionary, http2Seeds } from "./http2-class.ts";
 import { type ContentPart, frameTypes, type Part, text } from "./input.ts";

@@ -6,7 +6,7 @@ import { settingsOfThread } from "../../core/settings.ts";
 import { SharedPeerConnections } from "../../limits/peer-connections.ts";
 import { createLog } from "../../telemetry/log.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";
-import { StoreSightings } from "../../telemetry/store-sightings.ts";
+import { StoreSightings } from "../../telemetry/store-log.ts";
 import { threadDestination } from "../../telemetry/thread-log.ts";
 import { type Engine, openEngine, type Prepared } from "../engine.ts";
 import { openCounters } from "../open-counters.ts";

@@ -21,7 +21,7 @@ import { changeLog } from "../../telemetry/log.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";
 import type { RecentThreads } from "../../telemetry/recent/recent.ts";
-import { StoreSightings } from "../../telemetry/store-sightings.ts";
+import { StoreSightings } from "../../telemetry/store-log.ts";
 import { WorkerReadings } from "../../telemetry/worker-figures.ts";
 import type {
   Addresses,

@@ -3,10 +3,14 @@
 // when it has ended. A step in which the main thread could not read is told as a gap, and the next one says how long it is.
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import { type RefusalReason, refusalReasons } from "../../core/local-reply.ts";
+import type { Outcome } from "../../core/policy.ts";
 import { maxThreads } from "../../core/settings.ts";
 import { badnessOf, type StoreState, storeStates } from "../../core/store-link.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../../core/upstream.ts";
-import { HistorySteps, maxSteps, stepMs } from "./history-steps.ts";
+
+export const stepMs = 5_000;
+
+export const maxSteps = 180;
 
 /** What is counted in a step. Reasons that did not occur are left out. */
 export interface HistoryStep {
@@ -283,4 +287,186 @@ function percentilesOf(counts: Float64Array): number[] {
     }
     return 0;
   });
+}
+
+/** Steps that are over, and in which nothing else will be counted. */
+export interface EndedSteps {
+  /** Before the last one, of those that are kept. */
+  readonly gaps: readonly number[];
+  readonly last: number;
+  /** Since the reading before: about 5 s, and longer after a gap. */
+  readonly durationMs: number;
+}
+
+/** The steps of a history: 180 of 5 s, all of one clock. A step in which nobody could read is a gap. */
+class HistorySteps {
+  #readMs: number;
+  /** The number of the first step that was not read yet, since the clock's start. */
+  #next: number;
+  readonly #first: number;
+
+  constructor(nowMs: number) {
+    this.#readMs = nowMs;
+    this.#next = Math.floor(nowMs / stepMs);
+    this.#first = this.#next;
+  }
+
+  /** Returns the steps that are over since the last call; null if there is none. */
+  end(nowMs: number): EndedSteps | null {
+    const current = Math.floor(nowMs / stepMs);
+    if (current <= this.#next) return null;
+    // What was counted in the meantime cannot be told apart, so it is of the last of these steps.
+    const firstGap = Math.max(this.#next, current - maxSteps);
+    const gaps = Array.from({ length: current - 1 - firstGap }, (_, i) => firstGap + i);
+    const durationMs = nowMs - this.#readMs;
+    this.#next = current;
+    this.#readMs = nowMs;
+    return { gaps, last: current - 1, durationMs };
+  }
+
+  /** Returns the numbers of the steps that are kept, the oldest first. */
+  kept(): number[] {
+    const from = Math.max(this.#first, this.#next - maxSteps);
+    return Array.from({ length: this.#next - from }, (_, i) => from + i);
+  }
+
+  /** Returns the end of the last step, in Unix milliseconds by the wall clock of now; null before there is one. */
+  endMs(nowMs: number, wallMs: number): number | null {
+    return this.#next === this.#first ? null : Math.round(wallMs - nowMs + this.#next * stepMs);
+  }
+}
+
+/** What is kept of a policy's outcomes. */
+export const keptOutcomes = ["admitted", "throttled", "would_throttle", "unavailable"] as const satisfies Outcome[];
+
+type KeptOutcome = (typeof keptOutcomes)[number];
+
+/** Running totals since the start, of all threads. */
+export interface PolicyTotals {
+  readonly policy: string;
+  readonly outcomes: Readonly<Record<KeptOutcome, number>>;
+}
+
+export interface PolicyHistoryView {
+  readonly stepMs: number;
+  /** The end of the last step, in Unix milliseconds by the wall clock of now; null before there is one. */
+  readonly endMs: number | null;
+  /** How long each step was, the oldest first; null: a gap. */
+  readonly durationsMs: readonly (number | null)[];
+  /** Counts of each of these steps; null: a gap, or there was no such policy. */
+  readonly policies: readonly {
+    readonly policy: string;
+    readonly counts: Readonly<Record<KeptOutcome, readonly (number | null)[]>>;
+  }[];
+}
+
+/** Those of a configuration, which has 32 at most, and of one that a reload has replaced. */
+const maxPolicies = 64;
+
+const perStep = keptOutcomes.length;
+const perPolicy = perStep * maxSteps;
+/** No count is as large, in 5 s. */
+const unknown = 2 ** 32 - 1;
+
+export const policyHistoryBytes = Uint32Array.BYTES_PER_ELEMENT * perPolicy * maxPolicies + 8 * maxSteps;
+
+interface Kept {
+  /** Where its counts are. */
+  readonly slot: number;
+  /** The totals of the last reading that had the policy. */
+  totals: PolicyTotals["outcomes"];
+  /** The last step with the policy. */
+  lastStep: number;
+}
+
+/**
+ * The last 15 minutes of each policy: how many requests it admitted, and how many it refused or would have. Nothing is
+ * counted here: the running totals of the policies are read once in a step, so a request costs nothing more. A policy
+ * is known by its name, so it keeps its past over a reload, also one that takes it away and is taken back within these
+ * minutes.
+ */
+export class PolicyHistory {
+  readonly #counts = new Uint32Array(perPolicy * maxPolicies);
+  /** 0: a gap. */
+  readonly #durationsMs = new Float64Array(maxSteps);
+  /** By name, the one that was there last at the end. */
+  readonly #kept = new Map<string, Kept>();
+  readonly #steps: HistorySteps;
+  /** Totals begin at 0 with the process. */
+  #isFirst = true;
+
+  constructor(nowMs: number) {
+    this.#steps = new HistorySteps(nowMs);
+  }
+
+  /** Ends the steps that are over. `all`: of the policies in force. */
+  read(all: readonly PolicyTotals[], nowMs: number): void {
+    const ended = this.#steps.end(nowMs);
+    if (ended === null) return;
+    for (const step of [...ended.gaps, ended.last]) {
+      this.#durationsMs[step % maxSteps] = 0;
+      for (const { slot } of this.#kept.values()) this.#write(slot, step, null);
+    }
+    this.#durationsMs[ended.last % maxSteps] = ended.durationMs;
+    for (const { policy, outcomes } of all) this.#add(policy, outcomes, ended.last);
+    for (const [policy, { lastStep }] of this.#kept) {
+      if (ended.last - lastStep >= maxSteps) this.#kept.delete(policy);
+    }
+    this.#isFirst = false;
+  }
+
+  view(nowMs: number, wallMs: number): PolicyHistoryView {
+    const steps = this.#steps.kept();
+    const durationsMs = steps.map((step) => this.#durationsMs[step % maxSteps] || null);
+    const policies = Array.from(this.#kept, ([policy, { slot }]) => {
+      const of = (column: number) => steps.map((step) => this.#at(slot, step, column));
+      const [admitted, throttled, would_throttle, unavailable] = [of(0), of(1), of(2), of(3)];
+      return { policy, counts: { admitted, throttled, would_throttle, unavailable } };
+    });
+    return { stepMs, endMs: this.#steps.endMs(nowMs, wallMs), durationsMs, policies };
+  }
+
+  #add(policy: string, totals: PolicyTotals["outcomes"], step: number): void {
+    const before = this.#kept.get(policy);
+    const slot = before?.slot ?? this.#freeSlot();
+    // Behind the others.
+    this.#kept.delete(policy);
+    this.#kept.set(policy, { slot, totals, lastStep: step });
+    if (before === undefined) {
+      for (let i = 0; i < maxSteps; i += 1) this.#write(slot, i, null);
+      // Of what a policy said before its first reading, nobody knows when.
+      if (this.#isFirst) this.#write(slot, step, totals);
+      return;
+    }
+    // A policy that was away begins again.
+    const isAnew = keptOutcomes.some((outcome) => totals[outcome] < before.totals[outcome]);
+    const since = (outcome: KeptOutcome) => totals[outcome] - (isAnew ? 0 : before.totals[outcome]);
+    const [admitted, throttled] = [since("admitted"), since("throttled")];
+    this.#write(slot, step, {
+      ...{ admitted, throttled, would_throttle: since("would_throttle"), unavailable: since("unavailable") },
+    });
+  }
+
+  /** The policy that is away for the longest time makes room. */
+  #freeSlot(): number {
+    if (this.#kept.size >= maxPolicies) {
+      const [[oldest, { slot }] = ["", { slot: 0 }]] = this.#kept;
+      this.#kept.delete(oldest);
+      return slot;
+    }
+    const used = new Set(Array.from(this.#kept.values(), ({ slot }) => slot));
+    return Array.from({ length: maxPolicies }, (_, slot) => slot).find((slot) => !used.has(slot)) ?? 0;
+  }
+
+  #write(slot: number, step: number, counts: PolicyTotals["outcomes"] | null): void {
+    const start = slot * perPolicy + (step % maxSteps) * perStep;
+    for (const [i, outcome] of keptOutcomes.entries()) {
+      this.#counts[start + i] = counts === null ? unknown : Math.min(counts[outcome], unknown - 1);
+    }
+  }
+
+  #at(slot: number, step: number, column: number): number | null {
+    const count = this.#counts[slot * perPolicy + (step % maxSteps) * perStep + column] as number;
+    return count === unknown ? null : count;
+  }
 }

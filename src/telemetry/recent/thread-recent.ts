@@ -5,7 +5,7 @@ import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import type { RefusalReason } from "../../core/local-reply.ts";
 import type { HistoryRow } from "./history.ts";
 import { type LastRefusals, Refusals, type RefusalsOf, type RefusalsSince, type RefusedRequest } from "./refusals.ts";
-import { type KeySummary, RefusedKeys } from "./refused-keys.ts";
+import { type KeySummary, RefusedKeys } from "./sketch.ts";
 
 /** How much is remembered; 0: nothing. */
 export interface RecentSizes {

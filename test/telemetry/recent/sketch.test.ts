@@ -2,8 +2,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
-import { generationMs, type KeySummary, merged, RefusedKeys } from "../../../src/telemetry/recent/refused-keys.ts";
-import { type KeyWords, Sketch } from "../../../src/telemetry/recent/sketch.ts";
+import {
+  generationMs,
+  type KeySummary,
+  type KeyWords,
+  merged,
+  RefusedKeys,
+  Sketch,
+} from "../../../src/telemetry/recent/sketch.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { runs } from "../../support/runs.ts";
 

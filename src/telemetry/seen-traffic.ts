@@ -1,6 +1,42 @@
-// The share of the requests that the busiest client sends. If nearly all come from one client, it is probably a proxy
-// that is not trusted, whose clients share one quota. Keeps two clients, however many there are: a vote (Boyer and Moore)
-// finds the client with more than half of the requests of an interval, and its requests of the next interval are counted.
+// What the traffic of a thread shows: the upstream's state, and the share of the busiest client. Those of several
+// threads can be joined.
+import type { UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
+
+/** `atMs`: the instant of the last attempt, by the monotonic clock that all threads share; -Infinity before the first. */
+export interface SeenHealth extends UpstreamHealth {
+  readonly atMs: number;
+}
+
+const up: UpstreamHealth = { state: "up", reason: null };
+const unknown: UpstreamHealth = { state: "unknown", reason: null };
+export const neverSeen: SeenHealth = { ...unknown, atMs: Number.NEGATIVE_INFINITY };
+
+export class SeenUpstream {
+  health = unknown;
+  #atMs = neverSeen.atMs;
+
+  get seen(): SeenHealth {
+    return { ...this.health, atMs: this.#atMs };
+  }
+
+  answered(nowMs: number): void {
+    this.health = up;
+    this.#atMs = nowMs;
+  }
+
+  failed(reason: UpstreamErrorReason, nowMs: number): void {
+    // Running out of connections says nothing about whether the upstream can be reached.
+    if (reason === "overloaded") return;
+    this.health = { state: "down", reason };
+    this.#atMs = nowMs;
+  }
+
+  /** A reload has replaced the upstream. */
+  replaced(): void {
+    this.health = unknown;
+    this.#atMs = neverSeen.atMs;
+  }
+}
 
 const intervalMs = 60_000;
 
@@ -29,6 +65,12 @@ export function ratioOf(shares: readonly ClientShare[]): number {
 
 const noShare: ClientShare = { client: "", ofClient: 0, ofAll: 0 };
 
+/**
+ * The share of the requests that the busiest client sends. If nearly all come from one client, it is probably a proxy
+ * that is not trusted, whose clients share one quota. Keeps two clients, however many there are: a vote (Boyer and
+ * Moore) finds the client with more than half of the requests of an interval, and its requests of the next interval are
+ * counted.
+ */
 export class BusiestClient {
   #candidate = "";
   #votes = 0;
