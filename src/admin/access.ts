@@ -10,10 +10,10 @@ import type { IncomingMessage } from "node:http";
 import { readBearer } from "../core/authentication.ts";
 import { headerValues } from "../core/headers.ts";
 import { formatIpAddress, type HostPort, parseIpAddress } from "../core/ip-address.ts";
+import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 import { splitAddress } from "../core/upstream.ts";
 import { type AdminIdentity, type AdminTokens, socketCaller } from "./admin-tokens.ts";
 import { type AdminError, errors } from "./errors.ts";
-import type { Guesses } from "./guesses.ts";
 
 /** What a reload replaces. */
 export interface AdminAccess {
@@ -120,4 +120,57 @@ function bracketed(host: string): string {
 function isOwn(origin: string, host: string, { isTls }: Reached): boolean {
   const schemes = isTls ? ["https"] : ["http", "https"];
   return schemes.some((scheme) => `${scheme}://${host}`.toLowerCase() === origin.toLowerCase());
+}
+
+/** A program with an old token tries again each second or so; a person a few times. */
+export const guessRate: TokenRate = { burst: 20, perSecond: 0.2 };
+
+/** A bucket takes about 100 bytes. */
+export const maxGuessers = 1_000;
+
+/**
+ * Bounds how many wrong tokens a peer may try on the admin API. The memory is bounded: peers beyond the bound share one
+ * budget, so that many addresses do not get more guesses by making the gateway forget others.
+ */
+export class Guesses {
+  readonly #nowMs: () => number;
+  readonly #peers = new Map<string, TokenBucket>();
+  readonly #others: TokenBucket;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+    this.#others = new TokenBucket(guessRate, nowMs());
+  }
+
+  /** Returns 0, or after how many seconds the peer may try again. */
+  waitSeconds(peerKey: string): number {
+    const bucket = this.#peers.get(peerKey) ?? (this.#isFull() ? this.#others : null);
+    if (bucket === null) return 0;
+    bucket.refill(this.#nowMs());
+    return bucket.left >= 1 ? 0 : Math.max(1, Math.ceil((1 - bucket.left) / guessRate.perSecond));
+  }
+
+  /** Counts a wrong token. */
+  failed(peerKey: string): void {
+    const nowMs = this.#nowMs();
+    let bucket = this.#peers.get(peerKey);
+    if (bucket === undefined && !this.#isFull()) {
+      bucket = new TokenBucket(guessRate, nowMs);
+      this.#peers.set(peerKey, bucket);
+    }
+    const charged = bucket ?? this.#others;
+    charged.refill(nowMs);
+    charged.take(Math.min(1, Math.max(0, charged.left)));
+  }
+
+  /** Forgets those whose buckets are full again, if there are too many. */
+  #isFull(): boolean {
+    if (this.#peers.size < maxGuessers) return false;
+    const nowMs = this.#nowMs();
+    for (const [peer, bucket] of this.#peers) {
+      bucket.refill(nowMs);
+      if (bucket.spent <= 0) this.#peers.delete(peer);
+    }
+    return this.#peers.size >= maxGuessers;
+  }
 }

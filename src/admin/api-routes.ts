@@ -1,12 +1,11 @@
 // The calls of the admin API: each with its schemas, and what it asks the control plane for. A call that this gateway does not
 // have is not there. The OpenAPI document is made of the same schemas.
+
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
 import type { AdminIdentity } from "./admin-tokens.ts";
-import { jsonType } from "./bodies.ts";
-import { entityTag, readCondition } from "./conditions.ts";
 import type {
   Caller,
   ClientControl,
@@ -19,9 +18,9 @@ import type {
 } from "./control-plane.ts";
 import { type AdminError, errors } from "./errors.ts";
 import { addDocumentation } from "./openapi.ts";
+import { entityTag, jsonType, readCondition } from "./request-fields.ts";
 import * as schemas from "./schemas.ts";
-import { SharedAnswers } from "./shared-answers.ts";
-import { Turns } from "./turns.ts";
+import { SharedAnswers, Turns } from "./turns.ts";
 
 /** Who has asked for which change, and what came of it. */
 export interface AuditLine {

@@ -3,16 +3,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { type AdminAccess, decideAccess } from "./access.ts";
+import { type AdminAccess, decideAccess, Guesses } from "./access.ts";
 import type { AdminIdentity } from "./admin-tokens.ts";
 import { type ApiListener, type AuditLine, addRoutes } from "./api-routes.ts";
-import { hasBody, isJson, jsonType, maxBodyBytes } from "./bodies.ts";
 import type { AdminConnections } from "./connections.ts";
 import type { ControlPlane } from "./control-plane.ts";
 import { type AdminError, errors, errorsBody } from "./errors.ts";
 import { EventStreams } from "./event-streams.ts";
-import { Guesses } from "./guesses.ts";
 import { createServer } from "./node-http.ts";
+import { hasBody, isJson, jsonType, maxBodyBytes } from "./request-fields.ts";
 import { explainValidation } from "./validation-errors.ts";
 
 export interface ApiOptions {

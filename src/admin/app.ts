@@ -8,17 +8,15 @@ import type { Clock } from "../core/clock.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { Certificate } from "../core/settings.ts";
 import type { StoreHealth } from "../core/store-link.ts";
-import { wantsOpenMetrics } from "./accept.ts";
 import type { ApiOptions } from "./api.ts";
-import { hasBody, jsonType } from "./bodies.ts";
-import type { AdminConnections } from "./connections.ts";
+import { type AdminConnections, stopParsingWhen } from "./connections.ts";
 import { ConsoleFiles } from "./console-files.ts";
+import type { Health } from "./control-plane.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
-import type { Health } from "./health.ts";
 import { LazyApi } from "./lazy-api.ts";
 import { createServer } from "./node-http.ts";
-import { SharedAnswers } from "./shared-answers.ts";
-import { stopParsingWhen } from "./stop-parsing.ts";
+import { hasBody, jsonType, wantsOpenMetrics } from "./request-fields.ts";
+import { SharedAnswers } from "./turns.ts";
 
 interface MetricsText {
   readonly contentType: string;

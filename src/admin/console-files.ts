@@ -7,9 +7,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { extname } from "node:path";
 import { errorBody } from "../core/local-reply.ts";
 import { type AdminAccess, findForeign } from "./access.ts";
-import { hasBody, jsonType } from "./bodies.ts";
 import type { AdminConnections } from "./connections.ts";
 import { type AdminError, errors } from "./errors.ts";
+import { hasBody, jsonType } from "./request-fields.ts";
 
 export interface ConsoleOptions {
   /** A reload replaces what it returns. */

@@ -2,7 +2,7 @@
 // the machine.
 import { linesOf, serializeHead } from "../core/headers.ts";
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
-import { jsonType } from "./bodies.ts";
+import { jsonType } from "./request-fields.ts";
 
 export type AdminError = Pick<LocalReply, "status" | "message" | "errMsg">;
 

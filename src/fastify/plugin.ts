@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler } from "fastify";
-import { wantsOpenMetrics } from "../admin/accept.ts";
+import { wantsOpenMetrics } from "../admin/request-fields.ts";
 import type { Authenticator } from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
 import { createAppLog } from "./app-log.ts";

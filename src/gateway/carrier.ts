@@ -1,5 +1,5 @@
 // What carries the traffic, as the process knows it: one engine, or several threads that have one each.
-import type { Health } from "../admin/health.ts";
+import type { Health } from "../admin/control-plane.ts";
 import type { FileChanges } from "../config/files.ts";
 import type { ListedTokens } from "../core/authentication.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";

@@ -1,6 +1,6 @@
 // Which format a scraper gets, by its Accept field.
 import { expect, test } from "vitest";
-import { wantsOpenMetrics } from "../../src/admin/accept.ts";
+import { wantsOpenMetrics } from "../../src/admin/request-fields.ts";
 
 const openMetrics = "application/openmetrics-text";
 

@@ -2,10 +2,10 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
+import { guessRate } from "../../src/admin/access.ts";
 import { maxAdminConnections, maxApiConnections } from "../../src/admin/connections.ts";
 import type { ControlPlane } from "../../src/admin/control-plane.ts";
 import { maxStreams } from "../../src/admin/event-streams.ts";
-import { guessRate } from "../../src/admin/guesses.ts";
 import { maxAtOnce } from "../../src/admin/turns.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";

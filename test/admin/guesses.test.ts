@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Guesses, guessRate, maxGuessers } from "../../src/admin/guesses.ts";
+import { Guesses, guessRate, maxGuessers } from "../../src/admin/access.ts";
 
 function start() {
   let nowMs = 0;

@@ -1,7 +1,7 @@
 // The admin listener on real sockets.
 import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import type { Health } from "../../src/admin/health.ts";
+import type { Health } from "../../src/admin/control-plane.ts";
 import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { sharedRulesStates, storeStates } from "../../src/core/store-link.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { SharedAnswers } from "../../src/admin/shared-answers.ts";
+import { SharedAnswers } from "../../src/admin/turns.ts";
 
 beforeEach(({ onTestFinished }) => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });

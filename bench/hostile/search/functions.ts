@@ -1,6 +1,6 @@
 // The parts of the gateway that only read bytes, as functions of an input. Thousands of inputs per second can be tried
 // on them, and their cost at twice the size shows whether it grows faster than linearly.
-import { wantsOpenMetrics } from "../../../src/admin/accept.ts";
+import { wantsOpenMetrics } from "../../../src/admin/request-fields.ts";
 import { readBearer } from "../../../src/core/authentication.ts";
 import { type ClientAddressRules, readClient, readPeer } from "../../../src/core/client-address.ts";
 import { connectionOptions } from "../../../src/core/headers.ts";

@@ -1,6 +1,6 @@
 // The admin side of the process: its listener, its files, and the control plane behind the API. A reload replaces its files and
 // what carries the traffic together, or neither.
-import type { Health } from "../../admin/health.ts";
+import type { Health } from "../../admin/control-plane.ts";
 import { type Admin, startAdmin } from "../../admin/server.ts";
 import { UnixSocketError } from "../../admin/unix-socket.ts";
 import type { FileWatcher } from "../../config/files.ts";

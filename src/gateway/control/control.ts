@@ -7,6 +7,7 @@ import type {
   ControlEvent,
   ControlPlane,
   DrainAnswer,
+  Health,
   Outcome,
   PolicyList,
   RecentRequests,
@@ -15,7 +16,6 @@ import type {
   RuleControl,
   Status,
 } from "../../admin/control-plane.ts";
-import type { Health } from "../../admin/health.ts";
 import { parseDuration } from "../../config/leaves.ts";
 import { isTokenDigest } from "../../config/policies.ts";
 import { endingSoonMs } from "../../core/authentication.ts";

@@ -1,7 +1,6 @@
 // Sets, shows and removes rules for people. The rule book checks and keeps them; here they get the form of the API, and the
 // preconditions of a call become the revision that a rule must have.
 import { setImmediate } from "node:timers/promises";
-import { entityTag } from "../../admin/conditions.ts";
 import type {
   Caller,
   Outcome,
@@ -13,6 +12,7 @@ import type {
   ShownRule,
   TaggedRule,
 } from "../../admin/control-plane.ts";
+import { entityTag } from "../../admin/request-fields.ts";
 import { formatDuration } from "../../config/leaves.ts";
 import { inPortions, type Rule, type RuleKeeper, type RuleRefusalReason, type RuleRefused } from "../../core/rules.ts";
 import type { RuleBook } from "../rule-book.ts";

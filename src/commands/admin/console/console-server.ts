@@ -8,9 +8,9 @@ import type { AddressInfo } from "node:net";
 import { pipeline } from "node:stream";
 import { type AdminAccess, decideAccess, findForeign } from "../../../admin/access.ts";
 import type { AdminRole, AdminTokens } from "../../../admin/admin-tokens.ts";
-import { jsonType, maxBodyBytes } from "../../../admin/bodies.ts";
 import { type AdminError, errors, errorsBody } from "../../../admin/errors.ts";
 import { createServer } from "../../../admin/node-http.ts";
+import { jsonType, maxBodyBytes } from "../../../admin/request-fields.ts";
 import { asError, errorCode } from "../../../core/failure.ts";
 import { reachOf, senderTo, type Where } from "../admin-client.ts";
 
