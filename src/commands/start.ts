@@ -1,5 +1,8 @@
 // `headgate start`: runs a gateway from start to drain. A start that fails prints the reason in one line and leaves nothing open. SIGHUP
 // reloads. Of the other signals the first drains, the second ends the process at once.
+
+import { createRequire } from "node:module";
+import { maxApiConnections } from "../admin/connections.ts";
 import { UnixSocketError } from "../admin/unix-socket.ts";
 import { FilesError } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
@@ -9,11 +12,10 @@ import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenError, startGateway } from "../gateway/gateway.ts";
 import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
+import { activeSeconds } from "../telemetry/telemetry.ts";
 import type { ConfigArguments } from "./arguments.ts";
-import { collectOnceIdle } from "./collect-once-idle.ts";
 import { type CommandIo, exitCodes, signalExitCodes, type TerminationSignal } from "./io.ts";
 import { loadConfig, settingsSource } from "./load-config.ts";
-import { fitOpenFiles } from "./open-files.ts";
 
 export interface BuildInfo {
   readonly version: string;
@@ -175,4 +177,76 @@ function explainListenFailure(cause: unknown): string {
 
 function flushed(log: Logger): Promise<void> {
   return new Promise((resolve) => log.flush(() => resolve()));
+}
+
+// Fits the bounds on connections into the maximum of open files of the process, since each connection is an open file.
+// If they do not fit, the bound on client connections is lowered, so that clients get a 503 instead of no answer.
+
+/** Open files of the process itself, of the admin listener, and of refused connections that are still open. */
+const ownFiles = 100;
+/** Open files of each thread, if there are several: its listeners, and what its event loop needs. */
+const threadFiles = 10;
+
+/** Returns the sum of all bounds as `needed`, and `listen.maxConnections` or less. */
+export function fitOpenFiles(maxOpenFiles: number, settings: Settings) {
+  const { listen, admin, upstream, upgrade, extAuth, workers } = settings;
+  // A tunnel has a connection to the upstream besides the client's.
+  const callers = (extAuth.http?.maxConnections ?? 0) + (extAuth.grpc?.maxConnections ?? 0);
+  const hasApi = admin.tokensFile !== null || admin.socket !== null;
+  const own = ownFiles + (hasApi ? maxApiConnections : 0) + (workers > 1 ? workers * threadFiles : 0);
+  const others = upstream.maxConnections + upgrade.maxTunnels + callers + own;
+  // The others rarely reach their bounds, so clients get at least half of the files.
+  const fitting = Math.max(maxOpenFiles - others, Math.floor(maxOpenFiles / 2));
+  return { needed: listen.maxConnections + others, maxConnections: Math.min(listen.maxConnections, fitting) };
+}
+
+// Gives memory that the start has used back to the system: about 10 MiB of 95. V8's young generation grows while
+// modules are loaded, and only a full garbage collection that is asked to reduce memory makes it small again. The
+// collection stops the thread for some 40 ms, so there is only one, after half a second without work in the first
+// minute.
+
+const checkMs = 500;
+/** For a minute. Later the heap of a gateway that has carried traffic is larger, and the collection takes longer. */
+const checks = 120;
+/** Without requests, the timers of the gateway take up to 1 % of the time; with 50 requests a second, 2.5 % are used. */
+const idleShare = 0.02;
+
+/** Waits in the background. `onCollected` gets how long it took. Returns the function that ends the wait. */
+export function collectOnceIdle(
+  onCollected: (durationMs: number) => void,
+  collect = collectGarbage,
+  activeSecondsSoFar = activeSeconds,
+): () => void {
+  let before = activeSecondsSoFar();
+  let left = checks;
+  const timer = setInterval(() => {
+    const now = activeSecondsSoFar();
+    const activeMs = (now - before) * 1000;
+    before = now;
+    left -= 1;
+    const isIdle = activeMs <= idleShare * checkMs;
+    if (isIdle || left === 0) clearInterval(timer);
+    if (!isIdle) return;
+    const beganMs = systemClock.monotonicMs();
+    collect();
+    onCollected(Math.round(systemClock.monotonicMs() - beganMs));
+  }, checkMs).unref();
+  return () => clearInterval(timer);
+}
+
+type Collect = (options: { readonly type: "major"; readonly flavor: "last-resort" }) => void;
+
+/**
+ * V8 gives a function that collects garbage to contexts that are created while the flag is set, so the code of the gateway
+ * never sees it. Does nothing if a version of V8 gives none.
+ */
+function collectGarbage(): void {
+  const require = createRequire(import.meta.url);
+  const { setFlagsFromString } = require("node:v8") as typeof import("node:v8");
+  const { runInNewContext } = require("node:vm") as typeof import("node:vm");
+  setFlagsFromString("--expose-gc");
+  const collect: Collect | undefined = runInNewContext("globalThis.gc");
+  // With another flag, the compiled code in Node's cache would not be used for modules that are loaded later.
+  setFlagsFromString("--no-expose-gc");
+  collect?.({ type: "major", flavor: "last-resort" });
 }

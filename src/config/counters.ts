@@ -5,7 +5,6 @@ import type { Settings } from "../core/settings.ts";
 import { onFailureModes, type StoreConnectionSettings } from "../core/store-link.ts";
 import { splitAddress } from "../core/upstream.ts";
 import { parseAddress } from "./addresses.ts";
-import { clientTls, judgeClientTls } from "./client-tls.ts";
 import { type Parsed, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
 import { differences } from "./effective.ts";
 import {
@@ -21,6 +20,7 @@ import {
   text,
   wholeNumber,
 } from "./leaves.ts";
+import { clientTls, judgeClientTls } from "./upstream.ts";
 import { type Raw, type Refuse, rawAt } from "./written.ts";
 
 const wordsForStore: WordsOfOthers = {

@@ -1,7 +1,7 @@
 // When a gateway gives back what its start has used.
 import { getHeapSpaceStatistics } from "node:v8";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { collectOnceIdle } from "../../src/commands/collect-once-idle.ts";
+import { collectOnceIdle } from "../../src/commands/start.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

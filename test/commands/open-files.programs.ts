@@ -1,6 +1,6 @@
 // How many clients are let in where files are few.
 import { expect, test } from "vitest";
-import { fitOpenFiles } from "../../src/commands/open-files.ts";
+import { fitOpenFiles } from "../../src/commands/start.ts";
 import { testSettings } from "../support/gateway.ts";
 import { deadUrl } from "../support/unavailable.ts";
 

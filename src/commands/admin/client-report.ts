@@ -1,15 +1,11 @@
 // `headgate clients` and `headgate forgive`: who has used what, and that it is forgotten.
 import type { ClientList, ForgivenAnswer } from "../../admin/control-plane.ts";
 import { systemClock } from "../../core/clock.ts";
-import { exitCodes } from "../io.ts";
+import { CommandError, exitCodes } from "../io.ts";
 import type { AdminClient } from "./admin-client.ts";
-import { CommandError } from "./command-error.ts";
-import { commandText } from "./command-text.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import type { ClientsArguments, ConnectionArguments } from "./invocation.ts";
-import { keyOf, type NamedClient } from "./named-client.ts";
-import { counted, durationText, instantText, tableLines } from "./printed.ts";
-import type { Report } from "./report.ts";
+import { type ClientsArguments, type ConnectionArguments, keyOf, type NamedClient } from "./invocation.ts";
+import { commandText, counted, durationText, instantText, type Report, tableLines } from "./printed.ts";
 import { blocksOf } from "./rule-report.ts";
 
 export async function reportClients({ client }: ConnectedGateway, wanted: ClientsArguments): Promise<Report> {

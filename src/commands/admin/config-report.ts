@@ -4,9 +4,7 @@ import { flow } from "../../config/effective.ts";
 import { systemClock } from "../../core/clock.ts";
 import { describeChange } from "../../core/reload.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import { instantText, tableLines } from "./printed.ts";
-import type { Report } from "./report.ts";
-import { trialEndText } from "./trial-text.ts";
+import { instantText, type Report, tableLines, trialEndText } from "./printed.ts";
 
 export async function reportConfig({ client, status }: ConnectedGateway, against: "previous" | null): Promise<Report> {
   const answer = await client.config(against);

@@ -7,9 +7,8 @@ import { explainReadFailure, readRegularFile } from "../../config/files.ts";
 import { loadSettings } from "../../config/load.ts";
 import { renderConfigError } from "../../config/written.ts";
 import { passwordIn } from "../../core/file-group.ts";
-import { type CommandIo, exitCodes } from "../io.ts";
+import { CommandError, type CommandIo, exitCodes } from "../io.ts";
 import { type AdminClient, openAdminClient, type Where } from "./admin-client.ts";
-import { CommandError } from "./command-error.ts";
 import type { ConnectionArguments } from "./invocation.ts";
 import { errorLines, jsonText, linesText } from "./printed.ts";
 

@@ -1,6 +1,9 @@
 // What commands print for people: lines, tables, instants and lengths of time. What comes from elsewhere (names, notes, paths) may
 // have characters that a terminal obeys; they are printed as their numbers.
-import type { CommandError } from "./command-error.ts";
+
+import type { Status } from "../../admin/control-plane.ts";
+import type { CommandError } from "../io.ts";
+import type { ConnectionArguments } from "./invocation.ts";
 
 /** Control characters, those that turn the direction of text, and separators of lines. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu;
@@ -83,4 +86,47 @@ export function sinceText(instant: string, nowMs: number): string {
 /** `1 rule`, `2 rules`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** What a command that asks a running gateway prints: for people, and as JSON. What a command prints. */
+export interface Report {
+  /** As `--json` prints it. */
+  readonly answer: unknown;
+  /** For people; made only if they are asked for. */
+  lines(): readonly string[];
+  /** To standard error, for people. */
+  readonly warnings?: readonly string[];
+  /** Default: ok. */
+  readonly exitCode?: number;
+}
+
+/**
+ * The text of a command that a person may type next, with the same gateway as the command that prints it. `words`: the
+ * command and its arguments; each is quoted as a shell needs it.
+ */
+export function commandText(words: readonly string[], connection: ConnectionArguments): string {
+  const { socket, url, tokenFile, ca, config } = connection;
+  const given = Object.entries({ socket, url: url?.origin, "token-file": tokenFile, ca, config });
+  const options = given.flatMap(([name, value]) => (value == null ? [] : [`--${name}`, value]));
+  return ["headgate", ...words, ...options].map(quoted).join(" ");
+}
+
+/** A shell reads nothing in single quotes. */
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** What became of a reload on trial, in words. As the end of a sentence, such as `taken back by ops`. */
+export function trialEndText({ outcome, reason, by, trial }: NonNullable<Status["lastTrial"]>): string {
+  const verb = outcome === "confirmed" ? "confirmed" : "taken back";
+  switch (reason) {
+    case "asked":
+      return `${verb} by ${by === "socket" ? "somebody over the socket" : (by ?? "a program")}`;
+    case "time":
+      return `${verb}, because ${outcome === "confirmed" ? "its time was over" : "nobody had confirmed it in time"}`;
+    case "refused":
+      return `${verb}, because it refused ${trial.refused} of ${trial.judged} requests that would have been admitted before`;
+    case "reload":
+      return `${verb} by another reload, which was not on trial`;
+  }
 }

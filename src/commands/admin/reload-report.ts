@@ -1,13 +1,10 @@
 // `headgate reload`, `confirm`, `take-back` and `drain`.
 import type { ReloadAnswer, Status } from "../../admin/control-plane.ts";
 import { describeChange } from "../../core/reload.ts";
-import { exitCodes } from "../io.ts";
-import { CommandError } from "./command-error.ts";
-import { commandText } from "./command-text.ts";
+import { CommandError, exitCodes } from "../io.ts";
 import type { ConnectedGateway } from "./connect.ts";
 import type { ConnectionArguments, TrialArguments } from "./invocation.ts";
-import { durationText } from "./printed.ts";
-import type { Report } from "./report.ts";
+import { commandText, durationText, type Report } from "./printed.ts";
 
 /** Rejects with a CommandError that has the errors of the configuration, if it has some. */
 export async function reportReload(

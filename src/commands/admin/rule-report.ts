@@ -2,15 +2,11 @@
 import { createHash } from "node:crypto";
 import type { RuleWanted, ShownRule } from "../../admin/control-plane.ts";
 import { systemClock } from "../../core/clock.ts";
-import { exitCodes } from "../io.ts";
+import { CommandError, exitCodes } from "../io.ts";
 import type { AdminClient } from "./admin-client.ts";
-import { CommandError } from "./command-error.ts";
-import { commandText } from "./command-text.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import type { ConnectionArguments, RuleArguments } from "./invocation.ts";
-import { keyOf, namedByKey, type RuledClient } from "./named-client.ts";
-import { durationText, instantText, sinceText, tableLines, untilText } from "./printed.ts";
-import type { Report } from "./report.ts";
+import { type ConnectionArguments, keyOf, namedByKey, type RuleArguments, type RuledClient } from "./invocation.ts";
+import { commandText, durationText, instantText, type Report, sinceText, tableLines, untilText } from "./printed.ts";
 
 export async function reportRules({ client }: ConnectedGateway): Promise<Report> {
   const rules = await client.rules();

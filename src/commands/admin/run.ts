@@ -3,8 +3,7 @@ import type { AdminArguments } from "../arguments.ts";
 import { type CommandIo, exitCodes, usageError } from "../io.ts";
 import { type ConnectedGateway, withGateway } from "./connect.ts";
 import { type AdminInvocation, readAdminInvocation } from "./invocation.ts";
-import { jsonText, linesText } from "./printed.ts";
-import type { Report } from "./report.ts";
+import { jsonText, linesText, type Report } from "./printed.ts";
 
 /** Resolves with the exit code. `version`: of this command. */
 export async function run({ name, given }: AdminArguments, io: CommandIo, version: string): Promise<number> {
@@ -18,7 +17,7 @@ export async function run({ name, given }: AdminArguments, io: CommandIo, versio
     return withGateway(invocation, io, version, (gateway) => runTop(gateway, invocation.wanted, invocation.isJson, io));
   }
   if (invocation.command === "console") {
-    const { runConsole } = await import("./console/command.ts");
+    const { runConsole } = await import("./console-command.ts");
     return withGateway(invocation, io, version, (gateway) => {
       return runConsole(gateway, invocation.wanted, invocation.isJson, io);
     });

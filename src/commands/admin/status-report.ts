@@ -2,9 +2,7 @@
 import type { Status } from "../../admin/control-plane.ts";
 import { systemClock } from "../../core/clock.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import { counted, durationText, instantText, tableLines, untilText } from "./printed.ts";
-import type { Report } from "./report.ts";
-import { trialEndText } from "./trial-text.ts";
+import { counted, durationText, instantText, type Report, tableLines, trialEndText, untilText } from "./printed.ts";
 
 export async function reportStatus({ status }: ConnectedGateway): Promise<Report> {
   return { answer: status, lines: () => statusLines(status, systemClock.wallMs()) };

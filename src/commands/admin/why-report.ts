@@ -3,17 +3,13 @@
 import type { ClientState, Config, PolicyList, RequestAnswer, ShownRule } from "../../admin/control-plane.ts";
 import { formatDuration } from "../../config/leaves.ts";
 import { systemClock } from "../../core/clock.ts";
-import { exitCodes } from "../io.ts";
+import { CommandError, exitCodes } from "../io.ts";
 import type { AdminClient } from "./admin-client.ts";
-import { CommandError } from "./command-error.ts";
-import { commandText } from "./command-text.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import type { ConnectionArguments } from "./invocation.ts";
-import { keyOf, type NamedClient, namedByKey, type WhyAsked } from "./named-client.ts";
-import { durationText, instantText, sinceText, tableLines } from "./printed.ts";
-import type { Report } from "./report.ts";
+import { type ConnectionArguments, keyOf, type NamedClient, namedByKey, type WhyAsked } from "./invocation.ts";
+import { commandText, durationText, instantText, type Report, sinceText, tableLines } from "./printed.ts";
+import type { WhyAnswer } from "./printed-schemas.ts";
 import { blocksOf, ruleLines } from "./rule-report.ts";
-import type { WhyAnswer } from "./why-schema.ts";
 
 type Policy = PolicyList["policies"][number];
 type PolicyState = ClientState["policies"][number];

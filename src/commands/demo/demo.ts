@@ -1,14 +1,17 @@
 // `headgate demo`: starts the reference backend and the gateway in front of it on loopback, with simulated clients, and prints the
 // address of the console and what to try. `--quiet` leaves the clients out. Ctrl-C ends the demo, and nothing of it stays.
+
+import { hash, randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type FinanceBackend, startFinanceBackend } from "../../finance-backend/server.ts";
 import type { Gateway } from "../../gateway/gateway.ts";
 import type { DemoArguments } from "../arguments.ts";
 import { type CommandIo, isSignalExitCode } from "../io.ts";
 import { settingsSource } from "../load-config.ts";
 import { type BuildInfo, serve } from "../start.ts";
-import { type DemoFiles, writeDemoFiles } from "./demo-files.ts";
-import { habits } from "./habits.ts";
-import { hasAddress, startSimulatedClients } from "./simulated-clients.ts";
+import { habits, hasAddress, partner, startSimulatedClients } from "./simulated-clients.ts";
 
 export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo): Promise<number> {
   const backend = await startFinanceBackend({
@@ -109,5 +112,62 @@ The link of the console has the token of this run. Under Clients:
   Open 127.0.1.15: its window slides, and it is refused only until the next request leaves the window.
   Open 127.0.1.12 while it is refused, about half of each minute, and forgive it: its next request is admitted.
   Open 127.0.1.13 and block it for 5 minutes: it gets 403 in place of 429, and is listed under Rules.
+`;
+}
+
+/**
+ * The configuration of the demo, in a folder that exists as long as the demo runs, so that it can be changed and loaded
+ * again. Of the tokens it has the digests alone.
+ */
+export interface DemoFiles {
+  readonly configFile: string;
+  /** Of this run, for the admin API. */
+  readonly adminToken: string;
+  remove(): void;
+}
+
+interface Wanted {
+  readonly port: number;
+  readonly adminPort: number;
+  readonly upstreamUrl: string;
+  readonly logsRequests: boolean;
+}
+
+export function writeDemoFiles(wanted: Wanted): DemoFiles {
+  // Only its owner can open it.
+  const folder = mkdtempSync(join(tmpdir(), "headgate-demo-"));
+  const adminToken = randomBytes(32).toString("base64url");
+  const configFile = join(folder, "headgate.yaml");
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  try {
+    writeFileSync(join(folder, "admin-tokens.txt"), `${hash("sha256", adminToken)}  write  # demo\n`);
+    writeFileSync(join(folder, "tokens.txt"), `${hash("sha256", partner)}  # ${partner}\n`);
+    writeFileSync(configFile, configuration(wanted));
+  } catch (error) {
+    remove();
+    throw error;
+  }
+  return { configFile, adminToken, remove };
+}
+
+function configuration({ port, adminPort, upstreamUrl, logsRequests }: Wanted): string {
+  return `# The configuration of this demo. It is loaded again when it changes, and removed when the demo ends.
+listen: { host: 127.0.0.1, port: ${port} }
+admin: { host: 127.0.0.1, port: ${adminPort}, tokensFile: admin-tokens.txt }
+upstream: { url: "${upstreamUrl}" }
+policies:
+  - { name: per-ip, who: others, limit: 100, window: 60s }
+  - name: per-token
+    who: verified
+    limit: 100
+    window: 60s
+    key: [token]
+    overrides: [{ token: ${partner}, limit: 600 }]
+auth:
+  mode: tokens
+  tokensFile: tokens.txt
+  rules: [{ paths: [/v2/], mode: presence }]
+quota: { path: /quota }
+log: { access: ${logsRequests} }
 `;
 }

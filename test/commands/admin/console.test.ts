@@ -4,7 +4,7 @@ import { createServer, get, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { guessRate } from "../../../src/admin/access.ts";
-import { Console } from "../../../src/commands/admin/console/console-schema.ts";
+import { Console } from "../../../src/commands/admin/printed-schemas.ts";
 import { run } from "../../../src/commands/admin/run.ts";
 import { parseArguments } from "../../../src/commands/arguments.ts";
 import { type Call, call as send } from "../../admin/api-stage.ts";

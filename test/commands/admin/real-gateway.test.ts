@@ -1,7 +1,7 @@
 // Each command against the real gateway: what it says, what it does, and that its JSON fits its schema.
 import { describe, expect, test } from "vitest";
 import * as schemas from "../../../src/admin/schemas.ts";
-import { Why } from "../../../src/commands/admin/why-schema.ts";
+import { Why } from "../../../src/commands/admin/printed-schemas.ts";
 import { Authority } from "../../support/certificates.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { type CommandStage, expectFit, headgate, stageCommands } from "./command-stage.ts";

@@ -1,7 +1,6 @@
 // The ids that commands make for rules: accepted by the API, the same for the same rule, and different for different ones.
 import { expect, test } from "vitest";
-import type { RuleArguments } from "../../../src/commands/admin/invocation.ts";
-import { type KeyKind, readRuledClient } from "../../../src/commands/admin/named-client.ts";
+import { type KeyKind, type RuleArguments, readRuledClient } from "../../../src/commands/admin/invocation.ts";
 import { idOf } from "../../../src/commands/admin/rule-report.ts";
 import { ruleId } from "../../../src/commands/options.ts";
 

@@ -3,8 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { type Habit, habits } from "../../../src/commands/demo/habits.ts";
-import { hasAddress, startSimulatedClients } from "../../../src/commands/demo/simulated-clients.ts";
+import { type Habit, habits, hasAddress, startSimulatedClients } from "../../../src/commands/demo/simulated-clients.ts";
 import { eventually, within } from "../../support/eventually.ts";
 
 const quick: Habit = {

@@ -1,10 +1,10 @@
 // The screen of `headgate top` as lines, for sizes and states of every kind, without a terminal.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ratesOf } from "../../../../src/commands/admin/top/answers.ts";
 import { lineText, painted } from "../../../../src/commands/admin/top/lines.ts";
 import { pageRows, printout, screen, shortDuration } from "../../../../src/commands/admin/top/screen.ts";
 import { type TopState, withAnswers, withFailure } from "../../../../src/commands/admin/top/state.ts";
+import { ratesOf } from "../../../../src/commands/admin/top/top.ts";
 import { answersOf, clientState, row, stateOf, type Told, typed } from "./answers-of.ts";
 
 const small = { columns: 80, rows: 24 };

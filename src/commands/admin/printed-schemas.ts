@@ -1,11 +1,26 @@
-// What `headgate why --json` prints, as JSON Schema: answers of the admin API, and what follows from them in sentences. At run time
-// its types alone are used.
+// What commands print with `--json` beside answers of the admin API, as JSON Schema. At run time the types alone are
+// used.
 import { type Static, Type } from "typebox";
 import { ClientState, RequestAnswer, Rule } from "../../admin/schemas.ts";
+
+export const Console = Type.Object(
+  {
+    url: Type.String({ description: "Of the port, with a slash at its end." }),
+    token: Type.String({ description: "For Authorization: Bearer, until the command ends." }),
+    isReadOnly: Type.Boolean({ description: "Calls that change something get 403." }),
+  },
+  { additionalProperties: false },
+);
+
+export type OpenedConsole = Static<typeof Console>;
 
 const text = (description: string) => Type.String({ description });
 const orNull = <S extends Type.TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 
+/**
+ * What `headgate why --json` prints, as JSON Schema: answers of the admin API, and what follows from them in sentences.
+ * At run time its types alone are used.
+ */
 export const Why = Type.Object(
   {
     asked: text("As it was written."),
