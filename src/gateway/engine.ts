@@ -15,19 +15,20 @@ import type { Watched } from "../core/file-group.ts";
 import type { RuleAction, RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { type Certificate, type Settings, shareOf } from "../core/settings.ts";
-import type { SharedRulesFigures } from "../core/store-link.ts";
+import type { SharedRulesFigures, SharedStoreFigures } from "../core/store-link.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import { TextWrites } from "../exchange/writes.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { Forgiveness } from "../limits/store/shared-rules.ts";
+import type { Store } from "../limits/store/store.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { HistoryRow } from "../telemetry/recent/history.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
 import type { StoreSightings } from "../telemetry/store-log.ts";
-import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
+import { createTelemetry, type Telemetry, type TelemetryOptions } from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
 import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview, SettingsOnTrial } from "./carrier.ts";
@@ -37,7 +38,6 @@ import type { ChosenSlots, ThreadCounters } from "./open-counters.ts";
 import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
 import { openThreadRecent, recentBytesOf, reportRegularly } from "./open-recent.ts";
 import { connectStore, createStore } from "./open-store.ts";
-import { ScrapedParts } from "./scraped-parts.ts";
 import type { EngineFiles, ThreadContext } from "./thread-context.ts";
 
 export interface EngineOptions {
@@ -296,5 +296,71 @@ export class Engine implements Carrier {
     this.#endReports();
     await this.#context.store?.close();
     this.telemetry.close();
+  }
+}
+
+interface Parts {
+  readonly inForce: InForce;
+  readonly traffic: TrafficListener;
+  readonly store: Store | null;
+  readonly reads: SharedReads | null;
+}
+
+type Sources = Pick<
+  TelemetryOptions,
+  | "limiter"
+  | "counters"
+  | "upstreamConnections"
+  | "upstreamAddresses"
+  | "tunnels"
+  | "waitingBodyBytes"
+  | "clientConnections"
+  | "sharesReads"
+  | "tokens"
+  | "certificate"
+>;
+
+/**
+ * What a scrape of the metrics reads of one thread. The telemetry is made before the parts that it counts, because they
+ * report to it; a scrape comes when all of them are made.
+ */
+class ScrapedParts {
+  readonly sources: Sources;
+  readonly storeFigures: () => SharedStoreFigures;
+  #parts: Parts | null = null;
+
+  constructor(waitingBodies: ClientBytes) {
+    const inForce = (): InForce => this.parts.inForce;
+    this.sources = {
+      // The series of the policies are made when the first configuration is in force.
+      limiter: { stats: () => this.#parts?.inForce.configuration.limiter.stats() ?? [] },
+      counters: () => inForce().configuration.limiter.counterFigures(),
+      upstreamConnections: () => inForce().upstreams.connections(),
+      upstreamAddresses: () => inForce().upstreams.addresses(),
+      tunnels: () => inForce().upstreams.tunnels(),
+      waitingBodyBytes: () => waitingBodies.bytes,
+      clientConnections: () => this.parts.traffic.connectionCount,
+      sharesReads: () => this.parts.reads !== null,
+      tokens: () => inForce().configuration.files.authenticator.tokens(),
+      certificate() {
+        const { certificate } = inForce().configuration.files;
+        return certificate && { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent };
+      },
+    };
+    this.storeFigures = () => {
+      const { store } = this.parts;
+      if (store === null) throw new Error("the counters are not shared");
+      return store.figures();
+    };
+  }
+
+  get parts(): Parts {
+    if (this.#parts === null) throw new Error("a scrape before all parts are made");
+    return this.#parts;
+  }
+
+  /** Set once. */
+  set parts(parts: Parts) {
+    this.#parts = parts;
   }
 }

@@ -27,8 +27,7 @@ import {
 } from "./open-counters.ts";
 import { openRecent, reportRegularly } from "./open-recent.ts";
 import { Reloader, type TrialControl } from "./reloader.ts";
-import { RuleBook } from "./rule-book.ts";
-import { logRules } from "./rule-log.ts";
+import { logRules, RuleBook } from "./rule-book.ts";
 import { loggedName } from "./runtimes.ts";
 import { createSharing, type Sharing } from "./sharing.ts";
 import type { Snapshots } from "./snapshots.ts";

@@ -19,12 +19,17 @@ import {
   type RuleRefusalReason,
   type RuleRefused,
   type RuleRemoved,
+  type RuleSubject,
   type RuleWriter,
 } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
+import type { Settings } from "../core/settings.ts";
 import type { RuleWrite, SharedRules } from "../limits/store/shared-rules.ts";
+import type { SipHash } from "../limits/table/sip-hash.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { Carrier } from "./carrier.ts";
 import { coveredBy, type RuleContext, readRule, ruleWarnings, untouchedBy } from "./rule-input.ts";
+import { loggedName } from "./runtimes.ts";
 
 /** A wall clock that was set is noticed after this time. A timer cannot wait for longer than 24 days anyway. */
 const longestWaitMs = 30_000;
@@ -382,4 +387,28 @@ export class RuleBook implements RuleKeeper {
 
 function expectationOf(expected: number | null): "any" | "absent" | number {
   return expected === null ? "any" : expected === 0 ? "absent" : expected;
+}
+
+interface RuleLogContext {
+  readonly log: Logger;
+  /** In force. */
+  readonly settings: () => Pick<Settings, "log">;
+  readonly keyHash: SipHash;
+}
+
+/**
+ * Logs each change of the rules, one line for each. Names of tokens and subjects stand there as in the access log.
+ */
+export function logRules(
+  rules: Pick<RuleKeeper, "onChange" | "isShared">,
+  { log, settings, keyHash }: RuleLogContext,
+): void {
+  const nameOf = ({ kind, value }: RuleSubject): string | null =>
+    kind === "client" ? value : loggedName(value, settings().log.subject, keyHash);
+  rules.onChange(({ kind, rule, by, isForeign }: RuleEvent) => {
+    const { id, action, policy, limit, about, endsMs, setBy } = rule;
+    const until = new Date(endsMs).toISOString();
+    const facts = { id, action, policy, limit, about: { [about.kind]: nameOf(about) }, until, setBy, by };
+    log.info({ ...facts, isForeign, isShared: rules.isShared(id) }, `rule ${kind}`);
+  });
 }

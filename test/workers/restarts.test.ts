@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Restarts } from "../../src/gateway/threads/restarts.ts";
+import { Restarts } from "../../src/gateway/threads/worker.ts";
 
 test("each thread that ends within a minute doubles the wait for the next, up to half a minute", () => {
   let nowMs = 0;

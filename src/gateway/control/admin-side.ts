@@ -1,5 +1,9 @@
 // The admin side of the process: its listener, its files, and the control plane behind the API. A reload replaces its files and
 // what carries the traffic together, or neither.
+
+import { isDeepStrictEqual } from "node:util";
+import type { AdminAccess } from "../../admin/access.ts";
+import { type AdminTokens, adminTokensFile } from "../../admin/admin-tokens.ts";
 import type { Health } from "../../admin/control-plane.ts";
 import { type Admin, startAdmin } from "../../admin/server.ts";
 import { UnixSocketError } from "../../admin/unix-socket.ts";
@@ -7,15 +11,16 @@ import type { FileWatcher } from "../../config/files.ts";
 import { endingSoonMs } from "../../core/authentication.ts";
 import { readPeer } from "../../core/client-address.ts";
 import type { Clock } from "../../core/clock.ts";
+import type { Files, Watched } from "../../core/file-group.ts";
 import type { HostPort } from "../../core/ip-address.ts";
-import type { Settings } from "../../core/settings.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import type { AdminSettings, Certificate, Settings } from "../../core/settings.ts";
+import { createFileLog, type Logger } from "../../telemetry/log.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Carrier } from "../carrier.ts";
+import { watchCertificate } from "../configured-files.ts";
 import { ListenError } from "../open-listeners.ts";
-import { createRequestIds } from "../request-ids.ts";
+import { createRequestIds } from "../runtimes.ts";
 import type { Sharing } from "../sharing.ts";
-import { type AdminFiles, openAdminFiles } from "./admin-files.ts";
 import { type ControlledReloader, type ControlOptions, GatewayControl, type Seams } from "./control.ts";
 
 interface AdminSideOptions extends Seams, Pick<ControlOptions, "version" | "nodeVersion" | "drain"> {
@@ -158,4 +163,103 @@ export class AdminSide {
 /** Opens no listener. Rejects with a FilesError. */
 export async function openAdminSide(settings: Settings["admin"], options: AdminSideOptions): Promise<AdminSide> {
   return new AdminSide(options, await openAdminFiles(settings, options));
+}
+
+interface OpenedFiles {
+  readonly settings: AdminSettings;
+  readonly tokens: Watched<AdminTokens> | null;
+  readonly certificate: Watched<Certificate> | null;
+}
+
+interface AdminFilesContext {
+  readonly files: Files;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+/** Files that can be put into force. Either `commit` or `drop` has to be called. */
+interface PreparedFiles {
+  commit(): void;
+  drop(): void;
+}
+
+/**
+ * The files of the admin listener: its tokens and its certificate. A reload opens those that are new before anything
+ * changes, and puts them into force together with the rest, or not at all.
+ */
+class AdminFiles {
+  readonly #context: AdminFilesContext;
+  #opened: OpenedFiles;
+
+  /** Use `openAdminFiles`. */
+  constructor(context: AdminFilesContext, opened: OpenedFiles) {
+    this.#context = context;
+    this.#opened = opened;
+  }
+
+  get access(): AdminAccess {
+    const { tokens, settings } = this.#opened;
+    return { tokens, hosts: settings.hosts, listenHost: settings.host };
+  }
+
+  get certificate(): Watched<Certificate> | null {
+    return this.#opened.certificate;
+  }
+
+  /** Rejects with a FilesError. */
+  async prepare(settings: AdminSettings): Promise<PreparedFiles> {
+    const before = this.#opened;
+    const next = await open(settings, this.#context, before);
+    return {
+      commit: () => {
+        this.#opened = next;
+        close(before, next);
+      },
+      drop: () => close(next, before),
+    };
+  }
+
+  close(): void {
+    close(this.#opened, null);
+  }
+}
+
+/** Rejects with a FilesError, with everything closed that was opened. */
+async function openAdminFiles(settings: AdminSettings, context: AdminFilesContext): Promise<AdminFiles> {
+  return new AdminFiles(context, await open(settings, context, null));
+}
+
+async function open(
+  settings: AdminSettings,
+  context: AdminFilesContext,
+  before: OpenedFiles | null,
+): Promise<OpenedFiles> {
+  const areSameTokens = before !== null && before.settings.tokensFile === settings.tokensFile;
+  const isSameCertificate = before !== null && isDeepStrictEqual(before.settings.tls, settings.tls);
+  const tokens = areSameTokens ? before.tokens : await openTokens(settings, context);
+  try {
+    const certificate = isSameCertificate ? before.certificate : await openCertificate(settings, context);
+    return { settings, tokens, certificate };
+  } catch (error) {
+    if (tokens !== before?.tokens) tokens?.close();
+    throw error;
+  }
+}
+
+/** Closes the files that are not among those of `kept`. */
+function close(files: OpenedFiles, kept: OpenedFiles | null): void {
+  for (const part of ["tokens", "certificate"] as const) if (files[part] !== kept?.[part]) files[part]?.close();
+}
+
+async function openTokens({ tokensFile }: AdminSettings, { files, log }: AdminFilesContext) {
+  if (tokensFile === null) return null;
+  const events = createFileLog<AdminTokens>(log, "admin tokens file", ({ size }) => ({ tokens: size }));
+  return files.open(adminTokensFile(tokensFile), events);
+}
+
+async function openCertificate({ tls }: AdminSettings, context: AdminFilesContext) {
+  if (tls === null) return null;
+  const { listenTlsFiles } = await import("../../config/tls-files.ts");
+  const group = listenTlsFiles({ ...tls, clientCa: null }, "admin.tls");
+  return watchCertificate(group, "certificate files of the admin listener", context, { listener: "admin" });
 }

@@ -25,7 +25,7 @@ import { networkKey } from "../../limits/table/eviction.ts";
 import type { MostRefused, Recent } from "../../telemetry/recent/recent.ts";
 import type { Clients, TriedAnswer } from "../clients.ts";
 import type { Forgave } from "../forgiving.ts";
-import { keyText } from "./client-texts.ts";
+import { keyText } from "./client-control.ts";
 
 export interface ClientCountsOptions {
   readonly clients: Clients;

@@ -10,7 +10,7 @@ import type { Settings } from "../../core/settings.ts";
 import type { HistoryStep } from "../../telemetry/recent/history.ts";
 import type { Recent } from "../../telemetry/recent/recent.ts";
 import type { RefusalsOf, RefusedRequest } from "../../telemetry/recent/refusals.ts";
-import { readKeyText } from "./client-texts.ts";
+import { readKeyText } from "./client-control.ts";
 
 interface RecentControlOptions {
   readonly recent: Recent;

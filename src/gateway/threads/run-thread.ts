@@ -10,8 +10,7 @@ import { StoreSightings } from "../../telemetry/store-log.ts";
 import { threadDestination } from "../../telemetry/thread-log.ts";
 import { type Engine, openEngine, type Prepared } from "../engine.ts";
 import { openCounters } from "../open-counters.ts";
-import { ForgivenReads } from "./forgiven-reads.ts";
-import { GivenFiles } from "./given-files.ts";
+import { ForgivenReads, GivenFiles } from "./given-files.ts";
 import {
   type Answer,
   failureOf,

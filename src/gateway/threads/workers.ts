@@ -8,9 +8,11 @@ import { monotonicOffsetMs } from "../../core/clock.ts";
 import { SharedConnectionCount } from "../../core/connection-count.ts";
 import { ignoreError } from "../../core/failure.ts";
 import type { Watched } from "../../core/file-group.ts";
+import { type Outcome, outcomes } from "../../core/policy.ts";
 import { inPortions, type Rule, type RuleChange } from "../../core/rules.ts";
 import { RulesInForce } from "../../core/rules-in-force.ts";
 import { type Certificate, maxThreads, type Settings } from "../../core/settings.ts";
+import type { AddressState } from "../../core/upstream.ts";
 import type { ForgivenName } from "../../limits/forgive.ts";
 import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
@@ -29,6 +31,7 @@ import type {
   Carrier,
   ListenSettings,
   Overview,
+  PolicyOutcomes,
   SettingsOnTrial,
   ThreadOverview,
 } from "../carrier.ts";
@@ -39,10 +42,8 @@ import { type ChosenSlots, createLimiter, NotPreparedError, ofMainThread } from 
 import { recentBytesOfMain } from "../open-recent.ts";
 import { clientAddressRules } from "../runtimes.ts";
 import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
-import { summed, summedOutcomes } from "./overviews.ts";
-import { Restarts } from "./restarts.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
-import { NoAnswerError, threadEntry, Worker, type WorkerOptions } from "./worker.ts";
+import { NoAnswerError, Restarts, threadEntry, Worker, type WorkerOptions } from "./worker.ts";
 
 export interface WorkersOptions extends Omit<EngineOptions, "names" | "authenticator"> {
   /** Gets whole lines of the log. */
@@ -499,4 +500,37 @@ class Workers implements Carrier {
     this.#turn = done.catch(ignoreError);
     return done;
   }
+}
+
+/** Puts together what several threads say for the admin API. `names`: the policies in force, in their order. */
+export function summed(threads: readonly ThreadOverview[], names: readonly string[]): ThreadOverview {
+  const found = summedOutcomes(threads.flatMap(({ policies }) => policies));
+  const none: Record<Outcome, number> = zeros();
+  return {
+    addresses: summedAddresses(threads.flatMap(({ addresses }) => addresses)),
+    policies: names.map((name) => found.find(({ policy }) => policy === name) ?? { policy: name, outcomes: none }),
+  };
+}
+
+export function summedOutcomes(parts: readonly PolicyOutcomes[]): PolicyOutcomes[] {
+  const byName = new Map<string, Record<Outcome, number>>();
+  for (const { policy, outcomes: counts } of parts) {
+    const sum = byName.get(policy) ?? zeros();
+    for (const outcome of outcomes) sum[outcome] += counts[outcome];
+    byName.set(policy, sum);
+  }
+  return [...byName].map(([policy, outcomes]) => ({ policy, outcomes }));
+}
+
+function summedAddresses(parts: readonly AddressState[]): AddressState[] {
+  const byAddress = new Map<string, AddressState>();
+  for (const { address, isEjected, active } of parts) {
+    const sum = byAddress.get(address) ?? { address, isEjected: false, active: 0 };
+    byAddress.set(address, { address, isEjected: sum.isEjected || isEjected, active: sum.active + active });
+  }
+  return [...byAddress.values()];
+}
+
+function zeros(): Record<Outcome, number> {
+  return Object.fromEntries(outcomes.map((outcome) => [outcome, 0])) as Record<Outcome, number>;
 }
