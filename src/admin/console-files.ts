@@ -96,13 +96,17 @@ export class ConsoleFiles {
   }
 }
 
+/** Comments that have lines of their own, a tenth of the files: they are for readers of the source, and are not sent. */
+const commentLines = /^ *(?:\/\/.*|\/\*[\s\S]*?\*\/)\n/gm;
+
 /** By the names under which they are served; the page has the empty one. */
 export async function readConsoleFiles(): Promise<FilesByName> {
   const folder = new URL("console/", import.meta.url);
   const names = (await readdir(folder)).filter((name) => types.has(extname(name)));
   const files = await Promise.all([
     ...names.map(async (name) => {
-      const file = fileOf(types.get(extname(name)) ?? "", await readFile(new URL(name, folder)));
+      const text = await readFile(new URL(name, folder), "utf8");
+      const file = fileOf(types.get(extname(name)) ?? "", Buffer.from(text.replaceAll(commentLines, "")));
       return [name === "index.html" ? "" : name, file] as const;
     }),
     ...libraries.map(async ([name, module]) => {

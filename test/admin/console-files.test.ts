@@ -61,6 +61,16 @@ test("the page is smaller than 150 KiB, and import only each other", async () =>
   }
 });
 
+test("what is not sent of a file are lines of comments alone", async () => {
+  for (const [name, { bytes }] of await readConsoleFiles()) {
+    if (!/\.(js|css)$/.test(name) || ["preact.js", "hooks.js", "htm.js"].includes(name)) continue;
+    const source = readFileSync(new URL(`../../src/admin/console/${name}`, import.meta.url), "utf8").split("\n");
+    const sent = bytes.toString().split("\n");
+    const missing = source.filter((line) => line !== sent[0] || sent.shift() === undefined);
+    expect([name, sent.length, missing.filter((line) => !/^ *(\/\/|\/?\*)/.test(line))]).toEqual([name, 0, []]);
+  }
+});
+
 test("the page loads every script at once, so that a slow network costs one round trip and not one for each level", async () => {
   const files = await readConsoleFiles();
   const page = files.get("")?.bytes.toString() ?? "";
