@@ -150,6 +150,7 @@ test("a response behind one that ends where the read buffer ends does not answer
   second.write(request("/v2/second"));
   await eventually("the second waits", async () => (await upstreamConnections(gateway)).waiting === 1);
   respond?.();
+  awaitDelivery();
   expect((await first.read()).body).toHaveLength(length);
   expect(await second.read()).toMatchObject({ status: 200, body: "/v2/second" });
 });

@@ -17,7 +17,7 @@ const mixedEach = 12;
 /** Code is compiled and tables have grown after this part of the runs. */
 const firstPart = each > 0 ? 0.1 : 0.3;
 const atOnce = each > 0 ? 100 : 48;
-/** With more, the upstream of the test writes the megabytes that nobody reads more slowly than its timeout allows. */
+/** With more, the bytes that nobody reads fill the memory that Linux gives to TCP (net.ipv4.tcp_mem): it resets connections then. */
 const unreadAtOnce = 24;
 /** A busy machine lets so many of them run into a timeout before what they wait for. */
 const missed = 0.1;
