@@ -86,9 +86,14 @@ export interface ClientsWanted {
   readonly limit: number;
 }
 
+export interface CountedList extends Omit<ClientList, "clients"> {
+  readonly clients: readonly Omit<ClientList["clients"][number], "actions">[];
+}
+
 /** What clients have used. Only `forgive` changes anything. */
 export interface ClientCounts {
-  list(wanted: ClientsWanted): Promise<ClientList>;
+  /** The caller adds `actions`. */
+  list(wanted: ClientsWanted): Promise<CountedList>;
   /** The caller adds `rules`. Null: nothing is known of such a key. `client`: an address or a network, canonical. */
   find(key: ForgivenKey): Promise<Omit<ClientState, "rules"> | null>;
   /** Null: nothing was counted for such a key. */

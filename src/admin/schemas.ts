@@ -279,6 +279,7 @@ export const ClientList = object({
       last: orNull(instant("The last request that was admitted. Null: not known.")),
       refused: orNull(refusals),
       seen: orNull(text("Who was refused last, of a key of which only a hash is known.")),
+      actions: Type.Array(Type.Enum(ruleActions), { description: "What the rules about it do." }),
     }),
   ),
   refusedSince: orNull(instant("From when on refusals are counted. Null: they are not.")),

@@ -114,7 +114,7 @@ export const clients: ClientControl = {
       clients: [
         {
           ...{ key: "client:203.0.113.7", name: "203.0.113.7", policy: "per-client", ...ofKey, ...usage, last: at },
-          ...{ refused: { count: 2, error: 1 }, seen: null },
+          ...{ refused: { count: 2, error: 1 }, seen: null, actions: [] },
         },
       ],
       ...{ refusedSince: at, isComplete: false, isShared: false },

@@ -316,6 +316,20 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     expect((await ask(8)).filter((status) => status === 200).length).toBe(3);
   });
 
+  test("a network has the rules about it though nothing is counted of it, and its clients are listed with what they do", async () => {
+    const { call, ask } = await start(workers, policies);
+    await ask(1);
+    const network = "/api/clients/client:127.0.0.0%2F30";
+    expect((await call("GET", network)).status).toBe(404);
+    const body = { client: "127.0.0.0/30", action: "block", for: "1h", force: true };
+    expect((await call("PUT", "/api/rules/net", { body })).status).toBe(201);
+    const { json } = await call("GET", network, { token: readToken });
+    expectFit(schemas.ClientState, json);
+    expect(json).toMatchObject({ key: "client:127.0.0.0/30", policies: [], rules: [{ id: "net" }] });
+    const { json: list } = await call("GET", "/api/clients?policy=small", { token: readToken });
+    expect(list).toMatchObject({ clients: [{ key: "client:127.0.0.1", actions: ["block"] }] });
+  });
+
   test("the last refusals of a client, a network and a token are listed, and those of others are not", async () => {
     const yaml = `
 auth: { mode: tokens, tokensFile: FOLDER/tokens.txt }

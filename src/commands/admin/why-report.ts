@@ -62,7 +62,7 @@ async function findKnown(client: AdminClient, asked: WhyAsked): Promise<Known> {
     client.policies(),
     client.config(null),
   ]);
-  const about = state === null ? await rulesAbout(client, named) : state.rules;
+  const about = state === null ? [] : state.rules;
   const isOther = rule !== null && !about.some(({ id }) => id === rule.id);
   const rules = isOther ? [...about, rule] : about;
   const refusals = last?.refusals ?? [];
@@ -99,12 +99,6 @@ async function findRequest(client: AdminClient, id: string): Promise<FoundReques
     const tried = `Tried: request ${id}${isHash ? `, ${keyOf(named)}` : ""}. Only requests that were refused are remembered.`;
     throw new CommandError(exitCodes.refused, error.message, [...error.details, tried]);
   }
-}
-
-/** A network of several clients has no counts, and may have rules. */
-async function rulesAbout(client: AdminClient, { kind, value }: NamedClient): Promise<readonly ShownRule[]> {
-  if (kind === "key") return [];
-  return (await client.rules()).filter((rule) => rule[kind] === value);
 }
 
 function unknown(named: NamedClient): CommandError {

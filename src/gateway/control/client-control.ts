@@ -12,28 +12,38 @@ import type { Settings } from "../../core/settings.ts";
 interface ClientControlOptions {
   readonly counts: ClientCounts;
   /** In force. */
-  readonly settings: () => Pick<Settings, "policies" | "clientAddress">;
+  readonly settings: () => Pick<Settings, "policies" | "clientAddress" | "counters">;
   /** Null: there are no rules. */
   readonly rules: { readonly inForce: RulesInForce; readonly control: RuleControl } | null;
 }
 
 export function createClientControl({ counts, settings, rules }: ClientControlOptions): ClientControl {
   const read = (key: string) => readKeyText(key, settings().clientAddress.ipv6Prefix);
+  const about = (key: ForgivenKey) =>
+    rules === null ? [] : rulesAbout(key, rules.inForce, settings().clientAddress.ipv6Prefix);
   return {
     async list(wanted) {
       const names = settings().policies.map(({ name }) => name);
       if (wanted.policy !== null && !names.includes(wanted.policy)) {
         return unacceptable(`query.policy: found an unknown name, expected ${enumerate(names)}`);
       }
-      return { ok: true, value: await counts.list(wanted) };
+      const list = await counts.list(wanted);
+      const clients = list.clients.map((client) => {
+        const reading = client.key === null ? null : read(client.key);
+        const actions = reading?.ok === true ? about(reading.key).map(({ action }) => action) : [];
+        return { ...client, actions: [...new Set(actions)] };
+      });
+      return { ok: true, value: { ...list, clients } };
     },
     async find(written) {
       const reading = read(written);
       if (!reading.ok) return unacceptable(`path.key: found another value, expected ${reading.expected}`);
+      const shown = about(reading.key).flatMap(({ id }) => rules?.control.find(id)?.rule ?? []);
       const found = await counts.find(reading.key);
-      if (found === null) return unknownKey;
-      const about = rules === null ? [] : rulesAbout(reading.key, rules.inForce, settings().clientAddress.ipv6Prefix);
-      return { ok: true, value: { ...found, rules: about.flatMap(({ id }) => rules?.control.find(id)?.rule ?? []) } };
+      if (found === null && shown.length === 0) return unknownKey;
+      // A network of several clients has no counts of its own, and may have rules.
+      const uncounted = { key: keyText(reading.key), policies: [], isShared: settings().counters.redis !== null };
+      return { ok: true, value: { ...(found ?? uncounted), rules: shown } };
     },
     async forgive(written) {
       const reading = read(written);

@@ -5,9 +5,9 @@ import type {
   CheckedRequest,
   CheckWanted,
   ClientCounts,
-  ClientList,
   ClientState,
   ClientsWanted,
+  CountedList,
   ForgivenAnswer,
 } from "../../admin/control-plane.ts";
 import { networkOf } from "../../config/addresses.ts";
@@ -39,7 +39,7 @@ export interface ClientCountsOptions {
   readonly forgive: (key: ForgivenKey) => Promise<Forgave | null>;
 }
 
-type ListedClient = ClientList["clients"][number];
+type ListedClient = CountedList["clients"][number];
 
 /** How many keys are read in one turn of the event loop. */
 const keysInTurn = 16;
@@ -72,7 +72,7 @@ export function createClientCounts(options: ClientCountsOptions): ClientCounts {
 async function listByUse(
   { clients, recent, settings, wallMs }: ClientCountsOptions,
   { policy, sort, search, limit }: ClientsWanted,
-): Promise<ClientList> {
+): Promise<CountedList> {
   const listed = await clients.list({
     ...{ policy, search: search ?? "", limit },
     sort: sort === "recent" ? sort : "used",
@@ -107,7 +107,7 @@ function refusalsByKey(most: MostRefused | undefined, ipv6Prefix: number) {
 async function listByRefusals(
   { clients, recent, settings, wallMs, listedTokens }: ClientCountsOptions,
   { policy: only, search, limit }: ClientsWanted,
-): Promise<ClientList> {
+): Promise<CountedList> {
   const { policies, clientAddress, counters } = settings();
   const asked = policies.filter(({ name }) => only === null || name === only);
   const lists = await Promise.all(

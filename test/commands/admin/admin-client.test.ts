@@ -423,7 +423,7 @@ describe("texts of others", () => {
 
   function shownClient() {
     const usage = { limit: 1, used: 1, remaining: 0, reset: null, resetSeconds: null };
-    return { ...usage, countedAs: null, route: null, last: null, refused: null };
+    return { ...usage, countedAs: null, route: null, last: null, refused: null, actions: [] };
   }
 });
 

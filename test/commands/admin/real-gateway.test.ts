@@ -199,7 +199,7 @@ describe("rules", () => {
     const other = await run("exempt 203.0.113.7 --for 1h --id block-203.0.113.0_24");
     expect(other).toMatchObject({ code: 1, out: "" });
     expect(other.err).toContain("there is another rule with the id block-203.0.113.0_24");
-    expect((await run("why 203.0.113.0/24 --json")).json).toMatchObject({ state: "blocked", client: null });
+    expect((await run("why 203.0.113.0/24 --json")).json).toMatchObject({ state: "blocked", client: { policies: [] } });
   });
 
   test("an IPv6 address stands for its network, which is one client", async () => {

@@ -16,7 +16,7 @@ export function row(name: string, used: number, changes: Partial<Row> = {}): Row
   return {
     ...{ key: `client:${name}`, name, policy: "per-client", countedAs: null, method: null, route: null },
     ...{ limit: 100, used, remaining: 100 - used, reset: "2026-11-24T12:00:30.000Z", resetSeconds: 30 },
-    ...{ last: "2026-11-24T11:59:59.000Z", refused: null, seen: null },
+    ...{ last: "2026-11-24T11:59:59.000Z", refused: null, seen: null, actions: [] },
     ...changes,
   };
 }
