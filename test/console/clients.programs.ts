@@ -50,15 +50,16 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
     await setRule(page, "Block", async () => page.getByLabel("Note").fill("scrapes the accounts"));
     const row = page.getByRole("row", {
-      name: /block 203\.0\.113\.7 all – in (1 h|59 min .*) ops scrapes the accounts/,
+      name: /block 203\.0\.113\.7 all – [\d:]+ \(in (1 h|59 min .*)\) ops [\d:]+ \(.* ago\) scrapes the accounts/,
     });
     await row.waitFor();
     expect(await gateway.ask(client)).toEqual([403]);
     const said = page.getByText(
-      /Its requests get 403 by rule block-203\.0\.113\.7-.*, set by ops: scrapes the accounts\./,
+      /Its requests get 403 by rule block-203\.0\.113\.7-.*, set by ops at [\d:]+ \(.* ago\), until [\d:]+ \(in .*\): scrapes the accounts\./,
     );
     await said.waitFor();
-    await page.getByRole("row", { name: /403 blocked 203\.0\.113\.7 GET \/v2\/x/ }).waitFor();
+    await page.getByRole("row", { name: /403 blocked GET \/v2\/x/ }).waitFor();
+    await page.getByRole("heading", { name: "small not asked: blocked" }).waitFor();
     await row.getByRole("button", { name: /Remove the rule block-203\.0\.113\.7-/ }).click();
     await page.getByText(`From the next request on, ${client} is blocked no more.`).waitFor();
     await page.getByRole("button", { name: "Remove", exact: true }).click();
@@ -120,9 +121,9 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByText("live", { exact: true }).waitFor();
     await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
     const rows = page.getByRole("region", { name: "Last refusals" }).getByRole("row", { name: /429 throttled/ });
-    await page.getByRole("row", { name: `2 429 throttled ${client}` }).waitFor();
+    await page.getByRole("row", { name: "2 429 throttled GET" }).waitFor();
     await gateway.ask(client);
-    await page.getByRole("row", { name: `3 429 throttled ${client}` }).waitFor();
+    await page.getByRole("row", { name: "3 429 throttled GET" }).waitFor();
     expect(await rows.count()).toBe(1);
     await page.evaluate('location.hash = "#/clients/client%3A203.0.113.9"');
     await page.getByText("None is remembered.").waitFor();

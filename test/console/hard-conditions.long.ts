@@ -125,7 +125,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 90_000 }, () => {
     await page.evaluate(`document.querySelector("#rule-for").add(new Option("a few seconds", "${blockedSeconds}s"))`);
     await page.getByLabel("For").selectOption(`${blockedSeconds}s`);
     await page.getByRole("button", { name: "Block", exact: true }).click();
-    const row = list.getByRole("row", { name: /block 203\.0\.113\.7 all – in [\d.]+ s ops/ });
+    const row = list.getByRole("row", { name: /block 203\.0\.113\.7 all – [\d:]+ \(in [\d.]+ s\) ops/ });
     await row.waitFor();
     expect(await gateway.ask(client)).toEqual([403]);
     const said = page.getByText(/Its requests get 403 by rule block-203\.0\.113\.7-/);

@@ -1,11 +1,11 @@
 // One client: what each policy counts of it, the rules about it, and what can be done.
 import { Meter } from "./clients.js";
-import { actions, ForgiveDialog, RuleDialog } from "./dialogs.js";
-import { count, encoded, fullInstant, rateOf, span } from "./format.js";
+import { actions, ForgiveDialog, RemoveRuleDialog, RuleDialog } from "./dialogs.js";
+import { count, encoded, fullInstant, instant, rateOf, span } from "./format.js";
 import { html, useMemo, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
 import { RefusalTable } from "./now.js";
-import { Missing, Until } from "./parts.js";
+import { Missing, When } from "./parts.js";
 import { Period } from "./period.js";
 import { RuleTable } from "./rules.js";
 
@@ -26,7 +26,7 @@ export function ClientView({ session, about: key }) {
       <h1>${name}</h1>
       <${Actions} session=${session} canRule=${kind !== "key"} onChoose=${setDialog} />
     </div>
-    ${isUnknown && html`<p class="muted">Nothing is counted of it. ${client.error.message}</p>`}
+    ${isUnknown && html`<p class="muted">${client.error.message}</p>`}
     ${!isUnknown && html`<${Missing} ...${client} />`}
     ${client.value !== null && !isUnknown && html`<${Known} client=${client.value} policies=${policies.value?.policies ?? []} session=${session} onDone=${client.reload} />`}
     <${LastRefusals} session=${session} clientKey=${key} />
@@ -56,13 +56,17 @@ function Actions({ session: { canWrite }, canRule, onChoose }) {
 
 function Known({ client, policies, session, onDone }) {
   const { rules, isShared } = client;
+  const [removed, setRemoved] = useState(null);
+  const blocks = rules.filter(({ action }) => action === "block");
+  const isBlocked = blocks.length > 0;
   return html`
-    ${rules.filter(({ action }) => action === "block").map((rule) => html`<${Blocked} rule=${rule} clock=${session.api.clock} />`)}
+    ${blocks.map((rule) => html`<${Blocked} rule=${rule} clock=${session.api.clock} onRemove=${session.canWrite ? setRemoved : null} />`)}
+    ${removed !== null && html`<${RemoveRuleDialog} rule=${removed} session=${session} onEnd=${() => setRemoved(null)} onDone=${onDone} />`}
     ${isShared && html`<p class="muted">Other gateways count this client too: what they have counted is not shown here.</p>`}
     <div class="cards">
       ${client.policies.map((state) => {
         const policy = policies.find(({ name }) => name === state.policy) ?? null;
-        return html`<${PolicyCard} state=${state} policy=${policy} clock=${session.api.clock} isShared=${isShared} />`;
+        return html`<${PolicyCard} state=${state} policy=${policy} clock=${session.api.clock} isShared=${isShared} isBlocked=${isBlocked} />`;
       })}
     </div>
     <section>
@@ -73,18 +77,20 @@ function Known({ client, policies, session, onDone }) {
 }
 
 /** Its policies are not asked then, so what they say below is not what it gets. */
-function Blocked({ rule: { id, ends, setBy, note }, clock }) {
+function Blocked({ rule, clock, onRemove }) {
+  const { id, set, ends, setBy, note } = rule;
+  const nowMs = clock.nowMs();
   useTick(1_000);
   return html`
     <p class="problem critical"><span class="dot"></span>
-      <span><b>blocked</b> Its requests get 403 by rule <span class="key">${id}</span>, set by ${setBy}${note !== undefined && note !== "" && `: ${note}`}.</span>
-      <span>ends <${Until} at=${ends} nowMs=${clock.nowMs()} /></span>
+      <span><b>blocked</b> Its requests get 403 by rule <span class="key">${id}</span>, set by ${setBy} at <${When} at=${set} nowMs=${nowMs} />, until <${When} at=${ends} nowMs=${nowMs} />${note !== undefined && note !== "" && `: ${note}`}.</span>
+      ${onRemove !== null && html`<button type="button" aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button>`}
     </p>`;
 }
 
 const stateTexts = { open: "admitted", exhausted: "refused", exempt: "exempt" };
 
-function PolicyCard({ state: one, policy, clock, isShared }) {
+function PolicyCard({ state: one, policy, clock, isShared, isBlocked }) {
   const { state, isShadow, limit, used, remaining, countedAs, method, route, held, exemptBy, gap } = one;
   const notes = [
     method !== null && `Only ${method}.`,
@@ -101,15 +107,20 @@ function PolicyCard({ state: one, policy, clock, isShared }) {
   return html`
     <section class="panel">
       <h2 class="row">${one.policy}
-        <span class=${`badge ${state}`}>${isShadow && state === "exhausted" ? "would be refused" : stateTexts[state]}</span>
+        <${State} state=${state} isShadow=${isShadow} isBlocked=${isBlocked} />
         ${isShadow && html`<span class="badge">shadow</span>`}
         <span class="muted end">${policy !== null && rateOf(policy)}</span>
       </h2>
       <p class="row"><span><b class="large">${count(used)}</b> of ${count(limit)} used, <b>${count(remaining)}</b> left</span>
-        <span class="end"><${NextUnit} state=${one} clock=${clock} /></span></p>
+        <span class="end"><${NextUnit} state=${one} isRequest=${!isBlocked && !isShadow && policy?.cost === 1} clock=${clock} /></span></p>
       <${Use} state=${one} policy=${policy} clock=${clock} isWhole=${!isShared} />
       ${notes.map((note) => html`<p class="muted">${note}</p>`)}
     </section>`;
+}
+
+function State({ state, isShadow, isBlocked }) {
+  if (isBlocked) return html`<span class="badge">not asked: blocked</span>`;
+  return html`<span class=${`badge ${state}`}>${isShadow && state === "exhausted" ? "would be refused" : stateTexts[state]}</span>`;
 }
 
 function Use({ state, policy, clock, isWhole }) {
@@ -122,12 +133,14 @@ function Use({ state, policy, clock, isWhole }) {
   return html`<${Meter} used=${state.used} limit=${state.limit} />`;
 }
 
-function NextUnit({ state: { reset, remaining, used }, clock }) {
+/** `isRequest`: a unit is a request that is admitted. */
+function NextUnit({ state: { reset, remaining, used }, isRequest, clock }) {
   useTick(100);
   if (reset === null || used === 0) return html`<span class="muted">nothing is used</span>`;
   const seconds = Math.max(0, (Date.parse(reset) - clock.nowMs()) / 1000);
-  const text = remaining === 0 ? "next unit free in" : "more in";
-  return html`<span title=${fullInstant(reset)}>${text} <b>${seconds === 0 ? "now" : span(seconds < 10 ? seconds : Math.ceil(seconds))}</b></span>`;
+  const text = remaining === 0 && isRequest ? "next request admitted" : "next unit free";
+  if (seconds === 0) return html`<span>${text} <b>now</b></span>`;
+  return html`<span title=${fullInstant(reset)}>${text} in <b>${span(seconds < 10 ? seconds : Math.ceil(seconds))}</b> (${instant(reset, clock.nowMs())})</span>`;
 }
 
 /** Of the drawing, in its own units. */
@@ -163,6 +176,7 @@ const listed = 20;
 
 /** As the gateway remembers them, also from before the page was opened. */
 function LastRefusals({ session: { events, api }, clientKey }) {
+  const name = splitKey(clientKey)[1];
   const query = new URLSearchParams({ key: clientKey, limit: String(listed) });
   const { value, error, soon } = usePoll(() => api.get(`/api/refusals?${query}`), 15_000);
   useEvents(events, ["refusal"], ({ request }) => {
@@ -170,9 +184,8 @@ function LastRefusals({ session: { events, api }, clientKey }) {
   });
   return html`
     <section>
-      <h2>Its last refusals</h2>
+      <h2>Its last ${value?.isComplete === false && value.refusals.length > 0 && `${count(value.refusals.length)} `}refusals</h2>
       <${Missing} value=${value} error=${error} />
-      ${value !== null && html`<${RefusalTable} refusals=${value.refusals} nowMs=${api.clock.nowMs()} />`}
-      ${value?.refusals.length > 0 && !value.isComplete && html`<p class="muted">The last ${count(value.refusals.length)}.</p>`}
+      ${value !== null && html`<${RefusalTable} refusals=${value.refusals} own=${name} nowMs=${api.clock.nowMs()} />`}
     </section>`;
 }

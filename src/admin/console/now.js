@@ -159,16 +159,17 @@ function Refusals({ events, clock }) {
     </section>`;
 }
 
-/** Equal ones have one row, which a button opens. Also for one client. `rows`: how many at most. */
-export function RefusalTable({ refusals, nowMs, rows = refusals.length }) {
+/** Equal ones have one row, which a button opens. Also for one client. `rows`: how many at most. `own`: a client that need not be named. */
+export function RefusalTable({ refusals, nowMs, rows = refusals.length, own = null }) {
   const [opened, setOpened] = useState(null);
   if (refusals.length === 0) return html`<p class="muted">None is remembered.</p>`;
   const known = grouped(refusals);
+  const isNamed = refusals.some(({ client }) => client !== own);
   return html`
     <${Wide} label="Last refusals">
       <thead><tr>
         <th scope="col">Last</th><th scope="col" class="number">Count</th><th scope="col">Status</th><th scope="col">Reason</th>
-        <th scope="col">Client</th><th scope="col">Request</th><th scope="col">Id</th>
+        ${isNamed && html`<th scope="col">Client</th>`}<th scope="col">Request</th><th scope="col">Id</th>
       </tr></thead>
       <tbody>
         ${known.slice(0, rows).map(([name, group]) => {
@@ -183,14 +184,14 @@ export function RefusalTable({ refusals, nowMs, rows = refusals.length }) {
             }</td>
             <td class="short">${status}</td>
             <td class="short"><${Reason} reason=${reason} /></td>
-            <td class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></td>
+            ${isNamed && html`<td class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></td>`}
             <td class="path">${method} ${path}</td>
             <td class="short"><${RequestId} id=${group[0].id} /></td>
           </tr>
           ${
             isOpen &&
             group.slice(1).map((each) => {
-              return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} nowMs=${nowMs} /></td><td colspan="5"></td>
+              return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} nowMs=${nowMs} /></td><td colspan=${isNamed ? 5 : 4}></td>
                 <td class="short"><${RequestId} id=${each.id} /></td></tr>`;
             })
           }`;

@@ -18,6 +18,12 @@ export function Until({ at, nowMs }) {
   return html`<time datetime=${at} title=${fullInstant(at)}>${seconds <= 0 ? "now" : `in ${span(seconds)}`}</time>`;
 }
 
+/** As a time of day, and how far away. */
+export function When({ at, nowMs }) {
+  const seconds = (Date.parse(at) - nowMs) / 1000;
+  return html`<span><${Instant} at=${at} nowMs=${nowMs} /> (${seconds > 0 ? `in ${span(seconds)}` : `${span(Math.floor(-seconds))} ago`})</span>`;
+}
+
 export function Reason({ reason }) {
   return html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
 }

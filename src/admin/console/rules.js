@@ -3,7 +3,7 @@ import { actions, RemoveRuleDialog, RuleDialog } from "./dialogs.js";
 import { clientLink, count } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
-import { Filter, Missing, Until, Wide } from "./parts.js";
+import { Filter, Missing, When, Wide } from "./parts.js";
 
 /** A filter finds the others. */
 const listed = 500;
@@ -38,8 +38,13 @@ export function RulesView({ session }) {
 
 const buttons = { block: "Block …", exempt: "Exempt …", limit: "Limit …" };
 
-function whomOf({ client, token, subject }) {
+export function whomOf({ client, token, subject }) {
   return client ?? token ?? subject;
+}
+
+/** Of whom it is about. */
+export function keyOfRule(rule) {
+  return `${["client", "token", "subject"].find((kind) => rule[kind] !== undefined)}:${whomOf(rule)}`;
 }
 
 /** Also for one client. */
@@ -49,22 +54,21 @@ export function RuleTable({ rules, session, onDone }) {
   useTick(1_000);
   const nowMs = api.clock.nowMs();
   return html`
-    <${Wide} label="Rules">
+    <div class="rules"><${Wide} label="Rules">
       <thead><tr>
         <th scope="col">Action</th><th scope="col">Whom</th><th scope="col">Policy</th><th scope="col" class="number">Limit</th>
-        <th scope="col" class="number">Ends</th><th scope="col">Set by</th><th scope="col">Note</th><th scope="col">Id</th>
+        <th scope="col">Ends</th><th scope="col">Set</th><th scope="col">Note</th><th scope="col">Id</th>
         ${canWrite && html`<th scope="col"><span class="unseen">Remove</span></th>`}
       </tr></thead>
       <tbody>
         ${rules.map((rule) => html`<${Row} key=${rule.id} rule=${rule} nowMs=${nowMs} onRemove=${canWrite ? setRemoved : null} />`)}
       </tbody>
-    <//>
+    <//></div>
     ${removed !== null && html`<${RemoveRuleDialog} rule=${removed} session=${session} onEnd=${() => setRemoved(null)} onDone=${onDone} />`}`;
 }
 
 function Row({ rule, nowMs, onRemove }) {
-  const { id, action, policy, limit, ends, setBy, note = "", warnings, untouchedPolicies, shared } = rule;
-  const kind = ["client", "token", "subject"].find((each) => rule[each] !== undefined);
+  const { id, action, policy, limit, set, ends, setBy, note = "", warnings, untouchedPolicies, shared } = rule;
   const hints = [
     ...warnings,
     ...untouchedPolicies.map((name) => `It does not touch ${name}.`),
@@ -72,11 +76,11 @@ function Row({ rule, nowMs, onRemove }) {
   ];
   return html`<tr>
     <td class="short"><span class=${`badge ${action}`}>${action}</span></td>
-    <th scope="row" class="key"><a href=${clientLink(`${kind}:${whomOf(rule)}`)}>${whomOf(rule)}</a></th>
-    <td class="short">${policy ?? "all"}</td>
-    <td class="number">${limit === undefined ? "–" : count(limit)}</td>
-    <td class="number"><${Until} at=${ends} nowMs=${nowMs} /></td>
-    <td class="short">${setBy}</td>
+    <th scope="row" class="key"><a href=${clientLink(keyOfRule(rule))}>${whomOf(rule)}</a></th>
+    <td class="short" title="Policy">${policy ?? "all"}</td>
+    <td class="number" title="Limit">${limit === undefined ? "–" : count(limit)}</td>
+    <td class="short" title="Ends"><${When} at=${ends} nowMs=${nowMs} /></td>
+    <td class="short" title="Set">${setBy} <${When} at=${set} nowMs=${nowMs} /></td>
     <td class="note">${note}${hints.map((hint) => html`<span class="hint">${hint}</span>`)}</td>
     <td class="key">${id}</td>
     ${onRemove !== null && html`<td><button type="button" aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button></td>`}
