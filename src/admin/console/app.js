@@ -92,9 +92,13 @@ function messageOf({ status, message }) {
   return message;
 }
 
+/** How long what was done is seen. */
+const shownMs = 8_000;
+
 function SignedIn({ api, status: first, onSignOut }) {
   const [events] = useState(() => new Events(api));
   const [said, setSaid] = useState("");
+  const [done, setDone] = useState({ text: "", isShown: false });
   const address = useAddress();
   const polled = usePoll(() => api.get("/api/status"), 5_000);
   const history = usePoll((last) => readHistory(api, last), 5_000);
@@ -123,8 +127,14 @@ function SignedIn({ api, status: first, onSignOut }) {
   const problems = problemsOf(status, history.value, polled.error);
   const summary = summaryOf(problems);
   useEffect(() => setSaid(summary), [summary]);
+  useEffect(() => {
+    if (!done.isShown) return;
+    const timer = setTimeout(() => setDone({ ...done, isShown: false }), shownMs);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const say = (text) => setDone({ text, isShown: true });
   const session = {
-    ...{ api, events, status, history, problems, caller: status.caller, say: setSaid },
+    ...{ api, events, status, history, problems, caller: status.caller, say },
     canWrite: status.caller.role === "write",
     refresh: polled.reload,
   };
@@ -136,7 +146,8 @@ function SignedIn({ api, status: first, onSignOut }) {
       <${Trial} session=${session} />
       <${View} key=${`${address.view.path} ${address.about}`} session=${session} about=${address.about} />
     </main>
-    <p class="unseen" role="status" aria-live="polite">${said}</p>`;
+    <p class="unseen" role="status" aria-live="polite">${said}</p>
+    <p class=${done.isShown ? "done" : "unseen"} role="status" aria-live="polite">${done.text}</p>`;
 }
 
 function useAddress() {
