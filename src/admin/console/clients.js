@@ -3,6 +3,7 @@ import { clientLink, count, instant, percent } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
 import { Missing, typed, Until, Wide } from "./parts.js";
+import { keyOfRule, whomOf } from "./rules.js";
 
 const sorts = [
   ["used", "most used"],
@@ -21,7 +22,11 @@ export function ClientsView({ session }) {
     wanted,
     follows,
   ]);
-  useEvents(events, ["rule", "reload"], () => clients.soon());
+  const rules = usePoll(() => api.get("/api/rules"), 15_000);
+  useEvents(events, ["rule", "reload"], () => {
+    clients.soon();
+    rules.soon();
+  });
   const set =
     (name) =>
     ({ target }) =>
@@ -32,7 +37,7 @@ export function ClientsView({ session }) {
       <label>Sort <select value=${wanted.sort} onInput=${set("sort")}>
         ${sorts.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
       </select></label>
-      <label>Filter <input type="search" maxlength="128" placeholder="part of an address or name" ...${typed}
+      <label>Filter <input type="search" maxlength="128" placeholder="how an address or name begins" ...${typed}
         value=${wanted.search} onInput=${set("search")} /></label>
       <label>Policy <select value=${wanted.policy} onInput=${set("policy")}>
         <option value="">all</option>
@@ -44,7 +49,7 @@ export function ClientsView({ session }) {
       <label class="end"><input type="checkbox" checked=${follows} onInput=${({ target }) => setFollows(target.checked)} /> Follow</label>
     </form>
     <${Missing} ...${clients} />
-    ${clients.value !== null && html`<${Table} answer=${clients.value} shadows=${shadowsOf(policies.value)} nowMs=${api.clock.nowMs()} />`}`;
+    ${clients.value !== null && html`<${Table} answer=${clients.value} wanted=${wanted} refusals=${events.refusals} rules=${rules.value?.rules ?? []} shadows=${shadowsOf(policies.value)} nowMs=${api.clock.nowMs()} />`}`;
 }
 
 /** The names of the policies that refuse nothing. */
@@ -60,16 +65,57 @@ function queryOf({ sort, search, policy, limit }) {
   return query;
 }
 
-function Table({ shadows, answer: { clients, isComplete, isShared, refusedSince }, nowMs }) {
-  if (clients.length === 0) return html`<p class="muted">There are none.</p>`;
+/** Beside those with counters: clients that a rule blocks, of which nothing need be counted. They are known by their refusals. */
+function blockedOf(refusals, rules, clients, { search, policy }) {
+  if (policy !== "") return [];
+  const byId = new Map(rules.map((rule) => [rule.id, rule]));
+  const blocked = new Map();
+  for (const { rule: id, client } of refusals) {
+    const rule = byId.get(id);
+    if (rule === undefined) continue;
+    const key = rule.client === undefined ? keyOfRule(rule) : `client:${client}`;
+    const name = rule.client === undefined ? whomOf(rule) : client;
+    const isWanted = [key, name].some((text) => text.startsWith(search.trim()));
+    if (isWanted) blocked.set(key, { key, name, times: (blocked.get(key)?.times ?? 0) + 1 });
+  }
+  for (const { key } of clients) blocked.delete(key);
+  return [...blocked.values()];
+}
+
+const wholeAddress = /^(\d+\.){3}\d+(\/\d+)?$|^[\da-f]*:[\da-f:.]*(\/\d+)?$/i;
+
+/** Whoever has no row may have rules, and refusals. */
+function Unlisted({ text, names }) {
+  if (text === "" || names.includes(text)) return null;
+  const isAddress = wholeAddress.test(text);
+  const isPart = names.length > 0 || /^[\d.]*$/.test(text);
+  if (!isAddress && isPart) return null;
+  if (isAddress) {
+    const why = text.includes(":") ? `${text} is counted with its network` : `Nothing is counted of ${text}`;
+    return html`<p class="muted">${why} – <a href=${clientLink(`client:${text}`)}>open it</a></p>`;
+  }
+  const links = ["token", "subject"].map((kind) => html` <a href=${clientLink(`${kind}:${text}`)}>as ${kind}</a>`);
+  return html`<p class="muted">Nothing is counted of ${text} – open it ${links}</p>`;
+}
+
+function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
+  const { clients, isComplete, isShared, refusedSince } = answer;
+  const blocked = blockedOf(refusals, rules, clients, wanted);
+  const names = [...clients, ...blocked].map(({ name }) => name);
+  const unlisted = html`<${Unlisted} text=${wanted.search.trim()} names=${names} />`;
+  if (names.length === 0) return html`<p class="muted">There are none.</p>${unlisted}`;
   return html`
+    ${unlisted}
     <${Wide} label="Clients">
       <thead><tr>
         <th scope="col">Client</th><th scope="col">Policy</th><th scope="col" class="number">Used</th>
         <th scope="col" class="number">Limit</th><th scope="col">Share</th><th scope="col" class="number">Remaining</th>
         <th scope="col" class="number">Next unit</th><th scope="col" class="number">Refused</th><th scope="col" class="number">Last admitted</th>
       </tr></thead>
-      <tbody>${clients.map((client) => html`<${Row} client=${client} isShadow=${shadows.includes(client.policy)} nowMs=${nowMs} />`)}</tbody>
+      <tbody>
+        ${blocked.map((each) => html`<${BlockedRow} key=${each.key} blocked=${each} among=${refusals.length} />`)}
+        ${clients.map((client) => html`<${Row} client=${client} isShadow=${shadows.includes(client.policy)} nowMs=${nowMs} />`)}
+      </tbody>
     <//>
     <p class="muted">
       ${isComplete ? `${count(clients.length)} in all.` : `The first ${count(clients.length)}.`}
@@ -78,8 +124,24 @@ function Table({ shadows, answer: { clients, isComplete, isShared, refusedSince 
     </p>`;
 }
 
+function Actions({ actions }) {
+  return actions.map((action) => html`<span class=${`badge ${action}`}>${actionTexts[action]}</span> `);
+}
+
+const actionTexts = { block: "blocked", exempt: "exempt", limit: "limited" };
+
+function BlockedRow({ blocked: { key, name, times }, among }) {
+  return html`<tr>
+    <th scope="row" class="key"><a href=${clientLink(key)}>${name}</a> <${Actions} actions=${["block"]} /></th>
+    <td colspan="6" class="muted">no policy is asked about it</td>
+    <td class="number">${count(times)} of the last ${count(among)}</td>
+    <td class="number">–</td>
+  </tr>`;
+}
+
 function Row({ client, isShadow, nowMs }) {
-  const { key, name, policy, countedAs, method, route, limit, used, remaining, reset, refused, last, seen } = client;
+  const { key, name, policy, countedAs, method, route, limit, used, remaining, reset, refused, last, seen, actions } =
+    client;
   const parts = [
     method,
     route,
@@ -88,7 +150,7 @@ function Row({ client, isShadow, nowMs }) {
   ];
   const more = parts.filter((part) => part !== null).join(" · ");
   return html`<tr>
-    <th scope="row" class="key">${key === null ? name : html`<a href=${clientLink(key)}>${name}</a>`} ${more !== "" && html`<span class="muted">${more}</span>`}</th>
+    <th scope="row" class="key">${key === null ? name : html`<a href=${clientLink(key)}>${name}</a>`} <${Actions} actions=${actions} />${more !== "" && html`<span class="muted">${more}</span>`}</th>
     <td class="short">${policy} ${isShadow && html`<span class="muted">(shadow)</span>`}</td>
     <td class="number">${count(used)}</td>
     <td class="number">${count(limit)}</td>
