@@ -88,15 +88,15 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     const page = await openSignedIn(cleanup, await browser(), gateway);
     await page.getByText("live", { exact: true }).waitFor();
     await page.evaluate('location.hash = "#/clients"');
-    const unused = page.getByRole("row", { name: "203.0.113.9 blocked no policy is asked about it 2 of the last 2" });
+    const unused = page.getByRole("row", { name: "203.0.113.9 blocked no policy is asked; 2 of the last 2 refusals" });
     await unused.waitFor();
     await page.getByRole("row", { name: "203.0.113.10 blocked small 1 3" }).waitFor();
     await page.getByLabel("Filter").fill("2001:db8::1");
-    await page.getByText("2001:db8::1 is counted with its network – open it").waitFor();
+    await page.getByText("Nothing is listed of 2001:db8::1 – open it as client").waitFor();
     await page.getByLabel("Filter").fill("alice");
-    await page.getByText("Nothing is counted of alice – open it as token as subject").waitFor();
+    await page.getByText("Nothing is listed of alice – open it as token as subject").waitFor();
     await page.getByLabel("Filter").fill("203.0.113.11");
-    await page.getByText("Nothing is counted of 203.0.113.11 – open it").getByRole("link").click();
+    await page.getByText("Nothing is listed of 203.0.113.11 – open it as client").getByRole("link").click();
     const blocked = page.getByText(
       /^blocked Its requests get 403 by rule a, set by ops at .* ago\), until .* \(in .*\)\.$/,
     );
@@ -135,6 +135,10 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
       const box = await remove.boundingBox();
       expect((box?.x ?? 390) + (box?.width ?? 0)).toBeLessThan(390);
     }
+    await page.setViewportSize({ width: 700, height: 844 });
+    await page.evaluate('location.hash = "#/rules"');
+    await page.getByRole("button", { name: "Remove the rule a" }).waitFor();
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(700);
   });
 
   test("a rule is set for a network from the list of rules, by keyboard alone", async () => {

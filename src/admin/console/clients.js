@@ -37,7 +37,7 @@ export function ClientsView({ session }) {
       <label>Sort <select value=${wanted.sort} onInput=${set("sort")}>
         ${sorts.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
       </select></label>
-      <label>Filter <input type="search" maxlength="128" placeholder="how an address or name begins" ...${typed}
+      <label>Filter <input type="search" maxlength="128" placeholder="start of address or name" ...${typed}
         value=${wanted.search} onInput=${set("search")} /></label>
       <label>Policy <select value=${wanted.policy} onInput=${set("policy")}>
         <option value="">all</option>
@@ -73,10 +73,9 @@ function blockedOf(refusals, rules, clients, { search, policy }) {
   for (const { rule: id, client } of refusals) {
     const rule = byId.get(id);
     if (rule === undefined) continue;
-    const key = rule.client === undefined ? keyOfRule(rule) : `client:${client}`;
-    const name = rule.client === undefined ? whomOf(rule) : client;
-    const isWanted = [key, name].some((text) => text.startsWith(search.trim()));
-    if (isWanted) blocked.set(key, { key, name, times: (blocked.get(key)?.times ?? 0) + 1 });
+    const [key, name] = rule.client ? [`client:${client}`, client] : [keyOfRule(rule), whomOf(rule)];
+    if (![key, name].some((text) => text.startsWith(search.trim()))) continue;
+    blocked.set(key, { key, name, times: (blocked.get(key)?.times ?? 0) + 1 });
   }
   for (const { key } of clients) blocked.delete(key);
   return [...blocked.values()];
@@ -84,18 +83,13 @@ function blockedOf(refusals, rules, clients, { search, policy }) {
 
 const wholeAddress = /^(\d+\.){3}\d+(\/\d+)?$|^[\da-f]*:[\da-f:.]*(\/\d+)?$/i;
 
-/** Whoever has no row may have rules, and refusals. */
+/** Who has no row may have rules and refusals. */
 function Unlisted({ text, names }) {
-  if (text === "" || names.includes(text)) return null;
   const isAddress = wholeAddress.test(text);
-  const isPart = names.length > 0 || /^[\d.]*$/.test(text);
-  if (!isAddress && isPart) return null;
-  if (isAddress) {
-    const why = text.includes(":") ? `${text} is counted with its network` : `Nothing is counted of ${text}`;
-    return html`<p class="muted">${why} – <a href=${clientLink(`client:${text}`)}>open it</a></p>`;
-  }
-  const links = ["token", "subject"].map((kind) => html` <a href=${clientLink(`${kind}:${text}`)}>as ${kind}</a>`);
-  return html`<p class="muted">Nothing is counted of ${text} – open it ${links}</p>`;
+  if (names.includes(text) || (!isAddress && (names.length > 0 || /^[\d.]*$/.test(text)))) return null;
+  const kinds = isAddress ? ["client"] : ["token", "subject"];
+  const links = kinds.map((kind) => html` <a href=${clientLink(`${kind}:${text}`)}>as ${kind}</a>`);
+  return html`<p class="muted">Nothing is listed of ${text} – open it ${links}</p>`;
 }
 
 function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
@@ -118,7 +112,7 @@ function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
       </tbody>
     <//>
     <p class="muted">
-      ${isComplete ? `${count(clients.length)} in all.` : `The first ${count(clients.length)}.`}
+      ${isComplete ? `${count(names.length)} in all.` : `The first ${count(clients.length)}.`}
       ${refusedSince !== null && ` Refusals since ${instant(refusedSince, nowMs)}; ± is what a count may be too high by.`}
       ${isShared && " Other gateways count the same keys: what they have counted is not shown here."}
     </p>`;
@@ -133,9 +127,7 @@ const actionTexts = { block: "blocked", exempt: "exempt", limit: "limited" };
 function BlockedRow({ blocked: { key, name, times }, among }) {
   return html`<tr>
     <th scope="row" class="key"><a href=${clientLink(key)}>${name}</a> <${Actions} actions=${["block"]} /></th>
-    <td colspan="6" class="muted">no policy is asked about it</td>
-    <td class="number">${count(times)} of the last ${count(among)}</td>
-    <td class="number">–</td>
+    <td colspan="8" class="muted">no policy is asked; ${count(times)} of the last ${count(among)} refusals</td>
   </tr>`;
 }
 

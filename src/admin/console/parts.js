@@ -21,7 +21,7 @@ export function Until({ at, nowMs }) {
 /** As a time of day, and how far away. */
 export function When({ at, nowMs }) {
   const seconds = (Date.parse(at) - nowMs) / 1000;
-  return html`<span><${Instant} at=${at} nowMs=${nowMs} /> (${seconds > 0 ? `in ${span(seconds)}` : `${span(Math.floor(-seconds))} ago`})</span>`;
+  return html`<${Instant} at=${at} nowMs=${nowMs} /> (${seconds > 0 ? `in ${span(seconds)}` : `${span(Math.floor(-seconds))} ago`})`;
 }
 
 export function Reason({ reason }) {
