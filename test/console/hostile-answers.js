@@ -96,7 +96,7 @@ globalThis.until = async (isSo) => {
 const elements = new Set(
   (
     "html head meta title link body div noscript main header nav a p span b button ul li dl dt dd section figure figcaption " +
-    "h1 h2 svg path g table thead tbody tr th td time form label input select option dialog code textarea script article i pre"
+    "h1 h2 details summary svg path g table thead tbody tr th td time form label input select option dialog code textarea script article i pre"
   ).split(" "),
 );
 
