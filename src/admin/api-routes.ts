@@ -237,7 +237,7 @@ function addReloads(app: App, { plane, inTurn, caller, onWrite }: RouteContext):
         response: answers(schemas.ReloadAnswer, [...withBody, 409]),
       },
     },
-    (request, reply) => write(request, reply, () => plane.reload(request.body)),
+    (request, reply) => write(request, reply, () => plane.reload(request.body, caller(request).name)),
   );
   app.post(
     "/api/reload/confirm",

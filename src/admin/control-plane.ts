@@ -34,7 +34,8 @@ export interface ControlPlane {
   policies(): Promise<PolicyList>;
   /** `against`: also says what the last reload has changed. */
   config(against: "previous" | null): Promise<Config>;
-  reload(wanted: ReloadWanted): Promise<Outcome<ReloadAnswer>>;
+  /** `by`: the name of who asks. */
+  reload(wanted: ReloadWanted, by: string): Promise<Outcome<ReloadAnswer>>;
   /** Confirms the reload that is on trial. `by`: the name of who asks. */
   confirm(by: string): Promise<Outcome<ConfirmAnswer>>;
   /** Puts the configuration before the trial into force. `by`: the name of who asks. */

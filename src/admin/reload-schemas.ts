@@ -3,19 +3,34 @@ import { Type } from "typebox";
 import { confirmReasons, reloadCauses, takeBackReasons, unconfirmedEnds } from "../core/reload.ts";
 import { count, durationPattern, instant, object, orNull, text, texts } from "./schema-kinds.ts";
 
+/** Who has asked for a reload, or for the end of a trial. */
+export const reloadCaller = orNull(text("Who asked: the name of the token, or `socket`. Null: nobody."));
+
+export const reloadCause = Type.Enum(reloadCauses, {
+  description: "signal: SIGHUP. file: a file has changed. call: a program asked for it. trial: one was taken back.",
+});
+
 export const ReloadSummary = object({
   at: instant("When it was over."),
-  by: Type.Enum(reloadCauses, {
-    description: "signal: SIGHUP. file: a file has changed. call: a program asked for it. trial: one was taken back.",
-  }),
+  by: reloadCause,
+  caller: reloadCaller,
   outcome: Type.Enum(["applied", "unchanged", "failed"]),
   errors: texts("What was wrong with the configuration: then none of its values has changed."),
   refused: texts("Keys whose files are missing or wrong: their last good version stays in use."),
 });
 
+/** Of a key. */
+export const Change = object({
+  key: text("Dotted; a policy stands by its name."),
+  from: orNull(text("As it would be written. Null: it was not there.")),
+  to: orNull(text("Null: it is not there any more.")),
+});
+
 export const ReloadTrial = object(
   {
     since: instant("When it began."),
+    cause: reloadCause,
+    by: reloadCaller,
     ends: instant("Until then it has to be confirmed."),
     unconfirmed: Type.Enum(unconfirmedEnds, {
       description: "What happens then. takeBack: the configuration before comes back. keep: it is confirmed.",
@@ -26,6 +41,9 @@ export const ReloadTrial = object(
     judged: count("Requests of the judged clients that the configuration before would have admitted."),
     refused: count("Those of them that were throttled."),
     changed: texts("Keys whose values differ from those of the configuration before."),
+    changes: Type.Array(Change, {
+      description: "Their values before and now. Long ones are shortened, and at most 100 are listed.",
+    }),
   },
   "A configuration on trial.",
 );
@@ -35,26 +53,16 @@ const trialReason = {
     "asked: by a call. time: it was over. refused: too many requests were. reload: another one, that is not on trial, came.",
 };
 
-/** Who has ended a trial. */
-export const trialCaller = orNull(text("Who asked: the name of the token, or `socket`. Null: nobody."));
-
 export const TrialEnd = object(
   {
     at: instant("When it was over."),
     outcome: Type.Enum(["confirmed", "taken_back"]),
     reason: Type.Enum([...new Set([...confirmReasons, ...takeBackReasons])], trialReason),
-    by: trialCaller,
+    by: reloadCaller,
     trial: ReloadTrial,
   },
   "The last trial that is over. Null: there was none since the start.",
 );
-
-/** Of a key. */
-export const Change = object({
-  key: text("Dotted; a policy stands by its name."),
-  from: orNull(text("As it would be written. Null: it was not there.")),
-  to: orNull(text("Null: it is not there any more.")),
-});
 
 const trialTime = text('1s to 24h: a trial, which has to be confirmed within this time, such as "5m".', {
   pattern: durationPattern,

@@ -8,7 +8,7 @@ import { calendarPeriods, outcomes } from "../core/policy.ts";
 import { reloadCauses } from "../core/reload.ts";
 import { ruleActions } from "../core/rules.ts";
 import { storeStates } from "../core/store-link.ts";
-import { Change, ReloadSummary, ReloadTrial, TrialEnd, trialCaller } from "./reload-schemas.ts";
+import { Change, ReloadSummary, ReloadTrial, reloadCaller, reloadCause, TrialEnd } from "./reload-schemas.ts";
 import {
   count,
   countsByName,
@@ -438,7 +438,8 @@ export const Config = object({
     orNull(
       object({
         at: instant(""),
-        by: Type.Enum(reloadCauses),
+        by: reloadCause,
+        caller: reloadCaller,
         changed: texts("Keys whose new values are in force, or whose files have new contents."),
         changes: Type.Array(Change),
         reset: texts("Policies that have started empty, because their name, kind or key is new."),
@@ -471,7 +472,7 @@ export const ControlEvent = Type.Union(
       at,
       outcome: Type.Enum(["begun", "confirmed", "taken_back"]),
       reason: orNull(TrialEnd.properties.reason),
-      by: trialCaller,
+      by: reloadCaller,
       trial: ReloadTrial,
     }),
     object({ type: Type.Enum(["upstream"]), at, upstream: Status.properties.upstream }),

@@ -78,10 +78,16 @@ export interface TrialTally {
 
 /** A configuration that is on trial. Instants are of the wall clock. */
 export interface ReloadTrial extends TrialTerms, TrialTally {
+  /** What has begun it. */
+  readonly cause: ReloadCause;
+  /** Who asked for it, as the admin API names callers; null: nobody, or a program. */
+  readonly by: string | null;
   readonly sinceMs: number;
   readonly endsMs: number;
   /** The keys whose values differ from those of the configuration before. */
   readonly changed: readonly string[];
+  /** The values of those keys before and now. Empty if a program passed settings that were not written anywhere. */
+  readonly changes: readonly SettingChange[];
 }
 
 /** `reload`: another one, that was not on trial. */

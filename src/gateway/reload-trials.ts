@@ -24,12 +24,10 @@ interface ReloadTrialsOptions {
   onOver(reason: "time" | "refused"): void;
 }
 
-/** `Fallback`: what comes back. */
-export interface OnTrial<Fallback> {
+/** `Fallback`: what comes back. `changed`: in what it differs from the fallback. */
+export interface OnTrial<Fallback> extends Pick<ReloadTrial, "cause" | "by" | "changed" | "changes"> {
   readonly fallback: Fallback;
   readonly terms: TrialTerms;
-  /** Keys in which it differs from the fallback. */
-  readonly changed: readonly string[];
   /** Null: it is not judged. */
   readonly judgement: TrialJudgement | null;
   readonly sinceMs: number;
@@ -60,15 +58,15 @@ export class ReloadTrials<Fallback> {
 
   /** Begins a trial. One that is on ends with it. `tally`: what was judged so far; null: nothing is. */
   begin(
-    { terms, fallback, changed }: Pick<OnTrial<Fallback>, "terms" | "fallback" | "changed">,
+    wanted: Omit<OnTrial<Fallback>, "judgement" | "sinceMs" | "endMs" | "nextTryMs">,
     tally: (() => TrialTally) | null,
   ): void {
     const { clock } = this.#options;
     const nowMs = clock.monotonicMs();
-    const endMs = nowMs + terms.confirmWithinMs;
-    const { refusedShare } = terms;
+    const { confirmWithinMs, refusedShare } = wanted.terms;
+    const endMs = nowMs + confirmWithinMs;
     const judgement = refusedShare === null || tally === null ? null : new TrialJudgement(refusedShare, tally);
-    const trial = { fallback, terms, changed, judgement, sinceMs: clock.wallMs(), endMs, nextTryMs: nowMs };
+    const trial = { ...wanted, judgement, sinceMs: clock.wallMs(), endMs, nextTryMs: nowMs };
     this.#current = trial;
     this.#timer ??= setInterval(() => this.#look(), lookEveryMs).unref();
     this.#options.onEvent({ kind: "begun", reason: null, by: null, trial: this.#stateOf(trial) });
@@ -105,9 +103,9 @@ export class ReloadTrials<Fallback> {
     this.#options.onOver(isRefused ? "refused" : "time");
   }
 
-  #stateOf({ terms, changed, judgement, sinceMs }: OnTrial<Fallback>): ReloadTrial {
+  #stateOf({ terms, cause, by, changed, changes, judgement, sinceMs }: OnTrial<Fallback>): ReloadTrial {
     const tally = judgement?.total ?? { judged: 0, refused: 0 };
-    return { ...terms, ...tally, changed, sinceMs, endsMs: sinceMs + terms.confirmWithinMs };
+    return { ...terms, ...tally, cause, by, changed, changes, sinceMs, endsMs: sinceMs + terms.confirmWithinMs };
   }
 }
 

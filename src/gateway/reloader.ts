@@ -41,8 +41,11 @@ interface WrittenSettings {
   readonly raw: { readonly root: Raw | undefined } | null;
 }
 
+/** Why there is a reload. `by`: who asked for it, as the admin API names callers; null: nobody, or a program. */
+type Asked = Pick<ReloadTrial, "cause" | "by">;
+
 /** What a reload is to put into force. */
-interface Wanted extends WrittenSettings {
+interface Wanted extends WrittenSettings, Asked {
   /** What is wrong with the configuration: then the settings are those from before. */
   readonly errors: readonly string[];
   /** False: only the contents of files may have changed. */
@@ -57,11 +60,16 @@ type ReloadedCarrier = Pick<Carrier, "settings" | "listedTokens" | "replace" | "
 
 export type TrialControl = Pick<Reloader, "trial" | "confirm" | "takeBack">;
 
+export interface ReloadTelemetry extends Pick<Telemetry, "trialChanged"> {
+  /** `by`: who asked for it, or for the end of the trial; null: nobody, or a program. */
+  reloaded(result: ReloadResult, cause: ReloadCause, by: string | null): void;
+}
+
 interface ReloaderOptions {
   readonly files: FileWatcher;
   readonly log: Logger;
   readonly clock: Clock;
-  readonly telemetry: Pick<Telemetry, "reloaded" | "trialChanged">;
+  readonly telemetry: ReloadTelemetry;
   /** Null: the settings come from the caller alone. */
   readonly source: SettingsSource | null;
 }
@@ -100,7 +108,7 @@ export class Reloader {
 
   /** Begins to watch all files. A configuration that has changed since it was loaded for the start is reloaded. */
   async start(): Promise<void> {
-    this.#options.files.onChange = () => void this.#ask("file", async () => this.#load("file", false));
+    this.#options.files.onChange = () => void this.#ask(byFile, async () => this.#load(byFile, false));
     await this.#watchConfigFile([]);
     if (this.#source === null) return;
     const loaded = this.#source.load(true);
@@ -125,14 +133,16 @@ export class Reloader {
   }
 
   to(settings: Settings, terms: TrialTerms | null = null): Promise<ReloadResult> {
-    return this.#ask("call", async () => ({ ...unwritten(settings), errors: [], isConfigRead: true, ...plain, terms }));
+    const asked = { cause: "call", by: null } as const;
+    const wanted = { ...unwritten(settings), ...asked, errors: [], isConfigRead: true, takenBack: null, terms };
+    return this.#ask(asked, async () => wanted);
   }
 
-  /** Loads everything again, now. */
-  again(cause: ReloadCause, terms: TrialTerms | null = null): Promise<ReloadResult> {
-    return this.#ask(cause, async () => {
+  /** Loads everything again, now. `by`: who asks. */
+  again(cause: ReloadCause, terms: TrialTerms | null = null, by: string | null = null): Promise<ReloadResult> {
+    return this.#ask({ cause, by }, async () => {
       await this.#options.files.reread();
-      return this.#load(cause, true, terms);
+      return this.#load({ cause, by }, true, terms);
     });
   }
 
@@ -159,10 +169,11 @@ export class Reloader {
 
   #takeBack(takenBack: TrialEnding<TakeBackReason>): Promise<ReloadResult | null> {
     return this.#onTrial(async ({ fallback }) => {
-      const wanted = { ...fallback, errors: [], isConfigRead: true, terms: null, takenBack };
+      const asked = { cause: "trial", by: takenBack.by } as const;
+      const wanted = { ...fallback, ...asked, errors: [], isConfigRead: true, terms: null, takenBack };
       // If it cannot be put into force, the trial goes on, and this is tried again.
       const result = await this.#reloadSafely(async () => wanted);
-      this.#options.telemetry.reloaded(result, "trial");
+      this.#options.telemetry.reloaded(result, "trial", takenBack.by);
       return result;
     });
   }
@@ -180,12 +191,12 @@ export class Reloader {
     return [this.#configFile, ...this.#wrongFiles];
   }
 
-  #ask(cause: ReloadCause, want: () => Promise<Wanted>): Promise<ReloadResult> {
+  #ask({ cause, by }: Asked, want: () => Promise<Wanted>): Promise<ReloadResult> {
     const reload = async (): Promise<ReloadResult> => {
       if (this.#isClosed) return failed("the gateway is draining, so nothing is reloaded");
       const result = await this.#reloadSafely(want);
       // The reload that was in progress may have taken over this change already.
-      if (cause !== "file" || !isEmpty(result)) this.#options.telemetry.reloaded(result, cause);
+      if (cause !== "file" || !isEmpty(result)) this.#options.telemetry.reloaded(result, cause, by);
       return result;
     };
     return this.#reloads.reload(reload, cause !== "file") as Promise<ReloadResult>;
@@ -206,8 +217,9 @@ export class Reloader {
   }
 
   /** Loads the settings if `always`, or if their file or a file that kept them out of force has changed. */
-  #load(cause: ReloadCause, always: boolean, terms: TrialTerms | null = null): Wanted {
-    const now = { ...this.#wanted, errors: [], isConfigRead: false, ...plain };
+  #load(asked: Asked, always: boolean, terms: TrialTerms | null = null): Wanted {
+    const { cause } = asked;
+    const now = { ...this.#wanted, ...asked, errors: [], isConfigRead: false, terms: null, takenBack: null };
     const isChanged = this.#watched.map((file) => file?.takeChange()).includes(true);
     if (this.#source === null || !(isChanged || always)) return now;
     const loaded = this.#source.load();
@@ -216,7 +228,7 @@ export class Reloader {
     // A file that is saved during a trial, a comment added perhaps, is nobody's confirmation.
     const goingOn = cause === "file" ? (this.#trials.current?.terms ?? null) : null;
     const chosen = cause === "call" ? terms : (termsOf(settings) ?? goingOn);
-    return { settings, place, raw: { root: raw }, errors: [], isConfigRead: true, ...plain, terms: chosen };
+    return { ...now, settings, place, raw: { root: raw }, isConfigRead: true, terms: chosen };
   }
 
   /** A bug ends no process, and leaves the configuration as it is. */
@@ -256,8 +268,8 @@ export class Reloader {
       const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
       this.#wanted = { settings: wanted.settings, place: wanted.place, raw: wanted.raw };
       if (isSound) {
-        const differs = fallback === null ? [] : keysOnTrial(fallback, wanted, before, tokenNames);
-        this.#settleTrial(wanted, fallback && { fallback, changed: differs }, onTrial?.judge ?? null);
+        const differing = fallback && { fallback, ...differencesOnTrial(fallback, wanted, before, tokenNames) };
+        this.#settleTrial(wanted, differing, onTrial?.judge ?? null);
       }
       const reset = emptyPolicies(settings.policies, [...before.policies, ...kept]);
       const hasStore = before.counters.redis !== null;
@@ -277,13 +289,14 @@ export class Reloader {
   }
 
   #settleTrial(
-    { terms, takenBack }: Wanted,
-    onTrial: Pick<OnTrial<WrittenSettings>, "fallback" | "changed"> | null,
+    { terms, cause, by, takenBack }: Wanted,
+    onTrial: Pick<OnTrial<WrittenSettings>, "fallback" | "changed" | "changes"> | null,
     memory: JudgeMemory | null,
   ): void {
     const sample = memory && new JudgedSample(memory.sample);
-    if (terms !== null && onTrial !== null) this.#trials.begin({ ...onTrial, terms }, sample && (() => sample.tally));
-    else if (takenBack !== null) this.#trials.takenBack(takenBack);
+    if (terms !== null && onTrial !== null) {
+      this.#trials.begin({ ...onTrial, terms, cause, by }, sample && (() => sample.tally));
+    } else if (takenBack !== null) this.#trials.takenBack(takenBack);
     else this.#trials.confirmed({ reason: "reload", by: null });
   }
 
@@ -323,7 +336,7 @@ function judgeMemoryFor({ terms }: Wanted, { counters }: Settings): JudgeMemory 
   return createJudgeMemory(counters.memoryBytes);
 }
 
-const plain = { terms: null, takenBack: null };
+const byFile = { cause: "file", by: null } as const;
 
 /** For settings that a program passes. */
 function unwritten(settings: Settings): WrittenSettings {
@@ -343,20 +356,20 @@ function changesAmong(
   return found.filter(({ key }) => changed.some((each) => isIn(key, each) || isIn(each, key)));
 }
 
-/** Returns the keys of what is on trial: as they are written, or those of the settings that a program has passed. */
-function keysOnTrial(
+/** Returns what is on trial: the keys as they are written, or those of the settings that a program has passed. */
+function differencesOnTrial(
   fallback: WrittenSettings,
   { settings, raw }: WrittenSettings,
   inForce: Settings,
   tokenNames: ReadonlySet<string>,
-): string[] {
+): Pick<ReloadTrial, "changed" | "changes"> {
   const [before, now] = [fallback.settings, settings].map((each) => withoutRestart(each, inForce).settings) as [
     Settings,
     Settings,
   ];
   const keys = changedKeys(before, now);
-  const written = changesAmong(keys, fallback.raw, raw, tokenNames);
-  return written.length === 0 ? keys : written.map(({ key }) => key);
+  const changes = changesAmong(keys, fallback.raw, raw, tokenNames);
+  return { changed: changes.length === 0 ? keys : changes.map(({ key }) => key), changes };
 }
 
 interface Replaced {

@@ -82,10 +82,15 @@ function logReset(log: Logger, { reset: policies, hasStore }: ReloadResult): voi
 const maxChanges = 100;
 const maxShown = 200;
 
+/** As many as are logged, with their values as they are logged. */
+export function shownChanges(changes: readonly SettingChange[]): SettingChange[] {
+  return changes.slice(0, maxChanges).map(shortened);
+}
+
 /** Each key with its value before and after, as `headgate check --diff` prints it. */
 function valuesOf(changes: readonly SettingChange[], hasStore: boolean): { readonly values?: readonly string[] } {
   if (changes.length === 0) return {};
-  const lines = changes.slice(0, maxChanges).map((change) => describeChange(shortened(change), hasStore));
+  const lines = shownChanges(changes).map((change) => describeChange(change, hasStore));
   return { values: changes.length > maxChanges ? [...lines, `${changes.length - maxChanges} more`] : lines };
 }
 

@@ -102,7 +102,16 @@ test("a reader that leaves more than 64 KiB unread loses its stream, and the oth
   const [slow, good] = [await open(stage, { reads: false }), await open(stage)];
   slow.response.pause();
   const errors = ["x".repeat(maxUnreadBytes / 4)];
-  const event = { type: "reload", at, by: "call", outcome: "failed", errors, refused: [], changed: [] } as const;
+  const event = {
+    type: "reload",
+    at,
+    by: "call",
+    caller: "ops",
+    outcome: "failed",
+    errors,
+    refused: [],
+    changed: [],
+  } as const;
   let isLost = false;
   slow.outgoing.on("close", () => {
     isLost = true;

@@ -25,7 +25,18 @@ export const status: Status = {
   started: at,
   uptimeSeconds: 12.5,
   config: { loaded: at, loadedBy: "start", isCurrent: true, restart: [], lastReload: null },
-  trial: { since: at, ends: at, unconfirmed: "takeBack", refusedShare: 0.05, judged: 100, refused: 1, changed: [] },
+  trial: {
+    since: at,
+    cause: "call",
+    by: "ops",
+    ends: at,
+    unconfirmed: "takeBack",
+    refusedShare: 0.05,
+    judged: 100,
+    refused: 1,
+    changed: [],
+    changes: [],
+  },
   lastTrial: null,
   workers: { configured: 1, serving: 1, restarts: 0 },
   upstream: { state: "up", reason: null, addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }] },
@@ -164,7 +175,18 @@ export interface FakePlane extends ControlPlane {
 }
 
 const confirmed: ConfirmAnswer["confirmed"] = {
-  ...{ since: at, ends: at, unconfirmed: "keep", refusedShare: null, judged: 0, refused: 0, changed: [] },
+  ...{
+    since: at,
+    cause: "call",
+    by: "ops",
+    ends: at,
+    unconfirmed: "keep",
+    refusedShare: null,
+    judged: 0,
+    refused: 0,
+    changed: [],
+    changes: [],
+  },
 };
 
 const unchanged: ReloadAnswer = {

@@ -262,7 +262,7 @@ const status = {
 const client = await plane.clients.find("client:203.0.113.7");
 const list = await plane.clients.list({ policy: null, sort: "used", search: null, limit: 50 });
 const check = await plane.clients.check({ method: "GET", target: "/", client: "203.0.113.7", headers: {} });
-const unchanged = await plane.fakePlane().reload({});
+const unchanged = await plane.fakePlane().reload({}, "ops");
 const forgiven = await plane.clients.forgive("client:203.0.113.7");
 
 /** By the beginning of the path, the longest first. */

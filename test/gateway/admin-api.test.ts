@@ -181,6 +181,7 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     const trial = {
       ...{ since: expect.any(String), ends: expect.any(String), unconfirmed: "takeBack" },
       ...{ refusedShare: 0.05, judged: 0, refused: 0, changed: ["policies.small.limit"] },
+      ...{ cause: "call", by: "ops", changes: [{ key: "policies.small.limit", from: "3", to: "4" }] },
     };
     expect(reload.json).toMatchObject({ outcome: "applied", trial });
     expect((await call("GET", "/api/status")).json).toMatchObject({
@@ -203,7 +204,10 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     });
     const { json: config } = await call("GET", "/api/config?against=previous");
     expectFit(schemas.Config, config);
-    expect(config).toMatchObject({ lastReload: { by: "trial" }, lastTrial: { outcome: "taken_back", by: "ops" } });
+    expect(config).toMatchObject({
+      lastReload: { by: "trial", caller: "ops" },
+      lastTrial: { outcome: "taken_back", by: "ops" },
+    });
     expect((await call("GET", "/api/config")).json).not.toHaveProperty("lastTrial");
     await call("POST", "/api/reload", { body: { confirmWithin: "5m", unconfirmed: "keep" } });
     const confirmed = await call("POST", "/api/reload/confirm", { body: {} });

@@ -1,7 +1,7 @@
 // The configuration in force, and what the last reload has changed. Reloads.
 import { ApiError } from "./api.js";
 import { Dialog, Reach } from "./dialogs.js";
-import { count, trialEnd } from "./format.js";
+import { count, reloadCause, trialEnd } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
 import { Filter, Instant, Missing, Wide } from "./parts.js";
@@ -28,7 +28,7 @@ export function ConfigurationView({ session }) {
       <section>
         <h2>In force</h2>
         <${Filter} value=${filter} onChange=${setFilter} />
-        <${Values} config=${config.value} filter=${filter.trim()} />
+        <${Values} config=${config.value} filter=${filter.trim()} stale=${staleKeys(status)} />
       </section>`
     }
     ${isReloading && html`<${ReloadDialog} session=${session} onEnd=${() => setReloading(false)} onDone=${config.reload} />`}`;
@@ -38,11 +38,11 @@ function LastReload({ config: { loaded, lastReload, restart }, trial, lastTrial,
   if (lastReload === null || lastReload === undefined) {
     return html`<p class="muted">Loaded <${Instant} at=${loaded} nowMs=${nowMs} />; no reload has changed anything since.</p>`;
   }
-  const { at, by, changes, reset, loosened, changed } = lastReload;
+  const { at, by, caller, changes, reset, loosened, changed } = lastReload;
   const files = changed.filter((key) => !changes.some((change) => `${change.key}.`.startsWith(`${key}.`)));
   return html`
     <section>
-      <h2>The last change, <${Instant} at=${at} nowMs=${nowMs} />, ${causes.get(by)} ${trial !== null && html`<span class="badge limit">on trial</span>`}</h2>
+      <h2>The last change, <${Instant} at=${at} nowMs=${nowMs} />, ${reloadCause(by, caller)} ${trial !== null && html`<span class="badge limit">on trial</span>`}</h2>
       ${trial === null && lastTrial !== null && html`<p>At <${Instant} at=${lastTrial.at} nowMs=${nowMs} />, the last reload on trial was ${trialEnd(lastTrial)}.</p>`}
       <${Changes} changes=${changes} />
       ${files.length > 0 && html`<p class="muted">New contents: ${files.join(", ")}</p>`}
@@ -51,14 +51,6 @@ function LastReload({ config: { loaded, lastReload, restart }, trial, lastTrial,
       ${restart.map(({ key, inForce, wanted }) => html`<p class="failure">${key} needs a restart: ${inForce} is in force, ${wanted} is wanted.</p>`)}
     </section>`;
 }
-
-/** Not an object, whose prototype has keys too: an element made of it would change every object of the page. */
-const causes = new Map([
-  ["signal", "by a signal"],
-  ["file", "by a file"],
-  ["call", "by a call"],
-  ["trial", "because a reload on trial was taken back"],
-]);
 
 function Changes({ changes }) {
   if (changes.length === 0) return null;
@@ -73,14 +65,20 @@ function Changes({ changes }) {
     <//>`;
 }
 
-/** What was set, then the defaults, which are folded unless somebody looks for one. */
-function Values({ config: { values, origins }, filter }) {
+/** The keys that a trial had changed, which was taken back: what the file has now was not read again. */
+function staleKeys({ config: { isCurrent, loadedBy }, lastTrial }) {
+  return !isCurrent && loadedBy === "trial" ? (lastTrial?.trial.changed ?? []) : [];
+}
+
+/** What was set, then the defaults, which are folded unless somebody looks for one. `stale`: see staleKeys. */
+function Values({ config: { values, origins }, filter, stale }) {
   if (values === null) return html`<p class="muted">A program has passed the settings.</p>`;
   const rows = leavesOf(values)
     .filter(([key, value]) => key.includes(filter) || value.includes(filter))
     .map(([key, value]) => {
+      const isIn = (outer) => `${key}.`.startsWith(`${outer}.`);
       // A list is written in one place.
-      return [key, value, origins.find((origin) => key === origin.key || key.startsWith(`${origin.key}.`))];
+      return [key, value, origins.find((origin) => isIn(origin.key)), stale.some(isIn)];
     });
   const { set = [], defaults = [] } = Object.groupBy(rows, ([, , origin]) =>
     origin === undefined ? "defaults" : "set",
@@ -103,10 +101,10 @@ function ValueTable({ label, rows }) {
     <${Wide} label=${label}>
       <thead><tr><th scope="col">Key</th><th scope="col">Value</th>${hasOrigins && html`<th scope="col">From</th>`}</tr></thead>
       <tbody>
-        ${rows.map(([key, value, origin]) => {
+        ${rows.map(([key, value, origin, isStale]) => {
           return html`<tr key=${key} class=${hasOrigins ? "" : "quiet"}><th scope="row" class="key">${key}</th><td class="key">${value}</td>${
             hasOrigins &&
-            html`<td title=${origin.place}>${origin.source}: ${origin.place.slice(origin.place.lastIndexOf("/") + 1)}</td>`
+            html`<td title=${origin.place}>${isStale ? "from before the trial; the file may have another value" : `${origin.source}: ${origin.place.slice(origin.place.lastIndexOf("/") + 1)}`}</td>`
           }</tr>`;
         })}
       </tbody>

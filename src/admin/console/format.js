@@ -60,7 +60,23 @@ export function trialEnd({ outcome, reason, by, trial }) {
   if (reason === "reload") return `${verb} by another reload, which was not on trial`;
   if (reason === "refused")
     return `${verb}, because it refused ${count(trial.refused)} of ${count(trial.judged)} requests that would have been admitted before`;
-  return `${verb} by ${by === "socket" ? "somebody over the socket" : (by ?? "a program")}`;
+  return `${verb} by ${callerText(by)}`;
+}
+
+function callerText(name) {
+  return name === "socket" ? "somebody over the socket" : (name ?? "a program");
+}
+
+/** Not an object, whose prototype has keys too: an element made of it would change every object of the page. */
+const causes = new Map([
+  ["signal", "by SIGHUP"],
+  ["file", "because a file has changed"],
+  ["trial", "because a reload on trial was taken back"],
+]);
+
+/** Why there was a reload, as the end of a sentence. */
+export function reloadCause(cause, caller) {
+  return cause === "call" ? `by ${callerText(caller)}` : causes.get(cause);
 }
 
 export function bytes(value) {

@@ -1,7 +1,7 @@
 // A reload on trial, which every view shows, and the two ways to end it. Then, until it is read, what became of it.
 import { ApiError } from "./api.js";
 import { Dialog, Reach } from "./dialogs.js";
-import { count, percent, timer, trialEnd } from "./format.js";
+import { count, percent, reloadCause, timer, trialEnd } from "./format.js";
 import { html, useRef, useState } from "./html.js";
 import { useEvents, useTick } from "./live.js";
 import { Instant } from "./parts.js";
@@ -22,7 +22,7 @@ export function Trial({ session }) {
   });
   const ended = trial === null && lastTrial?.trial.since === seen.current ? lastTrial : null;
   const isShown = ended !== null && closed !== ended.at;
-  const open = (action) => setDialog({ action, since: trial.since, changed: trial.changed });
+  const open = (action) => setDialog({ action, since: trial.since, changed: trial.changed, changes: trial.changes });
   return html`
     ${trial !== null && html`<${Running} trial=${trial} clock=${api.clock} onChoose=${canWrite ? open : null} />`}
     <div role="status" class="trial-end">
@@ -33,16 +33,17 @@ export function Trial({ session }) {
 
 function Running({ trial, clock, onChoose }) {
   useTick(1_000);
-  const { since, ends, unconfirmed, changed } = trial;
-  const leftMs = Math.max(0, Date.parse(ends) - clock.nowMs());
+  const { since, ends, unconfirmed, cause, by } = trial;
+  const nowMs = clock.nowMs();
+  const leftMs = Math.max(0, Date.parse(ends) - nowMs);
   const share = Math.min(1, leftMs / (Date.parse(ends) - Date.parse(since)));
   const then = unconfirmed === "keep" ? "it stays" : "the configuration from before comes back";
   return html`
     <section class="panel trial" aria-label="Reload on trial">
-      <p class="row"><b>A reload is on trial.</b>
-        <span class="end">${leftMs === 0 ? "Its time is over." : html`<b class="large" role="timer">${timer(leftMs / 1000)}</b> left; then ${then}.`}</span></p>
+      <p class="row"><b>A reload is on trial,</b> begun ${reloadCause(cause, by)} at <${Instant} at=${since} nowMs=${nowMs} />.
+        <span class="end">${leftMs === 0 ? "Its time is over." : html`<b class="large" role="timer">${timer(leftMs / 1000)}</b> left, until <${Instant} at=${ends} nowMs=${nowMs} />; then ${then}.`}</span></p>
       <span class="meter" aria-hidden="true"><span style=${{ width: `${share * 100}%` }}></span></span>
-      <${Keys} changed=${changed} />
+      <${Keys} ...${trial} />
       <p>${judgedText(trial)}</p>
       ${
         onChoose !== null &&
@@ -54,10 +55,20 @@ function Running({ trial, clock, onChoose }) {
     </section>`;
 }
 
-function Keys({ changed }) {
+/** With their values before and now, where they are known. */
+function Keys({ changed, changes }) {
   const more = changed.length - listed;
-  const shown = changed.slice(0, listed).map((key, i) => html`${i > 0 && ", "}<span class="key">${key}</span>`);
+  const shown = changed.slice(0, listed).map((key, i) => {
+    const change = changes.find((each) => each.key === key);
+    return html`${i > 0 && ", "}<span class="key">${key}</span> ${change !== undefined && html`<b>${shortened(change.from)} → ${shortened(change.to)}</b>`}`;
+  });
   return html`<p>On trial: ${changed.length === 0 ? "nothing, it is as the one before" : shown}${more > 0 && `, and ${count(more)} more`}.</p>`;
+}
+
+/** A list may be long. */
+function shortened(value) {
+  if (value === null) return "none";
+  return value.length > 60 ? `${value.slice(0, 60).toWellFormed()}…` : value;
 }
 
 function judgedText({ refusedShare, refused, judged }) {
@@ -99,8 +110,8 @@ const ends = {
   },
 };
 
-/** `since`, `changed`: of the trial that was shown when the dialog was opened. */
-function EndDialog({ session, action, since, changed, onEnd }) {
+/** `since`, `changed`, `changes`: of the trial that was shown when the dialog was opened. */
+function EndDialog({ session, action, since, changed, changes, onEnd }) {
   const { title, button, path, said, effect } = ends[action];
   const act = async () => {
     // The API ends whichever is on.
@@ -112,7 +123,7 @@ function EndDialog({ session, action, since, changed, onEnd }) {
   return html`
     <${Dialog} title=${title} button=${button} isDanger=${action === "takeBack"} act=${act} onEnd=${onEnd} session=${session}>
       <p>${effect}</p>
-      <${Keys} changed=${changed} />
+      <${Keys} changed=${changed} changes=${changes} />
       <${Reach} session=${session} isOwn=${true} />
     <//>`;
 }

@@ -29,9 +29,12 @@ function configLines({ loaded, values, origins, restart }: Config, nowMs: number
 
 function changeLines({ lastReload, lastTrial }: Config, hasStore: boolean, nowMs: number): string[] {
   if (lastReload == null) return ["No reload has changed anything since the start."];
-  const { at, by, changed, changes, reset, loosened } = lastReload;
+  const { at, by, caller, changed, changes, reset, loosened } = lastReload;
   const others = changed.filter((key) => !changes.some((change) => `${change.key}.`.startsWith(`${key}.`)));
-  const cause = by === "trial" && lastTrial ? `: a reload on trial was ${trialEndText(lastTrial)}` : ` (${by})`;
+  const cause =
+    by === "trial" && lastTrial
+      ? `: a reload on trial was ${trialEndText(lastTrial)}`
+      : ` (${by}${caller === null ? "" : ` by ${caller}`})`;
   return [
     `The last change was at ${instantText(at, nowMs)}${cause}:`,
     ...changes.map((change) => `  ${describeChange(change, hasStore)}`),

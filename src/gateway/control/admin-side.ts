@@ -15,10 +15,10 @@ import type { Files, Watched } from "../../core/file-group.ts";
 import type { HostPort } from "../../core/ip-address.ts";
 import type { AdminSettings, Certificate, Settings } from "../../core/settings.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Carrier } from "../carrier.ts";
 import { watchCertificate } from "../configured-files.ts";
 import { ListenError } from "../open-listeners.ts";
+import type { ReloadTelemetry } from "../reloader.ts";
 import { createRequestIds } from "../runtimes.ts";
 import type { Sharing } from "../sharing.ts";
 import { type ControlledReloader, type ControlOptions, GatewayControl, type Seams } from "./control.ts";
@@ -108,12 +108,12 @@ export class AdminSide {
   }
 
   /** Telemetry of reloads that also tells the API of each. */
-  besideTelemetry(): Pick<Telemetry, "reloaded" | "trialChanged"> {
+  besideTelemetry(): ReloadTelemetry {
     const { telemetry } = this.#options.carrier;
     return {
-      reloaded: (result, cause) => {
+      reloaded: (result, cause, by) => {
         telemetry.reloaded(result, cause);
-        this.#control.reloaded(result, cause);
+        this.#control.reloaded(result, cause, by);
       },
       trialChanged: (event) => {
         telemetry.trialChanged(event);

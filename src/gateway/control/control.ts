@@ -32,6 +32,7 @@ import {
 } from "../../core/reload.ts";
 import type { RuleKeeper } from "../../core/rules.ts";
 import type { Certificate } from "../../core/settings.ts";
+import { shownChanges } from "../../telemetry/reloads.ts";
 import type { Carrier, PolicyOutcomes } from "../carrier.ts";
 import type { Reloader } from "../reloader.ts";
 import type { RuleBook } from "../rule-book.ts";
@@ -68,6 +69,8 @@ export interface ControlledReloader extends Pick<Reloader, "again" | "trial" | "
 interface LastReload {
   readonly atMs: number;
   readonly by: ReloadCause;
+  /** Null: nobody has asked for it, or a program. */
+  readonly caller: string | null;
   readonly result: ReloadResult;
 }
 
@@ -148,16 +151,16 @@ export class GatewayControl implements ControlPlane {
     const shown: Config = { loaded: isoTime(this.#config.loadedMs), ...answer };
     if (against === null) return shown;
     const last = this.#lastChange;
-    const lastReload = last && { at: isoTime(last.atMs), by: last.by, ...changesOf(last.result) };
+    const lastReload = last && { at: isoTime(last.atMs), by: last.by, caller: last.caller, ...changesOf(last.result) };
     return { ...shown, lastReload, lastTrial: this.#lastTrial };
   }
 
-  async reload(wanted: ReloadWanted): Promise<Outcome<ReloadAnswer>> {
+  async reload(wanted: ReloadWanted, by: string): Promise<Outcome<ReloadAnswer>> {
     const terms = readTerms(wanted);
     if (typeof terms === "string") return { ok: false, why: "unacceptable", details: [terms] };
     const reloader = this.#options.reloader();
     if (reloader === null) return conflict("The gateway is starting.");
-    return this.#answerTo(await reloader.again("call", terms));
+    return this.#answerTo(await reloader.again("call", terms, by));
   }
 
   async confirm(by: string): Promise<Outcome<ConfirmAnswer>> {
@@ -199,8 +202,8 @@ export class GatewayControl implements ControlPlane {
   }
 
   /** A reload is over. */
-  reloaded(result: ReloadResult, by: ReloadCause): void {
-    const last: LastReload = { atMs: this.#options.clock.wallMs(), by, result };
+  reloaded(result: ReloadResult, by: ReloadCause, caller: string | null): void {
+    const last: LastReload = { atMs: this.#options.clock.wallMs(), by, caller, result };
     this.#lastReload = last;
     if (result.changed.length > 0) this.#lastChange = last;
     if (result.isConfigRead) {
@@ -274,14 +277,16 @@ function readTerms({ confirmWithin, unless, unconfirmed }: ReloadWanted): TrialT
 }
 
 function trialFacts(trial: ReloadTrial): NonNullable<Status["trial"]> {
-  const { sinceMs, endsMs, unconfirmed, refusedShare, judged, refused, changed } = trial;
-  const facts = { unconfirmed, refusedShare, judged, refused, changed: [...changed] };
+  const { sinceMs, endsMs, cause, by, unconfirmed, refusedShare, judged, refused, changed, changes } = trial;
+  const differing = { changed: [...changed], changes: shownChanges(changes) };
+  const facts = { cause, by, unconfirmed, refusedShare, judged, refused, ...differing };
   return { since: isoTime(sinceMs), ends: isoTime(endsMs), ...facts };
 }
 
-function summaryOf({ atMs, by, result }: LastReload) {
+function summaryOf({ atMs, by, caller, result }: LastReload) {
   const { errors, refused } = result;
-  return { at: isoTime(atMs), by, outcome: reloadOutcome(result), errors: [...errors], refused: [...refused] };
+  const wrong = { errors: [...errors], refused: [...refused] };
+  return { at: isoTime(atMs), by, caller, outcome: reloadOutcome(result), ...wrong };
 }
 
 function changesOf({ changed, changes, reset, loosened }: ReloadResult) {

@@ -260,7 +260,7 @@ describe("reload, config and drain", () => {
     const { out, code } = await run("reload");
     expect({ out, code }).toEqual({ code: 0, out: "Reloaded.\n  policies.small.limit: 3 → 4\n" });
     expect((await run("config --against previous")).out).toMatch(
-      /^The last change was at .* UTC \(call\):\n {2}policies\.small\.limit: 3 → 4\n$/,
+      /^The last change was at .* UTC \(call by socket\):\n {2}policies\.small\.limit: 3 → 4\n$/,
     );
     const again = await run("reload --json");
     expectFit(schemas.ReloadAnswer, again.json);

@@ -89,8 +89,8 @@ describe("the header", () => {
 
   test("shows a reload on trial, and that gateways share the keys", () => {
     const instants = { since: "2026-11-24T12:00:00.000Z", ends: "2026-11-24T12:05:00.000Z" };
-    const tally = { refusedShare: null, judged: 0, refused: 0, changed: [] };
-    const trial = { ...instants, ...tally, unconfirmed: "takeBack" as const };
+    const tally = { refusedShare: null, judged: 0, refused: 0, changed: [], changes: [] };
+    const trial = { ...instants, ...tally, cause: "file" as const, by: null, unconfirmed: "takeBack" as const };
     const header = headerOf({ status: { trial }, isShared: true });
     expect(header).toContain("a reload is on trial until 12:05:00 UTC; then it is taken back, unless confirmed");
     expect(header).toContain("other gateways count the same keys");
