@@ -140,6 +140,18 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     expect(await scaleOf("Memory")).toEqual(["0", "50 MiB", "100 MiB", "150 MiB", "200 MiB"]);
   });
 
+  test("steps in which the upstream failed have a band, and the reasons are those of the upstream", async () => {
+    const page = await openWith(11);
+    const failing = { ...stepOf(0), upstream: { answered: 0, meanSeconds: null, failed: { refused: 74 } } };
+    const json = { ...historyOf(12), steps: [...new Array(10).fill(stepOf(100)), failing, stepOf(100)] };
+    await page.route("**/api/history*", (route) => route.fulfill({ json }));
+    await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+    await page.getByRole("row", { name: "upstream: connection refused 74" }).waitFor();
+    const bands = page.locator(".chart path.failed");
+    expect([await bands.count(), await bands.getAttribute("d")]).toEqual([1, "M10 0h1V100h-1z"]);
+    await page.getByText(/^warning The upstream fails .* of requests: connection refused\.$/).waitFor();
+  });
+
   test("wide or narrow, the panels of the first view leave no hole", async () => {
     const page = await openWith(180);
     for (const width of [360, 1000, 1280, 1440, 1920]) {

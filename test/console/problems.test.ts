@@ -138,6 +138,33 @@ describe("what is not wrong", () => {
     expect(worstOf([])).toBe("well");
   });
 
+  test("what failed at the upstream is a note with its time, by the second if the page has heard that it was down", () => {
+    const failing = { ...step, refused: { upstream_failed: 74 }, upstream: { ...upstream, failed: { refused: 74 } } };
+    const steps = [step, failing, null, failing, ...new Array(20).fill(step)];
+    const at = (seconds: number) => new Date(Date.UTC(2026, 10, 24, 12, 0, seconds)).toISOString();
+    const known = { ...history, end: at(120), steps };
+    const textsOf = (changed: Changes, heard: object[] = []) =>
+      problemsOf(well, { ...known, ...changed }, null, heard).map((one) => one && `${one.severity} ${one.text}`);
+    expect(textsOf({})).toEqual([
+      expect.stringMatching(
+        /^note The upstream failed 42\.5 % of requests \d+:00:05–\d+:00:20 \(15 s\): 148 × 502, connection refused\.$/,
+      ),
+    ]);
+    const down = { from: at(6), to: at(18) };
+    expect(textsOf({}, [down, { from: at(90), to: null }])).toEqual([
+      expect.stringMatching(
+        /^note The upstream was down \d+:00:06–\d+:00:18 \(12 s\): 148 × 502, connection refused\.$/,
+      ),
+    ]);
+    // Nobody has asked meanwhile; and the other one is older than the history.
+    expect(textsOf({ steps: [step] }, [down, { from: at(116), to: at(118) }])).toEqual([
+      expect.stringMatching(/^note The upstream was down \d+:01:56–\d+:01:58 \(2 s\)\.$/),
+    ]);
+    expect(textsOf({ steps: [step, failing] })).toEqual([
+      "warning The upstream fails 42.5 % of requests: 74 × 502, connection refused.",
+    ]);
+  });
+
   test("what was wrong more than a minute ago", () => {
     const steps = [{ ...step, refused: { internal: 1 } }, ...new Array(12).fill(step)];
     expect(problemsOf(well, { ...history, steps }, null)).toEqual([]);

@@ -124,7 +124,7 @@ function SignedIn({ api, status: first, onSignOut }) {
     shown.current = address;
   }, [address]);
   const status = polled.value ?? first;
-  const problems = problemsOf(status, history.value, polled.error);
+  const problems = problemsOf(status, history.value, polled.error, events.outages);
   const summary = summaryOf(problems);
   useEffect(() => setSaid(summary), [summary]);
   useEffect(() => {

@@ -25,9 +25,9 @@ export function padded(steps, { count }) {
 /**
  * `series`: the lowest first, each `{ name, color, values }` with a number or null for each step of the range, the newest last.
  * `isStacked`: else lines. `format`: makes a text of a value. `largest`: of charts that share a scale; by default that of the
- * series. `badge`: beside the title.
+ * series. `badge`: beside the title. `failed`: a series of how often something failed; its steps have a band behind the others.
  */
-export function Chart({ title, badge, series, isStacked, format, range, stepSeconds, note, largest }) {
+export function Chart({ title, badge, series, isStacked, format, range, stepSeconds, note, largest, failed }) {
   const [at, setAt] = useState(null);
   const { count, parts, name } = range;
   const shown = at ?? count - 1;
@@ -48,6 +48,7 @@ export function Chart({ title, badge, series, isStacked, format, range, stepSeco
         <svg viewBox=${`0 0 ${count} 100`} preserveAspectRatio="none" role="img" aria-label=${titleOf(title, series, format, name)}
           onPointerMove=${onMove} onPointerLeave=${() => setAt(null)}>
           <path class="grid" d=${marks.map((mark) => `M0 ${y(mark, top)}H${count}`).join("")} />
+          ${failed !== undefined && html`<path class="failed" d=${band(failed)} fill=${failed.color} fill-opacity="0.3" />`}
           ${isStacked ? stacked(series, top) : lines(series, top)}
           ${at !== null && html`<path class="cursor" d=${`M${at + 0.5} 0V100`} />`}
         </svg>
@@ -58,6 +59,7 @@ export function Chart({ title, badge, series, isStacked, format, range, stepSeco
           const value = values[shown] ?? null;
           return html`<li><span class="swatch" style=${{ background: color }}></span>${name} <b>${value === null ? "–" : format(value)}</b></li>`;
         })}
+        ${failed !== undefined && html`<li><span class="swatch" style=${{ background: failed.color }}></span>${failed.name} <b>${failed.values[shown] ?? "–"}</b></li>`}
       </ul>
     </figure>`;
 }
@@ -97,6 +99,10 @@ function stacked(series, top) {
     });
     return html`<path d=${bars.join("")} fill=${color} />`;
   });
+}
+
+function band({ values }) {
+  return values.map((value, i) => (value > 0 ? `M${i} 0h1V100h-1z` : "")).join("");
 }
 
 function lines(series, top) {

@@ -101,6 +101,7 @@ export function useTick(everyMs) {
 
 /** How many refusals of the stream are kept. */
 const maxRefusals = 200;
+const maxOutages = 20;
 
 const firstRetryMs = 1_000;
 const maxRetryMs = 10_000;
@@ -111,6 +112,8 @@ export class Events {
   state = "waiting";
   /** The newest first. */
   refusals = [];
+  /** When the upstream was down, as far as this page has heard; `to` is null until it is up again. */
+  outages = [];
   #api;
   #listeners = new Set();
   #stop = new AbortController();
@@ -176,6 +179,8 @@ export class Events {
   }
 
   #opened() {
+    // That it is up again may have been missed.
+    this.outages = this.outages.filter(({ to }) => to !== null);
     this.#retryMs = firstRetryMs;
     this.#set("live");
     this.#catchUp();
@@ -195,7 +200,15 @@ export class Events {
     this.#tell(null);
   }
 
+  #hearUpstream({ at, upstream: { state } }) {
+    const last = this.outages.at(-1);
+    const isOpen = last?.to === null;
+    if (state === "down" && !isOpen) this.outages = [...this.outages, { from: at, to: null }].slice(-maxOutages);
+    if (state === "up" && isOpen) last.to = at;
+  }
+
   #tell(event) {
+    if (event?.type === "upstream") this.#hearUpstream(event);
     if (event?.type === "refusal") this.refusals = [event.request, ...this.refusals].slice(0, maxRefusals);
     for (const listener of this.#listeners) listener(event);
   }

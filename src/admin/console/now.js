@@ -1,7 +1,18 @@
 // What happens now, and in the last minutes. What is wrong stands first.
 import { Chart, largestOf, padded, rangeOf } from "./chart.js";
 import * as colors from "./colors.js";
-import { bytes, clientLink, count, latency, percent, requestLink, rounded, span, words } from "./format.js";
+import {
+  bytes,
+  clientLink,
+  count,
+  failureText,
+  latency,
+  percent,
+  requestLink,
+  rounded,
+  span,
+  words,
+} from "./format.js";
 import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
 import { Instant, Reason, Wide } from "./parts.js";
@@ -93,6 +104,11 @@ function History({ history: { steps, stepSeconds } }) {
   const upstream = [
     { name: "until the head, mean", color: colors.lines[0], values: values((step) => step.upstream.meanSeconds) },
   ];
+  const failed = {
+    name: "failed",
+    color: colors.refusals.upstream_failed,
+    values: values((step) => total(step.upstream.failed)),
+  };
   const memory = [
     ["resident", "residentBytes"],
     ["in heaps", "heapBytes"],
@@ -107,7 +123,7 @@ function History({ history: { steps, stepSeconds } }) {
     <section class="now charts" aria-label=${`The last ${range.name}`}>
       <${Chart} title="Requests" series=${requests} isStacked=${true} ...${axis} note="a second" format=${rounded} />
       <${Chart} title="Latency" series=${percentiles} ...${axis} largest=${slowest} note="of responses" format=${latency} />
-      <${Chart} title="Upstream" series=${upstream} ...${axis} largest=${slowest} note="of responses" format=${latency} />
+      <${Chart} title="Upstream" series=${upstream} failed=${failures.length > 0 ? failed : undefined} ...${axis} largest=${slowest} note="of responses" format=${latency} />
       <${Chart} title="Memory" series=${memory} ...${axis} note="of the process" format=${mebibytes} />
       <${Reasons} steps=${all} range=${range} reasons=${reasons} failures=${failures} />
     </section>`;
@@ -140,7 +156,7 @@ function Reasons({ steps, range, reasons, failures }) {
           })}
           ${failures.map((reason) => {
             const value = sum((step) => step.upstream.failed[reason]);
-            return html`<tr><th scope="row">error of the upstream: ${words(reason)}</th><td class="number">${count(value)}</td><td></td></tr>`;
+            return html`<tr><th scope="row">upstream: ${failureText(reason)}</th><td class="number">${count(value)}</td><td></td></tr>`;
           })}
         </tbody>
       </table>

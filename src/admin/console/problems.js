@@ -1,6 +1,6 @@
 // What is wrong, the worst first, each with the section of the runbooks that says what to do. The thresholds are those of the
 // alerts in deploy/prometheus/alerts.rules.yaml, over the last minute instead of five.
-import { trialEnd } from "./format.js";
+import { count, failureText, instant, span, trialEnd } from "./format.js";
 
 const severities = ["critical", "warning", "note"];
 
@@ -9,9 +9,10 @@ const recentSteps = 12;
 
 /**
  * `status` and `history` as the API answers them; `history` may be null. `error`: why the last status could not be asked.
- * Returns a list of `{ severity, text, runbook }`, where `runbook` may be null.
+ * `outages`: when the upstream was down, as the page has heard it: instants `{ from, to }`. Returns a list of `{ severity, text, runbook }`, where `runbook` may be null.
  */
-export function problemsOf(status, history, error) {
+export function problemsOf(status, history, error, outages = []) {
+  const failures = history === null ? [] : failuresOf(history, outages);
   const found = [
     ...(error === null ? [] : [critical(error.message, error.status === 0 ? "HeadgateDown" : null)]),
     ...ofGateway(status),
@@ -21,6 +22,7 @@ export function problemsOf(status, history, error) {
     ...ofCertificate("The certificate", status.certificate),
     ...ofCertificate("The certificate of this page and the admin API", status.adminCertificate),
     ...ofTraffic(history?.steps.slice(-recentSteps).filter((step) => step !== null) ?? []),
+    ...failures.map(ofFailures).filter((one) => one !== null),
   ];
   return found.sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
 }
@@ -81,7 +83,7 @@ function ofUpstream({ state, reason, addresses }) {
   const ejected = addresses.filter((each) => each.state === "ejected").map(({ address }) => address);
   return [
     state === "down" &&
-      critical(`The upstream is down${reason === null ? "" : `: ${reason}`}.`, "HeadgateUpstreamDown"),
+      critical(`The upstream is down${reason === null ? "" : `: ${failureText(reason)}`}.`, "HeadgateUpstreamDown"),
     ejected.length > 0 &&
       warning(`The upstream's address gets no requests: ${ejected.join(", ")}`, "HeadgateUpstreamAddressEjected"),
   ].filter(Boolean);
@@ -113,20 +115,75 @@ const minRequests = 12;
 function ofTraffic(steps) {
   const refused = (reason) => sum(steps, (step) => step.refused[reason] ?? 0);
   const all = sum(steps, (step) => step.admitted + total(step.refused));
-  const failed = sum(steps, ({ upstream }) => total(upstream.failed));
-  const attempts = failed + sum(steps, ({ upstream }) => upstream.answered);
   const throttledShare = refused("throttled") / all;
   return [
     refused("internal") > 0 &&
       critical("The gateway has failed to answer a request: the log says why.", "HeadgateInternalError"),
-    attempts >= minRequests &&
-      failed / attempts > 0.01 &&
-      warning(`The upstream fails ${shown(failed / attempts)} of requests.`, "HeadgateUpstreamFailing"),
     refused("overloaded") > 0 && warning("Requests find no free connection to the upstream.", "HeadgateUpstreamBusy"),
     all >= minRequests &&
       throttledShare > 0.5 &&
       warning(`${shown(throttledShare)} of requests are throttled.`, "HeadgateThrottlesMost"),
   ].filter(Boolean);
+}
+
+/** Steps with failures that are further apart than so many are two times. */
+const maxGap = 12;
+
+/**
+ * When the upstream failed requests, the oldest first: by the history, and by what the page has heard. `isDown`: it is known that
+ * it was; `isOn`: it still fails.
+ */
+function failuresOf({ end, stepSeconds, steps }, outages) {
+  const endMs = Date.parse(end) || 0;
+  const timeOf = (i) => endMs - (steps.length - i) * stepSeconds * 1000;
+  const runs = [];
+  for (const [i, step] of steps.entries()) {
+    if (step === null || total(step.upstream.failed) === 0) continue;
+    const last = runs.at(-1);
+    if (last !== undefined && i - last.to <= maxGap) last.to = i + 1;
+    else runs.push({ from: i, to: i + 1 });
+  }
+  const downs = outages
+    .map(({ from, to }) => ({
+      fromMs: Date.parse(from),
+      toMs: Date.parse(to ?? ""),
+      steps: [],
+      isDown: true,
+      isOn: false,
+    }))
+    .filter(({ toMs }) => toMs > timeOf(0));
+  const marginMs = 2 * stepSeconds * 1000;
+  const found = runs.map(({ from, to }) => {
+    const [fromMs, toMs] = [timeOf(from), timeOf(to)];
+    const its = downs.filter((down) => down.fromMs < toMs + marginMs && down.toMs > fromMs - marginMs);
+    const those = steps.slice(from, to).filter((step) => step !== null);
+    if (its.length === 0) return { fromMs, toMs, steps: those, isDown: false, isOn: to >= steps.length - 1 };
+    for (const one of its) downs.splice(downs.indexOf(one), 1);
+    return { ...its[0], toMs: its.at(-1).toMs, steps: those };
+  });
+  return [...found, ...downs].sort((a, b) => a.fromMs - b.fromMs);
+}
+
+/** What one of these times comes to. Null: too little. */
+function ofFailures({ fromMs, toMs, steps, isDown, isOn }) {
+  const failed = sum(steps, ({ upstream }) => total(upstream.failed));
+  const attempts = failed + sum(steps, ({ upstream }) => upstream.answered);
+  if (!isDown && (attempts < minRequests || failed / attempts <= 0.01)) return null;
+  const answers = [
+    ["upstream_failed", 502],
+    ["upstream_timeout", 504],
+  ].map(([reason, status]) => [sum(steps, ({ refused }) => refused[reason] ?? 0), status]);
+  const reasons = new Set(steps.flatMap(({ upstream }) => Object.keys(upstream.failed)));
+  const facts = [
+    ...answers.filter(([times]) => times > 0).map(([times, status]) => `${count(times)} × ${status}`),
+    ...[...reasons].map(failureText),
+  ];
+  const told = facts.length === 0 ? "." : `: ${facts.join(", ")}.`;
+  const share = `${shown(failed / attempts)} of requests`;
+  if (isOn) return warning(`The upstream fails ${share}${told}`, "HeadgateUpstreamFailing");
+  const [from, to] = [fromMs, toMs].map((ms) => instant(ms, toMs));
+  const text = `The upstream ${isDown ? "was down" : `failed ${share}`} ${from}–${to} (${span((toMs - fromMs) / 1000)})${told}`;
+  return { severity: "note", text, runbook: "HeadgateUpstreamFailing" };
 }
 
 function shown(share) {
