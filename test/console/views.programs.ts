@@ -70,20 +70,20 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByText("Nothing of it was set.").waitFor();
   });
 
-  test("equal refusals are one row with their count, which opens; an id is short, and whole when copied or opened", async () => {
+  test("refusals of a client for one reason are one row with their count, which opens, and who is throttled most is named; an id is short, and whole when copied or opened", async () => {
     const gateway = await startConsole(cleanup, policies);
     const page = await openSignedIn(cleanup, await browser(), gateway);
     await page.getByText("live", { exact: true }).waitFor();
-    await gateway.ask("203.0.113.7", 6);
-    await gateway.ask("203.0.113.8", 4);
+    await gateway.ask("203.0.113.7", 9);
+    await gateway.ask("203.0.113.8", 4, { path: "/v2/y" });
     const table = page.getByRole("region", { name: "Last refusals" });
-    const row = table.getByRole("row", { name: /3 429 throttled 203\.0\.113\.7 GET \/v2\/x/ });
+    const row = table.getByRole("row", { name: /6 429 throttled 203\.0\.113\.7 GET \/v2\/x/ });
     await row.waitFor();
     await table.getByRole("row", { name: /1 429 throttled 203\.0\.113\.8/ }).waitFor();
     expect(await table.getByRole("row").count()).toBe(3);
-    const button = row.getByRole("button", { name: "3" });
+    const button = row.getByRole("button", { name: "6" });
     await button.click();
-    expect([await button.getAttribute("aria-expanded"), await table.getByRole("row").count()]).toEqual(["true", 5]);
+    expect([await button.getAttribute("aria-expanded"), await table.getByRole("row").count()]).toEqual(["true", 8]);
     await button.click();
     expect(await table.getByRole("row").count()).toBe(3);
     const link = row.getByRole("link").last();
@@ -92,6 +92,12 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     expect((await link.boundingBox())?.width).toBeLessThan(100);
     await link.click();
     await page.getByRole("heading", { name: id }).waitFor();
+    await page.evaluate('location.hash = "#/now"');
+    const warning = page.getByRole("listitem").filter({ hasText: "of requests are throttled. Most of them" });
+    // A step of the history has to be over.
+    await warning.getByText("by policy small for 203.0.113.7.").waitFor({ timeout: 20_000 });
+    await warning.getByRole("link", { name: "203.0.113.7" }).click();
+    await page.getByRole("heading", { name: "203.0.113.7" }).waitFor();
   });
 
   test("a request that is tried is explained and not charged; a wrong one is said where it was wrong", async () => {

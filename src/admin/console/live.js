@@ -1,6 +1,7 @@
 // Keeps what a view shows up to date, while the page is visible: polls, and hears the events of the gateway.
 import { localMs } from "./clock.js";
 import { useEffect, useRef, useState } from "./html.js";
+import { Refusals } from "./refusals.js";
 
 /** Several events in a row cause one call. */
 const soonMs = 500;
@@ -99,7 +100,7 @@ export function useTick(everyMs) {
   return count;
 }
 
-/** How many refusals of the stream are kept. */
+/** How many refusals are asked for that were before the stream. */
 const maxRefusals = 200;
 const maxOutages = 20;
 
@@ -110,8 +111,7 @@ const maxRetryMs = 10_000;
 export class Events {
   /** `live`, `waiting` (for the next attempt) or `paused`. */
   state = "waiting";
-  /** The newest first. */
-  refusals = [];
+  refusals = new Refusals();
   /** When the upstream was down, as far as this page has heard; `to` is null until it is up again. */
   outages = [];
   #api;
@@ -190,8 +190,7 @@ export class Events {
   async #catchUp() {
     const last = await this.#api.get(`/api/refusals?limit=${maxRefusals}`).catch(() => null);
     if (last === null || this.#stop.signal.aborted) return;
-    const byId = new Map([...last.refusals, ...this.refusals].map((request) => [request.id, request]));
-    this.refusals = [...byId.values()].sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).slice(0, maxRefusals);
+    for (const request of last.refusals) this.refusals.add(request);
     this.#tell(null);
   }
 
@@ -209,7 +208,7 @@ export class Events {
 
   #tell(event) {
     if (event?.type === "upstream") this.#hearUpstream(event);
-    if (event?.type === "refusal") this.refusals = [event.request, ...this.refusals].slice(0, maxRefusals);
+    if (event?.type === "refusal") this.refusals.add(event.request);
     for (const listener of this.#listeners) listener(event);
   }
 }

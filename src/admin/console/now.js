@@ -17,30 +17,41 @@ import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
 import { Instant, Reason, Wide } from "./parts.js";
 import { total } from "./problems.js";
+import { rowsOf } from "./refusals.js";
 
 export function NowView({ session }) {
   const { history, problems, events, api } = session;
   return html`
     <h1 class="unseen">Now</h1>
-    <${Problems} problems=${problems} />
+    <${Problems} problems=${problems} refusals=${useStream(events).refusals} nowMs=${api.clock.nowMs()} />
     <${Figures} session=${session} />
     ${history.value !== null && html`<${History} history=${history.value} />`}
     ${history.value === null && history.error !== null && html`<p class="failure">No history: ${history.error.message}</p>`}
     <${Refusals} events=${events} clock=${api.clock} />`;
 }
 
-function Problems({ problems }) {
+function Problems({ problems, refusals, nowMs }) {
   if (problems.length === 0) return null;
   return html`
     <ul class="problems" aria-label="What is wrong">
       ${problems.map(({ severity, text, runbook }) => {
         return html`
           <li class=${`problem ${severity}`}>
-            <span class="dot"></span><span><b>${severity}</b> ${text}</span>
+            <span class="dot"></span><span><b>${severity}</b> ${text}${runbook === "HeadgateThrottlesMost" && html`<${MostThrottled} rows=${refusals.rows} nowMs=${nowMs} />`}</span>
             ${runbook !== null && html`<a href=${`#/runbook/${runbook}`}>What to do</a>`}
           </li>`;
       })}
     </ul>`;
+}
+
+/** Whom the page has heard of most in the last minute, and the policy that throttles it. */
+function MostThrottled({ rows, nowMs }) {
+  const those = rows.filter(
+    ({ requests: [{ at, reason }] }) => reason === "throttled" && nowMs - Date.parse(at) < 60_000,
+  );
+  if (those.length === 0) return null;
+  const [{ client, key, policy }] = those.reduce((a, b) => (b.count > a.count ? b : a)).requests;
+  return html` Most of them, as far as this page has heard, by policy ${policy?.policy} for <a href=${clientLink(key ?? `client:${client}`)}>${client}</a>.`;
 }
 
 /** Steps that count as now. */
@@ -171,62 +182,54 @@ function Refusals({ events, clock }) {
   return html`
     <section>
       <h2>Last refusals</h2>
-      <${RefusalTable} refusals=${refusals} rows=${listed} nowMs=${clock.nowMs()} />
+      <${RefusalTable} known=${refusals.rows} rows=${listed} nowMs=${clock.nowMs()} />
     </section>`;
 }
 
-/** Equal ones have one row, which a button opens. Also for one client. `rows`: how many at most. `own`: a client that need not be named. */
-export function RefusalTable({ refusals, nowMs, rows = refusals.length, own = null }) {
+/** `known`: as `Refusals.rows`; of one client, `refusals`: a list, and `own`: its name. `rows`: how many at most. */
+export function RefusalTable({ refusals, known = rowsOf(refusals), nowMs, rows = known.length, own = null }) {
   const [opened, setOpened] = useState(null);
-  if (refusals.length === 0) return html`<p class="muted">None is remembered.</p>`;
-  const known = grouped(refusals);
-  const isNamed = refusals.some(({ client }) => client !== own);
+  if (known.length === 0) return html`<p class="muted">None is remembered.</p>`;
+  const isNamed = known.some(({ requests: [{ client }] }) => client !== own);
   return html`
     <${Wide} label="Last refusals">
       <thead><tr>
-        <th scope="col">Last</th><th scope="col" class="number">Count</th><th scope="col">Status</th><th scope="col">Reason</th>
-        ${isNamed && html`<th scope="col">Client</th>`}<th scope="col">Request</th><th scope="col">Id</th>
+        <th scope="col">Last</th><th scope="col">First</th><th scope="col" class="number">Count</th><th scope="col">Status</th>
+        <th scope="col">Reason</th>${isNamed && html`<th scope="col">Client</th>`}<th scope="col">Last request</th><th scope="col">Id</th>
       </tr></thead>
       <tbody>
-        ${known.slice(0, rows).map(([name, group]) => {
-          const [{ at, status, reason, client, key, method, path }] = group;
-          const isOpen = opened === name;
-          return html`<tr key=${name}>
-            <td class="short"><${Instant} at=${at} nowMs=${nowMs} /></td>
-            <td class="number">${
-              group.length === 1
-                ? "1"
-                : html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${() => setOpened(isOpen ? null : name)}>${count(group.length)}</button>`
-            }</td>
-            <td class="short">${status}</td>
-            <td class="short"><${Reason} reason=${reason} /></td>
-            ${isNamed && html`<td class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></td>`}
-            <td class="path">${method} ${path}</td>
-            <td class="short"><${RequestId} id=${group[0].id} /></td>
-          </tr>
-          ${
-            isOpen &&
-            group.slice(1).map((each) => {
-              return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} nowMs=${nowMs} /></td><td colspan=${isNamed ? 5 : 4}></td>
-                <td class="short"><${RequestId} id=${each.id} /></td></tr>`;
-            })
-          }`;
+        ${known.slice(0, rows).map((row) => {
+          const isOpen = opened === row.name;
+          return html`<${RefusalRow} key=${row.name} row=${row} isNamed=${isNamed} nowMs=${nowMs} isOpen=${isOpen} onOpen=${() => setOpened(isOpen ? null : row.name)} />`;
         })}
       </tbody>
     <//>
-    ${known.length < refusals.length && html`<p class="muted">Counted among the last ${count(refusals.length)} refusals; of very many, a sample.</p>`}`;
+    ${refusals === undefined && known.some((row) => row.count > 1) && html`<p class="muted">Counted since the page was opened, and shortly before; of very many, a sample.</p>`}`;
+}
+
+/** Of one client with one reason. A button shows its other requests. */
+function RefusalRow({ row: { requests, first, count: all }, isNamed, nowMs, isOpen, onOpen }) {
+  const [{ at, id, status, reason, client, key, method, path }, ...others] = requests;
+  return html`<tr>
+      <td class="short"><${Instant} at=${at} nowMs=${nowMs} /></td>
+      <td class="short">${all > 1 && html`<${Instant} at=${first} nowMs=${nowMs} />`}</td>
+      <td class="number">${all === 1 ? "1" : html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${onOpen}>${count(all)}</button>`}</td>
+      <td class="short">${status}</td>
+      <td class="short"><${Reason} reason=${reason} /></td>
+      ${isNamed && html`<td class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></td>`}
+      <td class="path">${method} ${path}</td>
+      <td class="short"><${RequestId} id=${id} /></td>
+    </tr>
+    ${
+      isOpen &&
+      others.map((each) => {
+        return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} nowMs=${nowMs} /></td><td colspan=${isNamed ? 5 : 4}></td>
+          <td class="path">${each.method} ${each.path}</td><td class="short"><${RequestId} id=${each.id} /></td></tr>`;
+      })
+    }`;
 }
 
 /** All of it is there to be copied, and the first part is seen. */
 function RequestId({ id }) {
   return html`<a class="id" href=${requestLink(id)} title=${id}>${id}</a>`;
-}
-
-/** By what they were about, those with the newest one first. */
-function grouped(refusals) {
-  return [
-    ...Map.groupBy(refusals, ({ status, reason, client, key, method, path }) => {
-      return JSON.stringify([status, reason, client, key, method, path]);
-    }),
-  ];
 }

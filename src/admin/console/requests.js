@@ -23,7 +23,7 @@ export function RequestsView({ session, about: id }) {
     ${id !== "" && html`<${Explained} api=${api} id=${id} />`}
     <section>
       <h2>Last refusals</h2>
-      <${RefusalTable} refusals=${refusals} nowMs=${api.clock.nowMs()} />
+      <${RefusalTable} known=${refusals.rows} nowMs=${api.clock.nowMs()} />
     </section>`;
 }
 
