@@ -76,11 +76,17 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", { timeout: 60_00
     await dialog.getByText("policies.small.limit").waitFor();
     await dialog.getByRole("button", { name: "Take back" }).click();
     await ended.getByText("the reload on trial was taken back by ops").waitFor();
+    await page.locator(".problems + .trial-end .problem").waitFor();
     expect(await gateway.ask(client)).toEqual([200]);
     const problem = page.getByRole("listitem").filter({ hasText: "The file has other values than are in force" });
     await problem.getByText("was taken back by ops").waitFor();
     await problem.getByRole("link", { name: "What to do" }).click();
     await page.getByRole("heading", { name: "HeadgateReloadTakenBack" }).waitFor();
+    await page.evaluate('location.hash = "#/requests"');
+    await page.locator("a.id").first().click();
+    await page.getByText("This policy was then on trial, with the limit 1; before it was 50.").waitFor();
+    await page.getByRole("link", { name: "forgive it" }).click();
+    await page.getByRole("heading", { name: client }).waitFor();
     await page.evaluate('location.hash = "#/configuration"');
     await page.getByRole("heading", { name: "because a reload on trial was taken back" }).waitFor();
     await page.getByRole("row", { name: /policies\.small\.limit 1 50/ }).waitFor();

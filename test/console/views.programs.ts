@@ -1,6 +1,7 @@
 // The other views of the console: the configuration and its reload, a request that is tried, what is wrong with its runbook, and
 // a gateway that goes away and comes back.
 import { describe, expect, test } from "vitest";
+import { call } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
@@ -100,6 +101,20 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByRole("heading", { name: "203.0.113.7" }).waitFor();
   });
 
+  test("a refusal by a rule leads to the rules, and shows no time of a policy that did not refuse it", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const body = { client: "203.0.113.7", action: "block", for: "1h" };
+    expect((await call(gateway.admin.port, "PUT", "/api/rules/it", { body })).status).toBe(201);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("live", { exact: true }).waitFor();
+    expect(await gateway.ask("203.0.113.7")).toEqual([403]);
+    await page.locator("a.id").click();
+    await page.getByText("To let it in: remove the rule.").waitFor();
+    expect(await page.getByText("More at").count()).toBe(0);
+    await page.getByRole("link", { name: "remove the rule" }).click();
+    await page.getByRole("button", { name: "Remove the rule it" }).waitFor();
+  });
+
   test("a request that is tried is explained and not charged; a wrong one is said where it was wrong", async () => {
     const gateway = await startConsole(cleanup, policies);
     await gateway.ask("203.0.113.7", 3);
@@ -107,6 +122,9 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByText("ops (may write)").waitFor();
     await page.getByRole("link", { name: "Try a request" }).click();
     await page.getByLabel("Path and query").fill("/v2/x");
+    await page.getByLabel("Client").fill("203.0.113.9");
+    await page.getByRole("button", { name: "Try" }).click();
+    await page.getByText("No token: add a header Authorization: Bearer …").waitFor();
     await page.getByLabel("Client").fill("203.0.113.7");
     await page.getByLabel("Headers").fill("Authorization: Bearer x");
     await page.getByRole("button", { name: "Try" }).click();
@@ -115,6 +133,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByLabel("Client").fill("203.0.113.8");
     await page.getByRole("button", { name: "Try" }).click();
     await page.getByRole("heading", { name: "It would be forwarded" }).waitFor();
+    expect(await page.getByText("It would be forwarded").count()).toBe(1);
     expect(await gateway.ask("203.0.113.8", 3)).toEqual([200, 200, 200]);
     await page.getByLabel("Client").fill("nobody");
     await page.getByRole("button", { name: "Try" }).click();

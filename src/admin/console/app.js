@@ -14,7 +14,7 @@ import { RequestsView } from "./requests.js";
 import { RulesView } from "./rules.js";
 import { RunbookView } from "./runbook.js";
 import { Exposed, Name, SignIn } from "./sign-in.js";
-import { Trial } from "./trial.js";
+import { Trial, useTrialEnd } from "./trial.js";
 import { TryView } from "./try.js";
 
 const views = [
@@ -138,12 +138,15 @@ function SignedIn({ api, status: first, onSignOut }) {
     canWrite: status.caller.role === "write",
     refresh: polled.reload,
   };
+  // Problems that are critical stand before it.
+  session.trialEnd = useTrialEnd(session);
   const View = address.about === "" ? address.view.view : (address.view.ofOne ?? address.view.view);
   return html`
     <${Header} session=${session} current=${address.view} onSignOut=${() => onSignOut("")} />
     <main id="main" tabindex="-1" ref=${content}>
       ${!session.canWrite && html`<p class="muted">You may read and change nothing: the buttons that change something need a token that may write.</p>`}
       <${Trial} session=${session} />
+      ${address.view.path !== "now" && session.trialEnd}
       <${View} key=${`${address.view.path} ${address.about}`} session=${session} about=${address.about} />
     </main>
     <p class="unseen" role="status" aria-live="polite">${said}</p>

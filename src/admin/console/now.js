@@ -24,6 +24,7 @@ export function NowView({ session }) {
   return html`
     <h1 class="unseen">Now</h1>
     <${Problems} problems=${problems} refusals=${useStream(events).refusals} nowMs=${api.clock.nowMs()} />
+    ${session.trialEnd}
     <${Figures} session=${session} />
     ${history.value !== null && html`<${History} history=${history.value} />`}
     ${history.value === null && history.error !== null && html`<p class="failure">No history: ${history.error.message}</p>`}

@@ -20,14 +20,14 @@ export function RequestsView({ session, about: id }) {
         value=${wanted} onInput=${({ target }) => setWanted(target.value)} /></label>
       <button type="submit" class="main">Explain</button>
     </form>
-    ${id !== "" && html`<${Explained} api=${api} id=${id} />`}
+    ${id !== "" && html`<${Explained} api=${api} id=${id} status=${session.status} />`}
     <section>
       <h2>Last refusals</h2>
       <${RefusalTable} known=${refusals.rows} nowMs=${api.clock.nowMs()} />
     </section>`;
 }
 
-function Explained({ api, id }) {
+function Explained({ api, id, status: gateway }) {
   const request = usePoll(() => api.get(`/api/requests/${encoded(id)}`), 3_600_000);
   if (request.value === null) return html`<${Missing} ...${request} />`;
   const { at, method, path, status, reason, client, key, policy, explanation, ...others } = request.value;
@@ -45,21 +45,49 @@ function Explained({ api, id }) {
       policy &&
         html`${policy.policy}: ${words(policy.outcome)}, ${count(policy.remaining)} of ${count(policy.limit)} left`,
     ],
-    ["More at", policy && html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
+    ["More at", policy && policy.outcome !== "observed" && html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
     ["Retry-After", others.retryAfterSeconds === null ? null : span(others.retryAfterSeconds)],
     ["Rule", others.rule],
   ];
   return html`
     <section class="panel" aria-label="The request">
       <h2 class="key">${id}</h2>
-      ${explanation.map((sentence) => html`<p>${sentence}</p>`)}
+      ${[...explanation, ...trialSentences(request.value, gateway)].map((sentence) => html`<p>${linked(sentence)}</p>`)}
       <${Facts} facts=${facts} />
     </section>`;
+}
+
+/** Whether the limit was on trial when the request was refused. */
+function trialSentences({ at, reason, policy }, { trial, lastTrial }) {
+  if (reason !== "throttled" || policy === null) return [];
+  const isIn = ({ since }, end) => Date.parse(since) <= Date.parse(at) && Date.parse(at) <= end;
+  const ofLast = lastTrial !== null && isIn(lastTrial.trial, Date.parse(lastTrial.at)) ? lastTrial.trial : null;
+  const its = trial !== null && isIn(trial, Number.POSITIVE_INFINITY) ? trial : ofLast;
+  const key = `policies.${policy.policy}`;
+  if (its === null || !its.changed.some((changed) => `${changed}.`.startsWith(`${key}.`))) return [];
+  const limit = its.changes.find((change) => change.key === `${key}.limit`);
+  const before = limit === undefined ? "" : `, with the limit ${limit.to}; before it was ${limit.from ?? "not there"}`;
+  return [`This policy ${its === trial ? "is" : "was then"} on trial${before}.`];
+}
+
+const calls = new Map([
+  ["DELETE clients", "forgive it"],
+  ["GET rules", "Its rule"],
+  ["DELETE rules", "remove the rule"],
+]);
+
+/** Calls of the API in a sentence are links to the view that has a button for them. */
+function linked(sentence) {
+  return sentence.split(/((?:DELETE|GET) \/api\/(?:clients|rules)\/[^\s,]*[^\s,.])/).map((part) => {
+    const [, method, path, name] = /^(DELETE|GET) \/api\/(clients|rules)\/(.+)$/.exec(part) ?? [];
+    const text = calls.get(`${method} ${path}`);
+    return text === undefined ? part : html`<a href=${`#/${path}${path === "clients" ? `/${name}` : ""}`}>${text}</a>`;
+  });
 }
 
 /** Names with what is known; null is left out. */
 export function Facts({ facts }) {
   return html`<dl class="facts">
-    ${facts.filter(([, fact]) => fact !== null).map(([name, fact]) => html`<dt>${name}</dt><dd>${fact}</dd>`)}
+    ${facts.filter(([, fact]) => fact !== null && fact !== false).map(([name, fact]) => html`<dt>${name}</dt><dd>${fact}</dd>`)}
   </dl>`;
 }

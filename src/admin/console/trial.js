@@ -10,9 +10,17 @@ import { Instant } from "./parts.js";
 const listed = 12;
 
 export function Trial({ session }) {
-  const { events, status, canWrite, api } = session;
-  const { trial, lastTrial } = status;
+  const { canWrite, api } = session;
+  const { trial } = session.status;
   const [dialog, setDialog] = useState(null);
+  const open = (action) => setDialog({ action, since: trial.since, changed: trial.changed, changes: trial.changes });
+  return html`
+    ${trial !== null && html`<${Running} trial=${trial} clock=${api.clock} onChoose=${canWrite ? open : null} />`}
+    ${dialog !== null && html`<${EndDialog} ...${dialog} session=${session} onEnd=${() => setDialog(null)} />`}`;
+}
+
+/** Returns what became of the last trial, until somebody closes it. */
+export function useTrialEnd({ events, status: { trial, lastTrial }, api }) {
   const [closed, setClosed] = useState("");
   // When the last one began that this page has heard of: of others nobody waits for the end.
   const seen = useRef(null);
@@ -22,13 +30,10 @@ export function Trial({ session }) {
   });
   const ended = trial === null && lastTrial?.trial.since === seen.current ? lastTrial : null;
   const isShown = ended !== null && closed !== ended.at;
-  const open = (action) => setDialog({ action, since: trial.since, changed: trial.changed, changes: trial.changes });
   return html`
-    ${trial !== null && html`<${Running} trial=${trial} clock=${api.clock} onChoose=${canWrite ? open : null} />`}
     <div role="status" class="trial-end">
       ${isShown && html`<${Ended} trial=${ended} clock=${api.clock} onClose=${() => setClosed(ended.at)} />`}
-    </div>
-    ${dialog !== null && html`<${EndDialog} ...${dialog} session=${session} onEnd=${() => setDialog(null)} />`}`;
+    </div>`;
 }
 
 function Running({ trial, clock, onChoose }) {

@@ -63,18 +63,22 @@ function Answer({ answer, nowMs }) {
     ["Route", route],
     ["Token", words(auth)],
     ["Subject", subject],
-    ["Speaks of", policy],
+    ["Policy of the fields", policy],
     ["Rules", rules.length === 0 ? null : rules.join(", ")],
   ];
+  const [first, ...notes] = explanation;
+  const isForwarded = status === 200;
+  const heading = isForwarded ? first.replace(/\.$/, "") : `${status} ${reason === null ? "" : words(reason)}`;
   return html`
     <section class="panel" aria-label="What it would get">
-      <h2><span class=${`large ${status === 200 ? "good" : "failure"}`}>${status === 200 ? "It would be forwarded" : `${status} ${reason === null ? "" : words(reason)}`}</span></h2>
-      ${explanation.map((sentence) => html`<p>${sentence}</p>`)}
+      <h2><span class=${`large ${isForwarded ? "good" : "failure"}`}>${heading}</span></h2>
+      ${reason === "no_token" && html`<p>No token: add a header <code>Authorization: Bearer …</code>, because this path asks for one.</p>`}
+      ${(isForwarded ? notes : explanation).map((sentence) => html`<p>${sentence}</p>`)}
       <${Facts} facts=${facts} />
       <${Wide} label="Policies">
         <thead><tr>
-          <th scope="col">Policy</th><th scope="col">Says</th><th scope="col" class="number">Used</th><th scope="col" class="number">Limit</th>
-          <th scope="col">Share</th><th scope="col" class="number">Next unit</th>
+          <th scope="col">Policy</th><th scope="col">Result</th><th scope="col" class="number">Used</th><th scope="col" class="number">Limit</th>
+          <th scope="col">Share</th><th scope="col" class="number">Next request admitted</th>
         </tr></thead>
         <tbody>${policies.map((one) => html`<${Row} one=${one} nowMs=${nowMs} />`)}</tbody>
       <//>
@@ -83,10 +87,10 @@ function Answer({ answer, nowMs }) {
 }
 
 function Row({ one: { policy, isShadow, matches, outcome, exemptBy, quota }, nowMs }) {
-  const says = !matches ? "not about it" : outcome === null ? "not asked" : words(outcome);
+  const result = !matches ? "not about it" : outcome === null ? "not asked" : words(outcome);
   return html`<tr>
     <th scope="row">${policy} ${isShadow && html`<span class="badge">shadow</span>`}</th>
-    <td>${says}${exemptBy === null ? "" : ` by ${exemptBy}`}</td>
+    <td>${result}${exemptBy === null ? "" : ` by ${exemptBy}`}</td>
     <td class="number">${quota === null ? "–" : count(quota.used)}</td>
     <td class="number">${quota === null ? "–" : count(quota.limit)}</td>
     <td>${quota !== null && html`<${Meter} used=${quota.used} limit=${quota.limit} isShadow=${isShadow} />`}</td>
