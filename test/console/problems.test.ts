@@ -156,10 +156,6 @@ describe("what is not wrong", () => {
         /^note The upstream was down \d+:00:06–\d+:00:18 \(12 s\): 148 × 502, connection refused\.$/,
       ),
     ]);
-    // Nobody has asked meanwhile; and the other one is older than the history.
-    expect(textsOf({ steps: [step] }, [down, { from: at(116), to: at(118) }])).toEqual([
-      expect.stringMatching(/^note The upstream was down \d+:01:56–\d+:01:58 \(2 s\)\.$/),
-    ]);
     expect(textsOf({ steps: [step, failing] })).toEqual([
       "warning The upstream fails 42.5 % of requests: 74 × 502, connection refused.",
     ]);

@@ -99,20 +99,9 @@ export function words(name) {
   return name.replaceAll("_", " ");
 }
 
-const failures = new Map([
-  ["refused", "connection refused"],
-  ["certificate", "certificate not trusted"],
-  ["tls", "TLS handshake failed"],
-  ["reset", "connection reset"],
-  ["closed_early", "connection closed early"],
-  ["malformed", "malformed response"],
-  ["overloaded", "no free connection"],
-  ["other", "other failure"],
-]);
-
 /** Why a request failed at the upstream. */
 export function failureText(reason) {
-  return failures.get(reason) ?? words(reason);
+  return ["refused", "reset", "closed_early"].includes(reason) ? `connection ${words(reason)}` : words(reason);
 }
 
 /** A limit with its rate, such as "100 in 1 min". */

@@ -12,7 +12,6 @@ const recentSteps = 12;
  * `outages`: when the upstream was down, as the page has heard it: instants `{ from, to }`. Returns a list of `{ severity, text, runbook }`, where `runbook` may be null.
  */
 export function problemsOf(status, history, error, outages = []) {
-  const failures = history === null ? [] : failuresOf(history, outages);
   const found = [
     ...(error === null ? [] : [critical(error.message, error.status === 0 ? "HeadgateDown" : null)]),
     ...ofGateway(status),
@@ -22,7 +21,7 @@ export function problemsOf(status, history, error, outages = []) {
     ...ofCertificate("The certificate", status.certificate),
     ...ofCertificate("The certificate of this page and the admin API", status.adminCertificate),
     ...ofTraffic(history?.steps.slice(-recentSteps).filter((step) => step !== null) ?? []),
-    ...failures.map(ofFailures).filter((one) => one !== null),
+    ...(history === null ? [] : ofFailures(history, outages)).filter(Boolean),
   ];
   return found.sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
 }
@@ -129,13 +128,9 @@ function ofTraffic(steps) {
 /** Steps with failures that are further apart than so many are two times. */
 const maxGap = 12;
 
-/**
- * When the upstream failed requests, the oldest first: by the history, and by what the page has heard. `isDown`: it is known that
- * it was; `isOn`: it still fails.
- */
-function failuresOf({ end, stepSeconds, steps }, outages) {
-  const endMs = Date.parse(end) || 0;
-  const timeOf = (i) => endMs - (steps.length - i) * stepSeconds * 1000;
+/** When the upstream failed requests, by the history; by the second where the page has heard that it was down. */
+function ofFailures({ end, stepSeconds, steps }, outages) {
+  const timeOf = (i) => (Date.parse(end) || 0) - (steps.length - i) * stepSeconds * 1000;
   const runs = [];
   for (const [i, step] of steps.entries()) {
     if (step === null || total(step.upstream.failed) === 0) continue;
@@ -143,47 +138,36 @@ function failuresOf({ end, stepSeconds, steps }, outages) {
     if (last !== undefined && i - last.to <= maxGap) last.to = i + 1;
     else runs.push({ from: i, to: i + 1 });
   }
-  const downs = outages
-    .map(({ from, to }) => ({
-      fromMs: Date.parse(from),
-      toMs: Date.parse(to ?? ""),
-      steps: [],
-      isDown: true,
-      isOn: false,
-    }))
-    .filter(({ toMs }) => toMs > timeOf(0));
-  const marginMs = 2 * stepSeconds * 1000;
-  const found = runs.map(({ from, to }) => {
-    const [fromMs, toMs] = [timeOf(from), timeOf(to)];
-    const its = downs.filter((down) => down.fromMs < toMs + marginMs && down.toMs > fromMs - marginMs);
-    const those = steps.slice(from, to).filter((step) => step !== null);
-    if (its.length === 0) return { fromMs, toMs, steps: those, isDown: false, isOn: to >= steps.length - 1 };
-    for (const one of its) downs.splice(downs.indexOf(one), 1);
-    return { ...its[0], toMs: its.at(-1).toMs, steps: those };
+  return runs.map(({ from, to }) => {
+    const isIn = (text) => Date.parse(text) > timeOf(from - 2) && Date.parse(text) < timeOf(to + 2);
+    const down = outages.find((outage) => isIn(outage.from) && isIn(outage.to));
+    const times = down === undefined ? [timeOf(from), timeOf(to)] : [Date.parse(down.from), Date.parse(down.to)];
+    const isOn = down === undefined && to >= steps.length - 1;
+    return failureProblem(steps.slice(from, to).filter(Boolean), times, down !== undefined, isOn);
   });
-  return [...found, ...downs].sort((a, b) => a.fromMs - b.fromMs);
 }
 
-/** What one of these times comes to. Null: too little. */
-function ofFailures({ fromMs, toMs, steps, isDown, isOn }) {
+/** False: too little. */
+function failureProblem(steps, [fromMs, toMs], isDown, isOn) {
   const failed = sum(steps, ({ upstream }) => total(upstream.failed));
   const attempts = failed + sum(steps, ({ upstream }) => upstream.answered);
-  if (!isDown && (attempts < minRequests || failed / attempts <= 0.01)) return null;
-  const answers = [
-    ["upstream_failed", 502],
-    ["upstream_timeout", 504],
-  ].map(([reason, status]) => [sum(steps, ({ refused }) => refused[reason] ?? 0), status]);
+  if (attempts < minRequests || failed / attempts <= 0.01) return false;
+  const answers = (reason, status) => {
+    const times = sum(steps, ({ refused }) => refused[reason] ?? 0);
+    return times === 0 ? [] : [`${count(times)} × ${status}`];
+  };
   const reasons = new Set(steps.flatMap(({ upstream }) => Object.keys(upstream.failed)));
   const facts = [
-    ...answers.filter(([times]) => times > 0).map(([times, status]) => `${count(times)} × ${status}`),
+    ...answers("upstream_failed", 502),
+    ...answers("upstream_timeout", 504),
     ...[...reasons].map(failureText),
   ];
-  const told = facts.length === 0 ? "." : `: ${facts.join(", ")}.`;
   const share = `${shown(failed / attempts)} of requests`;
-  if (isOn) return warning(`The upstream fails ${share}${told}`, "HeadgateUpstreamFailing");
-  const [from, to] = [fromMs, toMs].map((ms) => instant(ms, toMs));
-  const text = `The upstream ${isDown ? "was down" : `failed ${share}`} ${from}–${to} (${span((toMs - fromMs) / 1000)})${told}`;
-  return { severity: "note", text, runbook: "HeadgateUpstreamFailing" };
+  const runbook = "HeadgateUpstreamFailing";
+  if (isOn) return warning(`The upstream fails ${share}: ${facts.join(", ")}.`, runbook);
+  const when = `${instant(fromMs, toMs)}–${instant(toMs, toMs)} (${span((toMs - fromMs) / 1000)})`;
+  const text = `The upstream ${isDown ? "was down" : `failed ${share}`} ${when}: ${facts.join(", ")}.`;
+  return { severity: "note", text, runbook };
 }
 
 function shown(share) {

@@ -59,29 +59,24 @@ function Explained({ api, id, status: gateway }) {
 
 /** Whether the limit was on trial when the request was refused. */
 function trialSentences({ at, reason, policy }, { trial, lastTrial }) {
-  if (reason !== "throttled" || policy === null) return [];
-  const isIn = ({ since }, end) => Date.parse(since) <= Date.parse(at) && Date.parse(at) <= end;
-  const ofLast = lastTrial !== null && isIn(lastTrial.trial, Date.parse(lastTrial.at)) ? lastTrial.trial : null;
-  const its = trial !== null && isIn(trial, Number.POSITIVE_INFINITY) ? trial : ofLast;
+  const isIn = (one) =>
+    one !== null && Date.parse(one.trial.since) <= Date.parse(at) && !(Date.parse(one.at) < Date.parse(at));
+  const its = [trial && { trial }, lastTrial].find(isIn)?.trial;
+  if (reason !== "throttled" || its === undefined) return [];
   const key = `policies.${policy.policy}`;
-  if (its === null || !its.changed.some((changed) => `${changed}.`.startsWith(`${key}.`))) return [];
+  if (!its.changed.some((changed) => `${changed}.`.startsWith(`${key}.`))) return [];
   const limit = its.changes.find((change) => change.key === `${key}.limit`);
   const before = limit === undefined ? "" : `, with the limit ${limit.to}; before it was ${limit.from ?? "not there"}`;
   return [`This policy ${its === trial ? "is" : "was then"} on trial${before}.`];
 }
 
-const calls = new Map([
-  ["DELETE clients", "forgive it"],
-  ["GET rules", "Its rule"],
-  ["DELETE rules", "remove the rule"],
-]);
-
 /** Calls of the API in a sentence are links to the view that has a button for them. */
 function linked(sentence) {
-  return sentence.split(/((?:DELETE|GET) \/api\/(?:clients|rules)\/[^\s,]*[^\s,.])/).map((part) => {
-    const [, method, path, name] = /^(DELETE|GET) \/api\/(clients|rules)\/(.+)$/.exec(part) ?? [];
-    const text = calls.get(`${method} ${path}`);
-    return text === undefined ? part : html`<a href=${`#/${path}${path === "clients" ? `/${name}` : ""}`}>${text}</a>`;
+  return sentence.split(/((?:DELETE|GET) \/api\/(?:clients|rules)\/[^\s,]*[^\s,.])/).map((part, i) => {
+    if (i % 2 === 0) return part;
+    const [method, , path, name] = part.split("/");
+    if (path === "clients") return html`<a href=${`#/clients/${name}`}>forgive it</a>`;
+    return html`<a href="#/rules">${method === "GET " ? "Its rule" : "remove the rule"}</a>`;
   });
 }
 
