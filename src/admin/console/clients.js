@@ -70,12 +70,13 @@ function blockedOf(refusals, rules, clients, { search, policy }) {
   if (policy !== "") return [];
   const byId = new Map(rules.map((rule) => [rule.id, rule]));
   const blocked = new Map();
-  for (const { rule: id, client } of refusals) {
+  for (const { requests, count: times } of refusals.rows) {
+    const [{ rule: id, client }] = requests;
     const rule = byId.get(id);
     if (rule === undefined) continue;
     const [key, name] = rule.client ? [`client:${client}`, client] : [keyOfRule(rule), whomOf(rule)];
     if (![key, name].some((text) => text.startsWith(search.trim()))) continue;
-    blocked.set(key, { key, name, times: (blocked.get(key)?.times ?? 0) + 1 });
+    blocked.set(key, { key, name, times: (blocked.get(key)?.times ?? 0) + times });
   }
   for (const { key } of clients) blocked.delete(key);
   return [...blocked.values()];
@@ -107,7 +108,7 @@ function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
         <th scope="col" class="number">Next unit</th><th scope="col" class="number">Refused</th><th scope="col" class="number">Last admitted</th>
       </tr></thead>
       <tbody>
-        ${blocked.map((each) => html`<${BlockedRow} key=${each.key} blocked=${each} among=${refusals.length} />`)}
+        ${blocked.map((each) => html`<${BlockedRow} key=${each.key} blocked=${each} />`)}
         ${clients.map((client) => html`<${Row} client=${client} isShadow=${shadows.includes(client.policy)} nowMs=${nowMs} />`)}
       </tbody>
     <//>
@@ -124,10 +125,10 @@ function Actions({ actions }) {
 
 const actionTexts = { block: "blocked", exempt: "exempt", limit: "limited" };
 
-function BlockedRow({ blocked: { key, name, times }, among }) {
+function BlockedRow({ blocked: { key, name, times } }) {
   return html`<tr>
     <th scope="row" class="key"><a href=${clientLink(key)}>${name}</a> <${Actions} actions=${["block"]} /></th>
-    <td colspan="8" class="muted">no policy is asked; ${count(times)} of the last ${count(among)} refusals</td>
+    <td colspan="8" class="muted">no policy is asked; refused ${count(times)} times of late</td>
   </tr>`;
 }
 
