@@ -55,11 +55,11 @@ export function Chart({ title, badge, series, isStacked, format, range, stepSeco
         <div class="x">${parts.map((part) => html`<span>${part}</span>`)}<span>now</span></div>
       </div>
       <ul class="legend">
-        ${series.map(({ name, color, values }) => {
-          const value = values[shown] ?? null;
-          return html`<li><span class="swatch" style=${{ background: color }}></span>${name} <b>${value === null ? "–" : format(value)}</b></li>`;
+        ${[...series, failed ?? []].flat().map((each) => {
+          const value = each.values[shown] ?? null;
+          const text = value === null ? "–" : each === failed ? value : format(value);
+          return html`<li><span class="swatch" style=${{ background: each.color }}></span>${each.name} <b>${text}</b></li>`;
         })}
-        ${failed !== undefined && html`<li><span class="swatch" style=${{ background: failed.color }}></span>${failed.name} <b>${failed.values[shown] ?? "–"}</b></li>`}
       </ul>
     </figure>`;
 }

@@ -45,7 +45,7 @@ function Explained({ api, id, status: gateway }) {
       policy &&
         html`${policy.policy}: ${words(policy.outcome)}, ${count(policy.remaining)} of ${count(policy.limit)} left`,
     ],
-    ["More at", policy && policy.outcome !== "observed" && html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
+    ["More at", policy?.outcome !== "throttled" ? null : html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
     ["Retry-After", others.retryAfterSeconds === null ? null : span(others.retryAfterSeconds)],
     ["Rule", others.rule],
   ];
@@ -83,6 +83,6 @@ function linked(sentence) {
 /** Names with what is known; null is left out. */
 export function Facts({ facts }) {
   return html`<dl class="facts">
-    ${facts.filter(([, fact]) => fact !== null && fact !== false).map(([name, fact]) => html`<dt>${name}</dt><dd>${fact}</dd>`)}
+    ${facts.filter(([, fact]) => fact !== null).map(([name, fact]) => html`<dt>${name}</dt><dd>${fact}</dd>`)}
   </dl>`;
 }
