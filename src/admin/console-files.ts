@@ -96,8 +96,14 @@ export class ConsoleFiles {
   }
 }
 
-/** Comments that have lines of their own, a tenth of the files: they are for readers of the source, and are not sent. */
+/** A tenth of the files is for readers of the source, and not sent: comments with lines of their own, and what indents styles. */
 const commentLines = /^ *(?:\/\/.*|\/\*[\s\S]*?\*\/)\n/gm;
+const indentation = /^ +/gm;
+
+function sentOf(name: string, text: string): string {
+  const code = text.replaceAll(commentLines, "");
+  return name.endsWith(".css") ? code.replaceAll(indentation, "") : code;
+}
 
 /** By the names under which they are served; the page has the empty one. */
 export async function readConsoleFiles(): Promise<FilesByName> {
@@ -106,7 +112,7 @@ export async function readConsoleFiles(): Promise<FilesByName> {
   const files = await Promise.all([
     ...names.map(async (name) => {
       const text = await readFile(new URL(name, folder), "utf8");
-      const file = fileOf(types.get(extname(name)) ?? "", Buffer.from(text.replaceAll(commentLines, "")));
+      const file = fileOf(types.get(extname(name)) ?? "", Buffer.from(sentOf(name, text)));
       return [name === "index.html" ? "" : name, file] as const;
     }),
     ...libraries.map(async ([name, module]) => {

@@ -88,7 +88,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     const page = await openSignedIn(cleanup, await browser(), gateway);
     await page.getByText("live", { exact: true }).waitFor();
     await page.evaluate('location.hash = "#/clients"');
-    const unused = page.getByRole("row", { name: "203.0.113.9 blocked no policy is asked; 2 of the last 2 refusals" });
+    const unused = page.getByRole("row", { name: "203.0.113.9 blocked no policy is asked; refused 2 times of late" });
     await unused.waitFor();
     await page.getByRole("row", { name: "203.0.113.10 blocked small 1 3" }).waitFor();
     await page.getByLabel("Filter").fill("2001:db8::1");
