@@ -48,7 +48,7 @@ export function Chart({ title, badge, series, isStacked, format, range, stepSeco
         <svg viewBox=${`0 0 ${count} 100`} preserveAspectRatio="none" role="img" aria-label=${titleOf(title, series, format, name)}
           onPointerMove=${onMove} onPointerLeave=${() => setAt(null)}>
           <path class="grid" d=${marks.map((mark) => `M0 ${y(mark, top)}H${count}`).join("")} />
-          ${failed !== undefined && html`<path class="failed" d=${band(failed)} fill=${failed.color} fill-opacity="0.3" />`}
+          ${failed !== undefined && html`<path class="failed" d=${band(failed)} fill=${`${failed.color}4d`} />`}
           ${isStacked ? stacked(series, top) : lines(series, top)}
           ${at !== null && html`<path class="cursor" d=${`M${at + 0.5} 0V100`} />`}
         </svg>

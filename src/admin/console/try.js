@@ -66,14 +66,13 @@ function Answer({ answer, nowMs }) {
     ["Policy of the fields", policy],
     ["Rules", rules.length === 0 ? null : rules.join(", ")],
   ];
-  const [first, ...notes] = explanation;
   const isForwarded = status === 200;
-  const heading = isForwarded ? first.replace(/\.$/, "") : `${status} ${reason === null ? "" : words(reason)}`;
+  const heading = isForwarded ? "It would be forwarded" : `${status} ${reason === null ? "" : words(reason)}`;
   return html`
     <section class="panel" aria-label="What it would get">
       <h2><span class=${`large ${isForwarded ? "good" : "failure"}`}>${heading}</span></h2>
       ${reason === "no_token" && html`<p>No token: add a header <code>Authorization: Bearer …</code>, because this path asks for one.</p>`}
-      ${(isForwarded ? notes : explanation).map((sentence) => html`<p>${sentence}</p>`)}
+      ${explanation.filter((sentence) => sentence !== "It would be forwarded.").map((sentence) => html`<p>${sentence}</p>`)}
       <${Facts} facts=${facts} />
       <${Wide} label="Policies">
         <thead><tr>
