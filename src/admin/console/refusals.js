@@ -23,7 +23,7 @@ export class Refusals {
 
   /** For each `{ name, requests, first, count }`: the newest requests, when the first of all was, and how many they are. The last first. */
   get rows() {
-    return [...this.#rows.values()].sort((a, b) => msOf(b.requests[0]) - msOf(a.requests[0]));
+    return [...this.#rows.values()].reverse().sort((a, b) => msOf(b.requests[0]) - msOf(a.requests[0]));
   }
 }
 
@@ -35,5 +35,5 @@ export function rowsOf(requests) {
 }
 
 function msOf({ at }) {
-  return Date.parse(at);
+  return Date.parse(at) || 0;
 }
