@@ -78,7 +78,7 @@ test.each([
 });
 
 test("the drain of 1,000 idle connections", async () => {
-  const gateway = await start("timeouts.keepAlive=1m", "drain.delay=1s", "drain.timeout=10s");
+  const gateway = await start("timeouts.keepAlive=1m", "drain.delay=1s", "drain.timeout=30s");
   const held = await open(
     gateway.port,
     "POST /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: b c\r\nContent-Length: 9\r\n\r\n1",

@@ -13,6 +13,6 @@ export async function readTurns(
 ): Promise<TurnFigures> {
   const answer = once(child, "message");
   child.send({ read: true });
-  const [figures] = await within("the figures of the turns", answer);
+  const [figures] = await within("the figures of the turns", answer, 20_000);
   return figures;
 }
