@@ -15,8 +15,8 @@ const maxRestMs = 30_000;
 
 /**
  * Loads at once, then `everyMs` after each answer, but sooner if the gateway has failed. `load` gets the last value.
- * `inputs`: when one of them changes, loads anew. `reload` loads now, and
- * `soon` within half a second. A value stays when a later load fails.
+ * `inputs`: when one of them changes, loads anew. `reload` loads now, and `soon` within half a second. A value stays when a
+ * later load fails.
  */
 export function usePoll(load, everyMs, inputs = []) {
   const [state, setState] = useState({ value: null, error: null });

@@ -9,7 +9,8 @@ const recentSteps = 12;
 
 /**
  * `status` and `history` as the API answers them; `history` may be null. `error`: why the last status could not be asked.
- * `outages`: when the upstream was down, as the page has heard it: instants `{ from, to }`. Returns a list of `{ severity, text, runbook }`, where `runbook` may be null.
+ * `outages`: when the upstream was down, as the page has heard it: instants `{ from, to }`. Returns a list of
+ * `{ severity, text, runbook }`, where `runbook` may be null.
  */
 export function problemsOf(status, history, error, outages = []) {
   const found = [

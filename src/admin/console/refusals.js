@@ -18,10 +18,17 @@ export class Refusals {
     const kept = [request, ...requests].sort((a, b) => msOf(b) - msOf(a)).slice(0, maxOfRow);
     const isFirst = Date.parse(first) > msOf(request);
     this.#rows.set(name, { name, requests: kept, first: isFirst ? request.at : first, count: count + 1 });
-    if (this.#rows.size > maxRows) this.#rows.delete(this.rows.at(-1).name);
+    if (this.#rows.size > maxRows) this.#rows.delete(this.#oldest().name);
   }
 
-  /** For each `{ name, requests, first, count }`: the newest requests, when the first of all was, and how many they are. The last first. */
+  #oldest() {
+    return this.#rows.values().reduce((a, b) => (msOf(b.requests[0]) < msOf(a.requests[0]) ? b : a));
+  }
+
+  /**
+   * For each `{ name, requests, first, count }`: the newest requests, when the first of all was, and how many they are. The
+   * last first.
+   */
   get rows() {
     return [...this.#rows.values()].reverse().sort((a, b) => msOf(b.requests[0]) - msOf(a.requests[0]));
   }
