@@ -78,7 +78,7 @@ const alone = [
   "test/workers/endings.long.ts",
 ];
 
-/** A minute or more each, and seldom broken: `npm run test:rare` runs them, and nothing else. */
+/** A minute or more each, and seldom broken: `npm run test:rare` alone runs them. */
 const rare = [
   "test/conformance/cost-search.long.ts",
   "test/conformance/policies/slots.long.ts",
@@ -87,6 +87,15 @@ const rare = [
   "test/shared-store/cut-off.long.ts",
   "test/shared-store/forgiveness-kills.long.ts",
   "test/simulation/mutations.long.ts",
+];
+/** A fifth of the cases is tried by `npm run test:long`, all by `npm run test:rare`. */
+const thinned = [
+  "test/conformance/boundaries/in-process.long.ts",
+  "test/conformance/fuzz/requests.long.ts",
+  "test/conformance/fuzz/responses.long.ts",
+  "test/console/hostile.long.ts",
+  "test/http2/mutated.long.ts",
+  "test/limits/store/script.long.ts",
 ];
 const isRare = process.env["HEADGATE_RARE"] !== undefined;
 
@@ -125,7 +134,7 @@ export default defineConfig({
         test: {
           ...shared,
           name: "alone",
-          include: isRare ? rare : alone,
+          include: isRare ? [...rare, ...thinned] : alone,
           exclude: isRare ? [] : rare,
           maxWorkers: 1,
           sequence: { groupOrder: 2 },

@@ -1,9 +1,10 @@
-// The same as mutated.test.ts, with 100,000 conversations, or as many as HEADGATE_FUZZ_CASES says. Half a million have been read
-// with HEADGATE_FUZZ_CASES=500000 npm run test:long -- test/http2/mutated.
+// The same as mutated.test.ts, with 100,000 conversations in test:rare, or as many as HEADGATE_FUZZ_CASES says. Half a million
+// have been read with HEADGATE_FUZZ_CASES=500000 npm run test:long -- test/http2/mutated.
 import { expect, test } from "vitest";
+import { fifth } from "../support/runs.ts";
 import { readMutated } from "./mutated.ts";
 
-const { HEADGATE_FUZZ_CASES = "100000" } = process.env;
+const { HEADGATE_FUZZ_CASES = fifth(100_000) } = process.env;
 const batchSize = 10_000;
 const batches = Array.from({ length: Math.ceil(Number(HEADGATE_FUZZ_CASES) / batchSize) }, (_, i) => i + 2);
 

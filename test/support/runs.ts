@@ -1,6 +1,6 @@
 // What `npm test` tries less of than `npm run test:long`, which lists the files.
 
-const { HEADGATE_RUNS } = process.env;
+const { HEADGATE_RUNS, HEADGATE_RARE } = process.env;
 /** "all": nothing else runs the file again, so it has the cases of both. */
 const isFull = HEADGATE_RUNS === "full" || HEADGATE_RUNS === "all";
 
@@ -18,3 +18,12 @@ export const inFull = <T>(cases: readonly T[]): readonly T[] => (isFull ? cases 
  * to start a thread takes a fifth of a second of processor time. `npm run test:programs` tries both.
  */
 export const threadCounts: readonly number[] = HEADGATE_RUNS === "all" ? [1, 2] : isFull ? [2] : [1];
+
+/** Of what costs minutes and seldom finds anything, `npm run test:rare` tries all, and `npm run test:long` a fifth. */
+const part = HEADGATE_RARE === undefined ? 5 : 1;
+
+export const fifth = (full: number): number => Math.ceil(full / part);
+
+/** `which`: another number chooses others. */
+export const fifthOf = <T>(cases: readonly T[], which: number): readonly T[] =>
+  cases.filter((_, i) => i % part === which % part);

@@ -2,6 +2,7 @@
 // sequences than in script.test.ts.
 import { describe, test } from "vitest";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
+import { fifth } from "../../support/runs.ts";
 import { compareWithModel } from "./call-sequences.ts";
 import { type RealScript, useRealScript } from "./real-script.ts";
 
@@ -12,5 +13,5 @@ describe.skipIf(skipRedis)(`the script and its model${redisNeeded}`, () => {
     script = opened;
   });
 
-  test("answer the same to any sequence of calls", () => compareWithModel(script, 6_000, 100));
+  test("answer the same to any sequence of calls", () => compareWithModel(script, fifth(6_000), 100));
 });
