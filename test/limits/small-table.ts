@@ -6,6 +6,7 @@ import { formatShard } from "../../src/limits/table/directory.ts";
 import type { TableOptions } from "../../src/limits/table/eviction.ts";
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
+import { inFull } from "../support/runs.ts";
 
 /** Places keys in the same way in each run. */
 export const placeSecret = Buffer.alloc(16, 9);
@@ -13,6 +14,10 @@ export const placeSecret = Buffer.alloc(16, 9);
 export function smallTable(options: Omit<TableOptions, "secret"> = {}): CounterTable {
   return new CounterTable(createTableMemory(minTableBytes), { ...options, secret: placeSecret });
 }
+
+/** Of a table that a test fills, and of the keys with which it does so: a part in `npm test`, because that takes long. */
+export const filledPart = inFull([1])[0] ?? 1 / 4;
+export const filledBytes = minTableBytes * filledPart;
 
 const geometry = geometryOf(minTableBytes);
 const reused = createTableMemory(minTableBytes);
