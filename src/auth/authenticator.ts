@@ -112,16 +112,16 @@ function maskOf(rules: readonly AuthRule[], isIn: (rule: AuthRule) => boolean): 
 
 /** `file`: null if no rule demands a listed token. */
 export function createAuthenticator(file: Watched<TokenList> | null, clock: Pick<Clock, "wallMs">): Authenticator {
-  const known = new KnownTokens();
+  const tokens = file === null ? null : { file, known: new KnownTokens() };
   return {
     authenticate(credential, { mode }) {
       if (mode === "off") return "skipped";
       if (mode === "presence" || credential.kind !== "token") return presence(credential);
-      const identity = file === null ? null : known.find(credential.token, file.value);
+      const identity = tokens === null ? null : tokens.known.find(credential.token, tokens.file.value);
       if (identity === null) return "invalid";
       return identity.endsMs !== null && clock.wallMs() >= identity.endsMs ? "expired" : identity;
     },
-    isKnown: (credential, { mode }) => mode !== "tokens" || credential.kind !== "token" || known.has(credential.token),
+    isKnown: (credential, { mode }) => mode !== "tokens" || credential.kind !== "token" || tokens?.known.has(credential.token) === true,
     tokens() {
       if (file === null) return null;
       const { value: list, isCurrent } = file;

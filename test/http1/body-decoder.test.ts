@@ -10,7 +10,7 @@ import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.t
 import { chunksOf } from "../conformance/fuzz/chunk-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";
 import { within } from "../support/eventually.ts";
-import { scaled } from "../support/runs.ts";
+import { inFull, scaled } from "../support/runs.ts";
 
 const head = "POST /v2/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
 const after = "GET /after HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -53,7 +53,7 @@ function readPieces(pieces: readonly string[]) {
     if (read.problem !== null) return { status: problemReplies[read.problem].status, data, rest: null };
     data += read.data.toString("latin1");
     if (decoder.isComplete) return { status: 200, data, rest: piece.slice(read.taken) + pieces.slice(i + 1).join("") };
-    expect(read.taken).toBe(piece.length);
+    if (read.taken !== piece.length) expect(read.taken).toBe(piece.length);
   }
   return { status: null, data, rest: null };
 }
@@ -129,7 +129,12 @@ describe("each line that llhttp reads in its own way", () => {
     ';a="b" ;c',
     ";a=\xff",
   ];
-  const bytes = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code));
+  // `npm test` has those that parsers treat in a way of their own, and both ends of the others.
+  const codes = inFull(Array.from({ length: 256 }, (_, code) => code));
+  const bytes =
+    codes.length > 0
+      ? codes.map((code) => String.fromCharCode(code))
+      : [..."\0\x01\b\t\n\v\f\r\x1f !\"#'(),-/09:;<=>@AFGZ[\\]_afgz{}~\x7f\x80\x9f\xa0\xff"];
   const inExtensions = bytes.flatMap((byte) => [`;a${byte}b`, `;a=${byte}`, `;a="${byte}"`, `;a="\\${byte}"`]);
   const trailers = [
     ...["X-T: v", "X-T:", "X-T : v", " X-T: v", "X-T", ": v", "X-T: v\r\n w", "Content-Length: 2", "content-length:0"],
@@ -214,6 +219,6 @@ test("a hostile line costs no more than its length", () => {
     `${"0".repeat(16_000)}g`,
     `2;a="${"\\x".repeat(8_000)}`,
   ]) {
-    for (let i = 0; i < 200; i += 1) expect(readPieces([`${line}\r\n`])).toMatchObject({ status: 400 });
+    for (let i = 0; i < scaled(200); i += 1) expect(readPieces([`${line}\r\n`])).toMatchObject({ status: 400 });
   }
 });

@@ -3,11 +3,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { runs, scaled } from "../support/runs.ts";
-import { LimitedTable } from "./one-limit.ts";
-import { addressAt, reusedTable } from "./small-table.ts";
+import { LimitedTable, type WindowLimit } from "./one-limit.ts";
+import { addressAt, filledBytes, filledPart, reusedTable, smallTable } from "./small-table.ts";
 
-/** More than a table of the smallest size has room for. */
-const flood = 20_000;
+/** Of so many keys in a table of the smallest size, those for as large a part of it as is tried. */
+const part = (keys: number): number => keys * filledPart;
+const tableOf = (limit: WindowLimit): LimitedTable => new LimitedTable(limit, smallTable({}, filledBytes));
+
+/** More than the table has room for. */
+const flood = part(20_000);
 
 /** Returns how many of some clients have less than the whole limit left. */
 function remembered(store: LimitedTable, clients: readonly string[], nowMs: number): number {
@@ -22,57 +26,57 @@ function takeAll(store: LimitedTable, clients: readonly string[], nowMs: number)
 
 describe("who goes first", () => {
   test("what has expired, as long as some of it is left", () => {
-    const store = new LimitedTable({ limit: 5, windowMs: 1000 });
-    takeAll(store, named("expired", 10_000), 0);
-    const live = named("live", 5000);
+    const store = tableOf({ limit: 5, windowMs: 1000 });
+    takeAll(store, named("expired", part(10_000)), 0);
+    const live = named("live", part(5000));
     takeAll(store, live, 1000);
-    expect(remembered(store, live, 1000)).toBeGreaterThan(4800);
-    expect(store.stats().evictedExpired).toBeGreaterThan(1000);
+    expect(remembered(store, live, 1000)).toBeGreaterThan(part(4800));
+    expect(store.stats().evictedExpired).toBeGreaterThan(part(1000));
   });
 
   test("then the keys with the fewest requests", () => {
-    const store = new LimitedTable({ limit: 10, windowMs: 1000 });
-    const heavy = named("heavy", 3000);
+    const store = tableOf({ limit: 10, windowMs: 1000 });
+    const heavy = named("heavy", part(3000));
     for (let i = 0; i < 5; i += 1) takeAll(store, heavy, i);
     takeAll(store, named("light", flood), 10);
-    expect(remembered(store, heavy, 20)).toBeGreaterThan(2800);
+    expect(remembered(store, heavy, 20)).toBeGreaterThan(part(2800));
     expect(store.stats().evictedExpired).toBe(0);
   });
 
   test("of equals the one that has been idle longest, most of the time", () => {
-    const store = new LimitedTable({ limit: 10, windowMs: 1000 });
-    const groups = Array.from({ length: 5 }, (_, i) => named(`group ${i}`, 4000));
+    const store = tableOf({ limit: 10, windowMs: 1000 });
+    const groups = Array.from({ length: 5 }, (_, i) => named(`group ${i}`, part(4000)));
     for (const [i, group] of groups.entries()) takeAll(store, group, 100 * i);
     const left = groups.map((group) => remembered(store, group, 500));
-    expect(left[4]).toBeGreaterThan(3500);
-    expect(left[0]).toBeLessThan(1000);
+    expect(left[4]).toBeGreaterThan(part(3500));
+    expect(left[0]).toBeLessThan(part(1000));
     expect(left).toEqual(left.toSorted((a, b) => a - b));
   });
 
   test("a burst of clients is forgotten as others come, without a timer", () => {
-    const store = new LimitedTable({ limit: 2, windowMs: 100 });
+    const store = tableOf({ limit: 2, windowMs: 100 });
     takeAll(store, named("burst", flood), 0);
     const { evictedLive } = store.stats();
-    takeAll(store, named("later", 500), 100);
-    expect(store.stats()).toMatchObject({ evictedLive, evictedExpired: 500 });
+    takeAll(store, named("later", part(500)), 100);
+    expect(store.stats()).toMatchObject({ evictedLive, evictedExpired: part(500) });
   });
 });
 
 describe("an exhausted client is not forgotten", () => {
   test("by a flood of new clients", () => {
-    const store = new LimitedTable({ limit: 100, windowMs: 60_000 });
+    const store = tableOf({ limit: 100, windowMs: 60_000 });
     for (let i = 0; i < 100; i += 1) store.acquire("victim of itself", i);
     for (let i = 0; i < flood; i += 1) {
       if (store.acquire(`flood ${i}`, 100).outcome !== "admitted") throw new Error(`flood ${i} was refused`);
       if (i % 100 === 0) expect(store.acquire("victim of itself", 100).outcome).toBe("throttled");
     }
     expect(store.acquire("victim of itself", 59_999)).toMatchObject({ outcome: "throttled", resetMs: 60_000 });
-    expect(store.stats().evictedLive).toBeGreaterThan(5000);
+    expect(store.stats().evictedLive).toBeGreaterThan(part(5000));
   });
 
   test("by those that are exhausted too: as many as there is room for are all kept until their windows end", () => {
-    const store = new LimitedTable({ limit: 2, windowMs: 1000 });
-    const first = Array.from({ length: 8000 }, (_, i) => addressAt(i));
+    const store = tableOf({ limit: 2, windowMs: 1000 });
+    const first = Array.from({ length: part(8000) }, (_, i) => addressAt(i));
     takeAll(store, [...first, ...first], 0);
     const later = Array.from({ length: flood }, (_, i) => addressAt(50_000 + i));
     takeAll(store, [...later, ...later], 500);
@@ -81,7 +85,7 @@ describe("an exhausted client is not forgotten", () => {
   });
 
   test("though no more than its next request does not fit", () => {
-    const store = new LimitedTable({ limit: 10, windowMs: 1000, units: 4 });
+    const store = tableOf({ limit: 10, windowMs: 1000, units: 4 });
     for (let i = 0; i < 2; i += 1) expect(store.acquire("exhausted", i).outcome).toBe("admitted");
     takeAll(store, named("flood", flood), 10);
     expect(store.acquire("exhausted", 20)).toMatchObject({ outcome: "throttled", remaining: 2 });

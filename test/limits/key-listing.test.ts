@@ -9,6 +9,7 @@ import { TopKeys } from "../../src/limits/table/top-keys.ts";
 import { decided } from "../support/decided.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { inFull } from "../support/runs.ts";
 import { addressAt, placeSecret } from "./small-table.ts";
 
 afterEach(() => vi.restoreAllMocks());
@@ -30,8 +31,9 @@ function filled(keys: number, isShared = false, bytes = minTableBytes) {
 const byUse = { slot: null, sort: "used", matches: null, limit: 5 } as const;
 
 test("a portion reads a bounded number of keys", () => {
-  // With several thousand keys in a shard.
-  const { table, spans } = filled(100_000, false, 16 * 1024 * 1024);
+  // With several thousand keys in a shard; in `npm test`, with two thousand.
+  const [keys, mebibytes] = inFull([[100_000, 16] as const])[0] ?? [30_000, 4];
+  const { table, spans } = filled(keys, false, mebibytes * 1024 * 1024);
   const top = new TopKeys(table.memory, [byUse], spans);
   let read = 0;
   const portions: number[] = [];

@@ -11,8 +11,8 @@ import { inFull } from "../support/runs.ts";
 /** Places keys in the same way in each run. */
 export const placeSecret = Buffer.alloc(16, 9);
 
-export function smallTable(options: Omit<TableOptions, "secret"> = {}): CounterTable {
-  return new CounterTable(createTableMemory(minTableBytes), { ...options, secret: placeSecret });
+export function smallTable(options: Omit<TableOptions, "secret"> = {}, bytes = minTableBytes): CounterTable {
+  return new CounterTable(createTableMemory(bytes), { ...options, secret: placeSecret });
 }
 
 /** Of a table that a test fills, and of the keys with which it does so: a part in `npm test`, because that takes long. */

@@ -89,9 +89,10 @@ export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Se
     ...packaged,
     // All clients of a test have one address.
     listen: { ...packaged.listen, host: "127.0.0.1", port: 0, newConnectionsPerPeer: 1_000_000 },
-    admin: { ...packaged.admin, host: "127.0.0.1", port: 0 },
+    // To make room for refusals takes a millisecond for each thousand: many gateways are made in one process.
+    admin: { ...packaged.admin, host: "127.0.0.1", port: 0, recent: { ...packaged.admin.recent, refusals: 1_000 } },
     drain: { delayMs: 0, timeoutMs: 2_000 },
-    // Room for the clients of a test: many gateways are made in one process.
+    // Room for the clients of a test.
     counters: { memoryBytes: minTableBytes, snapshot: null, redis: null },
     // Corpora send thousands of requests that are refused.
     refusals: { perSecond: 1_000_000, burst: 1_000_000 },
