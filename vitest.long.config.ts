@@ -48,6 +48,7 @@ const properties = [
   "test/transport/http2-close.test.ts",
   "test/transport/request-reader.test.ts",
   "test/conformance/rotation.test.ts",
+  "test/config/load.test.ts",
   "test/config/policy-fuzz.test.ts",
   "test/core/network-table.test.ts",
   "test/limits/policy-match.test.ts",

@@ -6,6 +6,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
 import { renderConfigError } from "../../src/config/written.ts";
 import type { Settings } from "../../src/core/settings.ts";
+import { inFull } from "../support/runs.ts";
 import { type Given, loadGiven } from "./given.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-config-"));
@@ -73,17 +74,18 @@ describe("sources", () => {
   });
 
   test("thousands of mistakes are counted, and the first of them listed", () => {
-    const lines = (line: (i: number) => string) => Array.from({ length: 19_000 }, (_, i) => line(i)).join("");
+    const count = inFull([19_000])[0] ?? 3_000;
+    const lines = (line: (i: number) => string) => Array.from({ length: count }, (_, i) => line(i)).join("");
     const unknown = errors({ yaml: `${lines((i) => `key${i}: 1\n`)}listen: { port: x }` });
     expect(unknown).toHaveLength(22);
     expect(unknown[0]).toMatch(/^c\.yaml:1:1: key0: unknown key; expected listen, /);
-    expect(unknown[20]).toBe("c.yaml:21:1: found 18980 more unknown keys, expected none");
-    expect(unknown[21]).toMatch(/^c\.yaml:19001:17: listen\.port: /);
+    expect(unknown[20]).toBe(`c.yaml:21:1: found ${count - 20} more unknown keys, expected none`);
+    expect(unknown[21]).toMatch(new RegExp(`^c\\.yaml:${count + 1}:17: listen\\.port: `));
 
     const twice = errors({ yaml: `drain: {}\n${lines(() => "log: {}\n")}` });
     expect(twice).toHaveLength(101);
     expect(twice[99]).toMatch(/^c\.yaml:102:1: log: found a second one, /);
-    expect(twice[100]).toBe("c.yaml:103:1: 18899 more errors");
+    expect(twice[100]).toBe(`c.yaml:103:1: ${count - 101} more errors`);
   });
 
   test("items beyond the bound of a list are not looked at, and no long text is shown", () => {

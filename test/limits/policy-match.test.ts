@@ -6,7 +6,7 @@ import { spellingsOf } from "../conformance/paths/spellings.ts";
 import { pathReaders } from "../core/path-readers.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
-import { runs, scaled } from "../support/runs.ts";
+import { runs, scaled, spread } from "../support/runs.ts";
 
 const policyOf = (paths: readonly string[], methods: readonly string[] = []) =>
   slidingPolicy({ limit: 1, windowMs: 1, match: { paths, methods } });
@@ -181,7 +181,7 @@ describe("whatever a backend makes of a path", () => {
       "/",
     );
     let matched = 0;
-    for (const target of spellingsOf("v1", "v2")) {
+    for (const target of spread(spellingsOf("v1", "v2"), 5)) {
       const readings = new Set(pathReaders.map(({ read }) => read(target.replace(/\?.*$/s, ""))));
       const { request, head } = limitedRequest({ target });
       const mask = matcher(request, head);
@@ -191,7 +191,7 @@ describe("whatever a backend makes of a path", () => {
         if ((mask & (1 << i)) === 0) throw new Error(`${target} is not matched by ${pattern}`);
       }
     }
-    expect(matched).toBeGreaterThan(2000);
+    expect(matched).toBeGreaterThan(scaled(2000, 5));
   });
 
   test("in any spelling", () => {

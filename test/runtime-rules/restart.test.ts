@@ -1,13 +1,14 @@
 // Rules outlive a restart with the snapshot of the counters, for as long as they hold.
 import { copyFileSync, existsSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { threadCounts } from "../support/runs.ts";
 import { scratchFolder } from "../support/scratch.ts";
+import { holdTimers } from "../support/timers.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -67,9 +68,11 @@ test.each(threadCounts)(
 );
 
 test("a rule is in a snapshot soon after it was set, and gone from one soon after it was removed", async () => {
+  holdTimers(cleanup);
   const first = await start();
   expect(existsSync(path)).toBe(false);
   await first.gateway.rules.put(own, writer, anyway);
+  vi.advanceTimersByTime(1_000);
   await expect.poll(() => existsSync(path), { timeout: 5_000 }).toBe(true);
   // As a process that is killed leaves it.
   copyFileSync(path, `${path}.copy`);
@@ -79,6 +82,7 @@ test("a rule is in a snapshot soon after it was set, and gone from one soon afte
 
   const { ino } = statSync(path);
   await first.gateway.rules.remove("own", writer, anyway);
+  vi.advanceTimersByTime(1_000);
   await expect.poll(() => statSync(path).ino, { timeout: 5_000 }).not.toBe(ino);
   copyFileSync(path, `${path}.copy`);
   const third = await start({ at: `${path}.copy` });

@@ -165,7 +165,7 @@ test("without a file there is a line, too, and a failed start leaves the file of
 
 test("what cannot be written costs no request, and is logged when it begins and when it ends", async () => {
   mkdirSync(path);
-  const { gateway, ask, lines } = await start({ everyMs: 200 });
+  const { gateway, ask, lines } = await start({ everyMs: 100 });
   const failures = () => metric(gateway, "headgate_snapshot_failures_total");
   await eventually("two have failed", async () => (await failures()) > 1);
   expect((await ask()).status).toBe(200);
@@ -188,7 +188,7 @@ test("the last one of a drain is logged if it fails, also after others that fail
 });
 
 test("a file that another process has replaced has one line", async () => {
-  const { gateway, lines } = await start({ everyMs: 300 });
+  const { gateway, lines } = await start({ everyMs: 100 });
   const replaced = () => lines("snapshot of the counters replaced by another process");
   const another = async (): Promise<void> => {
     await eventually("one is written", () => existsSync(path));

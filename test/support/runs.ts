@@ -4,14 +4,21 @@ const { HEADGATE_RUNS, HEADGATE_RARE } = process.env;
 /** "all": nothing else runs the file again, so it has the cases of both. */
 const isFull = HEADGATE_RUNS === "full" || HEADGATE_RUNS === "all";
 
-/** How often a property is tried: in full by `npm run test:long`, and a twentieth as often by `npm test`. */
-export const runs = (full: number): { readonly numRuns: number } => ({ numRuns: scaled(full) });
+/**
+ * How often a property is tried: in full by `npm run test:long`, and one time in so many by `npm test`. Those whose runs are
+ * dear have a larger `part`.
+ */
+export const runs = (full: number, part?: number): { readonly numRuns: number } => ({ numRuns: scaled(full, part) });
 
 /** A number that grows with the runs, such as how often something must have happened in them. */
-export const scaled = (full: number): number => (isFull ? full : Math.ceil(full / 20));
+export const scaled = (full: number, part = 20): number => (isFull ? full : Math.ceil(full / part));
 
 /** Cases that `npm run test:long` alone tries: those that take long, or start threads. */
 export const inFull = <T>(cases: readonly T[]): readonly T[] => (isFull ? cases : []);
+
+/** All of some cases by `npm run test:long`, and one in so many of them by `npm test`. */
+export const spread = <T>(cases: readonly T[], part: number): readonly T[] =>
+  isFull ? cases : cases.filter((_, i) => i % part === 0);
 
 /**
  * With how many threads that carry traffic a gateway is tried: with one by `npm test`, with two by `npm run test:long`, because
