@@ -7,6 +7,7 @@ import { readPeer } from "../../src/core/client-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { parseRequest, type RequestHead, type RequestRules, readOrigin } from "../../src/core/request-head.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
+import { runs } from "../support/runs.ts";
 
 const routes = ["/v1/", "/v2/"];
 const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
@@ -142,7 +143,7 @@ test("equals a naive search for plain paths, and never asks for less for another
         expect(strictness(of(`${method} ${spelled}`))).toBeGreaterThanOrEqual(strictness(expected));
       },
     ),
-    { numRuns: 3000 },
+    runs(3000),
   );
 });
 

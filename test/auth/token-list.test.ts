@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import { TokenList } from "../../src/auth/tokens-file.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { runs } from "../support/runs.ts";
 import { digestOf } from "./digest.ts";
 
 const listOf = (...digests: string[]): TokenList => new TokenList(digests.map((digest) => ({ digest, name: null })));
@@ -48,7 +49,7 @@ test("is a set of tokens", () => {
       expect(list.has(asked)).toBe(listed.includes(asked));
       for (const one of listed) expect(list.has(one)).toBe(true);
     }),
-    { numRuns: 1000 },
+    runs(1000),
   );
 });
 

@@ -43,7 +43,7 @@ test("finds what a search of all networks finds, the smallest first, after any c
         }
       },
     ),
-    runs(1_000),
+    runs(1_000, 40),
   );
 });
 

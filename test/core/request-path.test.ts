@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createPathReader } from "../../src/core/request-path.ts";
 import { cpuMsOf } from "../support/cpu-time.ts";
+import { runs } from "../support/runs.ts";
 
 const { read } = createPathReader(["/v1/", "/v2/"], "/");
 
@@ -184,6 +185,6 @@ test("no way of encoding single characters takes a path out of its route", () =>
       expect(reading.kind).not.toBe("unmatched");
       if (reading.kind === "route") expect(reading.route).toBe(`/${version}/`);
     }),
-    { numRuns: 5000 },
+    runs(5000),
   );
 });

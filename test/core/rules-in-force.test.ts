@@ -7,6 +7,7 @@ import type { KeyPart } from "../../src/core/policy.ts";
 import { type Rule, ruleActions } from "../../src/core/rules.ts";
 import { type RuledIdentity, RulesInForce } from "../../src/core/rules-in-force.ts";
 import { client, ruleOf } from "../support/rule.ts";
+import { runs } from "../support/runs.ts";
 
 function keyOf(address: string, ipv6Prefix = 64): CounterKey {
   const parsed = parseIpAddress(address);
@@ -259,6 +260,6 @@ test("is what a look at every rule says, after any changes", () => {
         }
       }
     }),
-    { numRuns: 300 },
+    runs(300),
   );
 });

@@ -112,11 +112,14 @@ test.each(["PROPFIND", "constructor", "__proto__", "get", ""])("method %j counts
 });
 
 test("each reason to refuse has its series", async () => {
-  for (const { reason, status } of Object.values(localReplies)) {
-    expect(await counted({ problem: reason, status })).toHaveProperty(
-      [`headgate_refusals_total{reason="${reason}"}`],
-      1,
-    );
+  const replies = Object.values(localReplies);
+  const metrics = metricsOf();
+  const changes = await changesOf(metrics, () => {
+    for (const { reason, status } of replies) metrics.observe(exchangeOf({ problem: reason, status }));
+  });
+  for (const { reason } of replies) {
+    const count = replies.filter((each) => each.reason === reason).length;
+    expect(changes).toHaveProperty([`headgate_refusals_total{reason="${reason}"}`], count);
   }
 });
 

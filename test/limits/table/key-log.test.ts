@@ -134,7 +134,7 @@ test("equals a list of pairs, whatever is added, joined, expires or is given bac
       for (const trial of trials) trial.clear();
       expect(freeLinesOf(raw)).toBe(400 - 2);
     }),
-    runs(1000),
+    runs(1000, 40),
   );
   expect(longest).toBeGreaterThan(60);
 });
@@ -167,9 +167,9 @@ test("without a free block, units count for longer and never shorter, and none i
         }
       }
     }),
-    runs(300),
+    runs(300, 40),
   );
-  expect(merged).toBeGreaterThan(scaled(1000));
+  expect(merged).toBeGreaterThan(scaled(1000, 40));
 });
 
 describe("merging", () => {
