@@ -121,7 +121,8 @@ export function createAuthenticator(file: Watched<TokenList> | null, clock: Pick
       if (identity === null) return "invalid";
       return identity.endsMs !== null && clock.wallMs() >= identity.endsMs ? "expired" : identity;
     },
-    isKnown: (credential, { mode }) => mode !== "tokens" || credential.kind !== "token" || tokens?.known.has(credential.token) === true,
+    isKnown: (credential, { mode }) =>
+      mode !== "tokens" || credential.kind !== "token" || tokens?.known.has(credential.token) === true,
     tokens() {
       if (file === null) return null;
       const { value: list, isCurrent } = file;
