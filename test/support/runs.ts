@@ -27,10 +27,10 @@ export const spread = <T>(cases: readonly T[], part: number): readonly T[] =>
 export const threadCounts: readonly number[] = HEADGATE_RUNS === "all" ? [1, 2] : isFull ? [2] : [1];
 
 /** Of what costs minutes and seldom finds anything, `npm run test:rare` tries all, and `npm run test:long` a fifth. */
-const part = HEADGATE_RARE === undefined ? 5 : 1;
+const seldom = HEADGATE_RARE === undefined ? 5 : 1;
 
-export const fifth = (full: number): number => Math.ceil(full / part);
+export const fifth = (full: number): number => Math.ceil(full / seldom);
 
 /** `which`: another number chooses others. */
 export const fifthOf = <T>(cases: readonly T[], which: number): readonly T[] =>
-  cases.filter((_, i) => i % part === which % part);
+  cases.filter((_, i) => i % seldom === which % seldom);
