@@ -1,21 +1,19 @@
 // How the gateway leaves: readiness first, then no new connections, then what is in flight, and never longer than it is
-// given.
+// given. All but one of the tests wait most of their time, and so they run at the same time.
 import { connect as connectSocket } from "node:net";
 import { expect, test } from "vitest";
 import { firstRequestMs } from "../../src/transport/http1/http1-connection.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { type Cleanup, cleanupOf } from "../support/cleanup.ts";
 import { eventually, soonMs, stallMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
-const cleanup = useCleanup();
-
 /** Longer than any test lasts: a drain that ends within one ends by itself. */
 const patientMs = 60_000;
 
 /** An upstream that answers a target when the test says so, and everything else at once. */
-async function start(drain: { delayMs?: number; timeoutMs?: number }, overrides: Overrides = {}) {
+async function start(cleanup: Cleanup, drain: { delayMs?: number; timeoutMs?: number }, overrides: Overrides = {}) {
   const release = new Map<string, () => void>();
   const staged = await stageRaw(
     cleanup,
@@ -45,8 +43,8 @@ function isRefused(port: number): Promise<boolean> {
 const readiness = async (gateway: TestGateway): Promise<number> => (await fetch(`${gateway.adminUrl}/readyz`)).status;
 const liveness = async (gateway: TestGateway): Promise<number> => (await fetch(`${gateway.adminUrl}/livez`)).status;
 
-test("readiness fails first, while new connections are served for the delay; then they are refused", async () => {
-  const { gateway, connect } = await start({ delayMs: stallMs, timeoutMs: patientMs });
+test.concurrent("readiness fails first, while new connections are served for the delay; then they are refused", async (context) => {
+  const { gateway, connect } = await start(cleanupOf(context), { delayMs: stallMs, timeoutMs: patientMs });
   expect(await readiness(gateway)).toBe(200);
   const drained = gateway.drain();
   expect(await readiness(gateway)).toBe(503);
@@ -59,8 +57,8 @@ test("readiness fails first, while new connections are served for the delay; the
   expect(await isRefused(gateway.admin.port)).toBe(true);
 });
 
-test("from the signal on every answer ends its connection, also while new ones are still accepted", async () => {
-  const { gateway, connect } = await start({ delayMs: stallMs, timeoutMs: patientMs });
+test.concurrent("from the signal on every answer ends its connection, also while new ones are still accepted", async (context) => {
+  const { gateway, connect } = await start(cleanupOf(context), { delayMs: stallMs, timeoutMs: patientMs });
   const kept = connect();
   kept.write(request("/v2/x"));
   expect(valuesOf((await kept.read()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
@@ -73,8 +71,8 @@ test("from the signal on every answer ends its connection, also while new ones a
   await within("the drain ends", drained);
 });
 
-test("a connection that was just opened when the listener closed is still served", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs });
+test.concurrent("a connection that was just opened when the listener closed is still served", async (context) => {
+  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const client = connect();
   // Another connection's whole exchange: the one before it has been accepted.
   const other = connect();
@@ -88,25 +86,8 @@ test("a connection that was just opened when the listener closed is still served
   await within("the drain ends", drained, 2_000);
 });
 
-test("a first request that arrives while the gateway stands still is served when it goes on", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs });
-  const client = connect();
-  // Accepted after it.
-  const other = connect();
-  other.write(request("/v2/x"));
-  await other.read();
-  const drained = gateway.drain();
-  // From now on, the first request of the client is awaited.
-  await within("the other ends", other.closed);
-  client.write(request("/v2/x"));
-  const endMs = performance.now() + 2 * firstRequestMs;
-  while (performance.now() < endMs);
-  expect((await client.read()).status).toBe(200);
-  await within("the drain ends", drained);
-});
-
-test("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async () => {
-  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
+test.concurrent("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async (context) => {
+  const { gateway, connect, isHeld, release } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/held"));
   await isHeld("/v2/held");
@@ -120,8 +101,8 @@ test("what is in flight is answered after the listener is closed, says that its 
   await within("the drain ends", drained, soonMs);
 });
 
-test("a request that arrives on a connection that is still open is served, and told that it is the last", async () => {
-  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
+test.concurrent("a request that arrives on a connection that is still open is served, and told that it is the last", async (context) => {
+  const { gateway, connect, isHeld, release } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/begun"));
   await isHeld("/v2/begun");
@@ -137,8 +118,8 @@ test("a request that arrives on a connection that is still open is served, and t
   await within("the drain ends", drained, soonMs);
 });
 
-test("an answer that had begun is finished, and its connection does not hold up the end", async () => {
-  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
+test.concurrent("an answer that had begun is finished, and its connection does not hold up the end", async (context) => {
+  const { gateway, connect, isHeld, release } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/begun"));
   await isHeld("/v2/begun");
@@ -151,8 +132,8 @@ test("an answer that had begun is finished, and its connection does not hold up 
   await within("the drain ends", drained, soonMs);
 });
 
-test("connections that wait for nothing do not hold up the end", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs });
+test.concurrent("connections that wait for nothing do not hold up the end", async (context) => {
+  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const [idle, silent] = [connect(), connect()];
   idle.write(request("/v2/x"));
   expect((await idle.read()).status).toBe(200);
@@ -161,8 +142,12 @@ test("connections that wait for nothing do not hold up the end", async () => {
   expect(await within("the silent one ends", silent.closed)).toBe("end");
 });
 
-test("a head that never ends is timed out during the drain as well, and does not hold up the end", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs }, { timeouts: { headMs: stallMs } });
+test.concurrent("a head that never ends is timed out during the drain as well, and does not hold up the end", async (context) => {
+  const { gateway, connect } = await start(
+    cleanupOf(context),
+    { timeoutMs: patientMs },
+    { timeouts: { headMs: stallMs } },
+  );
   const client = connect();
   client.write("GET /v2/x HTTP/1.1\r\nHost:");
   const other = connect();
@@ -172,13 +157,13 @@ test("a head that never ends is timed out during the drain as well, and does not
   expect((await client.read()).status).toBe(408);
 });
 
-test.each([
+test.concurrent.for<[string, string]>([
   ["never answered", request("/v2/held")],
   ["answered by half", request("/v2/begun")],
   ["only half sent", "GET /v2/x HTTP/1.1\r\nHost:"],
   ["missing its body", request("/v2/held", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" })],
-])("a request that is %s is cut off when the time is over, and the drain ends", async (_, bytes) => {
-  const { gateway, connect } = await start({ timeoutMs: 300 });
+])("a request that is %s is cut off when the time is over, and the drain ends", async ([, bytes], context) => {
+  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: 300 });
   const client = connect();
   client.write(bytes);
   // Another connection's whole exchange: what was written before it has arrived.
@@ -193,8 +178,8 @@ test.each([
   expect(client.rest).not.toContain("rest");
 });
 
-test("pipelined requests before the end: the one in flight is answered, those behind it are not begun", async () => {
-  const { gateway, connect, isHeld, release, upstream } = await start({ timeoutMs: patientMs });
+test.concurrent("pipelined requests before the end: the one in flight is answered, those behind it are not begun", async (context) => {
+  const { gateway, connect, isHeld, release, upstream } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/held") + request("/v2/behind") + request("/v2/further"));
   await isHeld("/v2/held");
@@ -208,8 +193,8 @@ test("pipelined requests before the end: the one in flight is answered, those be
   await within("the drain ends", drained, soonMs);
 });
 
-test("an empty line behind a body is no request that a drain would wait for", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs });
+test.concurrent("an empty line behind a body is no request that a drain would wait for", async (context) => {
+  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const client = connect();
   client.write(`${request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" })}\r\n`);
   expect((await client.read()).status).toBe(200);
@@ -222,16 +207,38 @@ test("an empty line behind a body is no request that a drain would wait for", as
   expect([await client.closed, await other.closed]).toEqual(["end", "end"]);
 });
 
-test("nothing but empty lines holds a drain up for the head's time and no longer", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs }, { timeouts: { headMs: stallMs } });
+test.concurrent("nothing but empty lines holds a drain up for the head's time and no longer", async (context) => {
+  const { gateway, connect } = await start(
+    cleanupOf(context),
+    { timeoutMs: patientMs },
+    { timeouts: { headMs: stallMs } },
+  );
   const client = connect();
   client.write(request("/v2/x"));
   expect((await client.read()).status).toBe(200);
   client.write("\r\n".repeat(10));
   const drip = setInterval(() => client.write("\r\n"), 50);
-  cleanup(() => clearInterval(drip));
+  context.onTestFinished(() => clearInterval(drip));
   const marker = connect();
   marker.write(request("/elsewhere"));
   expect((await marker.read()).status).toBe(404);
   await within("the drain ends", gateway.drain(), 4_500);
+});
+
+// By itself, because it stops the whole process.
+test("a first request that arrives while the gateway stands still is served when it goes on", async (context) => {
+  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
+  const client = connect();
+  // Accepted after it.
+  const other = connect();
+  other.write(request("/v2/x"));
+  await other.read();
+  const drained = gateway.drain();
+  // From now on, the first request of the client is awaited.
+  await within("the other ends", other.closed);
+  client.write(request("/v2/x"));
+  const endMs = performance.now() + 2 * firstRequestMs;
+  while (performance.now() < endMs);
+  expect((await client.read()).status).toBe(200);
+  await within("the drain ends", drained);
 });

@@ -2,14 +2,13 @@
 // and each of the gateway's own has the same body.
 import { expect, test } from "vitest";
 import { type AnswerCase, quotaAnswers, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { cleanupOf } from "../support/cleanup.ts";
 import { expectContractFields, sixFields } from "../support/contract-fields.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { stageCase } from "../support/stage-case.ts";
 import { useTls } from "../support/tls-listener.ts";
 
-const cleanup = useCleanup();
 const withTls = useTls();
 
 /** What is about bytes, framing or fields that HTTP/2 does not have, or that its session answers by itself. */
@@ -22,7 +21,9 @@ const cases = [...upstreamAnswers, ...refusals, ...quotaAnswers, ...upstreamFail
     before === undefined && !(own !== undefined && onlyHttp1.test(name) && !/head over/.test(name)),
 );
 
-test.each(cases)("$status $name", async (row) => {
+// At the same time, because some of them wait.
+test.concurrent.for(cases)("$status $name", async (row, context) => {
+  const cleanup = cleanupOf(context);
   const { ca, overrides } = withTls(row.overrides);
   const { gateway, raw } = await stageCase(row, cleanup, overrides);
   const client = new Http2Client(gateway.traffic.port, ca, cleanup);

@@ -2,8 +2,16 @@
 // values, whoever made it and whatever the upstream sent under the same names; each of the gateway's own has the v2
 // body; each request gets exactly one.
 import { describe, expect, test } from "vitest";
-import { get, ok, quotaAnswers, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import {
+  type AnswerCase,
+  get,
+  ok,
+  quotaAnswers,
+  refusals,
+  upstreamAnswers,
+  upstreamFailures,
+} from "../support/answer-cases.ts";
+import { cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { expectContractFields, expectOwnAnswer, sixFields } from "../support/contract-fields.ts";
 import { within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
@@ -14,13 +22,15 @@ import { startRawUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 
-describe.each([
+// At the same time, because some of them wait.
+describe.concurrent.each([
   ["the upstream's answer", upstreamAnswers],
   ["the gateway refuses", refusals],
   ["the gateway tells the caller's quota", quotaAnswers],
   ["the upstream fails", upstreamFailures],
 ] as const)("%s", (_, cases) => {
-  test.each(cases)("$status $name: six fields and Date once each, one answer", async (row) => {
+  test.for<AnswerCase>(cases)("$status $name: six fields and Date once each, one answer", async (row, context) => {
+    const cleanup = cleanupOf(context);
     const { gateway, raw } = await stageCase(row, cleanup);
     const client = new RawConnection(gateway.traffic.port);
     cleanup(() => client.destroy());

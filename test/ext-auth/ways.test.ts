@@ -1,13 +1,14 @@
 // A call gets the same answer whatever came before it on its connection, and however it is framed and cut.
 import { describe, expect, test } from "vitest";
 import { createTokenCheck } from "../exchange/verdicts.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually, soonMs, within } from "../support/eventually.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
+import { inFull } from "../support/runs.ts";
 import { stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
@@ -32,7 +33,7 @@ const client = `Host: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Request-Id: 1\r\n${to
 const asked = "X-Original-Method: GET\r\nX-Original-URI: /v2/x\r\n";
 
 const corpus: readonly string[] = [
-  ...["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"].flatMap((method) => [
+  ...["GET", "HEAD", "POST", "OPTIONS", ...inFull(["PUT", "PATCH", "DELETE"])].flatMap((method) => [
     `${method} /auth-request HTTP/1.1\r\n${client}${asked}\r\n`,
     `${method} /ext-authz/v2/x?a=b HTTP/1.1\r\n${client}Content-Length: 3\r\n\r\nabc`,
     `${method} /forward-auth HTTP/1.1\r\n${client}X-Forwarded-Method: ${method}\r\nX-Forwarded-Uri: /v1/x\r\n\r\n`,
@@ -78,13 +79,14 @@ async function answerTo(connection: RawConnection, call: string): Promise<string
   return connection.rest;
 }
 
-describe("a call gets the same bytes on both ways", () => {
+describe.concurrent("a call gets the same bytes on both ways", () => {
   const rows = [
     { what: "a caller that is trusted", extAuth: {} },
     { what: "with denyStatus 403", extAuth: { denyStatus: 403 as const } },
     { what: "a stranger", extAuth: { trustedCallers: ["203.0.113.1"] } },
   ];
-  test.each(rows)("$what", async ({ extAuth }) => {
+  test.for(rows)("$what", async ({ extAuth }, context) => {
+    const cleanup = cleanupOf(context);
     const byWay = await Promise.all(
       ways.map(async ({ begin }) => {
         const { connect } = await stageDecision(cleanup, extAuth, {}, { clock: new FakeClock() });
@@ -104,7 +106,8 @@ describe("a call gets the same bytes on both ways", () => {
     expect(byWay[1]?.map(([, answer]) => answer)).toEqual(byWay[0]?.map(([, answer]) => answer));
   });
 
-  test("calls that come again on one connection, and others that differ in one character", async () => {
+  test("calls that come again on one connection, and others that differ in one character", async (context) => {
+    const cleanup = cleanupOf(context);
     const byWay = await Promise.all(
       ways.map(async ({ begin }) => {
         const { connect } = await stageDecision(cleanup, {}, {}, { clock: new FakeClock() });
@@ -125,6 +128,53 @@ describe("a call gets the same bytes on both ways", () => {
     );
     expect(byWay[1]).toEqual(byWay[0]);
   });
+});
+
+// The next two wait most of their time, and so they run beside those above.
+test.concurrent("empty lines between calls begin no call, and keep no connection open", async (context) => {
+  const cleanup = cleanupOf(context);
+  const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 300, keepAliveMs: 300 } });
+  const connection = connect();
+  connection.write(`\r\n${call}\r\n`);
+  expect((await connection.read()).status).toBe(200);
+  const timer = setInterval(() => connection.write("\r\n"), 50);
+  cleanup(() => clearInterval(timer));
+  await within("the end", connection.closed, 2 * soonMs);
+  expect(connection.rest).toBe("");
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="malformed"}')).toBe(0);
+});
+
+test.concurrent("connections that ended in any way take no place", async (context) => {
+  const cleanup = cleanupOf(context);
+  // One caller gets eight.
+  const http = { host: "127.0.0.1", port: 0, maxConnections: 16 };
+  const { connect, gateway } = await stageDecision(cleanup, { http }, { timeouts: { headMs: 300, keepAliveMs: 300 } });
+  const endings: ((connection: RawConnection) => void)[] = [
+    (connection) => connection.destroy(),
+    (connection) => connection.socket.resetAndDestroy(),
+    (connection) => connection.socket.end(),
+    (connection) => connection.write("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n"),
+    (connection) => connection.write("?\r\n\r\n"),
+    (connection) => connection.write(sumUp),
+    (connection) => connection.write(call.slice(0, 20)),
+    () => {},
+  ];
+  async function openAll(begin: (connection: RawConnection) => Promise<void>, hasAsked: boolean): Promise<void> {
+    for (const end of endings) {
+      const connection = connect();
+      await begin(connection);
+      if (hasAsked) {
+        connection.write(call);
+        expect((await connection.read()).status).toBe(200);
+      }
+      end(connection);
+      await connection.closed;
+    }
+  }
+  // Each at a time has one connection, and one that the gateway does not know yet to be closed.
+  await Promise.all(ways.flatMap(({ begin }) => [openAll(begin, false), openAll(begin, true)]));
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(0);
+  await within("the end", gateway.close(), soonMs);
 });
 
 /** The same call with its body in chunks. */
@@ -195,18 +245,6 @@ test("behind a call whose body a 100 is awaited for, no other call is read", asy
     expect([await connection.closed, connection.rest]).toEqual(["end", ""]);
   }
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="admitted"}')).toBe(2);
-});
-
-test("empty lines between calls begin no call, and keep no connection open", async () => {
-  const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 300, keepAliveMs: 300 } });
-  const connection = connect();
-  connection.write(`\r\n${call}\r\n`);
-  expect((await connection.read()).status).toBe(200);
-  const timer = setInterval(() => connection.write("\r\n"), 50);
-  cleanup(() => clearInterval(timer));
-  await within("the end", connection.closed, 2 * soonMs);
-  expect(connection.rest).toBe("");
-  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="malformed"}')).toBe(0);
 });
 
 test("calls in one packet behind other calls are answered, the last one when the rest of it is here", async () => {
@@ -302,36 +340,4 @@ describe.each(ways)("while a decision is awaited, $way", ({ begin }) => {
     await connection.closed;
     expect(connection.rest).toBe("");
   });
-});
-
-test("connections that ended in any way take no place", async () => {
-  // One caller gets eight.
-  const http = { host: "127.0.0.1", port: 0, maxConnections: 16 };
-  const { connect, gateway } = await stageDecision(cleanup, { http }, { timeouts: { headMs: 300, keepAliveMs: 300 } });
-  const endings: ((connection: RawConnection) => void)[] = [
-    (connection) => connection.destroy(),
-    (connection) => connection.socket.resetAndDestroy(),
-    (connection) => connection.socket.end(),
-    (connection) => connection.write("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n"),
-    (connection) => connection.write("?\r\n\r\n"),
-    (connection) => connection.write(sumUp),
-    (connection) => connection.write(call.slice(0, 20)),
-    () => {},
-  ];
-  async function openAll(begin: (connection: RawConnection) => Promise<void>, hasAsked: boolean): Promise<void> {
-    for (const end of endings) {
-      const connection = connect();
-      await begin(connection);
-      if (hasAsked) {
-        connection.write(call);
-        expect((await connection.read()).status).toBe(200);
-      }
-      end(connection);
-      await connection.closed;
-    }
-  }
-  // Each at a time has one connection, and one that the gateway does not know yet to be closed.
-  await Promise.all(ways.flatMap(({ begin }) => [openAll(begin, false), openAll(begin, true)]));
-  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(0);
-  await within("the end", gateway.close(), soonMs);
 });

@@ -1,4 +1,4 @@
-// Every spelling of the path corpus, sent to the gateway and seen by the upstream: what any backend would serve from a
+// Every spelling of the path corpus (in `npm test` each class and a part of the pairs), sent to the gateway and seen by the upstream: what any backend would serve from a
 // route was counted or refused, what was counted stays under its route for every backend, and what arrives arrives byte
 // for byte.
 import { describe, expect, test } from "vitest";
@@ -8,8 +8,9 @@ import { startTestGateway } from "../../support/gateway.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
+import { inFull } from "../../support/runs.ts";
 import { startRecordingUpstream } from "../recording-upstream.ts";
-import { spellingsOf } from "./spellings.ts";
+import { singleSpellingsOf, spellingsOf } from "./spellings.ts";
 
 const cleanup = useCleanup();
 const routes = ["/v1/", "/v2/"];
@@ -65,11 +66,16 @@ const harmless = (path: string): string => {
   return decoded.replace(/\/(\.?\/)+/g, "/");
 };
 
+/** Of the pairs of classes every so manieth is tried. The list has periods of 76 and 55, so that 7 meets each class of a pair. */
+const stride = inFull([1])[0] ?? 7;
+
 describe.each([
   ["/v1/", "v1", "v2"],
   ["/v2/", "v2", "v1"],
 ])("%s", (_, name, other) => {
-  const spellings = spellingsOf(name, other);
+  const all = spellingsOf(name, other);
+  const single = new Set(singleSpellingsOf(name, other));
+  const spellings = all.filter((spelling, i) => i % stride === 0 || single.has(spelling));
 
   test("the corpus has at least 500 spellings, of which hundreds land under a route", () => {
     expect(spellings.length).toBeGreaterThanOrEqual(500);

@@ -149,3 +149,12 @@ export function spellingsOf(name: string, other: string): string[] {
   for (const middle of names(name)) for (const last of behind(other)) spellings.add(`/${middle}${last}`);
   return [...spellings];
 }
+
+/** All of one class with the plain rest. */
+export function singleSpellingsOf(name: string, other: string): string[] {
+  return [
+    ...before(other).map((first) => `${first}${name}/x`),
+    ...names(name).map((middle) => `/${middle}/x`),
+    ...behind(other).map((last) => `/${name}${last}`),
+  ];
+}

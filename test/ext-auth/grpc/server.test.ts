@@ -8,7 +8,7 @@ import { TextWrites } from "../../../src/exchange/writes.ts";
 import type { GrpcCall, GrpcMethod } from "../../../src/ext-auth/grpc/call.ts";
 import type { GrpcConnections, GrpcServerOptions, GrpcTimes } from "../../../src/ext-auth/grpc/connection.ts";
 import { GrpcServer } from "../../../src/ext-auth/grpc/start.ts";
-import { useCleanup } from "../../support/cleanup.ts";
+import { type Cleanup, cleanupOf, useCleanup } from "../../support/cleanup.ts";
 import { eventually, stallMs, within } from "../../support/eventually.ts";
 import { code, endHeaders, endStream, frameTypes, frame as http2Frame, literals } from "../../support/http2-frames.ts";
 import { call, callRaw, frame, openClient, openSession } from "./client.ts";
@@ -30,6 +30,7 @@ const unbounded: GrpcConnections = {
 };
 
 async function startServer(
+  cleanup: Cleanup,
   handle: GrpcMethod["handle"] = (_message, call) => call.reply(serving),
   { headTimeoutMs = 5_000, keepAliveTimeoutMs = 60_000, ...options }: Partial<GrpcServerOptions & GrpcTimes> = {},
 ): Promise<{ server: GrpcServer; port: number; failures: unknown[] }> {
@@ -54,7 +55,7 @@ async function startServer(
 
 test("a message in many pieces is one message", async () => {
   const messages: Buffer[] = [];
-  const { port } = await startServer((message, call) => {
+  const { port } = await startServer(cleanup, (message, call) => {
     messages.push(message);
     call.reply(serving);
   });
@@ -87,7 +88,7 @@ test.for<[string, Buffer[], { fields?: Record<string, string>; ends?: boolean },
   ["JSON", [], { fields: { "content-type": "application/json" } }, { httpStatus: 415, grpcStatus: undefined }],
   ["gRPC for browsers", [], { fields: { "content-type": "application/grpc-web" } }, { httpStatus: 415 }],
 ])("%s is refused, and the connection goes on", async ([, pieces, options, expected]) => {
-  const { port, failures } = await startServer();
+  const { port, failures } = await startServer(cleanup);
   const session = await openSession(cleanup, port);
   expect(await within("the refusal", callRaw(session, path, pieces, options))).toMatchObject(expected);
   expect(await callRaw(session, path, [frame(empty)])).toMatchObject({ grpcStatus: "0" });
@@ -97,7 +98,7 @@ test.for<[string, Buffer[], { fields?: Record<string, string>; ends?: boolean },
 test("a caller that is refused is told before its message is read", async () => {
   const refusal = { code: 7, message: "50% of callers, é" };
   const method = { maxMessageBytes, admits: () => refusal, handle: () => expect.fail() };
-  const { port } = await startServer(undefined, { methods: new Map([[path, method]]) });
+  const { port } = await startServer(cleanup, undefined, { methods: new Map([[path, method]]) });
   const session = await openSession(cleanup, port);
   const reply = await within("the refusal", callRaw(session, path, [], { ends: false }));
   expect(reply).toMatchObject({ grpcStatus: "7", grpcMessage: "50%25 of callers, %C3%A9" });
@@ -113,7 +114,7 @@ test("what all calls hold is bounded, for one caller by what is free, and given 
   const handle = (_message: Buffer, call: GrpcCall): void => call.reply(serving);
   const large = { maxMessageBytes: most.length, admits: () => null, handle };
   // The megabytes may take longer than messages have by default.
-  const { port } = await startServer(undefined, { methods: new Map([[path, large]]), headTimeoutMs: 60_000 });
+  const { port } = await startServer(cleanup, undefined, { methods: new Map([[path, large]]), headTimeoutMs: 60_000 });
   const ask = async (session: ClientHttp2Session) => (await callRaw(session, path, [most])).grpcStatus;
   const next = await openSession(cleanup, port);
   const other = await openSession(cleanup, port, "127.0.0.2");
@@ -139,7 +140,7 @@ test("callers of one network hold no more than one of them", async () => {
     handle: (_message, call) => call.reply(serving),
   };
   const peerKey = ({ remoteAddress }: Socket): string => (remoteAddress === "127.0.0.3" ? "another" : "network");
-  const { port } = await startServer(undefined, {
+  const { port } = await startServer(cleanup, undefined, {
     methods: new Map([[path, large]]),
     connections: { ...unbounded, peerKey },
     headTimeoutMs: 60_000,
@@ -157,7 +158,7 @@ test("callers of one network hold no more than one of them", async () => {
 test("a call beyond the bound of its connection is refused, and those before it go on", async () => {
   const calls: GrpcCall[] = [];
   const connections = { ...unbounded, maxCalls: () => 2 };
-  const { port } = await startServer((_message, call) => void calls.push(call), { connections });
+  const { port } = await startServer(cleanup, (_message, call) => void calls.push(call), { connections });
   const session = await openSession(cleanup, port);
   const open = [1, 2].map(() => callRaw(session, path, [frame(empty)]));
   await eventually("two calls arrive", () => calls.length === 2);
@@ -173,7 +174,7 @@ test("a call beyond the bound of its connection is refused, and those before it 
 test("the bounds are told whether a connection has calls", async () => {
   const told: boolean[] = [];
   const connections = { ...unbounded, setBusy: (_socket: Socket, isBusy: boolean) => void told.push(isBusy) };
-  const { port } = await startServer(undefined, { connections });
+  const { port } = await startServer(cleanup, undefined, { connections });
   const session = await openSession(cleanup, port);
   await callRaw(session, path, [frame(empty)]);
   await eventually("the call is over", () => told.length === 2);
@@ -181,7 +182,7 @@ test("the bounds are told whether a connection has calls", async () => {
 });
 
 test("an error of ours ends the call, not the server", async () => {
-  const { port, failures } = await startServer(() => {
+  const { port, failures } = await startServer(cleanup, () => {
     throw new Error("secret");
   });
   const reply = await call(openClient(cleanup, port), healthCheck, {});
@@ -189,10 +190,11 @@ test("an error of ours ends the call, not the server", async () => {
   expect(String(failures)).toContain("secret");
 });
 
-// Times that are over only after the call has arrived, on a busy machine too.
-test("an answer that comes too late is none", async () => {
+// Times that are over only after the call has arrived, on a busy machine too. These tests wait, and so they wait together.
+test.concurrent("an answer that comes too late is none", async (context) => {
+  const cleanup = cleanupOf(context);
   const calls: GrpcCall[] = [];
-  const { port } = await startServer((_message, call) => void calls.push(call));
+  const { port } = await startServer(cleanup, (_message, call) => void calls.push(call));
   const session = await openSession(cleanup, port);
   const reply = await callRaw(session, path, [frame(empty)], { fields: { "grpc-timeout": `${stallMs}m` } });
   expect(reply).toMatchObject({ grpcStatus: "4", resetCode: 0 });
@@ -200,16 +202,18 @@ test("an answer that comes too late is none", async () => {
   calls[0]?.reply(serving);
 });
 
-test("a message that takes too long to arrive is given up", async () => {
-  const { port } = await startServer(undefined, { headTimeoutMs: stallMs });
+test.concurrent("a message that takes too long to arrive is given up", async (context) => {
+  const cleanup = cleanupOf(context);
+  const { port } = await startServer(cleanup, undefined, { headTimeoutMs: stallMs });
   const session = await openSession(cleanup, port);
   const reply = await within("the end", callRaw(session, path, [frame(empty, 0, 9)], { ends: false }));
   expect(reply).toMatchObject({ grpcStatus: "4" });
 });
 
-test("an answer may take longer than a message", async () => {
+test.concurrent("an answer may take longer than a message", async (context) => {
+  const cleanup = cleanupOf(context);
   const calls: GrpcCall[] = [];
-  const { port } = await startServer((_message, call) => void calls.push(call), { headTimeoutMs: stallMs });
+  const { port } = await startServer(cleanup, (_message, call) => void calls.push(call), { headTimeoutMs: stallMs });
   const session = await openSession(cleanup, port);
   const reply = callRaw(session, path, [frame(empty)]);
   await eventually("the call arrives", () => calls.length === 1);
@@ -219,9 +223,20 @@ test("an answer may take longer than a message", async () => {
   expect(await reply).toMatchObject({ grpcStatus: "0" });
 });
 
+test.concurrent("a caller that keeps its side open behind the end of its connection is closed", async (context) => {
+  const cleanup = cleanupOf(context);
+  const { port } = await startServer(cleanup, undefined, { headTimeoutMs: 30 });
+  const socket = await halfOpen(cleanup, port);
+  await once(socket, "end");
+  await eventually("it cannot be written to any more", () => {
+    socket.write("x");
+    return socket.destroyed;
+  });
+});
+
 test("at the end calls under way are answered, new ones are not taken, and the connection closes", async () => {
   const calls: GrpcCall[] = [];
-  const { server, port } = await startServer((_message, call) => void calls.push(call));
+  const { server, port } = await startServer(cleanup, (_message, call) => void calls.push(call));
   const session = await openSession(cleanup, port);
   const goaway = once(session, "goaway");
   const reply = callRaw(session, path, [frame(empty)]);
@@ -235,7 +250,7 @@ test("at the end calls under way are answered, new ones are not taken, and the c
 
 test("a call that never ends is broken off at the end", async () => {
   const calls: GrpcCall[] = [];
-  const { server, port } = await startServer((_message, call) => void calls.push(call));
+  const { server, port } = await startServer(cleanup, (_message, call) => void calls.push(call));
   const session = await openSession(cleanup, port);
   const reply = callRaw(session, path, [frame(empty)]);
   await eventually("the call arrives", () => calls.length === 1);
@@ -246,7 +261,7 @@ test("a call that never ends is broken off at the end", async () => {
 test.for(["headTimeoutMs", "keepAliveTimeoutMs"] as const)(
   "a connection without a call ends after %s",
   async (bound) => {
-    const { port } = await startServer(undefined, { [bound]: 30 });
+    const { port } = await startServer(cleanup, undefined, { [bound]: 30 });
     const session = await openSession(cleanup, port);
     const goaway = once(session, "goaway");
     const closed = once(session, "close");
@@ -257,7 +272,7 @@ test.for(["headTimeoutMs", "keepAliveTimeoutMs"] as const)(
 );
 
 /** It does not end its side when the server does. */
-async function halfOpen(port: number): Promise<Socket> {
+async function halfOpen(cleanup: Cleanup, port: number): Promise<Socket> {
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
   cleanup(() => socket.destroy());
   socket.on("error", () => {});
@@ -270,26 +285,16 @@ test.for([
   ["says nothing", ""],
   ["speaks HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"],
 ])("a caller that %s and keeps its side open does not keep the server from ending", async ([, bytes = ""]) => {
-  const { server, port } = await startServer();
-  const socket = await halfOpen(port);
+  const { server, port } = await startServer(cleanup);
+  const socket = await halfOpen(cleanup, port);
   socket.write(bytes);
   if (bytes !== "") await once(socket, "data");
   await within("the end", server.drain(50));
 });
 
-test("a caller that keeps its side open behind the end of its connection is closed", async () => {
-  const { port } = await startServer(undefined, { headTimeoutMs: 30 });
-  const socket = await halfOpen(port);
-  await once(socket, "end");
-  await eventually("it cannot be written to any more", () => {
-    socket.write("x");
-    return socket.destroyed;
-  });
-});
-
 test("a connection has 100 calls at once, and the next one waits for the end of one", async () => {
   const calls: GrpcCall[] = [];
-  const { port } = await startServer((_message, call) => void calls.push(call));
+  const { port } = await startServer(cleanup, (_message, call) => void calls.push(call));
   const session = await openSession(cleanup, port);
   const replies = Array.from({ length: 101 }, () => callRaw(session, path, [frame(empty)]));
   await eventually("100 calls arrive", () => calls.length === 100);
@@ -301,7 +306,7 @@ test("a connection has 100 calls at once, and the next one waits for the end of 
 });
 
 test("bytes that are no HTTP/2 end their connection alone", async () => {
-  const { port, failures } = await startServer();
+  const { port, failures } = await startServer(cleanup);
   const { Socket } = await import("node:net");
   const socket = new Socket().connect(port, "127.0.0.1");
   cleanup(() => socket.destroy());
@@ -317,7 +322,7 @@ test("bytes that are no HTTP/2 end their connection alone", async () => {
 test("a connection with an error behind its GOAWAY is closed, even if its call waits for the window", async () => {
   const sockets: Socket[] = [];
   const connections = { ...unbounded, admit: (socket: Socket) => sockets.push(socket) > 0 };
-  const { port } = await startServer(undefined, { keepAliveTimeoutMs: 200, connections });
+  const { port } = await startServer(cleanup, undefined, { keepAliveTimeoutMs: 200, connections });
   const client = connect(port, "127.0.0.1").on("error", () => {});
   cleanup(() => client.destroy());
   const received: Buffer[] = [];

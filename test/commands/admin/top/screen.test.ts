@@ -5,6 +5,7 @@ import { lineText, painted } from "../../../../src/commands/admin/top/lines.ts";
 import { pageRows, printout, screen, shortDuration } from "../../../../src/commands/admin/top/screen.ts";
 import { type TopState, withAnswers, withFailure } from "../../../../src/commands/admin/top/state.ts";
 import { ratesOf } from "../../../../src/commands/admin/top/top.ts";
+import { runs } from "../../../support/runs.ts";
 import { answersOf, clientState, row, stateOf, type Told, typed } from "./answers-of.ts";
 
 const small = { columns: 80, rows: 24 };
@@ -218,6 +219,7 @@ test("has exactly the size of the terminal, and ASCII alone, whatever names ther
         expect(line).toMatch(/^[ -~]*$/);
       }
     }),
+    runs(400),
   );
 });
 
