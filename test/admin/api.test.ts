@@ -1,14 +1,14 @@
 // The calls of the admin API over real sockets, with a control plane of the test: who may call what, and what is answered.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { guessRate } from "../../src/admin/access.ts";
 import { maxAdminConnections, maxApiConnections } from "../../src/admin/connections.ts";
 import type { ControlPlane } from "../../src/admin/control-plane.ts";
 import { maxStreams } from "../../src/admin/event-streams.ts";
 import { maxAtOnce } from "../../src/admin/turns.ts";
 import { Authority } from "../support/certificates.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { testSettings } from "../support/gateway.ts";
 import { scratchFolder } from "../support/scratch.ts";
@@ -16,6 +16,21 @@ import { type ApiStage, type Call, type call, readToken, stageApi, writeToken } 
 import { clients, fakePlane, policies, requestAnswer, ruleBook, status } from "./fake-plane.ts";
 
 const cleanup = useCleanup();
+
+/** Of calls that change nothing: the rows of a table have one, because the first call of each stage compiles all schemas. */
+let shared: ApiStage & {
+  readonly plane: ReturnType<typeof fakePlane>;
+  readonly book: Awaited<ReturnType<typeof ruleBook>>["book"];
+};
+const sharedCleanups: (() => unknown)[] = [];
+beforeAll(async () => {
+  const { book, plane } = await planeWithRules();
+  const stage = await stageApi((close) => void sharedCleanups.push(close), plane);
+  shared = Object.assign(stage, { plane, book });
+});
+afterAll(async () => {
+  for (const close of sharedCleanups.reverse()) await close();
+});
 
 async function planeWithRules(changes: Partial<ControlPlane> = {}) {
   const { book, rules } = await ruleBook(testSettings("http://127.0.0.1:9"));
@@ -168,7 +183,7 @@ test.each([
   ["localhost@evil", 421],
   ["", 421],
 ])("Host: %s is %i on the API, and answered by probes and scrapes", async (written, expected) => {
-  const stage = await stageApi(cleanup, fakePlane());
+  const stage = shared;
   const host = written.replace("PORT", `${stage.port}`);
   const answer = await stage.call("GET", "/api/status", { headers: { host } });
   if (expected === 200) expect(answer.status).toBe(200);
@@ -198,7 +213,7 @@ test.each([
   ["null", 403],
   ["", 403],
 ])("Origin: %s is %i, for reads and writes", async (written, expected) => {
-  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
+  const stage = shared;
   const headers = { origin: written.replace("HOST", `127.0.0.1:${stage.port}`) };
   for (const answer of [
     await stage.call("GET", "/api/status", { headers }),
@@ -217,7 +232,7 @@ test.each([
   ["cross-site", 403],
   ["", 403],
 ])("Sec-Fetch-Site: %s is %i, also without an Origin", async (site, expected) => {
-  const stage = await stageApi(cleanup, fakePlane());
+  const stage = shared;
   const answer = await stage.call("GET", "/api/status", { headers: { "sec-fetch-site": site } });
   if (expected === 200) expect(answer.status).toBe(200);
   else expectError(answer, expected);
@@ -230,17 +245,17 @@ test.each([
   "application/jsonx",
   undefined,
 ])("a write with Content-Type: %s is 415 and changes nothing", async (type) => {
-  const { book, plane } = await planeWithRules();
-  const stage = await stageApi(cleanup, plane);
+  const { book, plane, audit } = shared;
+  const before = [book.list(), plane.drains(), [...audit]];
   const options = { body: JSON.stringify(block), headers: type === undefined ? {} : { "content-type": type } };
   for (const [method, path] of [
     ["PUT", "/api/rules/a"],
     ["POST", "/api/reload"],
     ["POST", "/api/drain"],
   ] as const) {
-    expectError(await stage.call(method, path, options), 415);
+    expectError(await shared.call(method, path, options), 415);
   }
-  expect([book.list(), plane.drains(), stage.audit]).toEqual([[], 0, []]);
+  expect([book.list(), plane.drains(), audit]).toEqual(before);
 });
 
 test("a preflight is not answered for anybody", async () => {
@@ -280,7 +295,7 @@ test.each([
   ["DELETE", "/api/status", "GET, HEAD"],
   ["PATCH", "/api/rules/a", "GET, HEAD, PUT, DELETE"],
 ])("%s %s is 405 with Allow", async (method, path, allow) => {
-  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
+  const stage = shared;
   const answer = await stage.call(method, path, method === "PATCH" ? { body: {} } : {});
   expectError(answer, 405);
   expect(answer.headers["allow"]).toBe(allow);
@@ -289,8 +304,7 @@ test.each([
 test.each(["/API/status", "/api//status", "//api/status", "/%61pi/status", "/api/status/", "/api/./status"])(
   "GET %s is 404",
   async (path) => {
-    const stage = await stageApi(cleanup, fakePlane());
-    expectError(await stage.call("GET", path), 404);
+    expectError(await shared.call("GET", path), 404);
   },
 );
 
@@ -389,7 +403,7 @@ test.each([
   [{ "if-none-match": '"1"' }],
   [{ "if-match": '"1"', "if-none-match": "*" }],
 ])("a condition that is none is 400: %j", async (headers: Record<string, string>) => {
-  const stage = await stageApi(cleanup, (await planeWithRules()).plane);
+  const stage = shared;
   expectError(await stage.call("PUT", "/api/rules/a", { body: block, headers }), 400);
 });
 
@@ -469,9 +483,11 @@ test("calls that only read, however many there are, do not delay what changes so
   expect(new Set((await Promise.all(reads)).map((answer) => answer.status))).toEqual(new Set([200]));
 });
 
-test.each(["/api/rules", "/api/config", "/api/config?against=previous"])(
+// They wait for each other's answers, and so the tests run at the same time.
+test.concurrent.for(["/api/rules", "/api/config", "/api/config?against=previous"])(
   "those who ask for %s at the same time share one answer",
-  async (path) => {
+  async (path, context) => {
+    const cleanup = cleanupOf(context);
     const { plane } = await planeWithRules();
     const { rules } = plane;
     let made = 0;

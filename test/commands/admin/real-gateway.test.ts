@@ -1,12 +1,10 @@
 // Each command against the real gateway: what it says, what it does, and that its JSON fits its schema.
-import { describe, expect, test } from "vitest";
+import { describe, expect, type TestContext, test } from "vitest";
 import * as schemas from "../../../src/admin/schemas.ts";
 import { Why } from "../../../src/commands/admin/printed-schemas.ts";
 import { Authority } from "../../support/certificates.ts";
-import { useCleanup } from "../../support/cleanup.ts";
+import { cleanupOf } from "../../support/cleanup.ts";
 import { type CommandStage, expectFit, headgate, stageCommands } from "./command-stage.ts";
-
-const cleanup = useCleanup();
 
 const yaml = `
 auth: { mode: tokens, tokensFile: FOLDER/tokens.txt }
@@ -16,11 +14,12 @@ policies:
   - { name: by-partner, key: [subject], limit: 2, per: day, who: verified }
 `;
 
-const stage = (): Promise<CommandStage> => stageCommands(cleanup, yaml);
+// Some tests wait, and so they run at the same time.
+const stage = (context: TestContext): Promise<CommandStage> => stageCommands(cleanupOf(context), yaml);
 
-describe("status", () => {
-  test("says what runs", async () => {
-    const { headgate: run } = await stage();
+describe.concurrent("status", () => {
+  test("says what runs", async (context) => {
+    const { headgate: run } = await stage(context);
     const { code, out, err } = await run("status");
     expect({ code, err }).toEqual({ code: 0, err: "" });
     expect(out).toMatch(/^gateway {8}ready, started \d+ s ago, version 0\.0\.0-test, Node /);
@@ -30,8 +29,8 @@ describe("status", () => {
     expectFit(schemas.Status, json);
   });
 
-  test("says what is wrong with the configuration that was read last", async () => {
-    const { headgate: run, write } = await stage();
+  test("says what is wrong with the configuration that was read last", async (context) => {
+    const { headgate: run, write } = await stage(context);
     write("maxBodyBytes: 0\n");
     const { code, out, err } = await run("reload");
     expect({ code, out }).toEqual({ code: 1, out: "" });
@@ -48,9 +47,9 @@ describe("status", () => {
   });
 });
 
-describe("clients and why", () => {
-  test("the list has who has used most, and who was refused", async () => {
-    const { headgate: run, refusedOf } = await stage();
+describe.concurrent("clients and why", () => {
+  test("the list has who has used most, and who was refused", async (context) => {
+    const { headgate: run, refusedOf } = await stage(context);
     await refusedOf(5);
     const { out, code } = await run("clients --policy small --sort refused");
     expect(code).toBe(0);
@@ -65,8 +64,8 @@ describe("clients and why", () => {
     expect(unknown.err).toContain("expected small, watched or by-partner");
   });
 
-  test("why says which policy, how much of what, until when, where its limit is, and what to do", async () => {
-    const { headgate: run, refusedOf, socket } = await stage();
+  test("why says which policy, how much of what, until when, where its limit is, and what to do", async (context) => {
+    const { headgate: run, refusedOf, socket } = await stage(context);
     const [id = ""] = await refusedOf(5);
     const { out, code, err } = await run("why 127.0.0.1");
     expect({ code, err }).toEqual({ code: 0, err: "" });
@@ -93,8 +92,8 @@ describe("clients and why", () => {
     }
   });
 
-  test("a request that its policy refused, and one that a rule blocked", async () => {
-    const { headgate: run, refusedOf } = await stage();
+  test("a request that its policy refused, and one that a rule blocked", async (context) => {
+    const { headgate: run, refusedOf } = await stage(context);
     const [id] = await refusedOf(3, "alices-token");
     const throttled = await run(`why ${id}`);
     expect(throttled.out).toMatch(/ GET \/v2\/x from 127\.0\.0\.1 got 429 \(throttled\)\.\n/);
@@ -113,15 +112,15 @@ describe("clients and why", () => {
     });
   });
 
-  test("a network that is blocked is known by its refusals", async () => {
-    const { headgate: run, refusedOf } = await stage();
+  test("a network that is blocked is known by its refusals", async (context) => {
+    const { headgate: run, refusedOf } = await stage(context);
     expect(await refusedOf(5)).toHaveLength(5);
     const { out, code } = await run("why 127.0.0.0/8");
     expect([code, out]).toEqual([0, expect.stringMatching(/^127\.0\.0\.0\/8 has no counts\.\n\nIts last refusals:\n/)]);
   });
 
-  test("a token is named without its kind, and what it suggests fits how the policy counts", async () => {
-    const { headgate: run, refusedOf } = await stage();
+  test("a token is named without its kind, and what it suggests fits how the policy counts", async (context) => {
+    const { headgate: run, refusedOf } = await stage(context);
     await refusedOf(3, "alices-token");
     const { out } = await run("why alice");
     expect(out).toContain("alice is throttled by policy by-partner.\n");
@@ -132,7 +131,7 @@ describe("clients and why", () => {
     expect(await refusedOf(1, "alices-token")).toEqual([]);
   });
 
-  test.each([
+  test.for([
     ["why carol", "nothing is known of carol", "Tried: token:carol."],
     ["why 236dbc4e-a7bf-435c-bac1-5bf091b10570", "No refusal with this id is remembered", "Tried: request 236dbc4e"],
     [
@@ -143,8 +142,8 @@ describe("clients and why", () => {
     ["why 10.0.0.0/8", "nothing is known of 10.0.0.0/8", "ask about an address"],
     ["forgive carol", "nothing is counted for token:carol", "policy by-partner: no listed token has this name"],
     ["rules remove none", "there is no such rule", ""],
-  ])("%s says what was tried", async (line, message, detail) => {
-    const { headgate: run } = await stage();
+  ])("%s says what was tried", async ([line = "", message = "", detail], context) => {
+    const { headgate: run } = await stage(context);
     const { code, out, err } = await run(line);
     expect({ code, out }).toEqual({ code: 1, out: "" });
     expect(err).toContain(`headgate: ${message}`);
@@ -155,9 +154,9 @@ describe("clients and why", () => {
   });
 });
 
-describe("forgive", () => {
-  test("lets a client in again", async () => {
-    const { headgate: run, refusedOf, socket } = await stage();
+describe.concurrent("forgive", () => {
+  test("lets a client in again", async (context) => {
+    const { headgate: run, refusedOf, socket } = await stage(context);
     await refusedOf(3, "alices-token");
     const { out, json } = await run("forgive alice --json");
     expectFit(schemas.Forgiven, json);
@@ -172,9 +171,9 @@ describe("forgive", () => {
   });
 });
 
-describe("rules", () => {
-  test("a block holds, is listed and explained, and ends by its command", async () => {
-    const { headgate: run, refusedOf } = await stage();
+describe.concurrent("rules", () => {
+  test("a block holds, is listed and explained, and ends by its command", async (context) => {
+    const { headgate: run, refusedOf } = await stage(context);
     const refused = await run("block 127.0.0.1 --for 1h");
     // Over the socket nobody has an address that could be covered.
     expect(refused.code).toBe(0);
@@ -190,8 +189,8 @@ describe("rules", () => {
     expect(await run("rules")).toMatchObject({ code: 0, out: "No rule holds.\n" });
   });
 
-  test("the same command again sets a new end; another rule with the id is not replaced", async () => {
-    const { headgate: run } = await stage();
+  test("the same command again sets a new end; another rule with the id is not replaced", async (context) => {
+    const { headgate: run } = await stage(context);
     await run("block 203.0.113.0/24 --for 1h --note first");
     const again = await run("block 203.0.113.99/24 --for 2h");
     expect(again.out).toMatch(/^Replaced Rule block-203\.0\.113\.0_24 blocks 203\.0\.113\.0\/24\. .*: first\n/);
@@ -202,8 +201,8 @@ describe("rules", () => {
     expect((await run("why 203.0.113.0/24 --json")).json).toMatchObject({ state: "blocked", client: { policies: [] } });
   });
 
-  test("an IPv6 address stands for its network, which is one client", async () => {
-    const { headgate: run } = await stage();
+  test("an IPv6 address stands for its network, which is one client", async (context) => {
+    const { headgate: run } = await stage(context);
     const { code, out } = await run("block 2001:db8::7 --for 1h");
     expect(code).toBe(0);
     expect(out).toMatch(
@@ -214,8 +213,8 @@ describe("rules", () => {
     expect((await run("forgive 2001:db8::9")).out).toContain("client:2001:db8::/64 is forgiven.\n");
   });
 
-  test("a token that is blocked is told from the address of its request", async () => {
-    const { headgate: run, refusedOf } = await stage();
+  test("a token that is blocked is told from the address of its request", async (context) => {
+    const { headgate: run, refusedOf } = await stage(context);
     await run("block alice --for 1h");
     const [id] = await refusedOf(1, "alices-token");
     const { out } = await run(`why ${id}`);
@@ -223,8 +222,8 @@ describe("rules", () => {
     expect(out).toContain("Now token:alice is blocked by rule block-token-alice.\n");
   });
 
-  test("exempt and limit are of a policy, and the answer fits the schema", async () => {
-    const { headgate: run } = await stage();
+  test("exempt and limit are of a policy, and the answer fits the schema", async (context) => {
+    const { headgate: run } = await stage(context);
     for (const line of [
       "exempt alice --policy by-partner --for 1h",
       "limit 10.0.0.1 --policy small --limit 9 --for 1h",
@@ -242,8 +241,8 @@ describe("rules", () => {
     expect(nobody.err).toContain("warning: no token of this name is listed\n");
   });
 
-  test("a rule that covers its writer needs --force", async () => {
-    const { gateway, writeFile } = await stage();
+  test("a rule that covers its writer needs --force", async (context) => {
+    const { gateway, writeFile } = await stage(context);
     const over = `--url ${gateway.adminUrl} --token-file ${writeFile}`;
     const refused = await headgate(`block 127.0.0.1 --for 1h ${over}`);
     expect(refused).toMatchObject({ code: 1, out: "" });
@@ -252,9 +251,9 @@ describe("rules", () => {
   });
 });
 
-describe("reload, config and drain", () => {
-  test("a reload says what has changed, and config says it later", async () => {
-    const { headgate: run, write } = await stage();
+describe.concurrent("reload, config and drain", () => {
+  test("a reload says what has changed, and config says it later", async (context) => {
+    const { headgate: run, write } = await stage(context);
     expect((await run("config --against previous")).out).toBe("No reload has changed anything since the start.\n");
     write(yaml.replace("limit: 3", "limit: 4"));
     const { out, code } = await run("reload");
@@ -270,8 +269,8 @@ describe("reload, config and drain", () => {
     expectFit(schemas.Config, (await run("config --json")).json);
   });
 
-  test("while a gateway drains, it is asked with a warning", async () => {
-    const { headgate: run, gateway } = await stageCommands(cleanup, `${yaml}drain: { delay: 2s }\n`);
+  test("while a gateway drains, it is asked with a warning", async (context) => {
+    const { headgate: run, gateway } = await stageCommands(cleanupOf(context), `${yaml}drain: { delay: 2s }\n`);
     expect((await run("drain")).out).toContain("New connections are accepted for 2 s.\n");
     await gateway.drainBegan;
     const { code, out, err } = await run("status");
@@ -284,8 +283,8 @@ describe("reload, config and drain", () => {
     });
   });
 
-  test("a drain ends the gateway, after its answer", async () => {
-    const { headgate: run, gateway } = await stage();
+  test("a drain ends the gateway, after its answer", async (context) => {
+    const { headgate: run, gateway } = await stage(context);
     const { out, code } = await run("drain");
     expect({ out, code }).toEqual({
       code: 0,
@@ -303,9 +302,9 @@ describe("reload, config and drain", () => {
   });
 });
 
-describe("over a URL", () => {
-  test("a read token reads, and what writes says which token is needed", async () => {
-    const { gateway, readFile } = await stage();
+describe.concurrent("over a URL", () => {
+  test("a read token reads, and what writes says which token is needed", async (context) => {
+    const { gateway, readFile } = await stage(context);
     const over = `--url ${gateway.adminUrl} --token-file ${readFile}`;
     for (const line of ["status", "clients", "why 10.0.0.1", "rules", "config"]) {
       expect(await headgate(`${line} ${over}`)).toMatchObject({ code: 0, err: "" });
@@ -322,8 +321,8 @@ describe("over a URL", () => {
     }
   });
 
-  test("a wrong token is 77", async () => {
-    const { gateway, folder } = await stage();
+  test("a wrong token is 77", async (context) => {
+    const { gateway, folder } = await stage(context);
     const ran = await headgate(`status --url ${gateway.adminUrl} --token-file tokenless`, { cwd: folder });
     expect(ran).toMatchObject({
       code: 78,
@@ -333,11 +332,11 @@ describe("over a URL", () => {
     expect(wrong).toMatchObject({ code: 78, err: expect.stringContaining("expected a token alone") });
   });
 
-  test("with TLS, the certificate must be trusted", async () => {
-    const authority = new Authority(cleanup);
+  test("with TLS, the certificate must be trusted", async (context) => {
+    const authority = new Authority(cleanupOf(context));
     const { certFile, keyFile } = authority.issue();
     const tls = `, tls: { cert: ${certFile}, key: ${keyFile} }`;
-    const { gateway, writeFile } = await stageCommands(cleanup, yaml, tls);
+    const { gateway, writeFile } = await stageCommands(cleanupOf(context), yaml, tls);
     const over = `--url https://localhost:${gateway.admin.port} --token-file ${writeFile}`;
     const untrusted = await headgate(`status ${over}`);
     expect(untrusted).toMatchObject({ code: 69, out: "" });
@@ -350,8 +349,8 @@ describe("over a URL", () => {
   });
 });
 
-test("the configuration says where the gateway is, also if it has errors elsewhere", async () => {
-  const { socket, folder, write } = await stage();
+test.concurrent("the configuration says where the gateway is, also if it has errors elsewhere", async (context) => {
+  const { socket, folder, write } = await stage(context);
   expect(await headgate("status --config headgate.yaml", { cwd: folder })).toMatchObject({ code: 0, err: "" });
   expect(await headgate("status", { env: { HEADGATE_CONFIG: `${folder}/headgate.yaml` } })).toMatchObject({ code: 0 });
   expect(await headgate("status", { env: { HEADGATE_ADMIN_SOCKET: socket } })).toMatchObject({ code: 0 });

@@ -11,6 +11,7 @@ import { eventually, within } from "../../support/eventually.ts";
 import { metric } from "../../support/metrics.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { seededRandom } from "../../support/random.ts";
+import { scaled } from "../../support/runs.ts";
 import { call, callRaw, frame, openSession } from "./client.ts";
 import { mutated } from "./mutated.ts";
 import { check, healthCheck, healthWatch, type Method, shouldRateLimit } from "./protocol.ts";
@@ -466,7 +467,7 @@ test("on the way out health says so first, watchers are told, and calls are answ
   expect(await call(stage.client, healthCheck, {}, { deadlineMs: 1_000 })).toMatchObject({ status: "UNAVAILABLE" });
 });
 
-test("2,000 mutated calls are each answered by a status, and the server is well after them", async () => {
+test("mutated calls are each answered by a status, and the server is well after them", async () => {
   const stage = await stageGrpc(cleanup);
   const session = await openSession(cleanup, stage.port);
   const seeds: [Method, Buffer][] = [
@@ -474,10 +475,11 @@ test("2,000 mutated calls are each answered by a status, and the server is well 
     [shouldRateLimit, shouldRateLimit.requestSerialize(rateLimitRequest())],
   ];
   const random = seededRandom(7);
+  const mutations = Math.max(250, scaled(1_000));
   const statuses = new Map<string, number>();
   for (const [{ path }, seed] of seeds) {
     const pending: Promise<unknown>[] = [];
-    for (const bytes of mutated([seed], 1_000)) {
+    for (const bytes of mutated([seed], mutations)) {
       // The frame is right most of the time, or little would get to the message.
       const piece = random() < 0.8 ? frame(bytes) : Buffer.concat([bytes, bytes]).subarray(0, 64);
       const count = ({ grpcStatus = "none" }): void =>
@@ -489,8 +491,8 @@ test("2,000 mutated calls are each answered by a status, and the server is well 
   }
   const known = ["0", "3", "8", "12"];
   expect([...statuses.keys()].filter((status) => !known.includes(status))).toEqual([]);
-  expect(statuses.get("0")).toBeGreaterThan(100);
-  expect(statuses.get("3")).toBeGreaterThan(100);
+  expect(statuses.get("0")).toBeGreaterThan(mutations / 10);
+  expect(statuses.get("3")).toBeGreaterThan(mutations / 10);
   expect(await call(stage.client, healthCheck, {})).toMatchObject({ message: { status: "SERVING" } });
   expect(stage.gateway.logLines.filter(({ msg }) => msg === "internal error")).toEqual([]);
 });
