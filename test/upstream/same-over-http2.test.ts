@@ -1,13 +1,31 @@
 // One response of the upstream becomes one answer, whether the client speaks HTTP/1.1 or HTTP/2: the same status, fields,
 // body and interim responses, less what HTTP/1.1 says of its own connection.
-import { expect, test } from "vitest";
-import { useCleanup } from "../support/cleanup.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Cleanup, useCleanup } from "../support/cleanup.ts";
 import { Http2Client } from "../support/http2-client.ts";
-import { request, response, stageRaw } from "../support/stage.ts";
+import { slidingPolicy } from "../support/policy.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { request, response, type Stage, stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
+import type { RawUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 const withTls = useTls();
+
+/** One gateway serves all tests: each has clients of its own, and says what the upstream sends. */
+let ca = "";
+let gateway: Stage<RawUpstream>["gateway"];
+let sent = "";
+const closing: (() => unknown)[] = [];
+beforeAll(async () => {
+  const tls = withTls({ policies: [slidingPolicy({ limit: 10_000, windowMs: 60_000 })] });
+  const whenAllIsOver: Cleanup = (close) => void closing.push(close);
+  ({ gateway } = await stageRaw(whenAllIsOver, (socket) => void socket.write(sent, "latin1"), tls.overrides));
+  ({ ca } = tls);
+});
+afterAll(async () => {
+  for (const close of closing.reverse()) await close();
+});
 
 interface Answer {
   readonly interim: readonly number[];
@@ -24,9 +42,9 @@ const namesOf = (rawHeaders: readonly string[]): string[] =>
   );
 
 async function answersTo(bytes: string): Promise<{ one: Answer; two: Answer }> {
-  const { ca, overrides } = withTls();
-  const { gateway, connect } = await stageRaw(cleanup, (socket) => void socket.write(bytes, "latin1"), overrides);
-  const http1 = connect({ tls: { ca } });
+  sent = bytes;
+  const http1 = new RawConnection(gateway.traffic.port, { tls: { ca } });
+  cleanup(() => http1.destroy());
   http1.write(request("/v2/x"));
   const interim: number[] = [];
   let answer = await http1.read();
