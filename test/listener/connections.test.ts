@@ -87,6 +87,8 @@ test("good clients are served while a hundred slow ones are timed out", async ()
     // Of the processor's time: that the machine has others to serve is not the gateway's fault.
     const { user, system } = process.cpuUsage(before);
     expect((user + system) / 1_000).toBeLessThan(500);
+    // Tests of other files need the processor as well.
+    await new Promise((resolve) => setTimeout(resolve, 5));
   }
   expect(served).toBeGreaterThan(50);
   for (const client of slow) expect(client.rest).toMatch(/^HTTP\/1\.1 408 /);

@@ -9,6 +9,7 @@ import { type Overrides, startTestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { scaled } from "../support/runs.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -294,8 +295,11 @@ describe("a head that takes its time", () => {
   });
 
   test("is refused in time, on many connections at once, and during a drain", async () => {
-    const { gateway, connection } = await start({ timeouts: { headMs: 1_000 }, drain: { timeoutMs: 10_000 } });
-    const clients = [connection, ...Array.from({ length: 150 }, () => new RawConnection(gateway.traffic.port))];
+    const { gateway, connection } = await start({ timeouts: { headMs: 500 }, drain: { timeoutMs: 10_000 } });
+    const clients = [
+      connection,
+      ...Array.from({ length: Math.max(30, scaled(150)) }, () => new RawConnection(gateway.traffic.port)),
+    ];
     for (const client of clients) {
       client.write(get("/none"));
       expect((await client.read()).status).toBe(404);

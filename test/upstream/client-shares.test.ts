@@ -11,6 +11,7 @@ import { metric, upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
+import { scaled } from "../support/runs.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 
@@ -342,7 +343,7 @@ test("beside clients that hold every connection by trickling bodies, all other c
     for (const { socket } of uploads) if (socket.writable) socket.write("x".repeat(1_740));
   }, 100);
   cleanup(() => clearInterval(trickle));
-  for (let round = 0; round < 3; round += 1) {
+  for (let round = 0; round < scaled(3); round += 1) {
     const others = Array.from({ length: total }, (_, i) => {
       const other = connect();
       other.write(request("/v2/other", { fields: of(`192.0.2.${i + 3}`) }));

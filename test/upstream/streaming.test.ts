@@ -7,6 +7,7 @@ import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
+import { scaled } from "../support/runs.ts";
 import { request, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
@@ -155,6 +156,7 @@ test("a client that stops reading for good is cut off, and the upstream's connec
 });
 
 test("a client that reads slowly but steadily is never cut off", { timeout }, async () => {
+  const patienceMs = 400;
   const clock = new FakeClock();
   let progress: (() => number) | undefined;
   const { connect } = await stageRaw(
@@ -163,7 +165,7 @@ test("a client that reads slowly but steadily is never cut off", { timeout }, as
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${totalBytes}\r\n\r\n`);
       progress = pour(socket);
     },
-    { timeouts: { bodyMs: 1_000 }, upstream: { responseTimeoutMs: 1_000 } },
+    { timeouts: { bodyMs: patienceMs }, upstream: { responseTimeoutMs: patienceMs } },
     clock,
   );
   const client = connect();
@@ -179,9 +181,9 @@ test("a client that reads slowly but steadily is never cut off", { timeout }, as
     received += data.length;
     if (isSlow) client.socket.pause();
   });
-  for (let round = 0; round < 10; round += 1) {
+  for (let round = 0; round < Math.max(4, scaled(10)); round += 1) {
     // Less than its patience, of which each piece that moves gives all back.
-    clock.advance(500);
+    clock.advance(patienceMs / 2);
     const before = far();
     await eventually("the kernel's buffers let the next piece through", () => {
       client.socket.resume();
@@ -190,7 +192,7 @@ test("a client that reads slowly but steadily is never cut off", { timeout }, as
   }
   // The timers run on the machine's time: they look at what is left of its patience, and find all of it.
   const stoppedMs = performance.now();
-  await eventually("the timeouts have passed", () => performance.now() - stoppedMs > 1_500);
+  await eventually("the timeouts have passed", () => performance.now() - stoppedMs > 1.5 * patienceMs);
   expect(client.ending).toBeNull();
   expect(received).toBeLessThan(boundBytes);
   isSlow = false;
