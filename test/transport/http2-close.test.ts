@@ -1,12 +1,13 @@
 // How HTTP/2 connections end when nobody says goodbye: whatever is under way, nothing of it is left.
 import { connect, type Socket } from "node:net";
 import { queryObjects } from "node:v8";
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Http2Connection } from "../../src/transport/http2/http2-connection.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { type Cleanup, useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { endHeaders, FrameClient, frame, frameTypes, get, post } from "../support/http2-frames.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { inFull } from "../support/runs.ts";
 import { stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -15,8 +16,8 @@ const cleanup = useCleanup();
 const withTls = useTls();
 
 /** The upstream sends without end what is asked of /v2/endless, and answers nothing else. */
-async function start() {
-  const { ca, overrides } = withTls();
+async function startGateway(closing: Cleanup) {
+  const { ca, overrides } = withTls({ policies: [slidingPolicy({ limit: 10_000, windowMs: 60_000 })] });
   const chunk = Buffer.alloc(64 * 1024, "x");
   const onData = (socket: Socket, data: Buffer): void => {
     if (!data.includes("/v2/endless")) return;
@@ -27,13 +28,28 @@ async function start() {
     };
     pump();
   };
-  const { gateway } = await stageRaw(cleanup, onData, overrides);
+  return { ca, gateway: (await stageRaw(closing, onData, overrides)).gateway };
+}
+
+function connectTo({ ca, gateway }: Awaited<ReturnType<typeof startGateway>>) {
   const tcp = connect(gateway.traffic.port, "127.0.0.1");
   const client = new FrameClient(gateway.traffic.port, { ca, socket: tcp }, cleanup);
   const isOver = async (): Promise<boolean> =>
     (await metric(gateway, "headgate_client_connections")) === 0 && (await upstreamConnections(gateway)).active === 0;
   return { client, tcp, gateway, isOver };
 }
+
+const start = async () => connectTo(await startGateway(cleanup));
+
+/** One gateway serves the whole matrix: what an earlier client has left behind is still there. */
+const open: (() => unknown)[] = [];
+let shared: Awaited<ReturnType<typeof startGateway>>;
+beforeAll(async () => {
+  shared = await startGateway((close) => void open.push(close));
+});
+afterAll(async () => {
+  for (const close of open.reverse()) await close();
+});
 
 const under: Readonly<Record<string, (client: FrameClient) => Promise<void>>> = {
   "before its preface is read": async () => {},
@@ -74,7 +90,7 @@ const ways: Readonly<Record<string, (client: FrameClient, tcp: Socket) => void>>
 const matrix = Object.keys(ways).flatMap((way) => Object.keys(under).map((when) => [way, when] as const));
 
 test.each(matrix)("a client that %s %s leaves nothing behind", async (way, when) => {
-  const { client, tcp, gateway, isOver } = await start();
+  const { client, tcp, gateway, isOver } = connectTo(shared);
   await eventually("it is connected", () => client.of(frameTypes.settings).length > 0);
   await under[when]?.(client);
   ways[way]?.(client, tcp);
