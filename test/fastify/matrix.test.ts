@@ -194,7 +194,7 @@ describe.each(whens)("a verdict %s, to the upstream", (when) => {
   });
 
   test("the upstream's time is over", async () => {
-    const stage = await forwarded("holds", { responseTimeout: "300ms" });
+    const stage = await forwarded("holds", { responseTimeout: "100ms" });
     expect((await stage.client.read()).status).toBe(504);
     await expectOnce(stage, { status: 504, complete: true, problem: "upstream_timeout", ...charged });
   });
