@@ -63,17 +63,20 @@ async function stageOf(when: When, options: Options = {}): Promise<Stage> {
   return { ...stage, asked, atApp: () => atApp, decide, client };
 }
 
-async function total({ app }: Stage, counter: string): Promise<number> {
+/** The sums of all series of counters. Read once, because that takes as long as the rest of a test. */
+async function totals({ app }: Stage, ...counters: readonly string[]): Promise<number[]> {
   const { body } = await app.headgate.metrics();
-  const samples = body.split("\n").filter((sample) => sample.startsWith(`${counter}{`));
-  return samples.reduce((sum, sample) => sum + Number(sample.slice(sample.lastIndexOf(" ") + 1)), 0);
+  const lines = body.split("\n");
+  return counters.map((counter) => {
+    const samples = lines.filter((sample) => sample.startsWith(`${counter}{`));
+    return samples.reduce((sum, sample) => sum + Number(sample.slice(sample.lastIndexOf(" ") + 1)), 0);
+  });
 }
 
 /** It is over: told of once now, and once still when the app has closed. */
 async function expectOnce(stage: Stage, expected: object): Promise<void> {
   await eventually("the exchange has ended", () => accessLines(stage).length > 0);
-  expect(await total(stage, "headgate_requests_total")).toBe(1);
-  expect(await total(stage, "headgate_decisions_total")).toBe(1);
+  expect(await totals(stage, "headgate_requests_total", "headgate_decisions_total")).toEqual([1, 1]);
   expect(accessLines(stage)).toMatchObject([expected]);
   await stage.app.close();
   expect(accessLines(stage)).toHaveLength(1);

@@ -40,12 +40,17 @@ async function stage(overrides: Overrides, respond: (socket: Socket, data: Buffe
     /** Sends each on a connection of its own, and waits until it has a connection to the upstream. */
     async sendAll(messages: readonly string[]): Promise<RawConnection[]> {
       const clients: RawConnection[] = [];
+      let before = (await upstreamConnections(gateway)).active;
       for (const message of messages) {
-        const before = (await upstreamConnections(gateway)).active;
         const client = connect();
         client.write(message);
         clients.push(client);
-        await eventually("it has a connection", async () => (await upstreamConnections(gateway)).active > before);
+        let active = before;
+        await eventually("it has a connection", async () => {
+          ({ active } = await upstreamConnections(gateway));
+          return active > before;
+        });
+        before = active;
       }
       return clients;
     },
