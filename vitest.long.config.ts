@@ -122,6 +122,10 @@ const rare = [
 ];
 /** A fifth of the cases is tried by `npm run test:long`, all by `npm run test:rare`. */
 const thinned = [
+  "test/conformance/backpressure.long.ts",
+  "test/conformance/faults/connection-churn.long.ts",
+  "test/reload/reloads.long.ts",
+  "test/simulation/seeds.long.ts",
   "test/conformance/boundaries/in-process.long.ts",
   "test/conformance/fuzz/requests.long.ts",
   "test/conformance/fuzz/responses.long.ts",

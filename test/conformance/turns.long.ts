@@ -54,8 +54,10 @@ async function open(port: number, bytes: string): Promise<Socket> {
   return socket;
 }
 
+/** Also by a reset, as when the gateway ends a connection of which bytes are unread: `once` would take that for a failure. */
 async function closed(socket: Socket): Promise<void> {
-  if (!socket.closed) await within("the connection is closed", once(socket, "close"), 10_000);
+  if (socket.closed) return;
+  await within("the connection is closed", new Promise((resolve) => socket.once("close", resolve)), 10_000);
 }
 
 const openMany = (port: number, count: number, bytes: string): Promise<Socket[]> =>

@@ -118,6 +118,26 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByRole("status").getByText("The rule a is removed.").waitFor();
   });
 
+  test("a rule that could not be asked for when its dialog opened is removed when it can be", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    await block(gateway, "203.0.113.8/30");
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    let isBusy = true;
+    await page.route("**/api/rules/a", async (route) => {
+      if (isBusy) await route.fulfill({ status: 503, json: { message: "busy", errors: [{ errMsg: "It is busy." }] } });
+      else await route.continue();
+    });
+    await page.evaluate('location.hash = "#/rules"');
+    await page.getByRole("button", { name: "Remove the rule a" }).click();
+    const remove = page.getByRole("button", { name: "Remove", exact: true });
+    await remove.click();
+    await page.getByRole("alert").getByText("It is busy.").waitFor();
+    isBusy = false;
+    await remove.click();
+    await page.getByText("There are none.").waitFor();
+    expect(await gateway.ask("203.0.113.9")).toEqual([200]);
+  });
+
   test("on a phone, no view is wider than the window, and a rule can be removed", async () => {
     const gateway = await startConsole(cleanup, policies);
     await gateway.ask(client, 4);

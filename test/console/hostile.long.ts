@@ -131,9 +131,9 @@ describe.skipIf(noBrowser)("hostile text", { timeout: 300_000 }, () => {
       return asked.pop() as Route;
     };
     await page.evaluate(`location.hash = "token=${writeToken}"`);
-    // The page keeps fewer events than there are texts.
-    const halves = [0, 1].map((half) => hostileStrings.filter((_, i) => i % 2 === half));
-    for (const view of ["#/requests", ...views]) {
+    for (const [i, view] of ["#/requests", ...views].entries()) {
+      // The page keeps fewer events than there are texts.
+      const halves = [0, 1].map((half) => fifthOf(hostileStrings, i).filter((_, k) => k % 2 === half));
       await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
       for (const texts of halves) {
         await (await next()).fulfill({ contentType: "text/event-stream", body: eventsOf(texts) });

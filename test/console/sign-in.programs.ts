@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
+import { within } from "../support/eventually.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import {
   forwardSocket,
@@ -116,14 +117,20 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
     expect(await field.getAttribute("spellcheck")).toBe("false");
     await field.fill("guess");
     const held = Promise.withResolvers<Route>();
-    await page.route("**/api/status", held.resolve, { times: 1 });
-    await page.keyboard.press("Enter");
-    const earlier = await held.promise;
+    // The route stays: to remove the last one while a request is held would let that go by itself.
+    let isHeld = false;
+    await page.route("**/api/status", async (route) => {
+      if (isHeld) await route.continue();
+      else held.resolve(route);
+      isHeld = true;
+    });
+    await field.press("Enter");
+    const earlier = await within("it asks with the earlier token", held.promise, 8_000);
     await page.evaluate(`location.hash = "token=${writeToken}"`);
     await page.getByText("ops (may write)").waitFor();
     const answered = page.waitForResponse((response) => response.status() === 401);
     await earlier.continue();
-    await (await answered).finished();
+    await within("the earlier answer has come", (await answered).finished(), 8_000);
     await page.getByRole("link", { name: "Rules" }).click();
     await page.getByText("There are none.").waitFor();
   });

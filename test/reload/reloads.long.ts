@@ -1,4 +1,4 @@
-// 1,000 reloads under load, a third of them of files that are wrong: no request fails, no connection is closed, and no
+// Reloads under load, 1,000 in test:rare, a third of them of files that are wrong: no request fails, no connection is closed, and no
 // count is lost. The clients speak HTTP/1.1 by both parsers, HTTP/2 and WebSocket over TLS.
 import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,12 +15,13 @@ import { Http2Client } from "../support/http2-client.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { fifth } from "../support/runs.ts";
 import { request } from "../support/stage.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { startWebSocketUpstream } from "../support/web-sockets.ts";
 
 const cleanup = useCleanup();
-const reloads = 1_000;
+const reloads = fifth(1_000);
 const limits = [900_000, 1_000_000] as const;
 const slots = [500, 600] as const;
 
@@ -55,7 +56,7 @@ function variant(i: number, upstreams: readonly string[], files: { cert: string;
   ].join("\n");
 }
 
-test("1,000 reloads under load fail no request, close no connection and lose no count", async () => {
+test(`${reloads} reloads under load fail no request, close no connection and lose no count`, async () => {
   const authority = new Authority(cleanup);
   const folder = mkdtempSync(join(tmpdir(), "headgate-reloads-"));
   cleanup(() => rmSync(folder, { recursive: true }));

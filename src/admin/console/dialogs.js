@@ -184,14 +184,15 @@ function newId(action, whom) {
 
 /** Takes a rule away, if it is still what was shown. */
 export function RemoveRuleDialog({ session, rule, onEnd, onDone }) {
+  const path = `/api/rules/${rule.id}`;
+  const ask = async () => (await session.api.call("GET", path)).entityTag;
   const tag = useRef(null);
   useEffect(() => {
-    const call = session.api.call("GET", `/api/rules/${rule.id}`);
-    tag.current = call.then(({ entityTag }) => entityTag);
-    tag.current.catch(() => {});
+    tag.current = ask().catch(() => null);
   }, []);
   const act = async () => {
-    await session.api.call("DELETE", `/api/rules/${rule.id}`, { headers: { "if-match": await tag.current } });
+    // If it could not be asked for, it is asked for again.
+    await session.api.call("DELETE", path, { headers: { "if-match": (await tag.current) ?? (await ask()) } });
     onDone();
     return `The rule ${rule.id} is removed.`;
   };
