@@ -1,14 +1,14 @@
 // The calls of the admin API over real sockets, with a control plane of the test: who may call what, and what is answered.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { guessRate } from "../../src/admin/access.ts";
 import { maxAdminConnections, maxApiConnections } from "../../src/admin/connections.ts";
 import type { ControlPlane } from "../../src/admin/control-plane.ts";
 import { maxStreams } from "../../src/admin/event-streams.ts";
 import { maxAtOnce } from "../../src/admin/turns.ts";
 import { Authority } from "../support/certificates.ts";
-import { cleanupOf, useCleanup } from "../support/cleanup.ts";
+import { cleanupOf, useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { testSettings } from "../support/gateway.ts";
 import { scratchFolder } from "../support/scratch.ts";
@@ -22,14 +22,11 @@ let shared: ApiStage & {
   readonly plane: ReturnType<typeof fakePlane>;
   readonly book: Awaited<ReturnType<typeof ruleBook>>["book"];
 };
-const sharedCleanups: (() => unknown)[] = [];
+const sharedCleanup = useSharedCleanup();
 beforeAll(async () => {
   const { book, plane } = await planeWithRules();
-  const stage = await stageApi((close) => void sharedCleanups.push(close), plane);
+  const stage = await stageApi(sharedCleanup, plane);
   shared = Object.assign(stage, { plane, book });
-});
-afterAll(async () => {
-  for (const close of sharedCleanups.reverse()) await close();
 });
 
 async function planeWithRules(changes: Partial<ControlPlane> = {}) {

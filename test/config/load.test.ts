@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
 import { renderConfigError } from "../../src/config/written.ts";
 import type { Settings } from "../../src/core/settings.ts";
-import { inFull } from "../support/runs.ts";
+import { inFullOr } from "../support/runs.ts";
 import { type Given, loadGiven } from "./given.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-config-"));
@@ -74,7 +74,7 @@ describe("sources", () => {
   });
 
   test("thousands of mistakes are counted, and the first of them listed", () => {
-    const count = inFull([19_000])[0] ?? 3_000;
+    const count = inFullOr(19_000, 3_000);
     const lines = (line: (i: number) => string) => Array.from({ length: count }, (_, i) => line(i)).join("");
     const unknown = errors({ yaml: `${lines((i) => `key${i}: 1\n`)}listen: { port: x }` });
     expect(unknown).toHaveLength(22);

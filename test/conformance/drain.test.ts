@@ -7,6 +7,7 @@ import { type Cleanup, cleanupOf } from "../support/cleanup.ts";
 import { eventually, soonMs, stallMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
 /** Longer than any test lasts: a drain that ends within one ends by itself. */
@@ -43,6 +44,13 @@ function isRefused(port: number): Promise<boolean> {
 const readiness = async (gateway: TestGateway): Promise<number> => (await fetch(`${gateway.adminUrl}/readyz`)).status;
 const liveness = async (gateway: TestGateway): Promise<number> => (await fetch(`${gateway.adminUrl}/livez`)).status;
 
+/** A whole exchange: a connection that was opened before it has been accepted, and what was written there has arrived. */
+async function exchangeOn(connection: RawConnection): Promise<RawConnection> {
+  connection.write(request("/v2/x"));
+  await connection.read();
+  return connection;
+}
+
 test.concurrent("readiness fails first, while new connections are served for the delay; then they are refused", async (context) => {
   const { gateway, connect } = await start(cleanupOf(context), { delayMs: stallMs, timeoutMs: patientMs });
   expect(await readiness(gateway)).toBe(200);
@@ -74,10 +82,7 @@ test.concurrent("from the signal on every answer ends its connection, also while
 test.concurrent("a connection that was just opened when the listener closed is still served", async (context) => {
   const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const client = connect();
-  // Another connection's whole exchange: the one before it has been accepted.
-  const other = connect();
-  other.write(request("/v2/x"));
-  await other.read();
+  const other = await exchangeOn(connect());
   const drained = gateway.drain();
   expect(await within("the other ends", other.closed)).toBe("end");
   client.write(request("/v2/x"));
@@ -150,9 +155,7 @@ test.concurrent("a head that never ends is timed out during the drain as well, a
   );
   const client = connect();
   client.write("GET /v2/x HTTP/1.1\r\nHost:");
-  const other = connect();
-  other.write(request("/v2/x"));
-  await other.read();
+  await exchangeOn(connect());
   await within("the drain ends", gateway.drain(), 4_000);
   expect((await client.read()).status).toBe(408);
 });
@@ -166,10 +169,7 @@ test.concurrent.for<[string, string]>([
   const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: 300 });
   const client = connect();
   client.write(bytes);
-  // Another connection's whole exchange: what was written before it has arrived.
-  const other = connect();
-  other.write(request("/v2/x"));
-  await other.read();
+  await exchangeOn(connect());
   const startMs = performance.now();
   const drained = gateway.drain();
   await within("the drain ends", drained, 2_000);
@@ -229,10 +229,7 @@ test.concurrent("nothing but empty lines holds a drain up for the head's time an
 test("a first request that arrives while the gateway stands still is served when it goes on", async (context) => {
   const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const client = connect();
-  // Accepted after it.
-  const other = connect();
-  other.write(request("/v2/x"));
-  await other.read();
+  const other = await exchangeOn(connect());
   const drained = gateway.drain();
   // From now on, the first request of the client is awaited.
   await within("the other ends", other.closed);

@@ -7,7 +7,7 @@ import { Exchange } from "../../src/exchange/exchange.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
-import { metric } from "../support/metrics.ts";
+import { metric, sumsOf } from "../support/metrics.ts";
 import { inFull } from "../support/runs.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { startRawUpstream } from "../support/upstream.ts";
@@ -72,22 +72,14 @@ async function stageOf(carrier: Carrier, when: When, options: Options = {}): Pro
 
 const linesOf = ({ gateway }: Stage) => gateway.logLines.filter(({ msg }) => msg === "request");
 
-/** The sums of all series of counters. Read once, because that takes as long as the rest of a test. */
-async function totals(gateway: TestGateway, ...counters: readonly string[]): Promise<number[]> {
-  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
-  const lines = text.split("\n");
-  return counters.map((counter) => {
-    const samples = lines.filter((sample) => sample.startsWith(`${counter}{`));
-    return samples.reduce((sum, sample) => sum + Number(sample.slice(sample.lastIndexOf(" ") + 1)), 0);
-  });
-}
-
 /** It is over: told of once now, and once still when the gateway has ended. `outcome`: what the limiter said. */
 async function expectOnce(stage: Stage, { source }: Carrier, expected: object, outcome = "admitted"): Promise<void> {
   const { gateway } = stage;
   await eventually("the exchange has ended", () => linesOf(stage).length > 0);
   const counter = source === "proxy" ? "headgate_requests_total" : "headgate_ext_auth_checks_total";
-  expect(await totals(gateway, counter, "headgate_decisions_total")).toEqual([1, 1]);
+  // Read once, because that takes as long as the rest of a test.
+  const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  expect(sumsOf(metrics, counter, "headgate_decisions_total")).toEqual([1, 1]);
   expect(linesOf(stage)).toMatchObject([{ source, decision: outcome, ...expected }]);
   await gateway.close();
   expect(linesOf(stage)).toHaveLength(1);

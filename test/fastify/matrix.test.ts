@@ -7,6 +7,7 @@ import type { AuthOutcome } from "../../src/core/authentication.ts";
 import { createTokenCheck, type TokenCheck, upstreams, type When, whens } from "../exchange/verdicts.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { sumsOf } from "../support/metrics.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
 import { startRawUpstream } from "../support/upstream.ts";
@@ -63,20 +64,12 @@ async function stageOf(when: When, options: Options = {}): Promise<Stage> {
   return { ...stage, asked, atApp: () => atApp, decide, client };
 }
 
-/** The sums of all series of counters. Read once, because that takes as long as the rest of a test. */
-async function totals({ app }: Stage, ...counters: readonly string[]): Promise<number[]> {
-  const { body } = await app.headgate.metrics();
-  const lines = body.split("\n");
-  return counters.map((counter) => {
-    const samples = lines.filter((sample) => sample.startsWith(`${counter}{`));
-    return samples.reduce((sum, sample) => sum + Number(sample.slice(sample.lastIndexOf(" ") + 1)), 0);
-  });
-}
-
 /** It is over: told of once now, and once still when the app has closed. */
 async function expectOnce(stage: Stage, expected: object): Promise<void> {
   await eventually("the exchange has ended", () => accessLines(stage).length > 0);
-  expect(await totals(stage, "headgate_requests_total", "headgate_decisions_total")).toEqual([1, 1]);
+  // Read once, because that takes as long as the rest of a test.
+  const { body } = await stage.app.headgate.metrics();
+  expect(sumsOf(body, "headgate_requests_total", "headgate_decisions_total")).toEqual([1, 1]);
   expect(accessLines(stage)).toMatchObject([expected]);
   await stage.app.close();
   expect(accessLines(stage)).toHaveLength(1);

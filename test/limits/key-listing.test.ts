@@ -9,7 +9,7 @@ import { TopKeys } from "../../src/limits/table/top-keys.ts";
 import { decided } from "../support/decided.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
-import { inFull } from "../support/runs.ts";
+import { inFullOr } from "../support/runs.ts";
 import { addressAt, placeSecret } from "./small-table.ts";
 
 afterEach(() => vi.restoreAllMocks());
@@ -32,7 +32,7 @@ const byUse = { slot: null, sort: "used", matches: null, limit: 5 } as const;
 
 test("a portion reads a bounded number of keys", () => {
   // With several thousand keys in a shard; in `npm test`, with two thousand.
-  const [keys, mebibytes] = inFull([[100_000, 16] as const])[0] ?? [30_000, 4];
+  const [keys, mebibytes] = inFullOr([100_000, 16], [30_000, 4]);
   const { table, spans } = filled(keys, false, mebibytes * 1024 * 1024);
   const top = new TopKeys(table.memory, [byUse], spans);
   let read = 0;

@@ -6,7 +6,7 @@ import { formatShard } from "../../src/limits/table/directory.ts";
 import type { TableOptions } from "../../src/limits/table/eviction.ts";
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
-import { inFull } from "../support/runs.ts";
+import { inFullOr } from "../support/runs.ts";
 
 /** Places keys in the same way in each run. */
 export const placeSecret = Buffer.alloc(16, 9);
@@ -16,7 +16,7 @@ export function smallTable(options: Omit<TableOptions, "secret"> = {}, bytes = m
 }
 
 /** Of a table that a test fills, and of the keys with which it does so: a part in `npm test`, because that takes long. */
-export const filledPart = inFull([1])[0] ?? 1 / 4;
+export const filledPart = inFullOr(1, 1 / 4);
 export const filledBytes = minTableBytes * filledPart;
 
 const geometry = geometryOf(minTableBytes);

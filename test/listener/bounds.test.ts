@@ -218,7 +218,7 @@ test("a flood from many addresses does not lock a good client out", async () => 
   const { gateway, connect } = await stageHttp(cleanup, undefined, {
     listen: { ...bounds, maxConnections: 40, maxConnectionsPerPeer: 10 },
   });
-  const attackers = Math.max(100, scaled(200));
+  const attackers = scaled(200, 2);
   for (let i = 0; i < attackers; i += 1) {
     const attacker = connect({ localAddress: `127.0.1.${i % 20}` });
     attacker.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
@@ -240,7 +240,7 @@ test.each([
     const first = Array.from({ length: peers }, (_, peer) => connect(from(peer)));
     await eventually("they are open", async () => (await open(gateway)) === peers);
     const beganMs = performance.now();
-    const count = Math.max(100, scaled(300));
+    const count = scaled(300, 3);
     const flood = Array.from({ length: count }, (_, i) => connect({ allowHalfOpen: true, ...from(i) }));
     // They do not close their side, so each answered one stays for as long as it is lingered for.
     await eventually("all are refused", async () => (await shed(gateway, "per_peer")) === count);

@@ -1,5 +1,5 @@
 // What a test opened, closed after it in reverse order.
-import { afterEach, type TestContext } from "vitest";
+import { afterAll, afterEach, type TestContext } from "vitest";
 
 export type Cleanup = (close: () => unknown) => void;
 
@@ -8,6 +8,15 @@ export function useCleanup(): Cleanup {
   const open: (() => unknown)[] = [];
   afterEach(async () => {
     for (const close of open.splice(0).reverse()) await close();
+  });
+  return (close) => void open.push(close);
+}
+
+/** For what all tests of a file, or of a `describe`, share: call it there. */
+export function useSharedCleanup(): Cleanup {
+  const open: (() => unknown)[] = [];
+  afterAll(async () => {
+    for (const close of open.reverse()) await close();
   });
   return (close) => void open.push(close);
 }

@@ -12,6 +12,15 @@ export async function upstreamConnections(gateway: Pick<TestGateway, "adminUrl">
   return { active: figure("active"), idle: figure("idle"), waiting: figure("waiting") };
 }
 
+/** The sums of all series of counters in the text. */
+export function sumsOf(text: string, ...counters: readonly string[]): number[] {
+  const lines = text.split("\n");
+  return counters.map((counter) => {
+    const samples = lines.filter((sample) => sample.startsWith(`${counter}{`));
+    return samples.reduce((sum, sample) => sum + Number(sample.slice(sample.lastIndexOf(" ") + 1)), 0);
+  });
+}
+
 /** The value of one sample, named as it stands in the text. */
 export async function metric(gateway: Pick<TestGateway, "adminUrl">, series: string): Promise<number> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();

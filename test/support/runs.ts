@@ -13,6 +13,9 @@ export const runs = (full: number, part?: number): { readonly numRuns: number } 
 /** A number that grows with the runs, such as how often something must have happened in them. */
 export const scaled = (full: number, part = 20): number => (isFull ? full : Math.ceil(full / part));
 
+/** What differs between `npm run test:long` and `npm test` in another way than by a part of a number. */
+export const inFullOr = <T>(full: T, few: T): T => (isFull ? full : few);
+
 /** Cases that `npm run test:long` alone tries: those that take long, or start threads. */
 export const inFull = <T>(cases: readonly T[]): readonly T[] => (isFull ? cases : []);
 

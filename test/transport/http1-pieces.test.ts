@@ -298,7 +298,7 @@ describe("a head that takes its time", () => {
     const { gateway, connection } = await start({ timeouts: { headMs: 500 }, drain: { timeoutMs: 10_000 } });
     const clients = [
       connection,
-      ...Array.from({ length: Math.max(30, scaled(150)) }, () => new RawConnection(gateway.traffic.port)),
+      ...Array.from({ length: scaled(150, 5) }, () => new RawConnection(gateway.traffic.port)),
     ];
     for (const client of clients) {
       client.write(get("/none"));

@@ -1,9 +1,9 @@
 // How HTTP/2 connections end when nobody says goodbye: whatever is under way, nothing of it is left.
 import { connect, type Socket } from "node:net";
 import { queryObjects } from "node:v8";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { Http2Connection } from "../../src/transport/http2/http2-connection.ts";
-import { type Cleanup, useCleanup } from "../support/cleanup.ts";
+import { type Cleanup, useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { endHeaders, FrameClient, frame, frameTypes, get, post } from "../support/http2-frames.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
@@ -42,13 +42,10 @@ function connectTo({ ca, gateway }: Awaited<ReturnType<typeof startGateway>>) {
 const start = async () => connectTo(await startGateway(cleanup));
 
 /** One gateway serves the whole matrix: what an earlier client has left behind is still there. */
-const open: (() => unknown)[] = [];
+const sharedCleanup = useSharedCleanup();
 let shared: Awaited<ReturnType<typeof startGateway>>;
 beforeAll(async () => {
-  shared = await startGateway((close) => void open.push(close));
-});
-afterAll(async () => {
-  for (const close of open.reverse()) await close();
+  shared = await startGateway(sharedCleanup);
 });
 
 const under: Readonly<Record<string, (client: FrameClient) => Promise<void>>> = {

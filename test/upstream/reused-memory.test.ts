@@ -80,7 +80,7 @@ function withoutChunks(bytes: Buffer): Buffer {
 }
 
 /** Two are enough that each manner is read slowly and fast, over connections that were used before. */
-const requestsEach = Math.max(2, scaled(5));
+const requestsEach = scaled(5, 3);
 /** For a third of a gigabyte on a machine that is busy. */
 const patientMs = 60_000;
 

@@ -1,7 +1,7 @@
 // One response of the upstream becomes one answer, whether the client speaks HTTP/1.1 or HTTP/2: the same status, fields,
 // body and interim responses, less what HTTP/1.1 says of its own connection.
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Cleanup, useCleanup } from "../support/cleanup.ts";
+import { beforeAll, expect, test } from "vitest";
+import { useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -16,15 +16,11 @@ const withTls = useTls();
 let ca = "";
 let gateway: Stage<RawUpstream>["gateway"];
 let sent = "";
-const closing: (() => unknown)[] = [];
+const sharedCleanup = useSharedCleanup();
 beforeAll(async () => {
   const tls = withTls({ policies: [slidingPolicy({ limit: 10_000, windowMs: 60_000 })] });
-  const whenAllIsOver: Cleanup = (close) => void closing.push(close);
-  ({ gateway } = await stageRaw(whenAllIsOver, (socket) => void socket.write(sent, "latin1"), tls.overrides));
+  ({ gateway } = await stageRaw(sharedCleanup, (socket) => void socket.write(sent, "latin1"), tls.overrides));
   ({ ca } = tls);
-});
-afterAll(async () => {
-  for (const close of closing.reverse()) await close();
 });
 
 interface Answer {

@@ -181,7 +181,7 @@ test("a client that reads slowly but steadily is never cut off", { timeout }, as
     received += data.length;
     if (isSlow) client.socket.pause();
   });
-  for (let round = 0; round < Math.max(4, scaled(10)); round += 1) {
+  for (let round = 0; round < scaled(10, 3); round += 1) {
     // Less than its patience, of which each piece that moves gives all back.
     clock.advance(patienceMs / 2);
     const before = far();

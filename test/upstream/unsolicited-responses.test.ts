@@ -215,7 +215,7 @@ test("answers that come as fast as the upstream can write them are all taken", a
   const { connect, upstream } = await stageRaw(cleanup, answerTarget, {
     policies: [slidingPolicy({ limit: 100_000, windowMs: 60_000 })],
   });
-  const requestsEach = Math.max(10, scaled(50));
+  const requestsEach = scaled(50, 5);
   const clients = Array.from({ length: 32 }, () => connect());
   const ask = async (client: RawConnection, index: number): Promise<void> => {
     for (let i = 0; i < requestsEach; i += 1) {

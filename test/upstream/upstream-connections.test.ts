@@ -105,7 +105,7 @@ test("a request that waits longer than the connect timeout is a 503", async () =
 });
 
 /** At least two: a connection that was lost once is missed by the next one. */
-const mishapsEach = Math.max(2, scaled(10));
+const mishapsEach = scaled(10, 5);
 const body = { method: "POST", fields: "Content-Length: 4\r\n" };
 interface Mishap {
   readonly name: string;

@@ -12,7 +12,7 @@ const cleanup = useCleanup();
 const echo = (socket: WebSocket): void =>
   void socket.on("message", (data, isBinary) => socket.send(data, { binary: isBinary }));
 
-const messages = Math.max(2_000, scaled(10_000));
+const messages = scaled(10_000, 5);
 
 test("thousands of messages come back in order, and the request costs one", async () => {
   const { open, gateway, requests } = await stageWebSockets(cleanup, echo);

@@ -108,7 +108,7 @@ describe("calls", () => {
   test("the answer to each change arrives, also one that does not wait for the body", async () => {
     const { call } = await openOntoGateway();
     const statuses = new Map<string, number>();
-    const count = Math.max(20, scaled(100));
+    const count = scaled(100, 5);
     for (let i = 0; i < count; i += 1) {
       for (const [path, method, body] of [
         [`/api/rules/rule-${i}`, "PUT", block],

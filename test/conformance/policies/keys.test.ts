@@ -12,7 +12,7 @@ import { useCleanup } from "../../support/cleanup.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
-import { inFull } from "../../support/runs.ts";
+import { inFullOr } from "../../support/runs.ts";
 import { spellingsOf } from "../paths/spellings.ts";
 import { startRecordingUpstream } from "../recording-upstream.ts";
 
@@ -189,7 +189,7 @@ test("unusual methods have one quota together", async () => {
 });
 
 describe("a policy about one path", () => {
-  const stride = inFull([4])[0] ?? 11;
+  const stride = inFullOr(4, 11);
   /** A part of the corpus; the tests of the matcher have all of it. */
   const spellings = spellingsOf("v1", "v2").filter((_, i) => i % stride === 0);
   const isRead = (target: string, path: string): boolean =>

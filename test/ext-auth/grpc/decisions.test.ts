@@ -475,7 +475,7 @@ test("mutated calls are each answered by a status, and the server is well after 
     [shouldRateLimit, shouldRateLimit.requestSerialize(rateLimitRequest())],
   ];
   const random = seededRandom(7);
-  const mutations = Math.max(250, scaled(1_000));
+  const mutations = scaled(1_000, 4);
   const statuses = new Map<string, number>();
   for (const [{ path }, seed] of seeds) {
     const pending: Promise<unknown>[] = [];

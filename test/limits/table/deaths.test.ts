@@ -59,7 +59,7 @@ describe.each(Object.entries(worlds))("a thread that ends at any store, with %s"
   test.each(seeds)("leaves a sound table in which nothing is forgotten (%d)", (seed) => {
     const world = new World(policies);
     const steps = historyOf(seed, policies[0]?.limit === 40 ? 8 : 1000);
-    const every = Math.floor(steps.length / Math.max(2, scaled(20)));
+    const every = Math.floor(steps.length / scaled(20, 10));
     for (const [i, step] of steps.entries()) {
       if (i % every === 0) world.dieAtEachStore(step);
       world.take(step);

@@ -7,7 +7,7 @@ import { Locator } from "../../../src/limits/table/directory.ts";
 import { geometryOf, shardAt } from "../../../src/limits/table/layout.ts";
 import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
 import { repairShard } from "../../../src/limits/table/maintenance.ts";
-import { inFull, runs, scaled } from "../../support/runs.ts";
+import { inFullOr, runs, scaled } from "../../support/runs.ts";
 import { LimitedTable, type WindowLimit } from "../one-limit.ts";
 import { addressAt, placeSecret } from "../small-table.ts";
 import { EffectiveUnits } from "./effective-units.ts";
@@ -149,7 +149,7 @@ function runUntil(lifetime: number, policy: WindowLimit, call: (ending: LimitedT
 
 const forever = Number.POSITIVE_INFINITY;
 /** Of more stores, some are left out. */
-const mostEnds = inFull([40])[0] ?? 20;
+const mostEnds = inFullOr(40, 20);
 
 /** Leaves the memory as it is after the call. Returns the number of stores at which it has ended. */
 function endAtEveryStore(policy: WindowLimit, call: (ending: LimitedTable) => void, nowMs: number): number {

@@ -11,7 +11,7 @@ import {
   Sketch,
 } from "../../../src/telemetry/recent/sketch.ts";
 import { slidingPolicy } from "../../support/policy.ts";
-import { inFull, runs } from "../../support/runs.ts";
+import { inFullOr, runs } from "../../support/runs.ts";
 
 const policy = slidingPolicy({ limit: 1, windowMs: 1_000 });
 /** Every third key is a hash; the words of neighbours differ in one of four places. */
@@ -104,7 +104,7 @@ test("the same holds of two generations, and of what several threads say togethe
 
 describe("of many refusals", () => {
   /** A million, or a fifth of them in `npm test`. */
-  const refusals = inFull([1_000_000])[0] ?? 200_000;
+  const refusals = inFullOr(1_000_000, 200_000);
   /** A generator that is the same in each run. */
   const randomOf = (seed: number) => {
     let state = seed;
