@@ -208,11 +208,12 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     return this.#closed !== null;
   }
 
-  /** Returns the streams that have been closed since the last call, in this order. */
-  takeClosed(): readonly Http2Stream<Owner>[] {
-    const closed = this.#closed;
-    this.#closed = null;
-    return closed ?? none;
+  /** Returns streams that have been closed and were not returned before, in this order; of a failed connection at most `maxOfFailed`. */
+  takeClosed(maxOfFailed = Number.POSITIVE_INFINITY): readonly Http2Stream<Owner>[] {
+    const closed = this.#closed ?? none;
+    const isPart = this.isOver && closed.length > maxOfFailed;
+    this.#closed = isPart ? closed.slice(maxOfFailed) : null;
+    return isPart ? closed.slice(0, maxOfFailed) : closed;
   }
 
   /** Sends the head of a response, or an interim one. With `isEnd` there is no body. */

@@ -3,7 +3,7 @@ import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { Http2Driver } from "../../src/exchange/http2-driver.ts";
+import { type DrivenConnection, Http2Driver } from "../../src/exchange/http2-driver.ts";
 import { FrameBudgets } from "../../src/http2/frame-reader.ts";
 import { Http2Session } from "../../src/http2/session.ts";
 import { begin, whole } from "../http2/conversation.ts";
@@ -21,31 +21,34 @@ class FakeSocket extends EventEmitter {
   resume(): void {}
 }
 
-test("the records of one TLS read share the bound on a turn", async () => {
+const ignore = (): void => {};
+
+function drive<Owner>(handlers: Partial<DrivenConnection<Owner>>) {
   const socket = new FakeSocket();
   const { monotonicMs: nowMs } = new FakeClock();
-  const session = new Http2Session<null>({ budget: new FrameBudgets(nowMs).open(null), nowMs, maxStreams: 1_000 });
-  let requests = 0;
-  const ignore = (): void => {};
-  const driver = new Http2Driver(
-    socket as unknown as Socket,
-    session,
-    {
-      onRead: ignore,
-      onEvent: () => {
-        requests += 1;
-      },
-      onStreamClosed: ignore,
-      onStreamDrained: ignore,
-      onSettling: ignore,
-      onSettled: ignore,
-    },
-    100_000,
-    null,
-    null,
-  );
+  const session = new Http2Session<Owner>({ budget: new FrameBudgets(nowMs).open(null), nowMs, maxStreams: 1_000 });
+  const connection: DrivenConnection<Owner> = {
+    onRead: ignore,
+    onEvent: ignore,
+    onStreamClosed: ignore,
+    onStreamDrained: ignore,
+    onSettling: ignore,
+    onSettled: ignore,
+    ...handlers,
+  };
+  const driver = new Http2Driver(socket as unknown as Socket, session, connection, 100_000, null, null);
   driver.settle();
   socket.emit("data", begin);
+  return { socket, session, driver };
+}
+
+test("the records of one TLS read share the bound on a turn", async () => {
+  let requests = 0;
+  const { socket } = drive<null>({
+    onEvent: () => {
+      requests += 1;
+    },
+  });
   await nextTurn();
   // None of them is enough for a turn.
   const records = Array.from({ length: 30 }, (_, n) =>
@@ -60,4 +63,35 @@ test("the records of one TLS read share the bound on a turn", async () => {
     expect(requests - before).toBeLessThanOrEqual(64);
   }
   expect(requests).toBe(600);
+});
+
+test("a connection that fails ends its streams over several turns, and is settled after the last", async () => {
+  const ended: number[] = [];
+  let settledAfter: number | null = null;
+  const { socket, session, driver } = drive<number>({
+    onEvent: (event) => {
+      if (event.kind === "request") event.stream.owner = event.stream.id;
+    },
+    onStreamClosed: (id) => void ended.push(id),
+    onSettled: () => {
+      settledAfter = ended.length;
+    },
+  });
+  const ids = Array.from({ length: 50 }, (_, n) => 2 * n + 1);
+  for (const id of ids) {
+    socket.emit("data", whole(id));
+    await nextTurn();
+  }
+  settledAfter = null;
+  session.close();
+  driver.settle();
+  let most = ended.length;
+  for (let turns = 0; settledAfter === null && turns < 20; turns += 1) {
+    const before = ended.length;
+    await nextTurn();
+    most = Math.max(most, ended.length - before);
+  }
+  expect(ended).toEqual(ids);
+  expect(most).toBe(16);
+  expect(settledAfter).toBe(50);
 });

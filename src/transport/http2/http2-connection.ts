@@ -78,6 +78,8 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
   #requests = 0;
   #isBusy = false;
   #isClosing = false;
+  /** The socket is closed. */
+  #isClosed = false;
   /** Since when the client has been sending a head. */
   #headSinceMs: number | null = null;
   #endedHeads = 0;
@@ -229,13 +231,14 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
   }
 
   onSettling(): void {
-    if (!this.#isBusy || this.session.streams.size > 0) return;
+    if (!this.#isBusy || this.session.streams.size > 0 || this.session.hasClosed) return;
     this.#isBusy = false;
     this.place?.end();
   }
 
   onSettled(): void {
-    if (this.session.isFinished) this.#end();
+    if (this.#isClosed) this.place?.leave();
+    else if (this.session.isFinished) this.#end();
   }
 
   /** The client may still read what was written. After an error nothing more is read from it. */
@@ -287,15 +290,15 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
 
   readonly #onTcpClose = (): void => void this.socket.destroy();
 
+  /** The place is left when all exchanges have ended. */
   readonly #onClose = (): void => {
+    this.#isClosed = true;
     this.session.close();
     this.#driver.settle();
     this.#budget.close();
     this.#turn?.leave();
-    this.place?.leave();
     clearTimeout(this.#unreadTimer ?? undefined);
     clearTimeout(this.#lingerTimer ?? undefined);
-    this.#isClosing = true;
     this.#driver.stop();
   };
 }
