@@ -24,7 +24,10 @@ export class People {
   readonly #world: World;
   /** By id, the newest version of each rule. */
   readonly #written = new Map<string, Write>();
-  /** Whose removal was given up by a gateway that knew no such rule, and may have come late: then it removed one. */
+  /**
+   * Whose removal was given up by a gateway that knew no such rule, and may have come late: then it removed one. And those
+   * that two gateways have written with the same revision.
+   */
   readonly #unsure = new Set<string>();
   /** How often each client was forgiven, and each counter emptied. */
   readonly #forgiven = new Map<string, number>();
@@ -131,9 +134,10 @@ export class People {
     this.#lastMs = time.nowMs;
     if (result.outcome !== "written" && plan.failures.length > 0) this.#unsure.add(id);
     if (result.outcome !== "written") return;
-    // Of two that have the same revision, the later one is in the log.
-    if ((this.#written.get(id)?.revision ?? 0) <= result.revision)
-      this.#written.set(id, { revision: result.revision, rule });
+    const before = this.#written.get(id)?.revision ?? 0;
+    // Of two that have the same revision, the one that reached the log first holds, and the later one if it was written there.
+    if (before === result.revision && !result.isShared) this.#unsure.add(id);
+    if (before <= result.revision) this.#written.set(id, { revision: result.revision, rule });
   }
 
   #countersOf(address: string): readonly Admissions[] {
