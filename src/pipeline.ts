@@ -286,14 +286,26 @@ class Pipeline {
 
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota. They
     // come before its scopes, or asking for what it may not have would be free.
-    const hasScopes = scopes.every((scope) => identity?.scopes.includes(scope));
+    const hasScopes = scopes.length === 0 || isWithin(scopes, identity);
     if (limiter.needsIdentity) {
       const whole = limiter.decideIdentified(parsed, head, identity, decision, atMs);
       return whole instanceof Promise
-        ? this.#whenDecided(decision, whole, (known) => this.#admitted(parsed, auth, identity, hasScopes, known))
+        ? this.#admittedLater(parsed, auth, identity, hasScopes, decision, whole)
         : this.#admitted(parsed, auth, identity, hasScopes, whole);
     }
     return this.#admitted(parsed, auth, identity, hasScopes, decision);
+  }
+
+  /** A function of its own: a closure in the one above would allocate for each request, also where nothing is waited for. */
+  #admittedLater(
+    parsed: ParsedRequest,
+    auth: AuthOutcome,
+    identity: Identity | null,
+    hasScopes: boolean,
+    first: Decision,
+    whole: Promise<Decision>,
+  ): Promise<Verdict> {
+    return this.#whenDecided(first, whole, (known) => this.#admitted(parsed, auth, identity, hasScopes, known));
   }
 
   #admitted(
@@ -398,6 +410,10 @@ function findQuotaPathRefusal(
   if (message.problem !== null) return message.problem;
   if (head.method === "GET" || head.method === "HEAD") return null;
   return cors?.isPreflight(head, message) ? quotaPreflight : localReplies.methodNotAllowed;
+}
+
+function isWithin(scopes: readonly string[], identity: Identity | null): boolean {
+  return scopes.every((scope) => identity?.scopes.includes(scope));
 }
 
 function findAuthRefusal(auth: AuthOutcome): LocalReply | null {

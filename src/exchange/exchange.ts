@@ -345,14 +345,15 @@ export class Exchange extends RecordedExchange {
     if (this.transport.isGone) this.#end(false);
     else if (reply !== null) this.localReply(reply);
     else {
-      this.#watchTokenEnd(verdict);
+      // Tested here, because the closure of a function would allocate for each request.
+      const endsMs = verdict.identity?.endsMs ?? null;
+      if (endsMs !== null) this.#watchTokenEnd(endsMs);
       this.#runtime.forward(this);
     }
   }
 
-  #watchTokenEnd({ identity }: Verdict): void {
-    if (identity === null || identity.endsMs === null) return;
-    this.#cancelTokenEnd = this.#runtime.tokenEnds.watch(identity.endsMs, () => {
+  #watchTokenEnd(endsMs: number): void {
+    this.#cancelTokenEnd = this.#runtime.tokenEnds.watch(endsMs, () => {
       if (!this.transport.isHeadSent) {
         this.cancel(localReplies.expiredToken);
         return;

@@ -145,9 +145,18 @@ export class PolicySteps implements Limiter {
   }
 
   refresh({ policy, key, client, limit, others }: Decision, nowMs: number): Decision {
-    const row = this.#set.rows.find((each) => each.policy === policy) ?? this.#fallback;
-    const decision = peekAt(row, key, client, limit, nowMs);
-    return others === null ? decision : { ...decision, others: others.map((each) => this.refresh(each, nowMs)) };
+    const decision = peekAt(this.#rowOf(policy), key, client, limit, nowMs);
+    return others === null ? decision : { ...decision, others: this.#refreshAll(others, nowMs) };
+  }
+
+  #refreshAll(decisions: readonly Decision[], nowMs: number): Decision[] {
+    return decisions.map((each) => this.refresh(each, nowMs));
+  }
+
+  /** A loop, because a closure would allocate for each request. */
+  #rowOf(policy: Policy): PolicyRow {
+    for (const row of this.#set.rows) if (row.policy === policy) return row;
+    return this.#fallback;
   }
 
   quotasOf(
