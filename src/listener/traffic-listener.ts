@@ -11,7 +11,7 @@ import { type ConnectionOpener, inPortions } from "../exchange/connection.ts";
 import { type ListenAddress, listen as openListener } from "../exchange/listen.ts";
 import { ConnectionLimiter, type ConnectionLimiterOptions } from "./connection-limiter.ts";
 import type { ConnectionTable } from "./connection-table.ts";
-import { type CompleteProxyHeader, takeProxyHeader } from "./proxy-header.ts";
+import { takeProxyHeader } from "./proxy-header.ts";
 import type { TlsHandshakes } from "./tls-handshakes.ts";
 
 interface TrafficListenerOptions
@@ -135,30 +135,32 @@ class Acceptor {
   }
 
   #accept(tcp: Socket): void {
-    const { proxyProtocol, settings, onProxyHeaderRefused: onRefused } = this.#options;
-    if (hasLeft(tcp)) {
-      tcp.destroy();
-      return;
+    if (hasLeft(tcp)) tcp.destroy();
+    else if (this.#limiter.accept(tcp)) {
+      if (this.#options.proxyProtocol) this.#awaitHeader(tcp);
+      else this.#begin(tcp, tcp.remoteAddress);
     }
-    if (!this.#limiter.accept(tcp)) return;
-    const onHeader = (header: ProxiedPeer): void => this.#begin(tcp, header);
-    if (!proxyProtocol) {
-      onHeader(noHeader);
-      return;
-    }
-    this.#limiter.wait(tcp, this.#readPeer(tcp.remoteAddress).key);
-    takeProxyHeader(tcp, settings.current.headTimeoutMs, { onHeader, onRefused });
   }
 
-  #begin(tcp: Socket, { source }: ProxiedPeer): void {
-    const peer = this.#readPeer(source ?? tcp.remoteAddress);
+  #awaitHeader(tcp: Socket): void {
+    const { settings, onProxyHeaderRefused: onRefused } = this.#options;
+    this.#limiter.wait(tcp, this.#readPeer(tcp.remoteAddress).key);
+    takeProxyHeader(tcp, settings.current.headTimeoutMs, {
+      onHeader: ({ source }) => this.#begin(tcp, source ?? tcp.remoteAddress),
+      onRefused,
+    });
+  }
+
+  #begin(tcp: Socket, address: string | undefined): void {
+    const peer = this.#readPeer(address);
     this.#limiter.waited(tcp);
     if (!this.#limiter.admit(tcp, peer)) return;
     const { handshakes } = this.#options;
-    if (handshakes === null) {
-      this.#opener.openHttp1({ socket: tcp, tcp, peer });
-      return;
-    }
+    if (handshakes === null) this.#opener.openHttp1({ socket: tcp, tcp, peer });
+    else this.#handshake(tcp, peer, handshakes);
+  }
+
+  #handshake(tcp: Socket, peer: Peer, handshakes: TlsHandshakes): void {
     this.#limiter.wait(tcp, peer.key);
     handshakes.begin(tcp, peer.key, {
       onSecure: (socket) => {
@@ -188,7 +190,3 @@ class Acceptor {
 function hasLeft({ remoteAddress }: Socket): boolean {
   return remoteAddress === undefined;
 }
-
-type ProxiedPeer = Pick<CompleteProxyHeader, "source">;
-
-const noHeader: ProxiedPeer = { source: null };
