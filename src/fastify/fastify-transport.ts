@@ -5,9 +5,8 @@ import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import { type HeaderLines, type HeaderList, listOf } from "../core/headers.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import { type AppHeaders, appHeaders } from "./app-headers.ts";
 import type { ClientSocket } from "./client-socket.ts";
-import { HeadWriter } from "./head-writer.ts";
+import { type AppHeaders, appHeaders, HeadWriter } from "./head-writer.ts";
 import { RawResponse } from "./raw-response.ts";
 
 /** What a transport needs of the app. */

@@ -1,17 +1,20 @@
 // Begins an exchange for every request of the app, and answers what the app never sees: targets that its router cannot
 // read and bytes that are no request.
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
 import { Http2ServerRequest } from "node:http2";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type ClientAddressRules, type Peer, readPeer } from "../core/client-address.ts";
-import { maxFields } from "../core/http-bounds.ts";
+import { errorCode } from "../core/failure.ts";
+import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import { type RequestHead, readHttp2Head } from "../core/request-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { ClientSocket } from "./client-socket.ts";
 import { FastifyTransport, type TransportOwner } from "./fastify-transport.ts";
-import { replyToParseError } from "./parse-error.ts";
+
+/** The gate of each app that has one, by its server: the constructor's options are made before there is an app. */
+export const gates = new WeakMap<Server, Gate>();
 
 export interface GateOptions {
   readonly runtime: RuntimeRef;
@@ -121,4 +124,23 @@ export class Gate implements TransportOwner {
 /** The `forward` of the app's runtimes: the app handles the request. */
 export function handOver({ transport }: Exchange): void {
   if (transport instanceof FastifyTransport) transport.proceed();
+}
+
+/** Returns the reply to a parse error; null if the client has left. `receivedBytes`: of the socket. */
+function replyToParseError(error: Error, receivedBytes: number): LocalReply | null {
+  const code = errorCode(error) ?? "";
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return receivedBytes > 0 ? localReplies.slowRequest : null;
+  if (code === "HPE_HEADER_OVERFLOW") {
+    return isFirstLine(error, receivedBytes) ? localReplies.targetTooLong : localReplies.headTooLarge;
+  }
+  // The client closed its side within a message, or reset the connection.
+  if (code === "HPE_INVALID_EOF_STATE" || !code.startsWith("HPE_")) return null;
+  return localReplies.malformed;
+}
+
+/** The error has the packet, which is the first one if nothing else was received. */
+function isFirstLine(error: Error, receivedBytes: number): boolean {
+  const packet = "rawPacket" in error ? error.rawPacket : undefined;
+  const isFirst = packet instanceof Uint8Array && packet.byteLength === receivedBytes;
+  return isFirst && !packet.subarray(0, maxHeadBytes).includes(0x0a);
 }

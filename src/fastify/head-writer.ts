@@ -1,11 +1,14 @@
 // Writes the head of an app's response. Of the app's headers, whether they were given with the head or set before and in
-// whatever form, none goes out that headgate sends itself.
+// any form that Node takes, none goes out that headgate sends itself.
 import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { FastifyReply } from "fastify";
 import type { HeaderList } from "../core/headers.ts";
-import { type AppHeaders, appHeaders, replacedNames, valuesIn, withoutNames } from "./app-headers.ts";
+import { gatewayResponseFields } from "../core/response-fields.ts";
 
-export type WriteHead = (status: number, first?: unknown, second?: unknown) => ServerResponse;
+/** Names and values alternating, one value each. Node checks them when they are written. */
+export type AppHeaders = readonly unknown[];
+
+type WriteHead = (status: number, first?: unknown, second?: unknown) => ServerResponse;
 
 export class HeadWriter {
   readonly #raw: ServerResponse;
@@ -55,4 +58,37 @@ export class HeadWriter {
     for (const name of this.#raw.getHeaderNames()) this.#raw.removeHeader(name);
     return appHeaders(kept);
   }
+}
+
+/** `given`: an object, a list of names and values, or a list of pairs. */
+export function appHeaders(given: unknown): AppHeaders {
+  if (typeof given !== "object" || given === null) return [];
+  const isFlat = Array.isArray(given) && !Array.isArray(given[0]);
+  const pairs: unknown[] = isFlat ? pairsOf(given) : Array.isArray(given) ? given : Object.entries(given);
+  return pairs.flatMap((pair) => {
+    const [name, value] = pair as [unknown, unknown];
+    return Array.isArray(value) ? value.flatMap((each) => [name, each]) : [name, value];
+  });
+}
+
+function pairsOf(list: readonly unknown[]): unknown[] {
+  return list.flatMap((name, i) => (i % 2 === 0 ? [[name, list[i + 1]]] : []));
+}
+
+/** The names that the app's headers may not have beside `own`, in lower case: headgate's, whether they are sent or not. */
+function replacedNames(own: HeaderList): ReadonlySet<string> {
+  const names = new Set(gatewayResponseFields);
+  for (let i = 0; i < own.length; i += 2) names.add((own[i] ?? "").toLowerCase());
+  return names;
+}
+
+function withoutNames(given: AppHeaders, names: ReadonlySet<string>): AppHeaders {
+  return given.filter((_, i) => !names.has(String(given[i - (i % 2)]).toLowerCase()));
+}
+
+/** All values of a header, whose name is in lower case. */
+function valuesIn(given: AppHeaders, lower: string): string[] {
+  return given.flatMap((value, i) =>
+    i % 2 === 1 && String(given[i - 1]).toLowerCase() === lower ? [String(value)] : [],
+  );
 }

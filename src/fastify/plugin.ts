@@ -8,7 +8,7 @@ import { wantsOpenMetrics } from "../admin/request-fields.ts";
 import type { Authenticator } from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
 import { createAppLog } from "./app-log.ts";
-import { gates } from "./gates.ts";
+import { gates } from "./gate.ts";
 import type { HeadgateOptions } from "./options.ts";
 import { openParts } from "./parts.ts";
 import { parsePluginOptions } from "./plugin-options.ts";

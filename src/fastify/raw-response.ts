@@ -1,10 +1,10 @@
 // The part of a transport that knows of Node's response alone, over HTTP/1 or HTTP/2: writes, ends and breaks it.
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import { constants, Http2ServerResponse, type ServerHttp2Stream } from "node:http2";
+import { Readable } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import { type HeaderLines, serializeHead } from "../core/headers.ts";
 import type { Transport } from "../exchange/transport.ts";
-import { countBody, countedBytes } from "./counted-body.ts";
 
 const nothing = Buffer.alloc(0);
 
@@ -140,4 +140,24 @@ function isClosedEarly(stream: ServerHttp2Stream): boolean {
     !stream.aborted &&
     stream.rstCode === constants.NGHTTP2_NO_ERROR
   );
+}
+
+const received = Symbol("received bytes");
+
+type CountedBody = Readable & { [received]?: number };
+
+/** To be called before the body is read. */
+function countBody(body: CountedBody): void {
+  body[received] = body.readableLength;
+  body.push = countingPush;
+}
+
+/** Returns the bytes that have been received, without their framing. */
+function countedBytes(body: CountedBody): number {
+  return body[received] ?? 0;
+}
+
+function countingPush(this: CountedBody, piece: Buffer | null, encoding?: BufferEncoding): boolean {
+  if (piece !== null) this[received] = countedBytes(this) + piece.length;
+  return Readable.prototype.push.call(this, piece, encoding);
 }

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { maxHeadBytes } from "../core/http-bounds.ts";
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
-import { gates } from "./gates.ts";
+import { gates } from "./gate.ts";
 
 /** `fastify({ ...serverOptions(), logger: true })`. What the app sets itself goes behind it. */
 export function serverOptions() {
