@@ -27,7 +27,7 @@ import { endsConnection } from "./upstream-socket.ts";
 const maxHeldBytes = 4 * 1024;
 
 /** Interim responses are buffered for a client that reads slowly, so their number is bounded. */
-const maxInterimResponses = 16;
+export const maxInterimResponses = 16;
 
 const noProtocols: readonly string[] = [];
 

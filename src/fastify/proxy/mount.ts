@@ -38,7 +38,7 @@ export async function openProxy(
     figures: () => ({ active: slots.active, idle: pool.stats.free, waiting: slots.waiting }),
     mount: (app, told) => mount(app, origin, { ...told, ...bounds, pool, slots, upstreamHost }),
     close() {
-      slots.close();
+      for (const waiter of slots.close()) waiter.onNoSlot();
       close();
     },
   };

@@ -11,14 +11,12 @@ import { defaultIdleMs, openSocket } from "../../upstream/upstream-socket.ts";
 import { UpstreamTls } from "../../upstream/upstream-tls.ts";
 import type { PluginUpstream } from "../plugin-options.ts";
 
-export interface UpstreamPool {
-  readonly pool: Pool;
-  close(): void;
-}
-
 /** Rejects with a FilesError. Opens no connection. */
-export async function openPool(upstream: PluginUpstream, files: Files, log: Logger): Promise<UpstreamPool> {
-  const tls = await openTls(upstream, files, log);
+export async function openPool(upstream: PluginUpstream, files: Files, log: Logger) {
+  const { host, targets, isTls } = upstreamTargets({ url: upstream.url, addresses: [] });
+  const [target] = targets;
+  if (target === undefined) throw new Error("a URL without a target");
+  const tls = isTls ? await openTls(upstream, host, files, log) : null;
   const pool = new Pool(new URL(upstream.url).origin, {
     connections: upstream.maxConnections,
     pipelining: 1,
@@ -28,7 +26,8 @@ export async function openPool(upstream: PluginUpstream, files: Files, log: Logg
     keepAliveTimeout: defaultIdleMs,
     // By default an upstream's hint can make it ten minutes.
     keepAliveMaxTimeout: defaultIdleMs,
-    connect: connector(upstream, tls),
+    // Undici reads streams.
+    connect: connector({ ...target, tls, timeoutMs: upstream.connectTimeoutMs, isStream: true }),
   });
   return {
     pool,
@@ -39,18 +38,12 @@ export async function openPool(upstream: PluginUpstream, files: Files, log: Logg
   };
 }
 
-async function openTls(upstream: PluginUpstream, files: Files, log: Logger): Promise<UpstreamTls | null> {
-  const { host, isTls } = upstreamTargets({ url: upstream.url, addresses: [] });
-  if (!isTls) return null;
+async function openTls({ tls }: PluginUpstream, host: string, files: Files, log: Logger): Promise<UpstreamTls> {
   const events = createFileLog<SecureContext>(log, "files of upstream.tls");
-  return new UpstreamTls(upstream.tls, host, await files.open(clientTlsFiles("upstream.tls", upstream.tls), events));
+  return new UpstreamTls(tls, host, await files.open(clientTlsFiles("upstream.tls", tls), events));
 }
 
-function connector(upstream: PluginUpstream, tls: UpstreamTls | null): buildConnector.connector {
-  const [target] = upstreamTargets({ url: upstream.url, addresses: [] }).targets;
-  if (target === undefined) throw new Error("a URL without a target");
-  // Undici reads streams.
-  const options = { ...target, tls, timeoutMs: upstream.connectTimeoutMs, isStream: true };
+function connector(options: Parameters<typeof openSocket>[0]): buildConnector.connector {
   return (_options, done) => {
     openSocket(options, (error, reader) => {
       if (reader === null) {

@@ -10,6 +10,7 @@ import { downstreamResponseFields } from "../../core/response-fields.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
 import type { ClientShare } from "../../upstream/client-places.ts";
+import { maxInterimResponses } from "../../upstream/forward.ts";
 import { MinRateTimeout, overdueMs } from "../../upstream/min-rate-timeout.ts";
 import type { BodyOptions } from "../../upstream/request-body.ts";
 import { type RequestFieldsOptions, upstreamRequestFields } from "../../upstream/request-fields.ts";
@@ -18,8 +19,7 @@ import { endsConnection } from "../../upstream/upstream-socket.ts";
 import type { FastifyTransport } from "../fastify-transport.ts";
 import { BodyStream } from "./body-stream.ts";
 import type { Slots, SlotWaiter } from "./slots.ts";
-import { undiciErrorReason } from "./undici-error.ts";
-import { isInterim, isSound, reasonOf, trimmed } from "./upstream-head.ts";
+import { isInterim, isSound, reasonOf, trimmed, undiciErrorReason } from "./undici-response.ts";
 
 export interface ProxyOptions extends BodyOptions, RequestFieldsOptions {
   readonly pool: Pool;
@@ -28,9 +28,6 @@ export interface ProxyOptions extends BodyOptions, RequestFieldsOptions {
   /** `nowMs`: the instant of the answer. */
   readonly onAnswer: (nowMs: number) => void;
 }
-
-/** Interim responses are buffered for a client that reads slowly, so their number is bounded. */
-const maxInterimResponses = 16;
 
 type Response = Pick<Dispatcher.ResponseData, "statusCode" | "statusText"> & { headers: HeaderList; body: Readable };
 

@@ -1,6 +1,24 @@
-// Judges the head of a response as undici has read it, which takes more for a response than a proxy may pass on.
+// Judges what undici reports of a request: its errors, and the heads of responses, of which it takes more than a proxy may
+// pass on.
 import { STATUS_CODES } from "node:http";
 import { type HeaderList, trimBlanks } from "../../core/headers.ts";
+import type { UpstreamErrorReason } from "../../core/upstream.ts";
+import { upstreamErrorCode, upstreamErrorReason } from "../../upstream/upstream-error.ts";
+
+const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
+  UND_ERR_HEADERS_TIMEOUT: "response_timeout",
+  UND_ERR_BODY_TIMEOUT: "body_timeout",
+  UND_ERR_HEADERS_OVERFLOW: "head_too_large",
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "closed_early",
+  // The other side closed the connection, or sent what cannot be a response.
+  UND_ERR_SOCKET: "closed_early",
+};
+
+/** The error is one of undici, or one of the connection that undici passes on. */
+export function undiciErrorReason(error: Error): UpstreamErrorReason {
+  const code = upstreamErrorCode(error);
+  return reasonsByCode[code] ?? (code.startsWith("HPE_") ? "malformed" : upstreamErrorReason(error));
+}
 
 /** Whether a response may be an interim one: a 101 switches to what nobody asked for. */
 export function isInterim(status: number): boolean {
