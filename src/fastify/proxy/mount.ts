@@ -44,16 +44,6 @@ export async function openProxy(
   };
 }
 
-/**
- * On Fastify's request, and in the place of the headers that reply-from hands on: in no WeakMap, since one with an entry for
- * each request costs much garbage collection.
- */
-const proxied = Symbol("headgate proxied request");
-
-interface Proxied {
-  [proxied]?: ProxiedRequest;
-}
-
 function mount(app: FastifyInstance, origin: string, options: ProxyOptions): void {
   const known = new Set<string>(app.supportedMethods);
   const methods = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
@@ -77,7 +67,7 @@ function proxyOptions(origin: string, httpMethods: string[], options: ProxyOptio
     upstream: origin,
     routes: ["/*"],
     httpMethods,
-    preHandler: (request, reply, done) => {
+    handler: (_request, reply, dest, hooks) => {
       const transport = FastifyTransport.of(reply.raw);
       const exchange = transport?.exchange ?? null;
       // Outside of all routes there is nothing that the app does not have itself.
@@ -85,8 +75,12 @@ function proxyOptions(origin: string, httpMethods: string[], options: ProxyOptio
         reply.callNotFound();
         return;
       }
-      (request as Proxied)[proxied] = new ProxiedRequest(exchange, transport, options);
-      done();
+      const request = new ProxiedRequest(exchange, transport, options);
+      return reply.from(dest, {
+        ...hooks,
+        rewriteRequestHeaders: () => ({ [ofHeaders]: request }) as object as IncomingHttpHeaders,
+        onResponse: () => request.pass(),
+      });
     },
     proxyPayloads: false,
     // The target was judged before and is sent as it came: it is not for http-proxy to read.
@@ -95,19 +89,17 @@ function proxyOptions(origin: string, httpMethods: string[], options: ProxyOptio
     disableRequestLogging: true,
     retryMethods: [],
     undici: { request: sendProxied } as unknown as NonNullable<FastifyHttpProxyOptions["undici"]>,
-    replyOptions: {
-      rewriteRequestHeaders: (request) =>
-        ({ [proxied]: (request as Proxied)[proxied] }) as object as IncomingHttpHeaders,
-      onResponse: (request) => (request as Proxied)[proxied]?.pass(),
-      // Only for a status that is none, which has been answered by then.
-      onError: () => {},
-    },
+    // Only for a status that is none, which has been answered by then.
+    replyOptions: { onError: () => {} },
   };
 }
+
+/** In the place of the headers, which are all that reply-from hands on of a request. */
+const ofHeaders = Symbol("headgate proxied request");
 
 type Answer = (error: null, response: { statusCode: number; headers: object; body: unknown }) => void;
 
 /** In the place of undici's `request`. Errors are answered here and not handed on, since reply-from would log each. */
-function sendProxied({ headers }: { readonly headers: Proxied }, answer: Answer): void {
-  headers[proxied]?.start((statusCode, body) => answer(null, { statusCode, headers: {}, body }));
+function sendProxied({ headers }: { headers: { [ofHeaders]?: ProxiedRequest } }, answer: Answer): void {
+  headers[ofHeaders]?.start((statusCode, body) => answer(null, { statusCode, headers: {}, body }));
 }
