@@ -17,17 +17,7 @@ export interface TransportOwner {
   onClose(exchange: Exchange): void;
 }
 
-export interface FastifyRequestParts {
-  readonly reply: FastifyReply;
-  /** Null over HTTP/2. */
-  readonly client: ClientSocket | null;
-  /** Whether the client waits for a 100. */
-  readonly awaitsContinue: boolean;
-  /** Lets the app handle the request. */
-  readonly proceed: () => void;
-}
-
-export interface PassedHead {
+interface PassedHead {
   readonly status: number;
   readonly reason: string;
   /** The exchange's are added to them. */
@@ -54,7 +44,14 @@ export class FastifyTransport extends RawResponse {
   /** What the app gives with its head, while that is sent; null for a local reply. */
   #given: AppHeaders | null = null;
 
-  constructor({ reply, client, proceed, awaitsContinue }: FastifyRequestParts, owner: TransportOwner) {
+  /** `client`: null over HTTP/2. `proceed`: lets the app handle the request. */
+  constructor(
+    reply: FastifyReply,
+    client: ClientSocket | null,
+    awaitsContinue: boolean,
+    proceed: () => void,
+    owner: TransportOwner,
+  ) {
     const { raw, request } = reply;
     super(request.raw, raw);
     this.#reply = reply;

@@ -88,8 +88,7 @@ export class Gate implements TransportOwner {
       reply.hijack();
       return;
     }
-    const awaitsContinue = this.#awaiting.has(raw);
-    const transport = new FastifyTransport({ reply, client, awaitsContinue, proceed }, this);
+    const transport = new FastifyTransport(reply, client, this.#awaiting.has(raw), proceed, this);
     const peer = client?.peer ?? this.#peerOf(raw.socket);
     const exchange = new Exchange(this.#headOf(raw, peer), transport, runtime);
     transport.exchange = exchange;
