@@ -4,8 +4,8 @@ import type { ConnectionCount, PeerConnections } from "../core/connection-count.
 import type { HostPort } from "../core/ip-address.ts";
 import type { Replaceable, Settings, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
-import { openSharedReads, type SharedReads } from "../exchange/shared-reads.ts";
-import type { TextWrites } from "../exchange/writes.ts";
+import type { TextWrites } from "../exchange/sockets.ts";
+import { openSharedReads, type SharedReads } from "../exchange/sockets.ts";
 import { Checks } from "../ext-auth/check.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
 import type { ExtAuthHttp, ExtAuthHttpOptions } from "../ext-auth/http/http-listener.ts";

@@ -7,7 +7,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Files } from "../core/file-group.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { Replaceable, Settings } from "../core/settings.ts";
-import type { TextWrites } from "../exchange/writes.ts";
+import type { TextWrites } from "../exchange/sockets.ts";
 import type { Store } from "../limits/store/store.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";

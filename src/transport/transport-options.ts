@@ -2,8 +2,7 @@
 import type { Http2CloseReason, Http2ResetReason } from "../core/connection-ends.ts";
 import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
-import type { SharedReads } from "../exchange/shared-reads.ts";
-import type { TextWrites } from "../exchange/writes.ts";
+import type { SharedReads, TextWrites } from "../exchange/sockets.ts";
 
 export const defaultHttp2LingerMs = 2_000;
 

@@ -10,7 +10,7 @@ import {
   type ConnectionRegistry,
   Portions,
 } from "../exchange/connection.ts";
-import { DeferredWrites } from "../exchange/writes.ts";
+import { DeferredWrites } from "../exchange/sockets.ts";
 import { Http1Connection, type Http1Options } from "./http1/http1-connection.ts";
 import { RequestReader } from "./http1/request-reader.ts";
 import { type PeerTurn, PeerTurns } from "./peer-turns.ts";

@@ -11,7 +11,7 @@ import {
   type UpstreamSettings,
   upstreamTargets,
 } from "../core/upstream.ts";
-import type { TextWrites } from "../exchange/writes.ts";
+import type { TextWrites } from "../exchange/sockets.ts";
 import { Endpoints } from "./endpoints.ts";
 import { HealthCheck } from "./health-check.ts";
 import { NameLookup, type NameOptions } from "./name-lookup.ts";

@@ -3,7 +3,7 @@
 // an idle connection.
 import type { Socket } from "node:net";
 import { asError, ignoreError } from "../core/failure.ts";
-import { type DeferredWriter, DeferredWrites, TextWrites, WriteBuffer } from "../exchange/writes.ts";
+import { type DeferredWriter, DeferredWrites, TextWrites, WriteBuffer } from "../exchange/sockets.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { RememberedHeads, ResponseParser, type ResponseSink } from "../http1/response-parser.ts";
 import { UpstreamFailure } from "./upstream-error.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { type DeferredWriter, DeferredWrites, manyWrites, writesBetweenCounts } from "../../src/exchange/writes.ts";
+import { type DeferredWriter, DeferredWrites, manyWrites, writesBetweenCounts } from "../../src/exchange/sockets.ts";
 
 let written: string[] = [];
 beforeEach(() => {

@@ -1,8 +1,7 @@
 import { createServer as createHttpServer } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
-import { type Net, openSharedReads, SocketReads } from "../../src/exchange/shared-reads.ts";
-import { TextWrites } from "../../src/exchange/writes.ts";
+import { type Net, openSharedReads, SocketReads, TextWrites } from "../../src/exchange/sockets.ts";
 import { chooseReads } from "../../src/gateway/open-listeners.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { keptLog } from "../telemetry/lines.ts";

@@ -1,7 +1,6 @@
 // How the gateways of tests read their clients' connections: into a shared buffer, or as streams with
 // HEADGATE_TEST_READS=streams, so that the same tests show that both do the same. Texts are then written by streams too.
-import { openSharedReads } from "../../src/exchange/shared-reads.ts";
-import { TextWrites } from "../../src/exchange/writes.ts";
+import { openSharedReads, TextWrites } from "../../src/exchange/sockets.ts";
 
 export const sharesReads = process.env["HEADGATE_TEST_READS"] !== "streams";
 

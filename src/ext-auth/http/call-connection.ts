@@ -8,8 +8,7 @@ import { type HeaderList, isNamed, onlyHeaderValue, serializeHead, trimBlanks } 
 import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import type { RequestHead } from "../../core/request-head.ts";
-import type { SharedReads } from "../../exchange/shared-reads.ts";
-import type { TextWrites } from "../../exchange/writes.ts";
+import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { emptyLineBytes, type HeadBounds, HeadScan, type Http1Head, readHead } from "../../http1/request-head.ts";
 import type { CallerConnections } from "../caller-connections.ts";

@@ -15,8 +15,7 @@ import {
   startOn,
 } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
-import { copyOf } from "../../exchange/shared-reads.ts";
-import { maxCopiedBytes } from "../../exchange/writes.ts";
+import { copyOf, maxCopiedBytes } from "../../exchange/sockets.ts";
 import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { emptyLineBytes, HeadScan, requestBounds } from "../../http1/request-head.ts";
 import type { PeerTurn } from "../peer-turns.ts";

@@ -4,9 +4,9 @@
 import type { Socket } from "node:net";
 import { type HeaderLines, reasonPhrase, serializeHead } from "../../core/headers.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
-import { copyOf } from "../../exchange/shared-reads.ts";
+import type { DeferredWriter, DeferredWrites, TextWrites } from "../../exchange/sockets.ts";
+import { copyOf } from "../../exchange/sockets.ts";
 import type { SwitchedConnection, Transport } from "../../exchange/transport.ts";
-import type { DeferredWriter, DeferredWrites, TextWrites } from "../../exchange/writes.ts";
 import { IncomingBody } from "./incoming-body.ts";
 
 /** What the responses of many connections have in common. */

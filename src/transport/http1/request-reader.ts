@@ -8,7 +8,7 @@ import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import type { LocalReply } from "../../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
-import { copyOf } from "../../exchange/shared-reads.ts";
+import { copyOf } from "../../exchange/sockets.ts";
 import { type Http1Head, headLength, readHead, readOriginLine, readUsualHead } from "../../http1/request-head.ts";
 
 export interface ReadHead extends Pick<Http1Head, "headBytes" | "bodyBytes" | "isLast" | "asksToUpgrade"> {
