@@ -35,6 +35,13 @@ export interface Peer extends Client {
   readonly rules: ClientAddressRules;
 }
 
+/** Counts the connections of each peer, over all threads. */
+export interface PeerConnections {
+  /** Returns false, and counts nothing, if the peer has `max` connections. */
+  enter(peer: Peer, max: number): boolean;
+  leave(peer: Peer): void;
+}
+
 /** Parses the address of a socket. A socket that is closed has none, which counts as `::`. */
 export function readPeer(remoteAddress: string | undefined, rules: ClientAddressRules): Peer {
   return peerAt(parseIpAddress(remoteAddress ?? "::") ?? [0, 0, 0, 0, 0, 0, 0, 0], rules);

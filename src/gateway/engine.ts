@@ -2,15 +2,9 @@
 // What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
 import type { FileChanges } from "../config/files.ts";
 import type { Authenticator, ListedTokens } from "../core/authentication.ts";
-import type { ClientAddressRules } from "../core/client-address.ts";
+import type { ClientAddressRules, PeerConnections } from "../core/client-address.ts";
 import { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
-import {
-  type ConnectionCount,
-  LocalConnectionCount,
-  LocalPeerConnections,
-  type PeerConnections,
-} from "../core/connection-count.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { RuleAction, RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
@@ -22,6 +16,8 @@ import type { ForgivenName } from "../limits/forgive.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { Forgiveness } from "../limits/store/shared-rules.ts";
 import type { Store } from "../limits/store/store.ts";
+import { LocalPeerConnections } from "../listener/connection-limiter.ts";
+import { type ConnectionCount, LocalConnectionCount } from "../listener/connection-table.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { HistoryRow } from "../telemetry/recent/history.ts";

@@ -1,6 +1,7 @@
 // Makes the listeners of one thread: the one for traffic with the transports of its connections, and those for checks of an
 // ingress.
-import type { ConnectionCount, PeerConnections } from "../core/connection-count.ts";
+
+import type { PeerConnections } from "../core/client-address.ts";
 import type { HostPort } from "../core/ip-address.ts";
 import type { Replaceable, Settings, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
@@ -10,6 +11,7 @@ import { Checks } from "../ext-auth/check.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
 import type { ExtAuthHttp, ExtAuthHttpOptions } from "../ext-auth/http/http-listener.ts";
 import type { CheckSettings } from "../ext-auth/trusted-callers.ts";
+import type { ConnectionCount } from "../listener/connection-table.ts";
 import { ConnectionTable } from "../listener/connection-table.ts";
 import { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";

@@ -1,7 +1,6 @@
 // Counts the open connections of each peer over all threads, in the table of the counters. They are counted by thread, so
 // that those of a thread that has ended can be given back.
-import type { Peer } from "../core/client-address.ts";
-import type { PeerConnections } from "../core/connection-count.ts";
+import type { Peer, PeerConnections } from "../core/client-address.ts";
 import { Ask, ConcurrencyCounters } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import type { SlotRules } from "./table/eviction.ts";

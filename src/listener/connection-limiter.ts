@@ -2,14 +2,13 @@
 // over a bound gets a 503 and is closed; if many are getting one already, it is closed without a response, so that
 // refusals use bounded memory.
 import type { Socket } from "node:net";
-import { type Peer, readPeer } from "../core/client-address.ts";
+import { type Peer, type PeerConnections, readPeer } from "../core/client-address.ts";
 import { FairPlaces } from "../core/client-share.ts";
-import type { ConnectionCount, PeerConnections } from "../core/connection-count.ts";
 import type { ConnectionShedReason } from "../core/connection-ends.ts";
 import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 import { inPortions } from "../exchange/connection.ts";
-import type { ConnectionTable } from "./connection-table.ts";
+import type { ConnectionCount, ConnectionTable } from "./connection-table.ts";
 
 export interface ConnectionLimiterOptions {
   readonly settings: Replaceable<TrafficSettings>;
@@ -275,5 +274,22 @@ export class TokenBuckets {
     this.#previous = this.#current;
     this.#current = new Map();
     this.#beganMs = nowMs;
+  }
+}
+
+export class LocalPeerConnections implements PeerConnections {
+  readonly #counts = new Map<string, number>();
+
+  enter({ key }: Peer, max: number): boolean {
+    const count = this.#counts.get(key) ?? 0;
+    if (count >= max) return false;
+    this.#counts.set(key, count + 1);
+    return true;
+  }
+
+  leave({ key }: Peer): void {
+    const left = (this.#counts.get(key) ?? 0) - 1;
+    if (left > 0) this.#counts.set(key, left);
+    else this.#counts.delete(key);
   }
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { SharedConnectionCount } from "../../src/core/connection-count.ts";
 import { type Settings, settingsOfThread, shareOf } from "../../src/core/settings.ts";
+import { SharedConnectionCount } from "../../src/listener/connection-table.ts";
 import { testSettings } from "../support/gateway.ts";
 import { deadUrl } from "../support/unavailable.ts";
 

@@ -1,9 +1,8 @@
 // The bound on connections over several threads, without a network: who is refused, and what makes room for whom.
 import { expect, test } from "vitest";
-import { LocalPeerConnections, SharedConnectionCount } from "../../src/core/connection-count.ts";
 import type { TrafficSettings } from "../../src/core/settings.ts";
-import { ConnectionLimiter } from "../../src/listener/connection-limiter.ts";
-import { ConnectionTable } from "../../src/listener/connection-table.ts";
+import { ConnectionLimiter, LocalPeerConnections } from "../../src/listener/connection-limiter.ts";
+import { ConnectionTable, SharedConnectionCount } from "../../src/listener/connection-table.ts";
 import { FakeConnection, fakeRules } from "../support/fake-connection.ts";
 import { seededRandom } from "../support/random.ts";
 import { scaled } from "../support/runs.ts";

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { LocalConnectionCount } from "../../src/core/connection-count.ts";
-import { ConnectionTable } from "../../src/listener/connection-table.ts";
+import { ConnectionTable, LocalConnectionCount } from "../../src/listener/connection-table.ts";
 import { FakeConnection } from "../support/fake-connection.ts";
 import { seededRandom } from "../support/random.ts";
 

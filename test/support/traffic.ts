@@ -1,7 +1,6 @@
 // The traffic port around a runtime that a test makes: the real listener and transports, and no pipeline or upstream.
 import type { Socket } from "node:net";
 import { readPeer } from "../../src/core/client-address.ts";
-import { LocalConnectionCount, LocalPeerConnections } from "../../src/core/connection-count.ts";
 import { CounterKey } from "../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
@@ -10,7 +9,8 @@ import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
 import { ResponseFields } from "../../src/core/response-fields.ts";
 import type { Replaceable, TrafficSettings } from "../../src/core/settings.ts";
 import { type Runtime, RuntimeRef, TokenEnds } from "../../src/exchange/exchange.ts";
-import { ConnectionTable } from "../../src/listener/connection-table.ts";
+import { LocalPeerConnections } from "../../src/listener/connection-limiter.ts";
+import { ConnectionTable, LocalConnectionCount } from "../../src/listener/connection-table.ts";
 import { TrafficListener } from "../../src/listener/traffic-listener.ts";
 import { Http2Connection, Http2Shares } from "../../src/transport/http2/http2-connection.ts";
 import type { TransportOptions } from "../../src/transport/transport-options.ts";

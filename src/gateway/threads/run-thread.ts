@@ -1,9 +1,9 @@
 // Runs a thread that carries traffic: an engine of its own, which does what the main thread asks for.
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { createThreadClock } from "../../core/clock.ts";
-import { SharedConnectionCount } from "../../core/connection-count.ts";
 import { settingsOfThread } from "../../core/settings.ts";
 import { SharedPeerConnections } from "../../limits/peer-connections.ts";
+import { SharedConnectionCount } from "../../listener/connection-table.ts";
 import { createLog } from "../../telemetry/log.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";
 import { StoreSightings } from "../../telemetry/store-log.ts";
