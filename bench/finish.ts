@@ -4,11 +4,11 @@ import { getHeapStatistics } from "node:v8";
 import { systemClock } from "../src/core/clock.ts";
 import { CounterKey } from "../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../src/core/exchange-record.ts";
-import { createRequestIds } from "../src/gateway/runtimes.ts";
 import { createLog, keptTarget } from "../src/telemetry/log.ts";
 import { HistoryRow } from "../src/telemetry/recent/history.ts";
 import { ThreadRecent } from "../src/telemetry/recent/thread-recent.ts";
 import { createTelemetry } from "../src/telemetry/telemetry.ts";
+import { createRequestIds } from "../src/upstream/request-fields.ts";
 import { decisionOf, figuresOf, slidingPolicy, statsOf } from "../test/support/policy.ts";
 import { median } from "./figures.ts";
 

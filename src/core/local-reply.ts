@@ -154,15 +154,3 @@ function escaped(character: string): string {
 export const refusalReasons: readonly RefusalReason[] = [
   ...new Set(Object.values(localReplies).map(({ reason }) => reason)),
 ];
-
-/** Returns whether, after such a refusal, client and gateway may disagree about where the next request begins. */
-export function isFramingDoubtful(reason: RefusalReason | null): boolean {
-  return reason !== null && doubtful.has(reason);
-}
-
-const doubtful: ReadonlySet<RefusalReason> = new Set([
-  "malformed",
-  "bad_host",
-  "bad_field_name",
-  "unsupported_encoding",
-]);

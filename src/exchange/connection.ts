@@ -2,8 +2,7 @@
 // closed.
 import type { Server, Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
-import { type LocalReply, shareReply } from "../core/local-reply.ts";
-import type { Exchange } from "./exchange.ts";
+import type { LocalReply } from "../core/local-reply.ts";
 
 export interface AcceptedSocket {
   /** What HTTP is read from and written to. */
@@ -37,6 +36,8 @@ export interface ClientConnection {
 
 /** The open connections. */
 export interface ConnectionRegistry {
+  /** True: every response from now on is the last on its connection. */
+  readonly isDraining: boolean;
   /** Gives the connection its place. */
   add(connection: ClientConnection): void;
 }
@@ -62,15 +63,6 @@ export interface ConnectionOpener {
   openHttp2(accepted: AcceptedSocket): void;
   /** Replies on a plain socket without a connection, and closes it. */
   reject(socket: Socket, peer: Peer, reply: LocalReply): void;
-}
-
-/**
- * Starts an exchange on its connection. If its peer has as many connections with a request as it may have, refuses it: then
- * the connection stays idle, and may be closed for a new one.
- */
-export function startOn(place: ConnectionPlace | null, exchange: Exchange): void {
-  if (place === null || place.begin()) exchange.start();
-  else exchange.reject(shareReply("client_connections"));
 }
 
 // Work on many items in portions: between two portions the event loop handles other events. Without this, closing

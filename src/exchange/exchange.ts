@@ -10,7 +10,7 @@ import type { AuthOutcome, Identity } from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import { type HeaderLines, type HeaderList, headerValues } from "../core/headers.ts";
-import { isFramingDoubtful, type LocalReply, localReplies, type RefusalReason } from "../core/local-reply.ts";
+import { type LocalReply, localReplies, type RefusalReason, shareReply } from "../core/local-reply.ts";
 import type { Decision, Held } from "../core/policy.ts";
 import {
   headTextBytes,
@@ -20,6 +20,7 @@ import {
   type Verdict,
 } from "../core/request-head.ts";
 import type { ResponseFields } from "../core/response-fields.ts";
+import type { ConnectionPlace } from "./connection.ts";
 import type { PushedBody, Transport, TunnelStart } from "./transport.ts";
 
 /**
@@ -431,6 +432,27 @@ export class Exchange extends RecordedExchange {
     listener?.onExchangeEnd();
   }
 }
+
+/**
+ * Starts an exchange on its connection. If its peer has as many connections with a request as it may have, refuses it: then
+ * the connection stays idle, and may be closed for a new one.
+ */
+export function startOn(place: ConnectionPlace | null, exchange: Exchange): void {
+  if (place === null || place.begin()) exchange.start();
+  else exchange.reject(shareReply("client_connections"));
+}
+
+/** Returns whether, after such a refusal, client and gateway may disagree about where the next request begins. */
+function isFramingDoubtful(reason: RefusalReason | null): boolean {
+  return reason !== null && doubtful.has(reason);
+}
+
+const doubtful: ReadonlySet<RefusalReason> = new Set([
+  "malformed",
+  "bad_host",
+  "bad_field_name",
+  "unsupported_encoding",
+]);
 
 /** Implemented by what forwards an admitted request. */
 export interface ExchangeListener {

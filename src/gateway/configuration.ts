@@ -24,7 +24,7 @@ import type { PolicyLimiter } from "../limits/limiter.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import { changeLog } from "../telemetry/log.ts";
 import { createUpstreamEventLog } from "../telemetry/upstream-log.ts";
-import { Forwarding, type ForwardingOptions } from "../upstream/forward.ts";
+import { createForward, type ForwardingOptions } from "../upstream/forward.ts";
 import { openUpstream, type Upstream } from "../upstream/open-upstream.ts";
 import type { SettingsOnTrial } from "./carrier.ts";
 import { type ConfiguredFiles, closeFiles, openConfiguredFiles, upstreamSettings } from "./configured-files.ts";
@@ -97,7 +97,7 @@ export function configure(
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const rules = requestRules(settings, clientAddressOf(settings, before), quotaPathOf(settings));
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
-  const forward = createForward(settings, upstream, context);
+  const forward = createForward(forwardingOptions(settings, upstream, context));
   const { log: logged } = settings;
   const { keyHash } = context.counters;
   const demandOf = createDemandReader(settings.auth, settings.routes, settings.basePath);
@@ -270,7 +270,7 @@ export class InForce {
   }
 }
 
-// Opens the upstream of the settings, and makes what forwards requests to it. The upstreams that a reload has replaced
+// Opens the upstream of the settings, and says how requests are forwarded to it. The upstreams that a reload has replaced
 // are kept until their last request or tunnel has ended.
 
 async function createUpstream(
@@ -292,12 +292,12 @@ async function createUpstream(
   return openUpstream(upstream, options, createUpstreamEventLog(log, clock, telemetry.linesPerSecond));
 }
 
-function createForward(
+function forwardingOptions(
   settings: Settings,
   { connections, tunnels }: Upstream,
   { waitingBodies, clock, telemetry }: ThreadContext,
-): Runtime["forward"] {
-  const options: ForwardingOptions = {
+): ForwardingOptions {
+  return {
     connections,
     tunnels,
     waitingBodies,
@@ -309,7 +309,6 @@ function createForward(
     onError: telemetry.upstreamFailed,
     onAnswer: telemetry.upstreamAnswered,
   };
-  return (exchange) => new Forwarding(exchange, options).start();
 }
 
 /** Adds up the figures of all, so that no counter goes back when an upstream is replaced. */

@@ -34,7 +34,6 @@ export async function createTraffic(
   const connections = new ConnectionTable(settings, count, nowMs, telemetry.shareExceeded);
   const options: TransportOptions = {
     ...{ runtime, settings, reads, textWrites },
-    isDraining: () => connections.isDraining,
     http2: { lingerMs, onClosed: telemetry.http2Closed, onReset: metrics.http2Reset },
   };
   const tls = settings.current.tls === null ? null : await openTls(options, telemetry);

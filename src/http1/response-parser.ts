@@ -30,8 +30,8 @@ export class ResponseParser {
   readonly #heads: RememberedHeads;
   #state: State = "over";
   #method = "";
-  /** The beginning of a head that is not complete. */
-  readonly #head = new JoinedPieces();
+  /** The beginning of a head that is not complete; null: nothing of it has come. */
+  #head: JoinedPieces | null = null;
   #framing: ResponseHead["framing"] = "none";
   /** Null: nothing of the body has come. */
   #body: BodyDecoder | null = null;
@@ -63,7 +63,7 @@ export class ResponseParser {
   begin(method: string): void {
     this.#state = "head";
     this.#method = method;
-    this.#head.take();
+    this.#head = null;
     this.#isUntouched = true;
   }
 
@@ -103,8 +103,7 @@ export class ResponseParser {
   }
 
   #readHead(bytes: Buffer, at: number): number {
-    const before = this.#head.length;
-    if (before === 0) {
+    if (this.#head === null) {
       const last = this.#heads.find(bytes, at, this.#lastLength);
       if (last !== null) {
         this.#takeHead(last);
@@ -116,10 +115,13 @@ export class ResponseParser {
         return end + 4;
       }
     }
-    // The head comes in pieces. No more bytes are collected than a head may have.
+    // The head comes in pieces.
+    this.#head ??= new JoinedPieces();
+    const before = this.#head.length;
+    // No more bytes are collected than a head may have.
     const room = Math.min(bytes.length, at + maxHeadBytes + 4 - before);
     this.#head.add(bytes.subarray(at, room));
-    return this.#readHeadEnd(before, at, room);
+    return this.#readHeadEnd(this.#head.peek(), before, at, room);
   }
 
   #readWhole(bytes: Buffer, at: number, length: number): void {
@@ -134,11 +136,10 @@ export class ResponseParser {
   }
 
   /** Looks for the end of the head. It is not in the first `before` bytes. */
-  #readHeadEnd(before: number, at: number, room: number): number {
-    const head = this.#head.peek();
+  #readHeadEnd(head: Buffer, before: number, at: number, room: number): number {
     const end = head.indexOf(headEnd, Math.max(0, before - 3));
     if (end !== -1) {
-      this.#head.take();
+      this.#head = null;
       this.#takeHead(parseHead(head.toString("latin1", 0, end + 2)));
       return at + end + 4 - before;
     }

@@ -9,8 +9,6 @@ export const defaultHttp2LingerMs = 2_000;
 export interface TransportOptions {
   readonly runtime: RuntimeRef;
   readonly settings: Replaceable<TrafficSettings>;
-  /** True: every response from now on is the last on its connection. */
-  readonly isDraining: () => boolean;
   readonly http2: Http2Options;
   /** Null: all connections are read as streams. */
   readonly reads: SharedReads | null;

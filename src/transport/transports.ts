@@ -66,6 +66,7 @@ export class Transports implements ConnectionOpener {
     return {
       ...this.#options,
       accepted,
+      connections: this.#connections,
       firstReader: this.#firstReader,
       deferredWrites: this.#deferredWrites,
       keepAliveEnd: keepAliveEnd(accepted.keepAliveTimeoutMs),

@@ -31,7 +31,12 @@ export const maxInterimResponses = 16;
 
 const noProtocols: readonly string[] = [];
 
-export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeListener {
+/** Returns what forwards each admitted request. */
+export function createForward(options: ForwardingOptions): (exchange: Exchange) => void {
+  return (exchange) => new Forwarding(exchange, options).start();
+}
+
+class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeListener {
   readonly #exchange: Exchange;
   readonly #options: ForwardingOptions;
   /** The protocols that the client offers in Upgrade; empty if the request stays HTTP. */

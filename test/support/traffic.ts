@@ -78,7 +78,6 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
   const options: TransportOptions = {
     runtime: ref,
     settings,
-    isDraining: () => connections.isDraining,
     reads: testReads,
     textWrites: testTextWrites,
     http2: { lingerMs: 250, onClosed: () => {}, onReset: () => {} },

@@ -15,11 +15,11 @@ import type { Files, Watched } from "../../core/file-group.ts";
 import type { HostPort } from "../../core/ip-address.ts";
 import type { AdminSettings, Certificate, Settings } from "../../core/settings.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
+import { createRequestIds } from "../../upstream/request-fields.ts";
 import type { Carrier } from "../carrier.ts";
 import { watchCertificate } from "../configured-files.ts";
 import { ListenError } from "../open-listeners.ts";
 import type { ReloadTelemetry } from "../reloader.ts";
-import { createRequestIds } from "../runtimes.ts";
 import type { Sharing } from "../sharing.ts";
 import { type ControlledReloader, type ControlOptions, GatewayControl, type Seams } from "./control.ts";
 

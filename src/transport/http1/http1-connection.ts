@@ -7,14 +7,14 @@ import { lingerMs } from "../../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import type { TrafficSettings } from "../../core/settings.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
-import {
-  type AcceptedSocket,
-  type ClientConnection,
-  type ConnectionPlace,
-  type Portions,
-  startOn,
+import type {
+  AcceptedSocket,
+  ClientConnection,
+  ConnectionPlace,
+  ConnectionRegistry,
+  Portions,
 } from "../../exchange/connection.ts";
-import { Exchange } from "../../exchange/exchange.ts";
+import { Exchange, startOn } from "../../exchange/exchange.ts";
 import { copyOf, maxCopiedBytes } from "../../exchange/sockets.ts";
 import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { emptyLineBytes, HeadScan, requestBounds } from "../../http1/request-head.ts";
@@ -27,6 +27,7 @@ import { IncomingBody } from "./incoming-body.ts";
 import { type ReadHead, RequestReader, UnreadBytes } from "./request-reader.ts";
 
 export interface Http1Options extends TransportOptions, Http1Writing {
+  readonly connections: Pick<ConnectionRegistry, "isDraining">;
   /** The settings that were current when the connection was accepted. */
   readonly accepted: TrafficSettings;
   /** Reads the first head of each connection. */
@@ -106,8 +107,8 @@ export class Http1Connection implements ClientConnection, Http1Owner {
   }
 
   get isLastRequest(): boolean {
-    const { accepted, isDraining } = this.#options;
-    return this.#asksToClose || this.#requests >= accepted.bounds.maxRequestsPerConnection || isDraining();
+    const { accepted, connections } = this.#options;
+    return this.#asksToClose || this.#requests >= accepted.bounds.maxRequestsPerConnection || connections.isDraining;
   }
 
   endRequest(nowMs: number): void {

@@ -9,13 +9,8 @@ import type { HeaderList } from "../../core/headers.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead, readHttp2Head } from "../../core/request-head.ts";
 import type { StreamBounds, TrafficSettings } from "../../core/settings.ts";
-import {
-  type AcceptedSocket,
-  type ClientConnection,
-  type ConnectionPlace,
-  startOn,
-} from "../../exchange/connection.ts";
-import { Exchange } from "../../exchange/exchange.ts";
+import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
+import { Exchange, startOn } from "../../exchange/exchange.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
 import { type FrameBudget, FrameBudgets } from "../../http2/frame-reader.ts";
 import { errorCodes } from "../../http2/protocol.ts";

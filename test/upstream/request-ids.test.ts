@@ -1,6 +1,6 @@
 // The ids of requests: UUIDs of version 4, none twice, with all their bits random.
 import { expect, test } from "vitest";
-import { createRequestIds } from "../../src/gateway/runtimes.ts";
+import { createRequestIds } from "../../src/upstream/request-fields.ts";
 
 const count = 2_000;
 
