@@ -5,15 +5,7 @@ import { type Logger, symbols } from "pino";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { inOnePiece } from "../core/headers.ts";
 import type { LogDestination } from "./destination.ts";
-import {
-  loggedMethod,
-  loggedPath,
-  loggedUserAgent,
-  redactLine,
-  type Samplers,
-  type TimeWriter,
-  timeWriterOf,
-} from "./log.ts";
+import { loggedMethod, loggedPath, loggedUserAgent, redactLine, type Samplers, type TimeWriter } from "./log.ts";
 
 export interface AccessLog {
   /** `target` is the request's target as it came. */
@@ -121,7 +113,7 @@ class StartPiece {
     // The wall clock is read once in a millisecond of the other one, for all requests that end in it.
     const atMs = Math.floor(endedMs);
     // A reload replaces it.
-    const writeTime = timeWriterOf(this.#log);
+    const writeTime: TimeWriter = Reflect.get(this.#log, symbols.timeSym);
     const isSame = atMs === this.#endedMs && level === this.#level && source === this.#source;
     if (!isSame || writeTime !== this.#writeTime) {
       this.#level = level;

@@ -37,17 +37,12 @@ export function createLog(options: LogOptions): Logger {
   );
 }
 
-/** Returns the member of a line that says when it was written, behind a comma. */
+/** Returns the member of a line that says when it was written, behind a comma. The access log writes it too. */
 export type TimeWriter = () => string;
 
 function timeWriter(time: LogTime, clock: Pick<Clock, "wallMs">): TimeWriter {
   if (time === "unix") return () => `,"time":${clock.wallMs()}`;
   return () => `,"time":"${new Date(clock.wallMs()).toISOString()}"`;
-}
-
-/** What writes the time of the next line, for lines that are not written by pino. */
-export function timeWriterOf(log: Logger): TimeWriter {
-  return Reflect.get(log, symbols.timeSym);
 }
 
 type LogSettings = Pick<Settings["log"], "level" | "time">;

@@ -1,33 +1,17 @@
 // Asks the worker threads for their figures, and merges them with the main thread's. No counter goes back: what a thread
 // had counted when it was last read stays in the sums after it has ended. Its gauges are removed.
 import { badnessOf, type StoreHealth } from "../core/store-link.ts";
-import type { AddressFigures, UpstreamHealth } from "../core/upstream.ts";
+import type { UpstreamHealth } from "../core/upstream.ts";
 import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } from "./figures.ts";
-import { type ClientShare, neverSeen, ratioOf, type SeenHealth } from "./seen-traffic.ts";
 import { healthOf, unusedStore } from "./shared-store-metrics.ts";
-
-/** A health check needs the facts alone. Reading the figures of event loops would begin their next interval. */
-export type FiguresWanted = "all" | "facts";
-
-/** What a worker thread posts when it is asked. Structured clone copies it. */
-export interface WorkerFigures {
-  /** Null if only the facts were wanted. */
-  readonly families: readonly FamilyFigures[] | null;
-  readonly facts: WorkerFacts;
-}
-
-/** What is not merged series by series. */
-export interface WorkerFacts {
-  readonly upstream: SeenHealth;
-  readonly addresses: AddressStates;
-  readonly busiest: ClientShare;
-  /** Running total of the time in which the event loop was not idle. */
-  readonly activeSeconds: number;
-  /** Null: the counters are not shared. */
-  readonly store: StoreHealth | null;
-}
-
-type AddressStates = Pick<AddressFigures, "available" | "ejected">;
+import {
+  type AddressStates,
+  type FiguresWanted,
+  neverSeen,
+  ratioOf,
+  type WorkerFacts,
+  type WorkerFigures,
+} from "./telemetry.ts";
 
 interface WorkerReadingsOptions {
   /** After this time the last known figures of a thread are used. */

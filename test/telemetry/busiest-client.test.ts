@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { BusiestClient } from "../../src/telemetry/seen-traffic.ts";
+import { BusiestClient } from "../../src/telemetry/telemetry.ts";
 
 /** Sends the requests of one minute, evenly, and returns the ratio after it. */
 function minute(busiest: BusiestClient, clients: readonly string[], startMs: number): number {

@@ -3,12 +3,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type CounterSeries, Families, figuresOf, type HistogramSeries } from "../../src/telemetry/families.ts";
 import { type FamilyFigures, familyText } from "../../src/telemetry/figures.ts";
-import {
-  type FiguresWanted,
-  type WorkerFacts,
-  type WorkerFigures,
-  WorkerReadings,
-} from "../../src/telemetry/worker-figures.ts";
+import type { FiguresWanted, WorkerFacts, WorkerFigures } from "../../src/telemetry/telemetry.ts";
+import { WorkerReadings } from "../../src/telemetry/worker-figures.ts";
 
 const noFacts: WorkerFacts = {
   upstream: { state: "unknown", reason: null, atMs: Number.NEGATIVE_INFINITY },

@@ -9,7 +9,7 @@ import type { RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { Forgiveness } from "../../limits/store/shared-rules.ts";
 import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
-import type { FiguresWanted, WorkerFigures } from "../../telemetry/worker-figures.ts";
+import type { FiguresWanted, WorkerFigures } from "../../telemetry/telemetry.ts";
 import type { Addresses, BrokenOff, ListenSettings, SettingsOnTrial, ThreadOverview } from "../carrier.ts";
 import type { ChosenSlots, CounterMemory } from "../open-counters.ts";
 import { ListenError, type ListenerName } from "../open-listeners.ts";
