@@ -15,9 +15,17 @@ import {
 } from "./calendar.ts";
 import type { CounterSource, Period } from "./table/counter-table.ts";
 import { Cursor } from "./table/directory.ts";
-import { type CalendarInForce, rulesOf, type SlotRules } from "./table/eviction.ts";
 import { type Forgiven, isForgivenSince } from "./table/forgiveness.ts";
-import { ageOf, later, type Span, tickNow, tickOf } from "./table/key-log.ts";
+import {
+  ageOf,
+  type CalendarInForce,
+  later,
+  rulesOf,
+  type SlotRules,
+  type Span,
+  tickNow,
+  tickOf,
+} from "./table/key-log.ts";
 import { heldSlotOf, kindOf } from "./table/layout.ts";
 import type { TableView } from "./table/table-view.ts";
 

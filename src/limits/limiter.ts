@@ -39,7 +39,7 @@ import { createPolicyMatcher, noHead, TokenDigests } from "./request-keys.ts";
 import type { Store } from "./store/store.ts";
 import type { Pass } from "./store/store-counters.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
-import { rulesOf } from "./table/eviction.ts";
+import { rulesOf } from "./table/key-log.ts";
 import { minTableBytes } from "./table/layout.ts";
 import { SipHash } from "./table/sip-hash.ts";
 import { TableView } from "./table/table-view.ts";

@@ -3,7 +3,7 @@
 import type { Peer, PeerConnections } from "../core/client-address.ts";
 import { Ask, ConcurrencyCounters } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
-import type { SlotRules } from "./table/eviction.ts";
+import type { SlotRules } from "./table/key-log.ts";
 import { connectionSlot } from "./table/layout.ts";
 
 /** The table need not know the limit, because keys of this kind are never forgotten. */

@@ -11,7 +11,7 @@ import {
   SlidingCounters,
 } from "../../src/limits/counters.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
-import type { SlotRules } from "../../src/limits/table/eviction.ts";
+import type { SlotRules } from "../../src/limits/table/key-log.ts";
 
 export class Asking<Asked extends LocalCounters = LocalCounters> {
   readonly asked = new Ask();

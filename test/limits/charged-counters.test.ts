@@ -6,7 +6,7 @@ import { CalendarCounters, type ChargedCounters, SlidingCounters } from "../../s
 import { assignSlots } from "../../src/limits/policies.ts";
 import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
 import { takeLine } from "../../src/limits/table/directory.ts";
-import type { SlotRules } from "../../src/limits/table/eviction.ts";
+import type { SlotRules } from "../../src/limits/table/key-log.ts";
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
 import { FakeClock } from "../support/clock.ts";
 import { slidingPolicy } from "../support/policy.ts";

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
-import type { SlotRules } from "../../src/limits/table/eviction.ts";
+import type { SlotRules } from "../../src/limits/table/key-log.ts";
 import { FakeClock } from "../support/clock.ts";
 import { type Asking, askCalendar, askConcurrency, askSliding } from "./asking.ts";
 import { keyOf, smallTable } from "./small-table.ts";

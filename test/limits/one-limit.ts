@@ -2,7 +2,7 @@
 
 import type { CounterKey } from "../../src/core/counter-key.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
-import { rulesOf } from "../../src/limits/table/eviction.ts";
+import { rulesOf } from "../../src/limits/table/key-log.ts";
 import type { SlotFigures } from "../../src/limits/table/maintenance.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { type Asking, askSliding } from "./asking.ts";

@@ -15,15 +15,7 @@ import {
   type Locator,
   takeLine,
 } from "./directory.ts";
-import {
-  CoarseKeys,
-  Eviction,
-  keep,
-  type RulesBySlot,
-  type SlotRules,
-  TableMemory,
-  type TableOptions,
-} from "./eviction.ts";
+import { CoarseKeys, Eviction, TableMemory, type TableOptions } from "./eviction.ts";
 import { type Forgiven, Forgiveness } from "./forgiveness.ts";
 import {
   addPair,
@@ -31,10 +23,13 @@ import {
   countUnits,
   instantOfUnit,
   joinNewest,
+  keep,
   newestPairAt,
   oldestPairAt,
   pairOf,
+  type RulesBySlot,
   removeUnits,
+  type SlotRules,
   type Span,
 } from "./key-log.ts";
 import {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
-import type { SlotRules } from "../../../src/limits/table/eviction.ts";
+import type { SlotRules } from "../../../src/limits/table/key-log.ts";
 import { geometryOf, header, shardAt, shardHeader } from "../../../src/limits/table/layout.ts";
 import { recordsOf } from "../../../src/limits/table/maintenance.ts";
 import { FakeClock } from "../../support/clock.ts";

@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
-import type { SlotRules } from "../../../src/limits/table/eviction.ts";
+import type { SlotRules } from "../../../src/limits/table/key-log.ts";
 import { type Asking, askConcurrency } from "../asking.ts";
 import { MortalThread } from "./mortal-thread.ts";
 
