@@ -1,10 +1,10 @@
 // `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it, or
 // compares two configurations. Opens no port and no connection.
-import { uncheckedLines } from "../config/auth.ts";
+
 import { emptyPolicies, withoutRestart } from "../config/changes.ts";
 import { differences, effectiveLines } from "../config/effective.ts";
 import { schema } from "../config/schema.ts";
-import { addedWarnings, configurationWarnings } from "../config/warnings.ts";
+import { addedWarnings, configurationWarnings, uncheckedLines } from "../config/warnings.ts";
 import { describeChange } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { flawOfPath } from "../limits/snapshot/file.ts";

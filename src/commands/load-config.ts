@@ -3,7 +3,6 @@
 import { isAbsolute, relative, resolve } from "node:path";
 import { adminTokensFile } from "../admin/admin-tokens.ts";
 import { secretsFile, type TokenList, tokensFile, writtenEnd } from "../auth/tokens-file.ts";
-import { unlisted } from "../config/auth.ts";
 import { explainReadFailure, readFiles } from "../config/files.ts";
 import {
   configFileOf,
@@ -14,6 +13,7 @@ import {
   type NamedFiles,
   type SettingsSource,
 } from "../config/load.ts";
+import { unlisted } from "../config/warnings.ts";
 import { renderConfigError } from "../config/written.ts";
 import { endingSoonMs } from "../core/authentication.ts";
 import { systemClock } from "../core/clock.ts";

@@ -150,7 +150,7 @@ export interface Written {
  */
 export function loosenedKeys(before: Written, after: Written): string[] {
   const [old, now] = [before.settings.auth, after.settings.auth];
-  const isListGone = hasPolicies(before) && after.raw !== null && !hasPolicies(after);
+  const isListGone = after.raw !== null && hasPolicies(before) && !hasPolicies(after);
   return [
     ...(asksForLess(modeOf(now), modeOf(old)) ? ["auth.mode"] : []),
     ...(rulesAskForLess(now, old) ? ["auth.rules"] : []),

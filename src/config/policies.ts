@@ -1,5 +1,6 @@
 // The keys of a policy, and the policy that they become. Most of them may be left out. Words that people know from other
-// gateways are answered with the key or the value that is meant.
+// gateways are answered with the key or the value that is meant. And which requests a policy or a rule is about.
+import type { AuthDemands, AuthMode, AuthRule } from "../core/authentication.ts";
 import type { KeyPart, LimitOverride, Policy, PolicyMatch, Rate } from "../core/policy.ts";
 import { listOf, type Parsed, required, secret, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
 import { choice, duration, network, networkList, optional, repeatedItems, text, wholeNumber } from "./leaves.ts";
@@ -476,4 +477,24 @@ function segmentsOf(path: string): string[] {
     .toLowerCase()
     .split("/")
     .filter((segment) => segment !== "");
+}
+
+/** The modes of all requests that `match` may be about. */
+export function modesOver(
+  { auth, routes }: { readonly auth: AuthDemands; readonly routes: readonly string[] },
+  match: Pick<AuthRule, "paths" | "methods">,
+): ReadonlySet<AuthMode> {
+  const modes = new Set<AuthMode>();
+  for (const path of regionOf(match, routes)) {
+    const fitting = auth.rules.filter(
+      ({ paths, methods }) =>
+        (paths.length === 0 || paths.some((each) => overlap(each, path))) &&
+        (methods.length === 0 ||
+          match.methods.length === 0 ||
+          match.methods.some((method) => methods.includes(method))),
+    );
+    const last = fitting.findIndex((rule) => coversPath(rule.paths, path) && coversMethods(rule, match));
+    for (const { mode } of last === -1 ? [...fitting, auth] : fitting.slice(0, last + 1)) modes.add(mode);
+  }
+  return modes;
 }

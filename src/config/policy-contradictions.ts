@@ -4,13 +4,14 @@ import { verifiesTokens } from "../core/authentication.ts";
 import { formatIpAddress, isWithin } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import { isNarrower, networkOf, wideEnough } from "./addresses.ts";
-import { type auth, modesOver } from "./auth.ts";
+import type { auth } from "./auth.ts";
 import type { Parsed } from "./definition.ts";
 import {
   isTokenDigest,
   maxChargedLimit,
   maxConcurrency,
   mayBeUnder,
+  modesOver,
   outOfRoutes,
   overrideParts,
   type policies,

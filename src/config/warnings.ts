@@ -1,16 +1,16 @@
 // Finds settings that are valid and probably not what is meant: requests that nothing limits, keys that a client can invent,
 // limits that refuse nobody. `headgate check` prints these warnings, the start logs them, and `check --diff` and a reload show
 // those that are new.
-import { type AuthMode, verifiesTokens } from "../core/authentication.ts";
+import { type AuthMode, type AuthRule, type ListedTokens, verifiesTokens } from "../core/authentication.ts";
 import { enumerate } from "../core/enumerate.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
-import { type KeyPart, needsIdentity, type Policy, type PolicyWho } from "../core/policy.ts";
+import { NetworkSet } from "../core/network-set.ts";
+import { type KeyPart, type LimitOverride, needsIdentity, type Policy, type PolicyWho } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { leasedAheadFrom, type StoreConnectionSettings } from "../core/store-link.ts";
-import { isLoopback, privateNetworks, wideShare } from "./addresses.ts";
-import { modesOver } from "./auth.ts";
+import { isLoopback, networkOf } from "./addresses.ts";
 import { formatDuration } from "./leaves.ts";
-import { coversMethods, coversPath, regionOf } from "./policies.ts";
+import { coversMethods, coversPath, modesOver, regionOf } from "./policies.ts";
 
 export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement" | "routes" | "clientAddress"> {
   readonly auth: Pick<Settings["auth"], "mode" | "rules">;
@@ -92,6 +92,33 @@ function isPrivate(host: string): boolean {
 }
 
 type RatedSettings = Omit<WarnedSettings, "policies"> & { readonly policies: readonly RatedPolicy[] };
+
+/** Four networks of /8: more than all private IPv4 networks together. */
+const mostShare = 1 / 64;
+
+const regions = [
+  { name: "IPv4", region: networkOf("0.0.0.0/0") },
+  // All that is assigned for use on the internet (RFC 4291, 2.4; IANA).
+  { name: "global IPv6", region: networkOf("2000::/3") },
+];
+
+/** Networks that nobody reaches from the internet (RFC 1918, 6598, 3927, 4193, 4291). */
+const privateNetworks = new NetworkSet(
+  ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "fc00::/7", "fe80::/10"].map(
+    networkOf,
+  ),
+);
+
+/** Says how much of the internet is in the networks; null if it is not more than a 64th. */
+function wideShare(networks: readonly string[]): string | null {
+  const set = new NetworkSet(networks.map(networkOf));
+  for (const { name, region } of regions) {
+    const share = set.shareOf(region);
+    if (share === 1) return `every ${name} address`;
+    if (share > mostShare) return `${Math.floor(100 * share)} % of all ${name} addresses`;
+  }
+  return null;
+}
 
 function warnOfPolicies(settings: RatedSettings, warn: Warn): void {
   const { policies, enforcement, unmatched, auth } = settings;
@@ -455,4 +482,97 @@ function isComparable(outer: RatedPolicy, inner: RatedPolicy): boolean {
   const isTimed = outer.windowMs !== null && inner.windowMs !== null;
   const windows = isTimed ? Math.max(1, Math.ceil(outer.windowMs / inner.windowMs)) : 1;
   return outer.mostRequests <= mostTimes * requestsOf(inner, inner.limit) * windows;
+}
+
+// What depends on the check of tokens: the limited paths that it leaves open, and what is named that the list of tokens does
+// not have.
+
+/** Of the limited requests; each in words, such as "POST /v1/login". */
+export interface UncheckedPaths {
+  /** Nobody asks for a token. */
+  readonly open: readonly string[];
+  /** A token is asked for, and nobody verifies it here. */
+  readonly unverified: readonly string[];
+}
+
+export function uncheckedPaths({ auth, routes }: Pick<Settings, "auth" | "routes">): UncheckedPaths {
+  const rest = { paths: [], methods: [], mode: auth.mode, scopes: [] };
+  const inOrder: readonly AuthRule[] = [...auth.rules, rest];
+  const isDecided = (path: string, { methods }: AuthRule, i: number): boolean =>
+    inOrder
+      .slice(0, i)
+      .some((earlier) => coversPath(earlier.paths, path) && coversMethods(earlier, { paths: [], methods }));
+  const of = (mode: AuthMode): string[] => {
+    const found = inOrder.flatMap((rule, i) => {
+      const paths = rule.mode === mode ? regionOf(rule, routes).filter((path) => !isDecided(path, rule, i)) : [];
+      return paths.map((path) => [...(rule.methods.length === 0 ? [] : [rule.methods.join(",")]), path].join(" "));
+    });
+    return [...new Set(found)];
+  };
+  return { open: of("off"), unverified: of("presence") };
+}
+
+/** For `headgate check`: comments behind the configuration. */
+export function uncheckedLines(settings: Pick<Settings, "auth" | "routes">): string[] {
+  const { open, unverified } = uncheckedPaths(settings);
+  return [
+    ...(open.length === 0 ? [] : [`# limited, and no token is asked for: ${enumerate(open, "and")}`]),
+    ...(unverified.length === 0
+      ? []
+      : [`# limited, and nobody verifies the token here: ${enumerate(unverified, "and")}`]),
+  ];
+}
+
+/** What the configuration names and the list of tokens does not have. */
+interface Unlisted {
+  /** Dotted. */
+  readonly key: string;
+  readonly detail: string;
+  /** Stays the same when a reload moves the rule, the override or its policy to another place of the list. */
+  readonly id: string;
+}
+
+/** `tokens`: null if there is no list. */
+export function unlisted(
+  { auth, policies }: Pick<Settings, "auth" | "policies">,
+  tokens: ListedTokens | null,
+): Unlisted[] {
+  if (tokens === null) return [];
+  return [...unlistedScopes(auth.rules, tokens), ...unlistedOverrides(policies, tokens)];
+}
+
+function unlistedScopes(rules: readonly AuthRule[], tokens: ListedTokens): Unlisted[] {
+  return rules.flatMap(({ paths, methods, scopes }, i) =>
+    scopes.length === 0 || tokens.hasScopes(scopes)
+      ? []
+      : [
+          {
+            key: `auth.rules.${i}.scopes`,
+            detail: "auth.tokensFile has no token with all of these scopes, so every listed token is answered 403 here",
+            id: JSON.stringify(["scopes", paths, methods, scopes]),
+          },
+        ],
+  );
+}
+
+function unlistedOverrides(policies: readonly Policy[], tokens: ListedTokens): Unlisted[] {
+  const names = tokens.names();
+  const isListed = ({ part, value }: LimitOverride): boolean => {
+    if (part === "client" || part === "header") return true;
+    return names.has(value) || (part === "token" && /^[0-9a-f]{64}$/.test(value) && tokens.hasDigest(value));
+  };
+  return policies.flatMap(({ name, overrides }, i) =>
+    overrides.flatMap((override, j) => {
+      if (isListed(override)) return [];
+      const { part, value } = override;
+      const what = `no token of this name${part === "token" ? " or digest" : ""}`;
+      return [
+        {
+          key: `policies.${i}.overrides.${j}.${part}`,
+          detail: `auth.tokensFile has ${what}, so this override applies to nobody`,
+          id: JSON.stringify([name, part, value]),
+        },
+      ];
+    }),
+  );
 }

@@ -5,10 +5,10 @@
 import type { SecureContext } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import { createDemandReader } from "../auth/authenticator.ts";
-import { uncheckedPaths } from "../config/auth.ts";
-import { addedWarnings } from "../config/warnings.ts";
+import { addedWarnings, uncheckedPaths } from "../config/warnings.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Watched } from "../core/file-group.ts";
+import type { RequestRules } from "../core/request-head.ts";
 import { ResponseFields } from "../core/response-fields.ts";
 import { type Certificate, type Replaceable, type Settings, shareOf, type TrafficSettings } from "../core/settings.ts";
 import type {
@@ -52,6 +52,7 @@ export interface Configuration extends Opened {
   readonly refusals: RefusalBuckets;
   /** Null: nothing is on trial, or it is not judged. */
   readonly judge: Judge | null;
+  readonly rules: RequestRules;
   readonly runtime: Runtime;
   readonly traffic: TrafficSettings;
   /** Null: there are no listeners for checks. */
@@ -95,7 +96,7 @@ export function configure(
   const { authenticator, certificate, secrets } = files;
   const limiter = limiterOf(settings, context, before, { chosen, keep: onTrial?.fallback.policies ?? [] });
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
-  const rules = requestRules(settings, clientAddressOf(settings, before), quotaPathOf(settings));
+  const rules = rulesOf(settings, before);
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
   const forward = createForward(forwardingOptions(settings, upstream, context));
   const { log: logged } = settings;
@@ -127,7 +128,7 @@ export function configure(
     notices.configuration.warn({ detail }, "configuration warning");
   }
   return {
-    ...{ settings, files, upstream, limiter, refusals, judge },
+    ...{ settings, files, upstream, limiter, refusals, judge, rules },
     runtime: createRuntime(parts),
     traffic: trafficSettings(settings, rules.clientAddress, certificate, ticketSecret),
     checks: configureChecks(settings, parts, ofChecks, secrets, before),
@@ -161,6 +162,13 @@ function refusalsOf({ refusals }: Settings, before: Configuration | null, nowMs:
   if (before === null) return new RefusalBuckets(refusals);
   const isSame = isDeepStrictEqual(before.settings.refusals, refusals);
   return isSame ? before.refusals : before.refusals.withRate(refusals, nowMs);
+}
+
+function rulesOf(settings: Settings, before: Configuration | null): RequestRules {
+  const pathsOf = ({ routes, basePath }: Settings) => ({ routes, basePath });
+  const isSame = before !== null && isDeepStrictEqual(pathsOf(before.settings), pathsOf(settings));
+  const pathReader = isSame ? before.rules.pathReader : undefined;
+  return requestRules(settings, clientAddressOf(settings, before), quotaPathOf(settings), pathReader);
 }
 
 function clientAddressOf(settings: Settings, before: Configuration | null): ClientAddressRules {

@@ -2,12 +2,12 @@
 // with the new contents of watched files. If something is wrong, the result says so, and nothing is changed. A configuration
 // that is put into force on trial is replaced by the one before it, in the same way, unless it is confirmed.
 import { isDeepStrictEqual } from "node:util";
-import { unlisted } from "../config/auth.ts";
 import { changedKeys, emptyPolicies, loosenedKeys, withoutRestart } from "../config/changes.ts";
 import { differences } from "../config/effective.ts";
 import { type FileChanges, FilesError, type FileWatcher, type WatchedFile } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
 import { schema } from "../config/schema.ts";
+import { unlisted } from "../config/warnings.ts";
 import type { Raw } from "../config/written.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode, ignoreError } from "../core/failure.ts";

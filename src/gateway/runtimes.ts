@@ -12,7 +12,7 @@ import type { Watched } from "../core/file-group.ts";
 import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
 import { NetworkSet } from "../core/network-set.ts";
 import type { DemandReader, QuotaPath, RequestRules } from "../core/request-head.ts";
-import { createPathReader } from "../core/request-path.ts";
+import { createPathReader, type PathReader } from "../core/request-path.ts";
 import { AllowedOrigins, type ResponseFields } from "../core/response-fields.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { LoggedSubject, Settings } from "../core/settings.ts";
@@ -51,11 +51,12 @@ export function requestRules(
   settings: RequestSettings,
   clientAddress: ClientAddressRules,
   quota: QuotaPath | null,
+  pathReader: PathReader = createPathReader(settings.routes, settings.basePath),
 ): RequestRules {
   const upstreamPath = new URL(settings.upstream.url).pathname;
   return {
     clientAddress,
-    pathReader: createPathReader(settings.routes, settings.basePath),
+    pathReader,
     unmatched: settings.unmatched,
     maxBodyBytes: settings.maxBodyBytes,
     cors: settings.cors.origins.length === 0 ? null : new AllowedOrigins(settings.cors.origins),
