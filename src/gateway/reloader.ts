@@ -20,15 +20,16 @@ import type {
   SettingChange,
   TakeBackReason,
   TrialEnding,
+  TrialEvent,
+  TrialTally,
   TrialTerms,
 } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
-import { createJudgeMemory, JudgedSample, type JudgeMemory } from "../limits/judge.ts";
+import { createJudgeMemory, JudgedSample, type JudgeMemory, TrialJudgement } from "../limits/judge.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Carrier } from "./carrier.ts";
 import { NotPreparedError } from "./open-counters.ts";
-import { type OnTrial, ReloadTrials } from "./reload-trials.ts";
 
 /** Says where a key is written. */
 type Locate = (key: string) => string;
@@ -79,7 +80,7 @@ export class Reloader {
   readonly #options: ReloaderOptions;
   readonly #source: SettingsSource | null;
   readonly #reloads = new OneAtATime<ReloadResult | null>();
-  readonly #trials: ReloadTrials<WrittenSettings>;
+  readonly #trials: ReloadTrials;
   /** With the values that need a restart. */
   #wanted: WrittenSettings;
   /** As it was written when the process started; null: a program passed the settings. */
@@ -203,7 +204,7 @@ export class Reloader {
   }
 
   /** Does something with the trial that is on now, unless it is over when it's time to. */
-  #onTrial(work: (trial: OnTrial<WrittenSettings>) => Promise<ReloadResult | null>): Promise<ReloadResult | null> {
+  #onTrial(work: (trial: OnTrial) => Promise<ReloadResult | null>): Promise<ReloadResult | null> {
     const trial = this.#trials.current;
     if (trial === null) return Promise.resolve(null);
     return this.#reloads.between(async () => {
@@ -290,7 +291,7 @@ export class Reloader {
 
   #settleTrial(
     { terms, cause, by, takenBack }: Wanted,
-    onTrial: Pick<OnTrial<WrittenSettings>, "fallback" | "changed" | "changes"> | null,
+    onTrial: Pick<OnTrial, "fallback" | "changed" | "changes"> | null,
     memory: JudgeMemory | null,
   ): void {
     const sample = memory && new JudgedSample(memory.sample);
@@ -399,6 +400,108 @@ function explain(error: FileError, place: Locate): string {
   if (error.kind === "unreadable") return `${place(error.key)}: cannot be read: ${failureCode(error.cause)}`;
   const { key, line, found, expected } = error;
   return `${place(key)}: ${line === undefined ? "" : `line ${line} of the file: `}found ${found}, expected ${expected}`;
+}
+
+/** How often it is looked whether a trial is over. */
+const lookEveryMs = 250;
+
+/** If the configuration before cannot be put into force, that is tried again after this time. */
+const tryAgainMs = 10_000;
+
+interface ReloadTrialsOptions {
+  readonly clock: Clock;
+  onEvent(event: TrialEvent): void;
+  /** Called when its time is over, or too much was refused; again after a while if it is still on. */
+  onOver(reason: "time" | "refused"): void;
+}
+
+/** `fallback`: what comes back. `changed`: in what it differs from the fallback. */
+interface OnTrial extends Pick<ReloadTrial, "cause" | "by" | "changed" | "changes"> {
+  readonly fallback: WrittenSettings;
+  readonly terms: TrialTerms;
+  /** Null: it is not judged. */
+  readonly judgement: TrialJudgement | null;
+  readonly sinceMs: number;
+  /** By the monotonic clock. */
+  readonly endMs: number;
+  /** By the monotonic clock: nothing is done before. */
+  nextTryMs: number;
+}
+
+/**
+ * Keeps the configuration that is on trial: until when it has to be confirmed, and what comes back otherwise. Says when it is
+ * to be taken back, and tells each change. There is one trial at a time, and one configuration to go back to.
+ */
+class ReloadTrials {
+  readonly #options: ReloadTrialsOptions;
+  #current: OnTrial | null = null;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(options: ReloadTrialsOptions) {
+    this.#options = options;
+  }
+
+  /** Null: no configuration is on trial. */
+  get current(): OnTrial | null {
+    return this.#current;
+  }
+
+  /** Null: no configuration is on trial. */
+  get state(): ReloadTrial | null {
+    return this.#current && this.#stateOf(this.#current);
+  }
+
+  /** Begins a trial. One that is on ends with it. `tally`: what was judged so far; null: nothing is. */
+  begin(
+    wanted: Omit<OnTrial, "judgement" | "sinceMs" | "endMs" | "nextTryMs">,
+    tally: (() => TrialTally) | null,
+  ): void {
+    const { clock } = this.#options;
+    const nowMs = clock.monotonicMs();
+    const { confirmWithinMs, refusedShare } = wanted.terms;
+    const endMs = nowMs + confirmWithinMs;
+    const judgement = refusedShare === null || tally === null ? null : new TrialJudgement(refusedShare, tally);
+    const trial = { ...wanted, judgement, sinceMs: clock.wallMs(), endMs, nextTryMs: nowMs };
+    this.#current = trial;
+    this.#timer ??= setInterval(() => this.#look(), lookEveryMs).unref();
+    this.#options.onEvent({ kind: "begun", reason: null, by: null, trial: this.#stateOf(trial) });
+  }
+
+  confirmed(ending: TrialEnding<ConfirmReason>): void {
+    this.#end((trial) => ({ kind: "confirmed", ...ending, trial }));
+  }
+
+  takenBack(ending: TrialEnding<TakeBackReason>): void {
+    this.#end((trial) => ({ kind: "taken_back", ...ending, trial }));
+  }
+
+  drained(): void {
+    this.#end((trial) => ({ kind: "drained", reason: null, by: null, trial }));
+  }
+
+  #end(eventOf: (trial: ReloadTrial) => TrialEvent): void {
+    const trial = this.state;
+    if (trial === null) return;
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+    this.#current = null;
+    this.#options.onEvent(eventOf(trial));
+  }
+
+  #look(): void {
+    const trial = this.#current;
+    const nowMs = this.#options.clock.monotonicMs();
+    if (trial === null) return;
+    const isRefused = trial.judgement?.isRefused(nowMs) === true;
+    if (nowMs < trial.nextTryMs || !(isRefused || nowMs >= trial.endMs)) return;
+    trial.nextTryMs = nowMs + tryAgainMs;
+    this.#options.onOver(isRefused ? "refused" : "time");
+  }
+
+  #stateOf({ terms, cause, by, changed, changes, judgement, sinceMs }: OnTrial): ReloadTrial {
+    const tally = judgement?.total ?? { judged: 0, refused: 0 };
+    return { ...terms, ...tally, cause, by, changed, changes, sinceMs, endsMs: sinceMs + terms.confirmWithinMs };
+  }
 }
 
 interface Waiting<T> {

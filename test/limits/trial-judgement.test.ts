@@ -1,6 +1,6 @@
 // When a configuration on trial refuses too much, by what was counted.
 import { expect, test } from "vitest";
-import { TrialJudgement } from "../../src/gateway/reload-trials.ts";
+import { TrialJudgement } from "../../src/limits/judge.ts";
 
 /** Looks four times a second at what a step adds in each second. */
 function stage(refusedShare: number, from = 0) {
