@@ -11,8 +11,7 @@ import {
   Portions,
 } from "../exchange/connection.ts";
 import { DeferredWrites } from "../exchange/sockets.ts";
-import { Http1Connection, type Http1Options } from "./http1/http1-connection.ts";
-import { RequestReader } from "./http1/request-reader.ts";
+import { Http1Connection, type Http1Options, RequestReader } from "./http1/http1-connection.ts";
 import { type PeerTurn, PeerTurns } from "./peer-turns.ts";
 import { rejectOnSocket } from "./socket-transport.ts";
 import type { TransportOptions } from "./transport-options.ts";
