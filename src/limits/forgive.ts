@@ -3,7 +3,7 @@
 import type { ForgivenKey } from "../core/rules.ts";
 import type { LocalCounters } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
-import type { PolicyRow, PolicySet } from "./policies.ts";
+import type { PolicyRow } from "./policies.ts";
 import type { Forgiven } from "./table/forgiveness.ts";
 import { whenFree } from "./table/layout.ts";
 
@@ -31,7 +31,7 @@ interface ForgivenPolicy {
  * given the forgiveness; 0: none. Resolves with null for a name that is none.
  */
 export async function forgive(
-  set: Pick<PolicySet, "rows" | "runtimeRules">,
+  rows: readonly PolicyRow[],
   name: ForgivenKey,
   context: NameContext,
   nowMs: () => number,
@@ -41,9 +41,9 @@ export async function forgive(
   if (find === null) return null;
   const policies: ForgivenPolicy[] = [];
   const untouched: { policy: string; why: string }[] = [];
-  for (const row of set.rows) {
+  for (const row of rows) {
     const policy = row.policy.name;
-    const { keys, gap } = find(row, set);
+    const { keys, gap } = find(row);
     if (row.policy.rate.kind === "concurrency") untouched.push({ policy, why: "slots in use stay in use" });
     else if (keys.length === 0) untouched.push({ policy, why: gap ?? "it has no key for it" });
     else policies.push(await forgiveKeys(row, keys, gap, nowMs, seq));
@@ -53,7 +53,7 @@ export async function forgive(
 
 /** Forgets what this thread alone holds of a name, where another thread has forgotten what the table has counted. */
 export function forgiveHeld(
-  set: Pick<PolicySet, "rows" | "runtimeRules">,
+  rows: readonly PolicyRow[],
   name: ForgivenKey,
   context: NameContext,
   nowMs: number,
@@ -61,9 +61,9 @@ export function forgiveHeld(
 ): void {
   const find = createKeyFinder(name, context);
   if (find === null) return;
-  for (const row of set.rows) {
+  for (const row of rows) {
     if (row.inStore === null) continue;
-    for (const { key, client } of find(row, set).keys) row.inStore.forgiveHeld(key, client, nowMs, seq);
+    for (const { key, client } of find(row).keys) row.inStore.forgiveHeld(key, client, nowMs, seq);
   }
 }
 

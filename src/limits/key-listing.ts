@@ -207,10 +207,9 @@ function spansOf({ rows }: LimiterView, nowMs: number): (SlotSpan | undefined)[]
 }
 
 /** The hash of a subject that nobody has: another one if the keys are hashed by another secret. */
-function probeOf({ rows, real }: LimiterView, context: NameContext): string {
+function probeOf({ rows }: LimiterView, context: NameContext): string {
   const row = rows.find(({ policy }) => !isByAddress(policy));
-  const keys =
-    row === undefined ? [] : (createKeyFinder({ kind: "client", value: "::" }, context)?.(row, real).keys ?? []);
+  const keys = row === undefined ? [] : (createKeyFinder({ kind: "client", value: "::" }, context)?.(row).keys ?? []);
   return keys.map(({ key }) => hexOfKey(key)).join();
 }
 
@@ -252,8 +251,7 @@ class KeyNames {
 
   #add(name: string, identities: readonly Identity[]): void {
     for (const row of this.#view.rows) {
-      for (const { key, limit, method, route } of keysOfIdentities(row, this.#view.real, identities, this.#context)
-        .keys) {
+      for (const { key, limit, method, route } of keysOfIdentities(row, identities, this.#context).keys) {
         // It was charged before it was exempt.
         const named = { name, limit: limit || row.policy.limit, method, route };
         this.#named.get(row.slot)?.set(hexOfKey(key), named);
@@ -313,12 +311,10 @@ class KeyNames {
   }
 
   #limitOf(row: CheckRow, key: CounterKey, isOwn: boolean): number {
-    const isForAll = row.readLimit === null && this.#view.real.runtimeRules.isEmpty;
+    const isForAll = row.readLimit === null && row.runtimeRules.isEmpty;
     if (!isOwn || !key.isAddress || isForAll) return row.policy.limit;
     const value = clientOfKey(key, this.#context.ipv6Prefix);
-    const limit =
-      createKeyFinder({ kind: "client", value }, this.#context)?.(row, this.#view.real).keys[0]?.limit ??
-      row.policy.limit;
+    const limit = createKeyFinder({ kind: "client", value }, this.#context)?.(row).keys[0]?.limit ?? row.policy.limit;
     // It was charged before it was exempt.
     return limit === 0 ? row.policy.limit : limit;
   }

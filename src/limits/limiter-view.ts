@@ -10,7 +10,8 @@ import type { ForgivenKey } from "../core/rules.ts";
 import type { RuledIdentity } from "../core/rules-in-force.ts";
 import { Ask, type Inspection, noKey } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
-import { type CheckRow, noOutcomes, type PolicySet } from "./policies.ts";
+import { type CheckRow, noOutcomes } from "./policies.ts";
+import type { PolicyMatcher } from "./request-keys.ts";
 import { whenFree } from "./table/layout.ts";
 import type { TableView } from "./table/table-view.ts";
 
@@ -71,20 +72,14 @@ export class LimiterView {
   readonly limiter: Limiter;
   readonly table: TableView;
   readonly rows: readonly CheckRow[];
-  /** Those of the limiter; its rows have the same order. */
-  readonly real: Pick<PolicySet, "rows" | "match" | "runtimeRules">;
+  readonly #match: PolicyMatcher;
 
-  /** `limiter`: decides by the rows. */
-  constructor(
-    table: TableView,
-    rows: readonly CheckRow[],
-    limiter: Limiter,
-    real: Pick<PolicySet, "rows" | "match" | "runtimeRules">,
-  ) {
+  /** `limiter`: decides by the rows. `match`: returns those of the rows that a request fits. */
+  constructor(table: TableView, rows: readonly CheckRow[], limiter: Limiter, match: PolicyMatcher) {
     this.table = table;
     this.rows = rows;
     this.limiter = limiter;
-    this.real = real;
+    this.#match = match;
   }
 
   /** Must be called before the limiter is asked about a request. */
@@ -97,14 +92,15 @@ export class LimiterView {
 
   /** What the policies have said since `begin`. */
   tried(request: ParsedRequest, head: RequestHead, identity: Identity | null, context: NameContext): PolicyCheck[] {
-    const matching = request.route === null ? 0 : this.real.match(request, head);
-    return this.rows.map(({ policy, isShadow, outcomes: counted, ask }, i) => {
+    const matching = request.route === null ? 0 : this.#match(request, head);
+    return this.rows.map((row, i) => {
+      const { policy, isShadow, outcomes: counted, ask } = row;
       const outcome = outcomes.find((each) => counted[each] > 0) ?? null;
       const isAsked = outcome !== null && outcome !== "exempt" && ask.key !== noKey;
       return {
         ...{ policy: policy.name, isShadow, outcome },
         matches: (matching & (1 << i)) !== 0,
-        exemptBy: outcome === "exempt" ? this.#exemptBy(policy, request.client, request.counterKey, identity) : null,
+        exemptBy: outcome === "exempt" ? this.#exemptBy(row, request.client, request.counterKey, identity) : null,
         quota: isAsked
           ? {
               key: counterText(ask.key, context.ipv6Prefix),
@@ -126,7 +122,7 @@ export class LimiterView {
     const states: PolicyState[] = [];
     for (const row of this.rows) {
       const { policy, isShadow } = row;
-      const { keys: named, gap } = find(row, this.real);
+      const { keys: named, gap } = find(row);
       const most = Math.max(1, Math.floor(maxAdmissions / Math.max(1, named.length)));
       const keys: KeyState[] = [];
       for (const each of named) {
@@ -139,12 +135,11 @@ export class LimiterView {
 
   /** A rule comes before the configuration. */
   #exemptBy(
-    { name, exempt }: Policy,
+    { policy: { name, exempt }, runtimeRules }: CheckRow,
     client: string,
     counterKey: CounterKey,
     identity: RuledIdentity | null,
   ): string | null {
-    const { runtimeRules } = this.real;
     const rules = [
       ...(identity === null ? [] : runtimeRules.ofIdentity(identity)),
       ...(counterKey.isAddress ? runtimeRules.ofClient(counterKey) : []),
@@ -172,7 +167,7 @@ export class LimiterView {
     return {
       ...inspection,
       ...{ key: counterText(key, context.ipv6Prefix), method, route },
-      exemptBy: isExempt ? this.#exemptBy(policy, name.value, client ?? key, identityNamed(name)) : null,
+      exemptBy: isExempt ? this.#exemptBy(row, name.value, client ?? key, identityNamed(name)) : null,
       limit: ask.limit,
       remaining: ask.remaining,
       resetMs: ask.resetMs,

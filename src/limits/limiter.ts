@@ -119,7 +119,7 @@ export class PolicySteps implements Limiter {
     let refusing: Decision | null = null;
     for (const [i, row] of rows.entries()) {
       if ((applies & (1 << i)) === 0 || row.isShadow) continue;
-      const limit = limitOf(this.#set, row, request, head, null);
+      const limit = limitOf(row, request, head, null);
       if (limit === 0) continue;
       const quota = peekAt(row, row.readKey(request, head, null), request.counterKey, limit, nowMs);
       const isLater = refusing === null || quota.resetMs > refusing.resetMs;
@@ -132,9 +132,9 @@ export class PolicySteps implements Limiter {
   peek(client: string, key: CounterKey, nowMs: number): Decision {
     const row = this.#outside;
     if (row === null) return unspent(this.#fallback, "observed", nowMs, null);
-    const isForAll = row.readLimit === null && this.#set.runtimeRules.isEmpty;
+    const isForAll = row.readLimit === null && row.runtimeRules.isEmpty;
     const request = isForAll ? pendingVerdict.parsed : { ...pendingVerdict.parsed, client, counterKey: key };
-    const limit = isForAll ? row.policy.limit : limitOf(this.#set, row, request, noHead, null);
+    const limit = isForAll ? row.policy.limit : limitOf(row, request, noHead, null);
     return limit === 0 ? unspent(row, "exempt", nowMs, null) : peekAt(row, key, key, limit, nowMs);
   }
 
@@ -175,8 +175,8 @@ export class PolicySteps implements Limiter {
 
   /** For a policy that is alone, has one limit unless a rule says otherwise, is keyed by client and holds nothing. */
   #decideAlone(row: PolicyRow, client: CounterKey, nowMs: number): Decision {
-    const { ask, counters, policy, outcomes } = row;
-    const { locks, runtimeRules } = this.#set;
+    const { ask, counters, policy, outcomes, runtimeRules } = row;
+    const { locks } = this.#set;
     // Without a store. Each detour through the ask costs some nanoseconds here.
     const local = counters as LocalCounters;
     const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, client, null);
@@ -223,7 +223,7 @@ export class PolicySteps implements Limiter {
     for (let i = 0; i < rows.length; i += 1) {
       const row = rows[i] as PolicyRow;
       if ((applies & (1 << i)) === 0) continue;
-      const limit = limitOf(this.#set, row, request, head, identity);
+      const limit = limitOf(row, request, head, identity);
       if (limit === 0) {
         row.outcomes.exempt += 1;
         if (!row.isShadow) isExempt = true;
@@ -401,6 +401,7 @@ export interface PolicyLimiterOptions {
  */
 export class PolicyLimiter extends PolicySteps {
   readonly #set: PolicySet;
+  readonly #runtimeRules: RulesInForce;
   readonly #hash: SipHash;
   readonly #table: CounterTable;
   readonly #clock: Clock;
@@ -425,17 +426,18 @@ export class PolicyLimiter extends PolicySteps {
     const hash = options.hash ?? (previous === null ? null : previous.#hash) ?? new SipHash(randomBytes(16));
     const table = options.table ?? (previous === null ? null : previous.#table) ?? smallTable();
     const store = options.store ?? (previous === null ? null : previous.#set.store);
-    const runtimeRules = options.runtimeRules ?? (previous === null ? new RulesInForce() : previous.#set.runtimeRules);
+    const runtimeRules = options.runtimeRules ?? (previous === null ? new RulesInForce() : previous.#runtimeRules);
     // At a start, keys that are there already are those of a snapshot, which was restored to the first slots.
     const isFree = (slot: number): boolean => previous === null || table.isSlotFree(slot);
     const slotsBefore = previous === null ? [] : [...previous.slots, ...previous.kept];
     const slots = options.slots ?? assignSlots(policies, slotsBefore, isFree);
     const tokens = new TokenDigests();
     const before = previous === null ? [] : [...previous.#set.rows, ...previous.#keptRows];
-    const rows = slots.map((slot) => createRow(slot, { ...options, clock, hash, table, tokens, store }, before));
+    const source = { ...options, clock, hash, table, tokens, store, runtimeRules };
+    const rows = slots.map((slot) => createRow(slot, source, before));
     const inOrder = slots.map(({ policy }) => policy);
     const set: PolicySet = {
-      ...{ rows, tokens, listAll, locks: table.locks, store, runtimeRules },
+      ...{ rows, tokens, listAll, locks: table.locks, store },
       match: createPolicyMatcher(inOrder, basePath),
       identified: maskOf(inOrder, (policy) => needsIdentity(policy, tokensAreVerified)),
       ofVerified: maskOf(inOrder, ({ who }) => who === "verified"),
@@ -445,6 +447,7 @@ export class PolicyLimiter extends PolicySteps {
     };
     super(set, allPolicies);
     this.#set = set;
+    this.#runtimeRules = runtimeRules;
     this.#hash = hash;
     this.#table = table;
     this.#clock = clock;
@@ -487,12 +490,12 @@ export class PolicyLimiter extends PolicySteps {
    * several clients, no hash.
    */
   forgive(name: ForgivenKey, context: NameContext, seq = 0): Promise<ForgivenName | null> {
-    return forgive(this.#set, name, context, this.#clock.monotonicMs, seq);
+    return forgive(this.#set.rows, name, context, this.#clock.monotonicMs, seq);
   }
 
   /** Forgets what this thread holds of a store. One thread, which forgets what the table has counted, does it before. */
   forgiveHeld(name: ForgivenKey, context: NameContext, seq: number): void {
-    forgiveHeld(this.#set, name, context, this.#clock.monotonicMs(), seq);
+    forgiveHeld(this.#set.rows, name, context, this.#clock.monotonicMs(), seq);
   }
 
   /** The same limiter for those who only look. */
@@ -504,7 +507,8 @@ export class PolicyLimiter extends PolicySteps {
   #createView(): LimiterView {
     const view = new TableView(this.#table);
     const rows = this.#set.rows.map((row) => createCheckRow(row, view));
-    return new LimiterView(view, rows, new PolicySteps({ ...this.#set, rows, store: null }, allPolicies), this.#set);
+    const steps = new PolicySteps({ ...this.#set, rows, store: null }, allPolicies);
+    return new LimiterView(view, rows, steps, this.#set.match);
   }
 
   /**
@@ -537,7 +541,7 @@ export class PolicyLimiter extends PolicySteps {
     const { rows, match, tokens } = this.#set;
     const applies = match(request, head);
     for (const [i, row] of rows.entries()) {
-      const limit = (applies & (1 << i)) === 0 ? 0 : limitOf(this.#set, row, request, head, identity);
+      const limit = (applies & (1 << i)) === 0 ? 0 : limitOf(row, request, head, identity);
       if (limit > 0) visit(i, row.readKey(request, head, identity), limit);
     }
     tokens.forget();

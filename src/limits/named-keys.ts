@@ -7,7 +7,7 @@ import { clientKey, isIpv4, parseCidr } from "../core/ip-address.ts";
 import type { KeyPart } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
-import { limitOf, type PolicyRow, type PolicySet } from "./policies.ts";
+import { limitOf, type PolicyRow } from "./policies.ts";
 import { isByAddress, keyedMethods, noHead } from "./request-keys.ts";
 
 /** What the keys of a name depend on besides the policies. */
@@ -40,10 +40,8 @@ interface KeysOfName {
 /** A policy with more keys than these for a name is left out. */
 const maxKeys = 256;
 
-type KeyOwner = Pick<PolicyRow, "policy" | "readKey" | "readLimit">;
-/** `rules`: those that were set while the gateway runs. */
-type RulesOfLimits = Pick<PolicySet, "runtimeRules">;
-type FindKeys = (row: KeyOwner, rules: RulesOfLimits) => KeysOfName;
+type KeyOwner = Pick<PolicyRow, "policy" | "readKey" | "readLimit" | "runtimeRules">;
+type FindKeys = (row: KeyOwner) => KeysOfName;
 
 /** Returns null for a name that is none: no address, several clients, no hash. */
 export function createKeyFinder(name: ForgivenKey, context: NameContext): FindKeys | null {
@@ -65,14 +63,14 @@ function findByClient(text: string, context: NameContext): FindKeys | null {
   if (cidr === undefined || cidr.prefixBits < (isIpv4(cidr.network) ? 128 : ipv6Prefix)) return null;
   const client = clientKey(cidr.network, ipv6Prefix);
   const counterKey = addressKey(cidr.network, ipv6Prefix);
-  return (row, rules) => {
+  return (row) => {
     const kinds = new Set(row.policy.key.map(({ kind }) => kind));
     const others = [...kinds].filter((kind) => !isShared(kind) && kind !== "client");
     if (!kinds.has("client") && others.length === 0) return none(sharedByAll);
     const request = { ...pendingVerdict.parsed, client, counterKey };
     // The client stands in for what a request lacks.
     const gap = others.length === 0 ? null : `requests with a ${others.join(" or ")} have keys of their own`;
-    return keysOf(row, rules, [{ request, head: noHead, identity: null, client: counterKey }], context, gap);
+    return keysOf(row, [{ request, head: noHead, identity: null, client: counterKey }], context, gap);
   };
 }
 
@@ -81,16 +79,11 @@ function findByIdentity(kind: "token" | "subject", value: string, context: NameC
     (identity) => (kind === "token" ? identity.tokenName : identity.subject) === value,
   );
   const unlisted: Identity[] = kind === "subject" && listed.length === 0 ? [subjectAlone(value)] : [];
-  return (row, rules) => keysOfIdentities(row, rules, [...listed, ...unlisted], context);
+  return (row) => keysOfIdentities(row, [...listed, ...unlisted], context);
 }
 
 /** Returns the keys of requests with one of these identities. */
-export function keysOfIdentities(
-  row: KeyOwner,
-  rules: RulesOfLimits,
-  identities: readonly Identity[],
-  context: NameContext,
-): KeysOfName {
+export function keysOfIdentities(row: KeyOwner, identities: readonly Identity[], context: NameContext): KeysOfName {
   const { key } = row.policy;
   if (!key.some((part) => part.kind === "token" || part.kind === "subject")) {
     return none("its key has neither a token nor a subject");
@@ -99,7 +92,7 @@ export function keysOfIdentities(
   const unknown = key.filter((part) => identities.some((identity) => !isKnownOf(part, identity)));
   if (unknown.length > 0) return none(`its key also needs the ${unknown.map(({ kind }) => kind).join(" and the ")}`);
   const requests = identities.map((identity) => ({ request: nobody, head: noHead, identity, client: null }));
-  return keysOf(row, rules, requests, context, null);
+  return keysOf(row, requests, context, null);
 }
 
 /** The hash may be that of any policy whose keys are hashes. */
@@ -115,13 +108,12 @@ function findByHash(text: string): FindKeys | null {
 /** Returns the keys of a caller's requests; null if it has more than `most`. */
 export function keysOfCaller(
   row: KeyOwner,
-  rules: RulesOfLimits,
   caller: Omit<NamedRequest, "client">,
   routes: readonly string[],
   most: number,
 ): readonly NamedKey[] | null {
   const requests = [{ ...caller, client: caller.request.counterKey }];
-  return keysOfRequests(row, rules, requests, routes, most);
+  return keysOfRequests(row, requests, routes, most);
 }
 
 interface NamedRequest {
@@ -133,19 +125,17 @@ interface NamedRequest {
 
 function keysOf(
   row: KeyOwner,
-  rules: RulesOfLimits,
   requests: readonly NamedRequest[],
   { routes }: NameContext,
   gap: string | null,
 ): KeysOfName {
-  const keys = keysOfRequests(row, rules, requests, routes, maxKeys);
+  const keys = keysOfRequests(row, requests, routes, maxKeys);
   return keys === null ? none(`it has more than ${maxKeys} keys for it`) : { keys, gap };
 }
 
 /** Returns null if there are more than `most`. */
 function keysOfRequests(
   row: KeyOwner,
-  rules: RulesOfLimits,
   requests: readonly NamedRequest[],
   routes: readonly string[],
   most: number,
@@ -160,7 +150,7 @@ function keysOfRequests(
       ofRoutes.map((route): NamedKey => {
         const parsed = { ...request, route };
         const asked = method === null ? head : { ...head, method };
-        const limit = limitOf(rules, row, parsed, asked, identity);
+        const limit = limitOf(row, parsed, asked, identity);
         return { key: readKey(parsed, asked, identity), client, limit, method, route };
       }),
     ),

@@ -80,6 +80,8 @@ export interface PolicyRow extends PolicySlot {
   readonly readKey: KeyReader;
   /** Null: one limit for all keys. */
   readonly readLimit: KeyLimits | null;
+  /** That were set while the gateway runs. */
+  readonly runtimeRules: RulesInForce;
   /** For requests that wait for nothing. */
   readonly ask: PolicyAsk;
 }
@@ -250,8 +252,6 @@ export interface PolicySet {
   readonly clock: Clock | null;
   /** Null: gateways share nothing. */
   readonly store: Store | null;
-  /** That were set while the gateway runs. */
-  readonly runtimeRules: RulesInForce;
 }
 
 /**
@@ -259,8 +259,7 @@ export interface PolicySet {
  * configuration; 0 if the request is exempt. `identity`: null if the policy is asked before the token check.
  */
 export function limitOf(
-  { runtimeRules }: Pick<PolicySet, "runtimeRules">,
-  { policy, readLimit }: Pick<PolicyRow, "policy" | "readLimit">,
+  { policy, readLimit, runtimeRules }: Pick<PolicyRow, "policy" | "readLimit" | "runtimeRules">,
   request: ParsedRequest,
   head: RequestHead,
   identity: Identity | null,
@@ -331,11 +330,12 @@ interface RowSource {
   readonly tokens: TokenDigests;
   /** Null: gateways share nothing. */
   readonly store: Store | null;
+  readonly runtimeRules: RulesInForce;
 }
 
 /** `before`: the rows of the limiter before a reload. */
 export function createRow({ policy, slot }: PolicySlot, source: RowSource, before: readonly PolicyRow[]): PolicyRow {
-  const { clock = systemClock, enforcement = "on", hash, table, tokens, store } = source;
+  const { clock = systemClock, enforcement = "on", hash, table, tokens, store, runtimeRules } = source;
   // The store's clock says for all gateways when a period of the calendar is over.
   const storeMs = (): number | null => store?.shards.wallMs(clock.monotonicMs()) ?? null;
   const wallMs = (): number => storeMs() ?? clock.wallMs();
@@ -345,7 +345,7 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
   const holds = holdsUntilEnd(policy);
   const inStore = store && new StoreCounters(policy, slot, local, table, store, holds, wallMs);
   const row: Omit<PolicyRow, "ask"> = {
-    ...{ policy, slot, holds, inStore },
+    ...{ policy, slot, holds, inStore, runtimeRules },
     isShadow: enforcement === "shadow" || policy.mode === "shadow",
     continues: before.some((each) => isContinued(policy, each.policy)),
     counters: inStore ?? local,

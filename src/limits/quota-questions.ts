@@ -102,7 +102,7 @@ export class QuotaQuestions implements QuotaLimiter {
       const { policy } = row;
       if ((applies & (1 << i)) === 0 || (named !== null && named !== policy.name)) continue;
       const identity = (identified & (1 << i)) === 0 ? null : asked.identity;
-      const limit = limitOf(this.#set, row, request, head, identity);
+      const limit = limitOf(row, request, head, identity);
       if (limit === 0) {
         row.outcomes.exempt += 1;
         isExempt ||= !row.isShadow;
@@ -171,7 +171,7 @@ export function quotasOfCaller(
     if (row.isShadow || (applies & (1 << i)) === 0) continue;
     // As for any request: what is asked before the token check knows nothing of an identity.
     const identity = (set.identified & (1 << i)) === 0 ? null : caller.identity;
-    const keys = isOwn(policy) ? keysOfCaller(row, set, { ...caller, identity }, routes, Math.max(1, left)) : null;
+    const keys = isOwn(policy) ? keysOfCaller(row, { ...caller, identity }, routes, Math.max(1, left)) : null;
     if (keys === null) quotas.push({ policy, state: null, method: null, route: null });
     else quotas.push(...keys.map((key) => quotaOf(row, key, caller.request, nowMs)));
     if (keys !== null && keys.length > 1) left -= keys.length;

@@ -42,10 +42,9 @@ interface Asked {
 function keyFinderOf(policy: Policy) {
   const tokens = new TokenDigests();
   const readKey = createKeyReader(policy, sipHash, tokens);
-  const row = { policy, readKey, readLimit: createKeyLimits(policy, tokens) };
+  const row = { policy, readKey, readLimit: createKeyLimits(policy, tokens), runtimeRules: new RulesInForce() };
   return {
-    named: (name: ForgivenKey, given = context) =>
-      createKeyFinder(name, given)?.(row, { runtimeRules: new RulesInForce() }) ?? null,
+    named: (name: ForgivenKey, given = context) => createKeyFinder(name, given)?.(row) ?? null,
     /** The key of a request. */
     of({ client = "198.51.100.1", token, method = "GET", route = "/v2/", plan }: Asked): string {
       const rawHeaders = [
