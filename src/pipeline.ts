@@ -82,7 +82,6 @@ class Pipeline {
       return this.#read(head, origin, nowMs);
     }
     const quota = limiter.peek(origin.client, origin.counterKey, nowMs);
-    if (quota instanceof Promise) return this.#unlessRefusedLater(head, origin, quota, isSpent);
     return this.#refuseUnread(head, origin, quota, isSpent, nowMs) ?? this.#read(head, origin, nowMs);
   }
 
@@ -110,7 +109,7 @@ class Pipeline {
     { routes, isShared }: QuotaPath,
     authentication: Authentication,
     atMs: number,
-  ): Verdict | Promise<Verdict> {
+  ): Verdict {
     const { limiter, runtimeRules } = this.#parts;
     const identity = typeof authentication === "string" ? null : authentication;
     const auth = typeof authentication === "string" ? authentication : "accepted";
@@ -132,16 +131,13 @@ class Pipeline {
     localReply: LocalReply,
     atMs: number,
     blockedBy?: Rule,
-  ): Verdict | Promise<Verdict> {
-    const verdict = { parsed, auth, identity, localReply, ...(blockedBy === undefined ? {} : { blockedBy }) };
-    const quota = this.#parts.limiter.observe(parsed.client, parsed.counterKey, atMs);
-    return quota instanceof Promise
-      ? quota.then((decision) => ({ ...verdict, decision }))
-      : { ...verdict, decision: quota };
+  ): Verdict {
+    const decision = this.#parts.limiter.observe(parsed.client, parsed.counterKey, atMs);
+    return { parsed, decision, auth, identity, localReply, ...(blockedBy === undefined ? {} : { blockedBy }) };
   }
 
   /** Spends no quota: the budget for refusals pays. */
-  #refuseBlocked(parsed: ParsedRequest, blockedBy: Rule, atMs: number): Verdict | Promise<Verdict> {
+  #refuseBlocked(parsed: ParsedRequest, blockedBy: Rule, atMs: number): Verdict {
     const localReply = this.#payRefusal(parsed.client, localReplies.blocked, atMs);
     return this.#observed(parsed, "skipped", null, localReply, atMs, blockedBy);
   }
@@ -166,16 +162,14 @@ class Pipeline {
     quota: Decision,
     isSpent: boolean,
     atMs: number,
-  ): Verdict | Promise<Verdict> | null {
+  ): Verdict | null {
     // A request with a verified token does not pay for those of others behind its address.
     if (!isSpent && (quota.remaining > 0 || quota.policy.who === "others")) return null;
-    const counted = this.#parts.limiter.observe(origin.client, origin.counterKey, atMs);
+    this.#parts.limiter.observe(origin.client, origin.counterKey, atMs);
     const parsed = parseWithoutPath(head, origin);
     const decision: Decision = isSpent ? quota : { ...quota, outcome: "throttled" };
     const localReply = isSpent ? localReplies.tooManyRefusals : localReplies.throttled;
-    const verdict: Verdict = { parsed, decision, auth: "skipped", identity: null, localReply };
-    // Awaited, so that a failure is reported like any other.
-    return counted instanceof Promise ? counted.then(() => verdict) : verdict;
+    return { parsed, decision, auth: "skipped", identity: null, localReply };
   }
 
   /** `atMs`: the clock, read after whatever was waited for. */
@@ -341,17 +335,6 @@ class Pipeline {
     };
     const whole = limiter.decideRefused(parsed, head, decision, atMs);
     return whole instanceof Promise ? this.#whenDecided(decision, whole, refuse) : refuse(whole);
-  }
-
-  async #unlessRefusedLater(
-    head: RequestHead,
-    origin: RequestOrigin,
-    quota: Promise<Decision>,
-    isSpent: boolean,
-  ): Promise<Verdict> {
-    const known = await quota;
-    const atMs = this.#parts.nowMs();
-    return this.#refuseUnread(head, origin, known, isSpent, atMs) ?? this.#read(head, origin, atMs);
   }
 
   async #chargedLater(head: RequestHead, parsed: ParsedRequest, decision: Promise<Decision>): Promise<Verdict> {

@@ -1,4 +1,5 @@
-// Decides which requests are admitted. A local store answers at once, a shared one with a promise.
+// Decides which requests are admitted. A local store answers at once, a shared one with a promise; what is only shown is
+// known at once.
 import type { Identity } from "./authentication.ts";
 import type { CounterKey } from "./counter-key.ts";
 import type { Decision, Outcome, Policy } from "./policy.ts";
@@ -44,11 +45,11 @@ export interface Limiter {
    * Returns the quota that is shown to a client whose request is not limited; charges nothing. `client` and `key` are of
    * the same client.
    */
-  peek(client: string, key: CounterKey, nowMs: number): Decision | Promise<Decision>;
+  peek(client: string, key: CounterKey, nowMs: number): Decision;
   /** The same; counts the request as observed. */
-  observe(client: string, key: CounterKey, nowMs: number): Decision | Promise<Decision>;
+  observe(client: string, key: CounterKey, nowMs: number): Decision;
   /** Returns the quota of the decision's policy and key as it is now; charges nothing. */
-  refresh(decision: Decision, nowMs: number): Decision | Promise<Decision>;
+  refresh(decision: Decision, nowMs: number): Decision;
   /**
    * Returns what is left of each enforcing policy that can apply to requests of the caller, whatever their paths and methods are; charges
    * nothing. `identity`: null if there is no verified token. `routes`: for policies that count each route by itself.

@@ -128,11 +128,11 @@ export interface Runtime {
   readonly requestId: (head: RequestHead) => string;
   readonly decide: (head: RequestHead, nowMs: number) => Verdict | Promise<Verdict>;
   /** Returns the quota of a peer without charging it. */
-  readonly peekQuota: (peer: RequestHead["peer"]) => Decision | Promise<Decision>;
+  readonly peekQuota: (peer: RequestHead["peer"]) => Decision;
   /** The same; counts the request as observed. */
-  readonly observeQuota: (peer: RequestHead["peer"]) => Decision | Promise<Decision>;
+  readonly observeQuota: (peer: RequestHead["peer"]) => Decision;
   /** Returns the quota of a decision as it is now. */
-  readonly refreshQuota: (decision: Decision) => Decision | Promise<Decision>;
+  readonly refreshQuota: (decision: Decision) => Decision;
   /** Counts a reply that spends no quota. Returns false if the client has had too many: then it gets no reply. */
   readonly mayReject: (client: string) => boolean;
   readonly tokenEnds: TokenEnds;
@@ -201,13 +201,15 @@ export class Exchange extends RecordedExchange {
   reject(reply: LocalReply): void {
     try {
       this.id = this.#runtime.requestId(this.head);
-      if (this.#runtime.mayReject(this.head.peer.key)) {
-        this.#replyUncharged(reply, this.#runtime.observeQuota(this.head.peer));
+      const { peer } = this.head;
+      const mayReject = this.#runtime.mayReject(peer.key);
+      const quota = this.#runtime.observeQuota(peer);
+      if (mayReject) {
+        this.#conclude(unchargedVerdict(peer, quota, reply));
         return;
       }
       this.problem = localReplies.tooManyRefusals.reason;
-      const quota = this.#runtime.observeQuota(this.head.peer);
-      this.#abortWith(knownQuota(quota, this.#runtime.onFailure));
+      this.#abortWith(quota);
     } catch (error) {
       this.fail(error);
     }
@@ -258,9 +260,10 @@ export class Exchange extends RecordedExchange {
   fail(error: unknown): void {
     this.#runtime.onFailure(error);
     try {
+      const { peer } = this.head;
       if (this.listener !== null) this.listener.cancel(localReplies.internal);
       else if (this.#state === "deciding")
-        this.#replyUncharged(localReplies.internal, this.#runtime.peekQuota(this.head.peer));
+        this.#conclude(unchargedVerdict(peer, this.#runtime.peekQuota(peer), localReplies.internal));
       else this.localReply(localReplies.internal);
     } catch (another) {
       this.#runtime.onFailure(another);
@@ -377,24 +380,6 @@ export class Exchange extends RecordedExchange {
     this.#end(false);
   }
 
-  #replyUncharged(reply: LocalReply, decision: Decision | Promise<Decision>): void {
-    if (decision instanceof Promise) void this.#replyUnchargedLater(reply, decision);
-    else this.#conclude(unchargedVerdict(this.head.peer, decision, reply));
-  }
-
-  async #replyUnchargedLater(reply: LocalReply, decision: Promise<Decision>): Promise<void> {
-    this.#waiting.add(this);
-    try {
-      this.#conclude(unchargedVerdict(this.head.peer, await decision, reply));
-    } catch (error) {
-      // Every response shows the quota, which is unknown, so there is none.
-      this.#runtime.onFailure(error);
-      this.abort();
-    } finally {
-      this.#waiting.delete(this);
-    }
-  }
-
   #sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, nowMs: number): void {
     this.transport.sendHead(status, reason, lines, hasLength, this.#mustClose());
     this.#state = "responding";
@@ -411,8 +396,7 @@ export class Exchange extends RecordedExchange {
   /** Returns the decision, or the current quota if the response took so long that the decision's reset has passed. */
   #decisionToShow(nowMs: number): Decision {
     const { decision } = this.verdict;
-    if (decision.resetMs > nowMs) return decision;
-    return knownQuota(this.#runtime.refreshQuota(decision), this.#runtime.onFailure) ?? decision;
+    return decision.resetMs > nowMs ? decision : this.#runtime.refreshQuota(decision);
   }
 
   #end(complete: boolean): void {
@@ -462,16 +446,6 @@ export interface ExchangeListener {
   onExchangeEnd(): void;
   /** Replies to the client and cancels the request, unless it has ended. */
   cancel(reply: LocalReply): void;
-}
-
-/**
- * Returns the quota if it is known now, to show or log it. Null: it is a promise, whose failure is reported here, because
- * nobody else waits for it.
- */
-function knownQuota(quota: Decision | Promise<Decision>, onFailure: (error: unknown) => void): Decision | null {
-  if (!(quota instanceof Promise)) return quota;
-  quota.catch(onFailure);
-  return null;
 }
 
 interface Waiting {

@@ -1,14 +1,12 @@
 // However a request comes, and whenever the limiter decides: it is answered with its fields or not at all, its exchange
 // ends once, and what was taken for it is given back. Through the real gateway; only the limiter's answers are others.
-import { describe, expect, test, vi } from "vitest";
-import type { Decision, Policy } from "../../src/core/policy.ts";
-import { PolicySteps } from "../../src/limits/limiter.ts";
+import { describe, expect, test } from "vitest";
+import type { Policy } from "../../src/core/policy.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { sixFields } from "../support/contract-fields.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { startRawUpstream } from "../support/upstream.ts";
 import { type Carrier, carriers, rateLimitCarrier, type Sent } from "./carriers.ts";
@@ -119,59 +117,5 @@ describe.each([...carriers, rateLimitCarrier])("$name", (carrier) => {
     await eventually("the decision is made", () => limiter.held().ever === expected && limiter.held().now === 0);
     expect(linesOf(stage)).toHaveLength(1);
     expect(failures(stage)).toEqual([]);
-  });
-});
-
-describe("a quota that is only shown", () => {
-  const stageOfRaw = (burst: number) => {
-    const [raw] = carriers;
-    if (raw === undefined) throw new Error("there is no carrier");
-    const refusals = { perSecond: 1, burst };
-    return stageOf({ ...raw, overrides: () => ({ refusals }) });
-  };
-  const malformed = ({ gateway }: Stage): RawConnection => {
-    const connection = new RawConnection(gateway.traffic.port);
-    cleanup(() => connection.destroy());
-    connection.write("no request\r\n\r\n");
-    return connection;
-  };
-  const { decide, observe } = PolicySteps.prototype;
-
-  test("is waited for where bytes are no request", async () => {
-    const quota = Promise.withResolvers<void>();
-    vi.spyOn(PolicySteps.prototype, "observe").mockImplementation(function (this: PolicySteps, ...client) {
-      return quota.promise.then(() => observe.apply(this, client)) as never;
-    });
-    const stage = await stageOfRaw(10);
-    const connection = malformed(stage);
-    await eventually("the quota is asked for", () => vi.mocked(PolicySteps.prototype.observe).mock.calls.length === 1);
-    quota.resolve();
-    const { status, rawHeaders } = await connection.readHead();
-    expect(status).toBe(400);
-    expect(rawHeaders).toEqual(expect.arrayContaining([...sixFields]));
-  });
-
-  test.each([
-    ["within the budget for refusals", 10],
-    ["beyond it", 1],
-  ])("and fails, %s: no answer, and the failure is reported", async (_, burst) => {
-    const stage = await stageOfRaw(burst);
-    expect((await malformed(stage).readHead()).status).toBe(400);
-    vi.spyOn(PolicySteps.prototype, "observe").mockImplementation(() => Promise.reject(new Error("away")) as never);
-    await malformed(stage).closed;
-    await eventually("the failure is reported", () => failures(stage).length === 1);
-    expect(linesOf(stage)).toMatchObject([{ status: 400 }, { status: 0, complete: false }]);
-  });
-
-  test("and cannot be read again: the answer shows the one of the decision", async () => {
-    vi.spyOn(PolicySteps.prototype, "decide").mockImplementation(function (this: PolicySteps, ...asked) {
-      return { ...(decide.apply(this, asked) as Decision), resetMs: 0 };
-    });
-    vi.spyOn(PolicySteps.prototype, "refresh").mockImplementation(() => Promise.reject(new Error("away")) as never);
-    const stage = await stageOfRaw(10);
-    const sent = stage.send();
-    expect(await sent.answered).toBe(200);
-    expect(await sent.headers).toEqual(expect.arrayContaining(sixFields.map((name) => name.toLowerCase())));
-    await eventually("the failure is reported", () => failures(stage).length === 1);
   });
 });

@@ -56,7 +56,7 @@ export function useLateLimiter(): LateLimiter {
       return inTime(() => {
         if (state.answer === "fails") throw new Error("a bug");
         if (state.answer !== "admitted") {
-          return { ...(this.peek(request.client, request.counterKey, nowMs) as Decision), outcome: state.answer };
+          return { ...this.peek(request.client, request.counterKey, nowMs), outcome: state.answer };
         }
         const decision = decide.call(this, request, head, nowMs) as Decision;
         return { ...decision, held: watched(decision.held) };
