@@ -281,13 +281,10 @@ class Pipeline {
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota. They
     // come before its scopes, or asking for what it may not have would be free.
     const hasScopes = scopes.length === 0 || isWithin(scopes, identity);
-    if (limiter.needsIdentity) {
-      const whole = limiter.decideIdentified(parsed, head, identity, decision, atMs);
-      return whole instanceof Promise
-        ? this.#admittedLater(parsed, auth, identity, hasScopes, decision, whole)
-        : this.#admitted(parsed, auth, identity, hasScopes, whole);
-    }
-    return this.#admitted(parsed, auth, identity, hasScopes, decision);
+    const whole = limiter.decideIdentified(parsed, head, identity, decision, atMs);
+    return whole instanceof Promise
+      ? this.#admittedLater(parsed, auth, identity, hasScopes, decision, whole)
+      : this.#admitted(parsed, auth, identity, hasScopes, whole);
   }
 
   /** A function of its own: a closure in the one above would allocate for each request, also where nothing is waited for. */

@@ -499,7 +499,6 @@ describe("a limiter and an authenticator that answer later", () => {
   });
 
   const laterLimiter = (limiter: Limiter): Limiter => ({
-    needsIdentity: limiter.needsIdentity,
     limitsOthers: limiter.limitsOthers,
     decide: async (...request) => limiter.decide(...request),
     decideIdentified: async (...request) => limiter.decideIdentified(...request),
@@ -532,7 +531,6 @@ describe("a limiter and an authenticator that answer later", () => {
     const asked: [string, number][] = [];
     const limiter: Limiter = {
       ...laterLimiter(parts.limiter),
-      needsIdentity: true,
       decide: async (parsed, head, atMs) => {
         asked.push(["decide", atMs]);
         nowMs += 10;
@@ -577,7 +575,6 @@ describe("a limiter and an authenticator that answer later", () => {
 
 describe("a limiter that cannot decide", () => {
   const unavailable = (parts: PipelineParts): Limiter => ({
-    needsIdentity: false,
     decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "unavailable" }),
     limitsOthers: false,
     decideIdentified: (...[, , , first]) => first,
@@ -612,7 +609,6 @@ describe("a limiter that cannot decide", () => {
     const parts = partsOf();
     const limiter: Limiter = {
       ...unavailable(parts),
-      needsIdentity: true,
       decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
       decideIdentified: (...[, , , first]) => ({ ...first, outcome: "unavailable" }),
     };
@@ -640,7 +636,6 @@ describe("a limiter that cannot decide", () => {
         held.end.mockClear();
         const limiter: Limiter = {
           ...unavailable(parts),
-          needsIdentity: true,
           decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
           decideIdentified: fail,
         };
@@ -686,7 +681,6 @@ describe("a preflight of a listed origin", () => {
       refresh: (...asked) => parts.limiter.refresh(...asked),
       quotasOf: (...asked) => parts.limiter.quotasOf(...asked),
       stats: () => parts.limiter.stats(),
-      needsIdentity: true,
       limitsOthers: false,
       decideIdentified,
       decideRefused: (...asked) => parts.limiter.decideRefused(...asked),

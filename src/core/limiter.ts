@@ -11,8 +11,6 @@ export interface Limiter {
    * request.
    */
   decide(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision>;
-  /** Whether policies are asked after the token check, so that `decideIdentified` must be called. */
-  readonly needsIdentity: boolean;
   /** Whether policies are about requests without a verified token, so that `decideRefused` must be called. */
   readonly limitsOthers: boolean;
   /**

@@ -54,6 +54,7 @@ interface Asked {
 }
 
 export class PolicySteps implements Limiter {
+  /** Whether policies are asked after the token check. */
   readonly needsIdentity: boolean;
   readonly limitsOthers: boolean;
   readonly #set: PolicySet;
