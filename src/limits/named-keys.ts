@@ -105,17 +105,6 @@ function findByHash(text: string): FindKeys | null {
   };
 }
 
-/** Returns the keys of a caller's requests; null if it has more than `most`. */
-export function keysOfCaller(
-  row: KeyOwner,
-  caller: Omit<NamedRequest, "client">,
-  routes: readonly string[],
-  most: number,
-): readonly NamedKey[] | null {
-  const requests = [{ ...caller, client: caller.request.counterKey }];
-  return keysOfRequests(row, requests, routes, most);
-}
-
 interface NamedRequest {
   readonly request: ParsedRequest;
   readonly head: RequestHead;
@@ -133,8 +122,8 @@ function keysOf(
   return keys === null ? none(`it has more than ${maxKeys} keys for it`) : { keys, gap };
 }
 
-/** Returns null if there are more than `most`. */
-function keysOfRequests(
+/** Returns the keys of requests; null if there are more than `most`. */
+export function keysOfRequests(
   row: KeyOwner,
   requests: readonly NamedRequest[],
   routes: readonly string[],

@@ -6,7 +6,7 @@ import type { CounterKey } from "../core/counter-key.ts";
 import type { CallerQuota, CallerQuotaState, QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { type Decision, isMoreUrgent, type KeyPart, type Outcome, type Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
-import { keysOfCaller, type NamedKey } from "./named-keys.ts";
+import { keysOfRequests, type NamedKey } from "./named-keys.ts";
 import {
   chargedAt,
   decideWithStore,
@@ -171,7 +171,8 @@ export function quotasOfCaller(
     if (row.isShadow || (applies & (1 << i)) === 0) continue;
     // As for any request: what is asked before the token check knows nothing of an identity.
     const identity = (set.identified & (1 << i)) === 0 ? null : caller.identity;
-    const keys = isOwn(policy) ? keysOfCaller(row, { ...caller, identity }, routes, Math.max(1, left)) : null;
+    const asked = { ...caller, identity, client: caller.request.counterKey };
+    const keys = isOwn(policy) ? keysOfRequests(row, [asked], routes, Math.max(1, left)) : null;
     if (keys === null) quotas.push({ policy, state: null, method: null, route: null });
     else quotas.push(...keys.map((key) => quotaOf(row, key, caller.request, nowMs)));
     if (keys !== null && keys.length > 1) left -= keys.length;
