@@ -119,6 +119,13 @@ export function parseCidr(text: string): Cidr | undefined {
   return bits > (isDotted ? 32 : 128) ? undefined : { network, prefixBits: isDotted ? bits + 96 : bits };
 }
 
+/** The same for a text that was checked before. */
+export function cidrOf(text: string): Cidr {
+  const cidr = parseCidr(text);
+  if (cidr === undefined) throw new Error(`${text} is neither an address nor a network`);
+  return cidr;
+}
+
 export function isWithin(address: IpAddress, { network, prefixBits }: Cidr): boolean {
   for (let i = 0; i < 8; i += 1) {
     const mask = groupMask(prefixBits - i * 16);

@@ -3,7 +3,7 @@
 // the token, then that of the client. Knows nothing of time: whoever keeps the rules removes those that have ended.
 import type { Identity } from "./authentication.ts";
 import type { CounterKey, MatchingRules } from "./counter-key.ts";
-import { type Cidr, parseCidr } from "./ip-address.ts";
+import { cidrOf } from "./ip-address.ts";
 import { NetworkTable } from "./network-table.ts";
 import type { KeyPart, Policy } from "./policy.ts";
 import { type Rule, type RuleChange, type RuleSubject, RulesAbout, ruleActions } from "./rules.ts";
@@ -169,11 +169,4 @@ function limitOfNetworks(networks: readonly RulesAbout[], policy: Pick<Policy, "
 function inOrder(all: readonly RulesAbout[]): readonly Rule[] {
   const rules = all.flatMap((about) => [...about.list()].sort((a, b) => b.revision - a.revision));
   return ruleActions.flatMap((action) => rules.filter((rule) => rule.action === action));
-}
-
-/** Whoever keeps the rules has checked them. */
-function cidrOf(text: string): Cidr {
-  const cidr = parseCidr(text);
-  if (cidr === undefined) throw new Error(`${text} is neither an address nor a network`);
-  return cidr;
 }

@@ -2,7 +2,7 @@
 // and changes nothing.
 import type { Identity } from "../core/authentication.ts";
 import { type CounterKey, counterText } from "../core/counter-key.ts";
-import { isWithin, parseCidr } from "../core/ip-address.ts";
+import { cidrOf, isWithin, parseCidr } from "../core/ip-address.ts";
 import type { Limiter } from "../core/limiter.ts";
 import { type Outcome, outcomes, type Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
@@ -147,7 +147,7 @@ export class LimiterView {
     const rule = rules.find(({ action, policy }) => action === "exempt" && (policy === null || policy === name));
     if (rule !== undefined) return `rule ${rule.id}`;
     const address = parseCidr(client)?.network;
-    return (address && exempt.find((text) => isIn(address, text))) ?? null;
+    return (address && exempt.find((text) => isWithin(address, cidrOf(text)))) ?? null;
   }
 
   #stateOf(
@@ -179,9 +179,4 @@ export class LimiterView {
 function identityNamed({ kind, value }: ForgivenKey): RuledIdentity | null {
   if (kind !== "token" && kind !== "subject") return null;
   return { tokenName: kind === "token" ? value : null, subject: value };
-}
-
-function isIn(address: readonly number[], text: string): boolean {
-  const cidr = parseCidr(text);
-  return cidr !== undefined && isWithin(address, cidr);
 }

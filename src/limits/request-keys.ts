@@ -5,7 +5,7 @@ import { type Identity, readBearer } from "../core/authentication.ts";
 import { readPeer } from "../core/client-address.ts";
 import { CounterKey } from "../core/counter-key.ts";
 import { type HeaderList, onlyHeaderValue, trimBlanks } from "../core/headers.ts";
-import { type Cidr, parseCidr } from "../core/ip-address.ts";
+import { cidrOf } from "../core/ip-address.ts";
 import { overridingMethods } from "../core/method-override.ts";
 import { NetworkMap, NetworkSet } from "../core/network-set.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
@@ -261,13 +261,6 @@ function createClientLimits(exempt: readonly string[], overrides: readonly Limit
     known.set(client, limit);
     return limit;
   };
-}
-
-/** The configuration and the client's address have been checked before. */
-function cidrOf(text: string): Cidr {
-  const cidr = parseCidr(text);
-  if (cidr === undefined) throw new Error(`${text} is neither an address nor a network`);
-  return cidr;
 }
 
 // Finds the policies that a request is about, by its path and its method. Reads both inclusively: a request that some
