@@ -2,10 +2,11 @@
 // store holds is from outside: it is bounded by the script (see rules-script.ts), and checked here before it is shown. Nothing
 // is decided by it; how many gateways there are, the shards count for themselves.
 import type { StoreLink, Timers } from "../../core/store-link.ts";
-import { rulesTag } from "./rules-call.ts";
+import { parsedJson, rulesTag } from "./rules-call.ts";
 import { longestGateway, mostGateways } from "./rules-script.ts";
 import { gatewayLength, storeKeyOf } from "./script-call.ts";
 import { heartbeatMs } from "./shard.ts";
+import { elapsed } from "./store-clock.ts";
 
 /** What a gateway says of itself. */
 export interface GatewayFacts {
@@ -72,8 +73,7 @@ export class Presence {
   async leave(): Promise<void> {
     this.#timer?.cancel();
     if (this.#about === null) return;
-    const late = new Promise<void>((resolve) => void this.#options.timers.after(leavingMs, resolve));
-    await Promise.race([this.#tell(""), late]);
+    await Promise.race([this.#tell(""), elapsed(this.#options.timers, leavingMs)]);
   }
 
   #beat(): void {
@@ -109,7 +109,10 @@ const latestMs = 253_402_300_799_999;
 /** Null if it is not what a gateway writes: something else may write to the store. */
 function factsOf(text: string): GatewayFacts | null {
   if (text.length > longestGateway) return null;
-  const { name, version, startedMs, admin } = (parsed(text.slice(gatewayLength + 1)) ?? {}) as Record<string, unknown>;
+  const { name, version, startedMs, admin } = (parsedJson(text.slice(gatewayLength + 1)) ?? {}) as Record<
+    string,
+    unknown
+  >;
   if (!isText(name, "name") || !isText(version, "version")) return null;
   if (typeof startedMs !== "number" || !Number.isInteger(startedMs) || startedMs < 0 || startedMs > latestMs)
     return null;
@@ -119,14 +122,6 @@ function factsOf(text: string): GatewayFacts | null {
 
 function isText(value: unknown, of: keyof typeof longest): value is string {
   return typeof value === "string" && value.length <= longest[of] && isPlain.test(value);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 /** A host may have any name. */

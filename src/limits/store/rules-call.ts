@@ -179,7 +179,7 @@ function entryOf(name: string, value: string, place: number): LogEntry | null {
   if (digits === undefined || text === undefined) return null;
   const revision = wholeOf(digits);
   const at = { revision, place, isNew: mark === "n" };
-  const content = text === "" ? null : parsed(text);
+  const content = text === "" ? null : parsedJson(text);
   if (name.startsWith(rulePrefix)) {
     const id = name.slice(rulePrefix.length);
     const rule = text === "" ? null : ruleOf(content, id, revision);
@@ -223,7 +223,8 @@ function isSubjectKind(kind: unknown): kind is "client" | "token" | "subject" {
   return kind === "client" || kind === "token" || kind === "subject";
 }
 
-function parsed(text: string): unknown {
+/** Null if it is not JSON. */
+export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

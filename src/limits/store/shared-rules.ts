@@ -26,7 +26,7 @@ import {
 } from "./rules-call.ts";
 import { mostForgiven, mostRemoved } from "./rules-script.ts";
 import { heartbeatMs } from "./shard.ts";
-import { afterStoreTime } from "./store-clock.ts";
+import { afterStoreTime, elapsed } from "./store-clock.ts";
 
 /** Somebody's counts that are forgotten, as the threads that count have to hear it. */
 export interface Forgiveness {
@@ -162,8 +162,7 @@ export class SharedRules {
   /** Reads what is new by now. Resolves with whether it was read. */
   async readNow(): Promise<boolean> {
     if (!this.#isConnected) {
-      const late = new Promise<void>((resolve) => void this.#options.timers.after(overdueMs, resolve));
-      await Promise.race([this.#nextConnection.promise, late]);
+      await Promise.race([this.#nextConnection.promise, elapsed(this.#options.timers, overdueMs)]);
     }
     return this.#isConnected && this.#readNext();
   }
@@ -316,7 +315,7 @@ export class SharedRules {
     this.#become("read", null);
     const hasTold = await this.#tell();
     // What was forgiven shortly before a store forgot, only others may know, who tell it within a heartbeat.
-    if (reading.isOther) await new Promise<void>((resolve) => void this.#options.timers.after(heartbeatMs, resolve));
+    if (reading.isOther) await elapsed(this.#options.timers, heartbeatMs);
     else if (!hasTold) return true;
     // What was told has a place that this gateway knows only when it has read what lies before it.
     const again = await this.#readEntries();

@@ -90,6 +90,11 @@ export function afterStoreTime({ clock, timers }: Timing, ms: number, over: () =
   };
 }
 
+/** Resolves after a time. */
+export function elapsed(timers: Timers, ms: number): Promise<void> {
+  return new Promise((resolve) => void timers.after(ms, resolve));
+}
+
 /** A number of this interval and of the previous one, so that what is counted is remembered for at least an interval. */
 export class TwoIntervals {
   current = 0;

@@ -33,7 +33,7 @@ import {
   storeTagOf,
 } from "./script-call.ts";
 import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
-import { afterStoreTime, drift, lateMs } from "./store-clock.ts";
+import { afterStoreTime, drift, elapsed, lateMs } from "./store-clock.ts";
 import type { StoreOptions } from "./store-options.ts";
 
 /** What was admitted before it was forgiven may be told for so much longer than it counts. */
@@ -97,7 +97,7 @@ export class Store implements ShardStore {
     this.#forgets = new Forgets(
       this,
       (tag) => this.shards.of(tag),
-      (shard, items) => this.#sendAll(items.values(), 4, (some) => this.#sendFor(shard, some)),
+      (shard, items) => this.#sendAll(items.values(), 4, async (some) => (await this.#sent(shard, some)) !== null),
     );
   }
 
@@ -232,10 +232,7 @@ export class Store implements ShardStore {
   async close(): Promise<void> {
     for (const credits of this.book.all()) this.endAll(credits);
     this.shards.leave();
-    if (this.shards.states().up > 0) {
-      const late = new Promise<void>((resolve) => this.timers.after(closingMs, resolve));
-      await Promise.race([this.#settled(), late]);
-    }
+    if (this.shards.states().up > 0) await Promise.race([this.#settled(), elapsed(this.timers, closingMs)]);
     this.#endings.close();
     this.#slots.close();
     this.#forgets.close();
@@ -464,8 +461,10 @@ export class Store implements ShardStore {
   }
 
   async #sendTellings(shard: Shard, incident: number, tellings: readonly Telling[]): Promise<boolean> {
-    const items = tellings.map(({ item }) => item);
-    const answer = await new Promise<ScriptAnswer | null>((resolve) => this.send(shard, items, resolve));
+    const answer = await this.#sent(
+      shard,
+      tellings.map(({ item }) => item),
+    );
     for (const [i, { credits }] of tellings.entries()) {
       const of = answer?.items[i];
       if (of?.item !== "counter" || !of.isVoid) continue;
@@ -476,8 +475,9 @@ export class Store implements ShardStore {
     return answer !== null && shard.incident === incident;
   }
 
-  #sendFor(shard: Shard, items: readonly Item[]): Promise<boolean> {
-    return new Promise((resolve) => this.send(shard, items, (answer) => resolve(answer !== null)));
+  /** Resolves with the answer to items for which no request waits; with null if there is none. */
+  #sent(shard: Shard, items: readonly Item[]): Promise<ScriptAnswer | null> {
+    return new Promise((resolve) => this.send(shard, items, resolve));
   }
 
   /** Others have forgiven a key of which this thread has not heard yet. */
@@ -494,8 +494,7 @@ export class Store implements ShardStore {
   #readForgiven(): Promise<unknown> {
     const { readForgiven } = this.#options;
     if (readForgiven === undefined) return Promise.resolve();
-    const late = new Promise<void>((resolve) => void this.timers.after(mostReadingMs, resolve));
-    return Promise.race([readForgiven(), late]);
+    return Promise.race([readForgiven(), elapsed(this.timers, mostReadingMs)]);
   }
 
   *#tellings(shard: Shard, all: boolean): Generator<Telling | null> {
@@ -532,11 +531,10 @@ export class Store implements ShardStore {
 
   /** In a cluster, a call is short, so that several are under way; else there is one shard. */
   #renew(renewals: Generator<Renewal, undefined>): Promise<unknown> {
-    return this.#sendAll(renewals, this.link.isClustered ? 16 : 1, (together) => {
+    return this.#sendAll(renewals, this.link.isClustered ? 16 : 1, async (together) => {
       const shard = together[0] && this.shards.of(together[0].credits.tag);
-      if (shard === undefined || shard.state !== "up") return Promise.resolve(true);
-      const items = together.map(this.items.reporting, this.items);
-      return new Promise((resolve) => this.send(shard, items, () => resolve(true)));
+      if (shard?.state === "up") await this.#sent(shard, together.map(this.items.reporting, this.items));
+      return true;
     });
   }
 
