@@ -1,6 +1,8 @@
 // Rules that a person sets while the gateway runs: block, exempt, or limit one client, token or subject, until an end.
 // They are not in the configuration. The pipeline and the limiter ask them; who sets, keeps and shares them is the gateway.
 
+import { parseCidr } from "./ip-address.ts";
+
 /** `block` comes before `exempt`, and `exempt` before `limit`. */
 export const ruleActions = ["block", "exempt", "limit"] as const;
 
@@ -33,6 +35,24 @@ export interface Rule {
   readonly setBy: string;
   /** Rises with each change of any rule; gateways that share rules have the same. */
   readonly revision: number;
+}
+
+/** Returns whether something that was read, from a file or a store, is a rule. */
+export function isRule(value: unknown): value is Rule {
+  if (typeof value !== "object" || value === null) return false;
+  const { id, about, action, policy, limit, setMs, endsMs, note, setBy, revision } = value as Record<string, unknown>;
+  const areTexts = [id, note, setBy].every((text) => typeof text === "string");
+  const areNumbers = Number.isFinite(setMs) && Number.isFinite(endsMs) && Number.isSafeInteger(revision);
+  const isAction = ruleActions.some((each) => each === action);
+  const isPolicy = policy === null || typeof policy === "string";
+  const isLimit = action === "limit" ? Number.isSafeInteger(limit) && Number(limit) >= 1 : limit === null;
+  return areTexts && areNumbers && isAction && isPolicy && isLimit && isSubject(about);
+}
+
+function isSubject(about: unknown): about is RuleSubject {
+  const { kind, value } = (about ?? {}) as Record<string, unknown>;
+  if (typeof value !== "string") return false;
+  return kind === "client" ? parseCidr(value) !== undefined : kind === "token" || kind === "subject";
 }
 
 /** Rules that are set or replaced, and the ids of those that are removed. */

@@ -15,9 +15,8 @@
 // because it tells the instant to which they all belong, which is after the last of them was copied.
 import { createHash, type Hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { parseCidr } from "../../core/ip-address.ts";
 import { type CalendarPeriod, calendarPeriods, type KeyPart } from "../../core/policy.ts";
-import { type Rule, type RuleSubject, ruleActions } from "../../core/rules.ts";
+import { isRule, type Rule } from "../../core/rules.ts";
 import { connectionSlot } from "../table/layout.ts";
 import type { CounterRecord } from "../table/maintenance.ts";
 
@@ -438,23 +437,6 @@ function decodeRules(content: Buffer): readonly Rule[] | null {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-
-function isRule(value: unknown): value is Rule {
-  if (!isObject(value)) return false;
-  const { id, about, action, policy, limit, setMs, endsMs, note, setBy, revision } = value;
-  const areTexts = [id, note, setBy].every((text) => typeof text === "string");
-  const areNumbers = [setMs, endsMs, revision].every((number) => Number.isSafeInteger(number));
-  const isAction = ruleActions.some((each) => each === action);
-  const isPolicy = policy === null || typeof policy === "string";
-  const isLimit = action === "limit" ? Number.isSafeInteger(limit) && Number(limit) >= 1 : limit === null;
-  return areTexts && areNumbers && isAction && isPolicy && isLimit && isAbout(about);
-}
-
-function isAbout(value: unknown): value is RuleSubject {
-  if (!isObject(value) || typeof value["value"] !== "string") return false;
-  if (value["kind"] === "client") return parseCidr(value["value"]) !== undefined;
-  return value["kind"] === "token" || value["kind"] === "subject";
-}
 
 function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,6 +1,6 @@
 // What a call of the script of rules asks and answers: see rules-script.ts. What comes from the store is parsed here.
 import { type TakeBackReason, takeBackReasons } from "../../core/reload.ts";
-import { type ForgivenKey, type Rule, ruleActions } from "../../core/rules.ts";
+import { type ForgivenKey, isRule, type Rule } from "../../core/rules.ts";
 import { storeKeyOf } from "./script-call.ts";
 
 /** The tag of the log, which decides its shard. */
@@ -207,16 +207,10 @@ function noticeOf(content: unknown): TakenBackNotice | null {
 const longestHost = 253;
 
 function ruleOf(content: unknown, id: string, revision: number): Rule | null {
-  if (typeof content !== "object" || content === null) return null;
-  const { about, action, policy, limit, setMs, endsMs, note, setBy } = content as Record<string, unknown>;
+  const { about, action, policy, limit, setMs, endsMs, note, setBy } = (content ?? {}) as Record<string, unknown>;
   const { kind, value } = (about ?? {}) as Record<string, unknown>;
-  const known = ruleActions.find((each) => each === action);
-  if (!isSubjectKind(kind) || typeof value !== "string" || known === undefined) return null;
-  if (policy !== null && typeof policy !== "string") return null;
-  if (limit !== null && (typeof limit !== "number" || !Number.isSafeInteger(limit))) return null;
-  if (typeof setMs !== "number" || typeof endsMs !== "number") return null;
-  if (typeof note !== "string" || typeof setBy !== "string") return null;
-  return { id, about: { kind, value }, action: known, policy, limit, setMs, endsMs, note, setBy, revision };
+  const rule = { id, about: { kind, value }, action, policy, limit, setMs, endsMs, note, setBy, revision };
+  return isRule(rule) ? rule : null;
 }
 
 function isSubjectKind(kind: unknown): kind is "client" | "token" | "subject" {

@@ -1,0 +1,28 @@
+// What is read from the log of rules: what something else has written there is left out, and nothing beside it.
+import { expect, test } from "vitest";
+import { pageOf } from "../../../src/limits/store/rules-call.ts";
+import { client, ruleOf } from "../../support/rule.ts";
+
+const rule = ruleOf("one", client("192.0.2.0/24"), { action: "limit", policy: "per-ip", limit: 5, revision: 7 });
+
+function rulesOf(...contents: readonly object[]): unknown[] {
+  const written = contents.flatMap((content, i) => [`r/${i}`, String(i + 1), `${i + 1} n ${JSON.stringify(content)}`]);
+  const { entries } = pageOf({ timeUs: 0, origin: "a", floor: 0, last: 9, values: ["0", ...written] });
+  return entries.map((entry) => entry.kind === "rule" && entry.rule);
+}
+
+test("a rule is read as it was written, with the id and the revision of its entry, and without what is not known", () => {
+  const about = { ...rule.about, since: 1 };
+  expect(rulesOf({ ...rule, about, id: undefined, later: true })).toEqual([{ ...rule, id: "0", revision: 1 }]);
+});
+
+test.each([
+  ["is about no network", { about: client("10.0.0.256") }],
+  ["is about nobody", { about: null }],
+  ["has an unknown action", { action: "allow" }],
+  ["has no limit", { limit: null }],
+  ["has a limit without the action", { action: "block" }],
+  ["ends at no instant", { endsMs: "soon" }],
+])("a rule that %s is left out, and the next one is read", (_, change) => {
+  expect(rulesOf({ ...rule, ...change }, rule)).toEqual([{ ...rule, id: "1", revision: 2 }]);
+});
