@@ -7,12 +7,12 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, 
 import { type Static, type TSchema, Type } from "typebox";
 import type { AdminIdentity } from "./admin-tokens.ts";
 import type {
-  Caller,
+  AdminCaller,
   ClientControl,
   ControlPlane,
-  Outcome,
+  ControlRefusal,
+  ControlResult,
   RecentRequests,
-  Refusal,
   RuleControl,
   TaggedRule,
 } from "./control-plane.ts";
@@ -36,7 +36,7 @@ export interface AuditLine {
 
 /** What a route needs of the listener. */
 export interface ApiListener {
-  caller(request: FastifyRequest): Caller;
+  caller(request: FastifyRequest): AdminCaller;
   identity(request: FastifyRequest): AdminIdentity;
   /** Calls and streams with the same one share what there is. */
   peer(request: FastifyRequest): string;
@@ -216,7 +216,7 @@ function addGatewayRoutes(app: App, { plane, inTurn, shared, identity }: RouteCo
 
 function addReloads(app: App, { plane, inTurn, caller, onWrite }: RouteContext): void {
   const tags = ["gateway"];
-  const write = <T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<Outcome<T>>) =>
+  const write = <T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<ControlResult<T>>) =>
     inTurn(reply, async () => {
       const outcome = await work();
       const status = outcome.ok ? 200 : statuses[outcome.why];
@@ -515,7 +515,7 @@ function tagged(reply: FastifyReply, { rule, revision }: TaggedRule) {
   return rule;
 }
 
-const statuses: Readonly<Record<Refusal, number>> = {
+const statuses: Readonly<Record<ControlRefusal, number>> = {
   unacceptable: 400,
   absent: 404,
   conflict: 409,
@@ -523,7 +523,7 @@ const statuses: Readonly<Record<Refusal, number>> = {
   mismatch: 412,
 };
 
-const messages: Readonly<Record<Refusal, string>> = {
+const messages: Readonly<Record<ControlRefusal, string>> = {
   unacceptable: "Bad Request",
   absent: "Not Found",
   conflict: "Conflict",
@@ -533,11 +533,11 @@ const messages: Readonly<Record<Refusal, string>> = {
 
 type ErrorAnswer = Static<typeof schemas.ErrorAnswer>;
 
-function resultOf<T>(reply: FastifyReply, outcome: Outcome<T>): T | ErrorAnswer {
+function resultOf<T>(reply: FastifyReply, outcome: ControlResult<T>): T | ErrorAnswer {
   return outcome.ok ? outcome.value : refuseFor(reply, outcome);
 }
 
-function refuseFor(reply: FastifyReply, { why, details }: Extract<Outcome<unknown>, { ok: false }>): ErrorAnswer {
+function refuseFor(reply: FastifyReply, { why, details }: Extract<ControlResult<unknown>, { ok: false }>): ErrorAnswer {
   reply.code(statuses[why]);
   return { message: messages[why], errors: details.map((errMsg) => ({ errMsg })) };
 }
@@ -547,7 +547,7 @@ function refuse(reply: FastifyReply, { status, message, errMsg }: AdminError): E
   return { message, errors: [{ errMsg }] };
 }
 
-function auditOf({ id, method, url }: FastifyRequest, { name, peer }: Caller) {
+function auditOf({ id, method, url }: FastifyRequest, { name, peer }: AdminCaller) {
   return { id, caller: name, peer, call: `${method} ${url.slice(0, maxLoggedUrl)}` };
 }
 

@@ -35,11 +35,11 @@ export interface ControlPlane {
   /** `against`: also says what the last reload has changed. */
   config(against: "previous" | null): Promise<Config>;
   /** `by`: the name of who asks. */
-  reload(wanted: ReloadWanted, by: string): Promise<Outcome<ReloadAnswer>>;
+  reload(wanted: ReloadWanted, by: string): Promise<ControlResult<ReloadAnswer>>;
   /** Confirms the reload that is on trial. `by`: the name of who asks. */
-  confirm(by: string): Promise<Outcome<ConfirmAnswer>>;
+  confirm(by: string): Promise<ControlResult<ConfirmAnswer>>;
   /** Puts the configuration before the trial into force. `by`: the name of who asks. */
-  takeBack(by: string): Promise<Outcome<ReloadAnswer>>;
+  takeBack(by: string): Promise<ControlResult<ReloadAnswer>>;
   /** Begins a drain, as SIGTERM does. */
   drain(): void;
   /** What a drain that begins now would do, or what the one in progress does. */
@@ -52,15 +52,15 @@ export interface ControlPlane {
 }
 
 /** An answer, or why there is none, in sentences for whoever asked. */
-export type Outcome<T> =
+export type ControlResult<T> =
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly why: Refusal; readonly details: readonly string[] };
+  | { readonly ok: false; readonly why: ControlRefusal; readonly details: readonly string[] };
 
 /**
  * `unacceptable`: wrong in any state. `conflict`: not possible now, or not without `force`. `mismatch`: the caller's condition
  * does not hold. `absent`: there is no such thing. `full`: there are as many as there may be.
  */
-export type Refusal = "unacceptable" | "conflict" | "mismatch" | "absent" | "full";
+export type ControlRefusal = "unacceptable" | "conflict" | "mismatch" | "absent" | "full";
 
 // Parts that others implement, and the composition root puts together
 
@@ -72,7 +72,7 @@ export interface RecentRequests {
   /** Of the last 10,000 refusals. Null: it is not among them. */
   request(id: string): Promise<RequestAnswer | null>;
   /** Of those, the last. `key`: as in a call, such as `client:203.0.113.7`; null: of all clients. `limit`: from 1 to 200. */
-  refusals(key: string | null, limit: number): Promise<Outcome<RefusalList>>;
+  refusals(key: string | null, limit: number): Promise<ControlResult<RefusalList>>;
   /** Calls back for refusals, sampled, until the returned function is called. */
   subscribe(onRefusal: (refusal: RequestAnswer, leftOut: number) => void): () => void;
 }
@@ -115,14 +115,14 @@ export type Precondition =
 
 /** `key`: as in a call, such as `client:203.0.113.7`. */
 export interface ClientControl {
-  list(wanted: ClientsWanted): Promise<Outcome<ClientList>>;
-  find(key: string): Promise<Outcome<ClientState>>;
-  forgive(key: string): Promise<Outcome<ForgivenAnswer>>;
-  check(request: CheckWanted): Promise<Outcome<CheckedRequest>>;
+  list(wanted: ClientsWanted): Promise<ControlResult<ClientList>>;
+  find(key: string): Promise<ControlResult<ClientState>>;
+  forgive(key: string): Promise<ControlResult<ForgivenAnswer>>;
+  check(request: CheckWanted): Promise<ControlResult<CheckedRequest>>;
 }
 
 /** Who makes a change. */
-export interface Caller {
+export interface AdminCaller {
   /** The name of the admin token, or `socket`. */
   readonly name: string;
   /** Its address in canonical text; null on the Unix socket. */
@@ -136,7 +136,7 @@ export interface TaggedRule {
 }
 
 /** What a change of a rule came to. */
-export interface RuleWrite {
+export interface RuleVersions {
   readonly before: TaggedRule | null;
   readonly after: TaggedRule | null;
 }
@@ -145,8 +145,13 @@ export interface RuleControl {
   /** By id, in portions, because there may be many. */
   list(): AsyncIterable<readonly ShownRule[]>;
   find(id: string): TaggedRule | null;
-  put(id: string, wanted: RuleWanted, precondition: Precondition, caller: Caller): Promise<Outcome<RuleWrite>>;
-  remove(id: string, precondition: Precondition, caller: Caller): Promise<Outcome<RuleWrite>>;
+  put(
+    id: string,
+    wanted: RuleWanted,
+    precondition: Precondition,
+    caller: AdminCaller,
+  ): Promise<ControlResult<RuleVersions>>;
+  remove(id: string, precondition: Precondition, caller: AdminCaller): Promise<ControlResult<RuleVersions>>;
 }
 
 /**

@@ -12,7 +12,7 @@ import type { AddressState } from "../core/upstream.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import type { JudgeMemory } from "../limits/judge.ts";
 import type { PolicySlot } from "../limits/policies.ts";
-import type { Forgiveness } from "../limits/store/shared-rules.ts";
+import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Clients } from "./clients.ts";
@@ -36,7 +36,7 @@ export interface Carrier {
    * was forgiven up to a place in the log of gateways is known. Calls must come one after the other. Resolves when every thread
    * has done it, with what was forgotten of each; null for a name that is none.
    */
-  forgive(forgiven: readonly Forgiveness[], place: number): Promise<readonly (ForgivenName | null)[]>;
+  forgive(forgiven: readonly ForgivenNotice[], place: number): Promise<readonly (ForgivenName | null)[]>;
   readonly telemetry: Pick<Telemetry, "metrics" | "reloaded" | "trialChanged" | "connectionShed">;
   /** What each thread remembers of the last minutes. */
   readonly recent: RecentThreads;

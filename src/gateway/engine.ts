@@ -14,7 +14,7 @@ import type { SharedReads } from "../exchange/sockets.ts";
 import { TextWrites } from "../exchange/sockets.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import type { PolicySlot } from "../limits/policies.ts";
-import type { Forgiveness } from "../limits/store/shared-rules.ts";
+import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
 import type { Store } from "../limits/store/store.ts";
 import { LocalPeerConnections } from "../listener/connection-limiter.ts";
 import { type ConnectionCount, LocalConnectionCount } from "../listener/connection-table.ts";
@@ -257,7 +257,7 @@ export class Engine implements Carrier {
     this.#context.runtimeRules.apply(change);
   }
 
-  async forgive(forgiven: readonly Forgiveness[], place: number): Promise<readonly (ForgivenName | null)[]> {
+  async forgive(forgiven: readonly ForgivenNotice[], place: number): Promise<readonly (ForgivenName | null)[]> {
     const forgotten: (ForgivenName | null)[] = [];
     for (const { name, seq } of forgiven) forgotten.push(await this.clients.forgive(name, seq));
     this.#context.store?.forgivenUntil(place);
@@ -265,7 +265,7 @@ export class Engine implements Carrier {
   }
 
   /** The same of what this thread holds, where another thread forgets what the table has counted. */
-  forgiveHeld(forgiven: readonly Forgiveness[], place: number): void {
+  forgiveHeld(forgiven: readonly ForgivenNotice[], place: number): void {
     const { settings } = this;
     const { ipv6Prefix } = settings.clientAddress;
     const context = { ipv6Prefix, listed: this.listedTokens(), routes: settings.routes };

@@ -4,7 +4,7 @@ import { ignoreError } from "../core/failure.ts";
 import { type ForgivenKey, inPortions } from "../core/rules.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import { createKeyFinder } from "../limits/named-keys.ts";
-import type { Forgiveness, SharedRules } from "../limits/store/shared-rules.ts";
+import type { ForgivenNotice, SharedRules } from "../limits/store/shared-rules.ts";
 import type { Carrier } from "./carrier.ts";
 
 export interface Forgave extends ForgivenName {
@@ -55,7 +55,7 @@ export class Forgiving {
   }
 
   /** Forgets what somebody has forgiven here or elsewhere. Then all that was forgiven up to a place in the log is known. */
-  take(forgiven: readonly Forgiveness[], place: number): Promise<void> {
+  take(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {
     if (forgiven.length === 0 && place === this.#takenPlace) return Promise.resolve();
     this.#takenPlace = place;
     const done = this.#turn.then(() => this.#forget(forgiven, place));
@@ -78,7 +78,7 @@ export class Forgiving {
     await this.#turn;
   }
 
-  async #forget(forgiven: readonly Forgiveness[], place: number): Promise<void> {
+  async #forget(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {
     const carrier = await this.#begun.promise;
     for (const portion of inPortions(forgiven)) {
       const forgotten = await carrier.forgive(portion, this.#donePlace);

@@ -24,7 +24,7 @@ import {
 } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
-import type { RuleWrite, SharedRules } from "../limits/store/shared-rules.ts";
+import type { RuleWriteResult, SharedRules } from "../limits/store/shared-rules.ts";
 import type { SipHash } from "../limits/table/sip-hash.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Carrier } from "./carrier.ts";
@@ -257,7 +257,7 @@ export class RuleBook implements RuleKeeper {
   }
 
   /** Resolves when what was written is in force here too. */
-  async #write(own: OwnWrite, write: () => Promise<RuleWrite>): Promise<RuleWrite> {
+  async #write(own: OwnWrite, write: () => Promise<RuleWriteResult>): Promise<RuleWriteResult> {
     this.#own.add(own);
     try {
       const result = await write();

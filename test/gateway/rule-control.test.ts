@@ -1,7 +1,7 @@
 // A condition of a call about a rule that another gateway has changed: it is judged by what is there now, and the answer says
 // what that is in the words of the condition.
 import { expect, test } from "vitest";
-import type { Outcome, Precondition, RuleWrite } from "../../src/admin/control-plane.ts";
+import type { ControlResult, Precondition, RuleVersions } from "../../src/admin/control-plane.ts";
 import type { Rule } from "../../src/core/rules.ts";
 import { createRuleControl } from "../../src/gateway/control/rule-control.ts";
 import { RuleBook, type RuleLog } from "../../src/gateway/rule-book.ts";
@@ -48,7 +48,7 @@ async function ask(call: "put" | "remove", { here, inLog, precondition, rises = 
   };
   await book.publishTo({ settings, listedTokens: () => null, changeRules: async () => {} }, log);
   const control = createRuleControl({ keeper: book, context: () => ({ settings, listed: null }) });
-  const answer: Outcome<RuleWrite> =
+  const answer: ControlResult<RuleVersions> =
     call === "put"
       ? await control.put("a", wanted, precondition, caller)
       : await control.remove("a", precondition, caller);

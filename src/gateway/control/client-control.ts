@@ -1,5 +1,5 @@
 // What clients have used, for people: reads the keys that they write, and adds the rules that are about a key.
-import type { ClientControl, ClientCounts, Outcome, RuleControl } from "../../admin/control-plane.ts";
+import type { ClientControl, ClientCounts, ControlResult, RuleControl } from "../../admin/control-plane.ts";
 import { isNarrower, networkOf, wideEnough } from "../../config/addresses.ts";
 import { addressKey } from "../../core/counter-key.ts";
 import { enumerate } from "../../core/enumerate.ts";
@@ -59,9 +59,9 @@ export function createClientControl({ counts, settings, rules }: ClientControlOp
   };
 }
 
-const unknownKey: Outcome<never> = { ok: false, why: "absent", details: ["Nothing is counted for this key."] };
+const unknownKey: ControlResult<never> = { ok: false, why: "absent", details: ["Nothing is counted for this key."] };
 
-function unacceptable(detail: string): Outcome<never> {
+function unacceptable(detail: string): ControlResult<never> {
   return { ok: false, why: "unacceptable", details: [detail] };
 }
 

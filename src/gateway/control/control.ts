@@ -6,9 +6,9 @@ import type {
   ConfirmAnswer,
   ControlEvent,
   ControlPlane,
+  ControlResult,
   DrainAnswer,
   Health,
-  Outcome,
   PolicyList,
   RecentRequests,
   ReloadAnswer,
@@ -155,7 +155,7 @@ export class GatewayControl implements ControlPlane {
     return { ...shown, lastReload, lastTrial: this.#lastTrial };
   }
 
-  async reload(wanted: ReloadWanted, by: string): Promise<Outcome<ReloadAnswer>> {
+  async reload(wanted: ReloadWanted, by: string): Promise<ControlResult<ReloadAnswer>> {
     const terms = readTerms(wanted);
     if (typeof terms === "string") return { ok: false, why: "unacceptable", details: [terms] };
     const reloader = this.#options.reloader();
@@ -163,17 +163,17 @@ export class GatewayControl implements ControlPlane {
     return this.#answerTo(await reloader.again("call", terms, by));
   }
 
-  async confirm(by: string): Promise<Outcome<ConfirmAnswer>> {
+  async confirm(by: string): Promise<ControlResult<ConfirmAnswer>> {
     const confirmed = (await this.#options.reloader()?.confirm(by)) ?? null;
     return confirmed === null ? conflict(noTrial) : { ok: true, value: { confirmed: trialFacts(confirmed) } };
   }
 
-  async takeBack(by: string): Promise<Outcome<ReloadAnswer>> {
+  async takeBack(by: string): Promise<ControlResult<ReloadAnswer>> {
     const result = (await this.#options.reloader()?.takeBack(by)) ?? null;
     return result === null ? conflict(noTrial) : this.#answerTo(result);
   }
 
-  #answerTo(result: ReloadResult): Outcome<ReloadAnswer> {
+  #answerTo(result: ReloadResult): ControlResult<ReloadAnswer> {
     const { errors, refused, restart } = result;
     const trial = this.#options.reloader()?.trial ?? null;
     if (!result.ok) {
@@ -254,7 +254,7 @@ export class GatewayControl implements ControlPlane {
   }
 }
 
-function conflict(...details: readonly string[]): Extract<Outcome<never>, { ok: false }> {
+function conflict(...details: readonly string[]): Extract<ControlResult<never>, { ok: false }> {
   return { ok: false, why: "conflict", details };
 }
 

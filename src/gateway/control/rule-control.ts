@@ -2,13 +2,13 @@
 // preconditions of a call become the revision that a rule must have.
 import { setImmediate } from "node:timers/promises";
 import type {
-  Caller,
-  Outcome,
+  AdminCaller,
+  ControlRefusal,
+  ControlResult,
   Precondition,
-  Refusal,
   RuleControl,
+  RuleVersions,
   RuleWanted,
-  RuleWrite,
   ShownRule,
   TaggedRule,
 } from "../../admin/control-plane.ts";
@@ -50,7 +50,7 @@ export function createRuleControl({ keeper, context }: RuleControlOptions): Rule
       const { rule, before } = result.value;
       return { ok: true, value: { before: before && tagged(before), after: tagged(rule) } };
     },
-    async remove(id, precondition, caller): Promise<Outcome<RuleWrite>> {
+    async remove(id, precondition, caller): Promise<ControlResult<RuleVersions>> {
       const result = await underCondition(precondition, {
         rule: () => keeper.get(id),
         write: (expectedRevision) => keeper.remove(id, writerOf(caller), { expectedRevision }),
@@ -68,7 +68,7 @@ const mostAttempts = 3;
 async function underCondition<T extends { readonly ok: true }>(
   precondition: Precondition,
   of: { rule(): Rule | null; write(expectedRevision: number | null): Promise<T | RuleRefused> },
-): Promise<Outcome<T>> {
+): Promise<ControlResult<T>> {
   for (let attempt = 0; attempt < mostAttempts; attempt += 1) {
     const expected = expectedRevision(of.rule(), precondition);
     if (typeof expected === "object" && expected !== null) return expected;
@@ -81,7 +81,7 @@ async function underCondition<T extends { readonly ok: true }>(
 }
 
 /** Returns the revision that the rule must have, 0 for none and null for any; or what there is instead. */
-function expectedRevision(rule: Rule | null, precondition: Precondition): number | null | Outcome<never> {
+function expectedRevision(rule: Rule | null, precondition: Precondition): number | null | ControlResult<never> {
   if (precondition.kind === "none") return null;
   if (precondition.kind === "missing") {
     return rule === null ? 0 : mismatch("If-None-Match: there is a rule with this id.");
@@ -91,11 +91,11 @@ function expectedRevision(rule: Rule | null, precondition: Precondition): number
   return mismatch(`If-Match: the entity tag of the rule is ${entityTag(rule.revision)} now.`);
 }
 
-function mismatch(detail: string): Outcome<never> {
+function mismatch(detail: string): ControlResult<never> {
   return { ok: false, why: "mismatch", details: [detail] };
 }
 
-const whyNot: Readonly<Record<RuleRefusalReason, Refusal>> = {
+const whyNot: Readonly<Record<RuleRefusalReason, ControlRefusal>> = {
   invalid: "unacceptable",
   needs_force: "conflict",
   changed: "mismatch",
@@ -104,11 +104,11 @@ const whyNot: Readonly<Record<RuleRefusalReason, Refusal>> = {
 };
 
 /** Details about a key say that it is one of the body. */
-function refusedAs({ reason, details }: RuleRefused): Outcome<never> {
+function refusedAs({ reason, details }: RuleRefused): ControlResult<never> {
   return { ok: false, why: whyNot[reason], details: details.map((detail) => detail.replace(/^(?=[a-z]+: )/, "body.")) };
 }
 
-function writerOf({ name, peer }: Caller) {
+function writerOf({ name, peer }: AdminCaller) {
   return { name, address: peer };
 }
 

@@ -7,7 +7,7 @@ import { asError, errorCode } from "../../core/failure.ts";
 import type { HostPort } from "../../core/ip-address.ts";
 import type { RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
-import type { Forgiveness } from "../../limits/store/shared-rules.ts";
+import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
 import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
 import type { FiguresWanted, WorkerFigures } from "../../telemetry/telemetry.ts";
 import type { Addresses, BrokenOff, ListenSettings, SettingsOnTrial, ThreadOverview } from "../carrier.ts";
@@ -63,7 +63,7 @@ export interface Requests {
   readonly changeRules: { readonly asked: RuleChange; readonly answered: null };
   /** The thread forgets what it holds. A thread that is starting gets it when it has started. */
   readonly forgive: {
-    readonly asked: { readonly forgiven: readonly Forgiveness[]; readonly place: number };
+    readonly asked: { readonly forgiven: readonly ForgivenNotice[]; readonly place: number };
     readonly answered: null;
   };
   /** What the thread wanted, by its id, is done. */

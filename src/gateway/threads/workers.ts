@@ -16,7 +16,7 @@ import type { ForgivenName } from "../../limits/forgive.ts";
 import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
-import type { Forgiveness } from "../../limits/store/shared-rules.ts";
+import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
 import { CounterTable } from "../../limits/table/counter-table.ts";
 import { SharedConnectionCount } from "../../listener/connection-table.ts";
 import { changeLog } from "../../telemetry/log.ts";
@@ -248,7 +248,7 @@ class Workers implements Carrier {
     await this.#tellAll("changeRules", change, this.#ruled);
   }
 
-  async forgive(forgiven: readonly Forgiveness[], place: number): Promise<readonly (ForgivenName | null)[]> {
+  async forgive(forgiven: readonly ForgivenNotice[], place: number): Promise<readonly (ForgivenName | null)[]> {
     const forgotten: (ForgivenName | null)[] = [];
     for (const { name } of forgiven) forgotten.push(await this.clients.forgive(name));
     this.#forgivenUntil = place;

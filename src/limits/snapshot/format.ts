@@ -254,7 +254,7 @@ export interface Snapshot {
 }
 
 /** The reason for a refusal; never leaves this file. */
-class Refusal extends Error {}
+class UnreadableError extends Error {}
 
 /** Enough for the description of a few policies. */
 const firstBytes = 4096;
@@ -273,7 +273,7 @@ export async function readSnapshot(readAt: ReadAt): Promise<SnapshotReading> {
     };
     return { ok: true, snapshot: { description, records, rules, eachRecord } };
   } catch (error) {
-    if (error instanceof Refusal) return { ok: false, reason: error.message };
+    if (error instanceof UnreadableError) return { ok: false, reason: error.message };
     throw error;
   }
 }
@@ -288,11 +288,11 @@ async function check(readAt: ReadAt): Promise<Omit<Snapshot, "eachRecord">> {
     if (kind === sections.records && description === null) records += countRecords(content, slots);
     else if (kind === sections.rules) rules = withRules(rules, content);
     else if (kind === sections.description && description === null) description = decodeDescription(content);
-    else if (kind !== sections.end || !isEnd(content, records, hash)) throw new Refusal(damaged);
+    else if (kind !== sections.end || !isEnd(content, records, hash)) throw new UnreadableError(damaged);
   }
-  if (description === null) throw new Refusal(damaged);
+  if (description === null) throw new UnreadableError(damaged);
   for (const { slot } of description.policies) slots.delete(slot);
-  if (slots.size > 0) throw new Refusal(damaged);
+  if (slots.size > 0) throw new UnreadableError(damaged);
   return { description, records, rules };
 }
 
@@ -314,22 +314,22 @@ async function* sectionsOf(readAt: ReadAt, hash: Hash | null): AsyncGenerator<Se
   hash?.update(buffer.subarray(0, position));
   for (let kind = 0; kind !== sections.end; ) {
     const header = buffer.subarray(0, sectionHeaderBytes);
-    if ((await fill(readAt, header, position)) < header.length) throw new Refusal(cut);
+    if ((await fill(readAt, header, position)) < header.length) throw new UnreadableError(cut);
     const length = header.readUInt32LE(4);
-    if (length > maxContentBytes) throw new Refusal(damaged);
+    if (length > maxContentBytes) throw new UnreadableError(damaged);
     if (sectionHeaderBytes + length > buffer.length) buffer = grown(header, sectionHeaderBytes + maxContentBytes);
     const section = buffer.subarray(0, sectionHeaderBytes + length);
     const content = section.subarray(sectionHeaderBytes);
-    if ((await fill(readAt, content, position + sectionHeaderBytes)) < length) throw new Refusal(cut);
+    if ((await fill(readAt, content, position + sectionHeaderBytes)) < length) throw new UnreadableError(cut);
     kind = section.readUInt32LE(0);
     const isSound = section.readUInt32LE(8) === checksumOf(section);
-    if (!isSound && kind !== sections.rules) throw new Refusal(damaged);
+    if (!isSound && kind !== sections.rules) throw new UnreadableError(damaged);
     position += section.length;
     if (kind !== sections.end && kind !== sections.rules) hash?.update(section);
     if (kind === sections.rules) yield { kind, content: isSound ? content : null };
     else yield { kind, content };
   }
-  if ((await fill(readAt, buffer.subarray(0, 1), position)) > 0) throw new Refusal(damaged);
+  if ((await fill(readAt, buffer.subarray(0, 1), position)) > 0) throw new UnreadableError(damaged);
 }
 
 function grown(begin: Buffer, length: number): Buffer<ArrayBuffer> {
@@ -342,10 +342,10 @@ async function readFileHeader(readAt: ReadAt, buffer: Buffer): Promise<number> {
   const header = buffer.subarray(0, fileHeaderBytes);
   const length = await fill(readAt, header, 0);
   const begun = header.subarray(0, Math.min(length, magic.length));
-  if (!magic.subarray(0, begun.length).equals(begun)) throw new Refusal(foreign);
-  if (length < fileHeaderBytes) throw new Refusal(cut);
+  if (!magic.subarray(0, begun.length).equals(begun)) throw new UnreadableError(foreign);
+  if (length < fileHeaderBytes) throw new UnreadableError(cut);
   const found = header.readUInt32LE(magic.length);
-  if (found !== version) throw new Refusal(`is of version ${found}, and this program reads version ${version}`);
+  if (found !== version) throw new UnreadableError(`is of version ${found}, and this program reads version ${version}`);
   return fileHeaderBytes;
 }
 
@@ -374,14 +374,14 @@ function countRecords(content: Buffer, slots: Set<number>): number {
   return records;
 }
 
-/** Throws a Refusal if there is no record. */
+/** Throws an UnreadableError if there is no record. */
 function recordLength(content: Buffer, at: number): number {
-  if (content.length - at < recordHeaderBytes) throw new Refusal(damaged);
+  if (content.length - at < recordHeaderBytes) throw new UnreadableError(damaged);
   const about = content[at + 1] as number;
   const pairs = content.readUInt32LE(at + 4);
   const length = recordHeaderBytes + pairBytes * pairs;
   const isRecord = (about & ~addressBit) < recordKinds.length && content.readUInt16LE(at + 2) === 0 && pairs > 0;
-  if (!isRecord || content.length - at < length) throw new Refusal(damaged);
+  if (!isRecord || content.length - at < length) throw new UnreadableError(damaged);
   return length;
 }
 

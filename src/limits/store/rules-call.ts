@@ -21,7 +21,7 @@ export type RulesOperation =
   | { readonly operation: "again"; readonly entries: readonly ToldEntry[] };
 
 /** What every call says. */
-export interface Caller {
+export interface RulesCaller {
   /** Random text, with which the origin of a log begins that has none. */
   readonly origin: string;
   /** The highest revision or place that this gateway has seen. */
@@ -80,7 +80,7 @@ export function rulesKeys(prefix: string): readonly string[] {
   return ["entries", "order", "rules", "forgiven", "removed"].map((name) => storeKeyOf(prefix, rulesTag, name));
 }
 
-export function encodeRulesCall(operation: RulesOperation, { origin, known, wallMs }: Caller): string[] {
+export function encodeRulesCall(operation: RulesOperation, { origin, known, wallMs }: RulesCaller): string[] {
   // The script and gateways of earlier versions take a notice for a forgiveness that they cannot read, and leave it out.
   const name = operation.operation === "notice" ? "forgive" : operation.operation;
   const head = [name, origin, String(known), String(Math.floor(wallMs))];

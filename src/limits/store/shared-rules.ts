@@ -7,7 +7,6 @@ import type { Clock } from "../../core/clock.ts";
 import { type ForgivenKey, maxRules, type Rule, type RuleChange } from "../../core/rules.ts";
 import type { CallFailure, SharedRulesFigures, SharedRulesState, StoreLink, Timers } from "../../core/store-link.ts";
 import {
-  type Caller,
   decodeRulesAnswer,
   type Expected,
   encodeRulesCall,
@@ -16,6 +15,7 @@ import {
   pageEntries,
   pageOf,
   type RulesAnswer,
+  type RulesCaller,
   type RulesOperation,
   resultOf,
   roomOf,
@@ -29,14 +29,14 @@ import { heartbeatMs } from "./shard.ts";
 import { afterStoreTime, elapsed } from "./store-clock.ts";
 
 /** Somebody's counts that are forgotten, as the threads that count have to hear it. */
-export interface Forgiveness {
+export interface ForgivenNotice {
   readonly name: ForgivenKey;
   /** Its place in the log; 0 if the counters in the store are not told: it holds here alone, or others have told them. */
   readonly seq: number;
 }
 
 /** `isShared`: false if it holds at this gateway alone for now. */
-export type RuleWrite =
+export type RuleWriteResult =
   | { readonly outcome: "written"; readonly revision: number; readonly isShared: boolean }
   /** `revision`: of the rule that is there; 0 if there is none. */
   | { readonly outcome: "conflict"; readonly revision: number }
@@ -54,7 +54,7 @@ export interface SharedRulesOptions {
   /** `all`: those that are set are all rules that hold; else all others stay. Never called for what changes nothing. */
   onRules(change: RuleChange, all: boolean): void;
   /** Whose counts were forgiven, in the order of the log; then all that was forgiven up to a place is known. */
-  onForgiven(forgiven: readonly Forgiveness[], place: number): void;
+  onForgiven(forgiven: readonly ForgivenNotice[], place: number): void;
   /** Another gateway has taken a reload on trial back. */
   onTakenBack(notice: TakenBackNotice): void;
   /** `failure`: null if the log can be read. */
@@ -178,11 +178,11 @@ export class SharedRules {
   }
 
   /** Sets or replaces a rule. Its revision is chosen here. */
-  put(rule: Rule, expected: Expected): Promise<RuleWrite> {
+  put(rule: Rule, expected: Expected): Promise<RuleWriteResult> {
     return this.#write(rule.id, rule, expected);
   }
 
-  remove(id: string, expected: Expected): Promise<RuleWrite> {
+  remove(id: string, expected: Expected): Promise<RuleWriteResult> {
     return this.#write(id, null, expected);
   }
 
@@ -293,7 +293,7 @@ export class SharedRules {
     return this.#options.clock.wallMs();
   }
 
-  get #caller(): Caller {
+  get #caller(): RulesCaller {
     return { origin: this.#options.origin, known: Math.max(this.#highest, this.#place), wallMs: this.#wallMs };
   }
 
@@ -363,7 +363,7 @@ export class SharedRules {
   #take({ isWhole, isLost, last, entries }: Reading): void {
     const set: Rule[] = [];
     const removed = new Set<string>();
-    const forgiven: Forgiveness[] = [];
+    const forgiven: ForgivenNotice[] = [];
     const named = new Set<string>();
     for (const entry of entries) {
       if (entry.kind === "rule") {
@@ -501,7 +501,7 @@ export class SharedRules {
   // What is known.
 
   /** The revision is the same wherever it is written, so that a message that was given up and comes late changes nothing. */
-  async #write(id: string, rule: Rule | null, expected: Expected): Promise<RuleWrite> {
+  async #write(id: string, rule: Rule | null, expected: Expected): Promise<RuleWriteResult> {
     let revision = this.#nextRevision(0);
     for (;;) {
       const answer = await this.#call(
@@ -526,7 +526,7 @@ export class SharedRules {
     return revision;
   }
 
-  #writeAlone(id: string, rule: Rule | null, revision: number, expected: Expected): RuleWrite {
+  #writeAlone(id: string, rule: Rule | null, revision: number, expected: Expected): RuleWriteResult {
     const mine = this.#rules.get(id)?.rule ?? null;
     const there = mine !== null && mine.endsMs > this.#wallMs ? mine.revision : 0;
     if (expected !== "any" && (expected === "absent" ? 0 : expected) !== there)

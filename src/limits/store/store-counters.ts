@@ -26,11 +26,11 @@ import type { Store } from "./store.ts";
 export type Pass = "first" | "answered" | "final" | "alone";
 
 /** `unknown`: the store has to be asked. `unavailable`: it is not there, and nothing is admitted without it. */
-type Verdict = "fits" | "refused" | "unknown" | "unavailable";
+type StoreVerdict = "fits" | "refused" | "unknown" | "unavailable";
 
 /** What a request asks of a policy whose units are in the store. A request that waits keeps its own. */
 export class StoreAsk extends Ask {
-  verdict: Verdict = "refused";
+  verdict: StoreVerdict = "refused";
   /** What this thread holds of the key; undefined if it has not asked for it yet. */
   credits: KeyCredits | undefined;
   /** Whether the table has room for what was asked, and what it has left; `open` admits without it. */
@@ -98,7 +98,7 @@ export class StoreCounters {
     ask.fits = ask.verdict === "fits";
   }
 
-  #verdictOn(ask: StoreAsk, nowMs: number, pass: Pass): Verdict {
+  #verdictOn(ask: StoreAsk, nowMs: number, pass: Pass): StoreVerdict {
     const { key, limit, units } = ask;
     ask.nowMs = nowMs;
     ask.isAlone = false;
@@ -218,7 +218,7 @@ export class StoreCounters {
   }
 
   /** Decides by what this gateway has admitted itself. */
-  #askAlone(ask: StoreAsk): Verdict {
+  #askAlone(ask: StoreAsk): StoreVerdict {
     const { settings, replicas } = this.#store;
     const { onFailure } = settings;
     const { limit, units } = ask;

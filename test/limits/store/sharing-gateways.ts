@@ -9,7 +9,7 @@ import { PolicyLimiter } from "../../../src/limits/limiter.ts";
 import { openRedisLink } from "../../../src/limits/store/redis/link.ts";
 import { rulesScript } from "../../../src/limits/store/rules-script.ts";
 import { storeScript } from "../../../src/limits/store/script.ts";
-import { type Forgiveness, SharedRules } from "../../../src/limits/store/shared-rules.ts";
+import { type ForgivenNotice, SharedRules } from "../../../src/limits/store/shared-rules.ts";
 import { Store } from "../../../src/limits/store/store.ts";
 import type { StoreOptions } from "../../../src/limits/store/store-options.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
@@ -131,7 +131,7 @@ export class SharingGateway extends Counting {
       .join(", ");
   }
 
-  async #forget(forgiven: readonly Forgiveness[], place: number): Promise<void> {
+  async #forget(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {
     const context = { ipv6Prefix: 64, listed: null, routes: [] };
     for (const { name, seq } of forgiven) await this.limiter.forgive(name, context, seq);
     this.store.forgivenUntil(place);
