@@ -120,7 +120,7 @@ const rare = [
   "test/shared-store/forgiveness-kills.long.ts",
   "test/simulation/mutations.long.ts",
 ];
-/** A fifth of the cases is tried by `npm run test:long`, all by `npm run test:rare`. */
+/** A fifth of the cases or runs, or most of them, is tried by `npm run test:long`, all by `npm run test:rare`. */
 const thinned = [
   "test/conformance/backpressure.long.ts",
   "test/conformance/faults/connection-churn.long.ts",
@@ -132,6 +132,22 @@ const thinned = [
   "test/console/hostile.long.ts",
   "test/http2/mutated.long.ts",
   "test/limits/store/script.long.ts",
+  "test/auth/who.test.ts",
+  "test/conformance/boundaries/servers.long.ts",
+  "test/conformance/faults/aborts.long.ts",
+  "test/conformance/faults/idle-closes.long.ts",
+  "test/core/network-table.test.ts",
+  "test/limits/calendar-steps.test.ts",
+  "test/limits/charged-model.test.ts",
+  "test/limits/forgiveness.test.ts",
+  "test/limits/naive-log.test.ts",
+  "test/limits/policy-model.test.ts",
+  "test/limits/table/deaths.test.ts",
+  "test/limits/table/key-log.test.ts",
+  "test/listener/connection-limiter.test.ts",
+  "test/shared-store/faults.long.ts",
+  "test/shared-store/one-limit.long.ts",
+  "test/snapshots/wall-clock.long.ts",
 ];
 const isRare = process.env["HEADGATE_RARE"] !== undefined;
 

@@ -3,13 +3,14 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { beforeAll, expect, test } from "vitest";
-import { useCleanup } from "../support/cleanup.ts";
+import { beforeAll, beforeEach, expect, test } from "vitest";
+import { type Cleanup, useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
+const sharedCleanup = useSharedCleanup();
 /**
  * With 3,000 late heads in one turn, it takes 60 ms and more. With them spread, turns take up to 14 ms, also beside other
  * work on the machine. That parsing stops is shown by test/exchange.
@@ -18,15 +19,19 @@ const maxTurnUs = 50_000;
 const get = "GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
 
 let upstreamUrl: string;
+/** For whatever needs no settings of its own. */
+let shared: GatewayProcess;
 beforeAll(async () => {
   const upstream = await startUpstream();
+  sharedCleanup(() => upstream.close());
   upstreamUrl = upstream.url;
-  return () => upstream.close();
-});
+  shared = await start(sharedCleanup, "listen.maxConnectionsPerPeer=5000");
+}, 60_000);
+beforeEach(async () => void (await shared.turns()));
 
-async function start(...settings: string[]): Promise<GatewayProcess> {
+async function start(closing: Cleanup, ...settings: string[]): Promise<GatewayProcess> {
   const gateway = await startGatewayProcess(
-    cleanup,
+    closing,
     upstreamUrl,
     ["log.access=false", "log.level=debug", "timeouts.head=2s", "timeouts.keepAlive=2s", ...settings],
     { watchesTurns: true },
@@ -74,13 +79,12 @@ test.each([
   [3_000, "with a head that does not end", "POST /v2/x HTTP/1.1\r\nHost: a\r\nX-Slow: "],
   [3_000, "idle after a request", get],
 ])("%i connections that time out together, %s", async (count, _, bytes) => {
-  const gateway = await start("listen.maxConnectionsPerPeer=5000");
-  for (const socket of await openMany(gateway.port, count, bytes)) await closed(socket);
-  await expectShortTurns(gateway);
+  for (const socket of await openMany(shared.port, count, bytes)) await closed(socket);
+  await expectShortTurns(shared);
 });
 
 test("the drain of 1,000 idle connections", async () => {
-  const gateway = await start("timeouts.keepAlive=1m", "drain.delay=1s", "drain.timeout=30s");
+  const gateway = await start(cleanup, "timeouts.keepAlive=1m", "drain.delay=1s", "drain.timeout=30s");
   const held = await open(
     gateway.port,
     "POST /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: b c\r\nContent-Length: 9\r\n\r\n1",
@@ -98,14 +102,13 @@ test.each([
   ["without a host", "GET /v2/ HTTP/1.1\r\nHost:\r\n\r\n"],
   ["with a body", "POST /v2/ HTTP/1.1\r\nHost:a\r\nContent-Length:1\r\n\r\n1"],
 ])("64 KiB of pipelined requests %s", async (_, request) => {
-  const gateway = await start();
-  for (let i = 0; i < 5; i += 1) await closed(await open(gateway.port, request.repeat(65_536 / request.length)));
-  await expectShortTurns(gateway);
+  for (let i = 0; i < 5; i += 1) await closed(await open(shared.port, request.repeat(65_536 / request.length)));
+  await expectShortTurns(shared);
 });
 
 test("64 KiB of pipelined requests on the admin port, and scrapes of 64 routes", async () => {
   const routes = Array.from({ length: 64 }, (_, i) => `routes.${i}=/route-${i}/`);
-  const gateway = await start(...routes);
+  const gateway = await start(cleanup, ...routes);
   const request = "GET /metrics HTTP/1.1\r\nHost:a\r\n\r\n";
   for (let i = 0; i < 5; i += 1) await closed(await open(gateway.adminPort, request.repeat(65_536 / request.length)));
   for (let i = 0; i < 3; i += 1) await gateway.figures();

@@ -12,7 +12,7 @@ const installed = spawnSync("prometheus", ["--version"]).status === 0;
 // HEADGATE_REQUIRE=all turns what is missing into a failure.
 const { HEADGATE_REQUIRE } = process.env;
 const skip = skipRedis || (!installed && HEADGATE_REQUIRE !== "all");
-const playMs = 40_000;
+const playMs = 30_000;
 const rateSeconds = 8;
 
 interface Rule {

@@ -1,9 +1,10 @@
 // One limit over four gateways, while gateways, the store and the network between them fail in every way that a test can
 // make. For each: no 5xx, every field, no request that waits, and the worst window within what docs/shared-counters.md
-// promises. Takes about 80 s.
+// promises. Takes about 60 s.
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
+import { isTriedRarely } from "../support/runs.ts";
 import { askStore } from "./ask-store.ts";
 import { limits } from "./fleet.ts";
 import { type LoadResult, underLoad } from "./load.ts";
@@ -24,6 +25,8 @@ interface Fault {
   readonly bound: Bound;
   /** Whether it is the gateway that is slow, not the store. */
   readonly isOfGateway?: boolean;
+  /** Others show it as well: `npm run test:rare` alone tries it. */
+  readonly isRare?: boolean;
   strike(stage: SharedStage): Promise<unknown>;
 }
 
@@ -39,7 +42,7 @@ afterAll(async () => {
 });
 
 const faults: readonly Fault[] = [
-  { what: "nothing", bound: exact, strike: async () => {} },
+  { what: "nothing", bound: exact, isRare: true, strike: async () => {} },
   {
     what: "one gateway after the other stands still for longer than its leases",
     bound: away,
@@ -68,7 +71,12 @@ const faults: readonly Fault[] = [
       await proxy.fault({});
     },
   },
-  { what: "the network passes nothing for half a second", bound: away, strike: (s) => held(s, 500) },
+  {
+    what: "the network passes nothing for half a second",
+    bound: away,
+    isRare: true,
+    strike: (s) => held(s, 500),
+  },
   { what: "the network passes nothing for two seconds", bound: away, strike: (s) => held(s, 2_000) },
   {
     what: "each answer takes longer than a request waits",
@@ -82,6 +90,7 @@ const faults: readonly Fault[] = [
   {
     what: "the network passes 20 KB/s",
     bound: away,
+    isRare: true,
     async strike({ proxy }) {
       await proxy.fault({ bytesPerSecond: 20_000 });
       await setTimeout(1_000);
@@ -116,15 +125,18 @@ const faults: readonly Fault[] = [
 ];
 
 describe.skipIf(skipRedis)(`one limit while something fails${redisNeeded}`, () => {
-  test.each(faults)("$what", async ({ what, bound, isOfGateway = false, strike }) => {
-    const result = await underLoad(stage, () => strike(stage));
-    reportLoad(what, result);
-    // A gateway that gets no processor for longer than `wait` finds the store slow, and decides alone.
-    expectBounds(result, bound === exact && result.alone > 0 ? away : bound);
-    expectAnswered(result);
-    if (!isOfGateway) expect(result.after.p99Ms).toBeLessThan(result.before.p99Ms + waitMs + slownessMs);
-    await shared(stage.fleet.gateways, gateways);
-  });
+  test.each(faults.filter(({ isRare }) => isTriedRarely || isRare !== true))(
+    "$what",
+    async ({ what, bound, isOfGateway = false, strike }) => {
+      const result = await underLoad(stage, () => strike(stage));
+      reportLoad(what, result);
+      // A gateway that gets no processor for longer than `wait` finds the store slow, and decides alone.
+      expectBounds(result, bound === exact && result.alone > 0 ? away : bound);
+      expectAnswered(result);
+      if (!isOfGateway) expect(result.after.p99Ms).toBeLessThan(result.before.p99Ms + waitMs + slownessMs);
+      await shared(stage.fleet.gateways, gateways);
+    },
+  );
 });
 
 function expectBounds({ small, large, edge }: LoadResult, bound: Bound): void {

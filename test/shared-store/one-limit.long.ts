@@ -1,10 +1,11 @@
 // One limit over four gateways, while the store is well: greedy clients, clients at the edge of their limit that change
-// gateways at random, bursts, and clients that wait for exactly Retry-After. Takes about 45 s.
+// gateways at random, bursts, and clients that wait for exactly Retry-After. Takes about 25 s.
 // HEADGATE_WINDOW_MS=60000 tries windows as long as those in production.
 import { setTimeout } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
+import { isTriedRarely } from "../support/runs.ts";
 import { monotonicMs } from "./client-line.ts";
 import { limits, windowMs } from "./fleet.ts";
 import { reportOutcome } from "./report.ts";
@@ -23,8 +24,9 @@ const anyOf = (count: number): number => Math.floor(Math.random() * count);
 
 describe.skipIf(skipRedis)(`one limit over several gateways${redisNeeded}`, () => {
   test.each([
-    [4, 1],
-    [2, 2],
+    // That four with one thread keep a limit, faults.long.ts shows as well.
+    ...(isTriedRarely ? [[4, 1] as const] : []),
+    [2, 2] as const,
   ])(
     "%d gateways with %d workers: never above a limit, and at least 0.98 of it",
     { retry: 2 },

@@ -1,7 +1,7 @@
 // Rules and forgiveness of three gateways while Sentinel promotes a replica, and while the primary of a cluster dies that has the
-// log, or a client's counter: what was set holds before and after it, and who is forgiven gets the limit. Takes about 45 s.
+// log, or a client's counter: what was set holds before and after it, and who is forgiven gets the limit. Takes about 15 s.
 import { describe, expect, test } from "vitest";
-import { useCleanup } from "../support/cleanup.ts";
+import { type Cleanup, cleanupOf } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
@@ -27,7 +27,6 @@ import {
   writer,
 } from "./rules-stage.ts";
 
-const cleanup = useCleanup();
 const logKey = "headgate:1:{rules}:entries";
 const share = Math.floor(limit / replicas);
 const hostPort = ({ port }: RedisServer) => ({ host: "127.0.0.1", port });
@@ -38,7 +37,7 @@ interface Failing {
   failOver(key: string): Promise<void>;
 }
 
-async function sentinels(): Promise<Failing> {
+async function sentinels(cleanup: Cleanup): Promise<Failing> {
   const store = await startRedisWithSentinels();
   cleanup(() => store.stop());
   const [primary, replica] = store.servers;
@@ -51,7 +50,7 @@ async function sentinels(): Promise<Failing> {
   };
 }
 
-async function cluster(): Promise<Failing> {
+async function cluster(cleanup: Cleanup): Promise<Failing> {
   const store = await startRedisCluster();
   cleanup(() => store.stop());
   const dead = new Set<RedisServer>();
@@ -74,7 +73,7 @@ async function cluster(): Promise<Failing> {
   };
 }
 
-async function stageThree(servers: StoreServers) {
+async function stageThree(cleanup: Cleanup, servers: StoreServers) {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
   const stage = new RulesStage(cleanup, servers, upstream.url);
@@ -96,12 +95,13 @@ async function shareRules(all: readonly TestGateway[]): Promise<string> {
 }
 
 describe.skipIf(skipRedis)(`rules and forgiveness while the store fails over${redisNeeded}`, () => {
-  test.each([
-    ["Sentinel promotes a replica", sentinels],
-    ["a primary of a cluster dies", cluster],
-  ])("%s", { timeout: 240_000 }, async (_, start) => {
-    const { servers, failOver } = await start();
-    const { stage, all } = await stageThree(servers);
+  test.concurrent.for([
+    { what: "Sentinel promotes a replica", start: sentinels },
+    { what: "a primary of a cluster dies", start: cluster },
+  ])("$what", { timeout: 240_000 }, async ({ start }, context) => {
+    const cleanup = cleanupOf(context);
+    const { servers, failOver } = await start(cleanup);
+    const { stage, all } = await stageThree(cleanup, servers);
     const before = await shareRules(all);
     const [early, late] = [newClient(), newClient()];
     expect(await askAll(all, early, limit)).toBe(limit);

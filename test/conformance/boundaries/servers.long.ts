@@ -1,13 +1,14 @@
-// The boundaries of mutated messages by our codec and by nginx, HAProxy and Apache, as servers and as proxies: 3,000 requests and
-// 1,500 responses for each, or as many requests as HEADGATE_FUZZ_CASES says and half as many responses.
+// The boundaries of mutated messages by our codec and by nginx, HAProxy and Apache, as servers and as proxies: 600 requests and
+// 300 responses for each, 3,000 and 1,500 in `npm run test:rare`, or as many requests as HEADGATE_FUZZ_CASES says and half as many responses.
 import { expect, test } from "vitest";
+import { fifth } from "../../support/runs.ts";
 import { apacheServer } from "../fuzz/backends/apache.ts";
 import { haproxyServer } from "../fuzz/backends/haproxy.ts";
 import { nginxServer } from "../fuzz/backends/nginx.ts";
 import { compareWithProxy, proxies } from "./proxies.ts";
 import { compareWithServer } from "./servers.ts";
 
-const { HEADGATE_FUZZ_CASES = "3000", HEADGATE_FUZZ_SEED = "20261124", HEADGATE_REQUIRE } = process.env;
+const { HEADGATE_FUZZ_CASES = fifth(3_000), HEADGATE_FUZZ_SEED = "20261124", HEADGATE_REQUIRE } = process.env;
 const cases = Number(HEADGATE_FUZZ_CASES);
 const firstSeed = Number(HEADGATE_FUZZ_SEED);
 const batchSize = 3_000;

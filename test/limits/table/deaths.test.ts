@@ -45,7 +45,7 @@ const worlds: Readonly<Record<string, readonly Policy[]>> = {
   ],
 };
 
-const seeds = Array.from({ length: scaled(5) }, (_, i) => i + 1);
+const seeds = Array.from({ length: scaled(5, 40) }, (_, i) => i + 1);
 
 interface Step {
   readonly client: string;
