@@ -280,7 +280,7 @@ class Pipeline {
 
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota. They
     // come before its scopes, or asking for what it may not have would be free.
-    const hasScopes = scopes.length === 0 || isWithin(scopes, identity);
+    const hasScopes = scopes.length === 0 || holdsAll(identity, scopes);
     const whole = limiter.decideIdentified(parsed, head, identity, decision, atMs);
     return whole instanceof Promise
       ? this.#admittedLater(parsed, auth, identity, hasScopes, decision, whole)
@@ -392,7 +392,7 @@ function findQuotaPathRefusal(
   return cors?.isPreflight(head, message) ? quotaPreflight : localReplies.methodNotAllowed;
 }
 
-function isWithin(scopes: readonly string[], identity: Identity | null): boolean {
+function holdsAll(identity: Identity | null, scopes: readonly string[]): boolean {
   return scopes.every((scope) => identity?.scopes.includes(scope));
 }
 

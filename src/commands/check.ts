@@ -1,6 +1,5 @@
 // `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it, or
 // compares two configurations. Opens no port and no connection.
-
 import { emptyPolicies, withoutRestart } from "../config/changes.ts";
 import { differences, effectiveLines } from "../config/effective.ts";
 import { schema } from "../config/schema.ts";

@@ -367,13 +367,7 @@ export class WriteBuffer {
   }
 }
 
-/**
- * Tries at the start whether accepted connections can be read into one buffer, and whether texts can be written without
- * streams, because both depend on parts of Node that are not documented. It does not try TLS, which relies only on what
- * plain sockets show and on what Node documents; the tests try that. It opens two connections to its own port, which
- * takes a few milliseconds: one is paused, resumed and released while bytes arrive, the other is half-closed by its
- * client. Both get an answer. What opens the connections. A test replaces it by a Node of another kind.
- */
+/** What opens the connections of the proof. A test replaces it by a Node of another kind. */
 export interface Net {
   readonly createServer: (options: ServerOpts) => Server;
   readonly connect: (options: NetConnectOpts) => Socket;
@@ -388,7 +382,13 @@ type ProvenReads =
 /** Only a Node that never delivers the bytes takes so long. */
 const proofTimeoutMs = 2_000;
 
-/** Never rejects. */
+/**
+ * Tries at the start whether accepted connections can be read into one buffer, and whether texts can be written without
+ * streams, because both depend on parts of Node that are not documented. It does not try TLS, which relies only on what
+ * plain sockets show and on what Node documents; the tests try that. It opens two connections to its own port, which
+ * takes a few milliseconds: one is paused, resumed and released while bytes arrive, the other is half-closed by its
+ * client. Both get an answer. Never rejects.
+ */
 export async function openSharedReads(
   net: Net = { createServer, connect },
   timeoutMs = proofTimeoutMs,

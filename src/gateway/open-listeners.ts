@@ -1,18 +1,15 @@
 // Makes the listeners of one thread: the one for traffic with the transports of its connections, and those for checks of an
 // ingress.
-
 import type { PeerConnections } from "../core/client-address.ts";
 import type { HostPort } from "../core/ip-address.ts";
 import type { Replaceable, Settings, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
-import type { TextWrites } from "../exchange/sockets.ts";
-import { openSharedReads, type SharedReads } from "../exchange/sockets.ts";
+import { openSharedReads, type SharedReads, type TextWrites } from "../exchange/sockets.ts";
 import { Checks } from "../ext-auth/check.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
 import type { ExtAuthHttp, ExtAuthHttpOptions } from "../ext-auth/http/http-listener.ts";
 import type { CheckSettings } from "../ext-auth/trusted-callers.ts";
-import type { ConnectionCount } from "../listener/connection-table.ts";
-import { ConnectionTable } from "../listener/connection-table.ts";
+import { type ConnectionCount, ConnectionTable } from "../listener/connection-table.ts";
 import { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";

@@ -113,7 +113,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const finishUnlogged = (exchange: ExchangeRecord, path: string): void => {
     metrics.observe(exchange);
     busiest.count(exchange.client, exchange.endedMs);
-    if (recent !== null) remember(recent, exchange, path);
+    recent?.finish(exchange, path);
   };
   return {
     metrics,
@@ -156,13 +156,6 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     },
     close: () => samplers.close(),
   };
-}
-
-/** Must be called once for each exchange, when it has ended. `path`: of its target; "" if none was read. */
-export function remember(recent: ThreadRecent, exchange: ExchangeRecord, path: string): void {
-  recent.history.finished(exchange);
-  const { problem } = exchange;
-  if (problem !== null) recent.refused(exchange, problem, path);
 }
 
 function storeTelemetry(

@@ -57,20 +57,11 @@ export class ThreadRecent {
     return { refusals: this.#refusals?.bytes ?? 0, keys: this.#keys?.bytes ?? 0 };
   }
 
-  /** Remembers an exchange that has ended with a local reply. */
-  refused(exchange: ExchangeRecord, reason: RefusalReason, path: string): void {
-    const { decision, endedMs } = exchange;
-    const { refusals, keys } = this.#sizes;
-    const subject = exchange.subject;
-    // Other refusals were not made by a policy: their decision only says what is left.
-    if (keys > 0 && decision.outcome === "throttled") {
-      this.#keys ??= new RefusedKeys(keys);
-      this.#keys.add(decision.policy, decision.key, decision.client, subject, exchange.route, endedMs);
-    }
-    if (refusals === 0) return;
-    this.#refusals ??= new Refusals(refusals, this.#options.clock);
-    // Without a reading of the path, the target is still what a person looks for.
-    this.#refusals.add(exchange, reason, this.#options.targetOf(path === "" ? exchange.head.target : path), subject);
+  /** Must be called once for each exchange, when it has ended. `path`: of its target; "" if none was read. */
+  finish(exchange: ExchangeRecord, path: string): void {
+    this.history.finished(exchange);
+    const { problem } = exchange;
+    if (problem !== null) this.#refused(exchange, problem, path);
   }
 
   /** Empties what gets another size. */
@@ -102,5 +93,20 @@ export class ThreadRecent {
         return { kind: "sample", refused };
       }
     }
+  }
+
+  #refused(exchange: ExchangeRecord, reason: RefusalReason, path: string): void {
+    const { decision, endedMs } = exchange;
+    const { refusals, keys } = this.#sizes;
+    const subject = exchange.subject;
+    // Other refusals were not made by a policy: their decision only says what is left.
+    if (keys > 0 && decision.outcome === "throttled") {
+      this.#keys ??= new RefusedKeys(keys);
+      this.#keys.add(decision.policy, decision.key, decision.client, subject, exchange.route, endedMs);
+    }
+    if (refusals === 0) return;
+    this.#refusals ??= new Refusals(refusals, this.#options.clock);
+    // Without a reading of the path, the target is still what a person looks for.
+    this.#refusals.add(exchange, reason, this.#options.targetOf(path === "" ? exchange.head.target : path), subject);
   }
 }

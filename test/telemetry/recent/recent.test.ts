@@ -4,7 +4,6 @@ import { HistoryRow, type PolicyTotals, stepMs } from "../../../src/telemetry/re
 import { Recent, type RecentThreads, type RefusalSample } from "../../../src/telemetry/recent/recent.ts";
 import { generationMs } from "../../../src/telemetry/recent/sketch.ts";
 import { type RecentQuestion, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
-import { remember } from "../../../src/telemetry/telemetry.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { decisionOf } from "../../support/policy.ts";
@@ -41,8 +40,7 @@ function open(count: number) {
     const decision = decisionOf({ outcome: "throttled", policy, remaining: 0, resetMs: clock.nowMs });
     const instants = { startedMs: clock.nowMs, respondedMs: clock.nowMs, endedMs: clock.nowMs };
     const exchange = exchangeOf({ id, decision, problem: "throttled", status: 429, ...instants });
-    const of = threads[thread];
-    for (let i = 0; of !== undefined && i < times; i += 1) remember(of, exchange, "/v2/x");
+    for (let i = 0; i < times; i += 1) threads[thread]?.finish(exchange, "/v2/x");
   };
   const pass = async (ms: number): Promise<void> => {
     clock.advance(ms);

@@ -6,7 +6,6 @@ import type { Outcome } from "../../../src/core/policy.ts";
 import { keptTarget } from "../../../src/telemetry/log.ts";
 import { History, HistoryRow, stepMs } from "../../../src/telemetry/recent/history.ts";
 import { type RecentSizes, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
-import { remember } from "../../../src/telemetry/telemetry.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { decisionOf } from "../../support/policy.ts";
 import { exchangeOf, policy } from "../scrape.ts";
@@ -38,7 +37,7 @@ function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
 
 test("an admitted request is in the history alone, and takes no memory", () => {
   const { clock, recent, history, find, counts } = open();
-  remember(recent, exchangeOf({ id: "one" }), "/v2/x");
+  recent.finish(exchangeOf({ id: "one" }), "/v2/x");
   clock.advance(stepMs);
   history.read(clock.nowMs);
   expect(history.view(clock.nowMs, 0).steps).toMatchObject([{ admitted: 1, refused: {} }]);
@@ -53,7 +52,7 @@ test.each<[string, Partial<ExchangeRecord>, Outcome, number[]]>([
   ["the store is away", { problem: "store_unavailable", status: 503 }, "unavailable", []],
 ])("a refusal is kept, and is one of the policy only if that has refused it: %s", (_, changes, outcome, expected) => {
   const { recent, refusal, find, counts } = open();
-  remember(recent, refusal("one", changes, outcome), "/v2/x");
+  recent.finish(refusal("one", changes, outcome), "/v2/x");
   const { problem: reason = "throttled", status = 429 } = changes;
   expect(find("one")).toMatchObject({ reason, status, target: "/v2/x", policy: policy.name });
   expect(counts()).toEqual(expected);
@@ -73,8 +72,8 @@ describe("of a target, the path is kept as in the log", () => {
   ])("%s", (target, kept) => {
     const { recent, refusal, find } = open();
     const rawHeaders = ["Authorization", "Bearer secret", "Cookie", "secret"];
-    remember(recent, refusal("parsed", { head: { target: "", rawHeaders } }), target);
-    remember(recent, refusal("unread", { head: { target, rawHeaders } }), "");
+    recent.finish(refusal("parsed", { head: { target: "", rawHeaders } }), target);
+    recent.finish(refusal("unread", { head: { target, rawHeaders } }), "");
     expect([find("parsed")?.target, find("unread")?.target]).toEqual([kept, kept]);
     expect(JSON.stringify([find("parsed"), find("unread")])).not.toContain("secret");
   });
@@ -82,28 +81,28 @@ describe("of a target, the path is kept as in the log", () => {
 
 test("0 switches off the refusals or the keys, and a reload may do so; what keeps its size keeps what it has", () => {
   const { recent, refusal, find, counts, sample } = open({ refusals: 0, keys: 10 });
-  remember(recent, refusal("one"), "/v2/x");
+  recent.finish(refusal("one"), "/v2/x");
   expect([find("one"), counts(), recent.bytes.refusals, sample()]).toEqual([null, [1], 0, { count: 0, size: 0 }]);
   recent.resize({ refusals: 5, keys: 10 });
-  remember(recent, refusal("two"), "/v2/x");
+  recent.finish(refusal("two"), "/v2/x");
   expect([find("two")?.id, counts(), sample()]).toEqual(["two", [2], { count: 1, size: 1 }]);
   recent.resize({ refusals: 5, keys: 0 });
-  remember(recent, refusal("three"), "/v2/x");
+  recent.finish(refusal("three"), "/v2/x");
   expect([find("two")?.id, find("three")?.id, counts()]).toEqual(["two", "three", []]);
   recent.resize({ refusals: 6, keys: 0 });
   expect([find("two"), recent.bytes]).toEqual([null, { refusals: 0, keys: 0 }]);
-  remember(recent, refusal("four"), "/v2/x");
+  recent.finish(refusal("four"), "/v2/x");
   expect(sample()).toEqual({ count: 1, size: 1 });
 });
 
 test("a sample is of what was refused since the one before; the first of a listener is empty", () => {
   const { recent, refusal, sample } = open();
-  for (let i = 0; i < 12; i += 1) remember(recent, refusal(`${i}`), "/v2/x");
+  for (let i = 0; i < 12; i += 1) recent.finish(refusal(`${i}`), "/v2/x");
   expect([sample(true), sample()]).toEqual([
     { count: 0, size: 0 },
     { count: 0, size: 0 },
   ]);
-  for (let i = 0; i < 12; i += 1) remember(recent, refusal(`${i}`), "/v2/x");
+  for (let i = 0; i < 12; i += 1) recent.finish(refusal(`${i}`), "/v2/x");
   expect([sample(), sample()]).toEqual([
     { count: 12, size: 10 },
     { count: 0, size: 0 },
@@ -114,7 +113,7 @@ test("a key that is a hash is named by the subject, as it may be logged", () => 
   const { recent, refusal } = open();
   const exchange = refusal("one", { subject: "alice" });
   const decision = { ...exchange.decision, key: new CounterKey(1, 2, 3, 4, false) };
-  remember(recent, { ...exchange, decision }, "/v2/x");
+  recent.finish({ ...exchange, decision }, "/v2/x");
   expect(recent.answer({ kind: "refused", policy: policy.name })).toMatchObject({
     summary: { keys: [{ count: 1, key: { a: 1, isAddress: false }, seen: { subject: "alice", route: "/v2/" } }] },
   });
