@@ -35,13 +35,6 @@ export function parseNetwork(text: string): string | undefined {
   return parseCidr(text) === undefined ? undefined : text;
 }
 
-/** Of a text that `parseNetwork` has accepted. */
-export function networkOf(text: string): Cidr {
-  const cidr = parseCidr(text);
-  if (cidr === undefined) throw new Error("a setting is neither an address nor a network");
-  return cidr;
-}
-
 /** Whether the network is only a part of what counts as one client. */
 export function isNarrower({ network, prefixBits }: Cidr, ipv6Prefix: number): boolean {
   return !isIpv4(network) && prefixBits > ipv6Prefix;

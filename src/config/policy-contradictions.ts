@@ -1,9 +1,9 @@
 // Finds what is wrong with policies whose keys are each valid: which kind of limit it is, what the key must contain for
 // an override, what cannot be combined.
 import { verifiesTokens } from "../core/authentication.ts";
-import { formatIpAddress, isWithin } from "../core/ip-address.ts";
+import { cidrOf, formatIpAddress, isWithin } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
-import { isNarrower, networkOf, wideEnough } from "./addresses.ts";
+import { isNarrower, wideEnough } from "./addresses.ts";
 import type { auth } from "./auth.ts";
 import type { Parsed } from "./definition.ts";
 import {
@@ -147,14 +147,14 @@ function judgeKey({ policy, key, context: { auth }, refuse }: Judged): void {
 
 function judgeExempt({ policy: { exempt, overrides }, key, context: { clientAddress }, refuse }: Judged): void {
   const { ipv6Prefix } = clientAddress;
-  const networks = exempt.map(networkOf);
+  const networks = exempt.map(cidrOf);
   for (const [i, network] of networks.entries()) {
     if (!isNarrower(network, ipv6Prefix)) continue;
     refuse(key(`exempt.${i}`), wideEnough(ipv6Prefix), "clientAddress.ipv6Prefix");
   }
   for (const [i, { client }] of overrides.entries()) {
     if (client === null) continue;
-    const { network, prefixBits } = networkOf(client);
+    const { network, prefixBits } = cidrOf(client);
     const outer = networks.findIndex((each) => each.prefixBits <= prefixBits && isWithin(network, each));
     if (outer === -1) continue;
     const expected = `a network outside of ${exempt[outer]}, which is exempt; remove it here or in exempt`;
@@ -224,7 +224,7 @@ function misfit(
     return `a SHA-256 digest (64 hex digits), since auth.mode is ${auth.mode} and tokens have no names; write the token's digest, or set auth.mode to tokens`;
   }
   const { ipv6Prefix } = clientAddress;
-  if (part === "client" && isNarrower(networkOf(override.client ?? ""), ipv6Prefix)) {
+  if (part === "client" && isNarrower(cidrOf(override.client ?? ""), ipv6Prefix)) {
     return wideEnough(ipv6Prefix);
   }
   return undefined;
@@ -235,6 +235,6 @@ function canonical(part: OverridePart, override: Override): string {
   const value = override[part] ?? "";
   if (part === "token" && isTokenDigest(value)) return value.toLowerCase();
   if (part !== "client") return value;
-  const { network, prefixBits } = withFirstAddress(networkOf(value));
+  const { network, prefixBits } = withFirstAddress(cidrOf(value));
   return `${formatIpAddress(network)}/${prefixBits}`;
 }

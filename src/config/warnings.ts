@@ -3,12 +3,12 @@
 // those that are new.
 import { type AuthMode, type AuthRule, type ListedTokens, verifiesTokens } from "../core/authentication.ts";
 import { enumerate } from "../core/enumerate.ts";
-import { parseIpAddress } from "../core/ip-address.ts";
+import { cidrOf, parseIpAddress } from "../core/ip-address.ts";
 import { NetworkSet } from "../core/network-set.ts";
 import { type KeyPart, type LimitOverride, needsIdentity, type Policy, type PolicyWho } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { leasedAheadFrom, type StoreConnectionSettings } from "../core/store-link.ts";
-import { isLoopback, networkOf } from "./addresses.ts";
+import { isLoopback } from "./addresses.ts";
 import { formatDuration } from "./leaves.ts";
 import { coversMethods, coversPath, modesOver, regionOf } from "./policies.ts";
 
@@ -97,21 +97,21 @@ type RatedSettings = Omit<WarnedSettings, "policies"> & { readonly policies: rea
 const mostShare = 1 / 64;
 
 const regions = [
-  { name: "IPv4", region: networkOf("0.0.0.0/0") },
+  { name: "IPv4", region: cidrOf("0.0.0.0/0") },
   // All that is assigned for use on the internet (RFC 4291, 2.4; IANA).
-  { name: "global IPv6", region: networkOf("2000::/3") },
+  { name: "global IPv6", region: cidrOf("2000::/3") },
 ];
 
 /** Networks that nobody reaches from the internet (RFC 1918, 6598, 3927, 4193, 4291). */
 const privateNetworks = new NetworkSet(
   ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "fc00::/7", "fe80::/10"].map(
-    networkOf,
+    cidrOf,
   ),
 );
 
 /** Says how much of the internet is in the networks; null if it is not more than a 64th. */
 function wideShare(networks: readonly string[]): string | null {
-  const set = new NetworkSet(networks.map(networkOf));
+  const set = new NetworkSet(networks.map(cidrOf));
   for (const { name, region } of regions) {
     const share = set.shareOf(region);
     if (share === 1) return `every ${name} address`;

@@ -53,11 +53,11 @@ export function peerAt(address: IpAddress, rules: ClientAddressRules): Peer {
 }
 
 /**
- * Returns the peer of a connection for a request under other rules than its own. A proxy that a reload has removed from the trusted ones
+ * Returns the peer of a connection for a request under `rules`. A proxy that a reload has removed from the trusted ones
  * is not trusted any more, however old its connections are.
  */
-export function peerUnder(rules: ClientAddressRules, { address, text }: Peer): Peer {
-  return judgePeer(address, text, rules);
+export function peerUnder(rules: ClientAddressRules, peer: Peer): Peer {
+  return rules === peer.rules ? peer : judgePeer(peer.address, peer.text, rules);
 }
 
 function judgePeer(address: IpAddress, text: string, rules: ClientAddressRules): Peer {

@@ -1,10 +1,18 @@
 // Checks a rule that somebody wants to set: what is wrong with it, what it would cut off, and which policies it does not
 // touch. Changes nothing.
-import { isNarrower, networkOf, wideEnough } from "../config/addresses.ts";
+import { isNarrower, wideEnough } from "../config/addresses.ts";
 import { formatDuration, parseDuration } from "../config/leaves.ts";
 import { maxChargedLimit, maxConcurrency, maxLimit } from "../config/policies.ts";
 import { type ListedTokens, verifiesTokens } from "../core/authentication.ts";
-import { type Cidr, formatCidr, formatIpAddress, isWithin, parseCidr, parseIpAddress } from "../core/ip-address.ts";
+import {
+  type Cidr,
+  cidrOf,
+  formatCidr,
+  formatIpAddress,
+  isWithin,
+  parseCidr,
+  parseIpAddress,
+} from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import { needsIdentity, type Policy } from "../core/policy.ts";
 import { type Rule, type RuleInput, type RuleSubject, ruleActions } from "../core/rules.ts";
@@ -126,13 +134,13 @@ export function coveredBy(
   writerAddress: string | null,
 ): readonly string[] {
   if (about.kind !== "client") return [];
-  const network = networkOf(about.value);
+  const network = cidrOf(about.value);
   const listed = [
     { key: "clientAddress.trustedProxies", networks: settings.clientAddress.trustedProxies },
     { key: "extAuth.trustedCallers", networks: settings.extAuth.trustedCallers },
   ];
   const covered = listed.flatMap(({ key, networks }) =>
-    networks.filter((each) => overlap(network, networkOf(each))).map((each) => `${each} of ${key}`),
+    networks.filter((each) => overlap(network, cidrOf(each))).map((each) => `${each} of ${key}`),
   );
   const own = writerAddress === null ? undefined : parseIpAddress(writerAddress);
   const isOwn = own !== undefined && isWithin(own, network);

@@ -3,12 +3,12 @@
 
 import { isDeepStrictEqual } from "node:util";
 import type { TokenList } from "../auth/tokens-file.ts";
-import { networkOf } from "../config/addresses.ts";
 import { type AuthDemand, type Authenticator, stricterOf } from "../core/authentication.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import { hexOfKey } from "../core/counter-key.ts";
 import type { Watched } from "../core/file-group.ts";
+import { cidrOf } from "../core/ip-address.ts";
 import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
 import { NetworkSet } from "../core/network-set.ts";
 import type { DemandReader, QuotaPath, RequestRules } from "../core/request-head.ts";
@@ -29,7 +29,7 @@ import { createRequestIdOf, createRequestIds, sentRequestId } from "../upstream/
 
 export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddress">): ClientAddressRules {
   const { header, trustedProxies, ipv6Prefix } = clientAddress;
-  return { header, trustedProxies: new NetworkSet(trustedProxies.map(networkOf)), ipv6Prefix };
+  return { header, trustedProxies: new NetworkSet(trustedProxies.map(cidrOf)), ipv6Prefix };
 }
 
 interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes" | "cors"> {
@@ -207,7 +207,7 @@ export function configureChecks(
 
 function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null, log: Logger): TrustedCallers {
   return new TrustedCallers({
-    networks: new NetworkSet(extAuth.trustedCallers.map(networkOf)),
+    networks: new NetworkSet(extAuth.trustedCallers.map(cidrOf)),
     isSecret: secrets === null ? null : (text) => secrets.value.has(text),
     onFirstCallsRefused(caller, calls) {
       const keys = ["extAuth.trustedCallers", "extAuth.secretsFile"];

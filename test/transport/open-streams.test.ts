@@ -1,11 +1,11 @@
 // The open HTTP/2 streams of each peer and of all peers.
 import { expect, test } from "vitest";
-import { networkOf } from "../../src/config/addresses.ts";
 import { type Peer, readPeer } from "../../src/core/client-address.ts";
+import { cidrOf } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { OpenStreams } from "../../src/transport/http2/http2-connection.ts";
 
-const trustedProxies = new NetworkSet([networkOf("203.0.113.0/24")]);
+const trustedProxies = new NetworkSet([cidrOf("203.0.113.0/24")]);
 const rules = { header: "x-forwarded-for", trustedProxies, ipv6Prefix: 64 } as const;
 const peer = (last: number): Peer => readPeer(`192.0.2.${last}`, rules);
 const proxy = readPeer("203.0.113.1", rules);

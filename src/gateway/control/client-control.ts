@@ -1,9 +1,17 @@
 // What clients have used, for people: reads the keys that they write, and adds the rules that are about a key.
 import type { ClientControl, ClientCounts, ControlResult, RuleControl } from "../../admin/control-plane.ts";
-import { isNarrower, networkOf, wideEnough } from "../../config/addresses.ts";
+import { isNarrower, wideEnough } from "../../config/addresses.ts";
 import { addressKey } from "../../core/counter-key.ts";
 import { enumerate } from "../../core/enumerate.ts";
-import { clientKey, formatCidr, formatIpAddress, isWithin, parseCidr, parseIpAddress } from "../../core/ip-address.ts";
+import {
+  cidrOf,
+  clientKey,
+  formatCidr,
+  formatIpAddress,
+  isWithin,
+  parseCidr,
+  parseIpAddress,
+} from "../../core/ip-address.ts";
 import { withFirstAddress } from "../../core/network-set.ts";
 import type { ForgivenKey, Rule } from "../../core/rules.ts";
 import type { RulesInForce } from "../../core/rules-in-force.ts";
@@ -69,10 +77,10 @@ function unacceptable(detail: string): ControlResult<never> {
 function rulesAbout({ kind, value }: ForgivenKey, inForce: RulesInForce, ipv6Prefix: number): readonly Rule[] {
   switch (kind) {
     case "client": {
-      const cidr = networkOf(value);
+      const cidr = cidrOf(value);
       const covering = inForce.ofClient(addressKey(cidr.network, ipv6Prefix));
       return covering.filter(({ about }) => {
-        const outer = networkOf(about.value);
+        const outer = cidrOf(about.value);
         return outer.prefixBits <= cidr.prefixBits && isWithin(cidr.network, outer);
       });
     }

@@ -10,10 +10,9 @@ import type {
   CountedList,
   ForgivenAnswer,
 } from "../../admin/control-plane.ts";
-import { networkOf } from "../../config/addresses.ts";
 import type { ListedTokens } from "../../core/authentication.ts";
 import { addressKey, clientOfKey, counterText } from "../../core/counter-key.ts";
-import { parseIpAddress } from "../../core/ip-address.ts";
+import { cidrOf, parseIpAddress } from "../../core/ip-address.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { ForgivenKey } from "../../core/rules.ts";
 import type { RulesInForce } from "../../core/rules-in-force.ts";
@@ -236,7 +235,7 @@ function forgivenAnswer(
 }
 
 function wholeNetworkOf(client: string, ipv6Prefix: number): string {
-  const { network } = networkOf(client);
+  const { network } = cidrOf(client);
   const isIpv4 = client.includes(".");
   const whole = clientOfKey(networkKey(addressKey(network, ipv6Prefix)), isIpv4 ? 128 : 48);
   return isIpv4 ? `${whole}/24` : whole;

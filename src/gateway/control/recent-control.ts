@@ -1,8 +1,8 @@
 // The last minutes as people see them: the history, and why a request was refused, in sentences.
 import type { HistoryAnswer, RecentRequests, RequestAnswer } from "../../admin/control-plane.ts";
-import { networkOf } from "../../config/addresses.ts";
 import { formatDuration } from "../../config/leaves.ts";
 import { addressKey, keyOfHex } from "../../core/counter-key.ts";
+import { cidrOf } from "../../core/ip-address.ts";
 import type { RefusalReason } from "../../core/local-reply.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { ForgivenKey } from "../../core/rules.ts";
@@ -79,7 +79,7 @@ function refusalsOf(
 ): RefusalsOf | null {
   switch (kind) {
     case "client": {
-      const { network, prefixBits } = networkOf(value);
+      const { network, prefixBits } = cidrOf(value);
       const { a, b, c, d } = addressKey(network, ipv6Prefix);
       return { kind: "client", network: { a, b, c, d }, prefixBits };
     }

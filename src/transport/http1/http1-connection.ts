@@ -276,8 +276,7 @@ export class Http1Connection implements ClientConnection, Http1Owner {
   }
 
   #peerNow(): Peer {
-    const { clientAddress } = this.#options.settings.current;
-    if (clientAddress !== this.#judgedPeer.rules) this.#judgedPeer = peerUnder(clientAddress, this.#judgedPeer);
+    this.#judgedPeer = peerUnder(this.#options.settings.current.clientAddress, this.#judgedPeer);
     return this.#judgedPeer;
   }
 

@@ -204,8 +204,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
   }
 
   #readHead(fields: HeaderList, endsWithHead: boolean): RequestHead {
-    const { clientAddress } = this.#options.settings.current;
-    const peer = clientAddress === this.peer.rules ? this.peer : peerUnder(clientAddress, this.peer);
+    const peer = peerUnder(this.#options.settings.current.clientAddress, this.peer);
     const last = this.#lastHead;
     if (last?.fields === fields && last.head.peer === peer && last.head.endsWithHead === endsWithHead) return last.head;
     const { method, target, rawHeaders } = readHttp2Head(fields);
