@@ -4,19 +4,15 @@ import { afterAll, afterEach, type TestContext } from "vitest";
 export type Cleanup = (close: () => unknown) => void;
 
 /** Call at the top of a test file. */
-export function useCleanup(): Cleanup {
-  const open: (() => unknown)[] = [];
-  afterEach(async () => {
-    for (const close of open.splice(0).reverse()) await close();
-  });
-  return (close) => void open.push(close);
-}
+export const useCleanup = (): Cleanup => closedBy(afterEach);
 
 /** For what all tests of a file, or of a `describe`, share: call it there. */
-export function useSharedCleanup(): Cleanup {
+export const useSharedCleanup = (): Cleanup => closedBy(afterAll);
+
+function closedBy(hook: (close: () => Promise<void>) => void): Cleanup {
   const open: (() => unknown)[] = [];
-  afterAll(async () => {
-    for (const close of open.reverse()) await close();
+  hook(async () => {
+    for (const close of open.splice(0).reverse()) await close();
   });
   return (close) => void open.push(close);
 }
