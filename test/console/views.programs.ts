@@ -5,7 +5,7 @@ import { call } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
-import { noBrowser, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
+import { noBrowser, openPage, openSignedIn, startConsole, useBrowser, writeToken } from "./console-stage.ts";
 
 /** The page is hidden, and visible at once. */
 const seenAgain = `for (const isHidden of [true, false]) {
@@ -42,6 +42,15 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByRole("link", { name: "What to do" }).click();
     await page.getByRole("heading", { name: "HeadgateReloadFailed" }).waitFor();
     await page.locator("article code").first().waitFor();
+  });
+
+  test("the view follows the address, also if it changes the moment the page is there", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const script = `new MutationObserver(() => {
+      if (document.querySelector("nav") !== null && location.hash === "") location.hash = "#/rules";
+    }).observe(document, { childList: true, subtree: true })`;
+    const page = await openPage(cleanup, await browser(), gateway, `#token=${writeToken}`, script);
+    await page.getByRole("heading", { name: "Rules" }).waitFor();
   });
 
   test("the configuration shows first what was set, with the name of its file, and the defaults when somebody asks", async () => {

@@ -5,7 +5,7 @@ import { localMs } from "./clock.js";
 import { ConfigurationView } from "./configuration.js";
 import { span } from "./format.js";
 import { GatewaysView } from "./gateways.js";
-import { html, useEffect, useRef, useState } from "./html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { Events, readHistory, usePoll, useStream, useTick } from "./live.js";
 import { NowView } from "./now.js";
 import { PoliciesView } from "./policies.js";
@@ -59,7 +59,8 @@ export function App({ api, takeToken }) {
       setSignedIn({ state: "out", message: isFirst ? "" : messageOf(error) });
     }
   };
-  useEffect(() => {
+  // Other effects run a while after what they belong to is drawn: an address that comes meanwhile would be missed.
+  useLayoutEffect(() => {
     const onHash = () => {
       const token = takeToken();
       if (token === null) return;
@@ -155,7 +156,7 @@ function SignedIn({ api, status: first, onSignOut }) {
 
 function useAddress() {
   const [address, setAddress] = useState(readAddress);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onHash = () => setAddress(readAddress());
     addEventListener("hashchange", onHash);
     return () => removeEventListener("hashchange", onHash);

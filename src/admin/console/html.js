@@ -2,7 +2,7 @@
 import htm from "./htm.js";
 import { createElement } from "./preact.js";
 
-export { useEffect, useMemo, useRef, useState } from "./hooks.js";
+export { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./hooks.js";
 export { render } from "./preact.js";
 
 export const html = htm.bind(createElement);
