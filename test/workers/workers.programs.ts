@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { BroadcastChannel } from "node:worker_threads";
 import { expect, test } from "vitest";
@@ -187,6 +188,8 @@ test("no connection is refused while another thread has an idle one", async () =
   expect(new Set(upstreamPorts).size).toBe(2);
   for (const client of busy) client.write(request("/v2/slow"));
   await poll(() => held.length).toBe(busy.length);
+  // A thread takes what is idle elsewhere for older than a connection that is new only if it is so by more than a second.
+  await setTimeout(1_200);
 
   // Each goes to any of the threads, and keeps its place.
   const added: RawConnection[] = [];
