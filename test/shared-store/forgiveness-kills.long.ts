@@ -13,20 +13,7 @@ import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
 import { adminTokensFile } from "./admin-tokens-file.ts";
 import { startFleet } from "./fleet.ts";
 import { writeRow } from "./report.ts";
-import {
-  allBlock,
-  anyway,
-  ask,
-  askAll,
-  blockOf,
-  heardMs,
-  limit,
-  newClient,
-  policies,
-  replicas,
-  stageRules,
-  writer,
-} from "./rules-stage.ts";
+import { ask, askAll, heardMs, limit, logReadBy, newClient, policies, replicas, stageRules } from "./rules-stage.ts";
 
 const cleanup = useCleanup();
 /** After the forgiveness was asked for, in milliseconds. */
@@ -119,15 +106,8 @@ describe.skipIf(skipRedis)(`a gateway that is killed beside a forgiveness${redis
       const admitted = () => traffic.reduce((sum, each) => sum + each.admitted, 0);
       // A unit that was granted to the one that was killed is spent by nobody.
       if (isKnown) await eventually("the limit is used up", () => admitted() >= limit - 1, heardMs);
-      // Who reads a rule has read all that was in the log before it.
-      for (const [from, to] of [
-        [a, b],
-        [b, a],
-      ] as const) {
-        const other = newClient();
-        await from.rules.put(blockOf(other), writer, anyway);
-        await allBlock([to], other);
-      }
+      await logReadBy(b, a);
+      await logReadBy(a, b);
       await Promise.all(traffic.map((each) => each.stop()));
       const total = admitted() + (await askAll([a, b], client, limit));
       const forgotten = [(await forgivenKeys(a)) > (before[0] ?? 0), (await forgivenKeys(b)) > (before[1] ?? 0)];

@@ -172,3 +172,10 @@ export async function admittedOfLimit(
   );
   return admitted + (await askAll(gateways, client, limit));
 }
+
+/** Resolves when a gateway has read all that is in the log by now: what is written behind it, at another gateway, has come. */
+export async function logReadBy(gateway: TestGateway, other: TestGateway): Promise<void> {
+  const client = newClient();
+  await other.rules.put(blockOf(client), writer, anyway);
+  await allBlock([gateway], client);
+}

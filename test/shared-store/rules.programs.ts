@@ -24,6 +24,7 @@ import {
   blockOf,
   isBlocked,
   limit,
+  logReadBy,
   newClient,
   policies,
   replicas,
@@ -160,10 +161,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
 
     // What it admits alone after it was forgiven, it tells.
     await a.forgive(named(forgiven));
-    // What comes later in the log is known when it is.
-    const later = newClient();
-    await a.rules.put(blockOf(later), writer, anyway);
-    await allBlock([c], later);
+    await logReadBy(c, a);
     await admittedByAll([a, b, c], forgiven);
     await proxy.fault({ isHeld: true });
     await noticed("away", c);

@@ -188,7 +188,7 @@ test("no connection is refused while another thread has an idle one", async () =
   expect(new Set(upstreamPorts).size).toBe(2);
   for (const client of busy) client.write(request("/v2/slow"));
   await poll(() => held.length).toBe(busy.length);
-  // A thread takes what is idle elsewhere for older than a connection that is new only if it is so by more than a second.
+  // A thread spares a new connection of its own only if another thread has one that has been idle for over a second longer.
   await setTimeout(1_200);
 
   // Each goes to any of the threads, and keeps its place.

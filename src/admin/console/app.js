@@ -59,18 +59,13 @@ export function App({ api, takeToken }) {
       setSignedIn({ state: "out", message: isFirst ? "" : messageOf(error) });
     }
   };
-  // Other effects run a while after what they belong to is drawn: an address that comes meanwhile would be missed.
-  useLayoutEffect(() => {
-    const onHash = () => {
-      const token = takeToken();
-      if (token === null) return;
-      api.setToken(token);
-      signIn();
-    };
-    addEventListener("hashchange", onHash);
+  useHashChange(() => {
+    const token = takeToken();
+    if (token === null) return;
+    api.setToken(token);
     signIn();
-    return () => removeEventListener("hashchange", onHash);
-  }, []);
+  });
+  useEffect(() => void signIn(), []);
   const signOut = (message) => {
     api.setToken(null);
     setSignedIn({ state: "out", message });
@@ -156,12 +151,17 @@ function SignedIn({ api, status: first, onSignOut }) {
 
 function useAddress() {
   const [address, setAddress] = useState(readAddress);
-  useLayoutEffect(() => {
-    const onHash = () => setAddress(readAddress());
-    addEventListener("hashchange", onHash);
-    return () => removeEventListener("hashchange", onHash);
-  }, []);
+  useHashChange(() => setAddress(readAddress()));
   return address;
+}
+
+/** `onChange` of the first render is called. */
+function useHashChange(onChange) {
+  // Other effects run a while after what they belong to is drawn: an address that comes meanwhile would be missed.
+  useLayoutEffect(() => {
+    addEventListener("hashchange", onChange);
+    return () => removeEventListener("hashchange", onChange);
+  }, []);
 }
 
 function Header({ session, current, onSignOut }) {
