@@ -153,7 +153,7 @@ function judgeOf(
   if (onTrial === null || onTrial.judge === null) return null;
   const { table, placeSecret, keyHash: hash } = counters;
   return new Judge({
-    ...{ memory: onTrial.judge, before: limiterSettings(onTrial.fallback), slots: [...limiter.slots, ...limiter.kept] },
+    ...{ memory: onTrial.judge, before: limiterSettings(onTrial.fallback), tried: limiter },
     ...{ table, placeSecret, hash, clock, runtimeRules, replicas: store === null ? 1 : store.replicas.value },
   });
 }

@@ -1,10 +1,11 @@
 // Judges a configuration on trial. For a sample of clients, the policies before the trial go on counting by themselves, in a
 // table of their own, and charge what they would have admitted. A request that was throttled and that they would have admitted
-// was refused because of the trial. No decision depends on the judge. And whether that was too much.
+// was refused because of the trial. A request that no policy limits, before or on trial, is not judged. No decision depends on
+// the judge. And whether that was too much.
 import type { Clock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
 import { localReplies } from "../core/local-reply.ts";
-import { isContinued, type Policy } from "../core/policy.ts";
+import { isContinued, type Outcome, type Policy } from "../core/policy.ts";
 import type { TrialTally } from "../core/reload.ts";
 import type { RequestHead, Verdict } from "../core/request-head.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
@@ -42,8 +43,8 @@ export interface JudgeOptions {
     readonly basePath: string;
     readonly tokensAreVerified: boolean;
   };
-  /** Where policies have their counts: those in force, and those that may come back. */
-  readonly slots: readonly PolicySlot[];
+  /** On trial. Its slots are those in force, and those of policies that may come back. */
+  readonly tried: PolicyLimiter;
   /** What is in force counts here. */
   readonly table: CounterTable;
   /** 16 bytes: that of the table. */
@@ -72,23 +73,25 @@ export class Judge {
   readonly #view: TableView;
   readonly #placer: KeyPlacer;
   readonly #policies: readonly JudgedPolicy[];
-  /** Null: nothing before the trial is judged, and so it would have admitted everything. */
+  /** Null: nothing before the trial is judged, and so it would have limited nothing. */
   readonly #limiter: PolicyLimiter | null;
+  readonly #tried: PolicyLimiter;
   readonly #sinceMs: number;
   readonly #ask = new Ask();
   #isOver = false;
 
-  constructor({ memory, before, slots, table, placeSecret, hash, clock, runtimeRules, replicas }: JudgeOptions) {
+  constructor({ memory, before, tried, table, placeSecret, hash, clock, runtimeRules, replicas }: JudgeOptions) {
     const { thread, isShared } = table;
     this.#sample = new JudgedSample(memory.sample);
     this.#table = new CounterTable(memory.table, { secret: placeSecret, thread, isShared });
     this.#view = new TableView(table);
     this.#placer = new KeyPlacer(placeSecret);
+    this.#tried = tried;
     const nowMs = clock.monotonicMs();
     this.#sinceMs = this.#sample.begin(nowMs);
     const policies = before.policies.filter((policy) => !holdsUntilEnd(policy)).map((each) => shareOf(each, replicas));
     this.#policies = policies.map((policy, i) => {
-      const slot = slots.find((each) => isContinued(each.policy, policy))?.slot;
+      const slot = [...tried.slots, ...tried.kept].find((each) => isContinued(each.policy, policy))?.slot;
       const counted = slot === undefined ? null : createCounters(policy, this.#view, slot, clock);
       const periodEndMs = counted === null ? null : this.#inspect(counted, noKey, noKey, policy, nowMs).periodEndMs;
       return { policy, counters: createCounters(policy, this.#table, i, clock), counted, periodEndMs };
@@ -102,8 +105,12 @@ export class Judge {
   judge(head: RequestHead, verdict: Verdict, nowMs: number): void {
     const { parsed, decision } = verdict;
     if (this.#isOver || parsed.route === null || !isJudged(verdict)) return;
-    if (!this.#sample.has(this.#hashOf(parsed.counterKey))) return;
-    if (this.#wouldAdmit(head, verdict, nowMs)) this.#sample.count(decision.outcome === "throttled");
+    const hash = this.#hashOf(parsed.counterKey);
+    if (!this.#sample.mayHave(hash)) return;
+    const before = this.#outcomeBefore(head, verdict, nowMs);
+    // A request that nothing limits cannot be refused. A flood of them would hide the harm, and fill the sample.
+    if (before === "throttled" || (before !== "admitted" && !this.#isLimited(head, verdict))) return;
+    this.#sample.count(hash, decision.outcome === "throttled", nowMs);
   }
 
   /** The trial is over: nothing is judged from now on. */
@@ -116,24 +123,37 @@ export class Judge {
     return (client.place ^ client.tag) >>> 0;
   }
 
-  /** Whether the policies before would have admitted the request, which they are then charged for. */
-  #wouldAdmit(head: RequestHead, { parsed, decision, auth, identity }: Verdict, nowMs: number): boolean {
+  /** Whether a policy on trial limits the request, apart from those that are not judged. */
+  #isLimited(head: RequestHead, { parsed, decision, identity }: Verdict): boolean {
+    if (decision.outcome !== "admitted") return decision.outcome === "throttled";
+    if (!holdsUntilEnd(decision.policy)) return true;
+    // Of several policies, the decision names the one with the least left.
+    let isLimited = false;
+    this.#tried.eachKey(parsed, head, identity, (i) => {
+      const { policy } = this.#tried.slots[i] as PolicySlot;
+      isLimited ||= policy.mode === "enforce" && !holdsUntilEnd(policy);
+    });
+    return isLimited;
+  }
+
+  /** What the policies before would have said of the request. They are charged for it if they would have admitted it. */
+  #outcomeBefore(head: RequestHead, { parsed, decision, auth, identity }: Verdict, nowMs: number): Outcome {
     const limiter = this.#limiter;
-    if (limiter === null) return true;
+    if (limiter === null) return "observed";
     limiter.eachKey(parsed, head, identity, (i, key, limit) => {
       this.#takeOver(this.#policies[i] as JudgedPolicy, key, parsed.counterKey, limit, decision.outcome, nowMs);
     });
     // Without a store, no decision is a promise.
     const first = limiter.decide(parsed, head, nowMs);
-    if (first instanceof Promise || first.outcome === "throttled") return false;
+    if (first instanceof Promise) return "throttled";
     // Whose token was not checked, nobody knows.
-    if (auth === "skipped") return true;
+    if (auth === "skipped" || first.outcome === "throttled") return first.outcome;
     const isRefused = auth !== "accepted";
-    if (isRefused && !limiter.limitsOthers) return true;
+    if (isRefused && !limiter.limitsOthers) return first.outcome;
     const whole = isRefused
       ? limiter.decideRefused(parsed, head, first, nowMs)
       : limiter.decideIdentified(parsed, head, identity, first, nowMs);
-    return !(whole instanceof Promise) && whole.outcome !== "throttled";
+    return whole instanceof Promise ? "throttled" : whole.outcome;
   }
 
   /** Takes over what was counted of a key before the trial, unless the judge counts it already. */
@@ -142,7 +162,7 @@ export class Judge {
     key: CounterKey,
     client: CounterKey,
     limit: number,
-    outcome: Verdict["decision"]["outcome"],
+    outcome: Outcome,
     nowMs: number,
   ): void {
     const ask = this.#ask;
@@ -205,6 +225,10 @@ const placesAt = 8;
 const mostLooked = 64;
 const lastLevel = 31;
 
+/** Of each client, so many requests count in a period. */
+export const mostOfClient = 100;
+export const periodMs = 10_000;
+
 /** Where the numbers are, in words. The instant of the begin has two. */
 const at = { since: 0, level: 2, clients: 3, judged: 4, refused: 5 } as const;
 
@@ -212,7 +236,8 @@ const at = { since: 0, level: 2, clients: 3, judged: 4, refused: 5 } as const;
  * Which clients are judged while a configuration is on trial, and what came of their requests, in memory that threads
  * share. At first all clients are judged. Each time there are too many, those stay whose hash is in the lower half of
  * what it was: the sample does not depend on how much a client asks, and nobody outside of the process can choose to be
- * in it.
+ * in it. A client with more than `mostOfClient` requests in a period counts as that many, with the share of them that was
+ * refused, so that one client's flood cannot outweigh what happens to the others.
  */
 export class JudgedSample {
   readonly #w: Int32Array;
@@ -225,7 +250,7 @@ export class JudgedSample {
   }
 
   static createMemory(): SharedArrayBuffer {
-    return new SharedArrayBuffer((placesAt + places) * Int32Array.BYTES_PER_ELEMENT);
+    return new SharedArrayBuffer((placesAt + 2 * places) * Int32Array.BYTES_PER_ELEMENT);
   }
 
   /** The monotonic instant at which the first thread began to judge. */
@@ -240,27 +265,46 @@ export class JudgedSample {
     return { judged: count(at.judged), refused: count(at.refused) };
   }
 
-  /** Counts a request that the policies before would have admitted. */
-  count(isRefused: boolean): void {
-    Atomics.add(this.#w, at.judged, 1);
-    if (isRefused) Atomics.add(this.#w, at.refused, 1);
+  /** Whether a client may be judged. `hash`: 32 bits of a keyed hash. */
+  mayHave(hash: number): boolean {
+    return isIn(hash, Atomics.load(this.#w, at.level));
   }
 
-  /** Returns whether a client is judged. `hash`: 32 bits of a keyed hash. Adds the client if it is new. */
-  has(hash: number): boolean {
+  /** Counts a request of a client that the policies before would have admitted. Adds the client if it is new. */
+  count(hash: number, isRefused: boolean, nowMs: number): void {
+    const w = this.#w;
+    const place = this.#placeOf(hash);
+    // Behind the places, each has a word: 8 bits of the period, and the requests in it, 12 bits of all and 12 of the refused.
+    const period = Math.floor(nowMs / periodMs) & 0xff;
+    for (let isCounted = place === 0; !isCounted; ) {
+      const word = Atomics.load(w, place + places);
+      const isSame = (word & 0xff) === period;
+      const [all, refused] = isSame ? [(word >>> 8) & 0xfff, word >>> 20] : [0, 0];
+      const halved = all === 0xfff ? 1 : 0;
+      const [newAll, newRefused] = [(all >> halved) + 1, (refused >> halved) + Number(isRefused)];
+      const newWord = (newRefused << 20) | (newAll << 8) | period;
+      isCounted = Atomics.compareExchange(w, place + places, word, newWord) === word;
+      if (!isCounted) continue;
+      Atomics.add(w, at.judged, Math.min(mostOfClient, newAll) - Math.min(mostOfClient, all));
+      Atomics.add(w, at.refused, weighed(newRefused, newAll) - weighed(refused, all));
+    }
+  }
+
+  /** Returns the place of a client; 0 if it is not judged. */
+  #placeOf(hash: number): number {
     const w = this.#w;
     const level = Atomics.load(w, at.level);
-    if (!isIn(hash, level)) return false;
+    if (!isIn(hash, level)) return 0;
     const entry = hash === 0 ? 1 : hash | 0;
     for (let looked = 0; looked < mostLooked; looked += 1) {
       const place = placesAt + ((hash + looked) & (places - 1));
       const found = Atomics.compareExchange(w, place, 0, entry);
-      if (found === entry) return true;
+      if (found === entry) return place;
       if (found !== 0) continue;
       if (Atomics.add(w, at.clients, 1) + 1 >= mostClients) this.#halve(level);
-      return true;
+      return place;
     }
-    return false;
+    return 0;
   }
 
   /** Takes a fifth of a millisecond. */
@@ -268,12 +312,16 @@ export class JudgedSample {
     const w = this.#w;
     if (level === lastLevel || Atomics.compareExchange(w, at.level, level, level + 1) !== level) return;
     let clients = 0;
-    for (let i = placesAt; i < w.length; i += 1) {
+    for (let i = placesAt; i < placesAt + places; i += 1) {
       const entry = w[i] as number;
       if (entry !== 0 && isIn(entry, level + 1)) clients += 1;
     }
     Atomics.store(w, at.clients, clients);
   }
+}
+
+function weighed(refused: number, all: number): number {
+  return all <= mostOfClient ? refused : Math.floor((refused * mostOfClient) / all);
 }
 
 function isIn(hash: number, level: number): boolean {
@@ -340,5 +388,5 @@ function difference(before: TrialTally, now: TrialTally): TrialTally {
 
 function since(before: TrialTally, now: TrialTally): TrialTally {
   const { judged, refused } = difference(before, now);
-  return { judged: judged >>> 0, refused: refused >>> 0 };
+  return { judged: judged | 0, refused: refused | 0 };
 }

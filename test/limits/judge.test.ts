@@ -30,7 +30,7 @@ function stage(policies: readonly Policy[]) {
     const judge = new Judge({
       before: { policies, enforcement: "on", basePath: "/", tokensAreVerified: true },
       ...{ memory, table, placeSecret: secret, hash, clock, runtimeRules, replicas },
-      slots: [...limiter.slots, ...limiter.kept],
+      tried: limiter,
     });
     return { limiter, judge };
   };
@@ -77,6 +77,36 @@ test.each(Array.from({ length: 30 }, (_, seed) => seed))("judges as a naive log 
     if (decision.outcome === "throttled") expected.refused += 1;
   });
   expect(tally()).toEqual(expected);
+});
+
+/** By client, on the paths below a folder; null: on all. */
+const under = (folder: string | null, policy: Partial<Policy> & { limit: number }): Policy =>
+  slidingPolicy({ windowMs, match: { paths: folder === null ? [] : [folder], methods: [] }, ...policy });
+
+const onPay = under("/v2/pay/", { limit: 50 });
+const slots: Policy = { ...under(null, { limit: 1_000, name: "slots" }), rate: { kind: "concurrency" } };
+const guesses = under(null, { limit: 1_000, name: "guesses", chargeStatuses: [401] });
+
+test.each<[string, Policy, readonly Policy[]]>([
+  ["no policy matches", onPay, []],
+  ["exempt by both", under(null, { limit: 50, exempt: ["198.51.100.0/24"] }), []],
+  ["limited in shadow mode alone", onPay, [under(null, { limit: 1, name: "tried", mode: "shadow" })]],
+  ["limited by slots alone", onPay, [slots]],
+  ["limited by a charge alone", onPay, [guesses]],
+])("requests that no policy limits hide no harm, however many: %s", (_, policy, others) => {
+  const { clock, before, begin, tally } = stage([policy, ...others]);
+  const { limiter, judge } = begin([{ ...policy, limit: 1 }, ...others]);
+  const ask = (client: string, target: string): void => {
+    const { request, head } = limitedRequest({ client, target });
+    const decision = limiter.decide(request, head, clock.nowMs) as Decision;
+    decision.held?.end(200);
+    judge.judge(head, verdictOf(request, decision), clock.nowMs);
+  };
+  // More than are judged at a time, and many of one.
+  for (let i = 0; i < 5_000; i += 1) ask(`198.51.100.${i % 7}`, "/v2/open/x");
+  for (let i = 0; i < 21; i += 1) ask("192.0.2.1", "/v2/pay/x");
+  expect(tally()).toEqual({ judged: 21, refused: 20 });
+  expect(before.slots.length).toBe(1 + others.length);
 });
 
 test("a policy that another one has replaced is judged by what it had counted", () => {
