@@ -8,7 +8,7 @@ import { type FileChanges, FilesError, type FileWatcher, type WatchedFile } from
 import type { SettingsSource } from "../config/load.ts";
 import { schema } from "../config/schema.ts";
 import { unlisted } from "../config/warnings.ts";
-import type { Raw } from "../config/written.ts";
+import type { Raw, RawEntry } from "../config/written.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode, ignoreError } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
@@ -258,7 +258,7 @@ export class Reloader {
     const changed = changedKeys(before, settings);
     const isSound = wanted.isConfigRead && wanted.errors.length === 0;
     const kept = this.#trials.current?.fallback.settings.policies ?? [];
-    const fallback = isSound ? this.#fallbackOf(wanted, changed.length > 0) : null;
+    const fallback = isSound ? this.#fallbackOf(wanted, changed) : null;
     // Each configuration that is read begins or ends a trial.
     const replaces = changed.length > 0 || (isSound && this.#trials.current !== null);
     try {
@@ -284,9 +284,11 @@ export class Reloader {
   }
 
   /** What comes back if the configuration is not confirmed. Null: it is not on trial. */
-  #fallbackOf({ terms }: Wanted, isChanged: boolean): WrittenSettings | null {
-    if (terms === null) return null;
-    return this.#trials.current?.fallback ?? (isChanged ? this.#wanted : null);
+  #fallbackOf(wanted: Wanted, changed: readonly string[]): WrittenSettings | null {
+    if (wanted.terms === null) return null;
+    const begins = changed.some((key) => !key.startsWith("reload."));
+    const fallback = this.#trials.current?.fallback ?? (begins ? this.#wanted : null);
+    return fallback && withReloadKeys(fallback, wanted);
   }
 
   #settleTrial(
@@ -330,6 +332,16 @@ export class Reloader {
 function termsOf({ reload: { trial } }: Settings): TrialTerms | null {
   const { confirmWithinMs, unlessRefused: refusedShare, unconfirmed } = trial;
   return confirmWithinMs === null ? null : { confirmWithinMs, refusedShare, unconfirmed };
+}
+
+/** The keys under `reload` are not on trial: when the configuration before comes back, they stay as they are wanted. */
+function withReloadKeys(fallback: WrittenSettings, wanted: WrittenSettings): WrittenSettings {
+  const settings = { ...fallback.settings, reload: wanted.settings.reload };
+  const [old, now] = [fallback.raw?.root, wanted.raw?.root];
+  if (old?.kind !== "mapping" || now?.kind !== "mapping") return { ...fallback, settings };
+  const isReload = ({ key }: RawEntry): boolean => key === "reload";
+  const entries = [...old.entries.filter((each) => !isReload(each)), ...now.entries.filter(isReload)];
+  return { ...fallback, settings, raw: { root: { ...old, entries } } };
 }
 
 function judgeMemoryFor({ terms }: Wanted, { counters }: Settings): JudgeMemory | null {

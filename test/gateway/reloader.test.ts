@@ -1,6 +1,10 @@
 // Reloads, one at a time, with a carrier that a test holds back.
 import { expect, test } from "vitest";
+import { effective } from "../../src/config/effective.ts";
 import { FileWatcher } from "../../src/config/files.ts";
+import { loadSettings, type SettingsSource } from "../../src/config/load.ts";
+import { schema } from "../../src/config/schema.ts";
+import { renderConfigError } from "../../src/config/written.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { ReloadCause, ReloadResult } from "../../src/core/reload.ts";
 import type { Settings } from "../../src/core/settings.ts";
@@ -12,13 +16,32 @@ import { testSettings } from "../support/gateway.ts";
 const noFiles = { taken: [], refused: [] };
 const settingsOf = (maxBodyBytes: number): Settings => ({ ...testSettings("http://127.0.0.1:9"), maxBodyBytes });
 
+/** One text after the other, the last one again and again. */
+function sourceOf(...texts: readonly string[]): SettingsSource {
+  let next = 0;
+  const load = (): ReturnType<SettingsSource["load"]> => {
+    const input = Buffer.from(texts[Math.min(next, texts.length - 1)] ?? "");
+    const loaded = loadSettings({ file: "-", input, env: {}, cwd: "/", overrides: [] });
+    next += 1;
+    return loaded.ok
+      ? { ...loaded, place: loaded.files.place }
+      : { ok: false, errors: loaded.errors.map(renderConfigError) };
+  };
+  return { file: null, load };
+}
+
+function settingsIn(source: SettingsSource | null): Settings | null {
+  const loaded = source?.load();
+  return loaded?.ok ? loaded.settings : null;
+}
+
 /** A reloader of a carrier whose `replace` waits until the test lets it go on. */
-function stage() {
+function stage(source: SettingsSource | null = null) {
   const asked: (number | null)[] = [];
   const held: PromiseWithResolvers<void>[] = [];
   const reported: [ReloadCause, boolean][] = [];
   const carrier = {
-    settings: settingsOf(0),
+    settings: settingsIn(source) ?? settingsOf(0),
     listedTokens: () => null,
     async endTrial() {},
     async replace(settings: Settings | null) {
@@ -38,7 +61,7 @@ function stage() {
       reloaded: (result: ReloadResult, cause: ReloadCause) => void reported.push([cause, result.ok]),
       trialChanged() {},
     },
-    source: null,
+    source,
   });
   const turns = () => new Promise((resolve) => setImmediate(resolve));
   return { asked, held, reported, reloader, carrier, turns };
@@ -102,4 +125,28 @@ test("closing waits for the reload in progress, and none begins afterwards", asy
   await closed;
   expect((await late).errors).toEqual(["the gateway is draining, so nothing is reloaded"]);
   expect(asked).toEqual([1]);
+});
+
+test("what comes back after a trial is written with the keys under reload that were read last", async () => {
+  const [first, tried] = [
+    "maxBodyBytes: 1MiB\nreload: { watch: false }",
+    "maxBodyBytes: 2MiB\nreload: { trial: { confirmWithin: 5m } }",
+  ];
+  const { held, reloader, turns } = stage(sourceOf(first, first, tried));
+  const inForce = () => {
+    const { maxBodyBytes, reload } = effective(schema, reloader.written.raw?.root) as Record<string, unknown>;
+    return [maxBodyBytes, reload];
+  };
+  const trial = { confirmWithin: "5m", unlessRefused: null, unconfirmed: "takeBack" };
+  await reloader.start();
+  const reloaded = reloader.again("signal");
+  await turns();
+  held[0]?.resolve();
+  await reloaded;
+  expect(reloader.trial).toMatchObject({ changed: ["maxBodyBytes"] });
+  const taken = reloader.takeBack();
+  await turns();
+  held[1]?.resolve();
+  expect(await taken).toMatchObject({ ok: true, changed: ["maxBodyBytes"] });
+  expect(inForce()).toEqual(["1MiB", { watch: true, trial }]);
 });

@@ -146,6 +146,21 @@ test("a reload on trial that changes nothing begins no trial", async () => {
   expect([gateway.trial.trial, lines("reload on trial")]).toEqual([null, []]);
 });
 
+test("keys under reload are not on trial: a take-back leaves them, and alone they begin none", async () => {
+  const { gateway, ask, settings, lines } = await stage();
+  const trial = { confirmWithinMs: 60_000, unlessRefused: null, unconfirmed: "takeBack" as const };
+  const added = { reload: { watch: true, trial } };
+  expect(await gateway.reload(settings(added), terms())).toMatchObject({ changed: ["reload.trial.confirmWithin"] });
+  expect([gateway.trial.trial, lines("reload on trial")]).toEqual([null, []]);
+  const other = { reload: { watch: false, trial } };
+  await gateway.reload(settings({ ...other, policies: [perIp(50)] }), terms());
+  expect(gateway.trial.trial?.changed).toEqual(["policies.per-ip"]);
+  await gateway.reload(settings({ ...added, policies: [perIp(50)] }), terms());
+  expect(await gateway.trial.takeBack()).toMatchObject({ changed: ["policies.per-ip"] });
+  expect(await ask()).toEqual([200, 99]);
+  expect(await gateway.reload(settings(added))).toMatchObject({ changed: [] });
+});
+
 test("a drain ends the trial, and takes nothing back", async () => {
   const { gateway, settings, lines } = await stage();
   await gateway.reload(settings({ policies: [perIp(50)] }), terms());
