@@ -29,7 +29,7 @@ import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
 import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview, SettingsOnTrial } from "./carrier.ts";
 import { Clients } from "./clients.ts";
 import { closeParts, configure, InForce, openParts } from "./configuration.ts";
-import type { ChosenSlots, ThreadCounters } from "./open-counters.ts";
+import { type ChosenSlots, freeSlots, type ThreadCounters } from "./open-counters.ts";
 import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
 import { openThreadRecent, recentBytesOf, reportRegularly } from "./open-recent.ts";
 import { connectStore, createStore } from "./open-store.ts";
@@ -218,6 +218,7 @@ export class Engine implements Carrier {
   /** In one turn of the event loop. */
   async replace(settings: Settings | null, onTrial: SettingsOnTrial | null = null): Promise<FileChanges> {
     if (settings === null) return this.#context.files.take();
+    await freeSlots(this.#context.counters.table, this.#context.clock);
     return (await this.prepare(settings, onTrial)).commit();
   }
 

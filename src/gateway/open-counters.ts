@@ -7,11 +7,12 @@ import type { Policy } from "../core/policy.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
 import { PolicyLimiter } from "../limits/limiter.ts";
-import { NoSlotError, type PolicySlot } from "../limits/policies.ts";
+import type { PolicySlot } from "../limits/policies.ts";
 import { gatewayLength } from "../limits/store/script-call.ts";
 import type { Store } from "../limits/store/store.ts";
 import { CounterTable, createTableMemory } from "../limits/table/counter-table.ts";
 import type { TableOptions } from "../limits/table/eviction.ts";
+import { policySlots } from "../limits/table/layout.ts";
 import { SipHash } from "../limits/table/sip-hash.ts";
 
 /** What all threads of a process share. Can be sent to another thread. */
@@ -78,6 +79,23 @@ export function sweepRegularly({ maintenance }: CounterTable, { monotonicMs }: C
   return () => clearInterval(timer);
 }
 
+/** As many as a configuration may have policies. */
+const enoughSlots = 32;
+
+/**
+ * Removes the keys of policies that are gone, unless there are slots enough for a reload: in the portions of the sweep, between
+ * which requests pass.
+ */
+export async function freeSlots(table: CounterTable, { monotonicMs }: Clock): Promise<void> {
+  const slots = Array.from({ length: policySlots }, (_, slot) => slot);
+  const hasEnough = (): boolean => slots.filter((slot) => table.isSlotFree(slot)).length >= enoughSlots;
+  // The sweep may be in the middle of the table, and leaves out a shard that is busy.
+  for (let passes = 0; passes < 3 && !hasEnough(); ) {
+    if (table.maintenance.sweep(monotonicMs())) passes += 1;
+    await new Promise(setImmediate);
+  }
+}
+
 /** A reload could not be prepared, for a reason that is not in the files: nothing has changed. */
 export class NotPreparedError extends Error {}
 
@@ -100,8 +118,7 @@ interface LimiterChoices {
 }
 
 /**
- * `previous`: the limiter before a reload, whose counters go on; null at the start. Throws a NotPreparedError if too many
- * policies were removed shortly before.
+ * `previous`: the limiter before a reload, whose counters go on; null at the start. Before a reload, `freeSlots` must be called.
  */
 export function createLimiter(
   settings: LimiterSettings,
@@ -122,13 +139,7 @@ export function createLimiter(
   const { policies, ...options } = limiterSettings(settings);
   const { table, keyHash: hash } = counters;
   const given = { ...chosen, ...(runtimeRules === undefined ? {} : { runtimeRules }) };
-  try {
-    return new PolicyLimiter(policies, { ...options, ...given, keep, clock, table, hash, store, decides, previous });
-  } catch (error) {
-    if (!(error instanceof NoSlotError)) throw error;
-    const message = "too many policies were removed in the last minutes, reload again when their counters are cleared";
-    throw new NotPreparedError(message, { cause: error });
-  }
+  return new PolicyLimiter(policies, { ...options, ...given, keep, clock, table, hash, store, decides, previous });
 }
 
 /** What the limiter depends on. */

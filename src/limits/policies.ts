@@ -28,12 +28,9 @@ export interface PolicySlot {
   readonly slot: number;
 }
 
-/** All slots have policies, or keys of policies that are gone. */
-export class NoSlotError extends Error {}
-
 /**
  * Returns the slots of policies, in their order. `before`: those in force. `isFree`: whether no key of a slot is left.
- * Throws a NoSlotError if there is no slot left.
+ * Throws if there is no slot left.
  */
 export function assignSlots(
   policies: readonly Policy[],
@@ -44,7 +41,7 @@ export function assignSlots(
   let next = 0;
   const freeSlot = (): number => {
     while (next < policySlots && (taken.has(next) || !isFree(next))) next += 1;
-    if (next === policySlots) throw new NoSlotError("the table of counters has no slot left for a new policy");
+    if (next === policySlots) throw new Error("the table of counters has no slot left for a new policy");
     taken.add(next);
     return next;
   };

@@ -38,7 +38,7 @@ import type {
 import { Clients } from "../clients.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
-import { type ChosenSlots, createLimiter, NotPreparedError, ofMainThread } from "../open-counters.ts";
+import { type ChosenSlots, createLimiter, freeSlots, NotPreparedError, ofMainThread } from "../open-counters.ts";
 import { recentBytesOfMain } from "../open-recent.ts";
 import { clientAddressRules } from "../runtimes.ts";
 import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
@@ -202,6 +202,7 @@ class Workers implements Carrier {
 
   replace(settings: Settings | null, onTrial: SettingsOnTrial | null = null): ReturnType<Carrier["replace"]> {
     return this.#alone(async () => {
+      if (settings !== null) await freeSlots(this.#options.counters.table, this.#options.clock);
       const before = { settings: this.settings, files: this.#opened };
       const opened = settings === null ? this.#opened : await openConfiguredFiles(settings, this.#base, before);
       const offer = this.#files.offer();
