@@ -118,7 +118,12 @@ export class Reloader {
       this.#started = this.#wanted.raw;
       return;
     }
-    if (this.#configFile === null || this.#source.file === null) return;
+    await this.#loadSoon();
+  }
+
+  /** Makes the configuration file, if it is watched, count as changed. */
+  async #loadSoon(): Promise<void> {
+    if (this.#configFile === null || this.#source === null || this.#source.file === null) return;
     this.#configFile.close();
     this.#configFile = await this.#options.files.openFile(this.#source.file, "changed");
   }
@@ -173,7 +178,7 @@ export class Reloader {
       const asked = { cause: "trial", by: takenBack.by } as const;
       const wanted = { ...fallback, ...asked, errors: [], isConfigRead: true, terms: null, takenBack };
       // If it cannot be put into force, the trial goes on, and this is tried again.
-      const result = await this.#reloadSafely(async () => wanted);
+      const result = await this.#reloadSafely(async () => wanted, "trial");
       this.#options.telemetry.reloaded(result, "trial", takenBack.by);
       return result;
     });
@@ -195,7 +200,7 @@ export class Reloader {
   #ask({ cause, by }: Asked, want: () => Promise<Wanted>): Promise<ReloadResult> {
     const reload = async (): Promise<ReloadResult> => {
       if (this.#isClosed) return failed("the gateway is draining, so nothing is reloaded");
-      const result = await this.#reloadSafely(want);
+      const result = await this.#reloadSafely(want, cause);
       // The reload that was in progress may have taken over this change already.
       if (cause !== "file" || !isEmpty(result)) this.#options.telemetry.reloaded(result, cause, by);
       return result;
@@ -233,12 +238,15 @@ export class Reloader {
   }
 
   /** A bug ends no process, and leaves the configuration as it is. */
-  async #reloadSafely(want: () => Promise<Wanted>): Promise<ReloadResult> {
+  async #reloadSafely(want: () => Promise<Wanted>, cause: ReloadCause): Promise<ReloadResult> {
     try {
       return await this.#reload(await want());
     } catch (error) {
       this.#options.log.error({ err: error }, "internal error");
-      return failed(error instanceof NotPreparedError ? error.message : "an internal error");
+      if (!(error instanceof NotPreparedError)) return failed("an internal error");
+      // The change of the file was taken, so nothing else would bring it.
+      if (cause === "file") await this.#loadSoon();
+      return failed(error.message);
     }
   }
 

@@ -1,5 +1,8 @@
 // Reloads, one at a time, with a carrier that a test holds back.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { settingsSource } from "../../src/commands/load-config.ts";
 import { effective } from "../../src/config/effective.ts";
 import { FileWatcher } from "../../src/config/files.ts";
 import { loadSettings, type SettingsSource } from "../../src/config/load.ts";
@@ -11,7 +14,12 @@ import type { Settings } from "../../src/core/settings.ts";
 import { NotPreparedError } from "../../src/gateway/open-counters.ts";
 import { Reloader } from "../../src/gateway/reloader.ts";
 import { createLog } from "../../src/telemetry/log.ts";
+import { testIo } from "../commands/test-io.ts";
+import { useCleanup } from "../support/cleanup.ts";
 import { testSettings } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch.ts";
+
+const cleanup = useCleanup();
 
 const noFiles = { taken: [], refused: [] };
 const settingsOf = (maxBodyBytes: number): Settings => ({ ...testSettings("http://127.0.0.1:9"), maxBodyBytes });
@@ -36,7 +44,7 @@ function settingsIn(source: SettingsSource | null): Settings | null {
 }
 
 /** A reloader of a carrier whose `replace` waits until the test lets it go on. */
-function stage(source: SettingsSource | null = null) {
+function stage(source: SettingsSource | null = null, files = new FileWatcher()) {
   const asked: (number | null)[] = [];
   const held: PromiseWithResolvers<void>[] = [];
   const reported: [ReloadCause, boolean][] = [];
@@ -54,7 +62,7 @@ function stage(source: SettingsSource | null = null) {
     },
   };
   const reloader = new Reloader(carrier.settings, carrier, {
-    files: new FileWatcher(),
+    files,
     log: createLog({ level: "silent", clock: systemClock, destination: { write() {}, flush: (done) => done?.() } }),
     clock: systemClock,
     telemetry: {
@@ -149,4 +157,25 @@ test("what comes back after a trial is written with the keys under reload that w
   held[1]?.resolve();
   expect(await taken).toMatchObject({ ok: true, changed: ["maxBodyBytes"] });
   expect(inForce()).toEqual(["1MiB", { watch: true, trial }]);
+});
+
+test("a watched file that could not be put into force for another reason than what it says is tried again", async () => {
+  const file = join(scratchFolder(cleanup), "headgate.yaml");
+  const write = (text: string) => writeFileSync(file, text);
+  const source = settingsSource({ file, overrides: [] }, file, testIo());
+  write("maxBodyBytes: 1MiB");
+  const { asked, held, reported, reloader, carrier } = stage(source, new FileWatcher(5));
+  await reloader.start();
+  cleanup(() => reloader.close());
+  write("maxBodyBytes: 2MiB");
+  await expect.poll(() => held.length).toBe(1);
+  held[0]?.reject(new NotPreparedError("a worker has ended"));
+  await expect.poll(() => held.length).toBe(2);
+  held[1]?.resolve();
+  await expect.poll(() => carrier.settings.maxBodyBytes).toBe(2 * 1024 * 1024);
+  expect(asked).toEqual([2 * 1024 * 1024, 2 * 1024 * 1024]);
+  expect(reported).toEqual([
+    ["file", false],
+    ["file", true],
+  ]);
 });
