@@ -175,11 +175,15 @@ export class ConnectionLimiter {
     return count.idleElsewhereSinceMs < connections.idleSinceMs - clearlyMs;
   }
 
-  /** Yields once for each connection to close, but not the connection: it might get a request between two portions. */
+  /**
+   * Yields once for each connection to close, but not the connection: it might get a request between two portions. While other
+   * threads have idle ones too, new ones stay until they have clearly been idle.
+   */
   *#whileOver(): Generator<null> {
-    const { settings, connections, count } = this.#options;
+    const { settings, connections, count, nowMs } = this.#options;
     const isOver = (): boolean => count.admitted > settings.current.bounds.maxConnections;
-    while (isOver() && connections.idleCount > 0 && !this.#hasOlderElsewhere) yield null;
+    const isNew = (): boolean => count.idleElsewhere > 0 && nowMs() - connections.idleSinceMs < clearlyMs;
+    while (isOver() && connections.idleCount > 0 && !this.#hasOlderElsewhere && !isNew()) yield null;
   }
 
   #closeLongestIdle(): boolean {

@@ -84,6 +84,24 @@ test("connections that are about to get their first request are not closed while
   expect(count.total).toBe(10);
 });
 
+test("a connection that is about to get its first request is not closed by the sweep of its own thread, whatever the others' age", async () => {
+  const { threads, count, clock } = startThreads(2, 6);
+  const [first, second] = threads as [Thread, Thread];
+  for (let i = 0; i < 3; i += 1) first.open()?.place?.begin();
+  const others = Array.from({ length: 3 }, () => second.open());
+  clock.nowMs = 500;
+  const added = first.open();
+  // Accepting it has begun to make room, which ends in a later turn.
+  await new Promise(setImmediate);
+  await first.limiter.makeRoomForOthers();
+  expect([added?.events, count.total]).toEqual([[], 7]);
+  // Whichever thread looks first: the one that has been idle longest goes.
+  clock.nowMs = 1_000;
+  await first.limiter.makeRoomForOthers();
+  await second.limiter.makeRoomForOthers();
+  expect([added?.events, others.map((one) => one?.events.length), count.total]).toEqual([[], [1, 0, 0], 6]);
+});
+
 test("no new connection is refused while more are idle than are over the total, and none that is busy is closed", async () => {
   const max = 30;
   const { threads, count, clock } = startThreads(3, max);
