@@ -34,6 +34,7 @@ const properties = [
   "test/gateway/clients-check.test.ts",
   "test/limits/eviction.test.ts",
   "test/limits/forgiveness.test.ts",
+  "test/limits/judge.test.ts",
   "test/limits/key-listing.test.ts",
   "test/limits/naive-log.test.ts",
   "test/limits/policy-model.test.ts",

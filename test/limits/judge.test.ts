@@ -13,6 +13,7 @@ import { FakeClock } from "../support/clock.ts";
 import { identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { seededRandom } from "../support/random.ts";
+import { spread } from "../support/runs.ts";
 
 const windowMs = 10_000;
 const secret = new Uint8Array(16).fill(7);
@@ -108,6 +109,59 @@ test.each<[string, Policy, readonly Policy[]]>([
   expect(tally()).toEqual({ judged: 21, refused: 20 });
   expect(before.slots.length).toBe(1 + others.length);
 });
+
+test.each(spread([...Array(200).keys()], 10))(
+  "of any policies before and on trial, those count that limit the request, seed %i",
+  (seed) => {
+    const random = seededRandom(seed);
+    const pick = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
+    const draw = (): Policy[] =>
+      ["one", "two", "three"].slice(0, 1 + Math.floor(random() * 3)).map((name) => ({
+        ...under(pick([null, "/v2/pay/", "/v2/read/"]), { name, limit: 1 + Math.floor(random() * 20) }),
+        ...pick<Partial<Policy>>([
+          {},
+          {},
+          { mode: "shadow" },
+          { exempt: ["192.0.2.1"] },
+          { rate: slots.rate },
+          { chargeStatuses: guesses.chargeStatuses },
+        ]),
+      }));
+    const [old, tried] = [draw(), draw()];
+    const { clock, begin, tally } = stage(old);
+    const { limiter, judge } = begin(tried);
+    const limiting = (policies: readonly Policy[], client: string, target: string): readonly Policy[] =>
+      policies.filter(
+        ({ match, exempt, mode, rate, chargeStatuses }) =>
+          match.paths.every((path) => target.startsWith(path)) &&
+          !exempt.includes(client) &&
+          ![mode, rate.kind].some((each) => each === "shadow" || each === "concurrency") &&
+          chargeStatuses === null,
+      );
+    const admitted: { readonly key: string; readonly atMs: number }[] = [];
+    const expected = { judged: 0, refused: 0 };
+    for (let i = 0; i < 250; i += 1) {
+      clock.advance(Math.floor(random() * 300));
+      const [client, target] = [
+        pick(["192.0.2.1", "192.0.2.2", "192.0.2.3"]),
+        pick(["/v2/pay/x", "/v2/read/x", "/v2/open/x"]),
+      ];
+      const { request, head } = limitedRequest({ client, target });
+      const decision = limiter.decide(request, head, clock.nowMs) as Decision;
+      decision.held?.end(200);
+      judge.judge(head, verdictOf(request, decision), clock.nowMs);
+      const before = limiting(old, client, target).map(({ name, limit }) => ({ key: `${name} ${client}`, limit }));
+      const used = (key: string): number =>
+        admitted.filter((each) => each.key === key && clock.nowMs - each.atMs < windowMs).length;
+      if (before.some(({ key, limit }) => used(key) >= limit)) continue;
+      for (const { key } of before) admitted.push({ key, atMs: clock.nowMs });
+      if (before.length + limiting(tried, client, target).length === 0) continue;
+      expected.judged += 1;
+      if (decision.outcome === "throttled") expected.refused += 1;
+    }
+    expect(tally()).toEqual(expected);
+  },
+);
 
 test("a policy that another one has replaced is judged by what it had counted", () => {
   const { clock, before, begin, tally } = stage([slidingPolicy({ limit: 10, windowMs })]);

@@ -58,3 +58,15 @@ test("counts that start again at 0 are no harm", () => {
   expect(pass(100, 400, 4)).toBe(false);
   expect(judgement.total).toEqual({ judged: 40_000, refused: 400 });
 });
+
+test("refusals of a client whose share falls may become fewer, and are never taken for 2^32", () => {
+  const tally = { judged: 0, refused: 0 };
+  const judgement = new TrialJudgement(0.05, () => ({ ...tally }));
+  const isRefused = (judged: number, refused: number, nowMs: number): boolean => {
+    Object.assign(tally, { judged, refused });
+    return judgement.isRefused(nowMs);
+  };
+  expect([isRefused(400, 20, 0), isRefused(400, 12, 250)]).toEqual([false, false]);
+  expect(judgement.total).toEqual({ judged: 400, refused: 12 });
+  expect(isRefused(400, 21, 500)).toBe(true);
+});
