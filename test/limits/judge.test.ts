@@ -103,14 +103,14 @@ test.each<[string, Policy, readonly Policy[]]>([
     decision.held?.end(200);
     judge.judge(head, verdictOf(request, decision), clock.nowMs);
   };
-  // More than are judged at a time, and many of one.
-  for (let i = 0; i < 5_000; i += 1) ask(`198.51.100.${i % 7}`, "/v2/open/x");
+  // Many, also of one address.
+  for (let i = 0; i < 1_000; i += 1) ask(`198.51.100.${i % 7}`, "/v2/open/x");
   for (let i = 0; i < 21; i += 1) ask("192.0.2.1", "/v2/pay/x");
   expect(tally()).toEqual({ judged: 21, refused: 20 });
   expect(before.slots.length).toBe(1 + others.length);
 });
 
-test.each(spread([...Array(200).keys()], 10))(
+test.each(spread([...Array(200).keys()], 20))(
   "of any policies before and on trial, those count that limit the request, seed %i",
   (seed) => {
     const random = seededRandom(seed);

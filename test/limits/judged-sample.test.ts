@@ -27,25 +27,26 @@ test("of a million clients some thousand are judged, the same in each round and 
   const [one, other] = [new JudgedSample(memory), new JudgedSample(memory)];
   const clients = hashes(1_000_000);
   for (const hash of clients) one.count(hash, false, 0);
-  const judged = judgedOf(other, clients);
+  const judged = clients.filter((hash) => other.mayHave(hash));
   expect(judged.length).toBeLessThanOrEqual(mostClients);
   expect(judged.length).toBeGreaterThan(mostClients / 4);
   const largest = Math.max(...judged);
   expect(clients.filter((hash) => hash <= largest).length).toBe(judged.length);
-  expect(clients.filter((hash) => one.mayHave(hash))).toEqual(judged);
+  const some = clients.slice(0, 10_000);
+  expect(judgedOf(one, some)).toEqual(some.filter((hash) => hash <= largest));
 });
 
-test("a client that asks a million times takes one place, and counts as a hundred requests in ten seconds", () => {
+test("a client that asks a hundred thousand times takes one place, and counts as a hundred requests in ten seconds", () => {
   const sample = new JudgedSample(JudgedSample.createMemory());
   const [first = 0, ...others] = hashes(mostClients - 1);
-  for (let i = 0; i < 1_000_000; i += 1) sample.count(first, false, 17.5);
+  for (let i = 0; i < 100_000; i += 1) sample.count(first, false, 17.5);
   expect(sample.tally).toEqual({ judged: mostOfClient, refused: 0 });
   expect(judgedOf(sample, others)).toEqual(others);
   sample.count(first, false, periodMs);
   expect(sample.tally.judged).toBe(mostOfClient + others.length + 1);
 });
 
-test.each(Array.from({ length: 20 }, (_, seed) => seed))(
+test.each(Array.from({ length: 5 }, (_, seed) => seed))(
   "what counts of each client is as it should be, seed %i",
   (seed) => {
     const random = seededRandom(seed);
