@@ -234,6 +234,12 @@ const endToEndNames: ReadonlySet<string> = new Set([
   ...["max-forwards", "via", "traceparent", "tracestate"],
 ]);
 
+/**
+ * Names a scheme whose login holds for the connection and not for the request, in WWW-Authenticate or Authorization: NTLM and
+ * Negotiate (RFC 4559; RFC 9110, 3.3). Whoever sends the next request on such a connection is taken for the one who logged in.
+ */
+export const connectionLogin = /(?:^|[\t ,])(?:ntlm|nego)/i;
+
 export const noOptions: ReadonlySet<string> = new Set();
 
 /** The names in the message's Connection fields, in lower case. */

@@ -1,7 +1,7 @@
 // Finds flaws that the HTTP parser accepts and a gateway must refuse: with each of them, a request could mean one thing
 // to a proxy and another to the server behind it. One pass over the headers. Parses the target (RFC 9112, 3.2) without
 // changing a byte that is forwarded.
-import { type HeaderList, isBlank, isNamed } from "./headers.ts";
+import { connectionLogin, type HeaderList, isBlank, isNamed } from "./headers.ts";
 import { type LocalReply, localReplies } from "./local-reply.ts";
 
 export interface MessageHead {
@@ -41,6 +41,8 @@ export interface MessageReading {
   readonly asksToUpgrade: boolean;
   /** It is an OPTIONS with Max-Forwards: 0, which the gateway must answer itself (RFC 9110, 7.6.2). */
   readonly isLastHop: boolean;
+  /** Its Authorization may log in the connection on which it is forwarded. */
+  readonly logsInConnection: boolean;
 }
 
 export function readMessage(message: MessageHead): MessageReading {
@@ -51,6 +53,7 @@ export function readMessage(message: MessageHead): MessageReading {
     encodings: none,
     expectations: none,
     hops: none,
+    logsIn: false,
     hasBadName: false,
     hasUpgrade: false,
     namesUpgrade: false,
@@ -68,6 +71,7 @@ export function readMessage(message: MessageHead): MessageReading {
     expectsContinue: seen.expectations.length > 0 && httpVersion !== "1.0",
     asksToUpgrade: seen.hasUpgrade && seen.namesUpgrade && contentLength === 0,
     isLastHop: method === "OPTIONS" && seen.hops.some((hops) => /^0+$/.test(hops)),
+    logsInConnection: seen.logsIn,
   };
 }
 
@@ -87,6 +91,7 @@ interface Seen {
   encodings: string[];
   expectations: string[];
   hops: string[];
+  logsIn: boolean;
   hasBadName: boolean;
   hasUpgrade: boolean;
   namesUpgrade: boolean;
@@ -130,6 +135,10 @@ function note(seen: Seen, name: string, value: string): void {
     case "expect":
       seen.expectations = added(seen.expectations, value);
       break;
+    case "authorization":
+      // Without a comma the scheme is at the start, so the token is not searched.
+      if (connectionLogin.test(value.includes(",") ? value : value.slice(0, 8))) seen.logsIn = true;
+      break;
     case "max-forwards":
       seen.hops = added(seen.hops, value);
       break;
@@ -140,7 +149,7 @@ function note(seen: Seen, name: string, value: string): void {
 
 const specialNames = [
   ...["host", "content-length", "transfer-encoding", "upgrade", "keep-alive"],
-  ...["proxy-connection", "te", "connection", "expect", "max-forwards"],
+  ...["proxy-connection", "te", "connection", "expect", "max-forwards", "authorization"],
 ] as const;
 
 /** By their length; no length has more than two. */

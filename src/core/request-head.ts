@@ -167,6 +167,7 @@ export const pendingVerdict: Verdict = {
       expectsContinue: false,
       asksToUpgrade: false,
       isLastHop: false,
+      logsInConnection: false,
     },
     upstreamTarget: null,
   },

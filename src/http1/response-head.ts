@@ -1,7 +1,14 @@
 // Parses the head of an upstream's response, from text in which each character is one byte, and selects the headers that
 // the client gets. Mostly these are the upstream's lines as they stand, less those that are removed.
 import { isImfFixdate } from "../core/clock.ts";
-import { type HeaderLines, type HeaderList, hopByHopNames, isBlank, trimBlanks } from "../core/headers.ts";
+import {
+  connectionLogin,
+  type HeaderLines,
+  type HeaderList,
+  hopByHopNames,
+  isBlank,
+  trimBlanks,
+} from "../core/headers.ts";
 import {
   downstreamResponseFields,
   gatewayResponseFields,
@@ -18,7 +25,7 @@ export interface ResponseHead extends UpstreamResponseFields {
   readonly framing: number | "chunked" | "none";
   /** The x of HTTP/1.x. */
   readonly minor: number;
-  /** Connection says close. */
+  /** Connection says close, or WWW-Authenticate asks for a login of the connection. */
   readonly closes: boolean;
   /** How long Keep-Alive allows the connection to be idle; null if it does not say. */
   readonly keepAliveSeconds: number | null;
@@ -160,6 +167,9 @@ class HeadReader {
         return true;
       case "removed":
         return false;
+      case "challenge":
+        this.#closes ||= connectionLogin.test(value);
+        return true;
       case "length":
         if (this.#framing !== "none" || !/^\d{1,15}$/.test(value)) throw malformed();
         this.#framing = Number(value);
@@ -220,10 +230,20 @@ function readHeaders(text: string, from: number): string[] {
  * What is done with each header of a response. Nearly all names can be told from the special ones by their length and
  * first letter. `kept` headers are passed on, `removed` ones are not; the others are read.
  */
-type HeaderKind = "kept" | "removed" | "date" | "length" | "coding" | "connection" | "keep-alive" | "retry-after";
+type HeaderKind =
+  | "kept"
+  | "removed"
+  | "challenge"
+  | "date"
+  | "length"
+  | "coding"
+  | "connection"
+  | "keep-alive"
+  | "retry-after";
 
 const kinds: ReadonlyMap<string, HeaderKind> = new Map([
   ...[...gatewayResponseFields, ...hopByHopNames].map((name) => [name, "removed"] as const),
+  ["www-authenticate", "challenge"],
   ["date", "date"],
   ["content-length", "length"],
   ["transfer-encoding", "coding"],

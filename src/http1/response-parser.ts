@@ -64,6 +64,7 @@ export class ResponseParser {
     this.#state = "head";
     this.#method = method;
     this.#head = null;
+    this.#mayContinue = true;
     this.#isUntouched = true;
   }
 
@@ -150,13 +151,15 @@ export class ResponseParser {
 
   #takeHead(head: ResponseHead): void {
     const { framing, minor, closes } = head;
+    // An interim response may say it too.
+    if (minor === 0 || closes) this.#mayContinue = false;
     if (head.status < 200 && head.status !== 101) {
       this.#sink.onInterim(head);
       return;
     }
     // A 408 may be meant for the idle connection, not for the request that it seems to answer (RFC 9110, 15.5.9): then
     // the answer to that request is still to come.
-    this.#mayContinue = minor >= 1 && !closes && head.status !== 408;
+    if (head.status === 408) this.#mayContinue = false;
     if (this.#method === "HEAD" || head.status === 204 || head.status === 304 || head.status === 101) {
       this.#state = "over";
       // The head announces a body: if the server sends it after all, it would be read as the next response.

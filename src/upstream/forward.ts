@@ -144,7 +144,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
       start: upstreamRequestStart(exchange, this.#options),
       hasLength,
       body: whole ?? this.#body,
-      isLast: endsConnection(method, hasBody),
+      isLast: endsConnection(exchange),
       upgrade: this.#upgrade.length === 0 ? "" : this.#upgrade.join(", "),
     };
     connection.send(request, this);

@@ -2,6 +2,7 @@
 // streams; and how long it is kept.
 import { connect, type OnReadOpts, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
+import type { Exchange } from "../exchange/exchange.ts";
 import { TlsRefused, UpstreamFailure } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -242,8 +243,10 @@ const methodsWithBody: ReadonlySet<string> = new Set([
 /**
  * Returns whether a request is the last on its connection. A server that does not expect a body, on a GET for example, may
  * read it as the next request, which was never checked. A server that sends a body in response to a HEAD would have it read
- * as the next response. If the connection is closed, neither can happen.
+ * as the next response. A server that takes the connection for logged in would answer the next request as that of the one
+ * who logged in. If the connection is closed, none of this can happen.
  */
-export function endsConnection(method: string, hasBody: boolean): boolean {
-  return method === "HEAD" || (hasBody && !methodsWithBody.has(method));
+export function endsConnection({ method, hasBody, verdict }: Exchange): boolean {
+  const { logsInConnection } = verdict.parsed.message;
+  return method === "HEAD" || (hasBody && !methodsWithBody.has(method)) || logsInConnection;
 }

@@ -43,6 +43,7 @@ describe("what passes", () => {
       expectsContinue,
       asksToUpgrade: false,
       isLastHop: false,
+      logsInConnection: false,
     });
   });
 

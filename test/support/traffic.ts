@@ -130,6 +130,7 @@ export function admitted(nowMs: number): Verdict {
       expectsContinue: false,
       asksToUpgrade: false,
       isLastHop: false,
+      logsInConnection: false,
     },
     upstreamTarget: "/v2/x",
   };

@@ -91,7 +91,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
       path: exchange.verdict.parsed.upstreamTarget ?? "/",
       headers: listOf(upstreamRequestFields(exchange, this.#options)),
       body: this.#body,
-      reset: endsConnection(method, hasBody),
+      reset: endsConnection(exchange),
       signal: this.#abort.signal,
       responseHeaders: "raw" as const,
       onInfo: this.#onInterim,
