@@ -62,13 +62,17 @@ class Pipeline {
     const known = head.memory?.parsedUnder(rules);
     if (known) {
       const block = runtimeRules.isEmpty ? null : runtimeRules.blockOfClient(known.counterKey);
-      return block === null ? this.#charge(head, known, nowMs) : this.#refuseBlocked(known, block, nowMs);
+      return block === null
+        ? this.#charge(head, known, nowMs)
+        : this.#refuseUncharged(known, localReplies.blocked, nowMs, block);
     }
     // The client, and a path in a usual spelling, are read first: everything else needs them, and they cost little.
     const origin = readOrigin(head, rules);
     // Before the quota and the path, which a blocked client must not make the gateway read.
     const block = runtimeRules.isEmpty ? null : runtimeRules.blockOfClient(origin.counterKey);
-    if (block !== null) return this.#refuseBlocked(parseCheaply(head, origin, rules), block, nowMs);
+    if (block !== null) return this.#refuseUncharged(parseCheaply(origin, rules), localReplies.blocked, nowMs, block);
+    const { unparsable } = origin.message;
+    if (unparsable !== null) return this.#refuseUncharged(parseWithoutPath(origin), unparsable, nowMs);
     // Before the routes, one of which it may be under.
     if (rules.quota !== null && origin.target?.path === rules.quota.path) {
       return this.#answerQuota(head, origin, rules.quota, nowMs);
@@ -82,7 +86,7 @@ class Pipeline {
       return this.#read(head, origin, nowMs);
     }
     const quota = limiter.peek(origin.client, origin.counterKey, nowMs);
-    return this.#refuseUnread(head, origin, quota, isSpent, nowMs) ?? this.#read(head, origin, nowMs);
+    return this.#refuseUnread(origin, quota, isSpent, nowMs) ?? this.#read(head, origin, nowMs);
   }
 
   /** Tells a caller what it has left. Spends no quota: the budget for refusals pays, for wrong tokens too. */
@@ -93,7 +97,7 @@ class Pipeline {
     atMs: number,
   ): Verdict | Promise<Verdict> {
     const { rules, authenticator } = this.#parts;
-    const parsed = parseWithoutPath(head, origin);
+    const parsed = parseWithoutPath(origin);
     const isPaid = this.#spendRefusal(parsed.client, atMs);
     const refusal = isPaid ? findQuotaPathRefusal(head, parsed, rules) : localReplies.tooManyRefusals;
     if (refusal !== null) return this.#observed(parsed, "skipped", null, refusal, atMs);
@@ -137,9 +141,8 @@ class Pipeline {
   }
 
   /** Spends no quota: the budget for refusals pays. */
-  #refuseBlocked(parsed: ParsedRequest, blockedBy: Rule, atMs: number): Verdict {
-    const localReply = this.#payRefusal(parsed.client, localReplies.blocked, atMs);
-    return this.#observed(parsed, "skipped", null, localReply, atMs, blockedBy);
+  #refuseUncharged(parsed: ParsedRequest, reply: LocalReply, atMs: number, blockedBy?: Rule): Verdict {
+    return this.#observed(parsed, "skipped", null, this.#payRefusal(parsed.client, reply, atMs), atMs, blockedBy);
   }
 
   /** Returns the reply to a client that is refused without being charged. */
@@ -156,17 +159,11 @@ class Pipeline {
   }
 
   /** Returns the refusal of a request whose path is not read; null if the path has to be read. */
-  #refuseUnread(
-    head: RequestHead,
-    origin: RequestOrigin,
-    quota: Decision,
-    isSpent: boolean,
-    atMs: number,
-  ): Verdict | null {
+  #refuseUnread(origin: RequestOrigin, quota: Decision, isSpent: boolean, atMs: number): Verdict | null {
     // A request with a verified token does not pay for those of others behind its address.
     if (!isSpent && (quota.remaining > 0 || quota.policy.who === "others")) return null;
     this.#parts.limiter.observe(origin.client, origin.counterKey, atMs);
-    const parsed = parseWithoutPath(head, origin);
+    const parsed = parseWithoutPath(origin);
     const decision: Decision = isSpent ? quota : { ...quota, outcome: "throttled" };
     const localReply = isSpent ? localReplies.tooManyRefusals : localReplies.throttled;
     return { parsed, decision, auth: "skipped", identity: null, localReply };
@@ -175,7 +172,7 @@ class Pipeline {
   /** `atMs`: the clock, read after whatever was waited for. */
   #read(head: RequestHead, origin: RequestOrigin, atMs: number): Verdict | Promise<Verdict> {
     const { rules } = this.#parts;
-    const parsed = parseRequest(head, origin, rules);
+    const parsed = parseRequest(origin, rules);
     // Other paths have to pass the budget for refusals each time.
     if (origin.plainPath?.kind === "route") head.memory?.remember(parsed, rules);
     return this.#charge(head, parsed, atMs);
@@ -372,8 +369,8 @@ class Pipeline {
 const noScopes: readonly string[] = [];
 
 /** A path in an unusual spelling costs more to read, so it is not read. */
-function parseCheaply(head: RequestHead, origin: RequestOrigin, rules: RequestRules): ParsedRequest {
-  return origin.plainPath === undefined ? parseWithoutPath(head, origin) : parseRequest(head, origin, rules);
+function parseCheaply(origin: RequestOrigin, rules: RequestRules): ParsedRequest {
+  return origin.plainPath === undefined ? parseWithoutPath(origin) : parseRequest(origin, rules);
 }
 
 /** Returns whether a request with this path is charged, or passes: it cannot be refused without spending quota. */

@@ -17,6 +17,15 @@ export interface MessageHead {
   readonly endsWithHead?: boolean;
 }
 
+/** All that Node knows. */
+export const knownMethods: ReadonlySet<string> = new Set(
+  [
+    "GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE ACL BIND CHECKOUT COPY LINK LOCK M-SEARCH MERGE MKACTIVITY",
+    "MKCALENDAR MKCOL MOVE NOTIFY PROPFIND PROPPATCH PURGE QUERY REBIND REPORT SEARCH SOURCE SUBSCRIBE UNBIND UNLINK",
+    "UNLOCK UNSUBSCRIBE",
+  ].flatMap((line) => line.split(" ")),
+);
+
 /**
  * CONNECT opens a tunnel, and TRACE shows the headers that proxies added, which a client must not see (RFC 9110,
  * 9.3.8).
@@ -29,6 +38,8 @@ const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
 const maxTargetBytes = 8192;
 
 export interface MessageReading {
+  /** Why HTTP/1.1 has no such request: it is refused as bytes that are no request are, whatever its path is. */
+  readonly unparsable: LocalReply | null;
   readonly problem: LocalReply | null;
   /** The problem, apart from the length of the target. */
   readonly flaw: LocalReply | null;
@@ -61,8 +72,10 @@ export function readMessage(message: MessageHead): MessageReading {
   };
   for (let i = 0; i < rawHeaders.length; i += 2) note(seen, rawHeaders[i] ?? "", rawHeaders[i + 1] ?? "");
   const contentLength = readLength(seen, message);
-  const flaw = findProblem(seen, message);
+  const unparsable = findUnparsable(seen, message);
+  const flaw = unparsable ?? findProblem(seen, message);
   return {
+    unparsable,
     problem: target.length > maxTargetBytes ? localReplies.targetTooLong : flaw,
     flaw,
     host: seen.hosts[0] ?? "",
@@ -179,12 +192,23 @@ function isBadName(name: string): boolean {
 const disguisedName =
   /^(?!x-forwarded-|x-real-ip|x-request-id)(?:x[^a-z0-9](?:forwarded[^a-z0-9]|real[^a-z0-9]ip$|request[^a-z0-9]id$|(?:original|rewrite)[^a-z0-9]url$|http[^a-z0-9]method(?:[^a-z0-9]override)?$|method[^a-z0-9]override$)|content[^a-z0-9]length$|transfer[^a-z0-9]encoding$)/;
 
+/** Of the carriers, only the reader of HTTP/1.1 refuses all of this by itself. */
+function findUnparsable(seen: Seen, message: MessageHead): LocalReply | null {
+  if (!knownMethods.has(message.method)) return localReplies.unsupportedMethod;
+  const isMalformed =
+    blankOrControl.test(message.target) || (message.httpVersion === "2" && isMalformedHttp2(seen, message));
+  return isMalformed ? localReplies.malformed : null;
+}
+
+const blankOrControl = /[\0-\x20\x7f]/;
+/** An ingress takes bytes beyond ASCII in a target that it carries itself. */
+const beyondAscii = /[\x80-\xff]/;
+
 function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
   const { hosts, lengths, encodings, expectations } = seen;
   const { method, httpVersion } = message;
   // The parser accepts HTTP/0.9 and HTTP/2.0 in a request line of HTTP/1.
   if (!versions.has(httpVersion)) return localReplies.malformed;
-  if (httpVersion === "2" && isMalformedHttp2(seen, message)) return localReplies.malformed;
   if (!isHostValid(hosts, httpVersion)) return localReplies.badHost;
   if (seen.hasBadName) return localReplies.badFieldName;
   // A length together with an encoding, or an encoding in HTTP/1.0, can smuggle a request (RFC 9112, 6.1 and 6.3).
@@ -214,7 +238,7 @@ function isMalformedHttp2({ hasConnectionHeader, lengths }: Seen, message: Messa
     if (hasBlankAround(value) || controlByte.test(value)) return true;
   }
   const hasPath = target.startsWith("/") || (target === "*" && method === "OPTIONS") || method === "CONNECT";
-  return hasConnectionHeader || !hasPath || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
+  return hasConnectionHeader || !hasPath || beyondAscii.test(target) || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
 }
 
 /** No value may have one in HTTP/1.1 (RFC 9110, 5.5), except for a tab. */

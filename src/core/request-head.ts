@@ -160,6 +160,7 @@ export const pendingVerdict: Verdict = {
     path: outside,
     route: null,
     message: {
+      unparsable: null,
       problem: localReplies.malformed,
       flaw: localReplies.malformed,
       host: "",
@@ -206,6 +207,7 @@ export interface RequestOrigin {
   readonly target: RequestTarget | undefined;
   /** Undefined for a path in an unusual spelling, which costs more to read. */
   readonly plainPath: PathReading | undefined;
+  readonly message: MessageReading;
 }
 
 export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigin {
@@ -217,11 +219,12 @@ export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigi
     target,
     // "*" is about the server as a whole; the gateway answers it.
     plainPath: target === undefined || target.path === "*" ? outside : rules.pathReader.readPlain(target.path),
+    message: messageOf(head),
   };
 }
 
-export function parseRequest(head: RequestHead, origin: RequestOrigin, rules: RequestRules): ParsedRequest {
-  const { client, counterKey, target } = origin;
+export function parseRequest(origin: RequestOrigin, rules: RequestRules): ParsedRequest {
+  const { client, counterKey, target, message } = origin;
   const path = origin.plainPath ?? (target === undefined ? outside : rules.pathReader.read(target.path));
   return {
     client,
@@ -229,7 +232,7 @@ export function parseRequest(head: RequestHead, origin: RequestOrigin, rules: Re
     target,
     path,
     route: path.kind === "route" || path.kind === "ambiguous" ? path.route : null,
-    message: messageOf(head),
+    message,
     upstreamTarget: target === undefined ? null : rebase(target.original, rules.paths),
   };
 }
@@ -242,8 +245,8 @@ function messageOf(head: RequestHead): MessageReading {
 }
 
 /** Parses a request that is refused whatever its path is, without reading the path. */
-export function parseWithoutPath(head: RequestHead, { client, counterKey, target }: RequestOrigin): ParsedRequest {
-  return { client, counterKey, target, path: outside, route: null, message: messageOf(head), upstreamTarget: null };
+export function parseWithoutPath({ client, counterKey, target, message }: RequestOrigin): ParsedRequest {
+  return { client, counterKey, target, path: outside, route: null, message, upstreamTarget: null };
 }
 
 /** Returns the refusal of the limiter. */
@@ -283,12 +286,13 @@ export function findBodyRefusal(parsed: ParsedRequest, rules: RequestRules): Loc
 
 /**
  * Converts the head of an HTTP/2 request to the form of HTTP/1.1: pseudo-headers become the request line and Host, and
- * cookie headers are joined (RFC 9113, 8.2.3). Repairs nothing: a contradiction is kept, and core/message-check.ts
- * refuses it. Converts a head with pseudo-headers, which come first (RFC 9113, 8.3).
+ * cookie headers are joined (RFC 9113, 8.2.3), without empty ones. Repairs nothing: a contradiction is kept, and
+ * core/message-check.ts refuses it. Converts a head with pseudo-headers, which come first (RFC 9113, 8.3).
  */
 export function readHttp2Head(rawHead: HeaderList): Pick<MessageHead, "method" | "target" | "rawHeaders"> {
   let method = "";
   let target = "";
+  let scheme = "";
   let authority: string | null = null;
   const rawHeaders: string[] = [];
   let cookieAt = -1;
@@ -300,15 +304,20 @@ export function readHttp2Head(rawHead: HeaderList): Pick<MessageHead, "method" |
     else if (name === ":authority") {
       authority = value;
       rawHeaders.push("host", value);
-    } else if (name.startsWith(":")) continue;
+    } else if (name === ":scheme") scheme = value;
+    else if (name.startsWith(":")) continue;
     // A Host that repeats the authority is dropped; with another one there are two, which is refused.
     else if (name === "host" && value === authority) continue;
     else if (name !== "cookie" || hasBlankAround(value)) rawHeaders.push(name, value);
-    else if (cookieAt !== -1) rawHeaders[cookieAt] += `; ${value}`;
-    else {
+    else if (cookieAt === -1) {
       cookieAt = rawHeaders.length + 1;
       rawHeaders.push(name, value);
+    } else if (value !== "") {
+      const before = rawHeaders[cookieAt] ?? "";
+      rawHeaders[cookieAt] = before === "" ? value : `${before}; ${value}`;
     }
   }
-  return { method, target, rawHeaders };
+  // Of another scheme, or of what is none, the target is no path, as in the absolute form of HTTP/1.1.
+  const isHttp = scheme === "" || /^https?$/i.test(scheme);
+  return { method, target: isHttp ? target : `${scheme}:${target}`, rawHeaders };
 }

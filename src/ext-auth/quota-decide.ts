@@ -110,7 +110,7 @@ function requestOf(
   { authenticator, demandOf, rules }: QuotaParts,
 ): QuotaRequest | Promise<QuotaRequest> {
   const { head, policy, hits } = question;
-  const request = parseRequest(head, readOrigin(head, rules), rules);
+  const request = parseRequest(readOrigin(head, rules), rules);
   const credential = readBearer(head.rawHeaders);
   const withIdentity = (authentication: Authentication): QuotaRequest => {
     const isGood = authentication === "accepted" || authentication === "skipped" || typeof authentication !== "string";

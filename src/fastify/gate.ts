@@ -8,6 +8,7 @@ import { type ClientAddressRules, type Peer, readPeer } from "../core/client-add
 import { errorCode } from "../core/failure.ts";
 import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
+import { knownMethods } from "../core/message-check.ts";
 import { type RequestHead, readHttp2Head } from "../core/request-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { ClientSocket } from "./client-socket.ts";
@@ -132,10 +133,28 @@ function replyToParseError(error: Error, receivedBytes: number): LocalReply | nu
   if (code === "HPE_HEADER_OVERFLOW") {
     return isFirstLine(error, receivedBytes) ? localReplies.targetTooLong : localReplies.headTooLarge;
   }
+  if (hasUnknownMethod(error, code)) return localReplies.unsupportedMethod;
   // The client closed its side within a message, or reset the connection.
   if (code === "HPE_INVALID_EOF_STATE" || !code.startsWith("HPE_")) return null;
   return localReplies.malformed;
 }
+
+/**
+ * Returns whether the error is about a request line whose method Node does not know. Its parser knows a few more, and tells
+ * them apart only behind the line.
+ */
+function hasUnknownMethod(error: Error, code: string): boolean {
+  // The preface of HTTP/2.
+  if (code === "HPE_PAUSED_H2_UPGRADE") return true;
+  if (!lineErrors.has(code) || !("rawPacket" in error && error.rawPacket instanceof Buffer)) return false;
+  const text = error.rawPacket.toString("latin1");
+  // The parser may have read the line's end.
+  const lineStart = text.lastIndexOf("\n", Number(Reflect.get(error, "bytesParsed")) - 2) + 1;
+  const method = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+)(?: |$)/.exec(text.slice(lineStart))?.[1];
+  return method !== undefined && !knownMethods.has(method);
+}
+
+const lineErrors: ReadonlySet<string> = new Set(["HPE_INVALID_METHOD", "HPE_INVALID_VERSION", "HPE_INVALID_CONSTANT"]);
 
 /** The error has the packet, which is the first one if nothing else was received. */
 function isFirstLine(error: Error, receivedBytes: number): boolean {

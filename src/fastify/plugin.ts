@@ -2,11 +2,12 @@
 // limits, the tokens, the fields, the metrics and the log of the gateway.
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { Socket } from "node:net";
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler } from "fastify";
 import { wantsOpenMetrics } from "../admin/request-fields.ts";
 import type { Authenticator } from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
+import { knownMethods } from "../core/message-check.ts";
 import { createAppLog } from "./app-log.ts";
 import { gates } from "./gate.ts";
 import type { HeadgateOptions } from "./options.ts";
@@ -70,7 +71,8 @@ function countConnections(server: Server): () => number {
 
 /**
  * What Node would answer by itself, without the fields: 100 and 417 to an Expect, before anybody has decided, and a
- * CONNECT by closing the connection. An app that has listeners of its own for these keeps them.
+ * CONNECT by closing the connection. An app that has listeners of its own for these keeps them. And what Fastify's router
+ * would answer without a hook: over HTTP/2, Node passes any method on.
  */
 function hearWhatNodeAnswers({ server, routing }: FastifyInstance): void {
   if (server.listenerCount("checkContinue") === 0) {
@@ -82,7 +84,18 @@ function hearWhatNodeAnswers({ server, routing }: FastifyInstance): void {
   if (server.listenerCount("checkExpectation") === 0) {
     server.on("checkExpectation", (req: IncomingMessage, res: ServerResponse) => routing(req, res));
   }
+  for (const event of ["request", "checkContinue", "checkExpectation"]) server.prependListener(event, makeRoutable);
   if (server.listenerCount("connect") === 0) {
-    server.on("connect", ({ socket }) => gates.get(server)?.refuseMethod(socket));
+    server.on("connect", (req: IncomingMessage, res: ServerResponse | Socket) => {
+      if (res instanceof Socket) gates.get(server)?.refuseMethod(res);
+      else routing(makeRoutable(req), res);
+    });
   }
+}
+
+/** Gives the router a method and a path that it knows. The gate reads the raw headers, and refuses the request. */
+function makeRoutable(req: IncomingMessage): IncomingMessage {
+  if (knownMethods.has(req.method ?? "") && req.method !== "CONNECT") return req;
+  req.url ??= "/";
+  return Object.assign(req, { method: "TRACE" });
 }

@@ -4,14 +4,7 @@
 import { isNamed, trimBlanks } from "../core/headers.ts";
 import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
-import type { MessageHead } from "../core/message-check.ts";
-
-/** All that Node knows. */
-const methods: readonly string[] = [
-  "GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE ACL BIND CHECKOUT COPY LINK LOCK M-SEARCH MERGE MKACTIVITY",
-  "MKCALENDAR MKCOL MOVE NOTIFY PROPFIND PROPPATCH PURGE QUERY REBIND REPORT SEARCH SOURCE SUBSCRIBE UNBIND UNLINK",
-  "UNLOCK UNSUBSCRIBE",
-].flatMap((line) => line.split(" "));
+import { knownMethods, type MessageHead } from "../core/message-check.ts";
 
 export interface Http1Head extends Pick<MessageHead, "method" | "target" | "rawHeaders" | "httpVersion"> {
   /** With the empty line. */
@@ -34,7 +27,7 @@ const absoluteForm = "https?:\\/\\/[!$%&'()*+,\\-.0-9:;=A-Z_a-z~[\\]]+(?:[/?][\\
 const name = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
 /** With obs-text (RFC 9110, 5.5), which is UTF-8 or Latin-1: each byte is one character here. */
 const value = "[\\t\\x20-\\x7e\\x80-\\xff]*";
-const method = methods.filter((name) => name !== "CONNECT").join("|");
+const method = [...knownMethods].filter((name) => name !== "CONNECT").join("|");
 
 // Each takes linear time: no character matches two adjacent parts.
 const usualHead = new RegExp(
@@ -213,8 +206,6 @@ export interface HeadBounds {
 
 export const requestBounds: HeadBounds = { maxBytes: maxHeadBytes, maxFields };
 
-const longestMethod = Math.max(...methods.map(({ length }) => length));
-
 /** The characters of a host, with those of a user, which is refused later (RFC 9110, 4.2.4). */
 const authority = "(?:[!$%&'()*+,\\-.0-9:;=A-Z_a-z~[\\]]|@(?!@))*";
 const rest = "(?:[/?].*)?";
@@ -277,7 +268,6 @@ export class HeadScan {
     }
     if (problem !== null) return problem;
     if (this.#at > this.#bounds.maxBytes + maxUncountedBytes) return this.#tooLarge();
-    if (this.#state === "method" && !isBegunMethod(this.#text(bytes))) return localReplies.malformed;
     return this.#state === "over" ? this.#at : "incomplete";
   }
 
@@ -341,10 +331,12 @@ export class HeadScan {
   }
 
   #takeMethod(bytes: Buffer, byte: number): LocalReply | null {
-    if (byte !== space) return this.#go("method", isToken[byte] === 1 && this.#at < longestMethod);
+    if (this.#at >= this.#bounds.maxBytes) return localReplies.headTooLarge;
+    if (byte !== space) return this.#go("method", isToken[byte] === 1);
     const method = this.#text(bytes);
     this.#isConnect = method === "CONNECT";
-    return this.#go("before target", methods.includes(method));
+    if (method !== "" && !knownMethods.has(method)) return localReplies.unsupportedMethod;
+    return this.#go("before target", method !== "");
   }
 
   #takeTargetEnd(bytes: Buffer): LocalReply | null {
@@ -363,10 +355,6 @@ export class HeadScan {
   #text(bytes: Buffer): string {
     return bytes.toString("latin1", this.#from, this.#at);
   }
-}
-
-function isBegunMethod(text: string): boolean {
-  return methods.some((method) => method.startsWith(text));
 }
 
 function byteTable(characters: RegExp): Uint8Array {

@@ -230,16 +230,8 @@ function readHeaders(text: string, from: number): string[] {
  * What is done with each header of a response. Nearly all names can be told from the special ones by their length and
  * first letter. `kept` headers are passed on, `removed` ones are not; the others are read.
  */
-type HeaderKind =
-  | "kept"
-  | "removed"
-  | "challenge"
-  | "date"
-  | "length"
-  | "coding"
-  | "connection"
-  | "keep-alive"
-  | "retry-after";
+type HeaderKind = "kept" | "removed" | ReadKind;
+type ReadKind = "challenge" | "date" | "length" | "coding" | "connection" | "keep-alive" | "retry-after";
 
 const kinds: ReadonlyMap<string, HeaderKind> = new Map([
   ...[...gatewayResponseFields, ...hopByHopNames].map((name) => [name, "removed"] as const),

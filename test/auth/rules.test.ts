@@ -26,7 +26,7 @@ function modes(auth: AuthDemands, own = "/") {
   return (request: string, fields: readonly string[] = []): AuthMode => {
     const [method = "", target = ""] = request.split(" ");
     const head: RequestHead = { peer, method, target, rawHeaders: ["Host", "a", ...fields], httpVersion: "1.1" };
-    return demandOf(parseRequest(head, readOrigin(head, rules), rules), head).mode;
+    return demandOf(parseRequest(readOrigin(head, rules), rules), head).mode;
   };
 }
 

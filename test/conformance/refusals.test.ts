@@ -104,6 +104,22 @@ test("HTTP/2", async () => {
   expect((await client.ask()).status).toBe(200);
 });
 
+test.each([
+  ["a method that Node does not know", { method: "FOO" }, 501],
+  ["bytes above ASCII in the target", { path: "/v2/\xe4" }, 400],
+  ["a scheme with a URL", { fields: { ":scheme": "http://evil.test/?" } }, 400],
+])("HTTP/2 with %s, which over HTTP/1.1 is no request", async (_, refused, status) => {
+  const { overrides, ca } = tls({ refusals });
+  const { gateway, upstream } = await stageRaw(cleanup, served, overrides, new FakeClock());
+  const client = new Http2Client(gateway.traffic.port, ca, cleanup);
+  for (let i = 0; i < 5; i += 1) expect((await client.ask(refused)).status).toBe(status);
+  const answer = await client.ask(refused);
+  expect(answer.status).toBe(429);
+  expectContractFields(answer, { limit: 100, remaining: 100 }, (name) => name.toLowerCase());
+  expect(upstream.bytes()).toBe("");
+  expect((await client.ask()).status).toBe(200);
+});
+
 describe("checks of an ingress", () => {
   test("over HTTP, by the client that it names", async () => {
     const { ask } = await stageDecision(cleanup, {}, { refusals }, { clock: new FakeClock() });
@@ -118,6 +134,20 @@ describe("checks of an ingress", () => {
     expect(await statusOf(about("/health"))).toBe("429");
     expect(await statusOf(about("/health", "192.0.2.2"))).toBe("404");
     expect((await about("/v2/x")).status).toBe(200);
+  });
+
+  test("over HTTP, with a method that Node does not know", async () => {
+    const { ask } = await stageDecision(cleanup, {}, { refusals }, { clock: new FakeClock() });
+    const about = async (method: string) => {
+      const named = `X-Original-Method: ${method}\r\nX-Original-URI: /v2/x\r\nX-Forwarded-For: 192.0.2.1\r\n`;
+      return valuesOf(
+        (await ask("/auth-request", `${named}Authorization: Bearer t\r\n`)).rawHeaders,
+        "X-Headgate-Status",
+      );
+    };
+    for (let i = 0; i < 5; i += 1) expect(await about("FOO")).toEqual(["501"]);
+    expect(await about("FOO")).toEqual(["429"]);
+    expect(await about("GET")).toEqual(["200"]);
   });
 
   test("over gRPC; a check of the quota alone, under no route, passes any number of times", async () => {

@@ -36,6 +36,7 @@ describe("what passes", () => {
     ["a dot behind a name", ["Host.", "x", "Content-Length.", "x", "X-Real-IP.", "x", "X.Forwarded", "x"], 0, false],
   ])("%s", (_, fields, contentLength, expectsContinue) => {
     expect(read([...host, ...fields])).toEqual({
+      unparsable: null,
       problem: null,
       flaw: null,
       host: "api.example",

@@ -62,6 +62,22 @@ describe("over HTTP/2", () => {
     }
   });
 
+  test.each([
+    { method: "FOO" },
+    { method: "get" },
+    { method: "FOO", path: "/none" },
+    { method: "FOO", fields: { expect: "100-continue" } },
+    { method: "FOO", fields: { expect: "something" } },
+  ])("%j is refused before the router, with the fields and a line of the log", async (ask) => {
+    const { client, ...app } = await start({ routes: (app) => app.all("/v2/x", async () => "the app") });
+    const answer = await client.ask(ask);
+    expect(answer.status).toBe(501);
+    expectContractFields(answer, { limit: 100, remaining: 100 }, lower);
+    await eventually("it is logged", () => accessLines(app).length === 1);
+    expect(accessLines(app)).toMatchObject([{ status: 501, problem: "unsupported_method", decision: "observed" }]);
+    expect((await client.ask()).body).toBe("the app");
+  });
+
   test("a client that resets its stream ends the exchange, once", async () => {
     const { client, ...app } = await start({
       routes: (app) => app.get("/slow", (_request, reply) => void reply.hijack().raw.writeHead(200).write("half")),

@@ -182,10 +182,10 @@ test.each([
   expect(gateway.logLines.filter((entry) => entry["status"] !== undefined)).toEqual([]);
 });
 
-test("a second header is no header but bad HTTP", async () => {
+test("a second header is no header but a request line with an unknown method", async () => {
   const { connect, upstream } = await start();
   expect(await exchange(connect(), line("192.0.2.1") + line("6.6.6.6") + request("/v2/x"))).toMatchObject({
-    status: 400,
+    status: 501,
   });
   expect(upstream.hits()).toBe(0);
 });
@@ -304,8 +304,8 @@ test("a header that never ends does not outlast the drain", async () => {
   await within("the connection ends", client.closed);
 });
 
-test("by default a PROXY header is bad HTTP, and names nobody", async () => {
+test("by default a PROXY header is a request line with an unknown method, and names nobody", async () => {
   const { connect, upstream } = await start({ listen: {} });
-  expect(await exchange(connect(), line("192.0.2.1") + request("/v2/x"))).toMatchObject({ status: 400 });
+  expect(await exchange(connect(), line("192.0.2.1") + request("/v2/x"))).toMatchObject({ status: 501 });
   expect(upstream.hits()).toBe(0);
 });

@@ -22,6 +22,8 @@ export interface AnswerCase {
   readonly before?: (gateway: Serving, cleanup: Cleanup) => Promise<void>;
   /** The gateway's own answer; absent if it is the upstream's. */
   readonly own?: OwnAnswer;
+  /** Why HTTP/2 has no such answer, or a test of its own has it. */
+  readonly notOverHttp2?: string;
   /** 100 and 99 if absent. */
   readonly limit?: number;
   readonly remaining?: number;
@@ -98,6 +100,9 @@ const timedOut: OwnAnswer = ["Gateway Timeout", "The upstream did not answer in 
 // What never became a request is shown the quota and spends none of it.
 const unspent: Extra = { remaining: 100 };
 const told: Extra = { ...unspent, overrides: { quota: { path: "/quota" } } };
+const bytes = { notOverHttp2: "bytes that are no frame end the connection: http2/rules.ts" };
+const framed = { notOverHttp2: "HTTP/2 has frames in place of this framing: conformance/messages/rules.ts" };
+const byFrames = { notOverHttp2: "Node's client sends no such request: conformance/messages/rules.ts" };
 const small: Extra = { overrides: { maxBodyBytes: 10 } };
 const exhausted: Extra = {
   overrides: { policies: [slidingPolicy({ limit: 1, windowMs: 60_000 })] },
@@ -106,6 +111,7 @@ const exhausted: Extra = {
   },
   limit: 1,
   remaining: 0,
+  notOverHttp2: "what has to happen before is done over HTTP/1.1 without TLS: transport/http2.test.ts",
 };
 const many = Array.from({ length: 300 }, (_, i) => `X-${i}: ${i}\r\n`).join("");
 const kilobytes = (count: number): string => "x".repeat(count * 1024);
@@ -115,25 +121,25 @@ export const quotaAnswers: readonly AnswerCase[] = [
   { status: 200, name: "the caller's own quota", send: get("/quota"), ...told },
   { status: 200, name: "the caller's own quota, to HEAD", send: get("/quota", "", "HEAD"), ...told },
   refused(405, "the caller's own quota, to POST", ownQuota, get("/quota", "Content-Length: 0\r\n", "POST"), told),
-  refused(401, "the caller's own quota, two tokens", noToken, get("/quota", bearer), told),
+  refused(401, "the caller's own quota, two tokens", noToken, get("/quota", bearer), { ...told, ...byFrames }),
 ];
 
 export const refusals: readonly AnswerCase[] = [
-  refused(400, "not HTTP", malformed, "nonsense\r\n\r\n", unspent),
-  refused(400, "a method that is none", malformed, get("/v2/x", "", "FOO"), unspent),
-  refused(400, "length and encoding", malformed, post(`${two}${chunked}`), unspent),
-  refused(400, "bad chunk", malformed, post(chunked, "2\r\nhi\r\nzz\r\n"), { upstream: silent }),
-  refused(400, "no Host", badHost, `GET /v2/x HTTP/1.1\r\n${bearer}\r\n`),
-  refused(400, "two Hosts", badHost, get("/v2/x", "Host: b\r\n")),
+  refused(400, "not HTTP", malformed, "nonsense\r\n\r\n", { ...unspent, ...bytes }),
+  refused(400, "length and encoding", malformed, post(`${two}${chunked}`), { ...unspent, ...framed }),
+  refused(400, "bad chunk", malformed, post(chunked, "2\r\nhi\r\nzz\r\n"), { upstream: silent, ...framed }),
+  refused(400, "no Host", badHost, `GET /v2/x HTTP/1.1\r\n${bearer}\r\n`, byFrames),
+  refused(400, "two Hosts", badHost, get("/v2/x", "Host: b\r\n"), byFrames),
   refused(400, "ambiguous path", ambiguous, get("/v1/..%2fv2/x")),
   refused(401, "no token", noToken, anonymous("GET")),
   refused(401, "no token, to HEAD", noToken, anonymous("HEAD")),
   refused(401, "no token, a body unread", noToken, anonymous("POST", "Content-Length: 9\r\n")),
-  refused(401, "two tokens", noToken, get("/v2/x", bearer)),
+  refused(401, "two tokens", noToken, get("/v2/x", bearer), byFrames),
   refused(404, "no route", noRoute, get("/x"), unspent),
   { status: 204, name: "OPTIONS *", send: get("*", "", "OPTIONS"), ...unspent },
   refused(408, "slow head", slow, "GET /v2/x HTTP/1.1\r\nHost:", {
     ...unspent,
+    notOverHttp2: "it ends the connection: transport/http2.test.ts",
     // A connection of which nothing was read in this time is closed without an answer.
     overrides: { timeouts: { headMs: stallMs } },
   }),
@@ -145,7 +151,10 @@ export const refusals: readonly AnswerCase[] = [
   refused(413, "announced, awaiting 100", bodyTooLarge, post("Content-Length: 11\r\nExpect: 100-continue\r\n"), small),
   refused(413, "chunked", bodyTooLarge, post(chunked, "b\r\nhello world\r\n"), { ...small, upstream: silent }),
   refused(414, "over 8 KiB", targetTooLong, get(`/v2/${kilobytes(8)}`)),
-  refused(414, "over 16 KiB", targetTooLong, get(`/v2/${kilobytes(20)}`), unspent),
+  refused(414, "over 16 KiB", targetTooLong, get(`/v2/${kilobytes(20)}`), {
+    ...unspent,
+    notOverHttp2: "the head is too large, which is 431",
+  }),
   refused(417, "another expectation", badExpect, post(`Expect: something\r\n${two}`, "hi")),
   refused(429, "to GET", throttled, get(), exhausted),
   refused(429, "to HEAD", throttled, get("/v2/x", "", "HEAD"), exhausted),
@@ -153,9 +162,10 @@ export const refusals: readonly AnswerCase[] = [
   refused(429, "a bad token", throttled, anonymous("GET"), exhausted),
   refused(431, "one large field", headTooLarge, get("/v2/x", `X: ${kilobytes(20)}\r\n`), unspent),
   refused(431, "300 fields", headTooLarge, get("/v2/x", many), unspent),
-  refused(501, "gzip, chunked", badEncoding, post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n")),
+  refused(501, "gzip, chunked", badEncoding, post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), framed),
+  refused(501, "a method that is none", badMethod, get("/v2/x", "", "FOO"), unspent),
   refused(501, "TRACE", badMethod, get("/v2/x", "", "TRACE")),
-  refused(501, "CONNECT", badMethod, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", unspent),
+  refused(501, "CONNECT", badMethod, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", { ...unspent, ...byFrames }),
 ];
 
 const broken = (name: string, upstream: (socket: Socket) => void): AnswerCase =>
@@ -184,6 +194,7 @@ export const upstreamFailures: readonly AnswerCase[] = [
     upstream: silent,
     overrides: { upstream: { maxConnections: 1 } },
     before: occupy,
+    notOverHttp2: "what has to happen before is done over HTTP/1.1 without TLS: upstream/client-shares-http2.test.ts",
     remaining: 97,
   }),
   refused(504, "no response in time", timedOut, get(), {

@@ -2,6 +2,8 @@
 // literals without an index, so nothing has to be remembered; what comes back is told by type, flags and stream.
 import { connect as connectTcp, type Socket } from "node:net";
 import { type ConnectionOptions, connect } from "node:tls";
+import type { HeaderList } from "../../src/core/headers.ts";
+import { HpackDecoder } from "../../src/http2/hpack.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { eventually } from "./eventually.ts";
 
@@ -86,6 +88,16 @@ export class FrameClient {
   async ended(stream: number): Promise<"whole" | number | null> {
     await eventually(`stream ${stream} ends`, () => this.endOf(stream) !== null || this.isClosed);
     return this.endOf(stream);
+  }
+
+  /** The fields of the first head on a stream. */
+  headOf(stream: number): HeaderList {
+    const decoder = new HpackDecoder();
+    for (const { stream: id, payload } of this.of(frameTypes.headers)) {
+      const fields = decoder.decode(payload, 0, payload.length);
+      if (id === stream && typeof fields !== "string") return fields;
+    }
+    return [];
   }
 
   #read(data: Buffer, { acknowledges = true }: FrameClientOptions): void {

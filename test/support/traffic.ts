@@ -123,6 +123,7 @@ export function admitted(nowMs: number): Verdict {
     path: { kind: "route", route: "/v2/" },
     route: "/v2/",
     message: {
+      unparsable: null,
       problem: null,
       flaw: null,
       host: "a",

@@ -274,7 +274,7 @@ describe("a head that takes its time", () => {
   });
 
   test.each([
-    ["a method that nobody knows", "GE", "X", 400],
+    ["a method that nobody knows", "GE", "X ", 501],
     ["a byte that no target has", "GET /v2/x", "\x7f", 400],
     ["a blank before a colon", "GET /v2/x HTTP/1.1\r\nHost", " ", 400],
     ["a folded line", "GET /v2/x HTTP/1.1\r\nHost: a\r\n", " ", 400],

@@ -133,14 +133,17 @@ describe("heads that are no request of HTTP/2 never reach the upstream", () => {
     if (expected === "reset") expect(end).toBe(protocolError);
     else {
       expect(end).toBe("whole");
-      await eventually("it is logged", () => statuses().length > statusesBefore);
-      expect(statuses().slice(statusesBefore)).toEqual([expected]);
+      expect(one.headOf(1).slice(0, 2)).toEqual([":status", `${expected}`]);
     }
     // The connection goes on.
     one.headers(3, get("/v2/next"));
     expect(await one.ended(3)).toBe("whole");
     expect(upstream.received.slice(hitsBefore).map(({ target }) => target)).toEqual(["/v2/next"]);
-    await eventually("both are logged", () => statuses().length === statusesBefore + (expected === "reset" ? 1 : 2));
+    const passed = () =>
+      statuses()
+        .slice(statusesBefore)
+        .filter((status) => status === 200);
+    await eventually("the one that passes is logged", () => passed().length === 1);
   });
 
   test("a list of fields far beyond the bound brings nothing upstream, and the next client is served", async () => {

@@ -144,8 +144,8 @@ const methods: readonly RequestCase[] = [
   ...["PUT", "PATCH", "DELETE", "PROPFIND", "QUERY"].map((name) =>
     forwarded("RFC 9110 9.1", `${name} without a body`, method(name)),
   ),
-  refused("RFC 9110 9.1", "a method that the parser does not know", 400, method("FOO")),
-  refused("RFC 9110 9.1", "a method like a known one", 400, method("GETS")),
+  refused("RFC 9110 9.1", "a method that the parser does not know", 501, method("FOO")),
+  refused("RFC 9110 9.1", "a method like a known one", 501, method("GETS")),
   forwarded("RFC 9110 9.3.2", "HEAD", method("HEAD")),
   declined("RFC 9110 9.3.2", "HEAD that is refused has no body", 404, message("", "HEAD /x HTTP/1.1")),
   forwarded("RFC 9110 9.3.2", "HEAD with a body", method("HEAD", "Content-Length: 2\r\n", "hi"), { body: "hi" }),
