@@ -72,17 +72,22 @@ function createPathMatcher(rules: readonly AuthRule[], routes: readonly string[]
   const anyPath = maskOf(rules, ({ paths }) => paths.length === 0);
   // A path that is under a route in every reading also is under each prefix of that route.
   const byRoute = new Map(routes.map((route) => [route, maskOf(rules, (rule) => coversRoute(rule, route))]));
+  const base = basePath === "/" ? "" : basePath;
   return ({ target, path: reading, route }: ParsedRequest): Fitting => {
     const path = target === undefined ? "" : target.path;
-    const matching = anyPath | patterns.match(path);
-    if (PathPatterns.hasOneReading(path)) return { possibly: matching, certainly: matching };
-    const ofRoute = reading.kind === "route" && route !== null ? (byRoute.get(route) ?? 0) : 0;
-    return { possibly: matching | ofRoute, certainly: anyPath | ofRoute };
+    const possibly = anyPath | patterns.match(path);
+    // For backends that distinguish case, a route in another case is another one.
+    const isOfRoute = reading.kind === "route" && route !== null && path.replace(nothing, "").startsWith(base + route);
+    const ofRoute = isOfRoute ? (byRoute.get(route) ?? 0) : 0;
+    return { possibly: possibly | ofRoute, certainly: anyPath | patterns.matchInAll(path) | ofRoute };
   };
 }
 
+/** Segments that lead nowhere before a route. */
+const nothing = /^(?:\/\.?(?=\/))+/;
+
 function coversRoute({ paths }: AuthRule, route: string): boolean {
-  return paths.some((path) => path.endsWith("/") && route.toLowerCase().startsWith(path.toLowerCase()));
+  return paths.some((path) => path.endsWith("/") && route.startsWith(path));
 }
 
 /** A backend may ignore the case of a method, or take another one from a header or the query. */

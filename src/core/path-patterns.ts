@@ -1,6 +1,7 @@
-// Finds the patterns that a path matches in any way in which a backend may read it. A pattern is a path of names; "*" is
-// any one segment, and a slash at the end makes it a prefix. Matching too much is safe, matching too little is not.
-// Takes linear time in the length of the path.
+// Finds the patterns that a path matches in any way in which a backend may read it, and those that it matches in all of
+// them. A pattern is a path of names; "*" is any one segment, and a slash at the end makes it a prefix. For what counts,
+// asks or refuses, matching too much is safe; for what opens, matching too little is. Takes linear time in the length of
+// the path.
 import {
   codes,
   droppedEnd,
@@ -32,9 +33,16 @@ interface PatternNode {
   contains: number;
 }
 
+/** Patterns and the names in them. */
+interface PatternTree {
+  readonly names: SegmentNames;
+  readonly root: PatternNode;
+}
+
 export class PathPatterns {
-  readonly #names: SegmentNames;
-  readonly #root = newNode();
+  readonly #tree: PatternTree;
+  /** The same patterns in their own case. */
+  readonly #exact: PatternTree;
   /** The same without "*", which makes a search for the other names match more. */
   readonly #namesAlone = newNode();
   readonly #decoded = new FullDecoding();
@@ -44,52 +52,55 @@ export class PathPatterns {
 
   /** The patterns are below `basePath`. */
   constructor(patterns: readonly PathPattern[], basePath: string) {
-    const split = patterns.map(({ path, mask }) => ({
-      segments: [...segmentsOf(basePath), ...segmentsOf(path)],
-      ends: mask,
-      contains: path.endsWith("/") ? mask : 0,
-    }));
-    this.#names = new SegmentNames(split.flatMap(({ segments }) => segments));
-    for (const { segments, ends, contains } of split) {
-      const node = this.#add(this.#root, segments);
-      node.ends |= ends;
-      node.contains |= contains;
-      this.#add(this.#namesAlone, withoutWildcards(segments)).ends |= ends;
+    const below = patterns.map(({ path, mask }) => ({ path: basePath + path, mask }));
+    const folded = below.map(({ path, mask }) => ({ path: path.toLowerCase(), mask }));
+    this.#exact = treeOf(below, true);
+    this.#tree = treeOf(folded, false);
+    for (const { path, mask } of folded) {
+      const names = segmentsOf(path).filter((segment) => segment !== "*");
+      addTo(this.#namesAlone, names, this.#tree.names).ends |= mask;
     }
   }
 
-  /** Returns whether all backends read the path in the same way, so that it matches no more than it seems to. */
-  static hasOneReading(path: string): boolean {
-    return !droppedEnd.test(path) && (plainPath.test(path) || plainWithEscapes.test(path));
+  /** Returns the bits of all patterns that the path matches in some reading. */
+  match(path: string): number {
+    if (droppedEnd.test(path) || !plainPath.test(path)) return this.#matchOdd(path);
+    return this.#matchSegments(path, this.#tree);
   }
 
-  /** Returns the bits of all patterns that the path matches. */
-  match(path: string): number {
-    const hasOneReading = !droppedEnd.test(path);
-    if (hasOneReading && plainPath.test(path)) return this.#matchSegments(path);
+  /**
+   * Returns the bits of the patterns that the path matches in every reading, also for backends that distinguish case, or
+   * decode nothing: their names stand in it as they are written.
+   */
+  matchInAll(path: string): number {
+    const hasOneReading = !droppedEnd.test(path) && (plainPath.test(path) || plainWithEscapes.test(path));
+    return hasOneReading ? this.#matchSegments(path, this.#exact) : 0;
+  }
+
+  #matchOdd(path: string): number {
     this.#decoded.decode(path);
     const text = withAsciiLetters(this.#decoded);
-    const isPlain = hasOneReading && plainWithEscapes.test(path);
-    return isPlain ? this.#matchSegments(stringOf(text)) : this.#findNames(text);
+    const isPlain = !droppedEnd.test(path) && plainWithEscapes.test(path);
+    return isPlain ? this.#matchSegments(stringOf(text), this.#tree) : this.#findNames(text);
   }
 
-  /** Matches a path that has one reading. */
-  #matchSegments(path: string): number {
+  /** Matches a path whose segments are the same for all backends. */
+  #matchSegments(path: string, { names, root }: PatternTree): number {
     this.#reached.length = 0;
-    this.#reached.push(this.#root);
-    let mask = this.#root.contains;
-    let state = this.#names.start;
+    this.#reached.push(root);
+    let mask = root.contains;
+    let state = names.start;
     let segmentAt = 1;
     for (let i = 1; i <= path.length; i += 1) {
       const code = i < path.length ? path.charCodeAt(i) : codes.slash;
       if (code !== codes.slash) {
-        state = this.#names.advance(state, code);
+        state = names.advance(state, code);
         continue;
       }
       // A slash at the end makes no segment.
-      if (i > segmentAt) mask |= this.#step(this.#names.nameIn(state));
+      if (i > segmentAt) mask |= this.#step(names.nameIn(state));
       if (this.#reached.length === 0) return mask;
-      state = this.#names.start;
+      state = names.start;
       segmentAt = i + 1;
     }
     for (const { ends } of this.#reached) mask |= ends;
@@ -113,35 +124,45 @@ export class PathPatterns {
   /** Matches a path that has many readings: each of them has the names of its segments in this order. */
   #findNames(text: PathText): number {
     let mask = 0;
-    searchNames(text, this.#namesAlone, this.#names, ({ ends }) => {
+    searchNames(text, this.#namesAlone, this.#tree.names, ({ ends }) => {
       mask |= ends;
     });
     return mask;
   }
+}
 
-  #add(root: PatternNode, segments: readonly string[]): PatternNode {
-    let node = root;
-    for (const segment of segments) {
-      if (segment === "*") {
-        node.any ??= newNode();
-        node = node.any;
-        continue;
-      }
-      const name = this.#names.numberOf(segment);
-      const child = node.children.get(name) ?? newNode();
-      node.children.set(name, child);
-      node = child;
-    }
-    return node;
+function treeOf(patterns: readonly PathPattern[], keepsCase: boolean): PatternTree {
+  const names = new SegmentNames(
+    patterns.flatMap(({ path }) => segmentsOf(path)),
+    keepsCase,
+  );
+  const root = newNode();
+  for (const { path, mask } of patterns) {
+    const node = addTo(root, segmentsOf(path), names);
+    node.ends |= mask;
+    if (path.endsWith("/")) node.contains |= mask;
   }
+  return { names, root };
+}
+
+function addTo(root: PatternNode, segments: readonly string[], names: SegmentNames): PatternNode {
+  let node = root;
+  for (const segment of segments) {
+    if (segment === "*") {
+      node.any ??= newNode();
+      node = node.any;
+      continue;
+    }
+    const name = names.numberOf(segment);
+    const child = node.children.get(name) ?? newNode();
+    node.children.set(name, child);
+    node = child;
+  }
+  return node;
 }
 
 function newNode(): PatternNode {
   return { children: new Map(), any: null, ends: 0, contains: 0 };
-}
-
-function withoutWildcards(segments: readonly string[]): readonly string[] {
-  return segments.filter((segment) => segment !== "*");
 }
 
 function stringOf({ codes: text, length }: PathText): string {

@@ -148,7 +148,7 @@ function kindOf(code: number): number {
 }
 
 /** Returns whether some backends split a path at this character. */
-function isSeparator(code: number): boolean {
+export function isSeparator(code: number): boolean {
   return kinds[code] === splitting;
 }
 
@@ -158,7 +158,7 @@ function endsSegment(code: number): boolean {
 }
 
 /** Returns whether Windows drops this character at the end of a name, or Python's http.server at the end of a target. */
-function isDroppedAtEnd(code: number): boolean {
+export function isDroppedAtEnd(code: number): boolean {
   return code === codes.dot || code === codes.blank || code === 0x85 || code === 0xa0;
 }
 
@@ -206,33 +206,35 @@ function continues(code: number): boolean {
 }
 
 /**
- * Replaces the letters whose other case is an ASCII letter (long s, Kelvin sign, capital I with a dot, small i without
- * one), because some backends compare paths without regard to case in all of Unicode.
+ * The letters whose other case is ASCII, because some backends compare paths without regard to case in all of Unicode:
+ * dotless i, I with a dot, long s, the Kelvin sign, sharp s, and the ligatures of f and s. By their bytes in UTF-8.
  */
+const asciiCases: ReadonlyMap<number, Buffer> = new Map(
+  [..."\u0131\u0130\u017f\u212a\u00df\u1e9e\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06"].map((letter) => [
+    Buffer.from(`${letter}\0`).readUIntBE(0, 3),
+    Buffer.from(letter.toLowerCase().toUpperCase().toLowerCase().replace("\u0307", "")),
+  ]),
+);
+
+/** Replaces the letters whose other case is ASCII. No replacement is longer. */
 export function withAsciiLetters(text: PathText): PathText {
   const { codes: from, length } = text;
-  let hasLetter = false;
-  for (let i = 0; i < length && !hasLetter; i += 1)
-    hasLetter = from[i] === 0xc4 || from[i] === 0xc5 || from[i] === 0xe2;
-  if (!hasLetter) return text;
-  const into = new Uint16Array(length);
+  let into: Uint16Array | null = null;
   let end = 0;
-  for (let i = 0; i < length; end += 1) {
-    const letter =
-      i + 1 < length ? asciiLetter(from[i] ?? 0, from[i + 1] ?? 0, i + 2 < length ? (from[i + 2] ?? 0) : 0) : 0;
-    into[end] = letter === 0 ? (from[i] ?? 0) : letter;
-    i += letter === 0 ? 1 : letter === letters.k ? 3 : 2;
+  for (let i = 0; i < length; ) {
+    const first = from[i] ?? 0;
+    const size = first < 0xc3 || first > 0xef ? 1 : first < 0xe0 ? 2 : 3;
+    const third = size === 3 ? (from[i + 2] ?? 0) : 0;
+    const isWhole = size > 1 && i + size <= length;
+    const ascii = isWhole ? asciiCases.get((first << 16) | ((from[i + 1] ?? 0) << 8) | third) : undefined;
+    if (ascii !== undefined) {
+      into ??= from.slice(0, length);
+      into.set(ascii, end);
+    } else if (into !== null) into[end] = first;
+    end += ascii?.length ?? 1;
+    i += ascii === undefined ? 1 : size;
   }
-  return { codes: into, length: end };
-}
-
-const letters = { i: 0x69, k: 0x6b, s: 0x73 } as const;
-
-/** Returns 0 for any other bytes. */
-function asciiLetter(first: number, second: number, third: number): number {
-  if (first === 0xc5 && second === 0xbf) return letters.s;
-  if (first === 0xc4 && (second === 0xb0 || second === 0xb1)) return letters.i;
-  return first === 0xe2 && second === 0x84 && third === 0xaa ? letters.k : 0;
+  return into === null ? text : { codes: into, length: end };
 }
 
 /**
@@ -255,6 +257,8 @@ export const plainWithEscapes = new RegExp(
 export const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 // A name with a dot or a blank at its end, which Windows drops.
 export const droppedEnd = /(?:\.|%20)(?:\/|$)/;
+/** The same without dot segments, for a plain path. */
+export const nameWithDroppedEnd = /[^/.]\.+(?:\/|$)/;
 
 /** States of the comparison of a segment with all names. After `mismatch`, no name can match. */
 const mismatch = 0;
@@ -276,12 +280,14 @@ export class SegmentNames {
   /** By state: the number of the name that ends in it, or 0. */
   readonly #ends: Uint32Array;
 
-  constructor(segments: readonly string[]) {
+  /** `keepsCase`: a name is found in its own case alone. Otherwise, `segments` are in lower case. */
+  constructor(segments: readonly string[], keepsCase = false) {
     const names = [...new Set(segments)];
     const text = names.join("");
     const alphabet = [...new Set(text)];
     for (let code = 0; code < 0x100; code += 1) {
-      this.#columns[code] = alphabet.indexOf(String.fromCharCode(code).toLowerCase()) + 1;
+      const character = String.fromCharCode(code);
+      this.#columns[code] = alphabet.indexOf(keepsCase ? character : character.toLowerCase()) + 1;
     }
     this.#width = alphabet.length + 1;
     this.#table = new Uint32Array((text.length + 2) * this.#width);
@@ -323,12 +329,9 @@ export class SegmentNames {
   }
 }
 
-/** Returns the names in a prefix, in lower case. */
+/** Returns the names in a prefix. */
 export function segmentsOf(prefix: string): string[] {
-  return prefix
-    .toLowerCase()
-    .split("/")
-    .filter((segment) => segment !== "");
+  return prefix.split("/").filter((segment) => segment !== "");
 }
 
 /** A sequence of names. `children`: the same with one more, by its number. */

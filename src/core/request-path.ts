@@ -10,6 +10,9 @@ import {
   droppedEnd,
   FullDecoding,
   isDeceptive,
+  isDroppedAtEnd,
+  isSeparator,
+  nameWithDroppedEnd,
   type PathText,
   plainPath,
   plainPathWithDots,
@@ -64,33 +67,46 @@ export function createPathReader(routes: readonly string[], basePath: string): P
   }
 
   function readOdd(path: string): PathReading {
-    if (plainPathWithDots.test(path)) return compare(dotRegions(path, tree));
+    if (plainPathWithDots.test(path) && !nameWithDroppedEnd.test(path)) return compare(dotRegions(path, tree));
     decoded.decode(path);
     const isOpen = decoded.depth <= maxDecodings && !decoded.hasUnicodeEscape && !isDeceptive(decoded);
     const beginnings = isOpen && !rawBlank.test(path) ? beginningsOf(path, tree.depth) : undefined;
     if (beginnings === undefined) return { kind: "ambiguous", route: tree.routeIn(withAsciiLetters(decoded)) };
     const regions = new Set<Region>();
+    const regionsOnWindows = new Set<Region>();
     for (const beginning of beginnings) {
       addRegions(regions, beginning, tree);
       const folded = withAsciiLetters(beginning);
       if (folded !== beginning) addRegions(regions, folded, tree);
+      if (folded.codes.some(isDroppedAtEnd)) addRegions(regionsOnWindows, folded, tree, true);
     }
-    return compare(regions);
+    return compareWithOther(compare(regions), routeAmong(regionsOnWindows));
   }
 
-  function readKeepingEnds(path: string): PathReading {
-    const reading = readPlain(path) ?? readOdd(path);
-    if (!twoSlashes.test(path)) return reading;
-    const rest = withoutAuthority(path);
-    return compareWithOther(reading, readPlain(rest) ?? readOdd(rest));
+  /**
+   * Returns a route other than `own` that a path may be under for a server which takes its first name for a host. Where the
+   * host ends is not known: at the first `/` (Python, PHP, Java), at `\`, at what is decoded before (`%2f`), or at an escape
+   * (Node's `url.parse`). So a route is found wherever its names stand. Returns null if no server sees a host. `readOdd` has
+   * decoded the path.
+   */
+  function routeBehindHost(path: string, own: string | null): string | null {
+    if (!isSeparator(decoded.codes[1] ?? 0)) return null;
+    const route = tree.routeIn(withAsciiLetters(decoded), own);
+    const host = route === null ? hostBeforeEscape.exec(path) : null;
+    if (host === null) return route;
+    decoded.decode(`/${path.slice(host[0].length)}`);
+    return tree.routeIn(withAsciiLetters(decoded), own);
   }
 
   function read(path: string): PathReading {
     const plain = readPlain(path);
     if (plain !== undefined) return plain;
-    const reading = readKeepingEnds(path);
-    const other = path.replace(trailingDotsAndBlanks, "");
-    return other === path ? reading : compareWithOther(reading, readKeepingEnds(other));
+    const reading = readOdd(path);
+    if (!mayNameHost.test(path)) return reading;
+    const host = plainHost.exec(path);
+    if (host === null) return compareWithOther(reading, routeBehindHost(path, routeOf(reading)));
+    const rest = path.slice(host[0].length) || "/";
+    return compareWithOther(reading, routeOf(readPlain(rest) ?? readOdd(rest)));
   }
 
   return { readPlain, read };
@@ -102,24 +118,27 @@ export function createPathReader(routes: readonly string[], basePath: string): P
  */
 const rawBlank = /(?:^|[\0-\x7f])[\x85\xa0]/;
 
-const twoSlashes = /^(?:[/\\]|%2f|%5c){2}/i;
+/** After two slashes, some backends read a host, as `new URL(target, base)` does. Slashes may be encoded several times. */
+const mayNameHost = /^\/[/\\%]/;
 
-/** Some backends read the text after two slashes as a host, as `new URL(target, base)` does; the path follows it. */
-function withoutAuthority(path: string): string {
-  return path.replace(/^(?:[/\\]|%2f|%5c)+.*?(?=[/\\]|%2f|%5c|$)/is, "") || "/";
+/** A host on whose end all agree, with the slashes before it. */
+const plainHost = /^\/{2,}(?!\/)[A-Za-z0-9._~:@-]*(?=\/|$)/;
+
+/** The user and the host before an escape. */
+const hostBeforeEscape = /^[/\\]{2}(?:[^/\\]*@)?[^/\\@%]*(?=%)/;
+
+/** Compares the reading as a path with the route by one that few backends have, which must be the same or null. */
+function compareWithOther(reading: PathReading, other: string | null): PathReading {
+  const own = routeOf(reading);
+  return other === null || other === own ? reading : { kind: "ambiguous", route: own ?? other };
 }
 
-/**
- * Dots and blanks at the end of a name, which Windows drops. Segments of dots alone stay. Takes linear time, because a match
- * begins only where such characters begin.
- */
-const trailingDotsAndBlanks = /(?<!^|[/\\.]|%2f|%5c|%2e|%20)(?:\.|%2e|%20)+(?=[/\\;]|%2f|%5c|$)/gi;
+function routeOf(reading: PathReading): string | null {
+  return "route" in reading ? reading.route : null;
+}
 
-/** Compares the reading as a path with one that few backends have, which must not be under another route. */
-function compareWithOther(reading: PathReading, other: PathReading): PathReading {
-  const own = "route" in reading ? reading.route : null;
-  const route = "route" in other ? other.route : null;
-  return route === null || route === own ? reading : { kind: "ambiguous", route: own ?? route };
+function routeAmong(regions: ReadonlySet<Region>): string | null {
+  return [...regions].find((region) => typeof region === "string") ?? null;
 }
 
 function readingOf(region: Region): PathReading {
@@ -131,7 +150,7 @@ function compare(regions: ReadonlySet<Region>): PathReading {
   const [first] = regions;
   // Under a route in one reading and elsewhere in another is ambiguous too.
   if (regions.size === 1) return readingOf(first);
-  return { kind: "ambiguous", route: [...regions].find((region) => typeof region === "string") ?? null };
+  return { kind: "ambiguous", route: routeAmong(regions) };
 }
 
 /** Returns the deepest node that a path with one reading reaches. "/v1" is read as "/v1/", as some backends do. */
@@ -237,13 +256,15 @@ interface Folding {
   readonly splitsAtEncodedSlash: boolean;
   /** Parameters end at a slash, so they are dropped `early`, before other characters become slashes, or `late`. */
   readonly parameters: "kept" | "early" | "late";
+  /** Whether the dots and blanks at the end of a name are dropped, as Windows does. */
+  readonly dropsEnds: boolean;
 }
 
 /**
  * Adds the regions of the beginning of a decoded path. What is always folded can only add paths that are charged.
  * Everything else may move a path elsewhere, so the path is read in both ways.
  */
-function addRegions(regions: Set<Region>, text: PathText, tree: RouteTree): void {
+function addRegions(regions: Set<Region>, text: PathText, tree: RouteTree, dropsEnds = false): void {
   const present = (code: number): boolean => text.codes.subarray(0, text.length).includes(code);
   const hasParameters = present(codes.semicolon);
   const cut = text.codes.subarray(0, text.length).findIndex((code) => code === codes.question || code === codes.hash);
@@ -251,7 +272,8 @@ function addRegions(regions: Set<Region>, text: PathText, tree: RouteTree): void
     for (const parameters of hasParameters ? (["kept", "late", "early"] as const) : (["kept"] as const)) {
       for (const splitsAtEncodedSlash of present(codes.encodedSlash) ? [false, true] : [false]) {
         for (const splitsAtBackslash of present(codes.backslash) ? [false, true] : [false]) {
-          regions.add(regionOf(text.codes, { length, parameters, splitsAtEncodedSlash, splitsAtBackslash }, tree));
+          const folding = { length, parameters, splitsAtEncodedSlash, splitsAtBackslash, dropsEnds };
+          regions.add(regionOf(text.codes, folding, tree));
         }
       }
     }
@@ -259,10 +281,12 @@ function addRegions(regions: Set<Region>, text: PathText, tree: RouteTree): void
 }
 
 function regionOf(text: Uint16Array, folding: Folding, tree: RouteTree): Region {
-  const { length, parameters } = folding;
+  const { length, parameters, dropsEnds } = folding;
   const { names } = tree;
   let node = tree.root;
   let state = names.start;
+  /** Before the dots and blanks at its end, if they are dropped. */
+  let named = state;
   let size = 0;
   let last = 0;
   let isInParameters = false;
@@ -276,14 +300,16 @@ function regionOf(text: Uint16Array, folding: Folding, tree: RouteTree): Region 
       size += 1;
       last = code;
       state = names.advance(state, code);
+      if (!dropsEnds || !isDroppedAtEnd(code)) named = state;
       continue;
     }
     // An empty segment or a single dot leads nowhere.
     const isStep = size > 1 || (size === 1 && last !== codes.dot);
-    const child = tree.child(node, state);
+    const child = tree.child(node, named);
     if (child === undefined && isStep) break;
     node = child ?? node;
     state = names.start;
+    named = state;
     size = 0;
   }
   return node.region;
@@ -318,8 +344,8 @@ export class RouteTree {
 
   /** `routes` are prefixes below `basePath`; each begins and ends with a slash. */
   constructor(routes: readonly string[], basePath: string) {
-    const base = segmentsOf(basePath);
-    const prefixes = routes.map((route) => [...base, ...segmentsOf(route)]);
+    const base = segmentsOf(basePath.toLowerCase());
+    const prefixes = routes.map((route) => [...base, ...segmentsOf(route.toLowerCase())]);
     this.#routes = routes;
     this.names = new SegmentNames(prefixes.flat());
     this.root = { parent: null, children: new Map(), region: undefined, order: Number.POSITIVE_INFINITY };
@@ -336,11 +362,11 @@ export class RouteTree {
     return node.children.get(this.names.nameIn(state));
   }
 
-  /** Returns the first route whose names all occur in the text in order; null if there is none. */
-  routeIn(text: PathText): string | null {
+  /** Returns the first route but `own` whose names all occur in the text in order; null if there is none. */
+  routeIn(text: PathText, own: string | null = null): string | null {
     let order = Number.POSITIVE_INFINITY;
     searchNames(text, this.root, this.names, (node) => {
-      order = Math.min(order, node.order);
+      if (own === null || this.#routes[node.order] !== own) order = Math.min(order, node.order);
     });
     return this.#routes[order] ?? null;
   }

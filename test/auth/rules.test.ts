@@ -42,7 +42,6 @@ const login: AuthDemands = {
 describe("the first rule that fits decides", () => {
   test.each<[string, AuthMode]>([
     ["POST /v1/login", "off"],
-    ["POST /V1/Login", "off"],
     ["POST /v1/login/", "off"],
     ["POST /v1/login?next=/v2/x", "off"],
     ["GET /v1/login", "tokens"],
@@ -83,6 +82,8 @@ describe("what a backend may read in another way asks for the most of all readin
     "POST /v1/accounts/..;/login",
     "POST /v1/login%3f",
     "POST /v1/login.",
+    "POST /V1/Login",
+    "POST /v1/%6cogin",
     "post /v1/login",
   ])("%s is not open", (request) => expect(modes(login)(request)).toBe("tokens"));
 
@@ -101,6 +102,39 @@ describe("what a backend may read in another way asks for the most of all readin
       expect([path, of(`GET ${path}`, ["X-Method-Override", "delete"])]).toEqual([path, "tokens"]);
       expect([path, of(`GET ${path}`)]).toEqual([path, "off"]);
     }
+  });
+
+  test.each([
+    "GET /v2/publ%C4%B1c/x",
+    "GET /v2/PUBL%C4%B0C/x",
+    "GET /v2/publi%63/x",
+    "GET /v2/PUBLIC/x",
+    "GET /V2/public/x",
+    "GET /v2/ta%C5%BFk%C5%BF/x",
+    "GET /v2/tas%E2%84%AAs/x",
+    "GET /v2/pa%C3%9F/x",
+    "GET /v2/%EF%AC%81les/x",
+    "GET /v2/%EF%AC%85yle/x",
+  ])("%s only resembles an open path", (request) => {
+    const open = ["/v2/public/", "/v2/tasks/", "/v2/pass/", "/v2/files/", "/v2/style/"];
+    expect(modes({ mode: "tokens", rules: [rule("off", open)] })(request)).toBe("tokens");
+    expect(modes({ mode: "off", rules: [rule("tokens", open)] })(request)).toBe("tokens");
+  });
+
+  test.each([
+    "GET /v2/public/%C4%B1%C5%9F%C4%B1k",
+    "GET /v2/public/%E2%84%AA.pdf",
+    "GET /v2/public/stra%C3%9Fe%20K",
+    "GET /v2/public/A%2BB",
+    "GET /v2/of/%C4%B1/x",
+  ])("%s is open: each of its readings is", (request) => {
+    expect(modes({ mode: "tokens", rules: [rule("off", ["/v2/public/", "/v2/of/*/x"])] })(request)).toBe("off");
+  });
+
+  test("a whole route in another case may be another path", () => {
+    const of = modes({ mode: "tokens", rules: [rule("off", ["/v1/"])] });
+    for (const path of ["/V1/x", "/V1//x", "//V1/x", "/V1/v1/x", "/%761/x", "/%761/a%2fb"])
+      expect([path, of(`GET ${path}`)]).toEqual([path, "tokens"]);
   });
 
   test("a whole route is open in each spelling that is under it in every reading", () => {
