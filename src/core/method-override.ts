@@ -20,10 +20,6 @@ export function overridingMethods(headers: HeaderList, query: string): readonly 
   return methods;
 }
 
-export function hasMethodOverride(headers: HeaderList): boolean {
-  return headers.some((name, i) => i % 2 === 0 && isOverride(name));
-}
-
 function isOverride(name: string): boolean {
   const override = names[name.length];
   return override !== undefined && isNamed(name, override);

@@ -13,7 +13,7 @@ import {
 } from "./headers.ts";
 import type { LocalReply } from "./local-reply.ts";
 import type { MessageHead, MessageReading } from "./message-check.ts";
-import { hasMethodOverride } from "./method-override.ts";
+import { overridingMethods } from "./method-override.ts";
 import type { Decision } from "./policy.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";
@@ -380,12 +380,14 @@ export class AllowedOrigins {
 
   /**
    * Returns whether the request passes without a token. It must have nothing that a browser's preflight lacks: with a
-   * body, an Upgrade or another method in a header it could do more than ask, and an Authorization has to be checked.
+   * body, an Upgrade or another method in a header or the query it could do more than ask, and an Authorization has to be
+   * checked.
    */
-  isPreflight({ method, rawHeaders }: MessageHead, { contentLength, asksToUpgrade }: MessageReading): boolean {
+  isPreflight({ method, rawHeaders, target }: MessageHead, { contentLength, asksToUpgrade }: MessageReading): boolean {
     if (method !== "OPTIONS" || contentLength !== 0 || asksToUpgrade || this.find(rawHeaders) === null) return false;
     const asked = headerValues(rawHeaders, "access-control-request-method");
-    if (asked.length !== 1 || asked[0] === "" || hasMethodOverride(rawHeaders)) return false;
+    const query = target.slice(target.indexOf("?") + 1);
+    if (asked.length !== 1 || asked[0] === "" || overridingMethods(rawHeaders, query).length > 0) return false;
     return headerValues(rawHeaders, "authorization").length === 0;
   }
 }

@@ -102,7 +102,8 @@ export class Gate implements TransportOwner {
   #headOf(raw: IncomingMessage | Http2ServerRequest, peer: Peer): RequestHead {
     if (raw instanceof Http2ServerRequest) {
       const endsWithHead = raw.stream.endAfterHeaders;
-      return { ...readHttp2Head(raw.rawHeaders), peer, httpVersion: "2", endsWithHead };
+      // `rewriteUrl` has changed the target of the request alone, and the router sees that one.
+      return { ...readHttp2Head(raw.rawHeaders), target: raw.url, peer, httpVersion: "2", endsWithHead };
     }
     const { method = "", url: target = "", rawHeaders, httpVersion } = raw;
     return { peer, rawHeaders, method, target, httpVersion };

@@ -23,8 +23,8 @@ const exposed =
   "Retry-After, Date, X-Request-Id";
 
 /** Without a token. `fields` are whole lines. */
-const options = (fields: string, method = "OPTIONS", body = ""): string =>
-  `${method} /v2/x HTTP/1.1\r\nHost: a\r\n${fields}\r\n${body}`;
+const options = (fields: string, method = "OPTIONS", body = "", target = "/v2/x"): string =>
+  `${method} ${target} HTTP/1.1\r\nHost: a\r\n${fields}\r\n${body}`;
 const preflight = `Origin: ${page}\r\n${asked}`;
 const upstreamCors = "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Headers: Authorization\r\n";
 
@@ -153,6 +153,8 @@ describe("needs its token, and is charged:", () => {
     ["an Upgrade", options(`${preflight}Connection: Upgrade\r\nUpgrade: websocket\r\n`), page],
     ["another method in a header", options(`${preflight}X-HTTP-Method-Override: DELETE\r\n`), page],
     ["the same in another header", options(`${preflight}x-method-override: delete\r\n`), page],
+    ["another method in the query", options(preflight, "OPTIONS", "", "/v2/x?a&_method=delete"), page],
+    ["the same encoded", options(preflight, "OPTIONS", "", "/v2/x?%5fmethod=delete"), page],
     ["an Authorization that is no token", options(`${preflight}Authorization: Basic YTpi\r\n`), page],
   ])("%s", async (_, bytes, readableBy) => {
     const { ask, upstream } = await start();

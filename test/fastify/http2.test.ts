@@ -22,9 +22,8 @@ beforeAll(() => {
 
 async function start(test: TestAppOptions): Promise<TestApp & { client: Http2Client }> {
   // The types of an app with HTTP/2 are others; the plugin is the same.
-  const server = { http2: true, https: { key: issued.key, cert: issued.cert } } as NonNullable<
-    TestAppOptions["server"]
-  >;
+  const { key, cert } = issued;
+  const server = { ...test.server, http2: true, https: { key, cert } } as NonNullable<TestAppOptions["server"]>;
   const stage = await startTestApp(cleanup, { ...test, server });
   return { ...stage, client: new Http2Client(stage.port, ca, cleanup) };
 }
@@ -32,6 +31,16 @@ async function start(test: TestAppOptions): Promise<TestApp & { client: Http2Cli
 const lower = (name: string): string => name.toLowerCase();
 
 describe("over HTTP/2", () => {
+  test("of a rewritten target the one that the router sees counts", async () => {
+    const { client } = await start({
+      options: { routes: ["/v1/"] },
+      server: { rewriteUrl: ({ url = "" }) => url.replace("/old/", "/v1/") },
+      routes: (app) => app.get("/v1/x", async () => "ok"),
+    });
+    const { status, rawHeaders } = await client.ask({ path: "/old/x", fields: { authorization: "" } });
+    expect([status, valuesOf(rawHeaders, "ratelimit-remaining")]).toEqual([401, ["99"]]);
+  });
+
   test("each answer has each field once, whoever makes it", async () => {
     const spoofed = { "ratelimit-limit": "7", "X-RateLimit-Reset": "1", "x-request-id": "mine" };
     const { client } = await start({
