@@ -77,14 +77,13 @@ function createPathMatcher(rules: readonly AuthRule[], routes: readonly string[]
     const path = target === undefined ? "" : target.path;
     const possibly = anyPath | patterns.match(path);
     // For backends that distinguish case, a route in another case is another one.
-    const isOfRoute = reading.kind === "route" && route !== null && path.replace(nothing, "").startsWith(base + route);
+    const isOfRoute = reading.kind === "route" && route !== null && path.replace("//", "/").startsWith(base + route);
     const ofRoute = isOfRoute ? (byRoute.get(route) ?? 0) : 0;
-    return { possibly: possibly | ofRoute, certainly: anyPath | patterns.matchInAll(path) | ofRoute };
+    // For those that read a host after two slashes, the rest may be that other one.
+    const behindHost = isOfRoute && path.startsWith("//") ? patterns.match(path.slice(path.indexOf("/", 2))) : 0;
+    return { possibly: possibly | ofRoute, certainly: anyPath | patterns.matchInAll(path) | (ofRoute & ~behindHost) };
   };
 }
-
-/** Segments that lead nowhere before a route. */
-const nothing = /^(?:\/\.?(?=\/))+/;
 
 function coversRoute({ paths }: AuthRule, route: string): boolean {
   return paths.some((path) => path.endsWith("/") && route.startsWith(path));

@@ -95,7 +95,54 @@ export const pathReaders: readonly PathReader[] = [
     Buffer.from(path, "latin1").toString("utf8").replace(/[ıİ]/g, "i").replaceAll("ſ", "s").replaceAll("\u212a", "k"),
   ),
   steps("decodes, then cuts at what ends a path", decodeOnce, cut, removeDotSegments),
+  steps("decodes twice, drops dots and blanks at the end of names", decodeOnce, decodeOnce, dropEnds),
+  steps("decodes fully, cuts, drops dots and blanks", decodeAll, cut, dropParameters, collapse, dropEnds),
+  // As JavaScript's and Java's `toUpperCase` do: one letter may become several.
+  steps("decodes, and compares in upper case", decodeOnce, (path) =>
+    Buffer.from(path, "latin1")
+      .toString("utf8")
+      .replace(/[^\0-\x7f]/g, (letter) => letter.toUpperCase().toLowerCase()),
+  ),
 ];
+
+/** Drops the host after two slashes, which ends at `ends`, and the query. */
+const withoutHost = (ends: RegExp) => (path: string) => {
+  if (!path.startsWith("//")) return path.replace(/[?#].*$/s, "");
+  const end = path.slice(2).search(ends);
+  return end === -1 ? "/" : path.slice(2 + end).replace(/[?#].*$/s, "");
+};
+const likeRfc3986 = withoutHost(/[/?#]/);
+const atSlash = withoutHost(/\//);
+/** Node's `url.parse(path, false, true)`: what no host may have ends it, and stays in the path. */
+function likeUrlParse(path: string): string {
+  const given = toSlashes(path);
+  if (!given.startsWith("//")) return given;
+  const end = `${given}/`.slice(2).search(/[/?#]/) + 2;
+  const hostAt = Math.max(given.lastIndexOf("@", end - 1) + 1, 2);
+  const length = given.slice(hostAt).search(/[\s"%';<>^`{|}/?#]/);
+  return length === -1 ? "/" : `/${given.slice(hostAt + length).replace(/^\//, "")}`.replace(/[?#].*$/s, "");
+}
+const skipSlashes = (path: string) => path.replace(/^\/{3,}/, "//");
+
+/** Backends that take the name after two slashes for a host, because they parse the target as a reference (RFC 3986, 4.2). */
+export const hostReaders: readonly PathReader[] = [
+  steps("parses as Python, PHP and Java", likeRfc3986, removeDotSegments),
+  steps("parses as Python, PHP and Java, then decodes", likeRfc3986, decodeOnce, collapse, removeDotSegments),
+  steps("parses as Python, then decodes twice and drops ends", likeRfc3986, decodeAll, collapse, dropEnds),
+  steps("ends a host at a slash alone", atSlash, decodeOnce, collapse, removeDotSegments),
+  steps("ends a host at a slash of any kind", toSlashes, skipSlashes, atSlash, decodeOnce, removeDotSegments),
+  steps("decodes, then parses", decodeOnce, likeRfc3986, collapse, removeDotSegments),
+  steps("decodes, takes backslashes for slashes, parses", decodeOnce, toSlashes, likeRfc3986, removeDotSegments),
+  steps("decodes twice, then parses", decodeOnce, decodeOnce, atSlash, collapse, removeDotSegments),
+  steps("decodes fully, skips slashes, then parses", decodeAll, toSlashes, skipSlashes, atSlash, removeDotSegments),
+  steps("parses as Node's url.parse, then decodes", likeUrlParse, decodeOnce, removeDotSegments),
+  { name: "resolves by the URL standard", read: (path) => decodeOnce(pathOfUrl(path)) },
+];
+
+/** No server serves what is no URL. */
+function pathOfUrl(path: string): string {
+  return URL.canParse(path, "http://h") ? new URL(path, "http://h").pathname : "/";
+}
 
 /** The route that a path is under once a backend has read it, in any case. */
 export function landsUnder(path: string, routes: readonly string[]): string | undefined {

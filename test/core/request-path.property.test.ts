@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createPathReader } from "../../src/core/request-path.ts";
 import { runs, scaled } from "../support/runs.ts";
-import { landsUnder, pathReaders } from "./path-readers.ts";
+import { hostReaders, landsUnder, pathReaders } from "./path-readers.ts";
 
 const routes = ["/v1/", "/v2/"];
 const { read } = createPathReader(routes, "/");
@@ -54,7 +54,7 @@ test("no path that any backend serves from a route is taken for one outside of i
   fc.assert(
     fc.property(paths, (path) => {
       const { kind } = read(path);
-      for (const reader of pathReaders) {
+      for (const reader of [...pathReaders, ...hostReaders]) {
         const landing = landsUnder(reader.read(path), routes);
         if (landing === undefined) continue;
         landings += 1;
@@ -72,7 +72,7 @@ test("what a backend serves from a route is charged to a route, even if it is re
     fc.property(paths, (path) => {
       const reading = read(path);
       if (reading.kind !== "ambiguous" || reading.route !== null) return;
-      for (const reader of pathReaders) {
+      for (const reader of [...pathReaders, ...hostReaders]) {
         const landing = landsUnder(reader.read(path), routes);
         if (landing !== undefined) throw new Error(`a backend that ${reader.name} serves ${path} from ${landing}`);
       }
