@@ -99,6 +99,41 @@ test("a reader that pauses when it is given a piece gets the next one when it re
   expect(read).toEqual(["a", "b end"]);
 });
 
+test("a reader that pauses because there is no room for a piece gets that piece before the next one", async () => {
+  const { body, read, receive, tally } = start(new TurnPieces(), (each) => each.pause());
+  body.resume();
+  const pieces = ["a".repeat(60_000), "b".repeat(16_384), "c".repeat(16_384)];
+  for (const piece of pieces) receive(piece);
+  await nextTurn();
+  body.resume();
+  expect(runsOf(read)).toEqual(["a60000", "b16384 c16384"]);
+  expect(tally.usedBytes).toBe(pieces.join("").length);
+});
+
+test("a body that is paused while another one passes on what it has keeps its pieces in order", async () => {
+  const turn = new TurnPieces();
+  const paused = start(turn);
+  const other = start(turn, () => paused.body.pause());
+  for (const { body } of [paused, other]) body.resume();
+  other.receive("1");
+  paused.receive("a");
+  paused.receive("b");
+  await nextTurn();
+  expect([paused.read, paused.tally.usedBytes]).toEqual([[], 0]);
+  paused.body.resume();
+  expect([paused.read, paused.tally.usedBytes]).toEqual([["ab"], 2]);
+});
+
+test("a body that is destroyed while it makes room gives back all that it received", async () => {
+  const { body, read, receive, tally } = start(new TurnPieces(), (each) => each.destroy());
+  body.resume();
+  receive("a".repeat(60_000));
+  receive("b".repeat(16_384));
+  receive("c".repeat(16_384), true);
+  await nextTurn();
+  expect([runsOf(read), tally.usedBytes]).toEqual([["a60000"], 92_768]);
+});
+
 test("what a body has when it is destroyed is given back, and not passed on", async () => {
   const { body, read, receive, tally } = start();
   body.resume();
@@ -108,3 +143,8 @@ test("what a body has when it is destroyed is given back, and not passed on", as
   await nextTurn();
   expect([read, tally.usedBytes]).toEqual([[], 2]);
 });
+
+/** `a2 b1` of `aab`. */
+function runsOf(read: readonly string[]): string[] {
+  return read.map((each) => each.replaceAll(/(.)\1*/g, (run) => `${run[0]}${run.length} `).trim());
+}

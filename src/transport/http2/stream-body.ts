@@ -20,6 +20,7 @@ export class StreamBody implements PushedBody, Joining {
   destroyed = false;
   receivedBytes = 0;
   #isComplete = false;
+  /** Bytes are kept in one place: while it flows in the turn's buffer, otherwise in `#waiting`. So they stay in order. */
   #isFlowing = false;
   readonly #waiting = new JoinedPieces();
   /** Of all that waits. */
@@ -37,11 +38,9 @@ export class StreamBody implements PushedBody, Joining {
     if (!this.destroyed && bytes.length > 0 && !this.#pieces.take(bytes.length)) {
       this.#owner.cancel(localReplies.smallPieces);
     }
-    if (this.destroyed) {
-      this.#owner.used(bytes.length);
-      return;
-    }
     this.#progressBytes += progressOf(bytes.length);
+    // To make room, bytes are passed on, and their reader may pause or destroy this body.
+    if (this.#isFlowing && bytes.length > 0) this.#turn.makeRoom(this, bytes.length);
     if (!this.#isFlowing) this.#keep(bytes);
     else if (bytes.length > 0) this.#turn.add(this, bytes);
     if (!isEnd) return;
@@ -51,8 +50,7 @@ export class StreamBody implements PushedBody, Joining {
   }
 
   passJoined(bytes: Buffer): void {
-    if (this.destroyed) this.#owner.used(bytes.length);
-    else if (this.#isFlowing) this.#pass(bytes);
+    if (this.#isFlowing) this.#pass(bytes);
     else this.#keep(bytes);
   }
 
@@ -70,13 +68,15 @@ export class StreamBody implements PushedBody, Joining {
   /** Frees what waits, and takes what still comes without passing it on. */
   destroy(): void {
     this.destroyed = true;
+    this.#isFlowing = false;
     this.reader = null;
     if (this.#turn.has(this)) this.#turn.pass();
     this.#owner.used(this.#waiting.take().length);
   }
 
   #keep(bytes: Buffer): void {
-    if (bytes.length > 0) this.#waiting.add(bytes);
+    if (this.destroyed) this.#owner.used(bytes.length);
+    else if (bytes.length > 0) this.#waiting.add(bytes);
   }
 
   #pass(bytes: Buffer): void {
@@ -111,9 +111,13 @@ export class TurnPieces {
   #body: Joining | null = null;
   #isAwaitingEnd = false;
 
-  /** Passes on first what another body has, or what leaves no room. */
+  /** Passes on what another body has, or what leaves no room for so many bytes of this one. */
+  makeRoom(body: Joining, bytes: number): void {
+    if (this.#body !== body || this.#length + bytes > memoryBytes) this.pass();
+  }
+
+  /** Call `makeRoom` before: whether the body still flows is known only after it. */
   add(body: Joining, bytes: Buffer): void {
-    if (this.#body !== body || this.#length + bytes.length > memoryBytes) this.pass();
     this.#memory ??= Buffer.allocUnsafeSlow(memoryBytes);
     this.#memory.set(bytes, this.#length);
     this.#length += bytes.length;
