@@ -52,6 +52,8 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   ETIMEDOUT: "connect_timeout",
   ECONNRESET: "reset",
   EPIPE: "reset",
+  // In a Fastify app.
+  UPSTREAM_RESET: "reset",
   EPROTO: "tls",
 };
 

@@ -308,6 +308,17 @@ describe("bodies", () => {
     expect((await client.read()).body.length).toBe(size);
   });
 
+  test("a response without a length that the upstream resets does not end for the client as complete", async () => {
+    const { connect, lines } = await stageRaw((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\n\r\nthe first part", () => socket.resetAndDestroy());
+    });
+    const client = connect();
+    client.write(request("/v2/x"));
+    await within("the connection ends", client.closed);
+    expect(client.rest.endsWith("\r\n0\r\n\r\n")).toBe(false);
+    expect(JSON.stringify(lines)).toContain('"reason":"reset"');
+  });
+
   test("a response that the client does not read is not read from the upstream either, and ends for being too slow", async () => {
     const size = 64 * 1024 * 1024;
     let sent: Socket | undefined;

@@ -51,7 +51,13 @@ function connector(options: Parameters<typeof openSocket>[0]): buildConnector.co
         return;
       }
       reader.socket.allowHalfOpen = false;
+      reader.socket.on("error", renameReset);
       done(null, reader.socket);
     });
   };
+}
+
+/** Undici takes a reset with the usual code for the end of a response that has no length, and would pass a part of it on as complete. */
+function renameReset(error: NodeJS.ErrnoException): void {
+  if (error.code === "ECONNRESET") error.code = "UPSTREAM_RESET";
 }
