@@ -149,8 +149,9 @@ function note(seen: Seen, name: string, value: string): void {
       seen.expectations = added(seen.expectations, value);
       break;
     case "authorization":
-      // Without a comma the scheme is at the start, so the token is not searched.
-      if (connectionLogin.test(value.includes(",") ? value : value.slice(0, 8))) seen.logsIn = true;
+      // A usual token is not searched, which may be long.
+      if (value.startsWith("Bearer ") && !value.includes(",")) break;
+      if (connectionLogin.test(value)) seen.logsIn = true;
       break;
     case "max-forwards":
       seen.hops = added(seen.hops, value);
@@ -195,14 +196,8 @@ const disguisedName =
 /** Of the carriers, only the reader of HTTP/1.1 refuses all of this by itself. */
 function findUnparsable(seen: Seen, message: MessageHead): LocalReply | null {
   if (!knownMethods.has(message.method)) return localReplies.unsupportedMethod;
-  const isMalformed =
-    blankOrControl.test(message.target) || (message.httpVersion === "2" && isMalformedHttp2(seen, message));
-  return isMalformed ? localReplies.malformed : null;
+  return message.httpVersion === "2" && isMalformedHttp2(seen, message) ? localReplies.malformed : null;
 }
-
-const blankOrControl = /[\0-\x20\x7f]/;
-/** An ingress takes bytes beyond ASCII in a target that it carries itself. */
-const beyondAscii = /[\x80-\xff]/;
 
 function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
   const { hosts, lengths, encodings, expectations } = seen;
@@ -229,7 +224,7 @@ function isHostValid(hosts: readonly string[], httpVersion: string): boolean {
 
 /**
  * RFC 9113, 8.2.1 to 8.3.1 forbids blanks around a value, control bytes in it, headers about the connection, a target that
- * is not a path, and a length that contradicts the framing. CONNECT has no path and is refused by its method.
+ * is not a path or not of visible ASCII, and a length that contradicts the framing. CONNECT has no path and is refused by its method.
  */
 function isMalformedHttp2({ hasConnectionHeader, lengths }: Seen, message: MessageHead): boolean {
   const { method, target, rawHeaders, endsWithHead = false } = message;
@@ -238,7 +233,9 @@ function isMalformedHttp2({ hasConnectionHeader, lengths }: Seen, message: Messa
     if (hasBlankAround(value) || controlByte.test(value)) return true;
   }
   const hasPath = target.startsWith("/") || (target === "*" && method === "OPTIONS") || method === "CONNECT";
-  return hasConnectionHeader || !hasPath || beyondAscii.test(target) || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
+  return (
+    hasConnectionHeader || !hasPath || /[^\x21-\x7e]/.test(target) || (endsWithHead && Number(lengths[0] ?? 0) !== 0)
+  );
 }
 
 /** No value may have one in HTTP/1.1 (RFC 9110, 5.5), except for a tab. */

@@ -76,9 +76,11 @@ export class Checks {
    * Returns the request that the check is about; null if its client has no IP address. `isKept`: it may be asked about
    * again, so what is read from it is remembered.
    */
-  read({ peerAddress, method, target, rawHeaders }: Check, isKept: boolean): RequestHead | null {
+  read({ peerAddress, method, target: named, rawHeaders }: Check, isKept: boolean): RequestHead | null {
     const peer = this.#peers.find(peerAddress, this.#options.settings.current.clientAddress);
     const memory = isKept ? new HeadMemory(new HeadersMemory()) : null;
+    // With a blank or a control byte it is no target. Bytes beyond ASCII are taken, because some ingresses carry them.
+    const target = /[\0-\x20\x7f]/.test(named) ? "" : named;
     return peer === null ? null : { peer, rawHeaders, method, target, httpVersion: "1.1", memory };
   }
 

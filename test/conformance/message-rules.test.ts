@@ -4,6 +4,7 @@ import { Authority } from "../support/certificates.ts";
 import { useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { sixFields } from "../support/contract-fields.ts";
 import { valuesOf } from "../support/raw-client.ts";
+import { inFullOr } from "../support/runs.ts";
 import { type Carriers, limit, openCarriers } from "./messages/carriers.ts";
 import { type Carrier, messageRules } from "./messages/rules.ts";
 
@@ -31,7 +32,9 @@ describe.each(kinds)("%s", (carrier) => {
     return expected.status === "absent" ? [] : [{ ...rule, expected }];
   });
 
-  test.each(rows)("$name: $expected.status", async ({ expected, ...rule }) => {
+  // `npm test` asks each rule of some carriers.
+  const some = rows.filter((_, i) => (i + kinds.indexOf(carrier)) % 3 === 0);
+  test.each(inFullOr(rows, some))("$name: $expected.status", async ({ expected, ...rule }) => {
     const before = carriers.received.length;
     const { status, rawHeaders } = await carriers.ask[carrier](rule, cleanup);
     const shown = valuesOf(rawHeaders, "RateLimit-Remaining")[0];
