@@ -224,7 +224,7 @@ function isHostValid(hosts: readonly string[], httpVersion: string): boolean {
 
 /**
  * RFC 9113, 8.2.1 to 8.3.1 forbids blanks around a value, control bytes in it, headers about the connection, a target that
- * is not a path or not of visible ASCII, and a length that contradicts the framing. CONNECT has no path and is refused by its method.
+ * is no path of visible ASCII, and a length that contradicts the framing. CONNECT has no path and is refused by its method.
  */
 function isMalformedHttp2({ hasConnectionHeader, lengths }: Seen, message: MessageHead): boolean {
   const { method, target, rawHeaders, endsWithHead = false } = message;

@@ -170,6 +170,13 @@ const targets: readonly MessageRule[] = [
   ...["HTTPS", "http"].map(
     (scheme): MessageRule => ({ name: `the scheme ${scheme}`, scheme, outcome: forwarded, except: onlyHttp2 }),
   ),
+  {
+    name: "OPTIONS *",
+    method: "OPTIONS",
+    target: "*",
+    outcome: unread(204),
+    except: { "ext-authz": ofCall(404, "the path of the call begins with /ext-authz/") },
+  },
   { name: "a target of 8,193 bytes", target: `/v2/${"x".repeat(8_189)}`, outcome: refused(414) },
   { name: "a path that is ambiguous", target: "/v1/..%2fv2/x", outcome: refused(400) },
   {
@@ -204,6 +211,7 @@ const field = (
   outcome,
   ...(except === undefined ? {} : { except }),
 });
+const many = (count: number) => Array.from({ length: count }, (_, i) => [`x-${i}`, "y"] as const);
 const notOverHttp2 = overHttp2(reset("RFC 9113, 8.2.2: a field of the connection makes the request malformed"));
 
 const fields: readonly MessageRule[] = [
@@ -272,6 +280,18 @@ const fields: readonly MessageRule[] = [
   }),
   field("a blank behind a value", [["x-odd", "a "]], forwarded, {
     "HTTP/2": but(unread(400), "in HTTP/1.1 it is no part of the value, in HTTP/2 it would be"),
+  }),
+  field("201 fields", many(201), unread(431), {
+    "auth-request": but(forwarded, "an ingress adds fields of its own, so a call may have more"),
+    "ext-authz": but(forwarded, "an ingress adds fields of its own, so a call may have more"),
+    gRPC: but(forwarded, "an ingress adds fields of its own, so a call may have more"),
+    "plugin over HTTP/2": absent("Node's bound is 128 fields, and the reset says ENHANCE_YOUR_CALM"),
+  }),
+  field("1,001 fields", many(1_001), unread(431), {
+    ...overHttp2(absent("its block is larger than a frame: transport/http2-frames.test.ts")),
+    "auth-request": ofCall(431, "it is the call that has too many"),
+    "ext-authz": ofCall(431, "it is the call that has too many"),
+    gRPC: ofCall(431, "such a message is not read to its end"),
   }),
   field("an empty cookie", [["cookie", ""]], forwarded),
   field(
