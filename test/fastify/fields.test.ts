@@ -239,6 +239,7 @@ const rows: readonly Row[] = [
     status: 414,
   },
   { name: "not HTTP", send: "nonsense\r\n\r\n", status: 400, remaining: 100 },
+  { name: "the preface of HTTP/2", send: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", status: 501, remaining: 100 },
   { name: "CONNECT", send: "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", status: 501, remaining: 100 },
   { name: "no Host", send: "GET /x HTTP/1.1\r\nAuthorization: Bearer t\r\n\r\n", status: 400 },
   { name: "OPTIONS *", send: request("*", { method: "OPTIONS" }), status: 204, remaining: 100 },

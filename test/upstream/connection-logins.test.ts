@@ -57,7 +57,7 @@ const carriers = {
 
 const logins = [
   ...["NTLM alice", "ntlm alice", "Ntlm  alice", "NTLM\talice", "Negotiate alice", "nEGOTIATE alice"],
-  ...["Basic x, NTLM alice", "Basic x,NTLM alice", ", Negotiate alice"],
+  ...["Basic x, NTLM alice", "Basic x,NTLM alice", "Bearer x, NTLM alice", ", Negotiate alice"],
 ];
 const otherCredentials = ["Bearer ntlm", "Basic bnRsbSBhbGljZQ==", 'Digest realm="ntlm"', "Bearer x.ntlm"];
 
