@@ -150,8 +150,7 @@ function note(seen: Seen, name: string, value: string): void {
       break;
     case "authorization":
       // A usual token is not searched, which may be long.
-      if (value.startsWith("Bearer ") && !value.includes(",")) break;
-      if (connectionLogin.test(value)) seen.logsIn = true;
+      if (!value.startsWith("Bearer ") || value.includes(",")) seen.logsIn ||= connectionLogin.test(value);
       break;
     case "max-forwards":
       seen.hops = added(seen.hops, value);

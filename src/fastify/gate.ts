@@ -140,10 +140,7 @@ function replyToParseError(error: Error, receivedBytes: number): LocalReply | nu
   return localReplies.malformed;
 }
 
-/**
- * Returns whether the error is about a request line whose method Node does not know. Its parser knows a few more, and tells
- * them apart only behind the line.
- */
+/** Returns whether the error is about a request line with an unknown method. The parser knows a few more than Node. */
 function hasUnknownMethod(error: Error, code: string): boolean {
   // The preface of HTTP/2.
   if (code === "HPE_PAUSED_H2_UPGRADE") return true;
