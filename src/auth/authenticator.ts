@@ -76,13 +76,17 @@ function createPathMatcher(rules: readonly AuthRule[], routes: readonly string[]
   return ({ target, path: reading, route }: ParsedRequest): Fitting => {
     const path = target === undefined ? "" : target.path;
     const possibly = anyPath | patterns.match(path);
-    // For backends that distinguish case, a route in another case is another one.
-    const isOfRoute = reading.kind === "route" && route !== null && path.replace("//", "/").startsWith(base + route);
+    const isOfRoute = reading.kind === "route" && route !== null && beginsWith(base + route, path);
     const ofRoute = isOfRoute ? (byRoute.get(route) ?? 0) : 0;
-    // For those that read a host after two slashes, the rest may be that other one.
+    // For a backend that reads a host after two slashes, the rest may be under the route in another case.
     const behindHost = isOfRoute && path.startsWith("//") ? patterns.match(path.slice(path.indexOf("/", 2))) : 0;
     return { possibly: possibly | ofRoute, certainly: anyPath | patterns.matchInAll(path) | (ofRoute & ~behindHost) };
   };
+}
+
+/** For backends that distinguish case, a route in another case is another path; `..` may lead there. */
+function beginsWith(prefix: string, path: string): boolean {
+  return path.replace("//", "/").startsWith(prefix) && !/\/\.\.(?:\/|$)/.test(path);
 }
 
 function coversRoute({ paths }: AuthRule, route: string): boolean {

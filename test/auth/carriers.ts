@@ -57,6 +57,8 @@ export interface StageOptions {
   readonly counters?: Partial<Settings["counters"]>;
   /** Default: without the plugin. */
   readonly withPlugin?: boolean;
+  /** Of the gateway. The plugin always leaves such requests to the app. */
+  readonly unmatched?: Settings["unmatched"];
 }
 
 export async function stageTokens(cleanup: Cleanup, options: StageOptions): Promise<TokenStage> {
@@ -78,6 +80,7 @@ export async function stageTokens(cleanup: Cleanup, options: StageOptions): Prom
       ...options.tls.overrides,
       extAuth: { http: port, grpc: port, trustedCallers: ["127.0.0.1"] },
       ...(options.workers === undefined ? {} : { workers: options.workers }),
+      ...(options.unmatched === undefined ? {} : { unmatched: options.unmatched }),
       ...(options.counters === undefined ? {} : { counters: options.counters }),
     },
     ...(options.clock === undefined ? {} : { clock: options.clock }),

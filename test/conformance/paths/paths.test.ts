@@ -117,6 +117,12 @@ test.each(["reject", "proxy"] as const)("two slashes begin a path, not a host (u
     "/%2fhost/v2/x": [400, true],
     "/\\host/v2/x": [400, true],
     "//v1/v2/x": [400, true],
+    "//a%2fb/v2/x": [400, true],
+    "//a\\b/v2/x": [400, true],
+    "//u%2f@host/v2/x": [400, true],
+    "//a%252fv2/x": [400, true],
+    "/v2%252e/x": [400, true],
+    "//a%2fb/x": [elsewhere, false],
     "//host/x": [elsewhere, false],
     "//host": [elsewhere, false],
   };

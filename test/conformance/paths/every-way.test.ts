@@ -1,0 +1,53 @@
+// What a spelling of a path opens and closes is the same on each way a request can come.
+import { expect, test } from "vitest";
+import { stageTokens } from "../../auth/carriers.ts";
+import { digestOf } from "../../auth/digest.ts";
+import { useCleanup } from "../../support/cleanup.ts";
+import { useTls } from "../../support/tls-listener.ts";
+
+const cleanup = useCleanup();
+const tls = useTls();
+
+const yaml = `
+auth: { mode: tokens, tokensFile: tokens.txt, rules: [{ paths: [/v2/public/], mode: "off" }] }
+policies: [{ name: per-ip, limit: 20, window: 60s }]
+`;
+
+/** What each costs, and its status. The last ones come when the quota is used up. */
+const expected: readonly (readonly [path: string, status: number, cost: number])[] = [
+  ["/v2/public/x", 200, 1],
+  ["/v2/public/%C4%B1", 200, 1],
+  ["/v2/publ%C4%B1c/x", 401, 1],
+  ["/v2/publ%C4%B0c/x", 401, 1],
+  ["/v2/PUBLIC/x", 401, 1],
+  ["/v2/publi%63/x", 401, 1],
+  ["//a%2fb/v2/public/x", 400, 1],
+  ["//a%5cb/v2/x", 400, 1],
+  ["//u%2f@h/v2/x", 400, 1],
+  ["//a%252fv2/x", 400, 1],
+  ["/%252fa/v2/x", 400, 1],
+  ["//a%76%32/x", 400, 1],
+  ["/v2%252e", 400, 1],
+  ["/v2%25%32%65/x", 400, 1],
+  ["//a%2fb/x", 200, 0],
+  ["/other", 200, 0],
+  ...Array.from({ length: 6 }, () => ["/v2/public/x", 200, 1] as const),
+  ["//a%2fb/v2/x", 429, 0],
+  ["/v2%252e", 429, 0],
+  ["/v2/publ%C4%B1c/x", 429, 0],
+];
+
+test("a look-alike of an open path asks for a token, and a route behind a host is limited", async () => {
+  const options = { tls: tls(), yaml, tokens: [digestOf("a")], withPlugin: true, unmatched: "proxy" } as const;
+  const { carriers } = await stageTokens(cleanup, options);
+  expect(carriers).toHaveLength(5);
+  for (const [way, { name, ask }] of carriers.entries()) {
+    let left = 20;
+    for (const [path, status, cost] of expected) {
+      const answer = await ask({ client: `192.0.2.${way}`, path, token: null });
+      left -= cost;
+      const remaining = Number(answer.fields.get("ratelimit-remaining"));
+      expect([name, path, answer.status, remaining]).toEqual([name, path, status, left]);
+    }
+  }
+});
