@@ -76,10 +76,12 @@ function createPathMatcher(rules: readonly AuthRule[], routes: readonly string[]
   return ({ target, path: reading, route }: ParsedRequest): Fitting => {
     const path = target === undefined ? "" : target.path;
     const possibly = anyPath | patterns.match(path);
-    const isOfRoute = reading.kind === "route" && route !== null && beginsWith(base + route, path);
+    const below = path.startsWith(base) ? path.slice(base.length) : "";
+    const isOfRoute = reading.kind === "route" && route !== null && beginsWith(route, below);
     const ofRoute = isOfRoute ? (byRoute.get(route) ?? 0) : 0;
     // For a backend that reads a host after two slashes, the rest may be under the route in another case.
-    const behindHost = isOfRoute && path.startsWith("//") ? patterns.match(path.slice(path.indexOf("/", 2))) : 0;
+    const rest = isOfRoute && below.startsWith("//") ? below.slice(below.indexOf("/", 2)) : "";
+    const behindHost = rest === "" ? 0 : patterns.match(base + rest);
     return { possibly: possibly | ofRoute, certainly: anyPath | patterns.matchInAll(path) | (ofRoute & ~behindHost) };
   };
 }

@@ -87,14 +87,14 @@ export function createPathReader(routes: readonly string[], basePath: string): P
    * Returns a route other than `own` that a path may be under for a server which takes its first name for a host. Where the
    * host ends is not known: at the first `/` (Python, PHP, Java), at `\`, at what is decoded before (`%2f`), or at an escape
    * (Node's `url.parse`). So a route is found wherever its names stand. Returns null if no server sees a host. `readOdd` has
-   * decoded the path.
+   * decoded the path, which is `base` and `below`.
    */
-  function routeBehindHost(path: string, own: string | null): string | null {
-    if (!isSeparator(decoded.codes[1] ?? 0)) return null;
+  function routeBehindHost(base: string, below: string, own: string | null): string | null {
+    if (!isSeparator(decoded.codes[base.length + 1] ?? 0)) return null;
     const route = tree.routeIn(withAsciiLetters(decoded), own);
-    const host = route === null ? hostBeforeEscape.exec(path) : null;
+    const host = route === null ? hostBeforeEscape.exec(below) : null;
     if (host === null) return route;
-    decoded.decode(`/${path.slice(host[0].length)}`);
+    decoded.decode(`${base}/${below.slice(host[0].length)}`);
     return tree.routeIn(withAsciiLetters(decoded), own);
   }
 
@@ -102,10 +102,13 @@ export function createPathReader(routes: readonly string[], basePath: string): P
     const plain = readPlain(path);
     if (plain !== undefined) return plain;
     const reading = readOdd(path);
-    if (!mayNameHost.test(path)) return reading;
-    const host = plainHost.exec(path);
-    if (host === null) return compareWithOther(reading, routeBehindHost(path, routeOf(reading)));
-    const rest = path.slice(host[0].length) || "/";
+    // The upstream gets the path without the base path.
+    const base = basePath !== "/" && path.startsWith(basePath) ? basePath : "";
+    const below = path.slice(base.length);
+    if (!mayNameHost.test(below)) return reading;
+    const host = plainHost.exec(below);
+    if (host === null) return compareWithOther(reading, routeBehindHost(base, below, routeOf(reading)));
+    const rest = base + (below.slice(host[0].length) || "/");
     return compareWithOther(reading, routeOf(readPlain(rest) ?? readOdd(rest)));
   }
 

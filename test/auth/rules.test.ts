@@ -140,6 +140,10 @@ describe("what a backend may read in another way asks for the most of all readin
       ...["//v1/V1/x", "//v1/%561/x", "/V1//v1/x", "///v1/V1/x", "/v1/../V1/x", "/V1/../v1/x"],
     ])
       expect([path, of(`GET ${path}`)]).toEqual([path, "tokens"]);
+    const below = modes({ mode: "tokens", rules: [rule("off", ["/v1/"])] }, "/api");
+    expect(["/api//v1/V1/x", "/api//v1/x", "/API/v1/x"].map((path) => below(`GET ${path}`))).toEqual([
+      ...["tokens", "off", "tokens"],
+    ]);
   });
 
   test("a whole route is open in each spelling that is under it in every reading", () => {

@@ -173,6 +173,15 @@ test("a base path stands before the routes", () => {
   expect(readFinance("/v2%00")).toEqual({ kind: "ambiguous", route: null });
 });
 
+test("what the upstream may read as a host stands behind the base path", () => {
+  const { read: readFinance } = createPathReader(["/v1/", "/v2/"], "/finance");
+  for (const rest of ["//host/v2/x", "/\\host/v2/x", "//a%2fb/v2/x", "//a%76%32/x", "/%252fa/v2/x", "//v1/v2/x"])
+    expect([rest, readFinance(`/finance${rest}`).kind]).toEqual([rest, "ambiguous"]);
+  expect(readFinance("/finance//v2/x")).toEqual({ kind: "route", route: "/v2/" });
+  expect(readFinance("/finance//host/x")).toEqual({ kind: "unmatched" });
+  expect(readFinance("/finance//a%2fb/x")).toEqual({ kind: "unmatched" });
+});
+
 test.each([
   ["/api/", "/ap%c4%b1/x"],
   ["/api/", "/AP\xc4\xb0"],

@@ -27,15 +27,15 @@ const named = ["/v2/public/", "/v2/tasks", "/v1/", "/files/*/pass"];
 
 const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
 const peer = readPeer("192.0.2.1", clientAddress);
-const rules: RequestRules = {
+const rulesBelow = (own: string): RequestRules => ({
   clientAddress,
-  pathReader: createPathReader(routes, "/"),
+  pathReader: createPathReader(routes, own),
   unmatched: "proxy",
   maxBodyBytes: 1,
   cors: null,
-  paths: { own: "/", upstream: "/" },
-  quota: { path: quotaPath, mode: "presence", routes, isShared: false },
-};
+  paths: { own, upstream: "/" },
+  quota: { path: `${own === "/" ? "" : own}${quotaPath}`, mode: "presence", routes, isShared: false },
+});
 
 const everything = slidingPolicy({ name: "everything", limit: 1_000_000, windowMs: 100 });
 /** Asked first of requests for what `named` says. One policy costs more there, and another exempts a stranger. */
@@ -45,14 +45,14 @@ const policies: readonly Policy[] = [
   { ...everything, name: "exempting", exempt: ["198.51.100.0/24"] },
 ];
 
-/** Returns the verdict on a request without a token. */
-function pipeline(auth: AuthDemands): (target: string) => Verdict {
+/** Returns the verdict on a request without a token. The upstream gets the target without the base path. */
+function pipeline(auth: AuthDemands, basePath = "/"): (target: string) => Verdict {
   const decide = createDecide({
-    rules,
+    rules: rulesBelow(basePath),
     runtimeRules: new RulesInForce(),
-    limiter: new PolicyLimiter(policies, { listAll: true }),
+    limiter: new PolicyLimiter(policies, { listAll: true, basePath }),
     authenticator: createAuthenticator(null, systemClock),
-    demandOf: createDemandReader(auth, routes, "/"),
+    demandOf: createDemandReader(auth, routes, basePath),
     refusals: null,
     nowMs: () => 0,
   });
@@ -65,8 +65,13 @@ function pipeline(auth: AuthDemands): (target: string) => Verdict {
 }
 
 const rule = (mode: AuthRule["mode"]): AuthRule => ({ mode, paths: named, methods: [], scopes: [] });
-const opening = pipeline({ mode: "presence", rules: [rule("off")] });
-const closing = pipeline({ mode: "off", rules: [rule("presence")] });
+const opening: AuthDemands = { mode: "presence", rules: [rule("off")] };
+const closing: AuthDemands = { mode: "off", rules: [rule("presence")] };
+const gateways = ["", "/api"].map((base) => ({
+  base,
+  opens: pipeline(opening, base === "" ? "/" : base),
+  closes: pipeline(closing, base === "" ? "/" : base),
+}));
 
 /** Whether a backend that acts on this path acts on what one of the patterns names, in their case or in any. */
 function isNamed(acted: string, foldCase: boolean): boolean {
@@ -146,8 +151,8 @@ test("what opens does so in every reading, and what closes in any", { timeout: 9
     throw new Error(`${what}: a backend that ${name} acts on ${acted} for ${path}`);
   };
   fc.assert(
-    fc.property(spellings, (path) => {
-      const [open, closed] = [opening(path), closing(path)];
+    fc.property(spellings, fc.constantFrom(...gateways), (path, { base, opens, closes }) => {
+      const [open, closed] = [opens(base + path), closes(base + path)];
       const { kind, route } = { ...open.parsed, kind: open.parsed.path.kind };
       seen.spellings += 1;
       seen.quotas += Number(open.localReply?.status === 200);
