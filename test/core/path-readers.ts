@@ -109,7 +109,7 @@ export const pathReaders: readonly PathReader[] = [
 const withoutHost = (ends: RegExp) => (path: string) => {
   if (!path.startsWith("//")) return path.replace(/[?#].*$/s, "");
   const end = path.slice(2).search(ends);
-  return end === -1 ? "/" : path.slice(2 + end).replace(/[?#].*$/s, "");
+  return (end === -1 ? "" : path.slice(2 + end).replace(/[?#].*$/s, "")) || "/";
 };
 const likeRfc3986 = withoutHost(/[/?#]/);
 const atSlash = withoutHost(/\//);
@@ -126,6 +126,7 @@ const skipSlashes = (path: string) => path.replace(/^\/{3,}/, "//");
 
 /** Backends that take the name after two slashes for a host, because they parse the target as a reference (RFC 3986, 4.2). */
 export const hostReaders: readonly PathReader[] = [
+  steps("ends a host as Python, PHP and Java do", likeRfc3986),
   steps("parses as Python, PHP and Java", likeRfc3986, removeDotSegments),
   steps("parses as Python, PHP and Java, then decodes", likeRfc3986, decodeOnce, collapse, removeDotSegments),
   steps("parses as Python, then decodes twice and drops ends", likeRfc3986, decodeAll, collapse, dropEnds),
