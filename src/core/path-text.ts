@@ -187,8 +187,10 @@ export function isDeceptive({ codes: text, length }: PathText): boolean {
 function isParentSegment(text: Uint16Array, at: number, length: number): boolean {
   if (at + 1 >= length || text[at + 1] !== codes.dot) return false;
   if (at > 0 && !isSeparator(text[at - 1] ?? 0)) return false;
-  const next = text[at + 2] ?? 0;
-  return at + 2 >= length || isSeparator(next) || endsSegment(next);
+  // Some backends drop blanks at its end.
+  let next = at + 2;
+  while (next < length && text[next] === codes.blank) next += 1;
+  return next === length || isSeparator(text[next] ?? 0) || endsSegment(text[next] ?? 0);
 }
 
 function isOverlong(text: Uint16Array, at: number, length: number): boolean {

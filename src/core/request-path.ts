@@ -306,8 +306,8 @@ function regionOf(text: Uint16Array, folding: Folding, tree: RouteTree): Region 
       if (!dropsEnds || !isDroppedAtEnd(code)) named = state;
       continue;
     }
-    // An empty segment or a single dot leads nowhere.
-    const isStep = size > 1 || (size === 1 && last !== codes.dot);
+    // An empty segment, a single dot or a name of which nothing is left leads nowhere.
+    const isStep = named !== names.start && (size > 1 || last !== codes.dot);
     const child = tree.child(node, named);
     if (child === undefined && isStep) break;
     node = child ?? node;

@@ -41,6 +41,7 @@ const dropParameters = (path: string) => path.replace(/;[^/]*/g, "");
 const cut = (path: string) => path.replace(/[?#\0].*$/s, "");
 /** Windows, for names of files. */
 const dropEnds = (path: string) => path.replace(/([^/. ])[. ]+(?=\/|$)/g, "$1");
+const dropBlanks = (path: string) => path.replace(/ +(?=\/|$)/g, "");
 const toSlashes = (path: string) => path.replaceAll("\\", "/");
 
 const steps = (name: string, ...each: ((path: string) => string)[]): PathReader => ({
@@ -97,6 +98,8 @@ export const pathReaders: readonly PathReader[] = [
   steps("decodes, then cuts at what ends a path", decodeOnce, cut, removeDotSegments),
   steps("decodes twice, drops dots and blanks at the end of names", decodeOnce, decodeOnce, dropEnds),
   steps("decodes fully, cuts, drops dots and blanks", decodeAll, cut, dropParameters, collapse, dropEnds),
+  steps("decodes, drops blanks at the end of names, resolves dots", decodeOnce, dropBlanks, removeDotSegments),
+  steps("decodes twice, drops blanks at the end of names, resolves dots", decodeAll, dropBlanks, removeDotSegments),
   // As JavaScript's and Java's `toUpperCase` do: one letter may become several.
   steps("decodes, and compares in upper case", decodeOnce, (path) =>
     Buffer.from(path, "latin1")

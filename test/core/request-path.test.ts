@@ -124,6 +124,12 @@ describe("ambiguous, and still charged to a route it may be under", () => {
     ["/v2%2e%3fx"],
     ["/v2.#x"],
     ["/v2.%253bx/y"],
+    // Such a name may have nothing left, or be `..`.
+    ["/%20/v2/x"],
+    ["/%2520/v2/x"],
+    ["/.%20./v2/x"],
+    ["/x/..%20/v2/y"],
+    ["/v1/..%2520/v2/y"],
   ])("%s", (path) => {
     const reading = read(path);
     expect(reading.kind).toBe("ambiguous");
