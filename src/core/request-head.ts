@@ -287,9 +287,13 @@ export function findBodyRefusal(parsed: ParsedRequest, rules: RequestRules): Loc
 /**
  * Converts the head of an HTTP/2 request to the form of HTTP/1.1: pseudo-headers become the request line and Host, and
  * cookie headers are joined (RFC 9113, 8.2.3), without empty ones. Repairs nothing: a contradiction is kept, and
- * core/message-check.ts refuses it. Converts a head with pseudo-headers, which come first (RFC 9113, 8.3).
+ * core/message-check.ts refuses it. Converts a head with pseudo-headers, which come first (RFC 9113, 8.3). `path`: takes the
+ * place of that in the head.
  */
-export function readHttp2Head(rawHead: HeaderList): Pick<MessageHead, "method" | "target" | "rawHeaders"> {
+export function readHttp2Head(
+  rawHead: HeaderList,
+  path?: string,
+): Pick<MessageHead, "method" | "target" | "rawHeaders"> {
   let method = "";
   let target = "";
   let scheme = "";
@@ -300,7 +304,7 @@ export function readHttp2Head(rawHead: HeaderList): Pick<MessageHead, "method" |
     const name = rawHead[i] ?? "";
     const value = rawHead[i + 1] ?? "";
     if (name === ":method") method = value;
-    else if (name === ":path") target = value;
+    else if (name === ":path") target = path ?? value;
     else if (name === ":authority") {
       authority = value;
       rawHeaders.push("host", value);

@@ -103,7 +103,7 @@ export class Gate implements TransportOwner {
     if (raw instanceof Http2ServerRequest) {
       const endsWithHead = raw.stream.endAfterHeaders;
       // `rewriteUrl` has changed the target of the request alone, and the router sees that one.
-      return { ...readHttp2Head(raw.rawHeaders), target: raw.url, peer, httpVersion: "2", endsWithHead };
+      return { ...readHttp2Head(raw.rawHeaders, raw.url), peer, httpVersion: "2", endsWithHead };
     }
     const { method = "", url: target = "", rawHeaders, httpVersion } = raw;
     return { peer, rawHeaders, method, target, httpVersion };
