@@ -53,6 +53,7 @@ describe("ambiguous, and still charged to a route it may be under", () => {
     ["/%2fv1/v2/me"],
     // The authority ends at `/` alone (Python, PHP, Java), at `\\` too, at what is decoded first, or at an escape (Node).
     ["//a%2fb/v2/x"],
+    ["//a%76%32#@h%61"],
     ["//a%5cb/v2/x"],
     ["//a\\b/v2/x"],
     ["//u%2f@h/v2/x"],
