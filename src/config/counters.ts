@@ -124,7 +124,7 @@ const redis = section(
     maxKeys: wholeNumber(
       1_000_000,
       [1000, 100_000_000],
-      "New keys of each policy that a gateway makes in a window; beyond it, new clients are counted with their network.",
+      "Keys of each policy that a gateway makes before they expire; beyond it, new clients are counted with their network.",
     ),
   },
   wordsForStore,

@@ -104,6 +104,12 @@ export class ScriptModel {
     return units;
   }
 
+  /** The counters that are in the store, whether something counts in them or not. */
+  get storedCounters(): readonly string[] {
+    const nowUs = this.#clock();
+    return [...this.#counters].flatMap(([key, { expiryUs }]) => (expiryUs > nowUs ? [key] : []));
+  }
+
   get keys(): number {
     return this.#counters.size + this.#gateways.size + this.#secrets.size + this.#marks.size;
   }
@@ -151,7 +157,7 @@ export class ScriptModel {
   }
 
   #count(item: CounterItem, timeUs: number): CounterAnswer {
-    if (item.item === "calendar" && (timeUs < item.fromUs || timeUs >= item.untilUs)) {
+    if (item.item === "calendar" && timeUs >= item.untilUs) {
       const nothing = { granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false } as const;
       return { item: "counter", isInPeriod: false, isForeign: false, isVoid: false, ...nothing };
     }
@@ -325,9 +331,9 @@ class Turn {
   }
 
   #lengthenExpiry(): void {
-    const { item, windowUs, untilUs } = this.#item;
+    const { item, windowUs, untilUs, keepUs } = this.#item;
     const countsUntilUs = item === "calendar" ? untilUs : this.#rounded(this.#nowUs + this.#leaseUs + windowUs);
-    const leastUs = countsUntilUs + (item === "calendar" ? 3_600 * second : second);
+    const leastUs = countsUntilUs + (item === "calendar" ? keepUs : second);
     if (this.#counter.expiryUs >= leastUs) return;
     const slackUs = item === "calendar" ? 0 : second + Math.floor((this.#leaseUs + windowUs) / 8);
     this.#counter.expiryUs = leastUs + slackUs;

@@ -43,8 +43,8 @@ function readCounter(
   const number = (): number => Number(text());
   const [limit, leaseUs, id, step] = [number(), number(), text(), number()];
   const windowUs = item === "sliding" ? number() : 0;
-  const [fromUs, untilUs] = item === "calendar" ? [number(), number()] : [0, 0];
-  const always = { item, key, limit, windowUs, fromUs, untilUs, leaseUs, step, id };
+  const [keepUs, untilUs] = item === "calendar" ? [number(), number()] : [0, 0];
+  const always = { item, key, limit, windowUs, untilUs, keepUs, leaseUs, step, id };
   if (isPlain) return { ...always, needed: step, wanted: step, reports: [], told: null };
   const [needed, wanted] = [number(), number()];
   const reports: LeaseReport[] = [];

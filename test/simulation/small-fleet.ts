@@ -77,6 +77,11 @@ export class SmallFleet {
     return stats?.find(({ policy: { name } }) => name === policy)?.outcomes;
   }
 
+  /** The keys of the counters in the store. */
+  get storedCounters(): readonly string[] {
+    return this.#world.shards.flatMap(({ model }) => model.storedCounters);
+  }
+
   /** By the clock of a gateway. */
   nowMs(place: number): number {
     return this.#world.gateways[place]?.clock.monotonicMs() ?? Number.NaN;

@@ -20,7 +20,7 @@ import type { CounterItem } from "./script-call.ts";
 /** How the units of a counter are counted, as the policy says now. */
 export type CounterRules = Pick<
   CounterItem,
-  "item" | "limit" | "windowUs" | "fromUs" | "untilUs" | "leaseUs" | "step"
+  "item" | "limit" | "windowUs" | "untilUs" | "keepUs" | "leaseUs" | "step"
 > & {
   /** For how long a grant may be spent after it was asked for. */
   readonly spendMs: number;
@@ -46,6 +46,11 @@ export const clockError = 1e-6;
 export const borderErrorMs = 20;
 /** Units of a calendar can be given back for this long. Then they are spent, for the rest of the period. */
 const returnMs = 60_000;
+/**
+ * The key of a period stays so long after it, or as long as a period, if that is less: so about two keys of a client stand.
+ * A clock that is set forward by less, and back again, finds what was counted.
+ */
+const longestKeepMs = 3_600_000;
 
 /** `isByRequest`: units may be given back when the request ends. `untilMs`: the end of a calendar's period. */
 export function counterRulesOf(
@@ -63,9 +68,8 @@ export function counterRulesOf(
   return {
     ...{ item: rate.kind, limit, step: cost, spendMs, isAhead, isByRequest },
     windowUs: rate.kind === "sliding" ? Math.ceil(rate.windowMs * 1000) : 0,
-    // The beginning is not checked: a clock that is set back to before it must not end the period.
-    fromUs: 0,
     untilUs: rate.kind === "calendar" ? untilMs * 1000 : 0,
+    keepUs: rate.kind === "calendar" ? Math.min(longestKeepMs, longestPeriodMs[rate.per]) * 1000 : 0,
     leaseUs: Math.ceil(leaseMs * 1000),
   };
 }
@@ -80,6 +84,12 @@ export function longestCountMs({ rate }: Policy): number {
     case "concurrency":
       return slotLeaseMs;
   }
+}
+
+/** How long a key stays in the store at most, if nothing is asked of it after it was made: see `keepUntil` in script.ts. */
+export function longestStayMs(policy: Policy, { windowUs, leaseUs, keepUs }: CounterRules): number {
+  if (policy.rate.kind === "calendar") return longestCountMs(policy) + keepUs / 1000;
+  return ((windowUs + leaseUs) * 9) / 8000 + 2000;
 }
 
 const letters = { sliding: "s", calendar: "c", concurrency: "n" } as const;

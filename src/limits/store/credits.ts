@@ -338,12 +338,11 @@ export class StorePolicy {
   source: PolicySource;
   readonly units: UnitCounts;
 
-  /** `maxKeys`: new keys that are made in the time that requests count. */
-  constructor(text: string, source: PolicySource, longestCountMs: number, maxKeys: number, units: UnitCounts) {
+  constructor(text: string, source: PolicySource, longestCountMs: number, newKeys: NewKeys, units: UnitCounts) {
     this.text = text;
     this.source = source;
     this.longestCountMs = longestCountMs;
-    this.newKeys = new NewKeys(maxKeys, longestCountMs);
+    this.newKeys = newKeys;
     this.units = units;
   }
 
@@ -383,10 +382,10 @@ export class NewKeys {
   readonly #most: number;
   readonly #made: TwoIntervals;
 
-  /** `windowMs`: how long a key stays in the store at most. */
-  constructor(most: number, windowMs: number) {
+  /** `stayMs`: how long a key stays in the store at most. */
+  constructor(most: number, stayMs: number) {
     this.#most = most;
-    this.#made = new TwoIntervals(windowMs, true);
+    this.#made = new TwoIntervals(stayMs, true);
   }
 
   add(nowMs: number): void {
@@ -394,7 +393,7 @@ export class NewKeys {
     this.#made.current += 1;
   }
 
-  /** Whether another one may be made. Two intervals count, so none is forgotten before its window. */
+  /** Whether another one may be made. Two intervals count, so none is forgotten before it is gone. */
   hasRoom(nowMs: number): boolean {
     this.#made.turn(nowMs);
     return this.#made.current + this.#made.before < this.#most;
@@ -430,11 +429,11 @@ export class CreditBook {
     return this.#policies.values();
   }
 
-  /** Returns the policy with this text; with `source`, if it is new. `windowMs`: how long its requests count. */
-  policy(text: string, source: PolicySource, windowMs: number): StorePolicy {
+  /** Returns the policy with this text; with `source`, if it is new. `windowMs`, `stayMs`: see `StorePolicy` and `NewKeys`. */
+  policy(text: string, source: PolicySource, windowMs: number, stayMs = windowMs): StorePolicy {
     const known = this.#policies.get(text);
     if (known !== undefined) return known;
-    const policy = new StorePolicy(text, source, windowMs, this.#settings.maxKeys, this.#units);
+    const policy = new StorePolicy(text, source, windowMs, new NewKeys(this.#settings.maxKeys, stayMs), this.#units);
     this.#policies.set(text, policy);
     return policy;
   }

@@ -36,9 +36,12 @@ export class Forgets {
     this.#send = send;
   }
 
-  /** Leaves before anything that is asked of the shard from now on. */
-  add(tag: string, item: ForgetItem): void {
-    const endsMs = this.#timing.clock.monotonicMs() + item.keepMs;
+  /**
+   * Leaves before anything that is asked of the shard from now on. `countsMs`: so long something may count that was admitted
+   * before. The mark of another gateway stays for longer, or the counter would be emptied again.
+   */
+  add(tag: string, item: ForgetItem, countsMs: number): void {
+    const endsMs = this.#timing.clock.monotonicMs() + countsMs;
     this.#pending.delete(item.markKey);
     this.#pending.set(item.markKey, { tag, item, endsMs });
     const [oldest] = this.#pending.keys();

@@ -18,9 +18,12 @@ export interface CounterItem {
   readonly limit: number;
   /** Sliding: the window. Others: 0. */
   readonly windowUs: number;
-  /** Calendar: the period, from inclusive until exclusive, in microseconds since 1970. Others: 0. */
-  readonly fromUs: number;
+  /**
+   * Calendar: the end of the period, in microseconds since 1970, and how long the key stays after it. Others: 0. The beginning
+   * is not asked for: a clock that is set back to before it must not end the period.
+   */
   readonly untilUs: number;
+  readonly keepUs: number;
   readonly leaseUs: number;
   /** Units are granted in multiples of this: the cost of a request. */
   readonly step: number;
@@ -93,7 +96,7 @@ export type Item = CounterItem | ForgetItem | GatewaysItem | SecretItem;
 
 export interface CounterAnswer {
   readonly item: "counter";
-  /** Calendar: false if the store's clock is not within the period; then nothing else was done. */
+  /** Calendar: false if the period is over by the store's clock; then nothing else was done. */
   readonly isInPeriod: boolean;
   /** Something else is under the key; then nothing was done. */
   readonly isForeign: boolean;
@@ -184,7 +187,7 @@ function pushCounter(args: string[], item: CounterItem): void {
   const isPlain = needed === step && wanted === step && reports.length === 0 && told === null;
   args.push((isPlain ? plainLetters : letters)[item.item], String(limit), upwards(leaseUs), id, String(step));
   if (item.item === "sliding") args.push(upwards(item.windowUs));
-  if (item.item === "calendar") args.push(String(item.fromUs), String(item.untilUs));
+  if (item.item === "calendar") args.push(String(item.keepUs), String(item.untilUs));
   if (isPlain) return;
   args.push(String(needed), String(wanted), String(reports.length));
   for (const report of reports) {

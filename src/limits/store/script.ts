@@ -269,10 +269,11 @@ local function readTold(c, id)
   end
 end
 
--- The key must stay until nothing in it counts. It stays a little longer, so that not each call has to say so.
+-- The key must stay until nothing in it counts. It stays a little longer, so that not each call has to say so. That of a
+-- period stays as long as it is asked to, for a clock that was set forward and is set back.
 local function keepUntil(c)
   local least, slack = c.ends + 1e6, 1e6 + math.floor((c.window + c.lease) / 8)
-  if c.kind == 'c' then least, slack = c.untilEnd + 3600e6, 0 end
+  if c.kind == 'c' then least, slack = c.untilEnd + c.keep, 0 end
   if c.expiry >= least then return false end
   c.expiry = least + slack
   return true
@@ -344,16 +345,15 @@ local function count(key, letter)
   local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0, grain = 1}
   local id, step = text(), number()
   c.isHeld = string.sub(id, -1) == '~'
-  local starts
   if kind == 's' then
     c.window = number()
     local thousandth = math.floor(c.window / 1000)
     if c.limit >= 1000 and thousandth > c.lease then c.grain = thousandth end
   end
-  if kind == 'c' then starts, c.untilEnd = number(), number() end
+  if kind == 'c' then c.keep, c.untilEnd = number(), number() end
   local needed, wanted = step, step
   if not isPlain then needed, wanted = number(), number() end
-  local isOver = kind == 'c' and (clock < starts or clock >= c.untilEnd)
+  local isOver = kind == 'c' and clock >= c.untilEnd
   if isOver or not open(c) then
     if not isPlain then skipReports() end
     put(isOver and 0 or 2)

@@ -13,6 +13,7 @@ import {
   clockError,
   counterRulesOf,
   longestCountMs,
+  longestStayMs,
   policyText,
 } from "./counter-rules.ts";
 import type { KeyCredits, Lease, PolicySource, StorePolicy } from "./credits.ts";
@@ -78,7 +79,8 @@ export class StoreCounters {
       rules: (tag, nowMs) => this.#rulesFor(tag, limit, nowMs),
       periodOver: (shard, endMs, nowMs) => this.#periods?.over(shard, endMs, nowMs),
     };
-    this.#ofStore = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
+    const stayMs = longestStayMs(policy, this.#rules);
+    this.#ofStore = store.book.policy(policyText(policy), this.#source, longestCountMs(policy), stayMs);
     const { periods } = this.#ofStore;
     this.#periods = rate.kind === "calendar" ? new CalendarPeriods(rate, periods, table.periodOf(slot), wallMs) : null;
   }

@@ -36,8 +36,11 @@ import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
 import { afterStoreTime, drift, elapsed, lateMs } from "./store-clock.ts";
 import type { StoreOptions } from "./store-options.ts";
 
-/** What was admitted before it was forgiven may be told for so much longer than it counts. */
-const forgottenForMs = 3_600_000;
+/**
+ * A mark stays for this much longer than what was admitted before it was forgiven counts: for as long as that counts, within
+ * these bounds. A call may be that late, and a gateway that reads of it late has the store forget it no more.
+ */
+const [leastMarkMs, mostMarkMs] = [120_000, 3_600_000];
 /** So long the telling waits until what was forgiven has been read: others tell it to a store that has forgotten. */
 const mostReadingMs = 1_500;
 
@@ -205,7 +208,9 @@ export class Store implements ShardStore {
       credits.forgive();
     }
     if (seq === 0) return;
-    this.#forgets.add(tag, this.items.forgetting(policy, tag, untilUs, seq, policy.longestCountMs + forgottenForMs));
+    const countsMs = policy.longestCountMs;
+    const keepMs = countsMs + Math.min(mostMarkMs, Math.max(leastMarkMs, countsMs));
+    this.#forgets.add(tag, this.items.forgetting(policy, tag, untilUs, seq, keepMs), countsMs);
   }
 
   /** This thread has forgotten all that was forgiven up to a place in the log. */

@@ -141,9 +141,9 @@ function itemOf(drawn: DrawnItem, id: string, granted: readonly { item: CounterI
     key,
     limit,
     windowUs: kind === "sliding" ? drawn.windowUs : 0,
-    // The second period begins when the first has ended, in the middle of many sequences.
-    fromUs: kind === "calendar" ? startUs - second + drawn.key * 11 * second : 0,
+    // The first period ends in the middle of many sequences.
     untilUs: kind === "calendar" ? startUs + 10 * second + drawn.key * 60 * second : 0,
+    keepUs: kind === "calendar" ? 3_600 * second : 0,
     leaseUs,
     step,
     needed: drawn.needed * step,

@@ -1,6 +1,10 @@
-// The bound on the keys that one gateway makes in the store.
+// The keys that stand in the store: how long one stays, and the bound on those that one gateway makes.
 import { expect, test } from "vitest";
+import type { Policy } from "../../../src/core/policy.ts";
 import { NewKeys } from "../../../src/limits/store/credits.ts";
+import { SmallFleet } from "../../simulation/small-fleet.ts";
+import { smallPlan } from "../../simulation/small-plan.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 
 function full(): NewKeys {
   const keys = new NewKeys(2, 1_000);
@@ -23,4 +27,38 @@ test("a new key is forgotten after two windows at the latest", () => {
 
 test("after a long silence there is room at once", () => {
   expect(full().hasRoom(2_000)).toBe(true);
+});
+
+const window = (windowMs: number): Policy => slidingPolicy({ limit: 100, windowMs });
+const minutes: Policy = { ...window(1), rate: { kind: "calendar", per: "minute", timezone: "UTC" } };
+
+test("a client that always asks has two keys of a quota by the minute at most", async () => {
+  const fleet = await SmallFleet.start([minutes]);
+  const stored = new Set<number>();
+  for (let turn = 0; turn < 24; turn += 1) {
+    fleet.ask(0, {});
+    await fleet.pass(15_000);
+    stored.add(fleet.storedCounters.length);
+  }
+  expect([...stored]).toEqual([1, 2]);
+});
+
+test.each([
+  ["a minute of the calendar", minutes, 7_500],
+  ["a minute", window(60_000), 7_500],
+  ["a second", window(1_000), 125],
+  ["100 ms", window(100), 12],
+])("a flood of addresses leaves no more counters than maxKeys: %s", async (_, policy, everyMs) => {
+  const { settings } = smallPlan({});
+  const fleet = await SmallFleet.start([policy], { settings: { ...settings, maxKeys: 40 } });
+  let most = 0;
+  for (let turn = 0; turn < 30; turn += 1) {
+    // Of one network, which is counted as one beyond the bound.
+    for (let i = 0; i < 8; i += 1) fleet.ask(0, { client: `192.0.2.${turn * 8 + i}` });
+    await fleet.pass(everyMs);
+    const ofClients = fleet.storedCounters.filter((key) => key.includes("{a"));
+    most = Math.max(most, ofClients.length);
+  }
+  // A key is new when the store has answered, and all of a turn are asked for at once.
+  expect(most).toBeLessThanOrEqual(40 + 8);
 });

@@ -28,8 +28,8 @@ const day = {
   limit: 10,
   windowUs: 0,
   leaseUs: 100_000,
-  fromUs: (startMs - 1_000) * 1000,
   untilUs: (startMs + 5_000) * 1000,
+  keepUs: 1_000_000,
 } as const;
 
 /** Unless a row says otherwise: 3 requests within 1 s, leased for 15 ms. */

@@ -1,7 +1,7 @@
 // Counters of one key, and leases, for tests of what a thread holds.
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { CounterRules } from "../../../src/limits/store/counter-rules.ts";
-import { KeyCredits, type Lease, StorePolicy } from "../../../src/limits/store/credits.ts";
+import { KeyCredits, type Lease, NewKeys, StorePolicy } from "../../../src/limits/store/credits.ts";
 import type { CounterAnswer } from "../../../src/limits/store/script-call.ts";
 
 const key = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
@@ -11,8 +11,8 @@ export const rulesAhead: CounterRules = {
   item: "sliding",
   limit: 1_000,
   windowUs: 10_000_000,
-  fromUs: 0,
   untilUs: 0,
+  keepUs: 0,
   leaseUs: 100_000,
   step: 1,
   spendMs: 100,
@@ -28,7 +28,7 @@ export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
     own: () => null,
     periodOver() {},
   };
-  const policy = new StorePolicy("s", source, 1, 1, { spent: 0, returned: 0 });
+  const policy = new StorePolicy("s", source, 1, new NewKeys(1, 1), { spent: 0, returned: 0 });
   return new KeyCredits({ policy, tag: "a", storeKey: "{a}:k", key, client: key, rules: { ...rulesAhead, ...rules } });
 }
 

@@ -1,8 +1,10 @@
 // What a request that waits for the store learns, and when; and when a call is overdue.
 import { expect, test } from "vitest";
 import type { Conclusion } from "../../../src/limits/store/call-batch.ts";
+import { Forgets } from "../../../src/limits/store/forgets.ts";
 import { mostItems } from "../../../src/limits/store/script-call.ts";
-import { addLease } from "./some-credits.ts";
+import type { Shard } from "../../../src/limits/store/shard.ts";
+import { addLease, rulesAhead } from "./some-credits.ts";
 import { StoreScene, settled, waitMs } from "./store-scene.ts";
 
 /** Asks for a unit in each of some shards of a cluster. Returns what the request has learned. */
@@ -161,4 +163,36 @@ test("slots in a shard that is away do not keep those of others from being renew
   await settled();
   const renewed = scene.calls.filter(({ args }) => args[0] === "n");
   expect(renewed.map(({ shard, args }) => [shard, args.includes("x0")])).toEqual([[0, true]]);
+});
+
+test.each([
+  ["a minute", 60_000, 180],
+  ["a day", 86_400_000, 90_000],
+])(
+  "the mark of a counter that was forgiven stays a while longer than %s that it counts",
+  async (_, countMs, seconds) => {
+    const scene = new StoreScene();
+    await scene.up();
+    const { store } = scene;
+    const { source } = scene.credits().policy;
+    store.forgive(store.book.policy("s/forgiven", source, countMs), "0", rulesAhead, 7);
+    await settled();
+    expect(scene.calls.map(({ args }) => args)).toEqual([["f", "7", String(1000 * seconds)]]);
+  },
+);
+
+test("a store that comes back is told to forget a counter only while something counts in it", async () => {
+  const { timers } = new StoreScene();
+  const shard = { state: "away" } as Shard;
+  const told: unknown[] = [];
+  const forgets = new Forgets(
+    { timers, clock: timers.clock },
+    () => shard,
+    async (_, items) => told.push(...items) > 0,
+  );
+  const forget = (markKey: string) => ({ item: "forget", key: "k", markKey, seq: 7, keepMs: 180_000 }) as const;
+  for (const countMs of [1_000, 2_000]) forgets.add("0", forget(`counts for ${countMs}`), countMs);
+  timers.clock.nowMs += 1_000;
+  await forgets.tellAll(shard);
+  expect(told).toEqual([forget("counts for 2000")]);
 });
