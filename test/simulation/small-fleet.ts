@@ -77,6 +77,11 @@ export class SmallFleet {
     return stats?.find(({ policy: { name } }) => name === policy)?.outcomes;
   }
 
+  /** How many keys a gateway knows something of that the store has said, or that the store has to be told. */
+  remembered(place: number): number {
+    return [...(this.#world.gateways[place]?.threads[0]?.shared.book.all() ?? [])].length;
+  }
+
   /** The keys of the counters in the store. */
   get storedCounters(): readonly string[] {
     return this.#world.shards.flatMap(({ model }) => model.storedCounters);

@@ -1,12 +1,13 @@
 // What one thread holds of the counters of the store. Of each: the leases it may spend from, and what the store has said
-// last. Of all: by policy and key. What is forgotten is returned to the store.
+// last. Of all: by policy and key, in bounded memory. A key is forgotten when nothing that is known of it holds any more; what
+// is held of a key that has to go earlier is returned to the store.
 import type { Clock } from "../../core/clock.ts";
 import type { CounterKey } from "../../core/counter-key.ts";
 import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
 import type { CounterRules, ShardPeriods } from "./counter-rules.ts";
 import { type CounterAnswer, counterStoreKey, type LeaseReport } from "./script-call.ts";
-import { certainAgeUs, drift, TwoIntervals } from "./store-clock.ts";
+import { certainAgeUs, drift, type Timing, TwoIntervals } from "./store-clock.ts";
 
 /** Units that the store has granted and counts. */
 export interface Lease {
@@ -40,10 +41,12 @@ const foreignMs = 1_000;
 /** Nothing is ever added to it. */
 const none: never[] = [];
 
-type CreditsOptions = Pick<KeyCredits, "policy" | "tag" | "storeKey" | "key" | "client" | "rules">;
+type CreditsOptions = Pick<KeyCredits, "policy" | "name" | "tag" | "storeKey" | "key" | "client" | "rules">;
 
 export class KeyCredits {
   readonly policy: StorePolicy;
+  /** Among those of the policy. */
+  readonly name: string;
   readonly tag: string;
   /** In the store. */
   readonly storeKey: string;
@@ -63,6 +66,11 @@ export class KeyCredits {
   /** Requests that were admitted without the store's units, and how many of them it knows of. */
   admittedAlone = 0;
   toldAlone = 0;
+  /**
+   * Until then it is not forgotten as long as there is room: the store was told of it, or it is a network whose clients are
+   * counted as one.
+   */
+  knownUntilMs = 0;
   /** How often it was forgiven: what was asked before says nothing any more. */
   forgiven = 0;
   /** Whether the store has not counted what it was told, until this thread has heard what was forgiven. */
@@ -87,8 +95,9 @@ export class KeyCredits {
   #spentMs = 0;
   #rateMs = 0;
 
-  constructor({ policy, tag, storeKey, key, client, rules }: CreditsOptions) {
+  constructor({ policy, name, tag, storeKey, key, client, rules }: CreditsOptions) {
     this.policy = policy;
+    this.name = name;
     this.tag = tag;
     this.storeKey = storeKey;
     this.key = key;
@@ -295,8 +304,13 @@ export class KeyCredits {
 
   /** Whether nothing is lost if it is forgotten. */
   isIdle(nowMs: number): boolean {
-    const isEmpty = this.#leases.length + this.inFlight === 0;
-    return isEmpty && nowMs >= this.refusedUntilMs && !this.owes;
+    const isEmpty = this.#leases.length + this.inFlight + this.awaitedUnits + this.#ended.length === 0;
+    return isEmpty && nowMs >= this.refusedUntilMs && this.admittedAlone === this.toldAlone;
+  }
+
+  /** Whether nothing that is known of it holds any more. */
+  isOver(nowMs: number): boolean {
+    return this.isIdle(nowMs) && nowMs >= Math.max(this.resetMs, this.fitsMs, this.knownUntilMs);
   }
 
   #addEnded(ended: EndedLease): void {
@@ -330,8 +344,8 @@ export class StorePolicy {
   readonly newKeys: NewKeys;
   /** How long its requests count. */
   readonly longestCountMs: number;
-  /** Networks that are counted as one, by tag, and until when: too many new keys were made. */
-  readonly networks = new Map<string, number>();
+  /** How many of these are networks that are counted as one, because too many new keys were made. */
+  networks = 0;
   /** Of a calendar. */
   readonly periods: ShardPeriods = new Map();
   /** The policy in force; another one may continue it. */
@@ -344,15 +358,6 @@ export class StorePolicy {
     this.longestCountMs = longestCountMs;
     this.newKeys = newKeys;
     this.units = units;
-  }
-
-  /** Counts a network as one. Of too many, the oldest is forgotten. */
-  addNetwork(tag: string, untilMs: number): void {
-    if (this.networks.size >= mostNetworks) {
-      const [oldest] = this.networks.keys();
-      if (oldest !== undefined) this.networks.delete(oldest);
-    }
-    this.networks.set(tag, untilMs);
   }
 
   /** What is known of a key, by any limit and in any period. */
@@ -374,8 +379,6 @@ export class StorePolicy {
     return limit === this.source.limit ? tag : `${tag}/${limit}`;
   }
 }
-
-const mostNetworks = 65_536;
 
 /** Bounds the keys that one gateway makes in the store, because a store without memory serves nobody. */
 export class NewKeys {
@@ -400,26 +403,34 @@ export class NewKeys {
   }
 }
 
-/** Keys of a policy about which something is remembered. */
-const mostCredits = 65_536;
+/** Keys that a thread remembers, of all policies together. A key takes up to 640 bytes, so these are 16 MiB. */
+export const mostCredits = 26_000;
 /** Keys that are looked at for one that can be forgotten. */
 const mostLooks = 8;
+/** How often it is looked for keys of which nothing holds any more, and at how many in one turn of the event loop. */
+const [sweepMs, sweptInTurn] = [250, 1_024];
 
 export class CreditBook {
-  readonly #clock: Clock;
+  readonly #timing: Timing;
   readonly #settings: Pick<SharedStoreSettings, "prefix" | "maxKeys">;
   readonly #units: UnitCounts;
   readonly #ended: (credits: KeyCredits) => void;
   readonly #policies = new Map<string, StorePolicy>();
+  /** The oldest first. */
+  readonly #known = new Set<KeyCredits>();
+  /** Where the next sweep begins, and the next search for a key that makes room. What is gone is skipped once, not each time. */
+  #swept = this.#known.values();
+  #looked = this.#known.values();
+  #timer: { cancel(): void } | null = null;
 
   /** `ended`: everything that is held of a key has to be returned. */
   constructor(
-    clock: Clock,
+    timing: Timing,
     settings: Pick<SharedStoreSettings, "prefix" | "maxKeys">,
     units: UnitCounts,
     ended: (credits: KeyCredits) => void,
   ) {
-    this.#clock = clock;
+    this.#timing = timing;
     this.#settings = settings;
     this.#units = units;
     this.#ended = ended;
@@ -441,36 +452,75 @@ export class CreditBook {
   /** The policy is gone, and so is what is held for it. */
   retire(policy: StorePolicy): void {
     this.#policies.delete(policy.text);
-    for (const credits of policy.credits.values()) this.#ended(credits);
+    for (const credits of policy.credits.values()) {
+      this.#known.delete(credits);
+      this.#ended(credits);
+    }
     policy.credits.clear();
   }
 
-  /** Begins to remember a key. */
+  /** Begins to remember a key. What was known of it in an earlier period is forgotten. */
   create(policy: StorePolicy, tag: string, key: CounterKey, client: CounterKey, rules: CounterRules): KeyCredits {
-    if (policy.credits.size >= mostCredits) this.#forgetOne(policy);
+    if (this.#known.size >= mostCredits) this.#forgetOne();
     const storeKey = counterStoreKey(this.#settings.prefix, tag, policy.text, rules.untilUs);
-    const credits = new KeyCredits({ policy, tag, storeKey, key, client, rules });
-    policy.credits.set(policy.nameOf(tag, rules.limit), credits);
+    const name = policy.nameOf(tag, rules.limit);
+    const before = policy.credits.get(name);
+    if (before !== undefined) this.#forget(before);
+    const credits = new KeyCredits({ policy, name, tag, storeKey, key, client, rules });
+    if (isNetwork(credits)) policy.networks += 1;
+    policy.credits.set(name, credits);
+    this.#known.add(credits);
+    this.#timer ??= this.#timing.timers.after(sweepMs, () => this.#sweep());
     return credits;
   }
 
-  *all(): Generator<KeyCredits> {
-    for (const { credits } of this.#policies.values()) yield* credits.values();
+  all(): Iterable<KeyCredits> {
+    return this.#known;
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  #forget(credits: KeyCredits): void {
+    const { policy, name } = credits;
+    this.#known.delete(credits);
+    policy.credits.delete(name);
+    if (isNetwork(credits)) policy.networks -= 1;
   }
 
   /** Makes room for another key: one about which nothing has to be remembered, or else the oldest. */
-  #forgetOne({ credits: all }: StorePolicy): void {
-    const nowMs = this.#clock.monotonicMs();
-    let looked = 0;
-    for (const [name, credits] of all) {
-      looked += 1;
-      all.delete(name);
-      if (looked === mostLooks || credits.isIdle(nowMs)) {
-        this.#ended(credits);
-        return;
+  #forgetOne(): void {
+    const nowMs = this.#timing.clock.monotonicMs();
+    for (let looked = 1; ; looked += 1) {
+      let { value: credits } = this.#looked.next();
+      if (credits === undefined) {
+        this.#looked = this.#known.values();
+        credits = this.#looked.next().value as KeyCredits;
       }
-      // The next search begins behind it.
-      all.set(name, credits);
+      if (looked < mostLooks && !credits.isIdle(nowMs)) continue;
+      this.#forget(credits);
+      this.#ended(credits);
+      return;
     }
   }
+
+  #sweep(): void {
+    const { clock, timers } = this.#timing;
+    const nowMs = clock.monotonicMs();
+    for (let looked = 0; looked < sweptInTurn; looked += 1) {
+      const { value: credits } = this.#swept.next();
+      if (credits === undefined) {
+        this.#swept = this.#known.values();
+        break;
+      }
+      if (credits.isOver(nowMs)) this.#forget(credits);
+    }
+    this.#timer = this.#known.size === 0 ? null : timers.after(sweepMs, () => this.#sweep());
+  }
+}
+
+/** Whether the key is a network that is counted as one. */
+function isNetwork({ tag }: KeyCredits): boolean {
+  return tag.startsWith("n");
 }

@@ -195,9 +195,9 @@ export class StoreCounters {
     if (this.#policy.rate.kind === "concurrency") return;
     const { limit } = this.#policy;
     const tags = [storeTagOf(key)];
-    const network = client === null ? "" : storeTagOf(networkKey(client));
+    const network = client === null ? "" : networkTagOf(networkKey(client));
     // A network that is counted as one is forgiven as one.
-    if (this.#ofStore.networks.has(network)) tags.push(`n${network}`);
+    if (this.#ofStore.creditsOf(network).length > 0) tags.push(network);
     for (const tag of tags) this.#store.forgive(this.#ofStore, tag, this.#rulesFor(tag, limit, nowMs), seq);
   }
 
@@ -255,10 +255,10 @@ export class StoreCounters {
 
   #find({ key, client, limit, nowMs }: StoreAsk, rules: CounterRules): KeyCredits | undefined {
     const own = this.#ofStore.find(key.storeTag, rules);
-    if (own !== undefined || this.#ofStore.networks.size === 0) return own;
-    const network = networkKey(client);
-    const until = this.#ofStore.networks.get(storeTagOf(network));
-    return until === undefined || nowMs >= until ? undefined : this.#creditsOf(network, limit, nowMs);
+    if (own !== undefined || this.#ofStore.networks === 0) return own;
+    const tag = networkTagOf(networkKey(client));
+    const network = this.#ofStore.find(tag, this.#rulesFor(tag, limit, nowMs));
+    return network === undefined || nowMs >= network.knownUntilMs ? undefined : network;
   }
 
   /** Begins to ask for a key; for its network, if too many new keys are made. */
@@ -269,15 +269,13 @@ export class StoreCounters {
       return this.#store.book.create(this.#ofStore, key.storeTag, key, client, rules);
     }
     const network = networkKey(client);
-    this.#store.counts.coarse += 1;
-    this.#ofStore.addNetwork(storeTagOf(network), nowMs + longestCountMs(this.#policy));
-    return this.#creditsOf(network, limit, nowMs);
-  }
-
-  #creditsOf(network: CounterKey, limit: number, nowMs: number): KeyCredits {
-    const tag = `n${storeTagOf(network)}`;
+    const tag = networkTagOf(network);
     const rules = this.#rulesFor(tag, limit, nowMs);
-    return this.#ofStore.find(tag, rules) ?? this.#store.book.create(this.#ofStore, tag, network, network, rules);
+    const credits =
+      this.#ofStore.find(tag, rules) ?? this.#store.book.create(this.#ofStore, tag, network, network, rules);
+    credits.knownUntilMs = nowMs + longestCountMs(this.#policy);
+    this.#store.counts.coarse += 1;
+    return credits;
   }
 
   #rulesFor(tag: string, limit: number, nowMs: number): CounterRules {
@@ -295,6 +293,11 @@ export class StoreCounters {
     const shard = this.#store.shards.of(tag);
     return this.#periods[what](shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? null, nowMs);
   }
+}
+
+/** What the store calls a network that is counted as one. */
+function networkTagOf(network: CounterKey): string {
+  return `n${storeTagOf(network)}`;
 }
 
 /** What `charge` of the table returns where nothing was charged. */

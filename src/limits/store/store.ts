@@ -93,7 +93,7 @@ export class Store implements ShardStore {
     this.timers = timers;
     this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas);
     this.items = new StoreItems(settings, gateway, thread);
-    this.book = new CreditBook(clock, settings, this.counts.units, (credits) => this.endAll(credits));
+    this.book = new CreditBook(this, settings, this.counts.units, (credits) => this.endAll(credits));
     this.#endings = new LeaseEndings(this, (credits) => this.#join(credits));
     this.#slots = new HeldSlots(timers, (renewals) => this.#renew(renewals));
     this.shards = new ShardMap(this, options.onGone);
@@ -238,6 +238,7 @@ export class Store implements ShardStore {
     for (const credits of this.book.all()) this.endAll(credits);
     this.shards.leave();
     if (this.shards.states().up > 0) await Promise.race([this.#settled(), elapsed(this.timers, closingMs)]);
+    this.book.close();
     this.#endings.close();
     this.#slots.close();
     this.#forgets.close();
@@ -410,6 +411,7 @@ export class Store implements ShardStore {
     else if (told !== null && !isOld) {
       credits.isToldVoid = false;
       credits.toldIncident = told.incident;
+      credits.knownUntilMs = nowMs + credits.policy.longestCountMs;
       // Not those that were admitted while the answer was overdue.
       credits.toldAlone = told.alone;
     }
@@ -531,6 +533,7 @@ export class Store implements ShardStore {
     const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
     credits.toldIncident = incident;
     credits.toldAlone = credits.admittedAlone;
+    credits.knownUntilMs = nowMs + policy.longestCountMs;
     return { credits, item: this.items.telling(credits, own, nowMs) };
   }
 

@@ -1,10 +1,10 @@
 // What a thread remembers of the keys of each policy, and what it forgets first.
-import { expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { CounterRules } from "../../../src/limits/store/counter-rules.ts";
-import { CreditBook, type KeyCredits, type PolicySource } from "../../../src/limits/store/credits.ts";
-import { FakeClock } from "../../support/clock.ts";
-import { addLease, rulesAhead } from "./some-credits.ts";
+import { CreditBook, type KeyCredits, mostCredits, type PolicySource } from "../../../src/limits/store/credits.ts";
+import { ManualTimers } from "./manual-timers.ts";
+import { addLease, answerOf, rulesAhead } from "./some-credits.ts";
 
 const key = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
 const source: PolicySource = {
@@ -16,12 +16,13 @@ const source: PolicySource = {
 };
 
 function bookOf() {
-  const clock = new FakeClock();
+  const timers = new ManualTimers();
+  const { clock } = timers;
   const ended = vi.fn<(credits: KeyCredits) => void>();
-  const book = new CreditBook(clock, { prefix: "p:", maxKeys: 1 }, { spent: 0, returned: 0 }, ended);
+  const book = new CreditBook({ timers, clock }, { prefix: "p:", maxKeys: 1 }, { spent: 0, returned: 0 }, ended);
   const policy = book.policy("s/per-ip/client", source, 60_000);
   const create = (tag: string, rules: CounterRules = rulesAhead) => book.create(policy, tag, key, key, rules);
-  return { book, clock, create, ended, policy };
+  return { book, clock, create, ended, policy, timers };
 }
 
 test("a key of a calendar's period has its end in its name, in seconds", () => {
@@ -56,10 +57,11 @@ test("a policy that is gone returns all that was held for it", () => {
   expect([[...book.all()], [...book.policies]]).toEqual([[], []]);
 });
 
-test("a full policy forgets an idle key rather than one that holds units; of eight, the last", () => {
+test("when there are too many of all policies, an idle key goes rather than one that holds units; of eight, the last", () => {
   const { book, create, ended, clock } = bookOf();
-  for (let i = 0; i < 65_536; i += 1) {
-    const credits = create(`a${i}`);
+  const other = book.policy("s/other/client", source, 60_000);
+  for (let i = 0; i < mostCredits; i += 1) {
+    const credits = i % 2 === 0 ? create(`a${i}`) : book.create(other, `a${i}`, key, key, rulesAhead);
     // The first three hold units, and of the eight behind the next key each one does.
     if (i < 3 || (i > 3 && i < 12)) addLease(credits, "x", 1, clock.nowMs + 1_000);
   }
@@ -67,5 +69,66 @@ test("a full policy forgets an idle key rather than one that holds units; of eig
   expect(ended.mock.lastCall?.[0].tag).toBe("a3");
   create("c");
   expect(ended.mock.lastCall?.[0].tag).toBe("a11");
-  expect([...book.all()]).toHaveLength(65_536);
+  expect([...book.all()]).toHaveLength(mostCredits);
+  expect(other.find("a11", rulesAhead)).toBeUndefined();
 });
+
+describe("a key is forgotten", () => {
+  test.each<[string, (credits: KeyCredits, nowMs: number) => unknown]>([
+    ["what the store has said of it is over", (of, nowMs) => answer(of, { resetUs: 9e6, free: 3 }, nowMs)],
+    ["a refused request fits", (of, nowMs) => answer(of, { resetUs: 1e6, fitsUs: 9e6 }, nowMs)],
+    ["its clients are not counted as one any more", (of, nowMs) => Object.assign(of, { knownUntilMs: nowMs + 9_000 })],
+  ])("when %s", (_, make) => {
+    const { book, clock, create, ended, policy, timers } = bookOf();
+    const credits = create("n1");
+    make(credits, clock.nowMs);
+    timers.advance(8_999);
+    expect([policy.find("n1", rulesAhead), policy.networks]).toEqual([credits, 1]);
+    // In one turn it is looked at, and the next one begins again.
+    timers.advance(501);
+    expect([policy.find("n1", rulesAhead), policy.networks, [...book.all()]]).toEqual([undefined, 0, []]);
+    expect(ended).not.toHaveBeenCalled();
+  });
+
+  test.each<[string, (credits: KeyCredits) => unknown]>([
+    ["holds units", (credits) => addLease(credits, "x", 1, Number.POSITIVE_INFINITY)],
+    ["has a lease to report", (credits) => addLease(credits, "x", 1, 0) && credits.endAll()],
+    ["is asked for", (credits) => Object.assign(credits, { inFlight: 1 })],
+    ["is about to be asked for", (credits) => Object.assign(credits, { awaitedUnits: 1 })],
+    ["has admitted what the store does not know", (credits) => Object.assign(credits, { admittedAlone: 1 })],
+    ["has that, and must not tell it yet", (credits) => Object.assign(credits, { admittedAlone: 1, isToldVoid: true })],
+  ])("but not while it %s", (_, make) => {
+    const { clock, create, policy, timers } = bookOf();
+    const credits = create("a1");
+    make(credits);
+    clock.nowMs += 1e9;
+    timers.advance(500);
+    expect(policy.find("a1", rulesAhead)).toBe(credits);
+  });
+
+  test("in turns that look at a bounded number, and nothing is looked at when none is left", () => {
+    const { book, create, timers } = bookOf();
+    for (let i = 0; i < 3_000; i += 1) create(`a${i}`);
+    const left: number[] = [];
+    for (let i = 0; i < 4; i += 1) {
+      timers.advance(250);
+      left.push([...book.all()].length);
+    }
+    expect(left).toEqual([1_976, 952, 0, 0]);
+    expect(timers.waiting).toBe(0);
+  });
+
+  test("whatever the limit of its policy has become", () => {
+    const { book, create, policy, timers } = bookOf();
+    create("a1");
+    policy.source = { ...source, limit: rulesAhead.limit + 1 };
+    timers.advance(500);
+    expect([[...book.all()], policy.credits.size]).toEqual([[], 0]);
+  });
+});
+
+function answer(credits: KeyCredits, parts: Parameters<typeof answerOf>[0], nowMs: number): void {
+  const of = answerOf({ granted: 1, ...parts });
+  credits.resetMs = nowMs + of.resetUs / 1000;
+  credits.answered(of, 0, nowMs, nowMs);
+}

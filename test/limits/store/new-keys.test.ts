@@ -61,4 +61,8 @@ test.each([
   }
   // A key is new when the store has answered, and all of a turn are asked for at once.
   expect(most).toBeLessThanOrEqual(40 + 8);
+  // When nothing counts any more, nobody remembers anything.
+  expect(fleet.remembered(0)).toBeGreaterThan(0);
+  await fleet.pass(120_000);
+  expect([fleet.storedCounters, fleet.remembered(0), fleet.remembered(1)]).toEqual([[], 0, 0]);
 });

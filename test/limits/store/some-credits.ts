@@ -29,7 +29,15 @@ export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
     periodOver() {},
   };
   const policy = new StorePolicy("s", source, 1, new NewKeys(1, 1), { spent: 0, returned: 0 });
-  return new KeyCredits({ policy, tag: "a", storeKey: "{a}:k", key, client: key, rules: { ...rulesAhead, ...rules } });
+  return new KeyCredits({
+    policy,
+    name: "a",
+    tag: "a",
+    storeKey: "{a}:k",
+    key,
+    client: key,
+    rules: { ...rulesAhead, ...rules },
+  });
 }
 
 export function addLease(credits: KeyCredits, id: string, granted: number, endsMs: number): Lease {
