@@ -19,6 +19,11 @@ import { certainAgeUs } from "./store-clock.ts";
 
 /** The tag of the secret that hashes keys. */
 export const secretTag = "secret";
+/**
+ * A mark stays for this much longer than what was admitted before it was forgiven counts: for as long as that counts, within
+ * these bounds. A call may be that late, and a gateway that reads of it late has the store forget it no more.
+ */
+const [leastMarkMs, mostMarkMs] = [120_000, 3_600_000];
 
 export class StoreItems {
   readonly #settings: Pick<SharedStoreSettings, "prefix" | "lease">;
@@ -63,14 +68,14 @@ export class StoreItems {
   }
 
   /** `untilUs`: the end of a calendar's period, else 0. */
-  forgetting({ text }: StorePolicy, tag: string, untilUs: number, seq: number, keepMs: number): ForgetItem {
+  forgetting({ text, longestCountMs }: StorePolicy, tag: string, untilUs: number, seq: number): ForgetItem {
     const { prefix } = this.#settings;
     return {
       item: "forget",
       key: counterStoreKey(prefix, tag, text, untilUs),
       markKey: markKeyOf(prefix, tag, text),
       seq,
-      keepMs,
+      keepMs: longestCountMs + Math.min(mostMarkMs, Math.max(leastMarkMs, longestCountMs)),
     };
   }
 

@@ -36,11 +36,6 @@ import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
 import { afterStoreTime, drift, elapsed, lateMs } from "./store-clock.ts";
 import type { StoreOptions } from "./store-options.ts";
 
-/**
- * A mark stays for this much longer than what was admitted before it was forgiven counts: for as long as that counts, within
- * these bounds. A call may be that late, and a gateway that reads of it late has the store forget it no more.
- */
-const [leastMarkMs, mostMarkMs] = [120_000, 3_600_000];
 /** So long the telling waits until what was forgiven has been read: others tell it to a store that has forgotten. */
 const mostReadingMs = 1_500;
 
@@ -208,9 +203,7 @@ export class Store implements ShardStore {
       credits.forgive();
     }
     if (seq === 0) return;
-    const countsMs = policy.longestCountMs;
-    const keepMs = countsMs + Math.min(mostMarkMs, Math.max(leastMarkMs, countsMs));
-    this.#forgets.add(tag, this.items.forgetting(policy, tag, untilUs, seq, keepMs), countsMs);
+    this.#forgets.add(tag, this.items.forgetting(policy, tag, untilUs, seq), policy.longestCountMs);
   }
 
   /** This thread has forgotten all that was forgiven up to a place in the log. */
