@@ -121,10 +121,16 @@ export interface LocalCounters {
 /** Nobody knows when an exchange ends, so a client that may be admitted then is told to ask again after this time. */
 export const heldRetryMs = 1000;
 
-/** Makes the counters of a policy. `slot`: its number in the table. */
-export function createCounters(policy: Policy, table: CounterSource, slot: number, clock: PeriodClock): LocalCounters {
+/** Makes the counters of a policy. `slot`: its number in the table. `limitOf`: see `SlotRules`. */
+export function createCounters(
+  policy: Policy,
+  table: CounterSource,
+  slot: number,
+  clock: PeriodClock,
+  limitOf: SlotRules["limitOf"] | null = null,
+): LocalCounters {
   const { rate, chargeStatuses } = policy;
-  const rules = rulesOf(policy);
+  const rules = limitOf === null ? rulesOf(policy) : { ...rulesOf(policy), limitOf };
   if (rate.kind === "concurrency") return new ConcurrencyCounters(table, slot, rules);
   const all =
     rate.kind === "sliding"
@@ -187,7 +193,8 @@ abstract class TableCounters implements LocalCounters {
     const newest = table.newest(cursor);
     const instant = this.instantOf(ask, newest);
     table.add(cursor, instant, units, isSameCell(newest, instant, this.cellTicks(ask.limit)), nowMs);
-    table.markExhausted(cursor, ask.counted + 2 * units > ask.limit);
+    // By the limit that was asked for, which may be a share of the key's.
+    table.markExhausted(cursor, ask.remaining < this.rules.cost);
     return instant;
   }
 

@@ -9,8 +9,10 @@ import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import { type Charged, createCounters, type LocalCounters, noKey, type PeriodClock } from "./counters.ts";
 import {
+  createAddressLimits,
   createKeyLimits,
   createKeyReader,
+  isByAddress,
   type KeyLimits,
   type KeyReader,
   type PolicyMatcher,
@@ -338,7 +340,8 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
   const wallMs = (): number => storeMs() ?? clock.wallMs();
   const isGuess = (): boolean => storeMs() === null;
   const counted = store === null ? clock : { ...clock, monotonicMs: () => clock.monotonicMs(), wallMs, isGuess };
-  const local = createCounters(policy, table, slot, counted);
+  const limitOf = isByAddress(policy) ? createAddressLimits(policy, runtimeRules) : null;
+  const local = createCounters(policy, table, slot, counted, limitOf);
   const holds = holdsUntilEnd(policy);
   const inStore = store && new StoreCounters(policy, slot, local, table, store, holds, wallMs);
   const row: Omit<PolicyRow, "ask"> = {

@@ -11,6 +11,7 @@ import { NetworkMap, NetworkSet } from "../core/network-set.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
 import type { KeyPart, LimitOverride, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
+import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { SipHash } from "./table/sip-hash.ts";
 
 /** Longer values would cost more to hash than their client spends on them. */
@@ -260,6 +261,22 @@ function createClientLimits(exempt: readonly string[], overrides: readonly Limit
     if (known.size >= maxKnownClients) known.clear();
     known.set(client, limit);
     return limit;
+  };
+}
+
+/**
+ * Returns what finds the limit of an address by rules and overrides about clients. It remembers none: it is asked about clients
+ * that come no more.
+ */
+export function createAddressLimits(policy: Policy, rules: RulesInForce): (key: CounterKey) => number {
+  const overrides = new NetworkMap(
+    [...limitsBy(policy.overrides, "client")].map(([text, limit]) => [cidrOf(text), limit] as const),
+  );
+  return (key) => {
+    const ruled = rules.isEmpty ? undefined : rules.limitOf(policy, key, null);
+    if (ruled !== undefined || overrides.size === 0) return ruled ?? policy.limit;
+    const network = [key.a, key.b, key.c, key.d].flatMap((word) => [word >>> 16, word & 0xffff]);
+    return overrides.get({ network, prefixBits: 128 }) ?? policy.limit;
   };
 }
 

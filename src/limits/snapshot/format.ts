@@ -6,7 +6,7 @@
 //   sections      any number of records · any number of rules · one description · one end, after which nothing follows
 //   records       | record | record | … |
 //   record        | slot: 1 | kind: bits 0–1, is an address: bit 7 | 2 zero | pairs: 4 | key: 16 | pair | pair | … |
-//   pair          | instant: 4 | units: 4 |, the oldest first
+//   pair          | instant: 4 | units: 4 |, the oldest first; of an exhausted key a last one without units
 //   rules         JSON, see `encodeRules`; without rules there is no such section
 //   description   JSON, see SnapshotDescription
 //   end           | number of records: 8 | SHA-256 of everything before this section except rules: 32 |

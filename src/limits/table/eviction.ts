@@ -3,7 +3,7 @@
 // is not forgotten: if all are, more are looked at.
 import { CounterKey } from "../../core/counter-key.ts";
 import { addKey, Cursor, findKey, freeEntry, freeLines, Locator, removeKey, takeLine } from "./directory.ts";
-import { addPair, eachPair, freePairs, joinNewest, keep, newestPairAt, RulesBySlot } from "./key-log.ts";
+import { addPair, addressAt, eachPair, freePairs, joinNewest, keep, newestPairAt, RulesBySlot } from "./key-log.ts";
 import {
   bucketAt,
   bucketEntries,
@@ -12,7 +12,7 @@ import {
   type Geometry,
   geometryOf,
   header,
-  isAddressKey,
+  isOwnAddress,
   keyLine,
   kindOf,
   kinds,
@@ -51,17 +51,27 @@ export class Eviction {
    * buckets of the key.
    */
   choose(cursor: Cursor, anyBucket: boolean): number {
+    // A few keys may have lower limits than their policy. To ask for those of all that are looked at would take longer.
+    do this.#search(cursor, anyBucket);
+    while (this.#worth > 0 && this.#worth !== keep && this.#rules.isExhausted(this.#lineOf(cursor.shard)));
+    return this.#entryAt;
+  }
+
+  #lineOf(shard: number): number {
+    return lineAt(shard, lineOfEntry(this.#w[this.#entryAt] as number));
+  }
+
+  #search(cursor: Cursor, anyBucket: boolean): void {
     const { shard, firstBucket, secondBucket } = cursor;
     this.#entryAt = 0;
     this.#worth = keep;
     const hand = this.#nextHand(shard);
     this.#look(shard, firstBucket, hand);
     if (this.#entryAt === 0) this.#look(shard, secondBucket, hand);
-    if (!anyBucket) return this.#entryAt;
+    if (!anyBucket) return;
     for (let i = 1; i <= otherBuckets && this.#entryAt === 0; i += 1) {
       this.#look(shard, (secondBucket + i + hand * otherBuckets) % this.#memory.geometry.buckets, hand);
     }
-    return this.#entryAt;
   }
 
   /** Removes the key of an entry. */
@@ -185,7 +195,7 @@ export class CoarseKeys {
       const line = lineAt(shard, lineOfEntry(w[at] as number));
       if (!isOwnAddress(w[line + keyLine.about] as number) || rules.isConcurrency(line) || rules.isHeld(line)) continue;
       looked += 1;
-      const network = networkKey(this.#addressAt(line));
+      const network = networkKey(addressAt(w, line));
       if (!holdsTooMuch(w, shard, firstBucket, network, geometry) || !this.#absorb(shard, line, network)) continue;
       this.#eviction.forget(shard, at);
       return freeEntry(w, cursor) !== 0;
@@ -213,12 +223,6 @@ export class CoarseKeys {
     addKey(w, cursor, takeLine(w, shard, cursor.homeLine), freeEntry(w, cursor));
     this.#memory.addTo(figureAt(cursor.slot, figures.coarse), 1);
     return true;
-  }
-
-  #addressAt(line: number) {
-    const { w } = this.#memory;
-    const at = (i: number): number => w[line + i] as number;
-    return { a: at(0), b: at(1), c: at(2), d: at(3) };
   }
 
   /** Adds the units of a key to those of its network. Returns false if there is no room for the network. */
@@ -302,10 +306,6 @@ function isWithin(w: Int32Array, line: number, network: CounterKey): boolean {
     return w[line + 1] === b && w[line + 2] === c && ((w[line + 3] as number) & ~0xff) === d;
   }
   return ((w[line + 1] as number) & ~0xffff) === b;
-}
-
-function isOwnAddress(about: number): boolean {
-  return isAddressKey(about) && kindOf(about) === kinds.own;
 }
 
 /** Returns whether a network holds more than its share, judged by the keys from a bucket on. */

@@ -4,6 +4,7 @@
 // the later instant: units may count for longer then, never shorter. And what the table knows of the policy of a key, which
 // says how many of these units count.
 
+import { CounterKey } from "../../core/counter-key.ts";
 import type { CalendarPeriod, Policy } from "../../core/policy.ts";
 import type { NextBorder } from "../calendar.ts";
 import { freeLine, takeLine } from "./directory.ts";
@@ -19,6 +20,7 @@ import {
   inlinePairs,
   isHeldSlot,
   isMarkedExhausted,
+  isOwnAddress,
   keyLine,
   newestRef,
   nextBlock,
@@ -31,6 +33,7 @@ import {
   setNextBlock,
   slotOf,
   slots,
+  withExhausted,
   withRing,
 } from "./layout.ts";
 
@@ -407,6 +410,8 @@ export interface SlotRules {
   readonly cost: number;
   /** Of a calendar policy. A thread that only removes keys need not know it. */
   readonly calendar?: CalendarInForce;
+  /** Whose keys are addresses: the limit of one now, as far as its address says. The same. */
+  readonly limitOf?: (key: CounterKey) => number;
 }
 
 export interface CalendarInForce {
@@ -417,6 +422,12 @@ export interface CalendarInForce {
 
 /** Returned for a key that must not be forgotten. */
 export const keep = Number.POSITIVE_INFINITY;
+
+/** Returns the key of a line whose key is an address. */
+export function addressAt(w: Int32Array, line: number): CounterKey {
+  const at = (i: number): number => w[line + i] as number;
+  return new CounterKey(at(0), at(1), at(2), at(3), true);
+}
 
 /** Returns the rules of a policy. */
 export function rulesOf({ rate, limit, cost }: Policy): SlotRules {
@@ -476,8 +487,18 @@ export class RulesBySlot {
     const units = countUnits(w, shard, line, this.#spanOf(slotOf(about), rules));
     // What is held is counted under its policy too, and may be forgotten.
     if (units === 0 || isHeldSlot(slotOf(about))) return units;
-    const isExhausted = (units === before && isMarkedExhausted(about)) || units + rules.cost > rules.limit;
-    return isExhausted ? keep : units;
+    return isMarkedExhausted(about) || units + rules.cost > rules.limit ? keep : units;
+  }
+
+  /** Marks a key that its own limit exhausts, though its last request was not refused. Returns whether it does. */
+  isExhausted(line: number): boolean {
+    const w = this.#w;
+    const about = w[line + keyLine.about] as number;
+    const rules = this.#rules[slotOf(about)] ?? null;
+    if (rules?.limitOf === undefined || !isOwnAddress(about) || isHeldSlot(slotOf(about))) return false;
+    const isExhausted = (w[line + keyLine.units] as number) + rules.cost > rules.limitOf(addressAt(w, line));
+    if (isExhausted) w[line + keyLine.about] = withExhausted(about, true);
+    return isExhausted;
   }
 
   /** Returns how long the key has been idle, to compare keys of the same worth. */

@@ -221,6 +221,11 @@ export function isAddressKey(about: number): boolean {
   return (about & 0x400) !== 0;
 }
 
+/** Whether it is the address of a client that is counted by itself. */
+export function isOwnAddress(about: number): boolean {
+  return isAddressKey(about) && kindOf(about) === kinds.own;
+}
+
 export function isMarkedExhausted(about: number): boolean {
   return (about & exhaustedBit) !== 0;
 }

@@ -18,6 +18,7 @@ import {
   header,
   indexOfRef,
   isAddressKey,
+  isMarkedExhausted,
   keyLine,
   kindOf,
   kinds,
@@ -30,6 +31,7 @@ import {
   shardHeader,
   slotOf,
   slots,
+  withExhausted,
 } from "./layout.ts";
 
 export interface TableFigures {
@@ -113,7 +115,10 @@ export class Maintenance {
     const entryAt = freeEntry(w, cursor);
     if (entryAt === 0 || freeLines(w, cursor.shard) === 0 || findKey(w, cursor) !== 0) return false;
     const line = addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), entryAt);
-    for (const [at, units] of entries) addPair(w, cursor.shard, line, at | 0, units);
+    for (const [at, units] of entries) {
+      if (units > 0) addPair(w, cursor.shard, line, at | 0, units);
+      else w[line + keyLine.about] = withExhausted(w[line + keyLine.about] as number, true);
+    }
     this.#memory.addTo(figureAt(slot, kind === "own" ? figures.keys : figures.coarse), 1);
     if (kind !== "own") this.#memory.addTo(header.coarseKeys, 1);
     return true;
@@ -312,7 +317,7 @@ export interface CounterRecord {
   readonly isAddress: boolean;
   /**
    * The oldest first. `at`: of a sliding policy a tick, of a calendar the number of a period, of concurrency that of a
-   * thread.
+   * thread. Of an exhausted key, the last one is there again, without units: what reads older snapshots counts nothing by it.
    */
   readonly entries: readonly (readonly [at: number, units: number])[];
 }
@@ -339,6 +344,8 @@ function recordAt(shard: Int32Array, line: number): CounterRecord {
     if (units > 0) entries.push([(shard[at] as number) >>> 0, units]);
     return true;
   });
+  const last = entries.at(-1);
+  if (last !== undefined && isMarkedExhausted(about)) entries.push([last[0], 0]);
   return {
     slot: slotOf(about),
     kind: kindNames[kindOf(about)] ?? "own",
