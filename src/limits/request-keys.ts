@@ -214,6 +214,10 @@ function limitsBy(overrides: readonly LimitOverride[], part: LimitOverride["part
   return new Map(overrides.flatMap((override) => (override.part === part ? [[override.value, override.limit]] : [])));
 }
 
+function clientLimits(overrides: readonly LimitOverride[]): NetworkMap<number> {
+  return new NetworkMap([...limitsBy(overrides, "client")].map(([text, limit]) => [cidrOf(text), limit] as const));
+}
+
 /** A token is known by its digest or, if it is verified, by its name. */
 function createTokenLimits(overrides: readonly LimitOverride[], tokens: TokenDigests) {
   const digests = new Map<string, number>();
@@ -247,9 +251,7 @@ const maxKnownClients = 4096;
 /** The limit of the smallest network that contains the client; that of an exempt network comes first. */
 function createClientLimits(exempt: readonly string[], overrides: readonly LimitOverride[]) {
   const exemptNetworks = new NetworkMap(exempt.map((text) => [cidrOf(text), exempted] as const));
-  const limits = new NetworkMap(
-    [...limitsBy(overrides, "client")].map(([text, limit]) => [cidrOf(text), limit] as const),
-  );
+  const limits = clientLimits(overrides);
   if (exemptNetworks.size + limits.size === 0) return () => undefined;
   const known = new Map<string, number | undefined>();
   return (client: string): number | undefined => {
@@ -269,9 +271,7 @@ function createClientLimits(exempt: readonly string[], overrides: readonly Limit
  * that come no more.
  */
 export function createAddressLimits(policy: Policy, rules: RulesInForce): (key: CounterKey) => number {
-  const overrides = new NetworkMap(
-    [...limitsBy(policy.overrides, "client")].map(([text, limit]) => [cidrOf(text), limit] as const),
-  );
+  const overrides = clientLimits(policy.overrides);
   return (key) => {
     const ruled = rules.isEmpty ? undefined : rules.limitOf(policy, key, null);
     if (ruled !== undefined || overrides.size === 0) return ruled ?? policy.limit;

@@ -51,14 +51,12 @@ export class Eviction {
    * buckets of the key.
    */
   choose(cursor: Cursor, anyBucket: boolean): number {
-    // A few keys may have lower limits than their policy. To ask for those of all that are looked at would take longer.
-    do this.#search(cursor, anyBucket);
-    while (this.#worth > 0 && this.#worth !== keep && this.#rules.isExhausted(this.#lineOf(cursor.shard)));
-    return this.#entryAt;
-  }
-
-  #lineOf(shard: number): number {
-    return lineAt(shard, lineOfEntry(this.#w[this.#entryAt] as number));
+    this.#search(cursor, anyBucket);
+    const entryAt = this.#entryAt;
+    if (entryAt === 0 || this.#worth === 0) return entryAt;
+    // Only the one that would go is asked for its own limit, because that takes longer than to look at it.
+    const isKept = this.#rules.isExhausted(lineAt(cursor.shard, lineOfEntry(this.#w[entryAt] as number)));
+    return isKept ? this.choose(cursor, anyBucket) : entryAt;
   }
 
   #search(cursor: Cursor, anyBucket: boolean): void {
