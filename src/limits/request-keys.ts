@@ -275,7 +275,8 @@ export function createAddressLimits(policy: Policy, rules: RulesInForce): (key: 
   return (key) => {
     const ruled = rules.isEmpty ? undefined : rules.limitOf(policy, key, null);
     if (ruled !== undefined || overrides.size === 0) return ruled ?? policy.limit;
-    const network = [key.a, key.b, key.c, key.d].flatMap((word) => [word >>> 16, word & 0xffff]);
+    const { a, b, c, d } = key;
+    const network = [a >>> 16, a & 0xffff, b >>> 16, b & 0xffff, c >>> 16, c & 0xffff, d >>> 16, d & 0xffff];
     return overrides.get({ network, prefixBits: 128 }) ?? policy.limit;
   };
 }
