@@ -500,6 +500,8 @@ export class CreditBook {
       }
       if (looked < mostLooks && !credits.isIdle(nowMs)) continue;
       this.#forget(credits);
+      // Or it would be remembered all the same, until a store that is slow was told.
+      credits.toldAlone = credits.admittedAlone;
       this.#ended(credits);
       return;
     }

@@ -1,6 +1,7 @@
 // What a request that waits for the store learns, and when; and when a call is overdue.
 import { expect, test } from "vitest";
 import type { Conclusion } from "../../../src/limits/store/call-batch.ts";
+import { mostCredits } from "../../../src/limits/store/credits.ts";
 import { Forgets } from "../../../src/limits/store/forgets.ts";
 import { mostItems } from "../../../src/limits/store/script-call.ts";
 import type { Shard } from "../../../src/limits/store/shard.ts";
@@ -79,6 +80,23 @@ test("an answer in time leaves no timer behind", async () => {
   await settled();
   // One more looks for what was granted to end, and one for keys to forget.
   expect([learned, scene.timers.waiting]).toEqual([["answered"], before + 2]);
+});
+
+test("what was admitted without a store that is slow is remembered of a bounded number of keys", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const { store } = scene;
+  const { policy, key, rules } = scene.credits();
+  scene.late();
+  askIn(scene, [0]);
+  scene.late();
+  expect(scene.state()).toBe("slow");
+  const all = Array.from({ length: mostCredits + 100 }, (_, i) => {
+    const credits = store.book.create(policy, `0 ${i}`, key, key, rules);
+    store.admittedAlone(credits);
+    return credits;
+  });
+  expect(all.filter(({ owes }) => owes).length).toBeLessThanOrEqual(mostCredits);
 });
 
 test("a request is decided alone if there is nobody to ask", async () => {
