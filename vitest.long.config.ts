@@ -33,6 +33,7 @@ const properties = [
   "test/limits/charged-model.test.ts",
   "test/gateway/clients-check.test.ts",
   "test/limits/eviction.test.ts",
+  "test/limits/exhausted-keys.test.ts",
   "test/limits/forgiveness.test.ts",
   "test/limits/judge.test.ts",
   "test/limits/key-listing.test.ts",

@@ -1,6 +1,6 @@
 // A key that its own limit has exhausted is not forgotten within its window, though that is below the limit of its policy: by
 // an override, a rule that was set later, or a reload, after a restart too. The table is full of keys with more units.
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { CounterKey } from "../../src/core/counter-key.ts";
 import type { LimitOverride, Policy } from "../../src/core/policy.ts";
 import type { Rule } from "../../src/core/rules.ts";
@@ -14,6 +14,7 @@ import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
 import { counterKeyOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { inFull, spread } from "../support/runs.ts";
 import { askSliding } from "./asking.ts";
 import { addressAt, smallTable } from "./small-table.ts";
 
@@ -60,7 +61,12 @@ class Stage {
 
   flood(nowMs: number): void {
     for (const each of others) this.#take(each, ofFlood, nowMs);
-    expect(this.limiter.counterFigures().policies[0]?.evictedLive).toBeGreaterThan(200);
+  }
+
+  /** Each is of a network of its own, and has more units than all clients. */
+  floodOfNetworks(nowMs: number): void {
+    const times = clients + 1;
+    for (let i = 0; i < 600; i += 1) this.#take(requestOf(`10.${i >> 8}.${i & 255}.1`, ""), times, nowMs);
   }
 
   reload(policy: Policy): void {
@@ -86,51 +92,48 @@ class Stage {
   }
 }
 
-describe.each<[string, Partial<Policy>, number]>([
+const kinds: readonly (readonly [string, Partial<Policy>, number])[] = [
   ["a window", {}, 1],
   ["a window, several units", {}, 4],
   ["a cost", { cost: 3 }, 1],
   ["cells of a window", { limit: 100_000 }, 1],
   ["a period", { rate: { kind: "calendar", per: "day", timezone: "UTC" } }, 1],
   ["units that are held", { chargeStatuses: [401] }, 1],
-])("%s", (_, options, times) => {
-  const limit = (options.cost ?? 1) * times;
-  const policy = policyOf(options);
-  const overridden = policyOf({ ...options, overrides: [lower(limit)] });
+];
 
-  function expectKept(stage: Stage): void {
-    stage.flood(100);
-    const { outcomes } = stage.limiter.stats()[0] as { outcomes: { admitted: number } };
-    const before = outcomes.admitted;
-    stage.ask(1, 200);
-    expect(outcomes.admitted - before).toBe(0);
-  }
-
-  test("by an override", () => {
-    const stage = new Stage(overridden);
-    expect(stage.ask(times, 0)).toBe(clients * times);
-    expectKept(stage);
-  });
-
-  test("by a rule that was set after the last request", () => {
-    const stage = new Stage(policy);
-    stage.ask(times, 0);
+/** Each client has asked so often, which its own limit allows and no more. Returns the gateway as it is then. */
+const ways: Readonly<Record<string, (before: Policy, after: Policy, limit: number, times: number) => Stage>> = {
+  "an override": (_, after, __, times) => asked(after, times),
+  "a rule that was set after the last request": (before, _, limit, times) => {
+    const stage = asked(before, times);
     stage.runtimeRules.apply({ set: [ruleOf(limit)], removed: [] });
-    expectKept(stage);
-  });
+    return stage;
+  },
+  "a reload": (before, after, _, times) => {
+    const stage = asked(before, times);
+    stage.reload(after);
+    return stage;
+  },
+  "an override, after a restart from a snapshot": (_, after, __, times) => asked(after, times).restarted(after),
+};
 
-  test("by a reload", () => {
-    const stage = new Stage(policy);
-    stage.ask(times, 0);
-    stage.reload(overridden);
-    expectKept(stage);
-  });
+function asked(policy: Policy, times: number): Stage {
+  const stage = new Stage(policy);
+  expect(stage.ask(times, 0)).toBe(clients * times);
+  return stage;
+}
 
-  test("after a restart from a snapshot", () => {
-    const stage = new Stage(overridden);
-    stage.ask(times, 0);
-    expectKept(stage.restarted(overridden));
-  });
+const cases = kinds.flatMap(([name, options, times]) =>
+  Object.keys(ways).map((way) => ({ name, options, times, way })),
+);
+
+test.each(spread(cases, 5))("a key is kept that has used up $name by $way", ({ options, times, way }) => {
+  const limit = (options.cost ?? 1) * times;
+  const after = policyOf({ ...options, overrides: [lower(limit)] });
+  const stage = ways[way]?.(policyOf(options), after, limit, times) as Stage;
+  stage.flood(100);
+  expect(stage.limiter.counterFigures().policies[0]?.evictedLive).toBeGreaterThan(200);
+  expect(stage.ask(1, 200)).toBe(0);
 });
 
 test("a key that is no address is kept after a restart, too", () => {
@@ -156,6 +159,20 @@ test("a key that its own limit leaves something is forgotten", () => {
   stage.ask(2, 0);
   stage.flood(100);
   expect(stage.ask(3, 200)).toBeGreaterThan(2 * clients);
+});
+
+test.each(inFull([1]))("the network in whose place a client that has used up %d is counted is kept, too", (limit) => {
+  const used = [
+    { ...lower(clients + 1), value: "10.0.0.0/8" },
+    { ...lower(ofFlood), value: "198.18.0.0/15" },
+  ];
+  const stage = new Stage(policyOf({ overrides: [lower(limit), ...used] }));
+  stage.ask(1, 0);
+  // All are exhausted: those of large networks are counted as one, and then so many networks that some have to go.
+  stage.flood(100);
+  stage.floodOfNetworks(200);
+  expect(stage.limiter.counterFigures().policies[0]?.coarse).toBeGreaterThan(30);
+  expect(stage.ask(1, 300)).toBe(0);
 });
 
 test("a key is kept that has used its share, while a store that gateways share is away", () => {

@@ -278,9 +278,13 @@ export class CounterTable {
     return this.#forgiveness.marksOf(cursor);
   }
 
-  /** Remembers whether the key is exhausted: such a key is not forgotten. */
-  markExhausted({ line }: Cursor, isExhausted: boolean): void {
-    if (line === 0) return;
+  /**
+   * Remembers whether the key is exhausted: such a key is not forgotten. One that several keys are counted as stays so until
+   * nothing of it counts, because each of them may have another limit.
+   */
+  markExhausted(cursor: Cursor, isExhausted: boolean): void {
+    const { line } = cursor;
+    if (line === 0 || !(isExhausted || this.isOwn(cursor))) return;
     const about = this.#w[line + keyLine.about] as number;
     if (isMarkedExhausted(about) !== isExhausted) this.#w[line + keyLine.about] = withExhausted(about, isExhausted);
   }

@@ -22,6 +22,7 @@ import {
   shardAt,
   shardHeader,
   slotOf,
+  withExhausted,
 } from "./layout.ts";
 
 /** Keys that are looked at if one of them may go. */
@@ -238,6 +239,9 @@ export class CoarseKeys {
     for (const [instant, units] of grouped(this.#pairsOf(shard, line))) {
       this.#addUnits(cursor, instant, units, limit);
     }
+    // Only exhausted keys are left where room has to be made.
+    const aboutAt = cursor.line + keyLine.about;
+    w[aboutAt] = withExhausted(w[aboutAt] as number, true);
     return true;
   }
 
