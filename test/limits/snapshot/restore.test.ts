@@ -61,6 +61,17 @@ group("an instant of a sliding window", () => {
     expect(restored(20_001, both).record?.entries).toEqual([[tick(6 - 50_000), 2]]);
   });
 
+  test("says that its key is exhausted for as long as the last one counts", () => {
+    const entries: CounterRecord["entries"] = [
+      [60_000, 1],
+      [70_000, 2],
+      [70_000, 0],
+    ];
+    const after = restored(20_001, record({ entries })).record;
+    expect(after?.entries).toEqual([2, 0].map((units) => [tick(6 - 50_000), units]));
+    expect(restored(30_001, record({ entries })).record).toBeNull();
+  });
+
   test("is left out after any time that the clock of the table has no room for", () => {
     for (const days of [31, 49.71, 50, 100, 10_000]) {
       const policies = [{ ...perIp, rate: { kind: "sliding" as const, windowMs: 31 * 86_400_000 } }];

@@ -66,7 +66,11 @@ const many: readonly CounterRecord[] = Array.from({ length: 2_000 }, (_, i) =>
     // As a keyed hash: these words say where the key goes.
     key: [Math.imul(i, 0x9e3779b1), Math.imul(i, 0x85ebca77), 7, i],
     isAddress: false,
-    entries: Array.from({ length: 1 + (i % 9) }, (_, j) => [50_000 + j, 1 + j] as const),
+    // One in five is exhausted: its last instant is there again.
+    entries: [
+      ...Array.from({ length: 1 + (i % 9) }, (_, j) => [50_000 + j, 1 + j] as const),
+      ...(i % 5 === 0 ? [[50_000 + (i % 9), 0] as const] : []),
+    ],
   }),
 );
 
