@@ -231,7 +231,7 @@ export function withAsciiLetters(text: PathText): PathText {
     const ascii = isWhole ? asciiCases.get((first << 16) | ((from[i + 1] ?? 0) << 8) | third) : undefined;
     if (ascii !== undefined) {
       into ??= from.slice(0, length);
-      into.set(ascii, end);
+      for (let j = 0; j < ascii.length; j += 1) into[end + j] = ascii[j] ?? 0;
     } else if (into !== null) into[end] = first;
     end += ascii?.length ?? 1;
     i += ascii === undefined ? 1 : size;
