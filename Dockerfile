@@ -16,7 +16,7 @@ RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json --declaration fa
 COPY config ./config
 COPY docs/runbooks.md ./docs/
 # Makes the compiled code, which the gateway cannot write itself if its root is read-only. Node accepts it only for this path, this
-# Node and this user, so gateway and reference backend run here for a moment. The scrape loads what answers on the admin listener.
+# Node and this user, so gateway and reference backend run here for a moment. The scrape waits until it runs.
 RUN mkdir -p node_modules/.cache/headgate && chown 1000:1000 node_modules/.cache/headgate
 USER 1000:1000
 RUN timeout --preserve-status --signal=TERM 60 node dist/main.js demo --port 0 --admin-port 19464 & \

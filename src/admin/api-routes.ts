@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from "fastify";
-import { type Static, type TSchema, Type } from "typebox";
+import type { Static, TSchema } from "typebox";
 import type { AdminIdentity } from "./admin-tokens.ts";
 import type {
   AdminCaller,
@@ -19,6 +19,7 @@ import type {
 import { type AdminError, errors } from "./errors.ts";
 import { addDocumentation } from "./openapi.ts";
 import { entityTag, jsonType, readCondition } from "./request-fields.ts";
+import { Type } from "./schema-kinds.ts";
 import * as schemas from "./schemas.ts";
 import { SharedAnswers, Turns } from "./turns.ts";
 

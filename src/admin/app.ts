@@ -1,6 +1,6 @@
 // Answers the requests to the admin listener: metrics and health, and hands calls of the API and the console on. What is answered here
 // changes nothing, shows no client and reads no body. Its answers are not cached, and its errors have the format of the
-// gateway's own. Imported when the first connection comes, because fastify takes 20 MiB and 150 ms.
+// gateway's own. All code is loaded before it listens: loading it for a request would delay the traffic.
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
@@ -13,8 +13,8 @@ import { type AdminConnections, stopParsingWhen } from "./connections.ts";
 import { ConsoleFiles } from "./console-files.ts";
 import type { Health } from "./control-plane.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
-import { LazyApi } from "./lazy-api.ts";
 import { createServer } from "./node-http.ts";
+import { OptionalApi } from "./optional-api.ts";
 import { hasBody, jsonType, wantsOpenMetrics } from "./request-fields.ts";
 import { SharedAnswers } from "./turns.ts";
 
@@ -33,6 +33,8 @@ export interface AdminAppOptions {
   readonly onError: (error: Error) => void;
   /** Null: there is no API. */
   readonly api: ApiOptions | null;
+  /** The path of the Unix socket; null: there is none. */
+  readonly socket: string | null;
   /** Returns the certificate in use; null: connections over TCP are plain. */
   readonly certificate: (() => Certificate) | null;
 }
@@ -40,13 +42,15 @@ export interface AdminAppOptions {
 export interface AdminApp {
   /** Takes a paused socket, and reads it. */
   serve(socket: Socket): void;
+  /** Call it before a tokens file is in force. */
+  openApi(): Promise<void>;
   close(): Promise<void>;
 }
 
 export async function openAdminApp(options: AdminAppOptions, connections: AdminConnections): Promise<AdminApp> {
   const { certificate } = options;
   const handshakes = certificate && new (await import("./handshakes.ts")).AdminHandshakes(certificate);
-  const api = options.api && new LazyApi(options.api, connections);
+  const api = options.api && new OptionalApi(options.api, connections);
   const page = options.api && new ConsoleFiles(options.api, connections);
   const app = createApp(connections, (request, response) => {
     return api?.handle(request, response) === true || page?.handle(request, response) === true;
@@ -55,6 +59,7 @@ export async function openAdminApp(options: AdminAppOptions, connections: AdminC
   serveHealth(app, options);
   answerTheRest(app, options.onError);
   await app.ready();
+  if (options.socket !== null || options.api?.access().tokens != null) await api?.open();
   const server = app.server as Server;
   // Another server listens. Node enforces the timeouts of heads and requests only after this event.
   server.emit("listening");
@@ -74,6 +79,7 @@ export async function openAdminApp(options: AdminAppOptions, connections: AdminC
         read(secure);
       });
     },
+    openApi: async () => api?.open(),
     async close() {
       await api?.close();
       await app.close();
@@ -97,7 +103,7 @@ const serverOptions = {
 } as const;
 
 /** `handle` returns false for a request that is answered here. */
-function createApp(connections: AdminConnections, handle: LazyApi["handle"]): FastifyInstance {
+function createApp(connections: AdminConnections, handle: OptionalApi["handle"]): FastifyInstance {
   return fastify({
     serverFactory(onRequest) {
       const server = createServer(serverOptions);
@@ -109,10 +115,16 @@ function createApp(connections: AdminConnections, handle: LazyApi["handle"]): Fa
       return server;
     },
     bodyLimit: 1_024,
+    // Without schemas, so that nothing is loaded for them.
+    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     return503OnClosing: false,
     frameworkErrors: (_error, _request, reply) => answer(reply as FastifyReply, errors.badRequest),
     clientErrorHandler: (error, socket) => refuse(error, socket),
   });
+}
+
+function noSchemas(): never {
+  throw new Error("these routes have no schemas");
 }
 
 function serveMetrics(app: FastifyInstance, { metrics, clock }: AdminAppOptions): void {

@@ -1,7 +1,6 @@
 // What the calls about reloads and their trials take and answer, as JSON Schema; see schemas.ts.
-import { Type } from "typebox";
 import { confirmReasons, reloadCauses, takeBackReasons, unconfirmedEnds } from "../core/reload.ts";
-import { count, durationPattern, instant, object, orNull, text, texts } from "./schema-kinds.ts";
+import { count, durationPattern, instant, object, orNull, Type, text, texts } from "./schema-kinds.ts";
 
 /** Who has asked for a reload, or for the end of a trial. */
 export const reloadCaller = orNull(text("Who asked: the name of the token, or `socket`. Null: nobody."));

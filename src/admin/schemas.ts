@@ -1,8 +1,6 @@
 // What every call of the admin API takes and answers, as JSON Schema. The validation of requests, the TypeScript types and
 // the OpenAPI document are made of these schemas alone. No object has other keys than those that are written here. An
-// instant is text in ISO 8601 with milliseconds, a length of time a number of seconds, an address canonical text. Loaded with
-// the first call, because the library takes 20 MiB.
-import { Type } from "typebox";
+// instant is text in ISO 8601 with milliseconds, a length of time a number of seconds, an address canonical text.
 import { authOutcomes } from "../core/authentication.ts";
 import { calendarPeriods, outcomes } from "../core/policy.ts";
 import { reloadCauses } from "../core/reload.ts";
@@ -26,6 +24,7 @@ import {
   requestIdPattern,
   ruleIdPattern,
   seconds,
+  Type,
   text,
   texts,
 } from "./schema-kinds.ts";

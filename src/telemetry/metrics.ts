@@ -31,6 +31,7 @@ import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream
 import { type Exposition, exposer } from "./exposition.ts";
 import { type CounterSeries, Families, figuresOf, type HistogramSeries, ofProcess } from "./families.ts";
 import type { FamilyFigures, Merge } from "./figures.ts";
+import { processFamilies } from "./process-metrics.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
 import { type StoreEventCounts, type StoreSources, sharedStoreMetrics, withoutStore } from "./shared-store-metrics.ts";
 
@@ -84,12 +85,9 @@ export function createMetrics(
   merged: (own: AsyncIterable<FamilyFigures>) => AsyncIterable<FamilyFigures> = (own) => own,
 ): Metrics {
   const families = new Families(wanted[role]);
-  const read = async function* (): AsyncGenerator<FamilyFigures> {
-    // Loads prom-client, which takes 16 MiB and 40 ms: a gateway that is never scraped does not need it.
-    const { processFamilies } = await import("./process-metrics.ts");
-    // The main thread has an event loop and a heap, too.
-    yield* figuresOf([...processFamilies(role === "main" ? wanted.only : wanted[role]), ...families.all]);
-  };
+  // The main thread has an event loop and a heap, too.
+  const ofThread = processFamilies(role === "main" ? wanted.only : wanted[role]);
+  const read = () => figuresOf([...ofThread, ...families.all]);
   const requests = requestMetrics(families);
   const observeReply = replyMetrics(families);
   const decisions = decisionMetrics(families);

@@ -144,6 +144,7 @@ test("without a tokens file the API does not exist over TCP; a reload that names
   for (const path of ["/api", "/api/status", "/api/openapi.json"]) expectError(await stage.call("GET", path), 404);
   expectError(await stage.call("POST", "/api/reload", { body: {} }), 404);
   const { listedTokens } = await import("./api-stage.ts");
+  await stage.openApi();
   stage.access = { ...stage.access, tokens: { value: listedTokens } };
   expect((await stage.call("GET", "/api/status")).json).toEqual({ ...status, caller: { name: "ops", role: "write" } });
   const read = { ...status, caller: { name: "dashboard", role: "read" } };

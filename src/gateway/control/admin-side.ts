@@ -95,7 +95,8 @@ export class AdminSide {
       },
       listedTokens: () => carrier.listedTokens(),
       endTrial: () => carrier.endTrial(),
-      async replace(settings, onTrial) {
+      replace: async (settings, onTrial) => {
+        if (settings !== null && settings.admin.tokensFile !== null) await this.#admin?.openApi();
         const prepared = settings === null ? null : await files.prepare(settings.admin);
         const changes = await carrier.replace(settings, onTrial).catch((error) => {
           prepared?.drop();

@@ -38,7 +38,7 @@ import type { Reloader } from "../reloader.ts";
 import type { RuleBook } from "../rule-book.ts";
 import type { Sharing } from "../sharing.ts";
 import { createClientControl } from "./client-control.ts";
-import type { WrittenConfig } from "./config-answer.ts";
+import { configAnswer, type WrittenConfig } from "./config-answer.ts";
 import { createRuleControl } from "./rule-control.ts";
 
 /** What others bring. Null: this gateway does not have it. */
@@ -144,8 +144,6 @@ export class GatewayControl implements ControlPlane {
 
   async config(against: "previous" | null): Promise<Config> {
     const { carrier, reloader } = this.#options;
-    // Imported only when it is asked for, because a start without it is faster.
-    const { configAnswer } = await import("./config-answer.ts");
     const names = carrier.listedTokens()?.names() ?? new Set();
     const answer = configAnswer(reloader()?.written ?? null, this.#config.restart, names);
     const shown: Config = { loaded: isoTime(this.#config.loadedMs), ...answer };
