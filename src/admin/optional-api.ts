@@ -1,7 +1,7 @@
 // The API where it exists: over TCP while there is a tokens file, and on the Unix socket. Decides which requests are its calls. It is
-// opened before the first of them can come, because its schemas take 40 ms of the event loop.
+// loaded and opened before the first of them can come, because that takes 40 ms of the event loop.
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type AdminApi, type ApiOptions, openApi } from "./api.ts";
+import type { AdminApi, ApiOptions } from "./api.ts";
 import type { AdminConnections } from "./connections.ts";
 
 export class OptionalApi {
@@ -17,7 +17,7 @@ export class OptionalApi {
 
   /** Call it before a tokens file is in force, and before the Unix socket is opened. */
   async open(): Promise<void> {
-    this.#opening ??= openApi(this.#options, this.#connections);
+    this.#opening ??= import("./api.ts").then(({ openApi }) => openApi(this.#options, this.#connections));
     this.#api = await this.#opening;
   }
 
