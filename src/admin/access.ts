@@ -129,7 +129,7 @@ export const guessRate: TokenRate = { burst: 20, perSecond: 0.2 };
 export const maxGuessers = 1_000;
 
 /**
- * Bounds how many wrong tokens a peer may try on the admin API. The memory is bounded: peers beyond the bound share one
+ * Bounds how many wrong tokens a peer may try on the admin API, and how many tokens of clients it may ask about. The memory is bounded: peers beyond the bound share one
  * budget, so that many addresses do not get more guesses by making the gateway forget others.
  */
 export class Guesses {
@@ -148,6 +148,13 @@ export class Guesses {
     if (bucket === null) return 0;
     bucket.refill(this.#nowMs());
     return bucket.left >= 1 ? 0 : Math.max(1, Math.ceil((1 - bucket.left) / guessRate.perSecond));
+  }
+
+  /** Counts a check that names a token of a client. Returns as `waitSeconds`; unless 0, it must not be decided. */
+  checked(peerKey: string): number {
+    const waitSeconds = this.waitSeconds(peerKey);
+    if (waitSeconds === 0) this.failed(peerKey);
+    return waitSeconds;
   }
 
   /** Counts a wrong token. */

@@ -42,6 +42,8 @@ export interface ApiListener {
   /** Calls and streams with the same one share what there is. */
   peer(request: FastifyRequest): string;
   nowMs(): number;
+  /** Counts a check that names a token. Returns 0, or after how many seconds the peer may ask again. */
+  spendGuess(request: FastifyRequest): number;
   hasStreams(request: FastifyRequest): boolean;
   stream(request: FastifyRequest, reply: FastifyReply): void;
   onWrite(line: AuditLine): void;
@@ -148,7 +150,7 @@ const descriptions = new Map([
   [413, "The body is larger than 64 KiB."],
   [415, "The body is not application/json."],
   [421, "The listener does not answer for this host."],
-  [429, "Too many wrong tokens."],
+  [429, "Too many wrong tokens, or checks that name a token."],
   [503, "Too many calls at once."],
 ]);
 
@@ -367,7 +369,8 @@ function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): 
   );
 }
 
-function addClients(app: App, { inTurn, caller, onWrite }: RouteContext, clients: ClientControl): void {
+function addClients(app: App, context: RouteContext, clients: ClientControl): void {
+  const { inTurn, caller, onWrite } = context;
   const tags = ["traffic"];
   app.get(
     "/api/clients",
@@ -414,18 +417,41 @@ function addClients(app: App, { inTurn, caller, onWrite }: RouteContext, clients
         return resultOf(reply, outcome);
       }),
   );
+  addCheck(app, context, clients);
+}
+
+function addCheck(app: App, { inTurn, caller, onWrite, spendGuess }: RouteContext, clients: ClientControl): void {
   app.post(
     "/api/check",
     {
       config: { isRead: true },
       schema: {
-        ...{ tags, operationId: "check", body: schemas.CheckWanted },
+        ...{ tags: ["traffic"], operationId: "check", body: schemas.CheckWanted },
         response: answers(schemas.CheckAnswer, withBody),
-        summary: "What a request would get, and why, without charging it",
+        summary:
+          "What a request would get, and why, without charging it; one with a token spends the budget of wrong tokens",
       },
     },
-    ({ body }, reply) => inTurn(reply, async () => resultOf(reply, await clients.check(body))),
+    (request, reply) => {
+      const { body } = request;
+      if (!namesToken(body)) return inTurn(reply, async () => resultOf(reply, await clients.check(body)));
+      const waitSeconds = spendGuess(request);
+      if (waitSeconds > 0) return refuse(reply.header("retry-after", `${waitSeconds}`), errors.tooManyGuesses);
+      return inTurn(reply, async () => {
+        const outcome = await clients.check(body);
+        const status = outcome.ok ? 200 : statuses[outcome.why];
+        // Neither headers nor the target, in which the token may be again.
+        const after = outcome.ok ? { client: outcome.value.client, auth: outcome.value.auth } : outcome.details;
+        onWrite({ ...auditOf(request, caller(request)), status, before: null, after });
+        return resultOf(reply, outcome);
+      });
+    },
   );
+}
+
+/** Whether the answer tells if a token is right. */
+function namesToken({ headers = {} }: Static<typeof schemas.CheckWanted>): boolean {
+  return Object.keys(headers).some((name) => name.toLowerCase() === "authorization");
 }
 
 function addRules(app: App, context: RouteContext, rules: RuleControl): void {

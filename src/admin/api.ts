@@ -23,7 +23,7 @@ export interface ApiOptions {
   /** Returns a new id, for the answer and the log. */
   readonly newId: () => string;
   readonly version: string;
-  /** Called for each write, whatever came of it. */
+  /** Called for each write, and for each check that names a token, whatever came of it. */
   readonly onWrite: (line: AuditLine) => void;
   /** Called when a call fails. The client only gets a fixed text. */
   readonly onFailure: (error: Error) => void;
@@ -81,6 +81,8 @@ export async function openApi(options: ApiOptions, connections: AdminConnections
     },
     hasStreams: (request) => streams.hasRoom(peerOf(request)),
     peer: peerOf,
+    // Over the Unix socket too: no other call there spends this budget, or is refused without it.
+    spendGuess: (request) => guesses.checked(peerOf(request)),
     nowMs,
     onWrite: options.onWrite,
   };

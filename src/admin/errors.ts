@@ -20,7 +20,7 @@ export const errors = {
   tooManyGuesses: {
     status: 429,
     message: "Too Many Requests",
-    errMsg: "Too many wrong tokens, please try again later.",
+    errMsg: "Too many wrong tokens, or checks that name a token, please try again later.",
   },
   notJson: {
     status: 415,
