@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from "fastify";
 import type { Static, TSchema } from "typebox";
+import { withoutHidden } from "../core/hidden-characters.ts";
 import type { AdminIdentity } from "./admin-tokens.ts";
 import type {
   AdminCaller,
@@ -14,6 +15,7 @@ import type {
   ControlResult,
   RecentRequests,
   RuleControl,
+  RuleWanted,
   TaggedRule,
 } from "./control-plane.ts";
 import { type AdminError, errors } from "./errors.ts";
@@ -508,7 +510,7 @@ function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rule
         const outcome = await rules.put(request.params.id, request.body, condition, by);
         const { before = null, after = null } = outcome.ok ? outcome.value : {};
         const status = outcome.ok ? (before === null ? 201 : 200) : statuses[outcome.why];
-        const shown = outcome.ok ? (after?.rule ?? null) : request.body;
+        const shown = outcome.ok ? (after?.rule ?? null) : loggable(request.body);
         onWrite({ ...auditOf(request, by), status, before: before?.rule ?? null, after: shown });
         if (!outcome.ok) return refuseFor(reply, outcome);
         return after === null ? refuse(reply, errors.failed) : tagged(reply.code(status), after);
@@ -535,6 +537,11 @@ function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rule
         return before === null ? refuse(reply, errors.unknownRule) : before.rule;
       }),
   );
+}
+
+/** A note that is refused does not reach the reader of the log. */
+function loggable(wanted: RuleWanted): RuleWanted {
+  return wanted.note === undefined ? wanted : { ...wanted, note: withoutHidden(wanted.note) };
 }
 
 function tagged(reply: FastifyReply, { rule, revision }: TaggedRule) {

@@ -197,7 +197,7 @@ const ruleEffect = {
   ),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: "With action limit." })),
   for: text('How long it holds, from "1s" to "30d".', { pattern: durationPattern }),
-  note: Type.Optional(text("For people.", { maxLength: 500 })),
+  note: Type.Optional(text("For people. No control, bidi or other invisible characters.", { maxLength: 500 })),
 };
 
 export const RuleWanted = object(

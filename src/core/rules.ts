@@ -1,6 +1,7 @@
 // Rules that a person sets while the gateway runs: block, exempt, or limit one client, token or subject, until an end.
 // They are not in the configuration. The pipeline and the limiter ask them; who sets, keeps and shares them is the gateway.
 
+import { withoutHidden } from "./hidden-characters.ts";
 import { parseCidr } from "./ip-address.ts";
 
 /** `block` comes before `exempt`, and `exempt` before `limit`. */
@@ -37,8 +38,12 @@ export interface Rule {
   readonly revision: number;
 }
 
-/** Returns whether something that was read, from a file or a store, is a rule. */
-export function isRule(value: unknown): value is Rule {
+/** Returns a rule that was read from a file or a store, with texts for people as they may be shown; null if it is none. */
+export function parseRule(value: unknown): Rule | null {
+  return isRule(value) ? { ...value, note: withoutHidden(value.note), setBy: withoutHidden(value.setBy) } : null;
+}
+
+function isRule(value: unknown): value is Rule {
   if (typeof value !== "object" || value === null) return false;
   const { id, about, action, policy, limit, setMs, endsMs, note, setBy, revision } = value as Record<string, unknown>;
   const areTexts = [id, note, setBy].every((text) => typeof text === "string");

@@ -4,6 +4,7 @@ import { isNarrower, wideEnough } from "../config/addresses.ts";
 import { formatDuration, parseDuration } from "../config/leaves.ts";
 import { maxChargedLimit, maxConcurrency, maxLimit } from "../config/policies.ts";
 import { type ListedTokens, verifiesTokens } from "../core/authentication.ts";
+import { withoutHidden } from "../core/hidden-characters.ts";
 import {
   type Cidr,
   cidrOf,
@@ -52,8 +53,10 @@ export function readRule(input: RuleInput, { settings }: RuleContext): WantedRul
     const range = `${formatDuration(shortestMs)} to ${formatDuration(longestMs)}`;
     refuse(`for: a duration with its unit from ${range} is expected, such as "1h"`);
   }
-  if (note.length > maxNoteLength || !isPlain(note)) {
-    refuse(`note: at most ${maxNoteLength} characters are expected, and no control characters`);
+  if (note.length > maxNoteLength || note !== withoutHidden(note)) {
+    refuse(
+      `note: at most ${maxNoteLength} characters are expected, and no control, bidi or other invisible characters`,
+    );
   }
   if (errors.length > 0 || about === null || action === undefined) return errors;
   return { id, about, action, policy: policy?.name ?? null, limit, note, forMs };

@@ -11,6 +11,7 @@ import { Authority } from "../support/certificates.ts";
 import { cleanupOf, useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { testSettings } from "../support/gateway.ts";
+import { hiddenTexts } from "../support/hidden-characters.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { type ApiStage, type Call, type call, readToken, stageApi, writeToken } from "./api-stage.ts";
 import { clients, fakePlane, policies, requestAnswer, ruleBook, status } from "./fake-plane.ts";
@@ -88,6 +89,17 @@ test("every call is answered with a token that may write, uncached, and each wri
   });
   expect(stage.audit[1]).toMatchObject({ status: 200, before: { id: "attack" }, after: null });
   expect(stage.failures).toEqual([]);
+});
+
+test.each(hiddenTexts)("%s in a note is refused, and not in the audit line", async (_, note) => {
+  const { plane, audit, call } = shared;
+  const answer = await call("PUT", "/api/rules/hidden", { body: { ...block, note } });
+  expectError(answer, 400);
+  expect(answer.text).toContain(
+    "body.note: at most 500 characters are expected, and no control, bidi or other invisible",
+  );
+  expect(audit.at(-1)).toMatchObject({ status: 400, after: { ...block, note: note.replaceAll(/[^ab[2J]/gu, "") } });
+  expect(plane.rules?.find("hidden")).toBeNull();
 });
 
 test("a token that may read gets 403 for each write, and all the rest", async () => {

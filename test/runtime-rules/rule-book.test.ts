@@ -16,6 +16,7 @@ import { RuleBook, type RuleLog } from "../../src/gateway/rule-book.ts";
 import { FakeClock } from "../support/clock.ts";
 import { turns } from "../support/eventually.ts";
 import { type Overrides, testSettings } from "../support/gateway.ts";
+import { hiddenTexts, visibleText } from "../support/hidden-characters.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { client, ruleOf } from "../support/rule.ts";
 import { inFullOr } from "../support/runs.ts";
@@ -90,7 +91,7 @@ describe("a rule is refused", () => {
   const idError = 'id: 1 to 64 letters, digits, ".", "_" or "-" are expected, and not dots alone';
   const limitError = "limit: a whole number from 1 to 1000000000 is expected";
   const forError = 'for: a duration with its unit from 1s to 30d is expected, such as "1h"';
-  const noteError = "note: at most 500 characters are expected, and no control characters";
+  const noteError = "note: at most 500 characters are expected, and no control, bidi or other invisible characters";
   const whoError = "exactly one of client, token and subject is expected";
   const nameError = "1 to 1024 characters are expected, and no control characters";
   const wrong: readonly (readonly [string, Partial<RuleInput>, string])[] = [
@@ -121,7 +122,7 @@ describe("a rule is refused", () => {
     ["too long", { for: "721h" }, forError],
     ["no duration", { for: "soon" }, forError],
     ["a long note", { note: "x".repeat(501) }, noteError],
-    ["a note of lines", { note: "a\nb" }, noteError],
+    ...hiddenTexts.map(([what, note]) => [`${what} in its note`, { note }, noteError] as const),
   ];
   test.each(wrong)("with %s", async (_, input, detail) => {
     const { put, book, changes } = await stage({ overrides: { policies: [perIp] } });
@@ -197,7 +198,7 @@ describe("an answer", () => {
   test("has the rule as it is kept, in its canonical form", async () => {
     const { put, clock } = await stage();
     const setMs = clock.wallMs();
-    expect(await put({ ...block, client: "::ffff:10.1.2.3/104", note: "abuse, see #7" })).toEqual({
+    expect(await put({ ...block, client: "::ffff:10.1.2.3/104", note: visibleText })).toEqual({
       ok: true,
       before: null,
       ...{ survivesRestart: true, isShared: null },
@@ -205,7 +206,7 @@ describe("an answer", () => {
       warnings: [],
       rule: {
         ...{ id: "a", about: client("10.0.0.0/8"), action: "block", policy: null, limit: null },
-        ...{ setMs, endsMs: setMs + hourMs, note: "abuse, see #7", setBy: "ops", revision: 1 },
+        ...{ setMs, endsMs: setMs + hourMs, note: visibleText, setBy: "ops", revision: 1 },
       },
     });
   });

@@ -2,14 +2,12 @@
 // have characters that a terminal obeys; they are printed as their numbers.
 
 import type { Status } from "../../admin/control-plane.ts";
+import { hiddenCharacters } from "../../core/hidden-characters.ts";
 import type { CommandError } from "../io.ts";
 import type { ConnectionArguments } from "./invocation.ts";
 
-/** Control characters, those that turn the direction of text, and separators of lines. */
-const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu;
-
 export function printable(text: string): string {
-  return text.replace(unprintable, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
+  return text.replace(hiddenCharacters, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
 /** Every line goes this way to the terminal. */
@@ -20,11 +18,11 @@ export function linesText(lines: readonly string[]): string {
 /** The same characters are escaped as JSON does it, where JSON would leave them. */
 export function jsonText(value: unknown): string {
   const text = JSON.stringify(value, null, 2);
-  return `${text.replace(/[^\n]/gu, (character) => (isUnprintable(character) ? jsonEscape(character) : character))}\n`;
+  return `${text.replace(/[^\n]/gu, (character) => (isHidden(character) ? jsonEscape(character) : character))}\n`;
 }
 
-function isUnprintable(character: string): boolean {
-  return character.search(unprintable) === 0;
+function isHidden(character: string): boolean {
+  return character.search(hiddenCharacters) === 0;
 }
 
 function jsonEscape(character: string): string {

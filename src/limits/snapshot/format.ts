@@ -16,7 +16,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { type CalendarPeriod, calendarPeriods, type KeyPart } from "../../core/policy.ts";
-import { isRule, type Rule } from "../../core/rules.ts";
+import { parseRule, type Rule } from "../../core/rules.ts";
 import { connectionSlot } from "../table/layout.ts";
 import type { CounterRecord } from "../table/maintenance.ts";
 
@@ -429,7 +429,9 @@ function* encodeRules(rules: readonly Rule[], maxBytes: number): Generator<Buffe
 function decodeRules(content: Buffer): readonly Rule[] | null {
   try {
     const value: unknown = JSON.parse(content.toString("utf8"));
-    return Array.isArray(value) && value.every(isRule) ? value : null;
+    if (!Array.isArray(value)) return null;
+    const rules = value.map(parseRule);
+    return rules.every((rule) => rule !== null) ? rules : null;
   } catch (error) {
     if (error instanceof SyntaxError) return null;
     throw error;

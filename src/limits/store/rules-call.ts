@@ -1,6 +1,6 @@
 // What a call of the script of rules asks and answers: see rules-script.ts. What comes from the store is parsed here.
 import { type TakeBackReason, takeBackReasons } from "../../core/reload.ts";
-import { type ForgivenKey, isRule, type Rule } from "../../core/rules.ts";
+import { type ForgivenKey, parseRule, type Rule } from "../../core/rules.ts";
 import { storeKeyOf } from "./script-call.ts";
 
 /** The tag of the log, which decides its shard. */
@@ -209,8 +209,7 @@ const longestHost = 253;
 function ruleOf(content: unknown, id: string, revision: number): Rule | null {
   const { about, action, policy, limit, setMs, endsMs, note, setBy } = (content ?? {}) as Record<string, unknown>;
   const { kind, value } = (about ?? {}) as Record<string, unknown>;
-  const rule = { id, about: { kind, value }, action, policy, limit, setMs, endsMs, note, setBy, revision };
-  return isRule(rule) ? rule : null;
+  return parseRule({ id, about: { kind, value }, action, policy, limit, setMs, endsMs, note, setBy, revision });
 }
 
 function isSubjectKind(kind: unknown): kind is "client" | "token" | "subject" {

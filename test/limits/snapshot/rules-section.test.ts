@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import type { Rule } from "../../../src/core/rules.ts";
 import { finishSection, sectionHeaderBytes, sections } from "../../../src/limits/snapshot/format.ts";
+import { hiddenTexts, visibleText } from "../../support/hidden-characters.ts";
 import { client, ruleOf } from "../../support/rule.ts";
 import { describe, encode, read, sampleRecords } from "./sample.ts";
 
@@ -18,6 +19,14 @@ async function rulesIn(bytes: Buffer): Promise<readonly Rule[] | null | string> 
 
 test("rules are read again as they were written", async () => {
   expect(await rulesIn(encode(sampleRecords, describe(), rules))).toEqual(rules);
+});
+
+test("notes and names are read without characters that a reader does not see", async () => {
+  const texts = [...hiddenTexts.map(([, text]) => text), visibleText];
+  const written = texts.map((text, i) => ruleOf(`r${i}`, client("192.0.2.0/24"), { note: text, setBy: text }));
+  const restored = await rulesIn(encode(sampleRecords, describe(), written));
+  const clean = texts.map((text) => (text === visibleText ? text : text.replaceAll(/[^ab[2J]/gu, "")));
+  expect(restored).toEqual(written.map((rule, i) => ({ ...rule, note: clean[i], setBy: clean[i] })));
 });
 
 test("a snapshot from before there were rules has none, and so has one without rules", async () => {

@@ -1,6 +1,7 @@
 // What is read from the log of rules: what something else has written there is left out, and nothing beside it.
 import { expect, test } from "vitest";
 import { pageOf } from "../../../src/limits/store/rules-call.ts";
+import { hiddenTexts, visibleText } from "../../support/hidden-characters.ts";
 import { client, ruleOf } from "../../support/rule.ts";
 
 const rule = ruleOf("one", client("192.0.2.0/24"), { action: "limit", policy: "per-ip", limit: 5, revision: 7 });
@@ -25,4 +26,14 @@ test.each([
   ["ends at no instant", { endsMs: "soon" }],
 ])("a rule that %s is left out, and the next one is read", (_, change) => {
   expect(rulesOf({ ...rule, ...change }, rule)).toEqual([{ ...rule, id: "1", revision: 2 }]);
+});
+
+test.each(hiddenTexts)("%s in a note or a name is not read", (_, text) => {
+  const clean = text.replaceAll(/[^ab[2J]/gu, "");
+  const [read] = rulesOf({ ...rule, note: text, setBy: text });
+  expect(read).toEqual({ ...rule, note: clean, setBy: clean, id: "0", revision: 1 });
+});
+
+test("what a reader sees in a note is read as it was written", () => {
+  expect(rulesOf({ ...rule, note: visibleText })).toEqual([{ ...rule, note: visibleText, id: "0", revision: 1 }]);
 });
