@@ -44,6 +44,8 @@ export interface Place {
 
 export interface Started {
   readonly port: number;
+  /** The port of probes and scrapes, where there is one. */
+  readonly admin?: number;
   readonly running: Running;
 }
 
@@ -102,7 +104,7 @@ ${workers === 1 ? "" : `workers: ${workers}\n`}`,
       "--config",
       config,
     ];
-    return { port, running: await start(command, { core: workers === 1 ? core : allCores, port }) };
+    return { port, admin, running: await start(command, { core: workers === 1 ? core : allCores, port }) };
   },
 });
 

@@ -57,7 +57,7 @@ const goals: readonly Goal[] = [
     found: ({ footprints }) => median(footprints.filter(isHeadgate).map(({ startMs }) => startMs)),
   },
   {
-    what: "idle resident memory",
+    what: "idle resident memory, probed and scraped",
     goal: 70,
     beyond: 60,
     unit: " MiB",

@@ -60,6 +60,7 @@ export interface Footprint {
   readonly contender: string;
   readonly round: number;
   readonly startMs: number;
+  /** Without requests, but probed and scraped where there is something to probe. */
   readonly idleBytes: number;
 }
 
@@ -231,15 +232,16 @@ export async function measureTails(run: Run): Promise<Tail[]> {
   return results;
 }
 
-/** From nothing to the first answer, and what it weighs before any load. */
+/** From nothing to the first answer, and what it weighs before any load, probed and scraped as people run it. */
 export async function measureFootprints(run: Run): Promise<Footprint[]> {
   const results: Footprint[] = [];
   for (let round = 0; round < run.rounds; round += 1) {
     for (const contender of run.present) {
       const beganMs = performance.now();
-      const { port, running } = await startContender(run, contender, "open");
+      const { port, admin, running } = await startContender(run, contender, "open");
       await (await fetch(`http://127.0.0.1:${port}/v2/200b`)).arrayBuffer();
       const startMs = performance.now() - beganMs;
+      if (admin !== undefined) await probe(admin);
       await sleep(2000);
       results.push({ contender: contender.name, round, startMs, idleBytes: residentBytes(running.pid) });
       run.say(`start round ${round + 1}: ${contender.name} ${startMs.toFixed(0)} ms`);
@@ -248,6 +250,15 @@ export async function measureFootprints(run: Run): Promise<Footprint[]> {
     run.watch.look(`in round ${round + 1} of the starts`);
   }
   return results;
+}
+
+/** Two scrapes, and ten seconds of the probes of an orchestrator, in two. */
+async function probe(admin: number): Promise<void> {
+  for (let i = 0; i < 10; i += 1) {
+    const paths = i % 5 === 0 ? ["readyz", "livez", "metrics"] : ["readyz", "livez"];
+    for (const path of paths) await (await fetch(`http://127.0.0.1:${admin}/${path}`)).arrayBuffer();
+    await sleep(200);
+  }
 }
 
 /** Each in a process of its own, so that memory which the last round left behind is not used again. */

@@ -33,6 +33,8 @@ export interface Attack {
    * others only afterwards.
    */
   readonly openingSeconds?: number;
+  /** A goal of this attack alone: no request of the others waits longer. */
+  readonly longestWaitMs?: number;
   /** By default, what is usual for the carrier. */
   readonly others?: OthersKind;
   /** Sends the attack. Resolves no later than when `sender.isOver`. */

@@ -15,12 +15,13 @@ export const goals = {
 
 /** `alone` has the times of all runs with the same kind of other clients, because one run has too few. */
 export function broken(figures: Figures, alone: OthersReply, seconds: number): string[] {
-  const { cpuMs, ratio, requestMs, requests, bytes, memory, turn, beside } = figures;
+  const { attack, cpuMs, ratio, requestMs, requests, bytes, memory, turn, beside } = figures;
   const flaws: string[] = [];
   if (ratio > goals.ratio && cpuMs > goals.noiseMsPerSecond * seconds) flaws.push("ratio");
   const isSmall = requests > 0 && bytes / requests <= goals.requestBytes;
   if (isSmall && requestMs > goals.requestMs) flaws.push("request");
   if (quantile(beside, 0.99) > goals.p99 * quantile(alone, 0.99)) flaws.push("p99");
+  if (quantile(beside, 1) > (attack.longestWaitMs ?? Number.POSITIVE_INFINITY)) flaws.push("wait");
   if (beside.failed > 0) flaws.push("lost");
   if (memory.laterBytes > memory.restBytes + memoryMargin) flaws.push("memory");
   if (turn.ms > goals.turnMs) flaws.push("turn");

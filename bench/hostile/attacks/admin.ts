@@ -1,4 +1,5 @@
 // Attacks on the admin listener, whose probes decide whether a pod is restarted.
+import { join } from "node:path";
 import { type Attack, type Sender, text } from "../attack.ts";
 import { again, type StreamOptions, stream } from "../stream.ts";
 import { fieldLines } from "./requests.ts";
@@ -9,7 +10,29 @@ function admin(name: string, what: string, options: StreamOptions): Attack {
   return { name, carrier: "admin", what, send: stream({ port: "admin", ...options }) };
 }
 
+/** Everybody else waits while the gateway loads and compiles what it needs for the first request of a kind. */
+function first(name: string, what: string, bytes: Buffer | null): Attack {
+  return {
+    ...{ name: `admin-first-${name}`, carrier: "admin", what: `the first ${what}`, others: "kept", longestWaitMs: 15 },
+    // The token of the file is `bench`.
+    keys: { admin: { tokensFile: join(import.meta.dirname, "admin-tokens.txt") } },
+    async send(sender) {
+      const line = sender.open({ port: "admin" });
+      if (bytes !== null) line.write(bytes, 1);
+      await sender.hold();
+    },
+  };
+}
+
+const bearer = "Authorization: Bearer bench\r\n";
+const call = (fields: string): Buffer => text(`GET /api/status HTTP/1.1\r\nHost: localhost\r\n${fields}\r\n`);
+
 export const adminAttacks: readonly Attack[] = [
+  first("connection", "connection", null),
+  first("scrape", "scrape", head("/metrics")),
+  first("call", "call of the API", call(bearer)),
+  first("unauthorized", "call of the API, without a token", call("")),
+  first("foreign", "call of the API, from a page of another origin", call(`${bearer}Origin: http://evil.test\r\n`)),
   admin("admin-idle", "256 idle connections", { connections: 256, next: () => null }),
   admin("admin-heads-held", "256 heads that stay incomplete", {
     connections: 256,
