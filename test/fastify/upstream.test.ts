@@ -1,6 +1,6 @@
 // The plugin with an upstream: what @fastify/http-proxy gets wrong by itself, one test for each, and what the corpora do not
 // ask. The bytes of single requests and responses are in corpus-cases.long.ts.
-import { METHODS } from "node:http";
+import { METHODS, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -318,6 +318,38 @@ describe("bodies", () => {
     expect(client.rest.endsWith("\r\n0\r\n\r\n")).toBe(false);
     expect(JSON.stringify(lines)).toContain('"reason":"reset"');
   });
+
+  test.each(["Content-Length: 65537\r\n", ""])(
+    "a response whose upstream closes while the client takes no more arrives whole (%j)",
+    async (length) => {
+      const closed = Promise.withResolvers<void>();
+      let upstreamSocket: Socket | undefined;
+      // A client that takes no more from the first piece on. The rest is as much as undici keeps for it.
+      const takeNoMore = ({ raw }: { raw: ServerResponse }): void => {
+        const { write } = raw;
+        raw.write = (...args: unknown[]) => {
+          Reflect.apply(write, raw, args);
+          upstreamSocket?.end("x".repeat(64 * 1024));
+          return false;
+        };
+        void closed.promise.then(() => raw.emit("drain"));
+      };
+      const before = (app: FastifyInstance): void =>
+        void app.addHook("onRequest", async (_request, reply) => takeNoMore(reply));
+      const { connect } = await stageRaw(
+        (socket) => {
+          upstreamSocket = socket;
+          socket.write(`HTTP/1.1 200 OK\r\n${length}Connection: close\r\n\r\nx`);
+          socket.once("close", () => setImmediate(closed.resolve));
+        },
+        {},
+        { before },
+      );
+      const client = connect();
+      client.write(request("/v2/x"));
+      expect((await client.read()).body).toBe("x".repeat(64 * 1024 + 1));
+    },
+  );
 
   test("a response that the client does not read is not read from the upstream either, and ends for being too slow", async () => {
     const size = 64 * 1024 * 1024;
