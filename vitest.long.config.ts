@@ -73,6 +73,9 @@ const properties = [
   "test/transport/http2-frames.test.ts",
   "test/transport/request-reader.test.ts",
   "test/conformance/rotation.test.ts",
+  "test/conformance/bytes/connections.test.ts",
+  "test/conformance/bytes/http2-connection.test.ts",
+  "test/conformance/bytes/request-bodies.test.ts",
   "test/config/load.test.ts",
   "test/commands/admin/top/screen.test.ts",
   "test/commands/admin/console.test.ts",
@@ -128,6 +131,7 @@ const rare = [
 /** A fifth of the cases or runs, or most of them, is tried by `npm run test:long`, all by `npm run test:rare`. */
 const thinned = [
   "test/conformance/backpressure.long.ts",
+  "test/conformance/bytes/carriers.long.ts",
   "test/conformance/faults/connection-churn.long.ts",
   "test/reload/reloads.long.ts",
   "test/simulation/seeds.long.ts",

@@ -72,6 +72,7 @@ export interface PushedBody {
   readonly destroyed: boolean;
   /** It is paused at first. */
   pause(): void;
+  /** Is not called after the end. */
   resume(): void;
 }
 
