@@ -259,7 +259,7 @@ export interface RequestTarget {
 export function readTarget(target: string, method: string): RequestTarget | undefined {
   if (target.startsWith("/")) return { original: target, path: pathOf(target), authority: null };
   if (target === "*") return method === "OPTIONS" ? { original: "*", path: "*", authority: null } : undefined;
-  const match = /^https?:\/\/([^/?#]*)(.*)$/is.exec(target);
+  const match = /^https?:\/\/([^/?#]*)((?:[/?].*)?)$/is.exec(target);
   if (match === null) return undefined;
   const [, authority = "", rest = ""] = match;
   if (!isValidHost(authority)) return undefined;

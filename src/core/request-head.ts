@@ -311,7 +311,7 @@ export function readHttp2Head(
     } else if (name === ":scheme") scheme = value;
     else if (name.startsWith(":")) continue;
     // A Host that repeats the authority is dropped; with another one there are two, which is refused.
-    else if (name === "host" && value === authority) continue;
+    else if (name === "host" && value === authority) authority = null;
     else if (name !== "cookie" || hasBlankAround(value)) rawHeaders.push(name, value);
     else if (cookieAt === -1) {
       cookieAt = rawHeaders.length + 1;

@@ -159,6 +159,12 @@ const targets: readonly MessageRule[] = [
       "ext-authz": ofCall(404, "the path of the call begins with /ext-authz/"),
     },
   },
+  {
+    name: "a URL with a fragment behind its authority",
+    target: "http://api.test#/v2/x",
+    outcome: unread(400),
+    except: { ...overHttp2(malformed), ...hasOwnSyntax(400) },
+  },
   ...["ftp", ...schemes].map(
     (scheme): MessageRule => ({
       name: `the scheme ${scheme}`,
@@ -190,6 +196,21 @@ const targets: readonly MessageRule[] = [
 const hosts: readonly MessageRule[] = [
   { name: "no Host", hosts: [], outcome: refused(400), except: resetByNode },
   { name: "two Hosts", hosts: ["api.test", "b.test"], outcome: refused(400), except: { gRPC: absent(readByEnvoy) } },
+  {
+    name: "the same Host twice",
+    hosts: ["api.test", "api.test"],
+    outcome: refused(400),
+    except: {
+      ...overHttp2(but(forwarded, "RFC 9113, 8.3.1: a Host beside the authority may repeat it")),
+      gRPC: absent(readByEnvoy),
+    },
+  },
+  {
+    name: "the same Host three times",
+    hosts: ["api.test", "api.test", "api.test"],
+    outcome: refused(400),
+    except: { ...resetByNode, gRPC: absent(readByEnvoy) },
+  },
   ...["me@api.test", "a, b", "api.test/v2", "api test", "\xe4pi.test", ""].map(
     (host): MessageRule => ({
       name: `the Host ${JSON.stringify(host)}`,
