@@ -11,6 +11,7 @@ import { heldRequests } from "./attacks/held-requests.ts";
 import { http2Floods } from "./attacks/http2-floods.ts";
 import { http2Heads } from "./attacks/http2-heads.ts";
 import { ordinaryLoads } from "./attacks/ordinary-loads.ts";
+import { pipelinedAttacks } from "./attacks/pipelined.ts";
 import { proxyAttacks } from "./attacks/proxy.ts";
 import { tlsAttacks } from "./attacks/tls.ts";
 import { tunnelAttacks } from "./attacks/tunnels.ts";
@@ -22,6 +23,7 @@ export const attacks: readonly Attack[] = [
   ...connections,
   ...heldRequests,
   ...clients,
+  ...pipelinedAttacks,
   ...tlsAttacks,
   ...http2Heads,
   ...http2Floods,

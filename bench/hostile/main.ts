@@ -88,7 +88,7 @@ async function measureTurns(bench: Bench, place: GatewayPlace): Promise<Map<stri
       const turn = await orNull(attack, longestTurn(bench, place, attack));
       if (turn === null) continue;
       turns.set(attack.name, turn);
-      say(`${attack.name}: longest turn ${turn.ms.toFixed(1)} ms`);
+      say(`${attack.name}: longest turn ${turn.ms.toFixed(1)} ms, iteration ${turn.iterationMs.toFixed(1)} ms`);
     }
   };
   await Promise.all([worker(), worker(), worker()]);
@@ -98,7 +98,10 @@ async function measureTurns(bench: Bench, place: GatewayPlace): Promise<Map<stri
 async function measureAll(bench: Bench, place: GatewayPlace): Promise<Figures[]> {
   const costs = await measureCosts(bench, place);
   const turns = await measureTurns({ ...bench, nice: 0 }, place);
-  return costs.map((one) => ({ ...one, turn: turns.get(one.attack.name) ?? { ms: Number.NaN, step: "" } }));
+  return costs.map((one) => ({
+    ...one,
+    turn: turns.get(one.attack.name) ?? { ms: Number.NaN, step: "", iterationMs: Number.NaN },
+  }));
 }
 
 const command = `npm run bench:hostile -- ${process.argv.slice(2).join(" ")}`.trim();

@@ -34,6 +34,8 @@ export interface Figures extends Counters {
 export interface Turn {
   readonly ms: number;
   readonly step: string;
+  /** All turns of the longest iteration. */
+  readonly iterationMs: number;
 }
 
 export interface Memory {
@@ -120,8 +122,9 @@ export async function longestTurn(bench: Bench, place: GatewayPlace, attack: Att
     await run({ ...bench, seconds: warmSeconds }, gateway, attackNamed(warmUpFor(attack)));
     await gateway.child.ask<TurnFigures>({ read: true });
     await run(bench, gateway, attack);
-    const { longestTurnUs, longestTurnStep } = await gateway.child.ask<TurnFigures>({ read: true });
-    return { ms: longestTurnUs / 1000, step: longestTurnStep };
+    const figures = await gateway.child.ask<TurnFigures>({ read: true });
+    const { longestTurnUs, longestTurnStep, longestIterationUs } = figures;
+    return { ms: longestTurnUs / 1000, step: longestTurnStep, iterationMs: longestIterationUs / 1000 };
   } finally {
     await gateway.child.stop();
   }

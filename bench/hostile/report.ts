@@ -29,8 +29,8 @@ const titles: Readonly<Record<Carrier, string>> = {
   upstream: "From the upstream",
 };
 
-const head = `| attack | KB sent | requests | CPU ms | µs/request | ms/KB | × ordinary | MiB before, peak, after | longest turn ms | p50 ms | p99 ms | longest ms | lost | misses |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|`;
+const head = `| attack | KB sent | requests | CPU ms | µs/request | ms/KB | × ordinary | MiB before, peak, after | longest turn ms | iteration ms | p50 ms | p99 ms | longest ms | lost | misses |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|`;
 
 export function tables(outcome: Outcome): string {
   const { seconds, figures, before } = outcome;
@@ -85,6 +85,7 @@ function row(one: Figures, all: readonly Figures[], seconds: number, prefix = ""
     ratio.toFixed(1),
     [memory.restBytes, memory.peakBytes, memory.laterBytes].map(mebibytes).join(", "),
     turn.ms.toFixed(1),
+    turn.iterationMs.toFixed(1),
     both(0.5),
     both(0.99),
     both(1),

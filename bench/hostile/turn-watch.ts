@@ -12,6 +12,8 @@ export interface TurnFigures {
   readonly longestTurnUs: number;
   /** The type of the resource whose callback it was, and the name of the callback if it has one. */
   readonly longestTurnStep: string;
+  /** All turns of one iteration of the event loop, which others wait for. */
+  readonly longestIterationUs: number;
 }
 
 interface Resource {
@@ -25,11 +27,16 @@ let depth = 0;
 let endedUs = cpuUs();
 let turn = turnOf(null);
 let longest = { us: 0, turn };
+let iteratedUs = endedUs;
+let longestIterationUs = 0;
 
 createHook({ before, after, trackPromises: false }).enable();
 // An unreferenced immediate runs once in every iteration, and does not keep the loop from waiting. It ends a turn of
 // native work that called nothing back.
 setImmediate(function endOfIteration() {
+  const nowUs = cpuUs();
+  longestIterationUs = Math.max(longestIterationUs, nowUs - iteratedUs);
+  iteratedUs = nowUs;
   setImmediate(endOfIteration).unref();
 }).unref();
 if (process.send !== undefined) {
@@ -69,8 +76,10 @@ function read(): TurnFigures {
     rssBytes: process.memoryUsage.rss(),
     longestTurnUs: longest.us,
     longestTurnStep: stepOf(longest.turn),
+    longestIterationUs,
   };
   longest = { us: 0, turn };
+  longestIterationUs = 0;
   return figures;
 }
 

@@ -5,6 +5,7 @@
 import type { Socket } from "node:net";
 import type { Piece } from "../http2/responses.ts";
 import type { Http2Event, Http2Session } from "../http2/session.ts";
+import type { PeerTurn, Waiter } from "./peer-turns.ts";
 import { copyOf, type SharedReads, type TextWrites } from "./sockets.ts";
 
 /**
@@ -12,11 +13,11 @@ import { copyOf, type SharedReads, type TextWrites } from "./sockets.ts";
  * 0.15 ms if the system still has much of its response.
  */
 const maxClosedInTurn = 16;
+/** Besides what its frames take. */
+const readSteps = 8;
 
 /** The connection that is driven. It may call `settle` and `settleLater` at any time. */
 export interface DrivenConnection<Owner> {
-  /** Bytes have come. */
-  onRead(): void;
   onEvent(event: Http2Event<Owner>): void;
   /** A stream of this owner is closed. */
   onStreamClosed(owner: Owner): void;
@@ -28,12 +29,13 @@ export interface DrivenConnection<Owner> {
   onSettled(): void;
 }
 
-export class Http2Driver<Owner> {
+export class Http2Driver<Owner> implements Waiter {
   readonly session: Http2Session<Owner>;
   /** The system has not taken yet all that was written. */
   isFlushing = false;
   readonly #socket: Socket;
   readonly #connection: DrivenConnection<Owner>;
+  readonly #turn: PeerTurn;
   /** For plain sockets. Null: with TLS, no write is complete at once. */
   readonly #textWrites: TextWrites | null;
   /** With this much unsent, nothing is read, because acknowledgements and responses would add to it. */
@@ -42,8 +44,6 @@ export class Http2Driver<Owner> {
   readonly #isShared: boolean;
   /** `settle` follows. */
   #isInTurn = false;
-  /** Something has been read in this turn of the event loop. Over TLS, one read is delivered as several records. */
-  #hasReadInTurn = false;
   #isSettlingLater = false;
   #isPaused = false;
   #isStopped = false;
@@ -54,6 +54,7 @@ export class Http2Driver<Owner> {
     socket: Socket,
     session: Http2Session<Owner>,
     connection: DrivenConnection<Owner>,
+    turn: PeerTurn,
     maxUnsentBytes: number,
     reads: SharedReads | null,
     textWrites: TextWrites | null,
@@ -61,6 +62,7 @@ export class Http2Driver<Owner> {
     this.#socket = socket;
     this.session = session;
     this.#connection = connection;
+    this.#turn = turn;
     this.#textWrites = textWrites;
     this.#maxUnsentBytes = maxUnsentBytes;
     this.#isShared = reads?.take(socket, this.#onBytes) ?? false;
@@ -106,12 +108,8 @@ export class Http2Driver<Owner> {
     else this.#connection.onSettled();
   }
 
-  endTurn(): void {
-    this.#hasReadInTurn = false;
-  }
-
   /** Reads what was left for this turn, and then from the socket again. */
-  readOn(): void {
+  continueTurn(): void {
     if (this.#isStopped || this.#socket.destroyed || !this.#mayRead()) return;
     const held = this.#held;
     this.#held = null;
@@ -122,7 +120,7 @@ export class Http2Driver<Owner> {
   }
 
   readonly #onBytes = (bytes: Buffer): void => {
-    this.#connection.onRead();
+    this.#turn.onRead(readSteps, false);
     if (this.#isStopped || this.session.isOver) return;
     if (this.#held !== null) this.#held = Buffer.concat([this.#held, bytes]);
     else if (this.#mayRead()) this.#read(bytes, !this.#isShared);
@@ -133,18 +131,14 @@ export class Http2Driver<Owner> {
   #read(bytes: Buffer, isOwn: boolean): void {
     const { session } = this;
     this.#isInTurn = true;
-    if (!this.#hasReadInTurn) {
-      this.#hasReadInTurn = true;
-      session.beginTurn();
-      setImmediate(endTurn, this);
-    }
+    this.#turn.begin();
     session.feed(bytes);
     for (let event = session.next(); event !== null; event = session.next()) this.#connection.onEvent(event);
     this.#isInTurn = false;
     const unread = session.takeUnread();
     if (unread.length > 0 && !session.isOver) {
       this.#hold(unread, isOwn);
-      setImmediate(readOn, this);
+      this.#turn.wait(this);
     }
     this.settle();
   }
@@ -195,16 +189,8 @@ export class Http2Driver<Owner> {
     if (error !== undefined && error !== null) return;
     this.isFlushing = false;
     this.settle();
-    this.readOn();
+    this.continueTurn();
   };
-}
-
-function readOn<Owner>(driver: Http2Driver<Owner>): void {
-  driver.readOn();
-}
-
-function endTurn<Owner>(driver: Http2Driver<Owner>): void {
-  driver.endTurn();
 }
 
 function settleNow<Owner>(driver: Http2Driver<Owner>): void {

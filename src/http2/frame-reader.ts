@@ -59,9 +59,12 @@ export const bytesPerPoint = 256;
 const settingsPoints = 10;
 const maxPaddingBytes = 256;
 
-/** Bounds the work in one turn of the event loop, in steps of at most 2 µs. */
-const maxSteps = 1_024;
-const requestSteps = 32;
+/** The work that may be done in one turn of the event loop, in steps of at most 2 µs. */
+export interface Turn {
+  stepsLeft: number;
+}
+
+export const requestSteps = 32;
 const streamSteps = 8;
 
 const smallestCopy = 64;
@@ -70,7 +73,7 @@ export class FrameReader {
   /** What the frames cost since the caller took it, less what their bytes gave back; see FrameBudget. */
   points = 0;
   endedHeads = 0;
-  #steps = 0;
+  readonly #turn: Turn;
   #bytes: Buffer = nothing;
   #at = 0;
   #prefaceLeft = preface.length;
@@ -97,20 +100,14 @@ export class FrameReader {
   #block: Buffer = nothing;
   #blockLength = 0;
 
+  constructor(turn: Turn) {
+    this.#turn = turn;
+  }
+
   /** Gives the next bytes, when all before have been read. They are not copied. */
   feed(bytes: Buffer): void {
     this.#bytes = bytes;
     this.#at = 0;
-  }
-
-  /** Begins another turn of the event loop. */
-  beginTurn(): void {
-    this.#steps = 0;
-  }
-
-  /** Counts further work of this turn. */
-  addSteps(steps: number): void {
-    this.#steps += steps;
   }
 
   /** The bytes that have not been read because the turn is over. They are no copy. */
@@ -128,7 +125,7 @@ export class FrameReader {
 
   /** Returns null when all bytes have been read, or enough for this turn. */
   next(): Frame | null {
-    while (!this.#isOver && this.#steps < maxSteps) {
+    while (!this.#isOver && this.#turn.stepsLeft > 0) {
       if (this.#prefaceLeft > 0 && !this.#readPreface()) return this.#error(errorCodes.protocol);
       const frame = this.#isInFrame ? this.#readPayload() : this.#readHead();
       if (frame === "more") break;
@@ -187,9 +184,9 @@ export class FrameReader {
       const carried = Math.max(0, this.#left - ((this.#flags & flags.padded) === 0 ? 0 : maxPaddingBytes));
       this.points += (carried < freePieceBytes ? 1 : 0) - carried / bytesPerPoint;
     } else this.points += this.#type === settings ? settingsPoints : 1;
-    if (this.#type === headers) this.#steps += requestSteps;
+    if (this.#type === headers) this.#turn.stepsLeft -= requestSteps;
     else
-      this.#steps +=
+      this.#turn.stepsLeft -=
         this.#type === data || this.#type === frameTypes.rstStream || this.#type === settings ? streamSteps : 1;
   }
 

@@ -13,6 +13,7 @@ import {
   type FrameBudget,
   type FrameError,
   FrameReader,
+  type Turn,
 } from "./frame-reader.ts";
 import { HpackDecoder } from "./hpack.ts";
 import { defaultWindowBytes, errorCodes, maxStreamId, readSettings, settingIds } from "./protocol.ts";
@@ -34,6 +35,7 @@ export type Http2Event<Owner> =
 
 interface SessionOptions {
   readonly budget: FrameBudget;
+  readonly turn: Turn;
   readonly nowMs: () => number;
   readonly maxStreams: number;
   /**
@@ -72,7 +74,7 @@ const none: readonly [] = [];
 export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   readonly streams = new Map<number, Http2Stream<Owner>>();
   readonly #options: SessionOptions;
-  readonly #reader = new FrameReader();
+  readonly #reader: FrameReader;
   readonly #decoder = new HpackDecoder();
   readonly #responses: Responses<Owner>;
   readonly #endings = new ClosedStreams();
@@ -94,6 +96,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.#reader = new FrameReader(options.turn);
     this.#resets = new TokenBucket(resetRate, options.nowMs());
     this.#responses = new Responses(this.streams, this);
     this.#responses.writer.settings([
@@ -137,18 +140,14 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     this.#reader.feed(bytes);
   }
 
-  beginTurn(): void {
-    this.#reader.beginTurn();
-  }
-
   /** Counts work that an event has caused, in steps of at most 2 µs: with much of it, the rest is left for later turns. */
   addSteps(steps: number): void {
-    this.#reader.addSteps(steps);
+    this.#options.turn.stepsLeft -= steps;
   }
 
   /** Leaves all that follows for later turns. */
   endTurn(): void {
-    this.#reader.addSteps(Number.POSITIVE_INFINITY);
+    this.addSteps(Number.POSITIVE_INFINITY);
   }
 
   /** The bytes that have not been read because the turn is over. They are no copy. */
@@ -353,7 +352,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   #onHeaders({ stream: id, isEnd, bytes, from, to }: Extract<Frame, { kind: "headers" }>): Http2Event<Owner> | null {
     // Whatever becomes of the stream, the block changes the table.
     const fields = this.#decoder.decode(bytes, from, to);
-    this.#reader.addSteps(this.#decoder.decodedBytes / decodedBytesPerStep);
+    this.addSteps(this.#decoder.decodedBytes / decodedBytesPerStep);
     if (typeof fields === "string") {
       this.fail(fields === "malformed" ? errorCodes.compression : errorCodes.enhanceYourCalm, fields);
       return null;

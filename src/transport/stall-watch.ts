@@ -2,6 +2,7 @@
 // asked regularly, so that no connection needs a timer that each of its reads and writes would restart. Without it, a
 // client that stops reading would hold its connection to the upstream forever.
 import type { Socket } from "node:net";
+import { handleOf } from "../exchange/sockets.ts";
 
 export class StallWatch {
   readonly #socket: Socket;
@@ -25,18 +26,4 @@ export class StallWatch {
       this.#sinceMs = nowMs;
     } else if (nowMs - this.#sinceMs >= this.#timeoutMs) socket.destroy();
   }
-}
-
-// The handle below a socket, which reads and writes. It is not documented, so each part of it may be missing.
-
-interface SocketHandle {
-  reading?: boolean;
-  readonly writeQueueSize?: number;
-  readStop?(): void;
-  readStart?(): void;
-}
-
-/** Returns null for a socket that is closed, or not yet connected. */
-export function handleOf(socket: Socket): SocketHandle | null {
-  return (socket as { readonly _handle?: SocketHandle | null })._handle ?? null;
 }

@@ -10,14 +10,14 @@ import {
   type ConnectionRegistry,
   Portions,
 } from "../exchange/connection.ts";
+import { type PeerTurn, PeerTurns } from "../exchange/peer-turns.ts";
 import { DeferredWrites } from "../exchange/sockets.ts";
 import { Http1Connection, type Http1Options, RequestReader } from "./http1/http1-connection.ts";
-import { type PeerTurn, PeerTurns } from "./peer-turns.ts";
 import { rejectOnSocket } from "./socket-transport.ts";
 import type { TransportOptions } from "./transport-options.ts";
 
-/** Opens connections of HTTP/2. `turn`: null if the peer may have all its connections read. */
-export type OpenHttp2 = (accepted: AcceptedSocket, turn: PeerTurn | null) => ClientConnection;
+/** Opens connections of HTTP/2. */
+export type OpenHttp2 = (accepted: AcceptedSocket, turn: PeerTurn) => ClientConnection;
 
 export class Transports implements ConnectionOpener {
   /** A connection itself says what the end of the client's side means. */
@@ -55,9 +55,8 @@ export class Transports implements ConnectionOpener {
     rejectOnSocket(socket, peer, reply, this.#options.runtime);
   }
 
-  /** A trusted proxy has connections for many clients. */
-  #turnOf({ socket, peer }: AcceptedSocket): PeerTurn | null {
-    return peer.isTrusted ? null : this.#turns.add(socket, peer.key);
+  #turnOf({ socket, peer }: AcceptedSocket): PeerTurn {
+    return this.#turns.add(socket, peer.isTrusted ? null : peer.key);
   }
 
   #makeHttp1Options(): Http1Options {

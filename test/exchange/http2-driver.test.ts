@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type DrivenConnection, Http2Driver } from "../../src/exchange/http2-driver.ts";
+import { PeerTurns } from "../../src/exchange/peer-turns.ts";
 import { FrameBudgets } from "../../src/http2/frame-reader.ts";
 import { Http2Session } from "../../src/http2/session.ts";
 import { begin, whole } from "../http2/conversation.ts";
@@ -26,9 +27,10 @@ const ignore = (): void => {};
 function drive<Owner>(handlers: Partial<DrivenConnection<Owner>>) {
   const socket = new FakeSocket();
   const { monotonicMs: nowMs } = new FakeClock();
-  const session = new Http2Session<Owner>({ budget: new FrameBudgets(nowMs).open(null), nowMs, maxStreams: 1_000 });
+  const turn = new PeerTurns().add(socket as unknown as Socket, "a");
+  const budget = new FrameBudgets(nowMs).open(null);
+  const session = new Http2Session<Owner>({ budget, turn, nowMs, maxStreams: 1_000 });
   const connection: DrivenConnection<Owner> = {
-    onRead: ignore,
     onEvent: ignore,
     onStreamClosed: ignore,
     onStreamDrained: ignore,
@@ -36,7 +38,7 @@ function drive<Owner>(handlers: Partial<DrivenConnection<Owner>>) {
     onSettled: ignore,
     ...handlers,
   };
-  const driver = new Http2Driver(socket as unknown as Socket, session, connection, 100_000, null, null);
+  const driver = new Http2Driver(socket as unknown as Socket, session, connection, turn, 100_000, null, null);
   driver.settle();
   socket.emit("data", begin);
   return { socket, session, driver };

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { encodeFields } from "../../src/http2/hpack.ts";
 import { code, endHeaders, endStream, frame, frameTypes, literals } from "../support/http2-frames.ts";
-import { begin, Conversation, data, open, requestFields, settings, whole } from "./conversation.ts";
+import { begin, Conversation, data, open, requestFields, settings, stepsInTurn, whole } from "./conversation.ts";
 
 const ok = encodeFields([":status", "200"]);
 const unknown = 0x42;
@@ -137,8 +137,8 @@ describe("heads", () => {
 describe("a turn of the event loop", () => {
   test("serves 32 requests, or 128 frames of a body, and goes on in the next", () => {
     const inOneTurn = (bytes: Buffer): number => {
-      const { session } = start(open(1));
-      session.beginTurn();
+      const { session, turn } = start(open(1));
+      turn.stepsLeft = stepsInTurn;
       session.feed(bytes);
       let events = 0;
       while (session.next() !== null) events += 1;
@@ -152,9 +152,9 @@ describe("a turn of the event loop", () => {
   });
 
   test("reads no more than a thousand frames that carry nothing", () => {
-    const { session } = start();
+    const { session, turn } = start();
     const frames = Buffer.concat(Array(2_000).fill(frame(unknown, 0, 0)));
-    session.beginTurn();
+    turn.stepsLeft = stepsInTurn;
     session.feed(frames);
     session.next();
     expect(session.takeUnread().length).toBe(9 * (2_000 - 1_024));

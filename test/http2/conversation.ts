@@ -51,8 +51,12 @@ export const data = (stream: number, bytes: number | string, flags = 0): Buffer 
 const codeNames = Object.fromEntries(Object.entries(errorCodes).map(([name, code]) => [code, name]));
 const typeNames = Object.fromEntries(Object.entries(frameTypes).map(([name, type]) => [type, name]));
 
+/** That a peer has. */
+export const stepsInTurn = 1_024;
+
 export class Conversation {
   readonly clock = new FakeClock();
+  readonly turn = { stepsLeft: 0 };
   readonly session: Http2Session<null>;
   /** `request 1`, `data 1 abc`, `end 1`, `over protocol`. Pieces of one body are joined. */
   readonly events: string[] = [];
@@ -69,7 +73,7 @@ export class Conversation {
 
   constructor(maxStreams = 100) {
     const budget = new FrameBudgets(this.clock.monotonicMs).open(null);
-    this.session = new Http2Session({ budget, nowMs: this.clock.monotonicMs, maxStreams });
+    this.session = new Http2Session({ budget, turn: this.turn, nowMs: this.clock.monotonicMs, maxStreams });
     this.collect();
     this.frames.length = 0;
   }
@@ -85,7 +89,7 @@ export class Conversation {
     let unread = Buffer.from(piece);
     while (unread.length > 0 && !this.session.isOver) {
       const bytes = unread;
-      this.session.beginTurn();
+      this.turn.stepsLeft = stepsInTurn;
       this.session.feed(bytes);
       for (let event = this.session.next(); event !== null; event = this.session.next()) this.#take(event);
       unread = Buffer.from(this.session.takeUnread());

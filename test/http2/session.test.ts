@@ -2,7 +2,17 @@
 import { describe, expect, test } from "vitest";
 import { encodeFields } from "../../src/http2/hpack.ts";
 import { code, endHeaders, endStream, frame, frameTypes, literals } from "../support/http2-frames.ts";
-import { begin, Conversation, data, open, preface, requestFields, settings, whole } from "./conversation.ts";
+import {
+  begin,
+  Conversation,
+  data,
+  open,
+  preface,
+  requestFields,
+  settings,
+  stepsInTurn,
+  whole,
+} from "./conversation.ts";
 
 const ok = encodeFields([":status", "200"]);
 const trailers = encodeFields(["grpc-status", "0"]);
@@ -60,7 +70,7 @@ test("work that events cause leaves the rest for later turns", () => {
   /** The requests of one turn, each of which takes so many steps. */
   const turn = (steps: number): number => {
     let requests = 0;
-    session.beginTurn();
+    conversation.turn.stepsLeft = stepsInTurn;
     for (let event = session.next(); event !== null; event = session.next()) {
       requests += 1;
       session.addSteps(steps);

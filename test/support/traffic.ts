@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { readPeer } from "../../src/core/client-address.ts";
 import { CounterKey } from "../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
+import { cidrOf } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
@@ -12,7 +13,7 @@ import { type Runtime, RuntimeRef, TokenEnds } from "../../src/exchange/exchange
 import { LocalPeerConnections } from "../../src/listener/connection-limiter.ts";
 import { ConnectionTable, LocalConnectionCount } from "../../src/listener/connection-table.ts";
 import { TrafficListener } from "../../src/listener/traffic-listener.ts";
-import { Http2Connection, Http2Shares } from "../../src/transport/http2/http2-connection.ts";
+import { http2Opener } from "../../src/transport/http2/http2-connection.ts";
 import type { TransportOptions } from "../../src/transport/transport-options.ts";
 import { Transports } from "../../src/transport/transports.ts";
 import { FakeClock } from "./clock.ts";
@@ -35,8 +36,17 @@ export interface TestTraffic {
   openHttp2(socket: Socket): void;
 }
 
+interface TrafficRules {
+  readonly maxRequestsPerConnection?: number;
+  /** CIDR. */
+  readonly trustedProxies?: readonly string[];
+}
+
 /** Decides by `runtime.decide` and forwards nowhere, unless `runtime` says otherwise. */
-export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
+export function createTestTraffic(
+  runtime: Partial<Runtime>,
+  { maxRequestsPerConnection = 10, trustedProxies = [] }: TrafficRules = {},
+): TestTraffic {
   const clock = new FakeClock();
   const failures: unknown[] = [];
   const ended: ExchangeRecord[] = [];
@@ -57,12 +67,16 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     onFailure: (error) => void failures.push(error),
     ...runtime,
   });
-  const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
+  const clientAddress = {
+    header: "x-forwarded-for",
+    trustedProxies: new NetworkSet(trustedProxies.map(cidrOf)),
+    ipv6Prefix: 64,
+  } as const;
   const bounds = {
     maxConnections: 100,
     maxConnectionsPerPeer: 100,
     newConnectionsPerPeer: 1_000_000,
-    maxRequestsPerConnection: 10,
+    maxRequestsPerConnection,
   };
   const settings: Replaceable<TrafficSettings> = {
     current: {
@@ -84,8 +98,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
   };
   const count = new LocalConnectionCount();
   const connections = new ConnectionTable(settings, count, clock.monotonicMs, () => {});
-  const opener = new Transports(options, connections);
-  const shares = new Http2Shares(options);
+  const opener = new Transports(options, connections, http2Opener(options));
   const listener = new TrafficListener(
     {
       proxyProtocol: false,
@@ -109,7 +122,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     ended,
     openHttp2(socket) {
       const accepted = { socket, tcp: socket, peer: readPeer(socket.remoteAddress, clientAddress) };
-      connections.add(new Http2Connection(accepted, options, shares, null));
+      opener.openHttp2(accepted);
     },
   };
 }

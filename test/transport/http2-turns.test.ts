@@ -5,26 +5,15 @@ import { expect, test } from "vitest";
 import { begin, whole } from "../http2/conversation.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { countInIterations } from "../support/iterations.ts";
 import { createTestTraffic } from "../support/traffic.ts";
 
 const cleanup = useCleanup();
 
 /** How many of the requests begin in each turn. */
-async function requestsInTurns(frames: readonly Buffer[]): Promise<number[]> {
-  const turns: number[] = [];
-  let isNewTurn = true;
-  const { openHttp2 } = createTestTraffic({
-    forward: () => {
-      if (isNewTurn) {
-        turns.push(0);
-        setImmediate(() => {
-          isNewTurn = true;
-        });
-      }
-      isNewTurn = false;
-      turns.push((turns.pop() ?? 0) + 1);
-    },
-  });
+async function requestsInTurns(frames: readonly Buffer[]): Promise<readonly number[]> {
+  const requests = countInIterations(cleanup);
+  const { openHttp2 } = createTestTraffic({ forward: () => requests.count() });
   const server = createServer(openHttp2).listen(0, "127.0.0.1");
   cleanup(() => server.close());
   await once(server, "listening");
@@ -32,8 +21,8 @@ async function requestsInTurns(frames: readonly Buffer[]): Promise<number[]> {
   client.on("error", () => {});
   cleanup(() => client.destroy());
   client.write(Buffer.concat([begin, ...frames]));
-  await eventually("all have begun", () => turns.reduce((sum, count) => sum + count, 0) === frames.length);
-  return turns;
+  await eventually("all have begun", () => requests.total === frames.length);
+  return requests.counts;
 }
 
 test.each([

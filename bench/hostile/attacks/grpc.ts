@@ -7,13 +7,13 @@ import { oddTarget } from "./heads.ts";
 import { flags, frame, hasGoaway, headers, literals, preface, streamOf, types, withStream } from "./http2-bytes.ts";
 import { repeated } from "./requests.ts";
 
-const stranger = "127.0.0.10";
+export const stranger = "127.0.0.10";
 const authorization = "/envoy.service.auth.v3.Authorization/Check";
 const rateLimit = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-const healthCheck = "/grpc.health.v1.Health/Check";
+export const healthCheck = "/grpc.health.v1.Health/Check";
 const healthWatch = "/grpc.health.v1.Health/Watch";
 
-function callHead(path: string): Buffer {
+export function callHead(path: string): Buffer {
   return headers(
     1,
     literals([

@@ -7,6 +7,7 @@ import { ignoreError } from "../../core/failure.ts";
 import { type HeaderList, headerValue } from "../../core/headers.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
+import type { PeerTurn } from "../../exchange/peer-turns.ts";
 import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
 import type { FrameBudget } from "../../http2/frame-reader.ts";
 import { encodeFields } from "../../http2/hpack.ts";
@@ -58,6 +59,7 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
   /** Those that were current when the connection was accepted. */
   readonly #times: GrpcTimes;
   readonly #budget: FrameBudget;
+  readonly #turn: PeerTurn;
   readonly #peerKey: string;
   readonly #session: Http2Session<GrpcCall>;
   readonly #driver: Http2Driver<GrpcCall>;
@@ -73,17 +75,18 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
   #flushSweeps = 0;
   #unreadSweeps = 0;
 
-  constructor(socket: Socket, budget: FrameBudget, shares: GrpcShares) {
+  constructor(socket: Socket, budget: FrameBudget, turn: PeerTurn, shares: GrpcShares) {
     this.socket = socket;
     this.address = socket.remoteAddress ?? "";
     this.#shares = shares;
     this.#budget = budget;
+    this.#turn = turn;
     const { settings, nowMs, reads, textWrites, connections } = shares.options;
     this.#peerKey = connections.peerKey(socket);
     this.#times = settings.current;
-    this.#session = new Http2Session({ budget, nowMs, maxStreams: maxCallsPerConnection });
+    this.#session = new Http2Session({ budget, turn, nowMs, maxStreams: maxCallsPerConnection });
     socket.on("error", ignoreError).on("close", () => this.#onClose());
-    this.#driver = new Http2Driver(socket, this.#session, this, 0, reads, textWrites);
+    this.#driver = new Http2Driver(socket, this.#session, this, turn, 0, reads, textWrites);
     this.#driver.settle();
   }
 
@@ -152,8 +155,6 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
     this.#driver.settle();
   }
 
-  onRead(): void {}
-
   onEvent(event: Http2Event<GrpcCall>): void {
     switch (event.kind) {
       case "request":
@@ -204,6 +205,7 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
   #take(call: GrpcCall, method: GrpcMethod, timeoutMs: number): void {
     // First, because a secret in the call raises the bound.
     const refused = method.admits(call);
+    if (refused === null && this.#shares.options.connections.isTrusted(this.socket)) this.#turn.trust();
     const isOneTooMany = this.openCalls > this.#shares.options.connections.maxCalls(this.socket);
     if (refused !== null || isOneTooMany) {
       call.fail(refused ?? failures.tooManyCalls);
@@ -312,6 +314,7 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
     this.#session.close();
     this.#driver.settle();
     this.#budget.close();
+    this.#turn.leave();
     this.#shares.closed(this.socket);
   }
 }

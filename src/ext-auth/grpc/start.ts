@@ -7,6 +7,7 @@ import { ignoreError } from "../../core/failure.ts";
 import { headerValues } from "../../core/headers.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { listen } from "../../exchange/listen.ts";
+import { PeerTurns } from "../../exchange/peer-turns.ts";
 import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
 import { FrameBudgets } from "../../http2/frame-reader.ts";
 import { CallerConnections } from "../caller-connections.ts";
@@ -146,6 +147,7 @@ export class GrpcServer implements GrpcShares {
   readonly #server: Server;
   readonly #connections = new Map<Socket, GrpcConnection>();
   readonly #budgets: FrameBudgets;
+  readonly #turns = new PeerTurns();
   #sweeper: NodeJS.Timeout | null = null;
 
   constructor(options: GrpcServerOptions) {
@@ -188,8 +190,9 @@ export class GrpcServer implements GrpcShares {
   #onConnection(socket: Socket): void {
     const { connections } = this.options;
     if (connections.admit(socket)) {
-      const budget = this.#budgets.open(connections.isTrusted(socket) ? null : connections.peerKey(socket));
-      this.#connections.set(socket, new GrpcConnection(socket, budget, this));
+      const peer = connections.isTrusted(socket) ? null : connections.peerKey(socket);
+      const [budget, turn] = [this.#budgets.open(peer), this.#turns.add(socket, peer)];
+      this.#connections.set(socket, new GrpcConnection(socket, budget, turn, this));
       return;
     }
     // Without a listener the error would end the process.

@@ -18,6 +18,7 @@ import type {
   Portions,
 } from "../../exchange/connection.ts";
 import { Exchange, startOn } from "../../exchange/exchange.ts";
+import { type PeerTurn, readSteps, type Waiter } from "../../exchange/peer-turns.ts";
 import { copyOf, maxCopiedBytes } from "../../exchange/sockets.ts";
 import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import {
@@ -30,7 +31,7 @@ import {
   readUsualHead,
   requestBounds,
 } from "../../http1/request-head.ts";
-import type { PeerTurn } from "../peer-turns.ts";
+import { requestSteps } from "../../http2/frame-reader.ts";
 import { rejectOnSocket } from "../socket-transport.ts";
 import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
@@ -53,10 +54,12 @@ const keepAliveGraceMs = 1_000;
 /** How long a new connection is kept during a drain: its client is about to send a request. */
 export const firstRequestMs = 300;
 
-/** Pipelined requests that are answered in one turn of the event loop; more wait for the next turn. */
-const maxRequestsInTurn = 32;
+/** A longer head takes further steps: that of a path of odd characters, up to 2 µs for each 16 of them. */
+const shortHeadBytes = 1024;
+const targetCharsPerStep = 16;
+const headBytesPerStep = 128;
 
-export class Http1Connection implements ClientConnection, Http1Owner {
+export class Http1Connection implements ClientConnection, Http1Owner, Waiter {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
@@ -64,8 +67,7 @@ export class Http1Connection implements ClientConnection, Http1Owner {
   place: ConnectionPlace | null = null;
   isClosing = false;
   readonly #options: Http1Options;
-  /** Null: the peer may have all its connections read. */
-  readonly #turn: PeerTurn | null;
+  readonly #turn: PeerTurn;
   /** The socket is read into the buffer that all connections share: bytes that are kept have to be copied. */
   readonly #isShared: boolean;
   readonly #transport: Http1Transport;
@@ -91,7 +93,7 @@ export class Http1Connection implements ClientConnection, Http1Owner {
   /** Made when a request takes long enough to be checked. */
   #stall: StallWatch | null = null;
 
-  constructor({ socket, tcp, peer }: AcceptedSocket, options: Http1Options, turn: PeerTurn | null) {
+  constructor({ socket, tcp, peer }: AcceptedSocket, options: Http1Options, turn: PeerTurn) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
@@ -125,7 +127,7 @@ export class Http1Connection implements ClientConnection, Http1Owner {
   endRequest(nowMs: number): void {
     this.place?.end(nowMs);
     if (this.isClosing) this.#end();
-    else if (!this.#isReading) this.#readOn();
+    else if (!this.#isReading) this.#readOn(false);
   }
 
   endWhenIdle(): void {
@@ -170,7 +172,7 @@ export class Http1Connection implements ClientConnection, Http1Owner {
     // The socket is paused until the tunnel begins.
     if (this.#isShared) this.#options.reads?.release(socket, nothing);
     else socket.off("data", this.#onBytes).pause();
-    if (turn !== null) socket.on("data", () => turn.onRead());
+    socket.on("data", () => turn.onRead(readSteps, true));
     const early = this.#unread.take();
     return early.length === 0 ? [] : [early];
   }
@@ -214,18 +216,27 @@ export class Http1Connection implements ClientConnection, Http1Owner {
     return this.#asksToClose && !this.#maySendMore && this.#unread.isEmpty && this.scheme === "http";
   }
 
+  /** The peer's turn: more pipelined requests. */
+  continueTurn(): void {
+    if (!this.#isBusy() && !this.#isOver()) this.#readOn(false);
+  }
+
   /** Continues with the bytes that were received during the last request. */
-  #readOn(): void {
+  #readOn(isPaid: boolean): void {
     const unread = this.#unread.take();
-    if (unread.length > 0) this.#read(unread, false);
+    if (unread.length > 0) this.#read(unread, false, isPaid);
     else if (this.#endsWhenIdle) this.#end();
   }
 
-  /** Reads requests one after the other until one is not answered in this call. `isShared`: bytes that are kept are copied. */
-  #read(bytes: Buffer, isShared: boolean): void {
+  /**
+   * Reads requests one after the other until one is not answered in this call, or the peer's turn is over. `isShared`: bytes
+   * that are kept are copied. `isPaid`: a read of the socket has paid for the first one.
+   */
+  #read(bytes: Buffer, isShared: boolean, isPaid: boolean): void {
     let rest = bytes;
+    let steps = isPaid ? 0 : requestSteps;
     this.#isReading = true;
-    for (let left = maxRequestsInTurn; left > 0 && !this.#isBusy() && !this.#isOver(); left -= 1) {
+    while (!this.#isBusy() && !this.#isOver() && (steps === 0 || this.#turn.stepsLeft > 0)) {
       const emptyBytes = emptyLineBytes(rest);
       if (emptyBytes > 0) rest = rest.subarray(emptyBytes);
       if (rest.length === 0) break;
@@ -239,6 +250,10 @@ export class Http1Connection implements ClientConnection, Http1Owner {
         this.#refuse(read);
         break;
       }
+      if (read.headBytes > shortHeadBytes)
+        steps += read.head.target.length / targetCharsPerStep + read.headBytes / headBytesPerStep;
+      if (steps > 0) this.#turn.spend(steps);
+      steps = requestSteps;
       const taken = this.#begin(read, rest, isShared);
       rest = taken === rest.length ? nothing : rest.subarray(taken);
     }
@@ -246,19 +261,19 @@ export class Http1Connection implements ClientConnection, Http1Owner {
     if (this.#isOver()) return;
     if (rest.length > 0) this.#unread.putBack(isShared ? copyOf(rest) : rest);
     this.#unread.readOn();
+    if (rest.length > 0 && this.#scan === null && !this.#isBusy()) this.#turn.wait(this);
     // On a new connection, nothing but empty lines is a late head as well.
     if (this.#scan !== null || this.#requests === 0) this.#awaitHead();
-    else if (rest.length > 0 && !this.#isBusy()) setImmediate(this.#onTurn);
     else if (!this.#isAwaited() && this.#endsWhenIdle) this.#end();
   }
 
   /** Goes on with a head. */
-  #readHead(scan: HeadScan, bytes: Buffer): void {
+  #readHead(scan: HeadScan, bytes: Buffer, isPaid: boolean): void {
     this.#unread.add(bytes);
     const end = scan.next(this.#unread.peek());
     if (end === "incomplete") return;
     this.#scan = null;
-    if (typeof end === "number") this.#readOn();
+    if (typeof end === "number") this.#readOn(isPaid);
     else this.#refuse(end);
   }
 
@@ -321,19 +336,14 @@ export class Http1Connection implements ClientConnection, Http1Owner {
   }
 
   readonly #onBytes = (bytes: Buffer): void => {
-    this.#turn?.onRead();
+    const isPaid = this.#turn.onRead(readSteps, this.scheme === "http");
     const bodyBytes = this.#transport.receive(bytes);
     // Bytes after a last request are ignored.
     if (bodyBytes === bytes.length || this.isClosing) return;
     const rest = bodyBytes === 0 ? bytes : bytes.subarray(bodyBytes);
-    if (this.#scan !== null) this.#readHead(this.#scan, rest);
+    if (this.#scan !== null) this.#readHead(this.#scan, rest, isPaid);
     else if (this.#isAwaited()) this.#unread.add(rest);
-    else this.#read(rest, this.#isShared);
-  };
-
-  /** The next turn of the event loop: more pipelined requests. */
-  readonly #onTurn = (): void => {
-    if (!this.#isBusy() && !this.#isOver()) this.#readOn();
+    else this.#read(rest, this.#isShared, isPaid);
   };
 
   readonly #onLateHead = (): void => this.#options.lateHeads.add(this);
@@ -352,7 +362,7 @@ export class Http1Connection implements ClientConnection, Http1Owner {
 
   readonly #onClose = (): void => {
     this.place?.leave();
-    this.#turn?.leave();
+    this.#turn.leave();
     this.#stopTimer();
     this.#transport.clientGone();
   };

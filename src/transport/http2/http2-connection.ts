@@ -12,10 +12,10 @@ import type { StreamBounds, TrafficSettings } from "../../core/settings.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange, startOn } from "../../exchange/exchange.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
+import type { PeerTurn } from "../../exchange/peer-turns.ts";
 import { type FrameBudget, FrameBudgets } from "../../http2/frame-reader.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
-import type { PeerTurn } from "../peer-turns.ts";
 import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import type { OpenHttp2 } from "../transports.ts";
@@ -67,7 +67,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
   readonly #settings: TrafficSettings;
   readonly #streams: OpenStreams;
   readonly #budget: FrameBudget;
-  readonly #turn: PeerTurn | null;
+  readonly #turn: PeerTurn;
   readonly #driver: Http2Driver<Http2Transport>;
   #lastHead: ReadHead | null = null;
   #requests = 0;
@@ -82,12 +82,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
   #unreadTimer: NodeJS.Timeout | null = null;
   #lingerTimer: NodeJS.Timeout | null = null;
 
-  constructor(
-    { socket, tcp, peer }: AcceptedSocket,
-    options: TransportOptions,
-    shares: Http2Shares,
-    turn: PeerTurn | null,
-  ) {
+  constructor({ socket, tcp, peer }: AcceptedSocket, options: TransportOptions, shares: Http2Shares, turn: PeerTurn) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
@@ -98,10 +93,10 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     this.#turn = turn;
     this.#budget = shares.budgets.open(peer.isTrusted ? null : peer.key);
     const { nowMs } = options.runtime.current;
-    this.session = new Http2Session({ budget: this.#budget, nowMs, maxStreams, mayHaveBlanks: true });
+    this.session = new Http2Session({ budget: this.#budget, turn, nowMs, maxStreams, mayHaveBlanks: true });
     socket.on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
     if (tcp !== socket) tcp.on("close", this.#onTcpClose);
-    this.#driver = new Http2Driver(socket, this.session, this, maxUnsentBytes, options.reads, null);
+    this.#driver = new Http2Driver(socket, this.session, this, turn, maxUnsentBytes, options.reads, null);
     this.settleLater();
   }
 
@@ -160,10 +155,6 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
 
   settleLater(): void {
     this.#driver.settleLater();
-  }
-
-  onRead(): void {
-    this.#turn?.onRead();
   }
 
   onEvent(event: Http2Event<Http2Transport>): void {
@@ -291,7 +282,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     this.session.close();
     this.#driver.settle();
     this.#budget.close();
-    this.#turn?.leave();
+    this.#turn.leave();
     clearTimeout(this.#unreadTimer ?? undefined);
     clearTimeout(this.#lingerTimer ?? undefined);
     this.#driver.stop();

@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { test } from "vitest";
 import { type DrivenConnection, Http2Driver } from "../../../src/exchange/http2-driver.ts";
+import { PeerTurns } from "../../../src/exchange/peer-turns.ts";
 import type { OnBytes, SharedReads } from "../../../src/exchange/sockets.ts";
 import { FrameBudgets } from "../../../src/http2/frame-reader.ts";
 import type { Http2Stream } from "../../../src/http2/responses.ts";
@@ -155,9 +156,11 @@ class Server implements DrivenConnection<Http2Transport>, Http2Owner {
     this.#draw = draw;
     this.#contents = contents;
     const budget = new FrameBudgets(this.#clock).open(null);
-    this.session = new Http2Session({ budget, nowMs: this.#clock, maxStreams: 100 });
+    const tcp = socket as unknown as Socket;
+    const turn = new PeerTurns().add(tcp, "a");
+    this.session = new Http2Session({ budget, turn, nowMs: this.#clock, maxStreams: 100 });
     const maxUnsentBytes = draw.pick([1_000, 256 * 1024]);
-    this.#driver = new Http2Driver(socket as unknown as Socket, this.session, this, maxUnsentBytes, socket, null);
+    this.#driver = new Http2Driver(tcp, this.session, this, turn, maxUnsentBytes, socket, null);
     this.settleLater();
   }
 
@@ -168,8 +171,6 @@ class Server implements DrivenConnection<Http2Transport>, Http2Owner {
   settleLater(): void {
     this.#driver.settleLater();
   }
-
-  onRead(): void {}
 
   onEvent(event: Parameters<DrivenConnection<Http2Transport>["onEvent"]>[0]): void {
     if (event.kind === "over") this.fault ??= `the connection failed: ${event.code}`;

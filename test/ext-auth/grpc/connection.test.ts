@@ -1,9 +1,11 @@
 // One connection of the gRPC port, with its time in the hands of the test: what it writes and when, and what it ends.
+
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { ClientBytes } from "../../../src/core/client-share.ts";
 import { systemClock } from "../../../src/core/clock.ts";
+import { PeerTurns } from "../../../src/exchange/peer-turns.ts";
 import { SocketReads, TextWrites } from "../../../src/exchange/sockets.ts";
 import type { GrpcCall } from "../../../src/ext-auth/grpc/call.ts";
 import { GrpcConnection, type GrpcServerOptions, type GrpcShares } from "../../../src/ext-auth/grpc/connection.ts";
@@ -11,6 +13,7 @@ import { FrameBudgets } from "../../../src/http2/frame-reader.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, standsStill } from "../../support/eventually.ts";
 import { code, endHeaders, type Fields, FrameReader, frame, frameTypes, literals } from "../../support/http2-frames.ts";
+import { countInIterations } from "../../support/iterations.ts";
 
 const cleanup = useCleanup();
 const path = "/grpc.health.v1.Health/Check";
@@ -83,7 +86,8 @@ async function stage(
       told.isClosed = true;
     },
   };
-  const connection = new GrpcConnection(socket, new FrameBudgets(options.nowMs).open(null), shares);
+  const budget = new FrameBudgets(options.nowMs).open(null);
+  const connection = new GrpcConnection(socket, budget, new PeerTurns().add(socket, null), shares);
   const received: Buffer[] = [];
   if (isReader) client.on("data", (bytes: Buffer) => received.push(bytes));
   const frames = () => new FrameReader().read(Buffer.concat(received));
@@ -123,18 +127,10 @@ describe.each([false, true])("read by shared memory: %s", (isShared) => {
   ])(
     "of calls with messages of %i bytes, which may take long to read, %i are answered in a turn",
     async (bytes, most) => {
-      const turns: number[] = [];
-      let isNewTurn = true;
+      const answers = countInIterations(cleanup);
       const { client, ended } = await stage(
         (_, call) => {
-          if (isNewTurn) {
-            turns.push(0);
-            setImmediate(() => {
-              isNewTurn = true;
-            });
-          }
-          isNewTurn = false;
-          turns.push((turns.pop() ?? 0) + 1);
+          answers.count();
           call.reply("");
         },
         { isShared },
@@ -145,7 +141,7 @@ describe.each([false, true])("read by shared memory: %s", (isShared) => {
       );
       client.write(Buffer.concat([preface, settings, ...asks]));
       await eventually("all are answered", () => ended() === asks.length);
-      expect(Math.max(...turns)).toBe(most);
+      expect(Math.max(...answers.counts)).toBe(most);
     },
   );
 

@@ -3,7 +3,7 @@ import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { setImmediate as iteration } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { PeerTurns } from "../../src/transport/peer-turns.ts";
+import { PeerTurns, readSteps } from "../../src/exchange/peer-turns.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
@@ -31,7 +31,7 @@ function add(turns: PeerTurns, peer: string, count: number): FakeSocket[] {
   return Array.from({ length: count }, () => {
     const socket = new FakeSocket();
     const turn = turns.add(socket as unknown as Socket, peer);
-    socket.on("data", () => turn.onRead()).once("close", () => turn.leave());
+    socket.on("data", () => turn.onRead(readSteps, true)).once("close", () => turn.leave());
     return socket;
   });
 }
