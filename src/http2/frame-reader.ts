@@ -172,6 +172,10 @@ export class FrameReader {
     this.#charge();
     const code = this.#findError();
     if (code !== errorCodes.noError) return this.#error(code);
+    if (type === frameTypes.continuation && this.#blockLength + length > maxBlockBytes) {
+      this.#isOver = true;
+      return { kind: "error", stream: 0, code: errorCodes.enhanceYourCalm, isTooLarge: true };
+    }
     this.#isFirst = false;
     if (type === frameTypes.priority && length !== 5) return this.#streamError(errorCodes.frameSize);
     this.#isFirstPiece = true;
@@ -353,10 +357,6 @@ export class FrameReader {
 
   #addToBlock({ bytes, from, to }: Slice): Frame | "none" {
     const length = this.#blockLength + to - from;
-    if (length > maxBlockBytes) {
-      this.#isOver = true;
-      return { kind: "error", stream: 0, code: errorCodes.enhanceYourCalm, isTooLarge: true };
-    }
     this.#block = grown(this.#block, this.#blockLength, to - from);
     bytes.copy(this.#block, this.#blockLength, from, to);
     this.#blockLength = length;
@@ -382,10 +382,10 @@ const nothing: Buffer = Buffer.alloc(0);
 /** By type: whether the frame belongs to a stream and not to the connection. Null: to either. */
 const ofStream: readonly (boolean | null)[] = [true, true, true, true, false, true, false, false, null, true];
 
-/** Returns memory with the same first `length` bytes and room for `more`: at most twice as much as is used. */
+/** Returns memory with the same first `length` bytes and room for `more`: at most a quarter more than is used. */
 function grown(memory: Buffer, length: number, more: number): Buffer {
   if (length + more <= memory.length) return memory;
-  const larger = Buffer.allocUnsafeSlow(Math.max(smallestCopy, length + more, 2 * memory.length));
+  const larger = Buffer.allocUnsafeSlow(Math.max(smallestCopy, length + more, length + (length >> 2)));
   memory.copy(larger, 0, 0, length);
   return larger;
 }

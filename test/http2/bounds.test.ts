@@ -1,5 +1,5 @@
 // What a client may cost, on both sides of each bound.
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { encodeFields } from "../../src/http2/hpack.ts";
 import { code, endHeaders, endStream, frame, frameTypes, literals } from "../support/http2-frames.ts";
 import { begin, Conversation, data, open, requestFields, settings, stepsInTurn, whole } from "./conversation.ts";
@@ -132,6 +132,24 @@ describe("heads", () => {
     expect(readBefore(conversation, () => more, 100)).toBe(2);
     expect(conversation.outcome).toBe("connection enhanceYourCalm");
   });
+});
+
+test("a head that would become too large is given up before the rest of it has come", () => {
+  const conversation = start(frame(frameTypes.headers, 0, 1, Buffer.alloc(16_384, 0x82)));
+  conversation.send(frame(frameTypes.continuation, 0, 1, Buffer.alloc(16_000, 0x82)));
+  expect(conversation.outcome).toBe("none");
+  conversation.send(frame(frameTypes.continuation, 0, 1, Buffer.alloc(16_384, 0x82)).subarray(0, 9));
+  expect(conversation.outcome).toBe("connection enhanceYourCalm");
+});
+
+test("a head in many pieces takes at most a quarter more memory than its bytes", () => {
+  const conversation = start(frame(frameTypes.headers, 0, 1, Buffer.alloc(100, 0x82)));
+  const allocations = vi.spyOn(Buffer, "allocUnsafeSlow");
+  for (let i = 0; i < 299; i += 1) conversation.send(frame(frameTypes.continuation, 0, 1, Buffer.alloc(100, 0x82)));
+  const bytes = Math.max(...allocations.mock.calls.map(([length]) => length));
+  allocations.mockRestore();
+  expect(bytes).toBeGreaterThanOrEqual(30_000);
+  expect(bytes).toBeLessThanOrEqual(37_500);
 });
 
 describe("a turn of the event loop", () => {

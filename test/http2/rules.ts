@@ -177,6 +177,8 @@ const frameTypeRules: readonly Rule[] = [
   ["6.2", "padding that reaches into the priority", block(all(Buffer.of(3), zeros(7)), 0x2d), "connection protocol"],
   ["6.2", "HEADERS within another stream's block", all(block(head, 0), whole(3)), "connection protocol"],
   ["6.2", "HEADERS within their own block", all(block(head, 0), whole(1)), "connection protocol"],
+  // RFC 7540, 5.3.1, made a stream that depends on itself an error, and h2spec still asks for one here and below (6.3).
+  // RFC 9113, 5.3.2, takes the rule back with the priorities.
   ["6.2", "HEADERS with a priority of the stream itself", block(all(code(1), zeros(1), head), 0x25), "none"],
   ["6.2", "HEADERS without END_HEADERS, and DATA", all(block(head, endStream), data(1, 1)), "connection protocol"],
   ["6.2", "HEADERS without END_HEADERS, and RST_STREAM", all(block(head, 1), reset(1)), "connection protocol"],
