@@ -131,7 +131,7 @@ export class Http2Driver<Owner> implements Waiter {
   #read(bytes: Buffer, isOwn: boolean): void {
     const { session } = this;
     this.#isInTurn = true;
-    this.#turn.begin();
+    this.#turn.spend(0);
     session.feed(bytes);
     for (let event = session.next(); event !== null; event = session.next()) this.#connection.onEvent(event);
     this.#isInTurn = false;

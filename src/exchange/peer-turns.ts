@@ -3,19 +3,23 @@
 // thousands of pipelined requests, would make all others wait. What it sends meanwhile waits in the kernel, as it does in
 // front of a slow server, or on its connection. Its connections continue one after the other, so none waits for ever.
 import type { Socket } from "node:net";
-import type { Turn } from "../http2/frame-reader.ts";
+import { requestSteps, type Turn } from "../http2/frame-reader.ts";
 import { handleOf } from "./sockets.ts";
 
 /** Of a peer, as `Turn` counts them: 32 reads, or 128 requests. */
 const stepsInIteration = 4096;
 /** While no other peer is connected. The next one to connect must not wait for long. */
-const stepsAlone = 4 * stepsInIteration;
+const stepsAlone = 2 * stepsInIteration;
 /** Of one connection, if few have something to do, and if many have. */
 const [mostOfConnection, leastOfConnection] = [1024, 256];
-/** So many peers that have to wait continue in one iteration. */
-const peersInIteration = 4;
 /** A read of a socket. Over HTTP/1, its first request is included. */
 export const readSteps = stepsInIteration / 32;
+
+/**
+ * What takes longest to read: a target of odd characters. It takes up to 2 µs for 16 of them, or 12 µs in code that is not
+ * compiled yet. A long one ends the turn of its peer.
+ */
+export const textSteps = (length: number): number => (length > 4 * 1024 ? stepsAlone : length / 16);
 
 /** All connections of one peer, or one connection of a trusted proxy, which has connections for many clients. */
 interface Reader {
@@ -27,239 +31,204 @@ interface Reader {
   /** Of this iteration: for the connection at work, and for the others. */
   stepsLeft: number;
   stepsForOthers: number;
-  /** The connection at work. */
   worker: PeerTurn | null;
-  /** It has had a read or a request in this iteration. */
+  /** It has done something in this iteration, or has connections that wait. */
   isActive: boolean;
-  /** None of its connections is read in this iteration. */
+  /** None of its connections is read any more in this iteration. */
   isStopped: boolean;
 }
 
-/** A connection that has something to do. */
+/** A connection that has something to do. It does as much as its turn allows. */
 export interface Waiter {
-  /** Does as much as its turn allows. */
   continueTurn(): void;
 }
 
 export class PeerTurns {
-  readonly #readers = new Map<string, Reader>();
+  readonly readers = new Map<string, Reader>();
   readonly #active = new Set<Reader>();
-  readonly #waiting = new Set<Reader>();
   #isScheduled = false;
-  #iteration = 0;
+  iteration = 0;
 
   /** `peer`: null for a trusted proxy. */
   add(socket: Socket, peer: string | null): PeerTurn {
     return new PeerTurn(this, this.join(peer), socket);
   }
 
-  /** For PeerTurn, as all below. */
+  // For PeerTurn.
+
   join(peer: string | null): Reader {
-    const known = peer === null ? undefined : this.#readers.get(peer);
+    const known = peer === null ? undefined : this.readers.get(peer);
     if (known !== undefined) return known;
     const reader: Reader = {
       ...{ peer, turns: new Set(), waiting: new Set(), worker: null },
       ...{ stepsLeft: mostOfConnection, stepsForOthers: 0, isActive: false, isStopped: false },
     };
-    if (peer !== null) this.#readers.set(peer, reader);
+    if (peer !== null) this.readers.set(peer, reader);
     return reader;
-  }
-
-  leave(turn: PeerTurn): void {
-    const { reader } = turn;
-    reader.turns.delete(turn);
-    reader.waiting.delete(turn);
-    if (reader.waiting.size === 0) this.#waiting.delete(reader);
-    if (reader.turns.size === 0 && reader.peer !== null) this.#readers.delete(reader.peer);
-  }
-
-  onRead(turn: PeerTurn, steps: number, isWhole: boolean): boolean {
-    const { reader } = turn;
-    // Most reads bring one request. Counted only beside others, they cost no callback at the end of the iteration.
-    if (isWhole && !reader.isActive && (reader.peer === null || this.#readers.size === 1)) return true;
-    this.begin(reader);
-    if (turn.startedIn === this.#iteration) {
-      turn.startedIn = -1;
-      reader.stepsLeft = Math.max(reader.stepsLeft, 0) + readSteps;
-    }
-    // TLS delivers one read as several records.
-    if (reader.worker !== turn) grant(turn, mostOfConnection + steps);
-    const mayRead = reader.stepsLeft > 0;
-    reader.stepsLeft -= steps;
-    if (isOver(reader)) this.#stop(turn);
-    return mayRead;
   }
 
   begin(reader: Reader): void {
     if (reader.isActive) return;
     reader.isActive = true;
     this.#active.add(reader);
-    const isAlone = this.#readers.size === 1 && reader.peer !== null;
-    reader.stepsForOthers = (isAlone ? stepsAlone : stepsInIteration) - reader.stepsLeft;
-    this.#schedule();
-  }
-
-  wait(turn: PeerTurn): void {
-    const { reader } = turn;
-    reader.waiting.add(turn);
-    this.#waiting.add(reader);
-    this.#schedule();
-    if (isOver(reader)) this.#stop(turn);
-  }
-
-  /**
-   * Stops reading all connections of the peer, also those with bytes that are ready: the loop asks each handle before it reads
-   * it. Only the handle is stopped, so that the socket's stream keeps its state.
-   */
-  #stop(turn: PeerTurn): void {
-    const { reader } = turn;
-    const turns = reader.isStopped ? [turn] : reader.turns;
-    reader.isStopped = true;
-    for (const one of turns) {
-      const handle = handleOf(one.socket);
-      if (one.isStopped || one.startedIn === this.#iteration || handle?.reading !== true) continue;
-      handle.readStop?.();
-      one.isStopped = true;
-      reader.waiting.add(one);
-    }
-    if (reader.waiting.size > 0) this.#waiting.add(reader);
-  }
-
-  #schedule(): void {
-    if (this.#isScheduled) return;
+    this.#refill(reader);
+    if (!this.#isScheduled) setImmediate(this.#onIterationEnd);
     this.#isScheduled = true;
-    setImmediate(this.#onIterationEnd);
+  }
+
+  #refill(reader: Reader): void {
+    const isAlone = reader.peer !== null && this.readers.size === 1;
+    reader.stepsLeft = mostOfConnection;
+    reader.stepsForOthers = (isAlone ? stepsAlone : stepsInIteration) - mostOfConnection;
+    reader.worker = null;
+    reader.isStopped = false;
   }
 
   readonly #onIterationEnd = (): void => {
-    this.#isScheduled = false;
-    this.#iteration += 1;
+    this.iteration += 1;
     for (const reader of this.#active) {
-      reader.isActive = false;
-      reader.isStopped = false;
-      reader.worker = null;
-      reader.stepsLeft = mostOfConnection;
+      this.#refill(reader);
+      reader.isActive = reader.waiting.size > 0;
+      if (reader.isActive) continueWaiting(reader);
+      else this.#active.delete(reader);
     }
-    this.#active.clear();
-    let left = Math.min(peersInIteration, this.#waiting.size);
-    for (const reader of this.#waiting) {
-      if (left === 0) break;
-      left -= 1;
-      // The others come first in the next iteration.
-      this.#waiting.delete(reader);
-      this.#continue(reader);
-      if (reader.waiting.size > 0) this.#waiting.add(reader);
-    }
-    if (this.#waiting.size > 0) this.#schedule();
+    this.#isScheduled = this.#active.size > 0;
+    if (this.#isScheduled) setImmediate(this.#onIterationEnd);
   };
-
-  #continue(reader: Reader): void {
-    this.begin(reader);
-    const { waiting } = reader;
-    let left = waiting.size;
-    const steps = (reader.stepsLeft + reader.stepsForOthers) / left;
-    for (const turn of waiting) {
-      if (left === 0 || isOver(reader)) return;
-      left -= 1;
-      waiting.delete(turn);
-      grant(turn, Math.min(Math.max(steps, leastOfConnection), mostOfConnection));
-      turn.continue();
-      if (turn.isStopped && !waiting.has(turn)) this.#start(turn);
-    }
-  }
-
-  /** Its next read is paid for here, so that no other connection can take it away. */
-  #start(turn: PeerTurn): void {
-    turn.isStopped = false;
-    const handle = handleOf(turn.socket);
-    // Otherwise its stream has stopped it since, and will start it.
-    if (handle?.reading !== true) return;
-    turn.startedIn = this.#iteration;
-    turn.reader.stepsLeft -= readSteps;
-    handle.readStart();
-  }
 }
 
 /** One connection among those of its peer. Whoever reads it calls `onRead` for each read, and `leave` when it closes. */
 export class PeerTurn implements Turn {
-  readonly socket: Socket;
-  reader: Reader;
-  /** The handle of the socket is not read. */
-  isStopped = false;
-  /** Of a stopped one that is read again. */
-  startedIn = -1;
   readonly #turns: PeerTurns;
+  readonly #socket: Socket;
+  #reader: Reader;
   #waiter: Waiter | null = null;
+  /** The handle of the socket is not read. */
+  #isStopped = false;
+  /** The iteration in which the handle is read again: before it has been read, it is not stopped. */
+  #startedIn = -1;
 
   constructor(turns: PeerTurns, reader: Reader, socket: Socket) {
     this.#turns = turns;
-    this.reader = reader;
-    this.socket = socket;
+    this.#reader = reader;
+    this.#socket = socket;
     reader.turns.add(this);
   }
 
   get stepsLeft(): number {
-    return this.reader.stepsLeft;
+    return this.#reader.stepsLeft;
   }
 
   set stepsLeft(steps: number) {
-    this.reader.stepsLeft = steps;
+    this.#reader.stepsLeft = steps;
   }
 
   /**
-   * Counts a read, and returns whether the peer had steps left for it. `isWhole`: it brings no more than one request, or
-   * `spend` is called for others.
+   * Counts a read, and returns whether the peer had steps left for it. `isWhole`: it has one request at most, or others are
+   * counted by `spend`. Most reads are like that; if nobody else is there, they cost no callback at the end of the iteration.
    */
   onRead(steps: number, isWhole: boolean): boolean {
-    return this.#turns.onRead(this, steps, isWhole);
+    const [turns, reader] = [this.#turns, this.#reader];
+    const isFree = reader.peer === null || turns.readers.size === 1;
+    if (isFree && isWhole && !reader.isActive) return true;
+    turns.begin(reader);
+    if (this.#startedIn === turns.iteration) {
+      reader.stepsLeft = Math.max(reader.stepsLeft, 0) + readSteps;
+      this.#startedIn = -1;
+    }
+    // TLS delivers one read as several records.
+    if (reader.worker !== this) this.grant(mostOfConnection + steps);
+    const mayRead = reader.stepsLeft > 0;
+    reader.stepsLeft -= isFree ? Math.min(steps, requestSteps) : steps;
+    this.#stopIfOver();
+    return mayRead;
   }
 
-  /** Begins work that is not caused by a read. */
-  begin(): void {
-    this.#turns.begin(this.reader);
-  }
-
+  /** Counts work that no read has brought. */
   spend(steps: number): void {
-    this.begin();
-    this.reader.stepsLeft -= steps;
+    this.#turns.begin(this.#reader);
+    this.#reader.stepsLeft -= steps;
   }
 
-  /** Has the connection continued when it is its turn. */
-  wait(waiter: Waiter): void {
+  /** Has the connection continue when it is its turn. */
+  wait(waiter: Waiter | null): void {
     this.#waiter = waiter;
-    this.#turns.wait(this);
+    this.#turns.begin(this.#reader);
+    this.#reader.waiting.add(this);
+    this.#stopIfOver();
   }
 
-  /** For PeerTurns. */
+  /** The peer has turned out to be trusted. */
+  trust(): void {
+    if (this.#reader.peer === null) return;
+    this.leave();
+    this.#reader = this.#turns.join(null);
+    this.#reader.turns.add(this);
+    this.wait(this.#waiter);
+  }
+
+  leave(): void {
+    const { turns, waiting, peer } = this.#reader;
+    turns.delete(this);
+    waiting.delete(this);
+    if (turns.size === 0 && peer !== null) this.#turns.readers.delete(peer);
+  }
+
+  /** Gives the connection so many of the peer's steps, and leaves the rest to the others. */
+  grant(steps: number): void {
+    const reader = this.#reader;
+    const all = reader.stepsLeft + reader.stepsForOthers;
+    reader.stepsLeft = Math.min(all, steps);
+    reader.stepsForOthers = all - reader.stepsLeft;
+    reader.worker = this;
+  }
+
   continue(): void {
     const waiter = this.#waiter;
     this.#waiter = null;
     waiter?.continueTurn();
+    if (this.#waiter !== null || !this.#isStopped) return;
+    this.#isStopped = false;
+    const handle = handleOf(this.#socket);
+    // Otherwise its stream has stopped it since, and will start it.
+    if (handle?.reading !== true) return;
+    this.#startedIn = this.#turns.iteration;
+    this.#reader.stepsLeft -= readSteps;
+    handle.readStart();
   }
 
-  /** The peer has turned out to be a trusted one. */
-  trust(): void {
-    if (this.reader.peer === null) return;
-    this.leave();
-    this.reader = this.#turns.join(null);
-    this.reader.turns.add(this);
-    if (this.isStopped || this.#waiter !== null) this.#turns.wait(this);
+  /** Stops all connections of the peer, also those with bytes that are ready: the loop asks each handle before it reads it. */
+  #stopIfOver(): void {
+    const reader = this.#reader;
+    if (!isOver(reader)) return;
+    if (reader.isStopped) this.#stop();
+    else for (const turn of reader.turns) turn.#stop();
+    reader.isStopped = true;
   }
 
-  leave(): void {
-    this.#turns.leave(this);
+  /** Only the handle is stopped, so that the socket's stream keeps its state. */
+  #stop(): void {
+    if (this.#isStopped || this.#startedIn === this.#turns.iteration) return;
+    const handle = handleOf(this.#socket);
+    if (handle?.reading !== true) return;
+    handle.readStop?.();
+    this.#isStopped = true;
+    this.#reader.waiting.add(this);
   }
 }
 
-/** Gives the connection so many of the peer's steps, and leaves the rest to the others. */
-function grant(turn: PeerTurn, steps: number): void {
-  const { reader } = turn;
-  reader.worker = turn;
-  const all = reader.stepsLeft + reader.stepsForOthers;
-  reader.stepsLeft = Math.min(all, steps);
-  reader.stepsForOthers = all - reader.stepsLeft;
-}
+const isOver = ({ stepsLeft, stepsForOthers }: Reader): boolean => stepsLeft + stepsForOthers <= 0;
 
-function isOver({ stepsLeft, stepsForOthers }: Reader): boolean {
-  return stepsLeft + stepsForOthers <= 0;
+function continueWaiting(reader: Reader): void {
+  let left = reader.waiting.size;
+  const share = (reader.stepsLeft + reader.stepsForOthers) / left;
+  const steps = Math.min(Math.max(share, leastOfConnection), mostOfConnection);
+  for (const turn of reader.waiting) {
+    // Those that wait again come behind the others.
+    if (left === 0 || isOver(reader)) return;
+    left -= 1;
+    reader.waiting.delete(turn);
+    turn.grant(steps);
+    turn.continue();
+  }
 }

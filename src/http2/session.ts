@@ -140,16 +140,6 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     this.#reader.feed(bytes);
   }
 
-  /** Counts work that an event has caused, in steps of at most 2 µs: with much of it, the rest is left for later turns. */
-  addSteps(steps: number): void {
-    this.#options.turn.stepsLeft -= steps;
-  }
-
-  /** Leaves all that follows for later turns. */
-  endTurn(): void {
-    this.addSteps(Number.POSITIVE_INFINITY);
-  }
-
   /** The bytes that have not been read because the turn is over. They are no copy. */
   takeUnread(): Buffer {
     return this.#reader.takeUnread();
@@ -352,7 +342,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   #onHeaders({ stream: id, isEnd, bytes, from, to }: Extract<Frame, { kind: "headers" }>): Http2Event<Owner> | null {
     // Whatever becomes of the stream, the block changes the table.
     const fields = this.#decoder.decode(bytes, from, to);
-    this.addSteps(this.#decoder.decodedBytes / decodedBytesPerStep);
+    this.#options.turn.stepsLeft -= this.#decoder.decodedBytes / decodedBytesPerStep;
     if (typeof fields === "string") {
       this.fail(fields === "malformed" ? errorCodes.compression : errorCodes.enhanceYourCalm, fields);
       return null;

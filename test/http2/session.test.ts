@@ -73,7 +73,7 @@ test("work that events cause leaves the rest for later turns", () => {
     conversation.turn.stepsLeft = stepsInTurn;
     for (let event = session.next(); event !== null; event = session.next()) {
       requests += 1;
-      session.addSteps(steps);
+      conversation.turn.stepsLeft -= steps;
     }
     return requests;
   };

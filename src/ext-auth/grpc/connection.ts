@@ -7,7 +7,7 @@ import { ignoreError } from "../../core/failure.ts";
 import { type HeaderList, headerValue } from "../../core/headers.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
-import type { PeerTurn } from "../../exchange/peer-turns.ts";
+import { type PeerTurn, textSteps } from "../../exchange/peer-turns.ts";
 import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
 import type { FrameBudget } from "../../http2/frame-reader.ts";
 import { encodeFields } from "../../http2/hpack.ts";
@@ -30,10 +30,6 @@ import {
 const maxCallsPerConnection = 100;
 
 const checkUnreadMs = 2_000;
-/** A target of odd characters takes longest to read: up to 2 µs for so many of them, or 12 µs in code that is not compiled yet. */
-const messageBytesPerStep = 16;
-/** A longer message ends the turn. */
-const longMessageBytes = 4 * 1024;
 /** How long the system may not take what was written. */
 const maxFlushMs = 10_000;
 
@@ -244,8 +240,7 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
 
   #handle(call: GrpcCall, method: GrpcMethod, message: Buffer): void {
     call.isWhole = true;
-    if (message.length > longMessageBytes) this.#session.endTurn();
-    else this.#session.addSteps(message.length / messageBytesPerStep);
+    this.#turn.stepsLeft -= textSteps(message.length);
     if (call.timer !== null && call.timeoutMs > this.#times.headTimeoutMs) clearTimeout(call.timer);
     try {
       method.handle(message, call);

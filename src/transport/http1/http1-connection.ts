@@ -18,7 +18,7 @@ import type {
   Portions,
 } from "../../exchange/connection.ts";
 import { Exchange, startOn } from "../../exchange/exchange.ts";
-import { type PeerTurn, readSteps, type Waiter } from "../../exchange/peer-turns.ts";
+import { type PeerTurn, readSteps, textSteps, type Waiter } from "../../exchange/peer-turns.ts";
 import { copyOf, maxCopiedBytes } from "../../exchange/sockets.ts";
 import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import {
@@ -54,10 +54,8 @@ const keepAliveGraceMs = 1_000;
 /** How long a new connection is kept during a drain: its client is about to send a request. */
 export const firstRequestMs = 300;
 
-/** A longer head takes further steps: that of a path of odd characters, up to 2 µs for each 16 of them. */
-const shortHeadBytes = 1024;
-const targetCharsPerStep = 16;
-const headBytesPerStep = 128;
+/** A longer target takes further steps. */
+const shortTargetChars = 256;
 
 export class Http1Connection implements ClientConnection, Http1Owner, Waiter {
   readonly socket: Socket;
@@ -228,10 +226,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, Waiter {
     else if (this.#endsWhenIdle) this.#end();
   }
 
-  /**
-   * Reads requests one after the other until one is not answered in this call, or the peer's turn is over. `isShared`: bytes
-   * that are kept are copied. `isPaid`: a read of the socket has paid for the first one.
-   */
+  // Reads requests until one is not answered in this call, or the peer's turn is over. `isShared`: bytes that are kept are
+  // copied. `isPaid`: the first request counts with the read of the socket.
   #read(bytes: Buffer, isShared: boolean, isPaid: boolean): void {
     let rest = bytes;
     let steps = isPaid ? 0 : requestSteps;
@@ -250,8 +246,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, Waiter {
         this.#refuse(read);
         break;
       }
-      if (read.headBytes > shortHeadBytes)
-        steps += read.head.target.length / targetCharsPerStep + read.headBytes / headBytesPerStep;
+      const targetChars = read.head.target.length;
+      if (targetChars > shortTargetChars) steps += textSteps(targetChars);
       if (steps > 0) this.#turn.spend(steps);
       steps = requestSteps;
       const taken = this.#begin(read, rest, isShared);

@@ -12,7 +12,7 @@ import type { StreamBounds, TrafficSettings } from "../../core/settings.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange, startOn } from "../../exchange/exchange.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
-import type { PeerTurn } from "../../exchange/peer-turns.ts";
+import { type PeerTurn, textSteps } from "../../exchange/peer-turns.ts";
 import { type FrameBudget, FrameBudgets } from "../../http2/frame-reader.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
@@ -24,10 +24,6 @@ import { TurnPieces } from "./stream-body.ts";
 
 const maxStreams = 100;
 const checkUnreadMs = 2_000;
-/** A target of odd characters takes long to read: up to 2 µs for so many of them, or 12 µs in code that is not compiled yet. */
-const targetCharsPerStep = 16;
-/** A longer target ends the turn. */
-const longTargetChars = 4 * 1024;
 /** Of what is to be written. */
 const maxUnsentBytes = 256 * 1024;
 
@@ -199,8 +195,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     const last = this.#lastHead;
     if (last?.fields === fields && last.head.peer === peer && last.head.endsWithHead === endsWithHead) return last.head;
     const { method, target, rawHeaders } = readHttp2Head(fields);
-    if (target.length > longTargetChars) this.session.endTurn();
-    else this.session.addSteps(target.length / targetCharsPerStep);
+    this.#turn.stepsLeft -= textSteps(target.length);
     const memory = fields === this.session.keptFields ? new HeadMemory(new HeadersMemory()) : null;
     const head = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead, memory };
     this.#lastHead = memory === null ? null : { fields, head };
