@@ -130,16 +130,20 @@ export class PeerTurn implements Turn {
   onRead(steps: number, isWhole: boolean): boolean {
     const [turns, reader] = [this.#turns, this.#reader];
     const isFree = reader.peer === null || turns.readers.size === 1;
-    if (isFree && isWhole && !reader.isActive) return true;
+    // TLS delivers one read as several records.
+    if (isFree && isWhole && !reader.isActive && reader.worker !== this) {
+      reader.worker = this;
+      return true;
+    }
     turns.begin(reader);
     if (this.#startedIn === turns.iteration) {
       reader.stepsLeft = Math.max(reader.stepsLeft, 0) + readSteps;
       this.#startedIn = -1;
     }
-    // TLS delivers one read as several records.
-    if (reader.worker !== this) this.grant(mostOfConnection + steps);
+    const cost = isFree ? Math.min(steps, requestSteps) : steps;
+    if (reader.worker !== this) this.grant(mostOfConnection + cost);
     const mayRead = reader.stepsLeft > 0;
-    reader.stepsLeft -= isFree ? Math.min(steps, requestSteps) : steps;
+    reader.stepsLeft -= cost;
     this.#stopIfOver();
     return mayRead;
   }
@@ -168,9 +172,10 @@ export class PeerTurn implements Turn {
   }
 
   leave(): void {
-    const { turns, waiting, peer } = this.#reader;
+    const { turns, waiting, peer, worker } = this.#reader;
     turns.delete(this);
     waiting.delete(this);
+    if (worker === this) this.#reader.worker = null;
     if (turns.size === 0 && peer !== null) this.#turns.readers.delete(peer);
   }
 

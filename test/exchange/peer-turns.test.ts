@@ -45,6 +45,14 @@ test("a peer that is alone is read without a bound", () => {
   expect(read(sockets)).toBe(1_000);
 });
 
+test("a peer that is alone has a bound on one read that comes in many pieces", async () => {
+  const turn = new PeerTurns().add(new FakeSocket() as unknown as Socket, "a");
+  const granted = (): number => Array.from({ length: 100 }, () => turn.onRead(readSteps, true)).filter(Boolean).length;
+  expect(granted()).toBeLessThan(40);
+  await iteration();
+  expect(granted()).toBeGreaterThan(30);
+});
+
 test("beside another peer, 32 reads of one peer end its iteration, and each of its connections has its turn", async () => {
   const turns = new PeerTurns();
   const [busy, [other]] = [add(turns, "a", 100), add(turns, "b", 1)];

@@ -332,7 +332,7 @@ export class Http1Connection implements ClientConnection, Http1Owner, Waiter {
   }
 
   readonly #onBytes = (bytes: Buffer): void => {
-    const isPaid = this.#turn.onRead(readSteps, this.scheme === "http");
+    const isPaid = this.#turn.onRead(readSteps, true);
     const bodyBytes = this.#transport.receive(bytes);
     // Bytes after a last request are ignored.
     if (bodyBytes === bytes.length || this.isClosing) return;
