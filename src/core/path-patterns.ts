@@ -6,6 +6,7 @@ import {
   codes,
   droppedEnd,
   FullDecoding,
+  hostBeforeEscape,
   type PathText,
   plainPath,
   plainWithEscapes,
@@ -40,6 +41,8 @@ interface PatternTree {
 }
 
 export class PathPatterns {
+  /** Empty for none. */
+  readonly #base: string;
   readonly #tree: PatternTree;
   /** The same patterns in their own case. */
   readonly #exact: PatternTree;
@@ -52,6 +55,7 @@ export class PathPatterns {
 
   /** The patterns are below `basePath`. */
   constructor(patterns: readonly PathPattern[], basePath: string) {
+    this.#base = basePath === "/" ? "" : basePath;
     const below = patterns.map(({ path, mask }) => ({ path: basePath + path, mask }));
     const folded = below.map(({ path, mask }) => ({ path: path.toLowerCase(), mask }));
     this.#exact = treeOf(below, true);
@@ -81,7 +85,17 @@ export class PathPatterns {
     this.#decoded.decode(path);
     const text = withAsciiLetters(this.#decoded);
     const isPlain = !droppedEnd.test(path) && plainWithEscapes.test(path);
-    return isPlain ? this.#matchSegments(stringOf(text), this.#tree) : this.#findNames(text);
+    return isPlain ? this.#matchSegments(stringOf(text), this.#tree) : this.#findNames(text) | this.#behindHost(path);
+  }
+
+  /** Returns the bits of the patterns that are found only if the first name is cut where a host may end. */
+  #behindHost(path: string): number {
+    const base = path.startsWith(this.#base) ? this.#base : "";
+    const host = hostBeforeEscape.exec(path.slice(base.length))?.[0] ?? "";
+    // Without a character of a host nothing is cut.
+    if (host.length <= 2) return 0;
+    this.#decoded.decode(`${base}/${path.slice(base.length + host.length)}`);
+    return this.#findNames(withAsciiLetters(this.#decoded));
   }
 
   /** Matches a path whose segments are the same for all backends. */

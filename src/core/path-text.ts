@@ -261,6 +261,8 @@ export const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 export const droppedEnd = /(?:\.|%20)(?:\/|$)/;
 /** The same without dot segments, for a plain path. */
 export const nameWithDroppedEnd = /[^/.]\.+(?:\/|$)/;
+/** After two slashes, the user and the host, which for Node's `url.parse` end at an escape: the path begins with it. */
+export const hostBeforeEscape = /^[/\\]{2}(?:[^/\\#]*@)?[^/\\@%#]*(?=%)/;
 
 /** States of the comparison of a segment with all names. After `mismatch`, no name can match. */
 const mismatch = 0;

@@ -9,6 +9,7 @@ import {
   decodeOnce,
   droppedEnd,
   FullDecoding,
+  hostBeforeEscape,
   isDeceptive,
   isDroppedAtEnd,
   isSeparator,
@@ -126,9 +127,6 @@ const mayNameHost = /^\/[/\\%]/;
 
 /** A host on whose end all agree, with the slashes before it. */
 const plainHost = /^\/{2,}(?!\/)[A-Za-z0-9._~:@-]*(?=\/|$)/;
-
-/** The user and the host before an escape. For Node's `url.parse`, `#` ends both. */
-const hostBeforeEscape = /^[/\\]{2}(?:[^/\\#]*@)?[^/\\@%#]*(?=%)/;
 
 /** Compares the reading as a path with the route by one that few backends have, which must be the same or null. */
 function compareWithOther(reading: PathReading, other: string | null): PathReading {

@@ -9,20 +9,20 @@ import { parseRequest, type RequestHead, type RequestRules, readOrigin } from ".
 import { createPathReader } from "../../src/core/request-path.ts";
 import { runs } from "../support/runs.ts";
 
-const routes = ["/v1/", "/v2/"];
+const versions = ["/v1/", "/v2/"];
 const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
 const peer = readPeer("192.0.2.1", clientAddress);
 
-function rulesAt(own: string): RequestRules {
+function rulesAt(own: string, routes: readonly string[]): RequestRules {
   const pathReader = createPathReader(routes, own);
   const paths = { own, upstream: "/" };
   return { clientAddress, pathReader, unmatched: "reject", maxBodyBytes: 1, cors: null, paths, quota: null };
 }
 
 /** Returns the mode for each request, given as "GET /path" with further headers. */
-function modes(auth: AuthDemands, own = "/") {
+function modes(auth: AuthDemands, own = "/", routes: readonly string[] = versions) {
   const demandOf = createDemandReader(auth, routes, own);
-  const rules = rulesAt(own);
+  const rules = rulesAt(own, routes);
   return (request: string, fields: readonly string[] = []): AuthMode => {
     const [method = "", target = ""] = request.split(" ");
     const head: RequestHead = { peer, method, target, rawHeaders: ["Host", "a", ...fields], httpVersion: "1.1" };
@@ -122,6 +122,17 @@ describe("what a backend may read in another way asks for the most of all readin
     expect(modes({ mode: "tokens", rules: [rule("off", open)] })(request)).toBe("tokens");
     expect(modes({ mode: "off", rules: [rule("tokens", open)] })(request)).toBe("tokens");
   });
+
+  test.each(["//h%74asks", "//u@h%74asks/", "//h%74asks#@x%61", "//h%2574as%E2%84%AAs", "//h%70ass%2fword"])(
+    "%s is a path behind a host for Node's url.parse",
+    (path) => {
+      const closed = ["/tasks", "/pass/word"];
+      for (const base of ["", "/finance"]) {
+        const of = modes({ mode: "off", rules: [rule("tokens", closed)] }, base || "/", ["/"]);
+        expect(of(`GET ${base}${path}`)).toBe("tokens");
+      }
+    },
+  );
 
   test.each([
     "GET /v2/public/%C4%B1%C5%9F%C4%B1k",

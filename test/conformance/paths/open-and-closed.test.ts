@@ -27,14 +27,20 @@ const named = ["/v2/public/", "/v2/tasks", "/v1/", "/files/*/pass"];
 
 const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
 const peer = readPeer("192.0.2.1", clientAddress);
-const rulesBelow = (own: string): RequestRules => ({
+interface Place {
+  /** The base path, empty for none. The upstream gets the target without it. */
+  readonly base: string;
+  readonly routes: readonly string[];
+}
+
+const rulesAt = ({ base, routes }: Place): RequestRules => ({
   clientAddress,
-  pathReader: createPathReader(routes, own),
+  pathReader: createPathReader(routes, base || "/"),
   unmatched: "proxy",
   maxBodyBytes: 1,
   cors: null,
-  paths: { own, upstream: "/" },
-  quota: { path: `${own === "/" ? "" : own}${quotaPath}`, mode: "presence", routes, isShared: false },
+  paths: { own: base || "/", upstream: "/" },
+  quota: { path: base + quotaPath, mode: "presence", routes, isShared: false },
 });
 
 const everything = slidingPolicy({ name: "everything", limit: 1_000_000, windowMs: 100 });
@@ -45,14 +51,15 @@ const policies: readonly Policy[] = [
   { ...everything, name: "exempting", exempt: ["198.51.100.0/24"] },
 ];
 
-/** Returns the verdict on a request without a token. The upstream gets the target without the base path. */
-function pipeline(auth: AuthDemands, basePath = "/"): (target: string) => Verdict {
+/** Returns the verdict on a request without a token. */
+function pipeline(auth: AuthDemands, place: Place): (target: string) => Verdict {
+  const { base, routes } = place;
   const decide = createDecide({
-    rules: rulesBelow(basePath),
+    rules: rulesAt(place),
     runtimeRules: new RulesInForce(),
-    limiter: new PolicyLimiter(policies, { listAll: true, basePath }),
+    limiter: new PolicyLimiter(policies, { listAll: true, basePath: base || "/" }),
     authenticator: createAuthenticator(null, systemClock),
-    demandOf: createDemandReader(auth, routes, basePath),
+    demandOf: createDemandReader(auth, routes, base || "/"),
     refusals: null,
     nowMs: () => 0,
   });
@@ -65,12 +72,15 @@ function pipeline(auth: AuthDemands, basePath = "/"): (target: string) => Verdic
 }
 
 const rule = (mode: AuthRule["mode"]): AuthRule => ({ mode, paths: named, methods: [], scopes: [] });
-const opening: AuthDemands = { mode: "presence", rules: [rule("off")] };
-const closing: AuthDemands = { mode: "off", rules: [rule("presence")] };
-const gateways = ["", "/api"].map((base) => ({
-  base,
-  opens: pipeline(opening, base === "" ? "/" : base),
-  closes: pipeline(closing, base === "" ? "/" : base),
+const places: readonly Place[] = [
+  { base: "", routes },
+  { base: "/finance", routes },
+  { base: "", routes: ["/"] },
+];
+const gateways = places.map((place) => ({
+  base: place.base,
+  opens: pipeline({ mode: "presence", rules: [rule("off")] }, place),
+  closes: pipeline({ mode: "off", rules: [rule("presence")] }, place),
 }));
 
 /** Whether a backend that acts on this path acts on what one of the patterns names, in their case or in any. */
