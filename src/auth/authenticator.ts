@@ -76,20 +76,14 @@ function createPathMatcher(rules: readonly AuthRule[], routes: readonly string[]
   return ({ target, path: reading, route }: ParsedRequest): Fitting => {
     const path = target === undefined ? "" : target.path;
     const possibly = anyPath | patterns.match(path);
-    const below = path.startsWith(base) ? path.slice(base.length) : "";
-    const isOfRoute = reading.kind === "route" && route !== null && beginsWith(route, below);
+    // For backends that distinguish case, a route in another case is another path; `..` or a host may lead there.
+    const isOfRoute = reading.kind === "route" && route !== null && path.startsWith(base + route) && !parent.test(path);
     const ofRoute = isOfRoute ? (byRoute.get(route) ?? 0) : 0;
-    // For a backend that reads a host after two slashes, the rest may be under the route in another case.
-    const rest = isOfRoute && below.startsWith("//") ? below.slice(below.indexOf("/", 2)) : "";
-    const behindHost = rest === "" ? 0 : patterns.match(base + rest);
-    return { possibly: possibly | ofRoute, certainly: anyPath | patterns.matchInAll(path) | (ofRoute & ~behindHost) };
+    return { possibly: possibly | ofRoute, certainly: anyPath | patterns.matchInAll(path) | ofRoute };
   };
 }
 
-/** For backends that distinguish case, a route in another case is another path; `..` may lead there. */
-function beginsWith(prefix: string, path: string): boolean {
-  return path.replace("//", "/").startsWith(prefix) && !/\/\.\.(?:\/|$)/.test(path);
-}
+const parent = /\/\.\.(?:\/|$)/;
 
 function coversRoute({ paths }: AuthRule, route: string): boolean {
   return paths.some((path) => path.endsWith("/") && route.startsWith(path));

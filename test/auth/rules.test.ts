@@ -149,17 +149,19 @@ describe("what a backend may read in another way asks for the most of all readin
     for (const path of [
       ...["/V1/x", "/V1//x", "//V1/x", "/V1/v1/x", "/%761/x", "/%761/a%2fb"],
       ...["//v1/V1/x", "//v1/%561/x", "/V1//v1/x", "///v1/V1/x", "/v1/../V1/x", "/V1/../v1/x"],
+      // Behind a host, the rest may be under no route.
+      ...["//v1/x", "//v1/admin"],
     ])
       expect([path, of(`GET ${path}`)]).toEqual([path, "tokens"]);
     const below = modes({ mode: "tokens", rules: [rule("off", ["/v1/"])] }, "/api");
-    expect(["/api//v1/V1/x", "/api//v1/x", "/API/v1/x"].map((path) => below(`GET ${path}`))).toEqual([
-      ...["tokens", "off", "tokens"],
-    ]);
+    for (const path of ["/api//v1/V1/x", "/api//v1/x", "/API/v1/x"])
+      expect([path, below(`GET ${path}`)]).toEqual([path, "tokens"]);
+    expect(below("GET /api/v1//x")).toBe("off");
   });
 
   test("a whole route is open in each spelling that is under it in every reading", () => {
     const of = modes({ mode: "tokens", rules: [rule("off", ["/v1/"])] });
-    for (const path of ["/v1//x", "/v1/x;a=b", "/v1/./x", "//v1/x", "/v1/a%2fb"])
+    for (const path of ["/v1//x", "/v1/x;a=b", "/v1/./x", "/v1/a%2fb"])
       expect([path, of(`GET ${path}`)]).toEqual([path, "off"]);
   });
 });
