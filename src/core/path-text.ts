@@ -187,9 +187,9 @@ export function isDeceptive({ codes: text, length }: PathText): boolean {
 function isParentSegment(text: Uint16Array, at: number, length: number): boolean {
   if (at + 1 >= length || text[at + 1] !== codes.dot) return false;
   if (at > 0 && !isSeparator(text[at - 1] ?? 0)) return false;
-  // Some backends drop blanks at its end.
+  // Some backends drop blanks and dots at its end.
   let next = at + 2;
-  while (next < length && text[next] === codes.blank) next += 1;
+  while (next < length && (text[next] === codes.blank || text[next] === codes.dot)) next += 1;
   return next === length || isSeparator(text[next] ?? 0) || endsSegment(text[next] ?? 0);
 }
 

@@ -54,6 +54,8 @@ describe("ambiguous, and still charged to a route it may be under", () => {
     // The authority ends at `/` alone (Python, PHP, Java), at `\\` too, at what is decoded first, or at an escape (Node).
     ["//a%2fb/v2/x"],
     ["//a%76%32#@h%61"],
+    ["/%252e%252e%2e/v1/x"],
+    ["/x/%2e%252e%2e/v2"],
     ["//a%5cb/v2/x"],
     ["//a\\b/v2/x"],
     ["//u%2f@h/v2/x"],
