@@ -235,10 +235,10 @@ const endToEndNames: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Names a scheme whose login holds for the connection and not for the request, in WWW-Authenticate or Authorization: NTLM and
- * Negotiate (RFC 4559; RFC 9110, 3.3). Whoever sends the next request on such a connection is taken for the one who logged in.
+ * Names a scheme whose login holds for the connection and not for the request, in WWW-Authenticate or Authorization: NTLM,
+ * Negotiate and its relatives (RFC 4559; RFC 9110, 3.3). Whoever sends the next request on such a connection is taken for the one who logged in.
  */
-export const connectionLogin = /(?:^|[\t ,])(?:ntlm|nego)/i;
+export const connectionLogin = /(?:^|[\t ,])(?:ntlm|nego|kerberos|credssp)/i;
 
 export const noOptions: ReadonlySet<string> = new Set();
 

@@ -88,6 +88,8 @@ const challenge = (value: string, statusLine = "401 Unauthorized"): string =>
 const challenges: readonly (readonly [what: string, answer: string, line?: string])[] = [
   ["NTLM", challenge("NTLM")],
   ["Negotiate", challenge("Negotiate")],
+  ["Kerberos", challenge("Kerberos")],
+  ["CredSSP", challenge("CredSSP")],
   ["lower case", challenge("ntlm").replace("WWW-A", "www-a")],
   ["capitals", challenge("NEGOTIATE").replace("WWW-Authenticate", "WWW-AUTHENTICATE")],
   ["a token", challenge("NTLM TlRMTVNTUAACAAAA")],
