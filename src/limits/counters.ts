@@ -565,8 +565,15 @@ export class ChargedCounters implements LocalCounters {
     return { ...all, heldUnits: Math.min(heldUnits, all.units) };
   }
 
+  /** Without the units that are held: nobody knows yet whether they will count. */
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
-    return this.all.own(key, client, nowMs);
+    const table = this.#table;
+    const cursor = this.#cursor;
+    const all = this.all.own(key, client, nowMs);
+    table.select(cursor, this.#slot, key, client);
+    const held = table.locks.within(() => table.peek(cursor, this.all.readingAt(nowMs)));
+    const units = (all?.units ?? 0) - (table.isOwn(cursor) ? Math.max(0, held) : 0);
+    return all === null || units <= 0 ? null : { ...all, units };
   }
 
   forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven {

@@ -112,7 +112,7 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: "src/limits/store/credits.ts",
-        from: "return this.#ended.splice(0, most).map(",
+        from: "return this.#ended\n      .splice(0, most)\n      .map(",
         to: "const ended = this.#ended.splice(0, most); return [...ended, ...ended].map(",
       },
       {

@@ -9,7 +9,7 @@ import type {
   ScriptAnswer,
   Told,
 } from "../../src/limits/store/script-call.ts";
-import { gatewayLength, heldMark, heldRetryUs } from "../../src/limits/store/script-call.ts";
+import { gatewayLength, heldForUs, heldMark, heldRetryUs } from "../../src/limits/store/script-call.ts";
 import { type Entry, SortedEntries } from "./sorted-entries.ts";
 
 const second = 1_000_000;
@@ -253,7 +253,10 @@ class Turn {
   #unitsHeld(): number {
     let held = 0;
     if (!this.#item.id.endsWith(heldMark)) return held;
-    for (const { id, units } of this.#counter.entries.latest(mostWalked)) if (id.endsWith(heldMark)) held += units;
+    const leastUs = this.#nowUs + this.#item.windowUs + this.#leaseUs - heldForUs;
+    for (const { id, units, endsUs } of this.#counter.entries.latest(mostWalked)) {
+      if (id.endsWith(heldMark) && endsUs > leastUs) held += units;
+    }
     return held;
   }
 
@@ -305,7 +308,7 @@ class Turn {
     const afterUs = item === "calendar" ? this.#nowUs : this.#nowUs + this.#leaseUs;
     for (const entry of this.#counter.entries.latest(mostCompared)) {
       if (entry.endsUs <= afterUs) break;
-      if (gatewayOf(entry.id) === gateway) present += entry.units;
+      if (gatewayOf(entry.id) === gateway && !entry.id.endsWith(heldMark)) present += entry.units;
     }
     const missing = told.units - present;
     if (missing <= 0) return;

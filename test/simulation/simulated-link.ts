@@ -142,7 +142,10 @@ export class SimulatedLink implements StoreLink {
     this.#network.connections.delete(connection);
     if (this.#connections.get(shard.number) !== connection) return;
     this.#connections.delete(shard.number);
-    const pending = [...(this.#pending.get(connection) ?? [])];
+    const unanswered = this.#pending.get(connection);
+    const pending = [...(unanswered ?? [])];
+    // An answer that is on its way comes too late.
+    unanswered?.clear();
     this.#pending.delete(connection);
     // Never within the call that asked to drop it.
     this.#network.time.after(0, () => {

@@ -107,6 +107,22 @@ export class SmallFleet {
     this.#world.network.part(place, 0, forMs);
   }
 
+  /** All connections to the store break, with what is on its way over them, and nobody can connect for a while. */
+  breakConnections(forMs: number): void {
+    const { shards, gateways, time } = this.#world;
+    for (const shard of shards) shard.isDown = true;
+    for (const { link } of gateways.flatMap(({ threads }) => threads))
+      for (const { number } of shards) link.reconnect(number);
+    time.after(forMs, () => {
+      for (const shard of shards) shard.isDown = false;
+    });
+  }
+
+  /** The store forgets everything. */
+  flushStore(): void {
+    for (const shard of this.#world.shards) shard.flush();
+  }
+
   /** Another process takes the place of a gateway. */
   restart(place: number): void {
     this.#world.gateways[place]?.end();

@@ -20,15 +20,13 @@ export interface Lease {
   spentMs: number;
   /** The monotonic instant from which it must not be spent. */
   readonly endsMs: number;
+  /** That of the shard when it was granted. */
+  readonly incident: number;
 }
 
-/** A lease that has ended, and what became of it. */
-interface EndedLease {
-  readonly id: string;
-  readonly granted: number;
-  readonly spent: number;
-  readonly spentMs: number;
-}
+/** A lease that has ended, and what became of it: reported until the store has heard of it. */
+type EndedLease = Omit<LeaseReport, "ageUs"> & Pick<Lease, "spentMs">;
+export type OwnReport = LeaseReport & EndedLease;
 
 /** While units may be given back at any time, a refusal is remembered for this long. */
 const heldRefusalMs = 20;
@@ -224,13 +222,15 @@ export class KeyCredits {
   }
 
   /** Units of a request's own lease were not needed after all. */
-  giveBack({ id, granted, spentMs }: Lease): void {
+  giveBack({ id, granted }: Lease, nowMs: number): void {
     this.policy.units.returned += granted;
-    this.#addEnded({ id, granted, spent: 0, spentMs });
+    this.#addEnded({ id, granted, spent: 0, spentMs: nowMs });
   }
 
-  /** Units of a request's own lease stay spent, which the store does not know while they are held. */
-  keep({ id, granted, spentMs }: Lease): void {
+  /** Units of a request's own lease stay spent. `isKnown`: whether the store still has the lease, as far as is known. */
+  keep({ id, granted, spentMs }: Lease, isKnown: boolean): void {
+    // What is held, the store was not told.
+    if (!isKnown) this.admittedAlone += 1;
     // Not earlier than in the table: a client that waits as the store has said may ask another gateway.
     this.#addEnded({ id, granted, spent: granted, spentMs: Math.ceil(spentMs) });
   }
@@ -264,15 +264,22 @@ export class KeyCredits {
     this.endLeases(Number.POSITIVE_INFINITY);
   }
 
-  /** What has to be reported, at most `most` leases; then they are forgotten. */
-  takeReports(most: number, nowMs: number): readonly LeaseReport[] {
+  /** What has to be reported, at most `most` leases; then they are forgotten, unless they have to be reported again. */
+  takeReports(most: number, nowMs: number): readonly OwnReport[] {
     if (this.#ended.length === 0) return none;
-    return this.#ended.splice(0, most).map(({ id, granted, spent, spentMs }) => ({
-      id,
-      granted,
-      spent,
-      ageUs: certainAgeUs(nowMs - spentMs),
-    }));
+    return this.#ended.splice(0, most).map((ended) => ({ ...ended, ageUs: certainAgeUs(nowMs - ended.spentMs) }));
+  }
+
+  /** Nobody knows whether the store has heard of these. It may hear of them twice. */
+  reportAgain(reports: readonly EndedLease[]): void {
+    for (const ended of reports) this.#addEnded(ended);
+  }
+
+  /** Forgets reports about units that do not count any more. */
+  dropReports(nowMs: number): void {
+    const sinceMs = nowMs - (this.rules.windowUs + this.rules.leaseUs) / 1000;
+    if (this.#ended.some(({ spentMs }) => spentMs <= sinceMs))
+      this.#ended = this.#ended.filter(({ spentMs }) => spentMs > sinceMs);
   }
 
   /** How many units to hold for the time of a lease, judged by what was spent lately; 0 if few requests would share it. */

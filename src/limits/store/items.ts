@@ -11,7 +11,6 @@ import {
   heldMark,
   type LeaseReport,
   markKeyOf,
-  mostReports,
   storeKeyOf,
   type Told,
 } from "./script-call.ts";
@@ -40,16 +39,22 @@ export class StoreItems {
   }
 
   /** `own`: what the store has to be told; null if nothing. */
-  asking(credits: KeyCredits, needed: number, own: OwnCount | null, nowMs: number): CounterItem {
+  asking(
+    credits: KeyCredits,
+    needed: number,
+    reports: readonly LeaseReport[],
+    own: OwnCount | null,
+    nowMs: number,
+  ): CounterItem {
     const { isAhead } = credits.rules;
     const ahead = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
     const wanted = Math.min(Math.max(needed, this.#settings.lease.most), needed + ahead);
-    return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), this.#toldOf(own, credits));
+    return this.#item(credits, needed, wanted, reports, this.#toldOf(own, credits));
   }
 
   /** Asks for nothing. */
-  telling(credits: KeyCredits, own: OwnCount, nowMs: number): CounterItem {
-    return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), this.#toldOf(own, credits));
+  telling(credits: KeyCredits, reports: readonly LeaseReport[], own: OwnCount): CounterItem {
+    return this.#item(credits, 0, 0, reports, this.#toldOf(own, credits));
   }
 
   reporting({ credits, reports }: Renewal): CounterItem {
@@ -79,11 +84,11 @@ export class StoreItems {
     };
   }
 
-  /** The store has what is not spent too: it must not be taken for what was admitted. */
+  /** The store has what is not spent too, unless it is held: it must not be taken for what was admitted. */
   #toldOf(own: OwnCount | null, credits: KeyCredits): Told | null {
     if (own === null || !isOfPeriod(own, credits)) return null;
     return {
-      units: own.units + credits.unspent,
+      units: own.units + (credits.rules.isByRequest ? 0 : credits.unspent),
       ageUs: certainAgeUs(own.ageMs),
       forgivenUntil: this.forgivenUntil,
       markKey: markKeyOf(this.#settings.prefix, credits.tag, credits.policy.text),

@@ -6,7 +6,7 @@ import type { OwnCount } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { recordsOf } from "../table/maintenance.ts";
 import { slotLeaseMs } from "./counter-rules.ts";
-import type { KeyCredits, Lease, StorePolicy } from "./credits.ts";
+import type { KeyCredits, Lease, OwnReport, StorePolicy } from "./credits.ts";
 import type { CounterItem, LeaseReport } from "./script-call.ts";
 import type { Timing } from "./store-clock.ts";
 
@@ -58,10 +58,12 @@ export interface OwnKey extends OwnCount {
   readonly key: CounterKey;
 }
 
-/** What the store is told of a key that no request asks for. */
+/** What the store is told of a key. */
 export interface Telling {
   readonly credits: KeyCredits;
   readonly item: CounterItem;
+  /** Those of the item. */
+  readonly reports: readonly OwnReport[];
 }
 
 /** Keys that are looked at in one turn of the event loop. */
@@ -204,6 +206,7 @@ export class LeaseEndings {
       if (left === 0) break;
       left -= 1;
       credits.endLeases(nowMs);
+      credits.dropReports(nowMs);
       // The next turn begins with those that were not looked at.
       this.#credits.delete(credits);
       if (credits.owes) this.#report(credits);

@@ -149,6 +149,8 @@ export const threadLength = 10;
 /** At the end of the id of a lease whose units may still be given back. */
 export const heldMark = "~";
 export const heldRetryUs = heldRetryMs * 1000;
+/** A lease that is older is not taken for held any more: nobody may be left to report it, and a refusal beside it must be true. */
+export const heldForUs = 10_000_000;
 
 /** The items of one call; more would keep the store from others for too long. */
 export const mostItems = 64;
@@ -214,6 +216,15 @@ export function decodeAnswer(reply: unknown, items: readonly Item[]): ScriptAnsw
   const answers = items.map((item) => readAnswer(values, item));
   values.end();
   return { timeUs, items: answers };
+}
+
+/** Null if the reply is not the script's. */
+export function decodedOrNull(reply: unknown, items: readonly Item[]): ScriptAnswer | null {
+  try {
+    return decodeAnswer(reply, items);
+  } catch {
+    return null;
+  }
 }
 
 function readAnswer(values: Values, item: Item): ItemAnswer {

@@ -28,14 +28,14 @@
 //
 // The first write of a call is a ZADD or a SET: if memory is full, Redis refuses those, and refuses nothing any more after
 // a script has written. So a call is refused as a whole. A call that changes nothing writes nothing.
-import { heldRetryUs } from "./script-call.ts";
+import { heldForUs, heldRetryUs } from "./script-call.ts";
 
 export const storeScript = `
 local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
 local spentBase = 4e15
 local mostExpired, mostWalked, mostMerged, pages, pageSize = 1000, 200, 200, 10, 1000
-local heldRetry = ${heldRetryUs}
+local heldRetry, heldFor = ${heldRetryUs}, ${heldForUs}
 
 local answer, answers, at, keyAt, hasWritten = {clock}, 1, 0, 0, false
 
@@ -232,7 +232,7 @@ local function readMark()
   return type(value) == 'string' and tonumber(value) or 0
 end
 
--- The units of a gateway that count, or enough of them.
+-- The units of a gateway that count, or enough of them; without those that are held, which are not told either.
 local function unitsPresent(c, gateway, enough)
   local present = 0
   if c.kind == 'c' then
@@ -242,7 +242,8 @@ local function unitsPresent(c, gateway, enough)
   for page = 0, pages - 1 do
     local members = redis.call('ZREVRANGEBYSCORE', c.key, most, least, 'LIMIT', page * pageSize, pageSize)
     for i = 1, #members do
-      if gatewayOf(members[i]) == gateway then present = present + unitsOf(members[i]) end
+      local isHeld = string.find(members[i], '~/', 1, true)
+      if gatewayOf(members[i]) == gateway and not isHeld then present = present + unitsOf(members[i]) end
     end
     if present >= enough or #members < pageSize then break end
   end
@@ -297,9 +298,11 @@ local function grant(c, id, step, needed, wanted)
   return granted
 end
 
--- Units of requests whose status is not known yet: of the newest leases, those whose ids end with ~.
+-- Units of requests whose status is not known yet: of the newest leases, those whose ids end with ~. Of older ones nobody
+-- may know it any more.
 local function unitsHeld(c)
-  local newest = redis.call('ZREVRANGEBYSCORE', c.key, '(' .. spentBase, '(0', 'LIMIT', 0, mostWalked)
+  local least = '(' .. string.format('%.0f', math.max(0, c.now + c.window + c.lease - heldFor))
+  local newest = redis.call('ZREVRANGEBYSCORE', c.key, '(' .. spentBase, least, 'LIMIT', 0, mostWalked)
   local held = 0
   for i = 1, #newest do
     if string.find(newest[i], '~/', 1, true) then held = held + unitsOf(newest[i]) end

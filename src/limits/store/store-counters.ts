@@ -158,7 +158,8 @@ export class StoreCounters {
     const local = ask.fitsLocally ? this.local.charge(ask) : noCharge;
     let leases: readonly Lease[] = [];
     if (!ask.isAlone && credits !== undefined) leases = this.#store.spend(credits, units, nowMs);
-    else if (credits !== undefined || ask.isLate) this.#store.admittedAlone(credits ?? this.#create(ask));
+    else if (!this.#isByRequest && (credits !== undefined || ask.isLate))
+      this.#store.admittedAlone(credits ?? this.#create(ask));
     if (!this.#isByRequest) return 0;
     this.#lastCharge += 1;
     this.#charges.set(this.#lastCharge, { local, leases });
@@ -217,6 +218,8 @@ export class StoreCounters {
     this.#charges.delete(charged.charged);
     if (!Number.isNaN(charge.local)) this.local[how]({ ...charged, charged: charge.local });
     this.#store[how](charge.leases);
+    // While its status was not known, the store was not told of it.
+    if (how === "keep" && charge.leases.length === 0) this.#store.admittedAlone(this.#creditsAt(charged));
   }
 
   /** Decides by what this gateway has admitted itself. */
@@ -276,6 +279,12 @@ export class StoreCounters {
     credits.knownUntilMs = nowMs + longestCountMs(this.#policy);
     this.#store.counts.coarse += 1;
     return credits;
+  }
+
+  #creditsAt({ key, client, limit }: Charged): KeyCredits {
+    const tag = key.storeTag || storeTagOf(key);
+    const rules = this.#rulesFor(tag, limit, this.#store.clock.monotonicMs());
+    return this.#ofStore.find(tag, rules) ?? this.#store.book.create(this.#ofStore, tag, key, client, rules);
   }
 
   #rulesFor(tag: string, limit: number, nowMs: number): CounterRules {

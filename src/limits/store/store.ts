@@ -22,8 +22,7 @@ import { ReplicaCount } from "./replica-count.ts";
 import { HeldSlots, LeaseEndings, type OwnKey, ownKeys, type Renewal, sendAll, type Telling } from "./reports.ts";
 import {
   type CounterAnswer,
-  type CounterItem,
-  decodeAnswer,
+  decodedOrNull,
   encodeCall,
   type Item,
   mostItems,
@@ -43,9 +42,7 @@ const mostReadingMs = 1_500;
 const closingMs = 100;
 
 /** An item that was sent for a batch. */
-interface SentItem {
-  readonly credits: KeyCredits;
-  readonly item: CounterItem;
+interface SentItem extends Telling {
   /** By which it was asked. */
   readonly rules: CounterRules;
   /** How often the key had been forgiven. */
@@ -169,7 +166,7 @@ export class Store implements ShardStore {
   giveBack(leases: readonly Lease[]): void {
     for (const lease of leases) {
       this.#slots.delete(lease);
-      lease.credits.giveBack(lease);
+      lease.credits.giveBack(lease, this.clock.monotonicMs());
       this.#endings.add(lease.credits);
       // The others are reported by the same item.
       if (lease.credits.reports % mostReports === 1) this.#join(lease.credits);
@@ -214,8 +211,9 @@ export class Store implements ShardStore {
   /** Units of leases that were made for one request stay spent. */
   keep(leases: readonly Lease[]): void {
     for (const lease of leases) {
-      lease.credits.keep(lease);
-      this.#endings.add(lease.credits);
+      const { credits } = lease;
+      credits.keep(lease, this.shards.of(credits.tag)?.incident === lease.incident);
+      this.#endings.add(credits);
     }
   }
 
@@ -290,7 +288,8 @@ export class Store implements ShardStore {
       for (const [i, each] of sent.entries()) {
         each.credits.inFlight -= 1;
         const of = answer?.items[i];
-        if (of?.item === "counter") this.#answered(each, of, sentMs, shard.state !== "returned");
+        if (of?.item === "counter") this.#answered(each, of, sentMs, shard);
+        else this.#reportAgain(each);
       }
       if (answer !== null) this.counts.waited.answered += batch.waiting;
       this.#conclude(batch, answer === null ? "alone" : "answered");
@@ -325,7 +324,7 @@ export class Store implements ShardStore {
       isOpen = false;
       if (isOverdue) shard.owed -= 1;
       this.#open -= 1;
-      const answer = failure === null ? decoded(reply, items) : null;
+      const answer = failure === null ? decodedOrNull(reply, items) : null;
       if (answer === null) this.#failed(shard, failure);
       else {
         this.counts.calls[isOverdue ? "late" : "answered"] += 1;
@@ -374,9 +373,10 @@ export class Store implements ShardStore {
     const own = mustTell ? policy.source.own(key, client, nowMs) : null;
     // What a call that is under way is granted may be taken for what is told.
     const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
+    const reports = credits.takeReports(mostReports, nowMs);
     return {
-      ...{ credits, rules: credits.rules, forgiven: credits.forgiven },
-      item: this.items.asking(credits, needed, own, nowMs),
+      ...{ credits, reports, rules: credits.rules, forgiven: credits.forgiven },
+      item: this.items.asking(credits, needed, reports, own, nowMs),
       told: isCertain ? { incident, alone } : null,
     };
   }
@@ -385,7 +385,7 @@ export class Store implements ShardStore {
     { credits, item, rules, told, forgiven }: SentItem,
     answer: CounterAnswer,
     sentMs: number,
-    isUsable: boolean,
+    shard: Shard,
   ): void {
     const nowMs = this.clock.monotonicMs();
     if (!answer.isInPeriod) {
@@ -417,8 +417,10 @@ export class Store implements ShardStore {
     }
     if (answer.granted > 0) {
       this.counts.units.granted += answer.granted;
-      const endsMs = isUsable && isInForce && !isOld ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
-      credits.add({ id: item.id, credits, granted: answer.granted, left: answer.granted, spentMs: nowMs, endsMs });
+      const isUsable = shard.state !== "returned" && isInForce && !isOld;
+      const endsMs = isUsable ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
+      const { granted } = answer;
+      credits.add({ id: item.id, credits, granted, left: granted, spentMs: nowMs, endsMs, incident: shard.incident });
       this.#endings.add(credits);
     }
     if (isInForce && !isOld) credits.answered(answer, item.needed, sentMs, nowMs);
@@ -465,8 +467,10 @@ export class Store implements ShardStore {
       shard,
       tellings.map(({ item }) => item),
     );
-    for (const [i, { credits }] of tellings.entries()) {
+    for (const [i, telling] of tellings.entries()) {
+      const { credits } = telling;
       const of = answer?.items[i];
+      if (of === undefined) this.#reportAgain(telling);
       if (of?.item !== "counter" || !of.isVoid) continue;
       // It is told when it is asked for.
       credits.toldIncident = -1;
@@ -527,7 +531,16 @@ export class Store implements ShardStore {
     credits.toldIncident = incident;
     credits.toldAlone = credits.admittedAlone;
     credits.knownUntilMs = nowMs + policy.longestCountMs;
-    return { credits, item: this.items.telling(credits, own, nowMs) };
+    const reports = credits.takeReports(mostReports, nowMs);
+    return { credits, reports, item: this.items.telling(credits, reports, own) };
+  }
+
+  /** An item has no answer: what it reported is reported again, and what it may have been granted is given back. */
+  #reportAgain({ credits, item: { id, wanted }, reports }: Telling): void {
+    credits.reportAgain(reports);
+    // Of fewer units nobody knows how many they are; such a report is about nothing, and changes nothing.
+    if (wanted > 0) credits.reportAgain([{ id, granted: wanted, spent: 0, spentMs: this.clock.monotonicMs() }]);
+    if (credits.reports > 0) this.#endings.add(credits);
   }
 
   /** In a cluster, a call is short, so that several are under way; else there is one shard. */
@@ -580,14 +593,5 @@ export class Store implements ShardStore {
       credits.endAll();
       credits.refusedUntilMs = 0;
     }
-  }
-}
-
-/** Null if the reply is not the script's. */
-function decoded(reply: unknown, items: readonly Item[]): ScriptAnswer | null {
-  try {
-    return decodeAnswer(reply, items);
-  } catch {
-    return null;
   }
 }

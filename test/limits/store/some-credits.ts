@@ -41,7 +41,7 @@ export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
 }
 
 export function addLease(credits: KeyCredits, id: string, granted: number, endsMs: number): Lease {
-  const lease = { id, credits, granted, left: granted, spentMs: 0, endsMs };
+  const lease = { id, credits, granted, left: granted, spentMs: endsMs, incident: 0, endsMs };
   credits.add(lease);
   return lease;
 }
