@@ -51,6 +51,7 @@ const properties = [
   "test/limits/table/hash-flood.test.ts",
   "test/limits/units.test.ts",
   "test/limits/work.test.ts",
+  "test/limits/store/room-left.test.ts",
   "test/limits/store/redis/reply-guard.test.ts",
   "test/telemetry/recent/history.test.ts",
   "test/telemetry/recent/refusals.test.ts",

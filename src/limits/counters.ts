@@ -121,16 +121,15 @@ export interface LocalCounters {
 /** Nobody knows when an exchange ends, so a client that may be admitted then is told to ask again after this time. */
 export const heldRetryMs = 1000;
 
-/** Makes the counters of a policy. `slot`: its number in the table. `limitOf`: see `SlotRules`. */
+/** Makes the counters of a policy. `slot`: its number in the table. */
 export function createCounters(
   policy: Policy,
   table: CounterSource,
   slot: number,
   clock: PeriodClock,
-  limitOf: SlotRules["limitOf"] | null = null,
+  rules = rulesOf(policy),
 ): LocalCounters {
   const { rate, chargeStatuses } = policy;
-  const rules = limitOf === null ? rulesOf(policy) : { ...rulesOf(policy), limitOf };
   if (rate.kind === "concurrency") return new ConcurrencyCounters(table, slot, rules);
   const all =
     rate.kind === "sliding"
@@ -534,8 +533,7 @@ export class ChargedCounters implements LocalCounters {
   }
 
   keep({ key, client, limit, units, charged, marks }: Charged): void {
-    const table = this.#table;
-    const cursor = this.#cursor;
+    const [table, cursor] = [this.#table, this.#cursor];
     // Another policy may have the slot of one that is gone.
     if (table.retirementsOf(this.#slot) !== this.#retirements) return;
     table.select(cursor, this.#slot, key, client);
@@ -558,18 +556,16 @@ export class ChargedCounters implements LocalCounters {
 
   inspect(ask: Ask, nowMs: number, view: TableView, most: number): Inspection {
     const all = this.all.inspect(ask, nowMs, view, most);
-    const table = this.#table;
-    table.select(ask.heldCursor, this.#slot, ask.key, ask.client);
-    const heldUnits = table.locks.within(() => table.peek(ask.heldCursor, this.all.readingAt(nowMs)));
+    this.#table.select(ask.heldCursor, this.#slot, ask.key, ask.client);
+    const heldUnits = this.#table.locks.within(() => this.#table.peek(ask.heldCursor, this.all.readingAt(nowMs)));
     // What the table has forgotten of all is not held either.
     return { ...all, heldUnits: Math.min(heldUnits, all.units) };
   }
 
   /** Without the units that are held: nobody knows yet whether they will count. */
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
-    const table = this.#table;
-    const cursor = this.#cursor;
     const all = this.all.own(key, client, nowMs);
+    const [table, cursor] = [this.#table, this.#cursor];
     table.select(cursor, this.#slot, key, client);
     const held = table.locks.within(() => table.peek(cursor, this.all.readingAt(nowMs)));
     const units = (all?.units ?? 0) - (table.isOwn(cursor) ? Math.max(0, held) : 0);

@@ -312,7 +312,10 @@ export class PolicySteps implements Limiter {
     const { inStore, outcomes } = ask.row;
     const { store, locks } = this.#set;
     if (inStore === null || store === null) return;
-    const conclusion = await store.ask([inStore.wanted(ask)], null);
+    const claim = inStore.claim(ask);
+    if (claim === null) return;
+    const conclusion = await store.ask([claim], null);
+    claim.release();
     ask.select();
     locks.within(() => {
       ask.put(chargedAt(this.#set, nowMs), conclusion === "alone" ? "alone" : "final");

@@ -21,6 +21,7 @@ import {
 import type { Store } from "./store/store.ts";
 import { type Pass, StoreAsk, StoreCounters } from "./store/store-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
+import { rulesOf } from "./table/key-log.ts";
 import { type Locks, policySlots } from "./table/layout.ts";
 import type { SipHash } from "./table/sip-hash.ts";
 import type { TableView } from "./table/table-view.ts";
@@ -275,7 +276,10 @@ export function chargedAt({ clock }: PolicySet, nowMs: number): number {
   return clock === null ? nowMs : Math.max(nowMs, clock.monotonicMs());
 }
 
-/** Asks the store for what was missing and decides again, once or twice. `conclude`: null if the store has to be asked. */
+/**
+ * Asks the store for what was missing and decides again, until that is known or the wait is over. `conclude`: null if the
+ * store has to be asked.
+ */
 export async function decideWithStore<T>(
   { store, clock }: PolicySet,
   asks: readonly PolicyAsk[],
@@ -285,12 +289,15 @@ export async function decideWithStore<T>(
   for (let pass: Pass = "first"; ; ) {
     const unknown = asks.filter(({ isUnknown }) => isUnknown);
     const waitsOnly = isCrowdedOut(unknown);
-    const wanted = unknown.flatMap((ask) => ask.row.inStore?.wanted(ask, waitsOnly) ?? []);
+    const claims = asks.flatMap((ask) => ask.row.inStore?.claim(ask, waitsOnly) ?? []);
     if (store === null) throw new Error("without a store, everything is known");
+    const wanted = claims.filter(({ isHeld }) => !isHeld);
     const conclusion = await store.ask(wanted, pass === "first" ? null : nowMs);
+    // From here to its decision nothing else runs.
+    for (const claim of claims) claim.release();
     // What was granted may be over, because this thread has seen it too late.
     const isLate: boolean = pass !== "first" && clock !== null && clock.monotonicMs() - nowMs >= store.settings.waitMs;
-    pass = conclusion === "alone" || isLate ? "alone" : pass === "first" ? "answered" : "final";
+    pass = conclusion === "alone" || isLate ? "alone" : "answered";
     const decided = conclude(pass);
     if (decided !== null) return decided;
   }
@@ -340,8 +347,8 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
   const wallMs = (): number => storeMs() ?? clock.wallMs();
   const isGuess = (): boolean => storeMs() === null;
   const counted = store === null ? clock : { ...clock, monotonicMs: () => clock.monotonicMs(), wallMs, isGuess };
-  const limitOf = isByAddress(policy) ? createAddressLimits(policy, runtimeRules) : null;
-  const local = createCounters(policy, table, slot, counted, limitOf);
+  const limits = isByAddress(policy) ? { limitOf: createAddressLimits(policy, runtimeRules) } : {};
+  const local = createCounters(policy, table, slot, counted, { ...rulesOf(policy), ...limits });
   const holds = holdsUntilEnd(policy);
   const inStore = store && new StoreCounters(policy, slot, local, table, store, holds, wallMs);
   const row: Omit<PolicyRow, "ask"> = {

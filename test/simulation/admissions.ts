@@ -21,6 +21,8 @@ export interface Admission {
   readonly units: number;
   /** Given back, or forgiven: does not count any more. */
   isGone: boolean;
+  /** Since when. */
+  goneMs: number;
   /** Whether its gateway has forgotten it, because its client was forgiven. */
   isForgottenHere: boolean;
 }
@@ -79,6 +81,7 @@ export class Admissions {
     const admission = {
       ...clocks,
       isGone: false,
+      goneMs: 0,
       isForgottenHere: false,
       gateway,
       alone,

@@ -58,7 +58,8 @@ function crash(world: World, place: number, forMs: number): void {
   gateway.end();
   for (const counter of world.judge.counters.values()) {
     if (counter.policy.rate.kind !== "concurrency") continue;
-    for (const each of counter.list) if (each.gateway === gateway.id) each.isGone = true;
+    for (const each of counter.list)
+      if (each.gateway === gateway.id) Object.assign(each, { isGone: true, goneMs: world.time.nowMs });
   }
   world.time.after(forMs, () => {
     if (world.gateways[place] === gateway) world.start(place);

@@ -112,7 +112,7 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: "src/limits/store/credits.ts",
-        from: "return this.#ended\n      .splice(0, most)\n      .map(",
+        from: "return this.#ended.splice(0, most).map(",
         to: "const ended = this.#ended.splice(0, most); return [...ended, ...ended].map(",
       },
       {
@@ -198,6 +198,28 @@ export const mutations: readonly Mutation[] = [
         file: "src/limits/limiter.ts",
         from: "if (refusing === null || this.#set.store === null) return refusing;",
         to: "if (refusing !== undefined) return refusing;",
+      },
+    ],
+  },
+  {
+    name: "units that others were granted are taken for spent",
+    concerns: ({ policies }) => policies.length > 1,
+    replacements: [
+      {
+        file: "src/limits/store/credits.ts",
+        from: "const leasedMs = leasedUs < 0 ? 0 :",
+        to: "const leasedMs = leasedUs < 1e15 ? 0 :",
+      },
+    ],
+  },
+  {
+    name: "the second question is the last",
+    concerns: ({ policies }) => policies.length > 1,
+    replacements: [
+      {
+        file: "src/limits/policies.ts",
+        from: '? "alone" : "answered";',
+        to: '? "alone" : pass === "first" ? "answered" : "final";',
       },
     ],
   },

@@ -163,7 +163,7 @@ export class People {
         this.#emptiedMs.set(key, time.nowMs);
         const acts = this.#forgiven.get(counter.client) ?? 0;
         if (times > acts) judge.violate(`${key} was emptied ${times} times, its client forgiven ${acts} times`);
-        for (const each of counter.list) each.isGone = true;
+        for (const each of counter.list) Object.assign(each, { isGone: true, goneMs: time.nowMs });
         counter.forgiven.push({ atMs: time.nowMs, held: this.#heldOf(key, counter) });
       },
       told: (item, told) => this.#checkTold(item, told, shard),
@@ -199,8 +199,8 @@ export class People {
     for (const { shared } of gateway?.threads ?? []) {
       for (const credits of shared.book.all()) if (credits.storeKey === key) most += credits.unspent;
     }
-    // Of a lease that it held when it told, and does not hold any more.
-    most += mostOfCall(counter, this.#world.plan.settings.lease.most);
+    // Of leases that it held when it told, and does not hold any more: two late answers may have made them.
+    most += 2 * mostOfCall(counter, this.#world.plan.settings.lease.most);
     if (units > most)
       this.#world.judge.violate(`${key}: ${owner} tells ${units} units, of ${most} since it was emptied`);
   }

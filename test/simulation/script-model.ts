@@ -9,7 +9,7 @@ import type {
   ScriptAnswer,
   Told,
 } from "../../src/limits/store/script-call.ts";
-import { gatewayLength, heldForUs, heldMark, heldRetryUs } from "../../src/limits/store/script-call.ts";
+import { gatewayLength, heldForUs, heldMark, heldRetryUs, threadLength } from "../../src/limits/store/script-call.ts";
 import { type Entry, SortedEntries } from "./sorted-entries.ts";
 
 const second = 1_000_000;
@@ -158,7 +158,7 @@ export class ScriptModel {
 
   #count(item: CounterItem, timeUs: number): CounterAnswer {
     if (item.item === "calendar" && timeUs >= item.untilUs) {
-      const nothing = { granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false } as const;
+      const nothing = { granted: 0, free: 0, resetUs: -1, fitsUs: -1, leasedUs: -1, isNew: false } as const;
       return { item: "counter", isInPeriod: false, isForeign: false, isVoid: false, ...nothing };
     }
     this.#dropExpired(item.key, timeUs);
@@ -184,6 +184,7 @@ export class ScriptModel {
       free: Math.max(0, item.limit - counter.units),
       resetUs: turn.resetUs(),
       fitsUs: turn.fitsUs(),
+      leasedUs: turn.leasedUs(),
       isNew: stored === undefined,
     };
   }
@@ -247,6 +248,17 @@ class Turn {
       fitsUs = Math.max(1, entry.endsUs - this.#timeUs);
     }
     return Math.min(latestUs, fitsUs);
+  }
+
+  leasedUs(): number {
+    const { step, limit, windowUs, id } = this.#item;
+    if (limit - this.#counter.units >= step) return -1;
+    const thread = id.slice(0, gatewayLength + threadLength);
+    for (const entry of this.#counter.entries.latest(mostWalked)) {
+      if (entry.endsUs <= this.#nowUs + windowUs) break;
+      if (!entry.id.startsWith(thread)) return Math.max(0, this.#nowUs + this.#leaseUs + windowUs - entry.endsUs);
+    }
+    return -1;
   }
 
   /** Asked for by a request that would hold units too. */

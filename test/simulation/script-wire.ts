@@ -63,8 +63,9 @@ export function writeAnswer({ timeUs, items }: ScriptAnswer): unknown {
     else if (item.item === "secret") values.push(item.value);
     else if (item.item === "forget") values.push(1);
     else {
-      const { isInPeriod, isForeign, isVoid, granted, free, resetUs, fitsUs, isNew } = item;
-      values.push(isForeign ? 2 : isVoid ? 3 : isInPeriod ? 1 : 0, granted, free, resetUs, fitsUs, isNew ? 1 : 0);
+      const { isInPeriod, isForeign, isVoid, granted, free, resetUs, fitsUs, leasedUs, isNew } = item;
+      const state = isForeign ? 2 : isVoid ? 3 : isInPeriod ? 1 : 0;
+      values.push(state, granted, free, resetUs, fitsUs, leasedUs, isNew ? 1 : 0);
     }
   }
   return values;

@@ -50,6 +50,8 @@ export class SimulatedGateway implements Process {
   readonly rules = new Map<string, Rule>();
   readonly rate: number;
   isDead = false;
+  /** The begin and the end of the pause that it is in, or was in last. */
+  pausedFromMs = 0;
   pausedUntilMs = 0;
   /** The end of the last pause. */
   resumedMs = 0;
@@ -83,6 +85,7 @@ export class SimulatedGateway implements Process {
   }
 
   pause(forMs: number): void {
+    if (!this.isPaused) this.pausedFromMs = this.#time.nowMs;
     this.pausedUntilMs = Math.max(this.pausedUntilMs, this.#time.nowMs + forMs);
     this.resumedMs = this.pausedUntilMs;
     this.#timersAreFirst = this.#parts.chance.happens(0.5);

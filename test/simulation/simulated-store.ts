@@ -14,6 +14,9 @@ export const beginWallMs = 1_700_000_000_000 - (1_700_000_000_000 % 3_600_000) +
 /** Of a text in the protocol; of EVALSHA with its digest; of what is answered about a counter. */
 const [overhead, callOverhead, answerBytes] = [8, 80, 50];
 
+/** For so long it is known what calls have left in counters. */
+const longestMemoryMs = 75_000;
+
 export interface ShardWatch {
   forgets(key: string): void;
   told(item: CounterItem, told: Told): void;
@@ -42,6 +45,8 @@ export class SimulatedShard {
   readonly #skewMs: number;
   #runs = 0;
   #copy: ScriptModel | null = null;
+  /** What calls have left in counters lately. */
+  readonly #stored = new Map<string, { readonly atMs: number; readonly units: number }[]>();
   #copyOfRules: RulesModel | null = null;
 
   /** `rate`: of its clock; 1 is right. */
@@ -86,17 +91,18 @@ export class SimulatedShard {
     readonly storeKey: string;
     readonly policy: Policy;
   }): ReadonlyMap<string, number> {
-    return this.model.unitsByGateway(this.#keyNow(storeKey, policy));
+    return this.model.unitsByGateway(this.keyNow(storeKey, policy));
   }
 
   /** Units that count now. */
   unitsNow({ storeKey, policy }: { readonly storeKey: string; readonly policy: Policy }): number {
-    const key = this.#keyNow(storeKey, policy);
+    const key = this.keyNow(storeKey, policy);
     // What a gateway of a calendar does not give back in time is spent.
     return policy.rate.kind === "calendar" ? this.model.unitsOf(key) : this.model.unitsAt(key, this.#clockUs());
   }
 
-  #keyNow(storeKey: string, { rate }: Policy): string {
+  /** The key of a counter now: that of a calendar names its period. */
+  keyNow(storeKey: string, { rate }: Policy): string {
     if (rate.kind !== "calendar") return storeKey;
     return `${storeKey}/${(Math.floor(this.wallMs() / 60_000) + 1) * 60}`;
   }
@@ -111,12 +117,26 @@ export class SimulatedShard {
     this.model.onForget = (key) => this.watch?.forgets(key);
     this.model.onTold = (item, told) => this.watch?.told(item, told);
     const answer = this.model.call(items);
+    for (const item of items) if ("id" in item) this.#noteStored(item.key);
     if (this.note !== null) {
       for (const [i, item] of items.entries()) {
         this.note(`shard ${this.number}: ${JSON.stringify(item)} → ${JSON.stringify(answer.items[i])}`);
       }
     }
     return writeAnswer(answer);
+  }
+
+  /** The most units that a call has left in a counter since an instant. */
+  mostStored({ storeKey, policy }: { readonly storeKey: string; readonly policy: Policy }, sinceMs: number): number {
+    const seen = this.#stored.get(this.keyNow(storeKey, policy)) ?? [];
+    return Math.max(0, ...seen.filter(({ atMs }) => atMs >= sinceMs).map(({ units }) => units));
+  }
+
+  #noteStored(key: string): void {
+    const atMs = this.#time.nowMs;
+    const seen = (this.#stored.get(key) ?? []).filter((each) => each.atMs > atMs - longestMemoryMs);
+    seen.push({ atMs, units: this.model.unitsOf(key) });
+    this.#stored.set(key, seen);
   }
 
   /** What a replica has now. */

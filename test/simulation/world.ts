@@ -9,6 +9,7 @@ import { Judge } from "./judge.ts";
 import { Network } from "./network.ts";
 import { People } from "./people.ts";
 import { type ClientPlan, type Plan, warmUpMs } from "./plan.ts";
+import { Refusals } from "./refusals.ts";
 import { SimulatedGateway, type Thread } from "./simulated-gateway.ts";
 import { SimulatedShard } from "./simulated-store.ts";
 import { TableMemory } from "./table-memory.ts";
@@ -42,10 +43,13 @@ export class World {
   readonly arrivals = new Arrivals();
   requests = 0;
   admitted = 0;
+  /** Requests that were refused with the store's word, and so judged. */
+  refused = 0;
   /** Requests that have no answer, by the gateway that has them. */
   readonly open = new Map<object, SimulatedGateway>();
   /** Until when the store may take units of a client for held, by address. */
   readonly #heldUntilMs = new Map<string, number>();
+  readonly #refusals: Refusals;
   readonly #chance: Chance;
   readonly #log: ((line: string) => void) | null;
 
@@ -59,6 +63,7 @@ export class World {
     this.network = new Network(this.time, new Chance(plan.seed, 2), this.shards, plan.delays);
     this.judge = new Judge(plan, this.time);
     this.people = new People(this);
+    this.#refusals = new Refusals(this);
     if (log !== null) for (const shard of this.shards) shard.note = (text) => this.note(text);
     for (const [place] of plan.gateways.entries()) this.start(place);
   }
@@ -183,7 +188,15 @@ export class World {
         .countersOf(address, (tag) => this.shardOf(tag))
         .map((counter) => [counter, this.judge.admitted(counter, gateway, thread, alone)] as const);
       this.#hold(client, address, gateway, decision, admissions);
-    } else if (outcome !== "throttled") {
+    } else if (outcome === "throttled") {
+      const refusing = this.judge
+        .countersOf(address, (tag) => this.shardOf(tag))
+        .find(({ policy }) => policy === decision.policy);
+      if (alone === "together" && refusing !== undefined) {
+        this.refused += 1;
+        this.#refusals.check(refusing, gateway, thread, decision);
+      }
+    } else {
       if (outcome !== "unavailable" || this.plan.settings.onFailure !== "closed") {
         this.judge.violate(`a limited request is ${outcome}`);
       }
@@ -216,7 +229,7 @@ export class World {
       held.end(isCharged ? 401 : 200);
       for (const [{ policy }, admission] of admissions) {
         if (policy.rate.kind === "concurrency" || (policy.chargeStatuses !== null && !isCharged))
-          admission.isGone = true;
+          Object.assign(admission, { isGone: true, goneMs: this.time.nowMs });
       }
     };
     const lastsMs = client.lastsMs * this.#chance.between(0.1, 2);

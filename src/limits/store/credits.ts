@@ -33,6 +33,9 @@ const heldRefusalMs = 20;
 /** How long the first refusal is remembered otherwise, and how much longer each that follows it. */
 const [firstRefusalMs, refusalGrowth] = [100, 4];
 
+/** What was not spent is returned so long after the end of its lease, or not soon. */
+const returnMs = 50;
+
 /** A key with something else under it is asked for again after this time. */
 const foreignMs = 1_000;
 
@@ -59,6 +62,8 @@ export class KeyCredits {
   /** Until then the store is not asked, because it would refuse; a request fits from `fitsMs` on. */
   refusedUntilMs = 0;
   fitsMs = 0;
+  /** Until then nobody can return a unit, so that no request fits. */
+  fullUntilMs = 0;
   /** The incident of the shard in which the store was told about this key last. */
   toldIncident = -1;
   /** Requests that were admitted without the store's units, and how many of them it knows of. */
@@ -77,6 +82,8 @@ export class KeyCredits {
   inFlight = 0;
   /** Units that requests wait for. */
   awaitedUnits = 0;
+  /** Units that are held for requests which wait for other keys, or are about to be decided. */
+  claimed = 0;
   /** Until when the key is not asked for again, because something else was under it; 0: nothing was. */
   #foreignUntilMs = 0;
   /** Whether the refusal was the answer to a request, about whose other policies the store was asked with it. */
@@ -118,8 +125,7 @@ export class KeyCredits {
     const isChanged = !this.isBy(rules);
     this.rules = rules;
     if (!isChanged) return false;
-    this.refusedUntilMs = 0;
-    this.fitsMs = 0;
+    this.refusedUntilMs = this.fitsMs = this.fullUntilMs = 0;
     this.#patienceMs = firstRefusalMs;
     return true;
   }
@@ -129,6 +135,11 @@ export class KeyCredits {
     let units = 0;
     for (const { left, endsMs } of this.#leases) if (nowMs < endsMs) units += left;
     return units;
+  }
+
+  /** Those of them that nobody has claimed. */
+  unclaimed(nowMs: number): number {
+    return Math.max(0, this.held(nowMs) - this.claimed);
   }
 
   foundForeign(nowMs: number): void {
@@ -174,18 +185,21 @@ export class KeyCredits {
   }
 
   /** The store has said when the next request fits. `needed`: units that requests waited for. */
-  answered({ granted, fitsUs }: CounterAnswer, needed: number, sentMs: number, nowMs: number): void {
+  answered({ granted, fitsUs, leasedUs }: CounterAnswer, needed: number, sentMs: number, nowMs: number): void {
     const { isAhead, isByRequest, spendMs, windowUs } = this.rules;
     const fitsMs = (fitsUs < 0 ? windowUs : fitsUs) / 1000;
     this.fitsMs = fitsUs === 0 ? 0 : nowMs + fitsMs;
     const isRefused = granted < needed || (fitsUs !== 0 && !isByRequest);
-    // Requests may give units back at any time, and gateways return what they leased ahead when the lease ends: a refusal
-    // is remembered no longer than that. Other units are rarely returned, because another policy has refused the request.
+    // Requests may give units back at any time, and gateways return what they have not spent when the lease ends: a refusal
+    // is remembered no longer than that.
+    const leasedMs = leasedUs < 0 ? 0 : Math.max(0, spendMs + returnMs - leasedUs / 1000);
     if (!isRefused) this.#patienceMs = firstRefusalMs;
     else if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs) this.#patienceMs *= refusalGrowth;
-    const latestMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : this.#patienceMs;
+    const patienceMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : this.#patienceMs;
+    const latestMs = leasedMs > 0 ? Math.min(patienceMs, leasedMs) : patienceMs;
     // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.
     this.refusedUntilMs = isRefused ? sentMs + Math.min(fitsMs / (1 + drift), latestMs) : 0;
+    this.fullUntilMs = leasedMs > 0 || isByRequest ? this.refusedUntilMs : this.fitsMs;
     // What other gateways have leased ahead they may spend after the last unit was granted.
     this.#isToRequest = granted < needed || (needed > 0 && !isAhead);
   }
@@ -241,6 +255,8 @@ export class KeyCredits {
     for (const { id, granted, left, spentMs, endsMs } of this.#leases) {
       if (left > 0 && nowMs < endsMs) continue;
       this.policy.units.returned += left;
+      // They are free again.
+      if (left > 0) this.refusedUntilMs = this.fitsMs = this.fullUntilMs = 0;
       // Asked one by one, what was spent counts a little longer than it has to; a report would cost more than it brings.
       if (left > 0 || this.rules.isAhead) this.#addEnded({ id, granted, spent: granted - left, spentMs });
     }
@@ -253,8 +269,7 @@ export class KeyCredits {
     this.forgiven += 1;
     this.free = this.rules.limit;
     this.resetMs = 0;
-    this.refusedUntilMs = 0;
-    this.fitsMs = 0;
+    this.refusedUntilMs = this.fitsMs = this.fullUntilMs = 0;
     this.#patienceMs = firstRefusalMs;
     this.toldAlone = this.admittedAlone;
   }

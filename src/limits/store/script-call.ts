@@ -113,6 +113,8 @@ export interface CounterAnswer {
    * `heldRetryUs` if units that are held could make room.
    */
   readonly fitsUs: number;
+  /** If no step is free: how long ago the newest units were granted that another thread may return; -1: there are none. */
+  readonly leasedUs: number;
   /** Whether the counter was not in the store before. */
   readonly isNew: boolean;
 }
@@ -247,6 +249,7 @@ function readAnswer(values: Values, item: Item): ItemAnswer {
         free: values.number(),
         resetUs: values.number(),
         fitsUs: values.number(),
+        leasedUs: values.number(),
         isNew: values.flag(),
       };
     }

@@ -28,14 +28,14 @@
 //
 // The first write of a call is a ZADD or a SET: if memory is full, Redis refuses those, and refuses nothing any more after
 // a script has written. So a call is refused as a whole. A call that changes nothing writes nothing.
-import { heldForUs, heldRetryUs } from "./script-call.ts";
+import { gatewayLength, heldForUs, heldRetryUs, threadLength } from "./script-call.ts";
 
 export const storeScript = `
 local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
 local spentBase = 4e15
 local mostExpired, mostWalked, mostMerged, pages, pageSize = 1000, 200, 200, 10, 1000
-local heldRetry, heldFor = ${heldRetryUs}, ${heldForUs}
+local heldRetry, heldFor, threadEnd = ${heldRetryUs}, ${heldForUs}, ${gatewayLength + threadLength}
 
 local answer, answers, at, keyAt, hasWritten = {clock}, 1, 0, 0, false
 
@@ -310,6 +310,16 @@ local function unitsHeld(c)
   return held
 end
 
+-- How long ago the newest units were granted that another thread may return, unless it has spent them; -1: there are none.
+local function newestOfOthers(c, thread)
+  local least = '(' .. string.format('%.0f', c.now + c.window)
+  local newest = redis.call('ZREVRANGEBYSCORE', c.key, '(' .. spentBase, least, 'WITHSCORES', 'LIMIT', 0, mostWalked)
+  for i = 1, #newest, 2 do
+    if string.sub(newest[i], 1, #thread) ~= thread then return math.max(0, c.now + c.lease + c.window - newest[i + 1]) end
+  end
+  return -1
+end
+
 -- After which time something no longer counts, and after which time a step is free. What has expired and is not dropped
 -- yet is at the beginning: it goes with the next call.
 local function putTimes(c, step, granted)
@@ -360,7 +370,7 @@ local function count(key, letter)
   if isOver or not open(c) then
     if not isPlain then skipReports() end
     put(isOver and 0 or 2)
-    for i = 1, 5 do put((i == 3 or i == 4) and -1 or 0) end
+    for i = 1, 6 do put((i == 3 or i == 4 or i == 5) and -1 or 0) end
     return
   end
   dropExpired(c)
@@ -374,6 +384,7 @@ local function count(key, letter)
   put(granted)
   put(math.max(0, c.limit - c.units))
   putTimes(c, step, granted)
+  put(c.limit - c.units < step and newestOfOthers(c, string.sub(id, 1, threadEnd)) or -1)
   put(c.isNew and 1 or 0)
 end
 

@@ -5,7 +5,7 @@ import type { Policy } from "../../core/policy.ts";
 import { Ask, type Charged, type LocalCounters } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { networkKey } from "../table/eviction.ts";
-import type { Wanted } from "./call-batch.ts";
+import { Claim } from "./call-batch.ts";
 import {
   borderErrorMs,
   CalendarPeriods,
@@ -21,8 +21,8 @@ import { storeTagOf } from "./script-call.ts";
 import type { Store } from "./store.ts";
 
 /**
- * What is known when a request asks. `first`: the store can be asked. `answered`: it has been, and may be asked once more.
- * `final`: it has been asked twice. `alone`: it has not answered in time.
+ * What is known when a request asks. `first`: the store can be asked. `answered`: it has been, and may be asked again.
+ * `final`: it has been, and is not asked again. `alone`: it has not answered in time.
  */
 export type Pass = "first" | "answered" | "final" | "alone";
 
@@ -111,7 +111,7 @@ export class StoreCounters {
     if (credits?.replaceRules(rules)) this.#store.endAll(credits);
     ask.credits = credits;
     // What is held may be spent while the store is away: the store counts it.
-    const held = credits === undefined ? 0 : credits.held(nowMs);
+    const held = credits === undefined ? 0 : credits.unclaimed(nowMs);
     const isRefused = credits !== undefined && nowMs < credits.refusedUntil(pass === "first", nowMs);
     const mayAsk = pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag, credits);
     const isOpen = this.#store.settings.onFailure === "open";
@@ -119,12 +119,12 @@ export class StoreCounters {
 
     ask.fitsLocally = this.local.ask(ask, nowMs);
     ask.leftLocally = ask.remaining;
-    // What was granted may be spent by another request before all calls of this one are answered, or be of a period that
-    // is over: then it asks once more.
+    // What was granted may be over when it is seen, or be of a period that is over: then it asks again.
     const canAsk = mayAsk && (pass === "first" || pass === "answered");
     ask.isNewcomer = ask.fitsLocally && ask.remaining + units >= limit;
     if (!ask.fitsLocally) {
-      ask.resetMs = this.#resetInStore(ask, rules);
+      // What is held is there when the table has room.
+      if (held < units || rules.item !== "sliding") ask.resetMs = this.#resetInStore(ask, rules);
       return canAsk && held < units && this.#mayRefuseForLonger(ask) ? "unknown" : "refused";
     }
     if (credits === undefined) return canAsk ? "unknown" : "refused";
@@ -137,19 +137,29 @@ export class StoreCounters {
     const fitsMs = Math.max(nowMs + 1, credits.fitsMs);
     ask.resetMs = rules.item === "sliding" ? fitsMs : this.#resetInStore(ask, rules);
     if (rules.item === "calendar" && this.#isByRequest) ask.resetMs = Math.min(ask.resetMs, fitsMs);
-    if (canAsk && !isRefused) return "unknown";
+    // A request that waits may give up what it has claimed. In a cluster, it may wait for longer.
+    const mayBeGivenUp = credits.held(nowMs) >= units && (pass === "first" || !this.#store.link.isClustered);
+    if (canAsk && (!isRefused || mayBeGivenUp)) return "unknown";
     if (pass === "first") this.#store.counts.refusedFromMemory += 1;
     return "refused";
   }
 
   /** Whether what is unknown now will be refused until `resetMs` at least: the table or the store has said so. */
   isProbablyRefused({ fitsLocally, credits, nowMs }: StoreAsk): boolean {
-    return !fitsLocally || (this.#policy.rate.kind !== "concurrency" && (credits?.fitsMs ?? 0) > nowMs);
+    return !fitsLocally || (this.#policy.rate.kind !== "concurrency" && (credits?.fullUntilMs ?? 0) > nowMs);
   }
 
-  /** What the store is asked for, of which `ask` has found too little. `waitsOnly`: nothing, but what others get is. */
-  wanted(ask: StoreAsk, waitsOnly = false): Wanted {
-    return { credits: ask.credits ?? this.#create(ask), units: waitsOnly ? 0 : ask.units };
+  /**
+   * What a request claims that waits for the store: units that it has found, and those that it asks for, because `ask` has
+   * found too few. Null: it needs none of the store's. `waitsOnly`: nothing, but what others get is waited for.
+   */
+  claim(ask: StoreAsk, waitsOnly = false): Claim | null {
+    const { verdict, credits, units, isAlone } = ask;
+    if (verdict === "unknown") return new Claim(credits ?? this.#create(ask), waitsOnly ? 0 : units);
+    if (verdict !== "fits" || isAlone || credits === undefined || waitsOnly) return null;
+    const found = new Claim(credits, units);
+    found.hold();
+    return found;
   }
 
   /** Charges what fits. The locks must have been held since `ask`. Returns what `giveBack` needs. */

@@ -13,7 +13,7 @@ import {
   type Timers,
   worstState,
 } from "../../core/store-link.ts";
-import { CallBatch, type Conclusion, type Wanted } from "./call-batch.ts";
+import { CallBatch, type Claim, type Conclusion } from "./call-batch.ts";
 import type { CounterRules } from "./counter-rules.ts";
 import { CreditBook, type KeyCredits, type Lease, type StorePolicy } from "./credits.ts";
 import { Forgets } from "./forgets.ts";
@@ -107,17 +107,18 @@ export class Store implements ShardStore {
   }
 
   /**
-   * Asks for units, for one request. Resolves with "answered" when every call has its answer; with "alone" if one has not in
-   * time, or if there is nobody to ask. `sinceMs`: when the request asked for the first time; null if it does now.
+   * Asks for units, for one request: on one server in one call, since what a request holds while it waits for another call is
+   * missing to the others. Resolves with "answered" when every call has its answer; with "alone" if one has not in time, or if
+   * there is nobody to ask. `sinceMs`: when the request asked for the first time; null if it does now.
    */
-  ask(wanted: readonly Wanted[], sinceMs: number | null): Promise<Conclusion> {
+  ask(claims: readonly Claim[], sinceMs: number | null): Promise<Conclusion> {
     const batches = new Set<CallBatch>();
     let isAlone = false;
-    for (const { credits, units } of wanted) {
-      const shard = this.shards.of(credits.tag);
+    for (const [i, claim] of claims.entries()) {
+      const shard = this.shards.of(claim.credits.tag);
       // A network that is counted as one may be in a slot that nobody has.
       if (shard === undefined) isAlone = true;
-      else batches.add(this.#add(shard, credits, units, true));
+      else batches.add(this.#add(shard, claim.credits, claim, claims.length - i));
     }
     for (const batch of batches) batch.waiting += 1;
     const [first] = batches;
@@ -246,20 +247,17 @@ export class Store implements ShardStore {
     const timer = afterStoreTime(this, this.settings.waitMs, late);
   }
 
-  /** Adds what is needed of a counter to the next call. `isAwaited`: whether a request waits. */
-  #add(shard: Shard, credits: KeyCredits, needed: number, isAwaited: boolean): CallBatch {
+  /** Adds a counter to the next call that has room for so many. `claim`: null if no request waits. */
+  #add(shard: Shard, credits: KeyCredits, claim: Claim | null, room: number): CallBatch {
     const callOf = this.link.isClustered ? credits.tag : shard.number;
     let batch = this.#batches.get(callOf);
-    if (batch === undefined) {
-      batch = new CallBatch(shard, this.clock.monotonicMs());
+    if (batch === undefined || batch.items.length + room > mostItems) {
       if (this.#batches.size + this.#full.length === 0) this.timers.endOfTurn(() => this.#flush());
+      if (batch !== undefined) this.#full.push(batch);
+      batch = new CallBatch(shard, this.clock.monotonicMs());
       this.#batches.set(callOf, batch);
     }
-    batch.add(credits, needed, isAwaited);
-    if (batch.items.length === mostItems) {
-      this.#full.push(batch);
-      this.#batches.delete(callOf);
-    }
+    batch.add(credits, claim);
     return batch;
   }
 
@@ -288,8 +286,10 @@ export class Store implements ShardStore {
       for (const [i, each] of sent.entries()) {
         each.credits.inFlight -= 1;
         const of = answer?.items[i];
-        if (of?.item === "counter") this.#answered(each, of, sentMs, shard);
-        else this.#reportAgain(each);
+        if (of?.item === "counter") {
+          this.#answered(each, of, sentMs, shard);
+          batch.granted(i, of.granted);
+        } else this.#reportAgain(each);
       }
       if (answer !== null) this.counts.waited.answered += batch.waiting;
       this.#conclude(batch, answer === null ? "alone" : "answered");
@@ -440,7 +440,7 @@ export class Store implements ShardStore {
   /** Lets the next call report the leases of a key that have ended. */
   #join(credits: KeyCredits): void {
     const shard = this.shards.of(credits.tag);
-    if (shard !== undefined && this.mayAsk(credits.tag, credits)) this.#add(shard, credits, 0, false);
+    if (shard !== undefined && this.mayAsk(credits.tag, credits)) this.#add(shard, credits, null, 1);
   }
 
   /**

@@ -1,6 +1,6 @@
 // What the requests of one turn ask for together.
 import { expect, test } from "vitest";
-import { CallBatch } from "../../../src/limits/store/call-batch.ts";
+import { CallBatch, Claim } from "../../../src/limits/store/call-batch.ts";
 import type { Shard } from "../../../src/limits/store/shard.ts";
 import { someCredits } from "./some-credits.ts";
 
@@ -12,7 +12,7 @@ test("units of the same key are asked for by one item", () => {
   const batch = batchOf();
   const [one, two] = [someCredits(), someCredits()];
   for (const [credits, needed] of [[one, 1] as const, [two, 2] as const, [one, 3] as const]) {
-    batch.add(credits, needed, true);
+    batch.add(credits, new Claim(credits, needed));
   }
   expect(batch.items.map(({ credits, needed }) => [credits === one, needed])).toEqual([
     [true, 4],
@@ -23,23 +23,33 @@ test("units of the same key are asked for by one item", () => {
 test("units that requests may give back are asked for one by one", () => {
   const batch = batchOf();
   const credits = someCredits({ isByRequest: true });
-  for (let i = 0; i < 2; i += 1) batch.add(credits, 1, true);
+  for (let i = 0; i < 2; i += 1) batch.add(credits, new Claim(credits, 1));
   expect(batch.items.map(({ needed }) => needed)).toEqual([1, 1]);
 });
 
 test("a request that needs nothing of a key waits for what others ask of it", () => {
   const batch = batchOf();
   const credits = someCredits({ isByRequest: true });
-  batch.add(credits, 1, true);
-  batch.add(credits, 0, true);
-  batch.add(credits, 0, false);
+  batch.add(credits, new Claim(credits, 1));
+  batch.add(credits, new Claim(credits, 0));
+  batch.add(credits, null);
   expect(batch.items.map(({ needed }) => needed)).toEqual([1, 0]);
+});
+
+test("of fewer units than were asked for, those have theirs who asked first", () => {
+  const batch = batchOf();
+  const credits = someCredits();
+  const claims = [1, 3, 1].map((units) => new Claim(credits, units));
+  for (const claim of claims) batch.add(credits, claim);
+  batch.granted(0, 2);
+  expect(claims.map(({ isHeld }) => isHeld)).toEqual([true, false, true]);
+  expect(credits.claimed).toBe(2);
 });
 
 test("only the first conclusion counts, and nobody waits for it then", async () => {
   const batch = batchOf();
   const credits = someCredits();
-  batch.add(credits, 2, true);
+  batch.add(credits, new Claim(credits, 2));
   batch.waiting = 1;
   expect(credits.awaitedUnits).toBe(2);
   batch.conclude("answered");

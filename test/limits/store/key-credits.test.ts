@@ -70,8 +70,9 @@ describe("reports", () => {
 
 const oneByOne = { isAhead: false };
 
+const [sentMs, nowMs] = [1_000, 1_004];
+
 describe("after an answer", () => {
-  const [sentMs, nowMs] = [1_000, 1_004];
   test.each([
     ["units are free", { granted: 1, fitsUs: 0 }, oneByOne, 0, 0],
     ["the last unit was granted", { granted: 1, fitsUs: 50_500 }, oneByOne, sentMs + 50, nowMs + 50.5],
@@ -87,6 +88,27 @@ describe("after an answer", () => {
     credits.answered(answerOf(answer), 1, sentMs, nowMs);
     expect([credits.refusedUntilMs, credits.fitsMs]).toEqual([refusedUntilMs, fitsMs]);
   });
+});
+
+test.each<[string, object, number, number, number]>([
+  ["none is leased elsewhere", oneByOne, -1, sentMs + 100, nowMs + 5_050],
+  ["one was just leased elsewhere: 150 ms", oneByOne, 0, sentMs + 100, sentMs + 100],
+  ["one was leased elsewhere that may be back soon", oneByOne, 120_000, sentMs + 30, sentMs + 30],
+  ["one was leased elsewhere that was spent by now", oneByOne, 150_000, sentMs + 100, nowMs + 5_050],
+  ["held by requests", { isByRequest: true }, -1, sentMs + 20, sentMs + 20],
+])("a refusal is remembered until units may be back: %s", (_, rules, leasedUs, refusedUntilMs, fullUntilMs) => {
+  const credits = someCredits(rules);
+  credits.answered(answerOf({ granted: 0, fitsUs: 5_050_000, leasedUs }), 1, sentMs, nowMs);
+  expect([credits.refusedUntilMs, credits.fullUntilMs]).toEqual([refusedUntilMs, fullUntilMs]);
+});
+
+test("a refusal is not remembered when units of this thread are returned that were granted in vain", () => {
+  const credits = someCredits(oneByOne);
+  addLease(credits, "x", 1, nowMs + 50);
+  credits.answered(answerOf({ granted: 1, fitsUs: 5_000_000 }), 1, sentMs, nowMs);
+  credits.endLeases(nowMs + 50);
+  expect(credits.refusedUntil(true, nowMs + 50)).toBe(0);
+  expect([credits.fitsMs, credits.fullUntilMs]).toEqual([0, 0]);
 });
 
 test("a refusal is remembered for longer each time, until something is granted", () => {

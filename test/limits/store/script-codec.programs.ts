@@ -9,7 +9,7 @@ const items: readonly Item[] = [
   { item: "gateways", key: "{0}:gateways", gateway: "a", silenceUs: 1, ageUs: 0 },
   { item: "secret", key: "{0}:secret", proposed: "ff" },
 ];
-const reply: readonly unknown[] = [1_800_000_000_000_000, 1, 2, 3, 4, -1, 0, 1, 5, "ff"];
+const reply: readonly unknown[] = [1_800_000_000_000_000, 1, 2, 3, 4, -1, 5, 0, 1, 5, "ff"];
 const answer = {
   timeUs: 1_800_000_000_000_000,
   items: [
@@ -22,6 +22,7 @@ const answer = {
       free: 3,
       resetUs: 4,
       fitsUs: -1,
+      leasedUs: 5,
       isNew: false,
     },
     { item: "gateways", wasListed: true, gateways: 5 },
@@ -47,8 +48,8 @@ describe("a malformed reply is refused", () => {
     ["a number above 2^53", reply.with(0, 2 ** 53)],
     ["a list within", reply.with(2, [1])],
     ["null within", reply.with(3, null)],
-    ["a number for the secret", reply.with(9, 1)],
-    ["an empty secret", reply.with(9, "")],
+    ["a number for the secret", reply.with(10, 1)],
+    ["an empty secret", reply.with(10, "")],
   ])("%s", (_, malformed) => {
     expect(() => decodeAnswer(malformed, items)).toThrow(/reply/);
   });

@@ -108,7 +108,8 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
       itemOf({ item: "calendar", key: one, untilUs: Number.MAX_SAFE_INTEGER }),
     ];
     const { items } = await script.call([itemOf({ key: other }), ...foreign, itemOf({ key: other, id: "another" })]);
-    const nothing = { item: "counter", isVoid: false, granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false };
+    const times = { resetUs: -1, fitsUs: -1, leasedUs: -1 };
+    const nothing = { item: "counter", isVoid: false, granted: 0, free: 0, ...times, isNew: false };
     expect(items.slice(1, -1)).toEqual(foreign.map(() => ({ ...nothing, isInPeriod: true, isForeign: true })));
     expect([items[0], items.at(-1)]).toMatchObject([{ granted: 1 }, { granted: 1 }]);
     expect(await ask("GET", one)).toBe("text");

@@ -148,10 +148,20 @@ export class OldGateway extends Counting {
     const call = link.call.bind(link);
     link.call = (shard, keys, args, answered) => {
       const before = withoutForgiveness(keys, args);
-      call(shard, before.keys, before.args, answered);
+      call(shard, before.keys, before.args, (reply, failure) => {
+        answered(Array.isArray(reply) ? withLeased(reply, before.args) : reply, failure);
+      });
     };
     super(cleanup, name, { link });
   }
+}
+
+/** Then, an answer about a counter did not say how long ago others were granted units. */
+function withLeased(reply: readonly unknown[], args: readonly string[]): readonly unknown[] {
+  const [time, ...values] = reply;
+  // Such a gateway asks about counters alone, but for the list of gateways and the secret, whose calls have one item.
+  if (args[0] === "g" || args[0] === "v") return reply;
+  return [time, ...values.flatMap((value, i) => (i % 6 === 5 ? [-1, value] : [value]))];
 }
 
 /** So many arguments each item has at least, with its letter. */

@@ -56,6 +56,7 @@ export function answerOf(answer: Partial<CounterAnswer>): CounterAnswer {
     free: 0,
     resetUs: 0,
     fitsUs: 0,
+    leasedUs: -1,
     isNew: false,
     ...answer,
   };

@@ -1,6 +1,6 @@
 // What a request that waits for the store learns, and when; and when a call is overdue.
 import { expect, test } from "vitest";
-import type { Conclusion } from "../../../src/limits/store/call-batch.ts";
+import { Claim, type Conclusion } from "../../../src/limits/store/call-batch.ts";
 import { mostCredits } from "../../../src/limits/store/credits.ts";
 import { Forgets } from "../../../src/limits/store/forgets.ts";
 import { mostItems } from "../../../src/limits/store/script-call.ts";
@@ -11,7 +11,7 @@ import { StoreScene, settled, waitMs } from "./store-scene.ts";
 /** Asks for a unit in each of some shards of a cluster. Returns what the request has learned. */
 function askIn(scene: StoreScene, shards: readonly number[], sinceMs: number | null = null): Conclusion[] {
   const learned: Conclusion[] = [];
-  const wanted = shards.map((shard) => ({ credits: scene.credits({ isAhead: false }, String(shard)), units: 1 }));
+  const wanted = shards.map((shard) => new Claim(scene.credits({ isAhead: false }, String(shard)), 1));
   void scene.store.ask(wanted, sinceMs).then((conclusion) => void learned.push(conclusion));
   return learned;
 }
@@ -155,7 +155,7 @@ test("many requests of one key that arrive together are concluded in portions, c
   const credits = scene.credits({ isByRequest: true });
   let concluded = 0;
   for (let i = 0; i < 2.5 * mostItems; i += 1) {
-    void scene.store.ask([{ credits, units: 1 }], null).then(() => {
+    void scene.store.ask([new Claim(credits, 1)], null).then(() => {
       concluded += 1;
     });
   }
@@ -167,6 +167,38 @@ test("many requests of one key that arrive together are concluded in portions, c
     after.push(concluded);
   }
   expect(after).toEqual([mostItems, 2 * mostItems, 2.5 * mostItems]);
+});
+
+test("the keys of a request are in one call, and what was granted is claimed by those that asked first", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const count = Math.floor(0.6 * mostItems);
+  const requests = [0, 1].map((i) => {
+    const of = Array.from({ length: count }, (_, j) => scene.credits({ isAhead: false }, `${i}/${j}`));
+    return of.map((credits) => new Claim(credits, 1));
+  });
+  for (const claims of requests) void scene.store.ask(claims, null);
+  scene.timers.endTurn();
+  expect(scene.calls.map(({ args }) => args.filter((arg) => arg === "S").length)).toEqual([count, count]);
+  scene.grant();
+  expect(requests.map((claims) => claims.filter(({ isHeld }) => isHeld).length)).toEqual([count, 0]);
+  const [claim] = requests[0] ?? [];
+  expect([claim?.credits.held(scene.timers.clock.nowMs), claim?.credits.unclaimed(scene.timers.clock.nowMs)]).toEqual([
+    1, 0,
+  ]);
+  claim?.release();
+  expect(claim?.credits.unclaimed(scene.timers.clock.nowMs)).toBe(1);
+});
+
+test("what is granted after its requests were decided without it is claimed by nobody", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const claim = new Claim(scene.credits({ isAhead: false }), 1);
+  void scene.store.ask([claim], null);
+  scene.late();
+  await settled();
+  scene.grant();
+  expect([claim.isHeld, claim.credits.unclaimed(scene.timers.clock.nowMs)]).toEqual([false, 1]);
 });
 
 test("slots in a shard that is away do not keep those of others from being renewed", async () => {

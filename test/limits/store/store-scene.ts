@@ -81,7 +81,7 @@ export class StoreScene {
   grant(): void {
     const call = this.calls.shift();
     const items = call?.args.filter((arg) => arg === "S").length ?? 0;
-    const item = [1, 1, 9, 60_000_000, 0, 0];
+    const item = [1, 1, 9, 60_000_000, 0, -1, 0];
     call?.answered([this.timeUs, ...Array.from({ length: items }, () => item).flat()], null);
   }
 

@@ -1,0 +1,119 @@
+// Judges each refusal by what was played: the policy that the answer names had no room for the request, and the answer says
+// when it has. Units that another gateway or thread may still spend are taken out, and so is what failures excuse.
+import type { Decision, Policy } from "../../src/core/policy.ts";
+import type { Admission, Admissions } from "./admissions.ts";
+import { type Plan, spendMsOf, windowMsOf } from "./plan.ts";
+import type { SimulatedGateway, Thread } from "./simulated-gateway.ts";
+import type { World } from "./world.ts";
+
+/** What was not spent is returned so long after the end of its lease. */
+const returnMs = 25;
+/** What a request held is known elsewhere so long after its end: with the time for which a refusal beside it is remembered. */
+const heldLateMs = 100;
+/** Rounding. */
+const marginMs = 1.1;
+
+export class Refusals {
+  readonly #world: World;
+  readonly #plan: Plan;
+  /** By how much a window may seem longer by another clock. */
+  readonly #drift: number;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#plan = world.plan;
+    const rates = [1, ...[...this.#plan.gateways, ...this.#plan.shards].map(({ rate }) => rate)];
+    this.#drift = Math.max(...rates) / Math.min(...rates) - 1;
+  }
+
+  /** A request that was not decided alone is refused. */
+  check(counter: Admissions, gateway: SimulatedGateway, thread: Thread, { resetMs }: Decision): void {
+    const { time, judge } = this.#world;
+    const { policy } = counter;
+    const { limit, cost, rate } = policy;
+    if (this.#isExcused(counter)) return;
+    // The store's word is of the instant at which it was asked, and may have been read after a pause.
+    const isResumed = time.nowMs - gateway.pausedUntilMs < this.#plan.settings.waitMs;
+    const lateMs = this.#lateMs(counter) + (isResumed ? gateway.pausedUntilMs - gateway.pausedFromMs : 0);
+    const counting = counter.list.filter((each) => this.#mayCount(each, counter, lateMs));
+    const counted = counting.reduce((sum, { units }) => sum + units, 0);
+    const what = `${policy.name} of ${counter.client} has refused ${cost}`;
+    if (counted + cost > limit) {
+      if (this.#isAlone && rate.kind === "sliding" && policy.chargeStatuses === null)
+        this.#checkReset(counter, counting, resetMs - gateway.clock.monotonicMs(), lateMs, what);
+      return;
+    }
+    const spare = this.#spare(counter, thread);
+    if (spare >= cost) judge.violate(`${what} with ${spare} units in its hands`);
+    const sinceMs = time.nowMs - this.#memoryMs(policy);
+    const stored = counter.shard.mostStored(counter, sinceMs);
+    if (this.#isAlone || stored + cost <= limit)
+      judge.violate(`${what} with ${counted} of ${limit} counting, ${stored} in the store`);
+  }
+
+  /** Whether nobody else can hold anything, and nothing is lost. */
+  get #isAlone(): boolean {
+    const { gateways, failures, shards } = this.#plan;
+    const [first, ...others] = gateways;
+    const isSure = failures.every(({ kind }) => kind === "pause") && shards.length === 1;
+    return isSure && others.length === 0 && first?.threads === 1;
+  }
+
+  #mayCount(each: Admission, { policy, shard }: Admissions, lateMs: number): boolean {
+    const goneMs = this.#world.time.nowMs - each.goneMs;
+    if (each.isGone && goneMs >= heldLateMs) return false;
+    if (policy.rate.kind === "calendar") return shard.wallMs() - each.wallMs < 62_000;
+    return shard.steadyMs() - each.steadyMs < windowMsOf(policy) + lateMs;
+  }
+
+  /** For so long a unit may count after its window. */
+  #lateMs({ policy }: Admissions): number {
+    const { delays, settings } = this.#plan;
+    const windowMs = windowMsOf(policy);
+    const grainMs = policy.limit >= 1000 ? windowMs / 1000 : 0;
+    const cellMs = policy.limit > 10_000 ? windowMs / 4096 : 0;
+    const spendMs = spendMsOf(policy, settings);
+    return 1.02 * spendMs + grainMs + cellMs + this.#drift * windowMs + windowMs / 1000 + 2 * delays.mostMs + marginMs;
+  }
+
+  /** For so long a refusal may be remembered after others have held what was refused. */
+  #memoryMs(policy: Policy): number {
+    const { delays, settings, failures } = this.#plan;
+    // What was not spent may be returned as late as that.
+    if (failures.length > 0) return windowMsOf(policy) + 10_000;
+    return 1.02 * spendMsOf(policy, settings) + returnMs + 50 + 4 * delays.mostMs + settings.waitMs;
+  }
+
+  /** Units that the thread could have spent. */
+  #spare({ storeKey, shard, policy }: Admissions, { shared }: Thread): number {
+    let spare = 0;
+    for (const credits of shared.book.all()) {
+      if (credits.storeKey === shard.keyNow(storeKey, policy)) spare += credits.unclaimed(shared.clock.monotonicMs());
+    }
+    return spare;
+  }
+
+  #isExcused(counter: Admissions): boolean {
+    const { policy, shard } = counter;
+    const { failures, people } = this.#plan;
+    if (policy.rate.kind === "concurrency") return true;
+    // What a client was forgiven, gateways hear of at different times.
+    if (people.some(({ does }) => does === "forgive")) return true;
+    const inPeriodMs = shard.wallMs() % 60_000;
+    if (policy.rate.kind !== "calendar") return false;
+    return inPeriodMs < 1_200 || inPeriodMs > 58_800 || failures.some(({ kind }) => kind === "step");
+  }
+
+  #checkReset(counter: Admissions, counting: readonly Admission[], inMs: number, lateMs: number, what: string): void {
+    const { policy, shard } = counter;
+    let free = policy.limit - counting.reduce((sum, { units }) => sum + units, 0);
+    let latestMs = 0;
+    for (const each of counting) {
+      if (free >= policy.cost) break;
+      free += each.units;
+      latestMs = windowMsOf(policy) + lateMs - (shard.steadyMs() - each.steadyMs);
+    }
+    if (inMs > latestMs + marginMs)
+      this.#world.judge.violate(`${what} for ${inMs.toFixed(1)} ms, at most ${latestMs.toFixed(1)} ms are true`);
+  }
+}
