@@ -28,6 +28,8 @@ export interface Attack {
   /** For the table. */
   readonly what: string;
   readonly keys?: Keys;
+  /** Whether the counters are in a Redis server of the bench, with a prefix of their own. */
+  readonly usesStore?: boolean;
   /**
    * How long the attack takes to open what it holds. The bench runs for so much longer, and measures the latencies of the
    * others only afterwards.

@@ -12,6 +12,8 @@ export interface GatewayPlace {
   readonly upstreamPort: number;
   readonly certificate: { readonly certFile: string; readonly keyFile: string };
   readonly core: number;
+  /** Null: no attack needs a store. */
+  readonly storePort: number | null;
 }
 
 export interface Gateway {
@@ -29,7 +31,7 @@ const maxTries = 5;
 
 export async function startGateway(
   place: GatewayPlace,
-  attack: Pick<Attack, "carrier" | "keys">,
+  attack: Pick<Attack, "carrier" | "keys" | "usesStore">,
   { watchesTurns = false } = {},
 ): Promise<Gateway> {
   for (let tries = 1; tries <= maxTries; tries += 1) {
@@ -42,17 +44,17 @@ export async function startGateway(
 /** Null if it ended. */
 async function tryGateway(
   place: GatewayPlace,
-  { carrier, keys }: Pick<Attack, "carrier" | "keys">,
+  { carrier, keys = {}, usesStore = false }: Pick<Attack, "carrier" | "keys" | "usesStore">,
   watchesTurns: boolean,
 ): Promise<Gateway | null> {
   const [traffic, admin, checks, grpc] = [await freePort(), await freePort(), await freePort(), await freePort()];
   const ports: Ports = { traffic, admin, checks, grpc };
   started += 1;
   const file = join(place.folder, `gateway-${started}.yaml`);
-  writeFileSync(
-    file,
-    JSON.stringify(merged(configuration(place, ports, carrier), knownKeys(place.checkout, keys ?? {}))),
-  );
+  const redis = { url: `redis://127.0.0.1:${place.storePort}`, prefix: `bench-${started}` };
+  const counters = usesStore ? { counters: { store: "redis", redis } } : {};
+  const own = { ...configuration(place, ports, carrier), ...counters };
+  writeFileSync(file, JSON.stringify(merged(own, knownKeys(place.checkout, keys))));
   const preload = watchesTurns ? ["--import", join(import.meta.dirname, "turn-watch.ts")] : [];
   const main = join(place.checkout, "dist/main.js");
   const child = startChild([...preload, main, "start", "--config", file], { core: place.core });

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Authority } from "../../test/support/certificates.ts";
-import { installed } from "../processes.ts";
+import { freePort, installed, start as startProgram } from "../processes.ts";
 import { allAtOnce } from "./all-at-once.ts";
 import type { Attack } from "./attack.ts";
 import { attacks } from "./attacks.ts";
@@ -136,7 +136,23 @@ async function main(): Promise<void> {
     const [others, upstream] = [start("others-process.ts"), start("upstream-process.ts")];
     const { port: upstreamPort } = await upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
     const bench: Bench = { others, upstream, seconds, core: cores.load, nice: 10 };
-    const place = { folder, upstreamPort, certificate, core: cores.gateway };
+    const storePort = chosen.some(({ usesStore }) => usesStore) ? await freePort() : null;
+    if (storePort !== null) {
+      const command = [
+        "redis-server",
+        "--port",
+        String(storePort),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+        folder,
+      ];
+      const store = await startProgram(command, { core: cores.load, port: storePort });
+      cleanups.push(() => store.stop());
+    }
+    const place = { folder, upstreamPort, certificate, core: cores.gateway, storePort };
     const text = await measured(bench, place);
     process.stdout.write(text);
     if (values.write) writePage(text, part);

@@ -33,6 +33,13 @@ export const clients: readonly Attack[] = [
   manyClients("clients-forgotten", "several times as many clients as are remembered", limitedTo(100, "1MiB", "60s")),
   manyClients("clients-forgotten-exhausted", "the same with a limit of 1", limitedTo(1, "1MiB", "60s")),
   {
+    ...manyClients("clients-beside-store", "thousands of clients under six policies, with a shared store", {
+      ...trusted,
+      policies: Array.from({ length: 6 }, (_, i) => ({ name: `p${i}`, limit: 100, window: "1s" })),
+    }),
+    usesStore: true,
+  },
+  {
     name: "clients-table-large",
     carrier: "http1",
     what: "one client with a limit of 1, in a table of 1 GiB",
