@@ -129,8 +129,9 @@ export const guessRate: TokenRate = { burst: 20, perSecond: 0.2 };
 export const maxGuessers = 1_000;
 
 /**
- * Bounds how many wrong tokens a peer may try on the admin API, and how many tokens of clients it may ask about. The memory is bounded: peers beyond the bound share one
- * budget, so that many addresses do not get more guesses by making the gateway forget others.
+ * Bounds how many wrong tokens a peer may try on the admin API, and how many checks with a client's token it may send.
+ * The memory is bounded: peers beyond the bound share one budget, so that many addresses do not get more guesses by
+ * making the gateway forget others.
  */
 export class Guesses {
   readonly #nowMs: () => number;
@@ -150,7 +151,7 @@ export class Guesses {
     return bucket.left >= 1 ? 0 : Math.max(1, Math.ceil((1 - bucket.left) / guessRate.perSecond));
   }
 
-  /** Counts a check that names a token of a client. Returns as `waitSeconds`; unless 0, it must not be decided. */
+  /** Counts a check with a client's token. Returns as `waitSeconds` does; unless 0, the caller must refuse the check. */
   checked(peerKey: string): number {
     const waitSeconds = this.waitSeconds(peerKey);
     if (waitSeconds === 0) this.failed(peerKey);

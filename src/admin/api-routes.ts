@@ -44,7 +44,7 @@ export interface ApiListener {
   /** Calls and streams with the same one share what there is. */
   peer(request: FastifyRequest): string;
   nowMs(): number;
-  /** Counts a check that names a token. Returns 0, or after how many seconds the peer may ask again. */
+  /** Counts a check with a token. Returns after how many seconds the peer may send it; 0: now. */
   spendGuess(request: FastifyRequest): number;
   hasStreams(request: FastifyRequest): boolean;
   stream(request: FastifyRequest, reply: FastifyReply): void;
@@ -442,7 +442,7 @@ function addCheck(app: App, { inTurn, caller, onWrite, spendGuess }: RouteContex
       return inTurn(reply, async () => {
         const outcome = await clients.check(body);
         const status = outcome.ok ? 200 : statuses[outcome.why];
-        // Neither headers nor the target, in which the token may be again.
+        // Without the headers and the target, because both may contain the token.
         const after = outcome.ok ? { client: outcome.value.client, auth: outcome.value.auth } : outcome.details;
         onWrite({ ...auditOf(request, caller(request)), status, before: null, after });
         return resultOf(reply, outcome);
@@ -451,7 +451,7 @@ function addCheck(app: App, { inTurn, caller, onWrite, spendGuess }: RouteContex
   );
 }
 
-/** Whether the answer tells if a token is right. */
+/** Returns whether the check has a token, so that the answer tells if it is right. */
 function namesToken({ headers = {} }: Static<typeof schemas.CheckWanted>): boolean {
   return Object.keys(headers).some((name) => name.toLowerCase() === "authorization");
 }
@@ -539,7 +539,7 @@ function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rule
   );
 }
 
-/** A note that is refused does not reach the reader of the log. */
+/** Removes the hidden characters from the note of a refused rule, because the log shows it. */
 function loggable(wanted: RuleWanted): RuleWanted {
   return wanted.note === undefined ? wanted : { ...wanted, note: withoutHidden(wanted.note) };
 }

@@ -81,7 +81,7 @@ export async function openApi(options: ApiOptions, connections: AdminConnections
     },
     hasStreams: (request) => streams.hasRoom(peerOf(request)),
     peer: peerOf,
-    // Over the Unix socket too: no other call there spends this budget, or is refused without it.
+    // Also over the Unix socket, where no other call spends this budget or depends on it.
     spendGuess: (request) => guesses.checked(peerOf(request)),
     nowMs,
     onWrite: options.onWrite,
@@ -117,7 +117,7 @@ function createFastify(newId: () => string, onHandler: (handle: AdminApi["handle
         useDefaults: false,
         allErrors: true,
         verbose: true,
-        // A test checks the schemas. Compiling what checks them would take 20 ms.
+        // A test checks the schemas. Compiling the schema of schemas would take 20 ms.
         validateSchema: false,
       },
     },
@@ -129,7 +129,7 @@ function createFastify(newId: () => string, onHandler: (handle: AdminApi["handle
 
 const buildAjv = AjvCompiler();
 
-/** Compiles each schema for the first call that it checks: all of them would take 40 ms of each start. */
+/** Compiles each schema when it is first used: compiling all of them would add 40 ms to each start. */
 const buildValidator: typeof buildAjv = (externalSchemas, options) => {
   const compile = buildAjv(externalSchemas, options);
   return (route) => {

@@ -115,7 +115,7 @@ function createApp(connections: AdminConnections, handle: OptionalApi["handle"])
       return server;
     },
     bodyLimit: 1_024,
-    // Without schemas, so that nothing is loaded for them.
+    // No route has a schema, so no compiler is loaded.
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     return503OnClosing: false,
     frameworkErrors: (_error, _request, reply) => answer(reply as FastifyReply, errors.badRequest),

@@ -1,5 +1,5 @@
-// The API where it exists: over TCP while there is a tokens file, and on the Unix socket. Decides which requests are its calls. It is
-// loaded and opened before the first of them can come, because that takes 40 ms of the event loop.
+// The API where it exists: over TCP while there is a tokens file, and on the Unix socket. Decides which requests are its
+// calls. It is loaded before the first call can arrive, because loading stops the event loop for 40 ms.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AdminApi, ApiOptions } from "./api.ts";
 import type { AdminConnections } from "./connections.ts";

@@ -37,7 +37,7 @@ export const ReloadTrial = object(
     refusedShare: orNull(
       Type.Number({ description: "As in POST /api/reload. Null: it is not judged.", minimum: 0, exclusiveMaximum: 1 }),
     ),
-    judged: count("Requests that the one before would have admitted, of a client at most 100 in ten seconds."),
+    judged: count("Requests that the configuration before would have admitted, at most 100 of a client in 10 s."),
     refused: count("Those of them that were throttled."),
     changed: texts("Keys whose values differ from those of the configuration before."),
     changes: Type.Array(Change, {

@@ -124,7 +124,7 @@ const redis = section(
     maxKeys: wholeNumber(
       1_000_000,
       [1000, 100_000_000],
-      "Keys of a policy that a gateway makes before they expire; beyond it, networks of new clients are counted.",
+      "Unexpired keys of a policy that one gateway has made; beyond it, new clients are counted with their network.",
     ),
   },
   wordsForStore,

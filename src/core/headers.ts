@@ -235,8 +235,9 @@ const endToEndNames: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Names a scheme whose login holds for the connection and not for the request, in WWW-Authenticate or Authorization: NTLM,
- * Negotiate and its relatives (RFC 4559; RFC 9110, 3.3). Whoever sends the next request on such a connection is taken for the one who logged in.
+ * Matches a WWW-Authenticate or Authorization with a scheme that logs in the connection instead of the request: NTLM,
+ * Negotiate, Kerberos and CredSSP (RFC 4559; RFC 9110, 3.3). The upstream takes the next request on the connection for one
+ * of the same user.
  */
 export const connectionLogin = /(?:^|[\t ,])(?:ntlm|nego|kerberos|credssp)/i;
 

@@ -17,7 +17,7 @@ export interface MessageHead {
   readonly endsWithHead?: boolean;
 }
 
-/** All that Node knows. */
+/** All methods that Node knows. */
 export const knownMethods: ReadonlySet<string> = new Set(
   [
     "GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE ACL BIND CHECKOUT COPY LINK LOCK M-SEARCH MERGE MKACTIVITY",
@@ -38,7 +38,7 @@ const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
 const maxTargetBytes = 8192;
 
 export interface MessageReading {
-  /** Why HTTP/1.1 has no such request: it is refused as bytes that are no request are, whatever its path is. */
+  /** The refusal of a request that HTTP/1.1 could not carry. It comes before the path is read, as for malformed bytes. */
   readonly unparsable: LocalReply | null;
   readonly problem: LocalReply | null;
   /** The problem, apart from the length of the target. */
@@ -52,7 +52,7 @@ export interface MessageReading {
   readonly asksToUpgrade: boolean;
   /** It is an OPTIONS with Max-Forwards: 0, which the gateway must answer itself (RFC 9110, 7.6.2). */
   readonly isLastHop: boolean;
-  /** Its Authorization may log in the connection on which it is forwarded. */
+  /** Its Authorization may log in the upstream connection that carries it. */
   readonly logsInConnection: boolean;
 }
 
@@ -149,7 +149,7 @@ function note(seen: Seen, name: string, value: string): void {
       seen.expectations = added(seen.expectations, value);
       break;
     case "authorization":
-      // A usual token is not searched, which may be long.
+      // A bearer token may be long, so it is not searched.
       if (!value.startsWith("Bearer ") || value.includes(",")) seen.logsIn ||= connectionLogin.test(value);
       break;
     case "max-forwards":
@@ -192,7 +192,7 @@ function isBadName(name: string): boolean {
 const disguisedName =
   /^(?!x-forwarded-|x-real-ip|x-request-id)(?:x[^a-z0-9](?:forwarded[^a-z0-9]|real[^a-z0-9]ip$|request[^a-z0-9]id$|(?:original|rewrite)[^a-z0-9]url$|http[^a-z0-9]method(?:[^a-z0-9]override)?$|method[^a-z0-9]override$)|content[^a-z0-9]length$|transfer[^a-z0-9]encoding$)/;
 
-/** Of the carriers, only the reader of HTTP/1.1 refuses all of this by itself. */
+/** Finds what the reader of HTTP/1.1 refuses by itself, and the other carriers accept. */
 function findUnparsable(seen: Seen, message: MessageHead): LocalReply | null {
   if (!knownMethods.has(message.method)) return localReplies.unsupportedMethod;
   return message.httpVersion === "2" && isMalformedHttp2(seen, message) ? localReplies.malformed : null;

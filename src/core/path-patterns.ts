@@ -1,7 +1,7 @@
 // Finds the patterns that a path matches in any way in which a backend may read it, and those that it matches in all of
-// them. A pattern is a path of names; "*" is any one segment, and a slash at the end makes it a prefix. For what counts,
-// asks or refuses, matching too much is safe; for what opens, matching too little is. Takes linear time in the length of
-// the path.
+// them. A pattern is a path of names; "*" is any one segment, and a slash at the end makes it a prefix. Matching too much
+// is safe for a rule that charges or refuses, and matching too little for a rule that opens a path. Takes linear time in
+// the length of the path.
 import {
   codes,
   droppedEnd,
@@ -73,8 +73,8 @@ export class PathPatterns {
   }
 
   /**
-   * Returns the bits of the patterns that the path matches in every reading, also for backends that distinguish case, or
-   * decode nothing: their names stand in it as they are written.
+   * Returns the bits of the patterns that the path matches in every reading. Some backends distinguish case or decode
+   * nothing, so the path must have the names as they are written.
    */
   matchInAll(path: string): number {
     const hasOneReading = !droppedEnd.test(path) && (plainPath.test(path) || plainWithEscapes.test(path));

@@ -287,8 +287,7 @@ export function findBodyRefusal(parsed: ParsedRequest, rules: RequestRules): Loc
 /**
  * Converts the head of an HTTP/2 request to the form of HTTP/1.1: pseudo-headers become the request line and Host, and
  * cookie headers are joined (RFC 9113, 8.2.3), without empty ones. Repairs nothing: a contradiction is kept, and
- * core/message-check.ts refuses it. Converts a head with pseudo-headers, which come first (RFC 9113, 8.3). `path`: takes the
- * place of that in the head.
+ * core/message-check.ts refuses it. Pseudo-headers must come first (RFC 9113, 8.3). `path` replaces the one in the head.
  */
 export function readHttp2Head(
   rawHead: HeaderList,
@@ -321,7 +320,7 @@ export function readHttp2Head(
       rawHeaders[cookieAt] = before === "" ? value : `${before}; ${value}`;
     }
   }
-  // Of another scheme, or of what is none, the target is no path, as in the absolute form of HTTP/1.1.
+  // Another scheme makes the target one of the absolute form, which is refused as it is over HTTP/1.1.
   const isHttp = scheme === "" || /^https?$/i.test(scheme);
   return { method, target: isHttp ? target : `${scheme}:${target}`, rawHeaders };
 }

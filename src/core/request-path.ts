@@ -85,10 +85,9 @@ export function createPathReader(routes: readonly string[], basePath: string): P
   }
 
   /**
-   * Returns a route other than `own` that a path may be under for a server which takes its first name for a host. Where the
-   * host ends is not known: at the first `/` (Python, PHP, Java), at `\`, at what is decoded before (`%2f`), or at an escape
-   * (Node's `url.parse`). So a route is found wherever its names stand. Returns null if no server sees a host. `readOdd` has
-   * decoded the path, which is `base` and `below`.
+   * Returns a route other than `own` that a path may be under for a server which takes its first name for a host; null if
+   * there is none. Servers end the host at the first `/` (Python, PHP, Java), at `\`, at an encoded slash, or at an escape
+   * (Node's `url.parse`), so a route counts wherever its names stand. `readOdd` must have decoded the path, `base + below`.
    */
   function routeBehindHost(base: string, below: string, own: string | null): string | null {
     if (!isSeparator(decoded.codes[base.length + 1] ?? 0)) return null;
@@ -125,10 +124,10 @@ const rawBlank = /(?:^|[\0-\x7f])[\x85\xa0]/;
 /** After two slashes, some backends read a host, as `new URL(target, base)` does. Slashes may be encoded several times. */
 const mayNameHost = /^\/[/\\%]/;
 
-/** A host on whose end all agree, with the slashes before it. */
+/** A host that ends at the same place for all servers, with the slashes before it. */
 const plainHost = /^\/{2,}(?!\/)[A-Za-z0-9._~:@-]*(?=\/|$)/;
 
-/** Compares the reading as a path with the route by one that few backends have, which must be the same or null. */
+/** Makes the reading ambiguous if a few backends read `other`, which is another route; null: they read none. */
 function compareWithOther(reading: PathReading, other: string | null): PathReading {
   const own = routeOf(reading);
   return other === null || other === own ? reading : { kind: "ambiguous", route: own ?? other };
@@ -286,7 +285,7 @@ function regionOf(text: Uint16Array, folding: Folding, tree: RouteTree): Region 
   const { names } = tree;
   let node = tree.root;
   let state = names.start;
-  /** Before the dots and blanks at its end, if they are dropped. */
+  /** The state of the name without the dots and blanks at its end, if they are dropped. */
   let named = state;
   let size = 0;
   let last = 0;
@@ -304,7 +303,7 @@ function regionOf(text: Uint16Array, folding: Folding, tree: RouteTree): Region 
       if (!dropsEnds || !isDroppedAtEnd(code)) named = state;
       continue;
     }
-    // An empty segment, a single dot or a name of which nothing is left leads nowhere.
+    // An empty segment, a single dot, or a name that is dropped as a whole leads nowhere.
     const isStep = named !== names.start && (size > 1 || last !== codes.dot);
     const child = tree.child(node, named);
     if (child === undefined && isStep) break;

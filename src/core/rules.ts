@@ -38,7 +38,7 @@ export interface Rule {
   readonly revision: number;
 }
 
-/** Returns a rule that was read from a file or a store, with texts for people as they may be shown; null if it is none. */
+/** Returns a rule that was read from a file or a store, without hidden characters in its texts; null if it is no rule. */
 export function parseRule(value: unknown): Rule | null {
   return isRule(value) ? { ...value, note: withoutHidden(value.note), setBy: withoutHidden(value.setBy) } : null;
 }

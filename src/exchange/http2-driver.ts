@@ -13,7 +13,7 @@ import { copyOf, type SharedReads, type TextWrites } from "./sockets.ts";
  * 0.15 ms if the system still has much of its response.
  */
 const maxClosedInTurn = 16;
-/** Besides what its frames take. */
+/** Of a read, in addition to those of its frames. */
 const readSteps = 8;
 
 /** The connection that is driven. It may call `settle` and `settleLater` at any time. */

@@ -6,18 +6,18 @@ import type { Socket } from "node:net";
 import { requestSteps, type Turn } from "../http2/frame-reader.ts";
 import { handleOf } from "./sockets.ts";
 
-/** Of a peer, as `Turn` counts them: 32 reads, or 128 requests. */
+/** Of one peer, as `Turn` counts them: 32 reads, or 128 requests. */
 const stepsInIteration = 4096;
-/** While no other peer is connected. The next one to connect must not wait for long. */
+/** Of a peer while no other one is connected. It is bounded, because the next peer to connect must not wait for long. */
 const stepsAlone = 2 * stepsInIteration;
-/** Of one connection, if few have something to do, and if many have. */
+/** Of one connection: while few connections of the peer wait, and while many do. */
 const [mostOfConnection, leastOfConnection] = [1024, 256];
-/** A read of a socket. Over HTTP/1, its first request is included. */
+/** Of a read of a socket. Over HTTP/1, they include its first request. */
 export const readSteps = stepsInIteration / 32;
 
 /**
- * What takes longest to read: a target of odd characters. It takes up to 2 µs for 16 of them, or 12 µs in code that is not
- * compiled yet. A long one ends the turn of its peer.
+ * Returns the steps of reading a target. One of odd characters takes longest: up to 2 µs for 16 of them, or 12 µs in code
+ * that is not compiled yet. A long target ends the turn of its peer.
  */
 export const textSteps = (length: number): number => (length > 4 * 1024 ? stepsAlone : length / 16);
 
@@ -26,9 +26,9 @@ interface Reader {
   /** Null: a trusted proxy. */
   readonly peer: string | null;
   readonly turns: Set<PeerTurn>;
-  /** Not read at the moment, or with something to do, the longest first. */
+  /** Connections that are stopped or have something left to do. The first one has waited longest. */
   readonly waiting: Set<PeerTurn>;
-  /** Of this iteration: for the connection at work, and for the others. */
+  /** In this iteration, for `worker` and for the other connections. */
   stepsLeft: number;
   stepsForOthers: number;
   worker: PeerTurn | null;
@@ -97,7 +97,7 @@ export class PeerTurns {
   };
 }
 
-/** One connection among those of its peer. Whoever reads it calls `onRead` for each read, and `leave` when it closes. */
+/** One connection among those of its peer. Its reader calls `onRead` for each read, and `leave` when it closes. */
 export class PeerTurn implements Turn {
   readonly #turns: PeerTurns;
   readonly #socket: Socket;
@@ -105,7 +105,7 @@ export class PeerTurn implements Turn {
   #waiter: Waiter | null = null;
   /** The handle of the socket is not read. */
   #isStopped = false;
-  /** The iteration in which the handle is read again: before it has been read, it is not stopped. */
+  /** The iteration in which reading was started again. It is not stopped before something has been read. */
   #startedIn = -1;
 
   constructor(turns: PeerTurns, reader: Reader, socket: Socket) {
@@ -124,8 +124,8 @@ export class PeerTurn implements Turn {
   }
 
   /**
-   * Counts a read, and returns whether the peer had steps left for it. `isWhole`: it has one request at most, or others are
-   * counted by `spend`. Most reads are like that; if nobody else is there, they cost no callback at the end of the iteration.
+   * Counts a read, and returns whether the peer had steps left for it. `isWhole`: the read has one request at most, or
+   * `spend` counts the others. While no other peer is connected, such a read needs no callback at the end of the iteration.
    */
   onRead(steps: number, isWhole: boolean): boolean {
     const [turns, reader] = [this.#turns, this.#reader];
@@ -162,7 +162,7 @@ export class PeerTurn implements Turn {
     this.#stopIfOver();
   }
 
-  /** The peer has turned out to be trusted. */
+  /** Lets the connection take turns alone, because its peer is a trusted proxy. */
   trust(): void {
     if (this.#reader.peer === null) return;
     this.leave();
@@ -179,7 +179,7 @@ export class PeerTurn implements Turn {
     if (turns.size === 0 && peer !== null) this.#turns.readers.delete(peer);
   }
 
-  /** Gives the connection so many of the peer's steps, and leaves the rest to the others. */
+  /** Gives the connection at most `steps` of the peer's, and leaves the rest to the others. */
   grant(steps: number): void {
     const reader = this.#reader;
     const all = reader.stepsLeft + reader.stepsForOthers;
@@ -195,7 +195,7 @@ export class PeerTurn implements Turn {
     if (this.#waiter !== null || !this.#isStopped) return;
     this.#isStopped = false;
     const handle = handleOf(this.#socket);
-    // Otherwise its stream has stopped it since, and will start it.
+    // If it does not read, its stream has stopped it meanwhile, and will start it.
     if (handle?.reading !== true) return;
     this.#startedIn = this.#turns.iteration;
     this.#reader.stepsLeft -= readSteps;

@@ -79,7 +79,7 @@ export class Checks {
   read({ peerAddress, method, target: named, rawHeaders }: Check, isKept: boolean): RequestHead | null {
     const peer = this.#peers.find(peerAddress, this.#options.settings.current.clientAddress);
     const memory = isKept ? new HeadMemory(new HeadersMemory()) : null;
-    // With a blank or a control byte it is no target. Bytes beyond ASCII are taken, because some ingresses carry them.
+    // A target with a blank or a control byte is refused. Bytes beyond ASCII pass, because some ingresses send them.
     const target = /[\0-\x20\x7f]/.test(named) ? "" : named;
     return peer === null ? null : { peer, rawHeaders, method, target, httpVersion: "1.1", memory };
   }

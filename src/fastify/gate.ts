@@ -102,7 +102,7 @@ export class Gate implements TransportOwner {
   #headOf(raw: IncomingMessage | Http2ServerRequest, peer: Peer): RequestHead {
     if (raw instanceof Http2ServerRequest) {
       const endsWithHead = raw.stream.endAfterHeaders;
-      // `rewriteUrl` has changed the target of the request alone, and the router sees that one.
+      // The router uses `raw.url`, which the app's `rewriteUrl` may have changed; the raw headers have the old path.
       return { ...readHttp2Head(raw.rawHeaders, raw.url), peer, httpVersion: "2", endsWithHead };
     }
     const { method = "", url: target = "", rawHeaders, httpVersion } = raw;

@@ -70,9 +70,9 @@ function countConnections(server: Server): () => number {
 }
 
 /**
- * What Node would answer by itself, without the fields: 100 and 417 to an Expect, before anybody has decided, and a
- * CONNECT by closing the connection. An app that has listeners of its own for these keeps them. And what Fastify's router
- * would answer without a hook: over HTTP/2, Node passes any method on.
+ * Takes over what Node would answer by itself, without the fields: 100 and 417 to an Expect, before anybody has decided,
+ * and a CONNECT by closing the connection. An app that has listeners of its own for these keeps them. Also takes over
+ * unknown methods over HTTP/2, which Node passes on, and which Fastify's router would answer without a hook.
  */
 function hearWhatNodeAnswers({ server, routing }: FastifyInstance): void {
   if (server.listenerCount("checkContinue") === 0) {

@@ -79,17 +79,17 @@ export function sweepRegularly({ maintenance }: CounterTable, { monotonicMs }: C
   return () => clearInterval(timer);
 }
 
-/** As many as a configuration may have policies. */
+/** A configuration may have so many policies. */
 const enoughSlots = 32;
 
 /**
- * Removes the keys of policies that are gone, unless there are slots enough for a reload: in the portions of the sweep, between
+ * Removes the keys of removed policies if too few slots are free for a reload. Works in the portions of the sweep, between
  * which requests pass.
  */
 export async function freeSlots(table: CounterTable, { monotonicMs }: Clock): Promise<void> {
   const slots = Array.from({ length: policySlots }, (_, slot) => slot);
   const hasEnough = (): boolean => slots.filter((slot) => table.isSlotFree(slot)).length >= enoughSlots;
-  // The sweep may be in the middle of the table, and leaves out a shard that is busy.
+  // Several passes: the sweep may begin in the middle of the table, and leaves out a shard that is busy.
   for (let passes = 0; passes < 3 && !hasEnough(); ) {
     if (table.maintenance.sweep(monotonicMs())) passes += 1;
     await new Promise(setImmediate);

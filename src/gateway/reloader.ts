@@ -121,7 +121,7 @@ export class Reloader {
     await this.#loadSoon();
   }
 
-  /** Makes the configuration file, if it is watched, count as changed. */
+  /** Has the configuration file read again, if it is watched. */
   async #loadSoon(): Promise<void> {
     if (this.#configFile === null || this.#source === null || this.#source.file === null) return;
     this.#configFile.close();
@@ -244,7 +244,7 @@ export class Reloader {
     } catch (error) {
       this.#options.log.error({ err: error }, "internal error");
       if (!(error instanceof NotPreparedError)) return failed("an internal error");
-      // The change of the file was taken, so nothing else would bring it.
+      // The watcher has reported this change, and does not report it again.
       if (cause === "file") await this.#loadSoon();
       return failed(error.message);
     }
@@ -342,7 +342,7 @@ function termsOf({ reload: { trial } }: Settings): TrialTerms | null {
   return confirmWithinMs === null ? null : { confirmWithinMs, refusedShare, unconfirmed };
 }
 
-/** The keys under `reload` are not on trial: when the configuration before comes back, they stay as they are wanted. */
+/** Puts the wanted keys under `reload` into the fallback: they are not on trial, so a take-back leaves them. */
 function withReloadKeys(fallback: WrittenSettings, wanted: WrittenSettings): WrittenSettings {
   const settings = { ...fallback.settings, reload: wanted.settings.reload };
   const [old, now] = [fallback.raw?.root, wanted.raw?.root];

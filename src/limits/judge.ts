@@ -1,7 +1,7 @@
 // Judges a configuration on trial. For a sample of clients, the policies before the trial go on counting by themselves, in a
 // table of their own, and charge what they would have admitted. A request that was throttled and that they would have admitted
-// was refused because of the trial. A request that no policy limits, before or on trial, is not judged. No decision depends on
-// the judge. And whether that was too much.
+// was refused because of the trial. A request that no policy limits, before or on trial, is not judged. Says when too many
+// were refused. No decision depends on the judge.
 import type { Clock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
 import { localReplies } from "../core/local-reply.ts";
@@ -43,7 +43,7 @@ export interface JudgeOptions {
     readonly basePath: string;
     readonly tokensAreVerified: boolean;
   };
-  /** On trial. Its slots are those in force, and those of policies that may come back. */
+  /** The limiter on trial. Its slots are those in force, and those of policies that may come back. */
   readonly tried: PolicyLimiter;
   /** What is in force counts here. */
   readonly table: CounterTable;
@@ -73,7 +73,7 @@ export class Judge {
   readonly #view: TableView;
   readonly #placer: KeyPlacer;
   readonly #policies: readonly JudgedPolicy[];
-  /** Null: nothing before the trial is judged, and so it would have limited nothing. */
+  /** Null if no policy of the configuration before is judged; then that configuration limits nothing. */
   readonly #limiter: PolicyLimiter | null;
   readonly #tried: PolicyLimiter;
   readonly #sinceMs: number;
@@ -108,7 +108,7 @@ export class Judge {
     const hash = this.#hashOf(parsed.counterKey);
     if (!this.#sample.mayHave(hash)) return;
     const before = this.#outcomeBefore(head, verdict, nowMs);
-    // A request that nothing limits cannot be refused. A flood of them would hide the harm, and fill the sample.
+    // No limit can refuse it, so a flood of such requests would hide the harm, and fill the sample.
     if (before === "throttled" || (before !== "admitted" && !this.#isLimited(head, verdict))) return;
     this.#sample.count(hash, decision.outcome === "throttled", nowMs);
   }
@@ -123,7 +123,7 @@ export class Judge {
     return (client.place ^ client.tag) >>> 0;
   }
 
-  /** Whether a policy on trial limits the request, apart from those that are not judged. */
+  /** Returns whether a policy on trial that is judged limits the request. */
   #isLimited(head: RequestHead, { parsed, decision, identity }: Verdict): boolean {
     if (decision.outcome !== "admitted") return decision.outcome === "throttled";
     if (!holdsUntilEnd(decision.policy)) return true;
@@ -136,7 +136,7 @@ export class Judge {
     return isLimited;
   }
 
-  /** What the policies before would have said of the request. They are charged for it if they would have admitted it. */
+  /** Returns the outcome by the policies before, and charges them if they would have admitted the request. */
   #outcomeBefore(head: RequestHead, { parsed, decision, auth, identity }: Verdict, nowMs: number): Outcome {
     const limiter = this.#limiter;
     if (limiter === null) return "observed";
@@ -146,7 +146,7 @@ export class Judge {
     // Without a store, no decision is a promise.
     const first = limiter.decide(parsed, head, nowMs);
     if (first instanceof Promise) return "throttled";
-    // Whose token was not checked, nobody knows.
+    // The subject of a token that was not checked is unknown.
     if (auth === "skipped" || first.outcome === "throttled") return first.outcome;
     const isRefused = auth !== "accepted";
     if (isRefused && !limiter.limitsOthers) return first.outcome;
@@ -225,7 +225,7 @@ const placesAt = 8;
 const mostLooked = 64;
 const lastLevel = 31;
 
-/** Of each client, so many requests count in a period. */
+/** At most so many requests of each client count in a period. */
 export const mostOfClient = 100;
 export const periodMs = 10_000;
 
@@ -265,7 +265,7 @@ export class JudgedSample {
     return { judged: count(at.judged), refused: count(at.refused) };
   }
 
-  /** Whether a client may be judged. `hash`: 32 bits of a keyed hash. */
+  /** Returns whether a client may be judged. `hash`: 32 bits of a keyed hash. */
   mayHave(hash: number): boolean {
     return isIn(hash, Atomics.load(this.#w, at.level));
   }
@@ -274,7 +274,7 @@ export class JudgedSample {
   count(hash: number, isRefused: boolean, nowMs: number): void {
     const w = this.#w;
     const place = this.#placeOf(hash);
-    // Behind the places, each has a word: 8 bits of the period, and the requests in it, 12 bits of all and 12 of the refused.
+    // Behind the places, each has a word: 8 bits for the period, 12 for all requests in it, and 12 for the refused ones.
     const period = Math.floor(nowMs / periodMs) & 0xff;
     for (let isCounted = place === 0; !isCounted; ) {
       const word = Atomics.load(w, place + places);

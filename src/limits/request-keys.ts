@@ -267,8 +267,8 @@ function createClientLimits(exempt: readonly string[], overrides: readonly Limit
 }
 
 /**
- * Returns what finds the limit of an address by rules and overrides about clients. It remembers none: it is asked about clients
- * that come no more.
+ * Returns a function that finds the limit of an address by the rules and overrides about clients. It caches nothing, because
+ * it is asked about clients that have left.
  */
 export function createAddressLimits(policy: Policy, rules: RulesInForce): (key: CounterKey) => number {
   const overrides = clientLimits(policy.overrides);

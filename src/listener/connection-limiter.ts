@@ -177,7 +177,7 @@ export class ConnectionLimiter {
 
   /**
    * Yields once for each connection to close, but not the connection: it might get a request between two portions. While other
-   * threads have idle ones too, new ones stay until they have clearly been idle.
+   * threads have idle connections too, a new one stays until it has clearly been idle.
    */
   *#whileOver(): Generator<null> {
     const { settings, connections, count, nowMs } = this.#options;

@@ -89,7 +89,7 @@ export function createMetrics(
   const ofThread = processFamilies(role === "main" ? wanted.only : wanted[role]);
   const read = async function* (): AsyncGenerator<FamilyFigures> {
     yield* figuresOf(ofThread);
-    // In a turn of its own: in the first scrape, whose code is not compiled, each of the two takes 5 ms.
+    // In separate turns, because each part takes 5 ms in the first scrape, whose code is not compiled.
     await new Promise((resolve) => void setImmediate(resolve));
     yield* figuresOf(families.all);
   };

@@ -243,8 +243,8 @@ const methodsWithBody: ReadonlySet<string> = new Set([
 /**
  * Returns whether a request is the last on its connection. A server that does not expect a body, on a GET for example, may
  * read it as the next request, which was never checked. A server that sends a body in response to a HEAD would have it read
- * as the next response. A server that takes the connection for logged in would answer the next request as that of the one
- * who logged in. If the connection is closed, none of this can happen.
+ * as the next response. A server that logs in the connection would answer the next request as one of the same user. If the
+ * connection is closed, none of this can happen.
  */
 export function endsConnection({ method, hasBody, verdict }: Exchange): boolean {
   const { logsInConnection } = verdict.parsed.message;

@@ -57,7 +57,7 @@ function connector(options: Parameters<typeof openSocket>[0]): buildConnector.co
   };
 }
 
-/** Undici takes a reset with the usual code for the end of a response that has no length, and would pass a part of it on as complete. */
+/** Undici takes an ECONNRESET for the end of a response without a length, and would pass an incomplete one on as complete. */
 function renameReset(error: NodeJS.ErrnoException): void {
   if (error.code === "ECONNRESET") error.code = "UPSTREAM_RESET";
 }

@@ -279,8 +279,8 @@ export class CounterTable {
   }
 
   /**
-   * Remembers whether the key is exhausted: such a key is not forgotten. One that several keys are counted as stays so until
-   * nothing of it counts, because each of them may have another limit.
+   * Remembers whether the key is exhausted: such a key is not forgotten. A coarse key stays marked until nothing of it counts,
+   * because the keys that are counted as it may have different limits.
    */
   markExhausted(cursor: Cursor, isExhausted: boolean): void {
     const { line } = cursor;

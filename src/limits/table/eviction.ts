@@ -55,7 +55,7 @@ export class Eviction {
     this.#search(cursor, anyBucket);
     const entryAt = this.#entryAt;
     if (entryAt === 0 || this.#worth === 0) return entryAt;
-    // Only the one that would go is asked for its own limit, because that takes longer than to look at it.
+    // Only the key that would go is compared with its own limit, because finding that limit takes longer.
     const isKept = this.#rules.isExhausted(lineAt(cursor.shard, lineOfEntry(this.#w[entryAt] as number)));
     return isKept ? this.choose(cursor, anyBucket) : entryAt;
   }
@@ -239,7 +239,7 @@ export class CoarseKeys {
     for (const [instant, units] of grouped(this.#pairsOf(shard, line))) {
       this.#addUnits(cursor, instant, units, limit);
     }
-    // Only exhausted keys are left where room has to be made.
+    // The key is exhausted: otherwise a key could have been forgotten.
     const aboutAt = cursor.line + keyLine.about;
     w[aboutAt] = withExhausted(w[aboutAt] as number, true);
     return true;

@@ -410,7 +410,7 @@ export interface SlotRules {
   readonly cost: number;
   /** Of a calendar policy. A thread that only removes keys need not know it. */
   readonly calendar?: CalendarInForce;
-  /** Whose keys are addresses: the limit of one now, as far as its address says. The same. */
+  /** Returns the limit that an address has now. Only of a policy whose keys are addresses. The same. */
   readonly limitOf?: (key: CounterKey) => number;
 }
 
@@ -490,7 +490,7 @@ export class RulesBySlot {
     return isMarkedExhausted(about) || units + rules.cost > rules.limit ? keep : units;
   }
 
-  /** Marks a key that its own limit exhausts, though its last request was not refused. Returns whether it does. */
+  /** Returns whether the key has used up its own limit. Marks it then, because its last request was not refused. */
   isExhausted(line: number): boolean {
     const w = this.#w;
     const about = w[line + keyLine.about] as number;

@@ -221,7 +221,7 @@ export function isAddressKey(about: number): boolean {
   return (about & 0x400) !== 0;
 }
 
-/** Whether it is the address of a client that is counted by itself. */
+/** Returns whether it is the address of a client that is counted by itself. */
 export function isOwnAddress(about: number): boolean {
   return isAddressKey(about) && kindOf(about) === kinds.own;
 }

@@ -317,7 +317,7 @@ export interface CounterRecord {
   readonly isAddress: boolean;
   /**
    * The oldest first. `at`: of a sliding policy a tick, of a calendar the number of a period, of concurrency that of a
-   * thread. Of an exhausted key, the last one is there again, without units: what reads older snapshots counts nothing by it.
+   * thread. An exhausted key repeats the last one without units, which older versions read as nothing.
    */
   readonly entries: readonly (readonly [at: number, units: number])[];
 }

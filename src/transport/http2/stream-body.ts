@@ -20,7 +20,7 @@ export class StreamBody implements PushedBody, Joining {
   destroyed = false;
   receivedBytes = 0;
   #isComplete = false;
-  /** Bytes are kept in one place: while it flows in the turn's buffer, otherwise in `#waiting`. So they stay in order. */
+  /** While it flows, all its bytes are in the turn's buffer, otherwise all are in `#waiting`. So they stay in order. */
   #isFlowing = false;
   readonly #waiting = new JoinedPieces();
   /** Of all that waits. */
@@ -111,12 +111,12 @@ export class TurnPieces {
   #body: Joining | null = null;
   #isAwaitingEnd = false;
 
-  /** Passes on what another body has, or what leaves no room for so many bytes of this one. */
+  /** Passes on the bytes of another body, or those that leave no room for `bytes` more of this one. */
   makeRoom(body: Joining, bytes: number): void {
     if (this.#body !== body || this.#length + bytes > memoryBytes) this.pass();
   }
 
-  /** Call `makeRoom` before: whether the body still flows is known only after it. */
+  /** Call `makeRoom` first, and this only if the body still flows. */
   add(body: Joining, bytes: Buffer): void {
     this.#memory ??= Buffer.allocUnsafeSlow(memoryBytes);
     this.#memory.set(bytes, this.#length);
