@@ -61,11 +61,13 @@ export function hexOfKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">
 }
 
 /** Returns the client whose address is the key: with IPv6, the network of `ipv6Prefix` bits. */
-export function clientOfKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">, ipv6Prefix: number): string {
-  return clientKey(
-    [a, b, c, d].flatMap((word) => [word >>> 16, word & 0xffff]),
-    ipv6Prefix,
-  );
+export function clientOfKey(key: Pick<CounterKey, "a" | "b" | "c" | "d">, ipv6Prefix: number): string {
+  return clientKey(addressOfKey(key), ipv6Prefix);
+}
+
+/** Returns the address that is the key. */
+export function addressOfKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">): IpAddress {
+  return [a, b, c, d].flatMap((word) => [word >>> 16, word & 0xffff]);
 }
 
 /** Returns `client:` and an address or a network, or `key:` and the digits of a hash. */

@@ -51,6 +51,18 @@ function isCapital(code: number): boolean {
   return code >= 0x41 && code <= 0x5a;
 }
 
+/** Returns the function that finds which of these names a header has, mostly by its length; null: it has none of them. */
+export function nameFinder<Name extends string>(names: readonly Name[]): (candidate: string) => Name | null {
+  const longest = Math.max(...names.map(({ length }) => length));
+  const byLength = Array.from({ length: longest + 1 }, (_, length) => names.filter((name) => name.length === length));
+  return (candidate) => {
+    const names = byLength[candidate.length];
+    if (names === undefined) return null;
+    for (const name of names) if (isNamed(candidate, name)) return name;
+    return null;
+  };
+}
+
 /** `Name: value\r\n` for each header; one character is one byte. No value contains a line end. */
 export type HeaderLines = string;
 
@@ -80,10 +92,7 @@ export class KeptText {
   }
 }
 
-/**
- * Returns the text of headers whose values contain no line end. Text is put together with less work than lists of names
- * and values. Returns the text of headers whose values contain no line end.
- */
+/** Returns the text of headers whose values contain no line end. Text takes less work than lists of names and values. */
 export function linesOf(headers: HeaderList): HeaderLines {
   let lines = "";
   for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;

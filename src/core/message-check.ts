@@ -1,7 +1,7 @@
 // Finds flaws that the HTTP parser accepts and a gateway must refuse: with each of them, a request could mean one thing
 // to a proxy and another to the server behind it. One pass over the headers. Parses the target (RFC 9112, 3.2) without
 // changing a byte that is forwarded.
-import { connectionLogin, type HeaderList, isBlank, isNamed } from "./headers.ts";
+import { connectionLogin, type HeaderList, isBlank, nameFinder } from "./headers.ts";
 import { type LocalReply, localReplies } from "./local-reply.ts";
 
 export interface MessageHead {
@@ -160,21 +160,11 @@ function note(seen: Seen, name: string, value: string): void {
   }
 }
 
-const specialNames = [
-  ...["host", "content-length", "transfer-encoding", "upgrade", "keep-alive"],
-  ...["proxy-connection", "te", "connection", "expect", "max-forwards", "authorization"],
-] as const;
-
-/** By their length; no length has more than two. */
-const byLength = Array.from({ length: 18 }, (_, length) => specialNames.filter((name) => name.length === length));
-
-/** Returns the name in lower case; null for a header that is not checked, mostly by its length. */
-function specialName(name: string): (typeof specialNames)[number] | null {
-  const candidates = byLength[name.length];
-  if (candidates === undefined) return null;
-  for (const candidate of candidates) if (isNamed(name, candidate)) return candidate;
-  return null;
-}
+/** Of headers that are checked. No length has more than two. */
+const specialName = nameFinder([
+  ...(["host", "content-length", "transfer-encoding", "upgrade", "keep-alive"] as const),
+  ...(["proxy-connection", "te", "connection", "expect", "max-forwards", "authorization"] as const),
+]);
 
 /** Names that need no further check: letters, digits and hyphens disguise no header. */
 const plainName = /^[A-Za-z0-9-]*$/;

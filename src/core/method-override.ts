@@ -1,28 +1,20 @@
 // The methods that some frameworks take instead of that of the request line: from a header, or from `_method` in the query
 // (Rails, Laravel, Symfony, Slim, method-override for Express). `_method` in a body is not read.
-import { type HeaderList, isNamed, trimBlanks } from "./headers.ts";
+import { type HeaderList, nameFinder, trimBlanks } from "./headers.ts";
 
-/** By their length. */
-const names: readonly (string | undefined)[] = Array.from({ length: 23 }, (_, length) =>
-  ["x-http-method-override", "x-http-method", "x-method-override"].find((name) => name.length === length),
-);
+const overrideName = nameFinder(["x-http-method-override", "x-http-method", "x-method-override"]);
 
 /** Returns the methods in upper case; most requests have none. */
 export function overridingMethods(headers: HeaderList, query: string): readonly string[] {
   const methods: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
-    if (!isOverride(headers[i] ?? "")) continue;
+    if (overrideName(headers[i] ?? "") === null) continue;
     // Of a list, method-override for Express takes the first.
     const [method = ""] = (headers[i + 1] ?? "").split(",", 1);
     methods.push(trimBlanks(method).toUpperCase());
   }
   if (/method/i.test(decoded(query))) methods.push(...methodsInQuery(query));
   return methods;
-}
-
-function isOverride(name: string): boolean {
-  const override = names[name.length];
-  return override !== undefined && isNamed(name, override);
 }
 
 /** PHP also reads some other characters as the underscore, and ends a name at NUL. */

@@ -1,7 +1,7 @@
 // Reads request heads of HTTP/1 (RFC 9112): bytes in, a head or a refusal out. Usual heads are checked by one regular
 // expression. What it does not take is looked at byte by byte (`HeadScan`), which also says how it is refused. What a
 // server must refuse although it can be read, such as a wrong Host, is left to core/message-check.ts.
-import { isNamed, trimBlanks } from "../core/headers.ts";
+import { nameFinder, trimBlanks } from "../core/headers.ts";
 import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import { knownMethods, type MessageHead } from "../core/message-check.ts";
@@ -176,18 +176,10 @@ function bytesOf(length: string | null): number {
   return length.length <= 15 ? Number(length) : Number.POSITIVE_INFINITY;
 }
 
-/** Returns the name of a header that says something about the connection, in lower case; null for others. */
-function specialName(name: string): string | null {
-  const special = specialNames[name.length];
-  return special !== undefined && isNamed(name, special) ? special : null;
-}
-
-/** By their length. */
-const specialNames: readonly (string | undefined)[] = Array.from({ length: 18 }, (_, length) =>
-  ["expect", "upgrade", "connection", "content-length", "proxy-connection", "transfer-encoding"].find(
-    (name) => name.length === length,
-  ),
-);
+/** Of headers that say something about the body or the connection. */
+const specialName = nameFinder([
+  ...(["expect", "upgrade", "connection", "content-length", "proxy-connection", "transfer-encoding"] as const),
+]);
 
 /**
  * Returns how many bytes the empty lines in front of a request take (RFC 9112, 2.2). As for Node, each CR and LF is one by

@@ -3,7 +3,7 @@
 import { hash } from "node:crypto";
 import { type Identity, readBearer } from "../core/authentication.ts";
 import { readPeer } from "../core/client-address.ts";
-import { CounterKey } from "../core/counter-key.ts";
+import { addressOfKey, CounterKey } from "../core/counter-key.ts";
 import { type HeaderList, onlyHeaderValue, trimBlanks } from "../core/headers.ts";
 import { cidrOf } from "../core/ip-address.ts";
 import { overridingMethods } from "../core/method-override.ts";
@@ -275,9 +275,7 @@ export function createAddressLimits(policy: Policy, rules: RulesInForce): (key: 
   return (key) => {
     const ruled = rules.isEmpty ? undefined : rules.limitOf(policy, key, null);
     if (ruled !== undefined || overrides.size === 0) return ruled ?? policy.limit;
-    const { a, b, c, d } = key;
-    const network = [a >>> 16, a & 0xffff, b >>> 16, b & 0xffff, c >>> 16, c & 0xffff, d >>> 16, d & 0xffff];
-    return overrides.get({ network, prefixBits: 128 }) ?? policy.limit;
+    return overrides.get({ network: addressOfKey(key), prefixBits: 128 }) ?? policy.limit;
   };
 }
 

@@ -125,11 +125,7 @@ export function createMetrics(
       draining = 1;
     },
     text: exposer(() => merged(read())),
-    async figures() {
-      const figures: FamilyFigures[] = [];
-      for await (const family of read()) figures.push(family);
-      return figures;
-    },
+    figures: () => Array.fromAsync(read()),
   };
 }
 

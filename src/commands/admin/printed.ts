@@ -18,11 +18,7 @@ export function linesText(lines: readonly string[]): string {
 /** The same characters are escaped as JSON does it, where JSON would leave them. */
 export function jsonText(value: unknown): string {
   const text = JSON.stringify(value, null, 2);
-  return `${text.replace(/[^\n]/gu, (character) => (isHidden(character) ? jsonEscape(character) : character))}\n`;
-}
-
-function isHidden(character: string): boolean {
-  return character.search(hiddenCharacters) === 0;
+  return `${text.replace(hiddenCharacters, (character) => (character === "\n" ? character : jsonEscape(character)))}\n`;
 }
 
 function jsonEscape(character: string): string {
