@@ -1,20 +1,19 @@
 // Answers the requests to the admin listener: metrics and health, and hands calls of the API and the console on. What is answered here
 // changes nothing, shows no client and reads no body. Its answers are not cached, and its errors have the format of the
 // gateway's own. All code is loaded before it listens: loading it for a request would delay the traffic.
-import type { Server } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Clock } from "../core/clock.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { Certificate } from "../core/settings.ts";
 import type { StoreHealth } from "../core/store-link.ts";
-import type { ApiOptions } from "./api.ts";
+import type { AdminApi, ApiOptions } from "./api.ts";
 import { type AdminConnections, stopParsingWhen } from "./connections.ts";
 import { ConsoleFiles } from "./console-files.ts";
 import type { Health } from "./control-plane.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
 import { createServer } from "./node-http.ts";
-import { OptionalApi } from "./optional-api.ts";
 import { hasBody, jsonType, wantsOpenMetrics } from "./request-fields.ts";
 import { SharedAnswers } from "./turns.ts";
 
@@ -50,7 +49,7 @@ export interface AdminApp {
 export async function openAdminApp(options: AdminAppOptions, connections: AdminConnections): Promise<AdminApp> {
   const { certificate } = options;
   const handshakes = certificate && new (await import("./handshakes.ts")).AdminHandshakes(certificate);
-  const api = options.api && new OptionalApi(options.api, connections);
+  const api = options.api && optionalApi(options.api, connections);
   const page = options.api && new ConsoleFiles(options.api, connections);
   const app = createApp(connections, (request, response) => {
     return api?.handle(request, response) === true || page?.handle(request, response) === true;
@@ -89,6 +88,32 @@ export async function openAdminApp(options: AdminAppOptions, connections: AdminC
   };
 }
 
+type Handle = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+/**
+ * The API where it exists: over TCP while there is a tokens file, and on the Unix socket. It is loaded before the first call
+ * can arrive, because loading stops the event loop for 40 ms. `handle` returns false for a request that is no call of it.
+ */
+function optionalApi(options: ApiOptions, connections: AdminConnections) {
+  let api: AdminApi | null = null;
+  const exists = ({ socket }: IncomingMessage): boolean =>
+    connections.isUnixSocket(socket) || options.access().tokens !== null;
+  const handle: Handle = (request, response) => {
+    // Other spellings of the path are no calls of the API.
+    if (api === null || !/^\/api(?:[/?]|$)/.test(request.url ?? "") || !exists(request)) return false;
+    api.handle(request, response);
+    return true;
+  };
+  return {
+    handle,
+    async open() {
+      const { openApi } = await import("./api.ts");
+      api ??= await openApi(options, connections);
+    },
+    close: async () => api?.close(),
+  };
+}
+
 const inactiveTimeoutMs = 30_000;
 
 const serverOptions = {
@@ -103,7 +128,7 @@ const serverOptions = {
 } as const;
 
 /** `handle` returns false for a request that is answered here. */
-function createApp(connections: AdminConnections, handle: OptionalApi["handle"]): FastifyInstance {
+function createApp(connections: AdminConnections, handle: Handle): FastifyInstance {
   return fastify({
     serverFactory(onRequest) {
       const server = createServer(serverOptions);
