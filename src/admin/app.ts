@@ -91,8 +91,8 @@ export async function openAdminApp(options: AdminAppOptions, connections: AdminC
 type Handle = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 /**
- * The API where it exists: over TCP while there is a tokens file, and on the Unix socket. It is loaded before the first call
- * can arrive, because loading stops the event loop for 40 ms. `handle` returns false for a request that is no call of it.
+ * Serves the API where it exists: over TCP while there is a tokens file, and on the Unix socket. Loads it before the first call
+ * can arrive, because this stops the event loop for 40 ms. `handle` returns false for a request that is no call of it.
  */
 function optionalApi(options: ApiOptions, connections: AdminConnections) {
   let api: AdminApi | null = null;

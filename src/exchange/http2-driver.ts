@@ -14,7 +14,7 @@ import { copyOf, type SharedReads, type TextWrites } from "./sockets.ts";
  */
 const maxClosedInTurn = 16;
 /** Of a read, in addition to those of its frames. */
-const readSteps = 8;
+const http2ReadSteps = 8;
 
 /** The connection that is driven. It may call `settle` and `settleLater` at any time. */
 export interface DrivenConnection<Owner> {
@@ -120,7 +120,7 @@ export class Http2Driver<Owner> implements Waiter {
   }
 
   readonly #onBytes = (bytes: Buffer): void => {
-    this.#turn.onRead(readSteps, false);
+    this.#turn.onRead(http2ReadSteps, false);
     if (this.#isStopped || this.session.isOver) return;
     if (this.#held !== null) this.#held = Buffer.concat([this.#held, bytes]);
     else if (this.#mayRead()) this.#read(bytes, !this.#isShared);

@@ -1,5 +1,6 @@
 // Answers for the admin API, and does what it asks: what runs, with which configuration, and what policies have said. Puts
 // the seams of rules, clients and recent requests together with what people write.
+import { X509Certificate } from "node:crypto";
 import type {
   ClientCounts,
   Config,
@@ -129,8 +130,8 @@ export class GatewayControl implements ControlPlane {
       lastTrial: this.#lastTrial,
       workers: threads,
       ...states,
-      certificate: await certificateFacts(carrier.certificate(), wallMs),
-      adminCertificate: await certificateFacts(adminCertificate(), wallMs),
+      certificate: certificateFacts(carrier.certificate(), wallMs),
+      adminCertificate: certificateFacts(adminCertificate(), wallMs),
       tokens: list && { listed: list.size, ending: list.endingBefore(wallMs + endingSoonMs).length },
     };
   }
@@ -296,9 +297,8 @@ function changesOf({ changed, changes, reset, loosened }: ReloadResult) {
   };
 }
 
-async function certificateFacts(watched: Watched<Certificate> | null, wallMs: number): Promise<Status["certificate"]> {
+function certificateFacts(watched: Watched<Certificate> | null, wallMs: number): Status["certificate"] {
   if (watched === null) return null;
-  const { X509Certificate } = await import("node:crypto");
   const { cert, expiresMs } = watched.value;
   return {
     subject: new X509Certificate(cert).subject.replaceAll("\n", ", "),

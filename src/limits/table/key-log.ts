@@ -410,7 +410,7 @@ export interface SlotRules {
   readonly cost: number;
   /** Of a calendar policy. A thread that only removes keys need not know it. */
   readonly calendar?: CalendarInForce;
-  /** Returns the limit that an address has now. Only of a policy whose keys are addresses. The same. */
+  /** Returns the limit that an address has now, if the keys are addresses. A thread that only removes keys need not know it. */
   readonly limitOf?: (key: CounterKey) => number;
 }
 

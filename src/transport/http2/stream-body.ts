@@ -12,7 +12,7 @@ export interface StreamBodyOwner {
   used(bytes: number): void;
 }
 
-export class StreamBody implements PushedBody, Joining {
+export class StreamBody implements PushedBody {
   readonly #owner: StreamBodyOwner;
   readonly #turn: TurnPieces;
   readonly #pieces: PieceBudget;
@@ -49,6 +49,7 @@ export class StreamBody implements PushedBody, Joining {
     else if (this.#isFlowing) this.#pass(nothing);
   }
 
+  /** Takes the bytes from the turn's buffer, which are overwritten afterwards. */
   passJoined(bytes: Buffer): void {
     if (this.#isFlowing) this.#pass(bytes);
     else this.#keep(bytes);
@@ -91,11 +92,6 @@ export class StreamBody implements PushedBody, Joining {
 
 const nothing = Buffer.alloc(0);
 
-interface Joining {
-  /** The bytes are overwritten after the call. */
-  passJoined(bytes: Buffer): void;
-}
-
 /** As much as one read of a socket. */
 const memoryBytes = 64 * 1024;
 
@@ -108,16 +104,16 @@ const memoryBytes = 64 * 1024;
 export class TurnPieces {
   #memory: Buffer | null = null;
   #length = 0;
-  #body: Joining | null = null;
+  #body: StreamBody | null = null;
   #isAwaitingEnd = false;
 
   /** Passes on the bytes of another body, or those that leave no room for `bytes` more of this one. */
-  makeRoom(body: Joining, bytes: number): void {
+  makeRoom(body: StreamBody, bytes: number): void {
     if (this.#body !== body || this.#length + bytes > memoryBytes) this.pass();
   }
 
   /** Call `makeRoom` first, and this only if the body still flows. */
-  add(body: Joining, bytes: Buffer): void {
+  add(body: StreamBody, bytes: Buffer): void {
     this.#memory ??= Buffer.allocUnsafeSlow(memoryBytes);
     this.#memory.set(bytes, this.#length);
     this.#length += bytes.length;
@@ -127,7 +123,7 @@ export class TurnPieces {
     setImmediate(this.#onTurnEnd);
   }
 
-  has(body: Joining): boolean {
+  has(body: StreamBody): boolean {
     return this.#body === body;
   }
 
