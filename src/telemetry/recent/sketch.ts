@@ -161,13 +161,7 @@ function nameOf({ a, b, c, d, isAddress }: KeyWords): string {
 }
 
 /** The four words of a CounterKey, as they can be posted. */
-export interface KeyWords {
-  readonly a: number;
-  readonly b: number;
-  readonly c: number;
-  readonly d: number;
-  readonly isAddress: boolean;
-}
+export type KeyWords = Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">;
 
 /** Whose refusal added a key that is a hash to the sketch. */
 interface SeenWith {

@@ -163,14 +163,13 @@ export class Http1Connection implements ClientConnection, Http1Owner, Waiter {
 
   releaseSocket(): readonly Buffer[] | null {
     const { socket } = this;
-    const turn = this.#turn;
     if (socket.readableEnded || !socket.writable) return null;
     this.#isTunnel = true;
     socket.off("drain", this.#onDrain).off("end", this.#onEnd);
     // The socket is paused until the tunnel begins.
     if (this.#isShared) this.#options.reads?.release(socket, nothing);
     else socket.off("data", this.#onBytes).pause();
-    socket.on("data", () => turn.onRead(readSteps, true));
+    socket.on("data", () => this.#turn.onRead(readSteps, true));
     const early = this.#unread.take();
     return early.length === 0 ? [] : [early];
   }
