@@ -5,6 +5,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { Chance } from "./chance.ts";
 import { startClients } from "./clients.ts";
 import type { ClientPlan, Failure, Plan } from "./plan.ts";
+import { checkClaims } from "./quiet.ts";
 import { gatewayPlan, smallPlan } from "./small-plan.ts";
 import { World } from "./world.ts";
 
@@ -74,6 +75,7 @@ export async function runCrowd(plan: Plan, log: ((line: string) => void) | null 
   const alone = world.starts.flatMap(({ threads }) => threads.map(({ shared }) => shared.counts.alone.local));
   if (plan.failures.length === 0 && plan.settings.waitMs >= 50 && alone.some((count) => count > 0))
     world.judge.violate(`${alone.join(" and ")} requests were decided without the store`);
+  checkClaims(world);
   for (const gateway of world.starts) gateway.end();
   const { judge, requests, admitted, refused } = world;
   return { violations: judge.violations, requests, admitted, refused };

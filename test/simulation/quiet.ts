@@ -14,6 +14,7 @@ export async function becomeQuiet(world: World): Promise<void> {
   await time.runUntil(time.nowMs + longestExchangeMs);
   const open = [...world.open.values()].filter(({ isDead, resumedMs }) => !isDead && time.nowMs > resumedMs + 200);
   if (open.length > 0) judge.violate(`${open.length} requests have no answer`);
+  checkClaims(world);
   if (plan.failures.length === 0) {
     const leaseMs = Math.max(...plan.policies.map((policy) => spendMsOf(policy, plan.settings)));
     // A lease that was spent from, one more that was made because of that, the timers that end them, and the calls that
@@ -35,6 +36,18 @@ export async function becomeQuiet(world: World): Promise<void> {
       const { state } = shared.figures();
       if (!isDead && state !== "up") judge.violate(`gateway ${gateway} has not found back: ${state}`);
     }
+  }
+}
+
+/** Nobody waits any more, so nothing is kept for a request. */
+export function checkClaims({ gateways, open, judge }: World): void {
+  const waiting = new Set(open.values());
+  for (const gateway of gateways) {
+    if (gateway.isDead || waiting.has(gateway)) continue;
+    const known = gateway.threads.flatMap(({ shared }) => [...shared.book.all()]);
+    const claimed = known.filter((credits) => credits.claimed !== 0);
+    if (claimed.length > 0)
+      judge.violate(`gateway ${gateway.gateway} keeps units of ${claimed.length} keys for nobody`);
   }
 }
 

@@ -13,6 +13,8 @@ export class Claim {
   readonly units: number;
   /** Whether they are held: then nobody else may spend them. */
   isHeld = false;
+  /** Whether the request was decided, or asks anew: an answer that comes later is for others. */
+  isOver = false;
 
   constructor(credits: KeyCredits, units: number) {
     this.credits = credits;
@@ -27,6 +29,7 @@ export class Claim {
   release(): void {
     if (this.isHeld) this.credits.claimed -= this.units;
     this.isHeld = false;
+    this.isOver = true;
   }
 }
 
@@ -80,7 +83,7 @@ export class CallBatch {
   granted(item: number, units: number): void {
     let left = this.#isConcluded ? 0 : units;
     for (const claim of this.items[item]?.claims ?? []) {
-      if (claim.units > left) continue;
+      if (claim.isOver || claim.units > left) continue;
       left -= claim.units;
       claim.hold();
     }

@@ -56,3 +56,15 @@ test("only the first conclusion counts, and nobody waits for it then", async () 
   batch.conclude("alone");
   expect([await batch.concluded, batch.waiting, credits.awaitedUnits]).toEqual(["answered", 0, 0]);
 });
+
+test("a request that was decided meanwhile gets nothing of what its call is granted", () => {
+  const batch = batchOf();
+  const credits = someCredits();
+  const [decided, waiting] = [new Claim(credits, 1), new Claim(credits, 1)];
+  for (const claim of [decided, waiting]) batch.add(credits, claim);
+  decided.release();
+  batch.granted(0, 1);
+  expect([decided.isHeld, waiting.isHeld, credits.claimed]).toEqual([false, true, 1]);
+  waiting.release();
+  expect(credits.claimed).toBe(0);
+});

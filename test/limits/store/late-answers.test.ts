@@ -1,6 +1,7 @@
 // Answers of the store that a gateway sees late: because the store is slow, or because the gateway stood still.
 import { describe, expect, test } from "vitest";
 import { warmUpMs } from "../../simulation/plan.ts";
+import { beginWallMs } from "../../simulation/simulated-store.ts";
 import { admitted, SmallFleet } from "../../simulation/small-fleet.ts";
 import { smallPlan } from "../../simulation/small-plan.ts";
 import { World } from "../../simulation/world.ts";
@@ -94,4 +95,27 @@ describe("a gateway that stands still while it waits for the store", () => {
     }
     expect(lines.filter((line) => /(up|slow|away) →/.test(line))).toEqual([]);
   });
+});
+
+test("units that came too late for the second question of a request are there for others", async () => {
+  const limit = 5;
+  const rate = { kind: "calendar", per: "minute", timezone: "UTC" } as const;
+  const settings = { ...smallPlan({}).settings, waitMs: 50 };
+  const fleet = await SmallFleet.start([{ ...slidingPolicy({ limit, windowMs: 1 }), rate }], { settings });
+  // The gateway learns in which minute the store is.
+  fleet.ask(0, client);
+  await fleet.pass(60_000 - ((beginWallMs + warmUpMs) % 60_000) - 5);
+  fleet.delay(15);
+  // The first answer says that the minute is over, and leaves 20 ms for the second, which needs 30.
+  const late = fleet.ask(0, client);
+  await fleet.pass(1_000);
+  fleet.delay(1);
+  const others = fleet.ask(0, client, limit);
+  await fleet.pass(100);
+  expect([late, others].map(admitted)).toEqual([1, limit - 1]);
+  // A refusal from memory needs no call.
+  const { answered } = fleet.figures(0).calls;
+  fleet.ask(0, client);
+  await fleet.pass(100);
+  expect(fleet.figures(0).calls.answered - answered).toBeLessThanOrEqual(2);
 });
