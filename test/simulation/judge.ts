@@ -181,7 +181,7 @@ export class Judge {
         const isEarly = counter.shard.highestMs - each.wallMs >= windowMs;
         // What had expired when the store was told has been told, but another step may have made it expire again.
         const isCounted = counter.shard.highestMs - each.countedMs < windowMs;
-        const isTold = isKnown && loss.toldWallMs - each.wallMs >= windowMs && isCounted;
+        const isTold = isKnown && !each.isForgottenHere && loss.toldWallMs - each.wallMs >= windowMs && isCounted;
         if (!loss.isStep) of += each.units;
         else if ((isEarly && !isTold) || counter.policy.rate.kind !== "sliding") expired.add(each);
       }
