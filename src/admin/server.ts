@@ -20,13 +20,12 @@ export interface Admin extends HostPort, Pick<AdminApp, "openApi"> {
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const connections = new AdminConnections(options);
   const app = await openAdminApp(options, connections);
-  const servers = [false, true].map((isUnixSocket) =>
+  const create = (isUnixSocket: boolean): Server =>
     createServer({ allowHalfOpen: true, noDelay: !isUnixSocket, pauseOnConnect: true }, (socket) => {
       connections.accept(socket, { isUnixSocket });
       app.serve(socket);
-    }),
-  );
-  const [tcp, unix] = servers as [Server, Server];
+    });
+  const [tcp, unix] = [create(false), create(true)];
   const open = async () => {
     const { host, port } = await listen(tcp, options, options.onFailure);
     return { host, port, removeSocket: await openSocket(unix, options) };

@@ -38,7 +38,7 @@ const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
 const maxTargetBytes = 8192;
 
 export interface MessageReading {
-  /** The refusal of a request that HTTP/1.1 could not carry. It comes before the path is read, as for malformed bytes. */
+  /** Refuses what HTTP/1.1 could not carry, whatever its path is, as malformed bytes are refused. Null: it could. */
   readonly unparsable: LocalReply | null;
   readonly problem: LocalReply | null;
   /** The problem, apart from the length of the target. */

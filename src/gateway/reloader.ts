@@ -384,10 +384,8 @@ function differencesOnTrial(
   inForce: Settings,
   tokenNames: ReadonlySet<string>,
 ): Pick<ReloadTrial, "changed" | "changes"> {
-  const [before, now] = [fallback.settings, settings].map((each) => withoutRestart(each, inForce).settings) as [
-    Settings,
-    Settings,
-  ];
+  const before = withoutRestart(fallback.settings, inForce).settings;
+  const now = withoutRestart(settings, inForce).settings;
   const keys = changedKeys(before, now);
   const changes = changesAmong(keys, fallback.raw, raw, tokenNames);
   return { changed: changes.length === 0 ? keys : changes.map(({ key }) => key), changes };

@@ -367,12 +367,8 @@ type MatchesKey = (w: Int32Array, line: number) => boolean;
 
 function isIn(network: Parameters<typeof addressKey>[0], prefixBits: number): MatchesKey {
   const { a, b, c, d } = addressKey(network, 128);
-  const [maskA, maskB, maskC, maskD] = [0, 32, 64, 96].map((from) => wordMask(prefixBits - from)) as [
-    number,
-    number,
-    number,
-    number,
-  ];
+  const mask = (from: number): number => wordMask(prefixBits - from);
+  const [maskA, maskB, maskC, maskD] = [mask(0), mask(32), mask(64), mask(96)];
   return (w, line) =>
     (((w[line] as number) ^ a) & maskA) === 0 &&
     (((w[line + 1] as number) ^ b) & maskB) === 0 &&

@@ -239,7 +239,7 @@ export class CoarseKeys {
     for (const [instant, units] of grouped(this.#pairsOf(shard, line))) {
       this.#addUnits(cursor, instant, units, limit);
     }
-    // The key is exhausted: otherwise a key could have been forgotten.
+    // Room is made where no key may be forgotten, so the key is exhausted, and its network counts as exhausted too.
     const aboutAt = cursor.line + keyLine.about;
     w[aboutAt] = withExhausted(w[aboutAt] as number, true);
     return true;
