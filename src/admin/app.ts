@@ -92,7 +92,7 @@ type Handle = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 /**
  * Serves the API where it exists: over TCP while there is a tokens file, and on the Unix socket. Loads it before the first call
- * can arrive, because this stops the event loop for 40 ms. `handle` returns false for a request that is no call of it.
+ * can arrive, because this stops the event loop for tens of milliseconds. `handle` returns false for a request that is no call of it.
  */
 function optionalApi(options: ApiOptions, connections: AdminConnections) {
   let api: AdminApi | null = null;
