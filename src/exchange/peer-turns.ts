@@ -10,16 +10,18 @@ import { handleOf } from "./sockets.ts";
 const stepsInIteration = 4096;
 /** Of a peer while no other one is connected. It is bounded, because the next peer to connect must not wait for long. */
 const stepsAlone = 2 * stepsInIteration;
+/** So many connections have no more steps together, if each is read once. */
+const mostAlone = stepsAlone / requestSteps;
 /** Of one connection: while few connections of the peer wait, and while many do. */
 const [mostOfConnection, leastOfConnection] = [1024, 256];
 /** Of a read of a socket. Over HTTP/1, they include its first request. */
 export const readSteps = stepsInIteration / 32;
 
 /**
- * Returns the steps of reading a target. One of odd characters takes longest: up to 2 µs for 16 of them, or 12 µs in code
+ * Returns the steps of reading a target. One of odd characters takes longest: up to 4 µs for 16 of them, or 12 µs in code
  * that is not compiled yet. A long target ends the turn of its peer.
  */
-export const textSteps = (length: number): number => (length > 4 * 1024 ? stepsAlone : length / 16);
+export const textSteps = (length: number): number => (length > 4 * 1024 ? 2 * stepsAlone : length / 8);
 
 /** All connections of one peer, or one connection of a trusted proxy, which has connections for many clients. */
 interface Reader {
@@ -44,7 +46,8 @@ export interface Waiter {
 }
 
 export class PeerTurns {
-  readonly readers = new Map<string, Reader>();
+  /** A trusted proxy's connection is its own key. */
+  readonly readers = new Map<string | Reader, Reader>();
   readonly #active = new Set<Reader>();
   #isScheduled = false;
   iteration = 0;
@@ -63,7 +66,7 @@ export class PeerTurns {
       ...{ peer, turns: new Set(), waiting: new Set(), worker: null },
       ...{ stepsLeft: mostOfConnection, stepsForOthers: 0, isActive: false, isStopped: false },
     };
-    if (peer !== null) this.readers.set(peer, reader);
+    this.readers.set(peer ?? reader, reader);
     return reader;
   }
 
@@ -125,19 +128,21 @@ export class PeerTurn implements Turn {
 
   /**
    * Counts a read, and returns whether the peer had steps left for it. `isWhole`: the read has one request at most, or
-   * `spend` counts the others. While no other peer is connected, such a read needs no callback at the end of the iteration.
+   * `spend` counts the others. While no other peer is connected, such a read needs no callback at the end of the iteration,
+   * unless one read of each of the peer's connections would take too long.
    */
   onRead(steps: number, isWhole: boolean): boolean {
     const [turns, reader] = [this.#turns, this.#reader];
     const isFree = reader.peer === null || turns.readers.size === 1;
     // TLS delivers one read as several records.
-    if (isFree && isWhole && !reader.isActive && reader.worker !== this) {
+    if (isFree && isWhole && !reader.isActive && reader.worker !== this && reader.turns.size <= mostAlone) {
       reader.worker = this;
       return true;
     }
     turns.begin(reader);
     if (this.#startedIn === turns.iteration) {
-      reader.stepsLeft = Math.max(reader.stepsLeft, 0) + readSteps;
+      // The read is paid. What another one brought may have taken far more than all had.
+      if (stepsOf(reader) > -mostOfConnection) reader.stepsLeft = Math.max(reader.stepsLeft, 0) + readSteps;
       this.#startedIn = -1;
     }
     const cost = isFree ? Math.min(steps, requestSteps) : steps;
@@ -154,11 +159,12 @@ export class PeerTurn implements Turn {
     this.#reader.stepsLeft -= steps;
   }
 
-  /** Has the connection continue when it is its turn. */
+  /** Has the connection continue when it is its turn. Until then it is not read, so it keeps no more than it has. */
   wait(waiter: Waiter | null): void {
     this.#waiter = waiter;
     this.#turns.begin(this.#reader);
     this.#reader.waiting.add(this);
+    this.#stop();
     this.#stopIfOver();
   }
 
@@ -172,17 +178,17 @@ export class PeerTurn implements Turn {
   }
 
   leave(): void {
-    const { turns, waiting, peer, worker } = this.#reader;
-    turns.delete(this);
-    waiting.delete(this);
-    if (worker === this) this.#reader.worker = null;
-    if (turns.size === 0 && peer !== null) this.#turns.readers.delete(peer);
+    const reader = this.#reader;
+    reader.turns.delete(this);
+    reader.waiting.delete(this);
+    if (reader.worker === this) reader.worker = null;
+    if (reader.turns.size === 0) this.#turns.readers.delete(reader.peer ?? reader);
   }
 
   /** Gives the connection at most `steps` of the peer's, and leaves the rest to the others. */
   grant(steps: number): void {
     const reader = this.#reader;
-    const all = reader.stepsLeft + reader.stepsForOthers;
+    const all = stepsOf(reader);
     reader.stepsLeft = Math.min(all, steps);
     reader.stepsForOthers = all - reader.stepsLeft;
     reader.worker = this;
@@ -222,11 +228,13 @@ export class PeerTurn implements Turn {
   }
 }
 
-const isOver = ({ stepsLeft, stepsForOthers }: Reader): boolean => stepsLeft + stepsForOthers <= 0;
+const stepsOf = ({ stepsLeft, stepsForOthers }: Reader): number => stepsLeft + stepsForOthers;
+
+const isOver = (reader: Reader): boolean => stepsOf(reader) <= 0;
 
 function continueWaiting(reader: Reader): void {
   let left = reader.waiting.size;
-  const share = (reader.stepsLeft + reader.stepsForOthers) / left;
+  const share = stepsOf(reader) / left;
   const steps = Math.min(Math.max(share, leastOfConnection), mostOfConnection);
   for (const turn of reader.waiting) {
     // Those that wait again come behind the others.

@@ -3,7 +3,7 @@ import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { setImmediate as iteration } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { PeerTurns, readSteps } from "../../src/exchange/peer-turns.ts";
+import { type PeerTurn, PeerTurns, readSteps, textSteps } from "../../src/exchange/peer-turns.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
@@ -27,7 +27,7 @@ class FakeSocket extends EventEmitter {
   }
 }
 
-function add(turns: PeerTurns, peer: string, count: number): FakeSocket[] {
+function add(turns: PeerTurns, peer: string | null, count: number): FakeSocket[] {
   return Array.from({ length: count }, () => {
     const socket = new FakeSocket();
     const turn = turns.add(socket as unknown as Socket, peer);
@@ -38,11 +38,69 @@ function add(turns: PeerTurns, peer: string, count: number): FakeSocket[] {
 
 const read = (sockets: readonly FakeSocket[]): number => sockets.filter(({ isRead }) => isRead).length;
 
-test("a peer that is alone is read without a bound", () => {
+test("a peer that is alone is read without a bound while it has few connections", async () => {
+  const turns = new PeerTurns();
+  const sockets = add(turns, "a", 256);
+  for (let i = 0; i < 3; i += 1) {
+    for (const socket of sockets) socket.receive();
+    expect(read(sockets)).toBe(256);
+    await iteration();
+  }
+});
+
+test("a peer that is alone has a bound if it has many connections, since the next peer would wait", () => {
   const turns = new PeerTurns();
   const sockets = add(turns, "a", 1_000);
+  let reads = 0;
+  for (const socket of sockets) socket.on("data", () => (reads += 1));
   for (const socket of sockets) socket.receive();
-  expect(read(sockets)).toBe(1_000);
+  expect(reads).toBe(256);
+});
+
+test("beside a trusted proxy, a peer has the same bound as beside another peer", () => {
+  const turns = new PeerTurns();
+  const [busy, proxy] = [add(turns, "a", 100), add(turns, null, 1)];
+  let reads = 0;
+  for (const socket of busy) socket.on("data", () => (reads += 1));
+  for (const socket of busy) socket.receive();
+  expect(reads).toBe(32);
+  for (const socket of proxy) socket.emit("close");
+  for (const socket of busy) socket.emit("close");
+  expect(turns.readers.size).toBe(0);
+});
+
+test("connections that are read again have nothing left behind one whose request took all", async () => {
+  const turns = new PeerTurns();
+  add(turns, "b", 1);
+  const taken: boolean[] = [];
+  const sockets = Array.from({ length: 40 }, () => {
+    const socket = new FakeSocket();
+    const turn = turns.add(socket as unknown as Socket, "a");
+    socket.on("data", () => {
+      const isPaid = turn.onRead(readSteps, true);
+      taken.push(isPaid);
+      if (isPaid) turn.spend(textSteps(8_000));
+    });
+    return socket;
+  });
+  // One ends each iteration.
+  for (let i = 0; i < 60; i += 1) {
+    for (const socket of sockets) socket.receive();
+    expect(taken.filter(Boolean).length).toBeLessThanOrEqual(1);
+    taken.length = 0;
+    await iteration();
+  }
+});
+
+test("a connection that waits for its turn is not read until then", async () => {
+  const turns = new PeerTurns();
+  const socket = new FakeSocket();
+  const turn: PeerTurn = turns.add(socket as unknown as Socket, "a");
+  let isReadInTurn: boolean | null = null;
+  turn.wait({ continueTurn: () => (isReadInTurn = socket.isRead) });
+  expect(socket.isRead).toBe(false);
+  await iteration();
+  expect([isReadInTurn, socket.isRead]).toEqual([false, true]);
 });
 
 test("a peer that is alone has a bound on one read that comes in many pieces", async () => {

@@ -141,6 +141,14 @@ test("what is pipelined behind responses that end together has the same bound", 
   expect(Math.max(...busy.counts.slice(before))).toBeLessThanOrEqual(most);
 });
 
+test("requests with long heads take more of the bound", async () => {
+  const { clients, busy } = await stage();
+  const one = Buffer.from(`GET /v2/long HTTP/1.1\r\nHost: a\r\nX-Long: ${"a".repeat(8_000)}\r\n\r\n`);
+  for (const client of clients) client.write(Buffer.concat(Array.from({ length: 10 }, () => one)));
+  await eventually("all are decided", () => busy.total === connections * 10);
+  expect(Math.max(...busy.counts)).toBeLessThanOrEqual(60);
+});
+
 describe("while requests wait for their turn", () => {
   /** Calls `act` when few of them have been decided. */
   async function amid(act: (scene: Awaited<ReturnType<typeof stage>>) => void) {

@@ -54,8 +54,10 @@ const keepAliveGraceMs = 1_000;
 /** How long a new connection is kept during a drain: its client is about to send a request. */
 export const firstRequestMs = 300;
 
-/** A longer target takes further steps. */
+/** A longer target takes further steps, and so does a longer head. */
 const shortTargetChars = 256;
+const shortHeadBytes = 1024;
+const bytesPerStep = 128;
 
 export class Http1Connection implements ClientConnection, Http1Owner, Waiter {
   readonly socket: Socket;
@@ -245,6 +247,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, Waiter {
         this.#refuse(read);
         break;
       }
+      const { headBytes } = read;
+      if (headBytes > shortHeadBytes) steps += headBytes / bytesPerStep;
       const targetChars = read.head.target.length;
       if (targetChars > shortTargetChars) steps += textSteps(targetChars);
       if (steps > 0) this.#turn.spend(steps);

@@ -123,7 +123,7 @@ describe.each([false, true])("read by shared memory: %s", (isShared) => {
 
   test.each([
     [8_000, 1],
-    [4_000, 4],
+    [4_000, 2],
   ])(
     "of calls with messages of %i bytes, which may take long to read, %i are answered in a turn",
     async (bytes, most) => {
