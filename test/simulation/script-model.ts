@@ -253,7 +253,7 @@ class Turn {
   leasedUs(): number {
     const { step, limit, windowUs, id } = this.#item;
     if (limit - this.#counter.units >= step) return -1;
-    const thread = id.slice(0, gatewayLength + threadLength);
+    const thread = threadOf(id);
     for (const entry of this.#counter.entries.latest(mostWalked)) {
       if (entry.endsUs <= this.#nowUs + windowUs) break;
       if (!entry.id.startsWith(thread)) return Math.max(0, this.#nowUs + this.#leaseUs + windowUs - entry.endsUs);
@@ -320,7 +320,8 @@ class Turn {
     const afterUs = item === "calendar" ? this.#nowUs : this.#nowUs + this.#leaseUs;
     for (const entry of this.#counter.entries.latest(mostCompared)) {
       if (entry.endsUs <= afterUs) break;
-      if (gatewayOf(entry.id) === gateway && !entry.id.endsWith(heldMark)) present += entry.units;
+      const isHeld = entry.id.endsWith(heldMark) && threadOf(entry.id) === threadOf(id);
+      if (gatewayOf(entry.id) === gateway && !isHeld) present += entry.units;
     }
     const missing = told.units - present;
     if (missing <= 0) return;
@@ -398,6 +399,10 @@ class Turn {
 /** Of units that are not held any more. */
 function keptId(id: string): string {
   return id.endsWith(heldMark) ? id.slice(0, -heldMark.length) : id;
+}
+
+function threadOf(id: string): string {
+  return id.slice(0, gatewayLength + threadLength);
 }
 
 function gatewayOf(id: string): string {

@@ -232,9 +232,10 @@ local function readMark()
   return type(value) == 'string' and tonumber(value) or 0
 end
 
--- The units of a gateway that count, or enough of them; without those that are held, which are not told either.
-local function unitsPresent(c, gateway, enough)
-  local present = 0
+-- The units of a gateway that count, or enough of them. Without those that the thread holds, which are not told either: it has
+-- reported before what it holds no more. Another thread of the gateway may not have, so that what it held counts.
+local function unitsPresent(c, id, enough)
+  local present, gateway, thread = 0, gatewayOf(id), string.sub(id, 1, threadEnd)
   if c.kind == 'c' then
     present = tonumber(redis.call('ZSCORE', c.key, '=' .. gateway) or spentBase) - spentBase
   end
@@ -242,7 +243,7 @@ local function unitsPresent(c, gateway, enough)
   for page = 0, pages - 1 do
     local members = redis.call('ZREVRANGEBYSCORE', c.key, most, least, 'LIMIT', page * pageSize, pageSize)
     for i = 1, #members do
-      local isHeld = string.find(members[i], '~/', 1, true)
+      local isHeld = string.find(members[i], '~/', 1, true) and string.sub(members[i], 1, threadEnd) == thread
       if gatewayOf(members[i]) == gateway and not isHeld then present = present + unitsOf(members[i]) end
     end
     if present >= enough or #members < pageSize then break end
@@ -257,7 +258,7 @@ local function readTold(c, id)
   local age, known = math.max(0, number()), number()
   if readMark() > known then return true end
   if c.kind == 'n' then return end
-  local missing = units - unitsPresent(c, gatewayOf(id), units)
+  local missing = units - unitsPresent(c, id, units)
   if missing <= 0 then return end
   if c.kind == 'c' then
     change(c)

@@ -364,20 +364,20 @@ export class Store implements ShardStore {
   }
 
   #prepare(shard: Shard, credits: KeyCredits, needed: number, nowMs: number): SentItem {
-    const { policy, key, client } = credits;
-    const { incident } = shard;
-    const { admittedAlone: alone } = credits;
+    const { policy, key, client, admittedAlone: alone } = credits;
     credits.endLeases(nowMs);
-    const isTold = incident === 0 || credits.toldIncident === incident;
-    const mustTell = alone !== credits.toldAlone || (!isTold && credits.countsSince(shard.toldMs, nowMs));
+    const isTold = shard.incident === 0 || credits.toldIncident === shard.incident;
+    const reports = credits.takeReports(mostReports, nowMs);
+    const isOwed = alone !== credits.toldAlone || (!isTold && credits.countsSince(shard.toldMs, nowMs));
+    // What is told before it is reported counts twice.
+    const mustTell = isOwed && credits.reports === 0;
     const own = mustTell ? policy.source.own(key, client, nowMs) : null;
     // What a call that is under way is granted may be taken for what is told.
     const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
-    const reports = credits.takeReports(mostReports, nowMs);
     return {
       ...{ credits, reports, rules: credits.rules, forgiven: credits.forgiven },
       item: this.items.asking(credits, needed, reports, own, nowMs),
-      told: isCertain ? { incident, alone } : null,
+      told: isCertain ? { incident: shard.incident, alone } : null,
     };
   }
 
@@ -528,10 +528,12 @@ export class Store implements ShardStore {
     const nowMs = this.clock.monotonicMs();
     const rules = policy.source.rules(tag, nowMs);
     const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
+    const reports = credits.takeReports(mostReports, nowMs);
+    credits.knownUntilMs = nowMs + policy.longestCountMs;
+    // It is told later.
+    if (credits.reports > 0) return { credits, reports, item: this.items.reporting({ credits, reports }) };
     credits.toldIncident = incident;
     credits.toldAlone = credits.admittedAlone;
-    credits.knownUntilMs = nowMs + policy.longestCountMs;
-    const reports = credits.takeReports(mostReports, nowMs);
     return { credits, reports, item: this.items.telling(credits, reports, own) };
   }
 

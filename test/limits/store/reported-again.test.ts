@@ -1,7 +1,9 @@
 // What became of units is reported until the store has heard of it, also over a connection that breaks.
 import { describe, expect, test } from "vitest";
 import type { Decision, Policy } from "../../../src/core/policy.ts";
+import { mostReports } from "../../../src/limits/store/script-call.ts";
 import { admitted, SmallFleet } from "../../simulation/small-fleet.ts";
+import { gatewayPlan } from "../../simulation/small-plan.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 
 const limit = 8;
@@ -16,7 +18,7 @@ function end(decisions: readonly Decision[], status: number): void {
 
 /** Of a second gateway, how many of as many requests as the limit are admitted, and how long the last one has to wait. */
 async function askElsewhere(fleet: SmallFleet) {
-  const decisions = fleet.ask(1, client, limit);
+  const decisions = fleet.ask(1, client, 2 * limit);
   await fleet.pass(20);
   const waitMs = (decisions.at(-1)?.resetMs ?? Number.NaN) - fleet.nowMs(1);
   return { count: admitted(decisions), waitMs };
@@ -101,6 +103,32 @@ describe.each<[string, Policy]>([
     end([...before, ...meanwhile], 401);
     await fleet.pass(200);
     expect(await askElsewhere(fleet)).toMatchObject({ count: limit - 2 - held });
+  });
+
+  test("once, though they are more than one call reports", async () => {
+    const count = 3 * mostReports;
+    const fleet = await SmallFleet.start([{ ...policy, limit: limit + count }]);
+    await fleet.pass(5_000);
+    const decisions = fleet.ask(0, client, count);
+    await fleet.pass(20);
+    fleet.breakConnections(500);
+    end(decisions, 401);
+    await fleet.pass(2_000);
+    expect(await askElsewhere(fleet)).toMatchObject({ count: limit });
+  });
+
+  test("once, whichever thread of their gateway tells of them first", async () => {
+    for (let seed = 0; seed < 5; seed += 1) {
+      const gateways = [gatewayPlan({ threads: 2 }), gatewayPlan({})];
+      const fleet = await SmallFleet.start([policy], { seed, gateways });
+      await fleet.pass(5_000);
+      const decisions = fleet.ask(0, client, 2);
+      await fleet.pass(20);
+      fleet.breakConnections(500);
+      end(decisions, 401);
+      await fleet.pass(2_000);
+      expect(await askElsewhere(fleet)).toMatchObject({ count: limit - 2 });
+    }
   });
 
   test("beside others that are held, and given back afterwards", async () => {
