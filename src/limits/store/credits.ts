@@ -199,7 +199,7 @@ export class KeyCredits {
     const latestMs = leasedMs > 0 ? Math.min(patienceMs, leasedMs) : patienceMs;
     // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.
     this.refusedUntilMs = isRefused ? sentMs + Math.min(fitsMs / (1 + drift), latestMs) : 0;
-    this.fullUntilMs = leasedMs > 0 || isByRequest ? this.refusedUntilMs : this.fitsMs;
+    this.fullUntilMs = leasedMs > 0 ? this.refusedUntilMs : this.fitsMs;
     // What other gateways have leased ahead they may spend after the last unit was granted.
     this.#isToRequest = granted < needed || (needed > 0 && !isAhead);
   }
