@@ -134,14 +134,14 @@ function replyToParseError(error: Error, receivedBytes: number): LocalReply | nu
   if (code === "HPE_HEADER_OVERFLOW") {
     return isFirstLine(error, receivedBytes) ? localReplies.targetTooLong : localReplies.headTooLarge;
   }
-  if (hasUnknownMethod(error, code)) return localReplies.unsupportedMethod;
+  if (hasUnknownMethod(error, code, receivedBytes)) return localReplies.unsupportedMethod;
   // The client closed its side within a message, or reset the connection.
   if (code === "HPE_INVALID_EOF_STATE" || !code.startsWith("HPE_")) return null;
   return localReplies.malformed;
 }
 
 /** Returns whether the error is about a request line with an unknown method. The parser knows a few more than Node. */
-function hasUnknownMethod(error: Error, code: string): boolean {
+function hasUnknownMethod(error: Error, code: string, receivedBytes: number): boolean {
   // The preface of HTTP/2.
   if (code === "HPE_PAUSED_H2_UPGRADE") return true;
   if (!lineErrors.has(code) || !("rawPacket" in error && error.rawPacket instanceof Buffer)) return false;
@@ -149,7 +149,10 @@ function hasUnknownMethod(error: Error, code: string): boolean {
   // The parser may have read the line's end.
   const lineStart = text.lastIndexOf("\n", Number(Reflect.get(error, "bytesParsed")) - 2) + 1;
   const method = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+)(?: |$)/.exec(text.slice(lineStart))?.[1];
-  return method !== undefined && !knownMethods.has(method);
+  if (method === undefined || code === "HPE_INVALID_METHOD") return method !== undefined;
+  // The line may have begun in an earlier packet, which the error does not have.
+  const mayBeEnd = lineStart === 0 && error.rawPacket.length < receivedBytes;
+  return ![...knownMethods].some((known) => (mayBeEnd ? known.endsWith(method) : known === method));
 }
 
 const lineErrors: ReadonlySet<string> = new Set(["HPE_INVALID_METHOD", "HPE_INVALID_VERSION", "HPE_INVALID_CONSTANT"]);
