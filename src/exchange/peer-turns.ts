@@ -126,6 +126,11 @@ export class PeerTurn implements Turn {
     this.#reader.stepsLeft = steps;
   }
 
+  /** Whether it waits with bytes that were read. */
+  get hasBytes(): boolean {
+    return this.#waiter !== null;
+  }
+
   /**
    * Counts a read, and returns whether the peer had steps left for it. `isWhole`: the read has one request at most, or
    * `spend` counts the others. While no other peer is connected, such a read needs no callback at the end of the iteration,
@@ -199,6 +204,12 @@ export class PeerTurn implements Turn {
     this.#waiter = null;
     waiter?.continueTurn();
     if (this.#waiter !== null || !this.#isStopped) return;
+    const { waiting } = this.#reader;
+    if (waiter !== null && waiting.size > 0) {
+      // Connections that have waited for longer are read first.
+      waiting.add(this);
+      return;
+    }
     this.#isStopped = false;
     const handle = handleOf(this.#socket);
     // If it does not read, its stream has stopped it meanwhile, and will start it.
@@ -233,14 +244,15 @@ const stepsOf = ({ stepsLeft, stepsForOthers }: Reader): number => stepsLeft + s
 const isOver = (reader: Reader): boolean => stepsOf(reader) <= 0;
 
 function continueWaiting(reader: Reader): void {
-  let left = reader.waiting.size;
-  const share = stepsOf(reader) / left;
+  const turns = [...reader.waiting];
+  const share = stepsOf(reader) / turns.length;
   const steps = Math.min(Math.max(share, leastOfConnection), mostOfConnection);
-  for (const turn of reader.waiting) {
-    // Those that wait again come behind the others.
-    if (left === 0 || isOver(reader)) return;
-    left -= 1;
-    reader.waiting.delete(turn);
+  // What was read is answered first. Otherwise each of a thousand connections would keep what it has read.
+  const [withBytes, without] = [turns.filter(({ hasBytes }) => hasBytes), turns.filter(({ hasBytes }) => !hasBytes)];
+  for (const turn of [...withBytes, ...without]) {
+    if (isOver(reader)) return;
+    // One that waits again comes behind the others.
+    if (!reader.waiting.delete(turn)) continue;
     turn.grant(steps);
     turn.continue();
   }

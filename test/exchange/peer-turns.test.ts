@@ -103,6 +103,39 @@ test("a connection that waits for its turn is not read until then", async () => 
   expect([isReadInTurn, socket.isRead]).toEqual([false, true]);
 });
 
+test("what was read is answered before more connections are read, and each has its turn", async () => {
+  const turns = new PeerTurns();
+  add(turns, "b", 1);
+  const left = new Map<FakeSocket, number>();
+  const reads = new Map<FakeSocket, number>();
+  const sockets = Array.from({ length: 200 }, () => {
+    const socket = new FakeSocket();
+    const turn = turns.add(socket as unknown as Socket, "a");
+    // Each read brings as much as a connection may do in four iterations.
+    const answer = (): void => {
+      const rest = (left.get(socket) ?? 0) - 1;
+      left.set(socket, rest);
+      turn.spend(1024);
+      if (rest > 0) turn.wait({ continueTurn: answer });
+    };
+    socket.on("data", () => {
+      reads.set(socket, (reads.get(socket) ?? 0) + 1);
+      left.set(socket, 4);
+      if (turn.onRead(readSteps, true)) answer();
+      else turn.wait({ continueTurn: answer });
+    });
+    return socket;
+  });
+  let most = 0;
+  for (let i = 0; i < 600; i += 1) {
+    for (const socket of sockets) socket.receive();
+    most = Math.max(most, [...left.values()].filter((rest) => rest > 0).length);
+    await iteration();
+  }
+  expect(most).toBeLessThanOrEqual(40);
+  expect(Math.min(...sockets.map((socket) => reads.get(socket) ?? 0))).toBeGreaterThanOrEqual(2);
+});
+
 test("a peer that is alone has a bound on one read that comes in many pieces", async () => {
   const turn = new PeerTurns().add(new FakeSocket() as unknown as Socket, "a");
   const granted = (): number => Array.from({ length: 100 }, () => turn.onRead(readSteps, true)).filter(Boolean).length;
