@@ -95,7 +95,8 @@ test.each<[string, object, number, number, number]>([
   ["one was just leased elsewhere: 150 ms", oneByOne, 0, sentMs + 100, sentMs + 100],
   ["one was leased elsewhere that may be back soon", oneByOne, 120_000, sentMs + 30, sentMs + 30],
   ["one was leased elsewhere that was spent by now", oneByOne, 150_000, sentMs + 100, nowMs + 5_050],
-  ["held by requests", { isByRequest: true }, -1, sentMs + 20, sentMs + 20],
+  // What is held is in what the store has said of when a request fits.
+  ["held by requests", { isByRequest: true }, -1, sentMs + 20, nowMs + 5_050],
 ])("a refusal is remembered until units may be back: %s", (_, rules, leasedUs, refusedUntilMs, fullUntilMs) => {
   const credits = someCredits(rules);
   credits.answered(answerOf({ granted: 0, fitsUs: 5_050_000, leasedUs }), 1, sentMs, nowMs);
