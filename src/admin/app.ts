@@ -88,7 +88,7 @@ export async function openAdminApp(options: AdminAppOptions, connections: AdminC
   };
 }
 
-type Handle = (request: IncomingMessage, response: ServerResponse) => boolean;
+type AdminHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 /**
  * Serves the API where it exists: over TCP while there is a tokens file, and on the Unix socket. Loads it before the first call
@@ -98,7 +98,7 @@ function optionalApi(options: ApiOptions, connections: AdminConnections) {
   let api: AdminApi | null = null;
   const exists = ({ socket }: IncomingMessage): boolean =>
     connections.isUnixSocket(socket) || options.access().tokens !== null;
-  const handle: Handle = (request, response) => {
+  const handle: AdminHandler = (request, response) => {
     // Other spellings of the path are no calls of the API.
     if (api === null || !/^\/api(?:[/?]|$)/.test(request.url ?? "") || !exists(request)) return false;
     api.handle(request, response);
@@ -128,7 +128,7 @@ const serverOptions = {
 } as const;
 
 /** `handle` returns false for a request that is answered here. */
-function createApp(connections: AdminConnections, handle: Handle): FastifyInstance {
+function createApp(connections: AdminConnections, handle: AdminHandler): FastifyInstance {
   return fastify({
     serverFactory(onRequest) {
       const server = createServer(serverOptions);

@@ -5,7 +5,7 @@
 import type { Socket } from "node:net";
 import type { Piece } from "../http2/responses.ts";
 import type { Http2Event, Http2Session } from "../http2/session.ts";
-import type { PeerTurn, Waiter } from "./peer-turns.ts";
+import type { PeerTurn, TurnWaiter } from "./peer-turns.ts";
 import { copyOf, type SharedReads, type TextWrites } from "./sockets.ts";
 
 /**
@@ -29,7 +29,7 @@ export interface DrivenConnection<Owner> {
   onSettled(): void;
 }
 
-export class Http2Driver<Owner> implements Waiter {
+export class Http2Driver<Owner> implements TurnWaiter {
   readonly session: Http2Session<Owner>;
   /** The system has not taken yet all that was written. */
   isFlushing = false;

@@ -41,7 +41,7 @@ interface Reader {
 }
 
 /** A connection that has something to do. It does as much as its turn allows. */
-export interface Waiter {
+export interface TurnWaiter {
   continueTurn(): void;
 }
 
@@ -105,7 +105,7 @@ export class PeerTurn implements Turn {
   readonly #turns: PeerTurns;
   readonly #socket: Socket;
   #reader: Reader;
-  #waiter: Waiter | null = null;
+  #waiter: TurnWaiter | null = null;
   /** The handle of the socket is not read. */
   #isStopped = false;
   /** The iteration in which reading was started again. It is not stopped before something has been read. */
@@ -165,7 +165,7 @@ export class PeerTurn implements Turn {
   }
 
   /** Has the connection continue when it is its turn. Until then it is not read, so it keeps no more than it has. */
-  wait(waiter: Waiter | null): void {
+  wait(waiter: TurnWaiter | null): void {
     this.#waiter = waiter;
     this.#turns.begin(this.#reader);
     this.#reader.waiting.add(this);

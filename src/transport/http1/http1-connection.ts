@@ -18,7 +18,7 @@ import type {
   Portions,
 } from "../../exchange/connection.ts";
 import { Exchange, startOn } from "../../exchange/exchange.ts";
-import { type PeerTurn, readSteps, textSteps, type Waiter } from "../../exchange/peer-turns.ts";
+import { type PeerTurn, readSteps, type TurnWaiter, textSteps } from "../../exchange/peer-turns.ts";
 import { copyOf, maxCopiedBytes } from "../../exchange/sockets.ts";
 import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import {
@@ -59,7 +59,7 @@ const shortTargetChars = 256;
 const shortHeadBytes = 1024;
 const bytesPerStep = 128;
 
-export class Http1Connection implements ClientConnection, Http1Owner, Waiter {
+export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
