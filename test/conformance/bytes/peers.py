@@ -438,8 +438,11 @@ class Upstream:
             rest = b""
             while (read := read_head(connection, rest)) is not None:
                 body = self.bodies[int(re.search(r"/b/(\d+)", read[0])[1])]
+                is_repeated = body.has_arrived
                 body.has_arrived = True
-                rest = self.answer(connection, body, *read)
+                # A request without a body may come again, if its connection broke before its answer. A body must not.
+                sink = None if is_repeated and not body.up else body.up_sink
+                rest = self.answer(connection, body, sink, *read)
                 body.upstream_over.set()
                 if rest is None:
                     return
@@ -457,15 +460,15 @@ class Upstream:
             if body is not None:
                 body.upstream_over.set()
 
-    def answer(self, connection, body, head, rest):
+    def answer(self, connection, body, sink, head, rest):
         """Returns what came behind the request; None if it was the last one."""
         source = body.down_source
         if re.search(r"^upgrade:", head, re.M | re.I):
             connection.push(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-            tunnel(connection, source, body.up_sink, rest)
+            tunnel(connection, source, sink, rest)
             return None
         length = length_of(head)
-        decoder = Decoder(length or 0, body.up_sink)
+        decoder = Decoder(length or 0, sink)
         framing = {
             "length": b"Content-Length: %d\r\n" % len(body.down),
             "chunked": b"Transfer-Encoding: chunked\r\n",
@@ -773,6 +776,8 @@ class Http2:
             body.status = 200 if b"\x88" in payload[:2] else f"in {payload[:8].hex()}"
         elif kind == 3:
             stream.is_closed = True
+            # What it has got still counts in the window of the connection.
+            self.owed += stream.owed
             is_whole = body.status == 200 and body.down_sink.at == len(body.down)
             if is_whole and body.gateway.startswith("plugin") and payload == bytes(4):
                 # Node's HTTP/2, which an app has instead of ours, resets a stream at times before its END_STREAM has left.
