@@ -12,7 +12,7 @@ const { engines, scripts } = JSON.parse(readFileSync(join(root, "package.json"),
   engines: { node: string };
   scripts: Record<string, string>;
 };
-const oldest = engines.node.replace(">=", "");
+const [oldest = "", next = ""] = /^\^(.+) \|\| >=(.+)$/.exec(engines.node)?.slice(1) ?? [];
 const installed = mkdtempSync(join(tmpdir(), "headgate-installed-"));
 const main = join(installed, "dist/main.js");
 
@@ -37,7 +37,7 @@ function run(node: string, ...args: string[]): Promise<Ran> {
 }
 
 function refusal(version: string): Ran {
-  const err = `headgate: found Node ${version}, expected ${oldest} or later\n`;
+  const err = `headgate: found Node ${version}, expected ${oldest} or later, and not 25\n`;
   return { code: exitCodes.unavailable, err };
 }
 
@@ -63,14 +63,14 @@ test.runIf(old !== undefined)("an old Node is told which one is needed, from pac
   }
 });
 
-test("a version below the one that package.json asks for is refused, that one is not", async () => {
+test("a version that package.json does not ask for is refused, the oldest ones that it asks for are not", async () => {
   const pretend = (version: string): Promise<Ran> => {
     const code = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
     return run(process.execPath, "--import", `data:text/javascript,${code}`, main, "--version");
   };
   expect(await pretend("18.0.0")).toEqual(refusal("18.0.0"));
-  expect(await pretend("24.8.1")).toEqual(refusal("24.8.1"));
-  expect(await pretend(`${oldest}.0`)).toEqual({ code: 0, err: "" });
+  for (const version of ["24.15.9", "25.0.0", "25.99.0"]) expect(await pretend(version)).toEqual(refusal(version));
+  for (const version of [`${oldest}.0`, `${next}.0.0`]) expect(await pretend(version)).toEqual({ code: 0, err: "" });
 });
 
 test("what is loaded before the check imports only what Node 18 has", () => {

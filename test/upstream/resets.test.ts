@@ -21,6 +21,17 @@ test("a response without length that ends in a reset breaks off, and is not ende
   expect(client.rest).not.toContain("\r\n0\r\n");
 });
 
+test("so it does if the part and the reset are read together", async () => {
+  const { connect } = await stageRaw(cleanup, (socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npartial body");
+    socket.resetAndDestroy();
+  });
+  const client = connect();
+  client.write(request("/v2/x"));
+  await within("the connection ends", client.closed);
+  expect(client.rest).not.toContain("\r\n0\r\n");
+});
+
 test("a reset while the client reads slowly costs that client its answer and nobody the process", async () => {
   const { connect, gateway, upstream } = await stageRaw(cleanup, (socket, data) => {
     if (data.includes("/v2/ok")) socket.write(response("ok"));
