@@ -60,150 +60,41 @@ export const monthly: readonly MonthlySpending[] = [
   due(28, "Quarter Square Dividend", 83_003, "brokerage", [-3900, -1200]),
 ];
 
-const most: Habit["perMille"] = [40, 30, 30, 30, 30, 40, 60];
-
-export const habits: readonly Habit[] = [
-  {
-    payees: ["Greenfield Market", "Corner Basket", "Hilltop Grocers", "Saturday Farm Stand"],
-    categoryId: 83_201,
-    account: "card",
-    cents: [1180, 14_600],
-    perMille: [380, 420, 180, 420, 180, 420, 780],
-  },
-  {
-    payees: ["Blue Kettle Coffee", "Platform Nine Espresso", "Daily Crumb Bakery", "Kiosk at the Park"],
-    categoryId: 83_203,
-    account: "card",
-    cents: [290, 1240],
-    perMille: [420, 720, 700, 720, 700, 760, 520],
-  },
-  {
-    payees: ["Noodle Lane", "Casa Olmo", "The Copper Spoon", "Saffron House", "Pier Street Tacos"],
-    categoryId: 83_202,
-    account: "card",
-    cents: [1450, 8900],
-    perMille: [260, 180, 200, 240, 300, 520, 560],
-  },
-  {
-    payees: ["Metro Transit Fare", "Regional Rail"],
-    categoryId: 83_302,
-    account: "card",
-    cents: [275, 960],
-    perMille: [90, 680, 700, 700, 690, 640, 180],
-  },
-  {
-    payees: ["Metro Transit Fare"],
-    categoryId: 83_302,
-    account: "card",
-    cents: [275, 450],
-    perMille: [60, 610, 640, 640, 630, 540, 120],
-  },
-  {
-    payees: ["Staff Canteen", "Soup & Sandwich", "Bento Corner"],
-    categoryId: 83_202,
-    account: "card",
-    cents: [690, 1680],
-    perMille: [0, 520, 540, 560, 540, 380, 0],
-  },
-  {
-    payees: ["Junction Fuel", "Route 9 Filling Station"],
-    categoryId: 83_301,
-    account: "card",
-    cents: [2600, 6400],
-    perMille: [220, 90, 40, 60, 80, 160, 180],
-  },
-  {
-    payees: ["Orchard Pharmacy", "Wellgate Drugstore"],
-    categoryId: 83_401,
-    account: "card",
-    cents: [480, 4700],
-    perMille: [40, 70, 70, 60, 70, 70, 90],
-  },
-  {
-    payees: ["Dr. A. Marlow", "Bright Smile Dental"],
-    categoryId: 83_402,
-    account: "checking",
-    cents: [3000, 24_000],
-    perMille: [0, 22, 22, 22, 22, 18, 0],
-  },
-  {
-    payees: ["Paper Lantern Books", "Second Chapter", "Pixel Attic Games"],
-    categoryId: 83_502,
-    account: "card",
-    cents: [799, 6900],
-    perMille: [90, 40, 40, 40, 50, 70, 120],
-  },
-  {
-    payees: ["Orpheum Cinema", "Tin Roof Music Hall", "Kegel Lanes"],
-    categoryId: 83_503,
-    account: "card",
-    cents: [1200, 7800],
-    perMille: [80, 20, 20, 30, 60, 240, 280],
-  },
-  {
-    payees: ["Thread & Seam", "Harbor Outfitters"],
-    categoryId: 83_601,
-    account: "card",
-    cents: [1900, 18_900],
-    perMille: most,
-  },
-  {
-    payees: ["Volt & Wire", "Circuit Barn"],
-    categoryId: 83_602,
-    account: "card",
-    cents: [1500, 64_900],
-    perMille: [14, 8, 8, 8, 8, 10, 20],
-  },
-  {
-    payees: ["Home & Hearth Supply", "The Broom Closet"],
-    categoryId: 83_603,
-    account: "card",
-    cents: [650, 8200],
-    perMille: most,
-  },
-  {
-    payees: ["Oak & Linen"],
-    categoryId: 83_104,
-    account: "card",
-    cents: [4900, 72_000],
-    perMille: [10, 4, 4, 4, 4, 6, 16],
-  },
-  {
-    payees: ["Turner's Auto Service", "Sparkle Car Wash"],
-    categoryId: 83_303,
-    account: "checking",
-    cents: [1200, 38_000],
-    perMille: [4, 14, 14, 14, 14, 18, 24],
-  },
-  {
-    payees: ["Weekend Workshop Invoice", "Tutoring"],
-    categoryId: 83_002,
-    account: "checking",
-    cents: [-42_000, -6500],
-    perMille: [6, 16, 16, 16, 16, 22, 8],
-  },
-  {
-    payees: ["Flower Cart", "Toy Harbor"],
-    categoryId: 83_903,
-    account: "card",
-    cents: [1500, 9000],
-    perMille: [30, 12, 12, 12, 12, 24, 40],
-  },
-  {
-    payees: ["Street Market", "Taxi", "Flea Market", "Tip Jar"],
-    categoryId: null,
-    account: "wallet",
-    cents: [200, 4000],
-    perMille: [130, 50, 50, 50, 60, 110, 180],
-  },
-  {
-    payees: ["Cash Withdrawal", "Found in a Coat"],
-    categoryId: null,
-    account: null,
-    cents: [500, 6000],
-    perMille: [70, 30, 30, 30, 30, 60, 70],
-  },
+type HabitRow = readonly [
+  payees: string,
+  categoryId: Habit["categoryId"],
+  account: Habit["account"],
+  cents: Habit["cents"],
+  perMille: Habit["perMille"],
 ];
+
+// biome-ignore format: a habit in each row
+const habitRows: readonly HabitRow[] = [
+  ["Greenfield Market, Corner Basket, Hilltop Grocers, Saturday Farm Stand", 83_201, "card", [1180, 14_600], [380, 420, 180, 420, 180, 420, 780]],
+  ["Blue Kettle Coffee, Platform Nine Espresso, Daily Crumb Bakery, Kiosk at the Park", 83_203, "card", [290, 1240], [420, 720, 700, 720, 700, 760, 520]],
+  ["Noodle Lane, Casa Olmo, The Copper Spoon, Saffron House, Pier Street Tacos", 83_202, "card", [1450, 8900], [260, 180, 200, 240, 300, 520, 560]],
+  ["Metro Transit Fare, Regional Rail", 83_302, "card", [275, 960], [90, 680, 700, 700, 690, 640, 180]],
+  ["Metro Transit Fare", 83_302, "card", [275, 450], [60, 610, 640, 640, 630, 540, 120]],
+  ["Staff Canteen, Soup & Sandwich, Bento Corner", 83_202, "card", [690, 1680], [0, 520, 540, 560, 540, 380, 0]],
+  ["Junction Fuel, Route 9 Filling Station", 83_301, "card", [2600, 6400], [220, 90, 40, 60, 80, 160, 180]],
+  ["Orchard Pharmacy, Wellgate Drugstore", 83_401, "card", [480, 4700], [40, 70, 70, 60, 70, 70, 90]],
+  ["Dr. A. Marlow, Bright Smile Dental", 83_402, "checking", [3000, 24_000], [0, 22, 22, 22, 22, 18, 0]],
+  ["Paper Lantern Books, Second Chapter, Pixel Attic Games", 83_502, "card", [799, 6900], [90, 40, 40, 40, 50, 70, 120]],
+  ["Orpheum Cinema, Tin Roof Music Hall, Kegel Lanes", 83_503, "card", [1200, 7800], [80, 20, 20, 30, 60, 240, 280]],
+  ["Thread & Seam, Harbor Outfitters", 83_601, "card", [1900, 18_900], [40, 30, 30, 30, 30, 40, 60]],
+  ["Volt & Wire, Circuit Barn", 83_602, "card", [1500, 64_900], [14, 8, 8, 8, 8, 10, 20]],
+  ["Home & Hearth Supply, The Broom Closet", 83_603, "card", [650, 8200], [40, 30, 30, 30, 30, 40, 60]],
+  ["Oak & Linen", 83_104, "card", [4900, 72_000], [10, 4, 4, 4, 4, 6, 16]],
+  ["Turner's Auto Service, Sparkle Car Wash", 83_303, "checking", [1200, 38_000], [4, 14, 14, 14, 14, 18, 24]],
+  ["Weekend Workshop Invoice, Tutoring", 83_002, "checking", [-42_000, -6500], [6, 16, 16, 16, 16, 22, 8]],
+  ["Flower Cart, Toy Harbor", 83_903, "card", [1500, 9000], [30, 12, 12, 12, 12, 24, 40]],
+  ["Street Market, Taxi, Flea Market, Tip Jar", null, "wallet", [200, 4000], [130, 50, 50, 50, 60, 110, 180]],
+  ["Cash Withdrawal, Found in a Coat", null, null, [500, 6000], [70, 30, 30, 30, 30, 60, 70]],
+];
+
+export const habits: readonly Habit[] = habitRows.map(([payees, categoryId, account, cents, perMille]) => ({
+  ...{ payees: payees.split(", ") as [string, ...string[]], categoryId, account, cents, perMille },
+}));
 
 /** Only until the category was archived. */
 export const potteryClass: Habit = {
