@@ -50,72 +50,15 @@ interface Category {
   readonly order: number | null;
 }
 
-/** A group and its children; children inherit what the group says about income. */
-const groups: readonly (readonly [id: number, name: string, children: readonly (readonly [number, string])[]])[] = [
-  [
-    83_000,
-    "Income",
-    [
-      [83_001, "Salary"],
-      [83_002, "Side Work"],
-      [83_003, "Interest & Dividends"],
-    ],
-  ],
-  [
-    83_100,
-    "Home",
-    [
-      [83_101, "Rent"],
-      [83_102, "Utilities"],
-      [83_103, "Internet & Phone"],
-      [83_104, "Furnishings"],
-    ],
-  ],
-  [
-    83_200,
-    "Food",
-    [
-      [83_201, "Groceries"],
-      [83_202, "Restaurants"],
-      [83_203, "Coffee & Snacks"],
-    ],
-  ],
-  [
-    83_300,
-    "Transport",
-    [
-      [83_301, "Fuel"],
-      [83_302, "Public Transit"],
-      [83_303, "Car Care"],
-    ],
-  ],
-  [
-    83_400,
-    "Health",
-    [
-      [83_401, "Pharmacy"],
-      [83_402, "Doctor & Dentist"],
-      [83_403, "Fitness"],
-    ],
-  ],
-  [
-    83_500,
-    "Leisure",
-    [
-      [83_501, "Streaming"],
-      [83_502, "Books & Games"],
-      [83_503, "Going Out"],
-    ],
-  ],
-  [
-    83_600,
-    "Shopping",
-    [
-      [83_601, "Clothing"],
-      [83_602, "Electronics"],
-      [83_603, "Household Goods"],
-    ],
-  ],
+/** A group and its children, whose ids follow that of the group; children inherit what the group says about income. */
+const groups: readonly (readonly [id: number, name: string, children: readonly string[]])[] = [
+  [83_000, "Income", ["Salary", "Side Work", "Interest & Dividends"]],
+  [83_100, "Home", ["Rent", "Utilities", "Internet & Phone", "Furnishings"]],
+  [83_200, "Food", ["Groceries", "Restaurants", "Coffee & Snacks"]],
+  [83_300, "Transport", ["Fuel", "Public Transit", "Car Care"]],
+  [83_400, "Health", ["Pharmacy", "Doctor & Dentist", "Fitness"]],
+  [83_500, "Leisure", ["Streaming", "Books & Games", "Going Out"]],
+  [83_600, "Shopping", ["Clothing", "Electronics", "Household Goods"]],
 ];
 
 const ungrouped: readonly Category[] = [
@@ -132,13 +75,8 @@ export const categories: readonly (Category & { readonly isGroup: boolean })[] =
     const income = name === "Income" ? ({ income: true } as const) : {};
     return [
       { id, name, groupId: null, isGroup: true, order, ...income },
-      ...children.map((child, position) => ({
-        id: child[0],
-        name: child[1],
-        groupId: id,
-        isGroup: false,
-        order: position,
-        ...income,
+      ...children.map((child, order) => ({
+        ...{ id: id + 1 + order, name: child, groupId: id, isGroup: false, order, ...income },
       })),
     ];
   }),
