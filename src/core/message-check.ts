@@ -139,7 +139,7 @@ function note(seen: Seen, name: string, value: string): void {
       seen.hasConnectionHeader = true;
       break;
     case "te":
-      if (value !== "trailers") seen.hasConnectionHeader = true;
+      if (value.toLowerCase() !== "trailers") seen.hasConnectionHeader = true;
       break;
     case "connection":
       seen.hasConnectionHeader = true;

@@ -310,7 +310,7 @@ export function readHttp2Head(
     } else if (name === ":scheme") scheme = value;
     else if (name.startsWith(":")) continue;
     // A Host that repeats the authority is dropped; with another one there are two, which is refused.
-    else if (name === "host" && value === authority) authority = null;
+    else if (name === "host" && authority !== null && isSameHost(value, authority, scheme)) authority = null;
     else if (name !== "cookie" || hasBlankAround(value)) rawHeaders.push(name, value);
     else if (cookieAt === -1) {
       cookieAt = rawHeaders.length + 1;
@@ -323,4 +323,10 @@ export function readHttp2Head(
   // Another scheme makes the target one of the absolute form, which is refused as it is over HTTP/1.1.
   const isHttp = scheme === "" || /^https?$/i.test(scheme);
   return { method, target: isHttp ? target : `${scheme}:${target}`, rawHeaders };
+}
+
+/** Case and the scheme's own port make no difference (RFC 9113, 8.3.1; RFC 3986, 6.2). The upstream gets the authority. */
+function isSameHost(host: string, authority: string, scheme: string): boolean {
+  const port = scheme.toLowerCase() === "http" ? /:80$/ : /:443$/;
+  return host.toLowerCase().replace(port, "") === authority.toLowerCase().replace(port, "");
 }

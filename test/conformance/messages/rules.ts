@@ -205,6 +205,34 @@ const hosts: readonly MessageRule[] = [
       gRPC: absent(readByEnvoy),
     },
   },
+  ...[
+    ["api.test", "API.test"],
+    ["api.test", "api.test:443"],
+    ["Api.Test:443", "api.test"],
+  ].map(
+    (hosts): MessageRule => ({
+      name: `${hosts[0]}, and ${hosts[1]} as the Host beside it`,
+      hosts,
+      outcome: refused(400),
+      except: {
+        ...overHttp2(but(forwarded, "RFC 9113, 8.3.1: they are normalized before they are compared")),
+        gRPC: absent(readByEnvoy),
+      },
+    }),
+  ),
+  ...[
+    ["api.test", "api.test:80"],
+    ["api.test:443", "api.test:8443"],
+    ["api.test", "api.test."],
+    ["api.test", "api.test:443:443"],
+  ].map(
+    (hosts): MessageRule => ({
+      name: `${hosts[0]}, and ${hosts[1]} as another Host`,
+      hosts,
+      outcome: refused(400),
+      except: { gRPC: absent(readByEnvoy) },
+    }),
+  ),
   {
     name: "the same Host three times",
     hosts: ["api.test", "api.test", "api.test"],
@@ -286,6 +314,7 @@ const fields: readonly MessageRule[] = [
   field("Keep-Alive", [["keep-alive", "timeout=5"]], forwarded, notOverHttp2),
   field("TE", [["te", "gzip"]], forwarded, notOverHttp2),
   field("TE of trailers", [["te", "trailers"]], forwarded),
+  field("TE of trailers with a capital", [["te", "Trailers"]], forwarded),
   field("a control byte in a value", [["x-odd", "a\x01b"]], unread(400), {
     "auth-request": ofCall(400, "the fields are those of the call, which cannot be read"),
     "ext-authz": ofCall(400, "the fields are those of the call, which cannot be read"),
