@@ -22,6 +22,8 @@ interface PassedHead {
   readonly reason: string;
   /** The exchange's are added to them. */
   readonly lines: HeaderLines;
+  /** A Content-Length is among them. */
+  readonly hasLength: boolean;
   /** Of a 429. */
   readonly retryAfter: HeaderList;
 }
@@ -94,7 +96,11 @@ export class FastifyTransport extends RawResponse {
     }
     const reason = typeof first === "string" ? first : this.#head.reasonOf(status);
     const given = appHeaders(typeof first === "string" ? second : (second ?? first));
-    this.#respond(exchange, { status, reason, lines: "", retryAfter: this.#head.retryAfter(given) }, given);
+    this.#respond(
+      exchange,
+      { status, reason, lines: "", hasLength: false, retryAfter: this.#head.retryAfter(given) },
+      given,
+    );
   }
 
   /** Sends the head of the upstream's response, behind the headers that hooks of the app have set. */
@@ -112,7 +118,8 @@ export class FastifyTransport extends RawResponse {
     super.sendContinue();
   }
 
-  sendHead(status: number, reason: string, lines: HeaderLines, _hasLength: boolean, mustClose: boolean): void {
+  sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void {
+    this.hasLength = hasLength;
     const own = listOf(lines);
     const isLast = !this.isHttp2 && this.#isLast(mustClose);
     if (isLast) own.push("Connection", "close");
@@ -130,11 +137,10 @@ export class FastifyTransport extends RawResponse {
     this.#owner.onClose(exchange);
   }
 
-  #respond(exchange: Exchange, { status, reason, lines, retryAfter }: PassedHead, given: AppHeaders): void {
+  #respond(exchange: Exchange, { status, reason, lines, hasLength, retryAfter }: PassedHead, given: AppHeaders): void {
     this.#given = given;
     try {
-      // Node looks for a length itself.
-      exchange.respond(status, reason, lines, false, retryAfter);
+      exchange.respond(status, reason, lines, hasLength, retryAfter);
     } finally {
       this.#given = null;
     }

@@ -11,6 +11,8 @@ const nothing = Buffer.alloc(0);
 export abstract class RawResponse implements Transport {
   readonly body: IncomingMessage;
   readonly isUpgrade = false;
+  /** The client knows the length of the body: the upstream, or the gateway, has announced it. */
+  protected hasLength = false;
   protected readonly raw: ServerResponse;
   /** Of HTTP/2; null over HTTP/1. A text of HTTP/1 can call itself HTTP/2. */
   readonly #stream: ServerHttp2Stream | null;
@@ -108,7 +110,8 @@ export abstract class RawResponse implements Transport {
   abort(): void {
     if (this.#stream !== null) this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
     // To a client without framing a plain end would be a well-formed one. TLS has an end of its own, which is left out.
-    else if (this.body.httpVersion === "1.0" && this.scheme === "http") this.body.socket.resetAndDestroy();
+    else if (this.body.httpVersion === "1.0" && this.scheme === "http" && !this.hasLength)
+      this.body.socket.resetAndDestroy();
     else this.raw.destroy();
   }
 

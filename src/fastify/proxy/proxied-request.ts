@@ -111,9 +111,9 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     const response = this.#response;
     if (this.#isOver || response === null) return;
     const { statusCode: status, statusText, headers, body } = response;
-    const { lines, retryAfter } = downstreamResponseFields(trimmed(headers), status);
+    const fields = downstreamResponseFields(trimmed(headers), status);
     try {
-      this.#transport.pass({ status, reason: reasonOf(status, statusText), lines, retryAfter });
+      this.#transport.pass({ status, reason: reasonOf(status, statusText), ...fields });
     } catch {
       // Node found a header invalid.
       this.#fail(new UpstreamFailure("ERR_MALFORMED_RESPONSE"));

@@ -54,6 +54,8 @@ export class Http1Transport implements Transport, DeferredWriter {
   #isChunked = false;
   /** The response to a HEAD, and one with status 204 or 304, has no body (RFC 9112, 6.3). */
   #endsWithHead = false;
+  /** The end of the connection is that of the body: the client of HTTP/1.0 knows no chunks. */
+  #endsWithConnection = false;
   #isEnded = false;
   /** The end of the response until it is written. */
   #unwritten = "";
@@ -82,6 +84,7 @@ export class Http1Transport implements Transport, DeferredWriter {
     this.isUpgrade = isUpgrade;
     this.#head = "";
     this.#isHeadWritten = false;
+    this.#endsWithConnection = false;
     this.#isEnded = false;
     this.#isPipelined = isPipelined;
     this.#awaitsContinue = awaitsContinue;
@@ -153,11 +156,11 @@ export class Http1Transport implements Transport, DeferredWriter {
 
   sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void {
     this.#endsWithHead = this.exchange?.method === "HEAD" || status === 204 || status === 304;
-    // Without chunks, the end of the connection is that of the body.
-    const endsConnection = !hasLength && this.#isVersion0();
-    this.#isChunked = !this.#endsWithHead && !hasLength && !endsConnection;
+    this.#endsWithConnection = !hasLength && this.#isVersion0();
+    this.#isChunked = !this.#endsWithHead && !hasLength && !this.#endsWithConnection;
     const isUnread = this.body instanceof IncomingBody && !this.body.isComplete;
-    const isLast = mustClose || isUnread || endsConnection || this.#awaitsContinue || this.#owner.isLastRequest;
+    const isLast =
+      mustClose || isUnread || this.#endsWithConnection || this.#awaitsContinue || this.#owner.isLastRequest;
     if (isLast) this.#owner.isClosing = true;
     const framed = this.#isChunked ? lines + chunkedLine : lines;
     this.#head = serializeHead(status, reason, framed, isLast ? closeEnd : this.#writing.keepAliveEnd);
@@ -226,7 +229,8 @@ export class Http1Transport implements Transport, DeferredWriter {
   }
 
   abort(): void {
-    if (this.#isVersion0()) this.#owner.reset();
+    // Only a reset shows that such a body is incomplete.
+    if (this.#endsWithConnection) this.#owner.reset();
     this.#socket.destroy();
   }
 

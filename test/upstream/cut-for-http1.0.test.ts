@@ -1,0 +1,62 @@
+// A response that the upstream cuts off, to a client of HTTP/1.0: what has arrived of one whose length is announced is delivered,
+// and the connection is ended. Of one whose end would be that of the connection, only a reset says that it is cut.
+import type { Socket } from "node:net";
+import { describe, expect, test } from "vitest";
+import { startServing } from "../fastify/serving.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { type StartServing, startTestGateway } from "../support/gateway.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { startRawUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+
+const sent = "x".repeat(300_000);
+const announced = `HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n${sent}`;
+const chunked = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${sent.length.toString(16)}\r\n${sent}\r\n`;
+const unframed = `HTTP/1.1 200 OK\r\n\r\n${sent}`;
+const end = (socket: Socket): void => void socket.end();
+const reset = (socket: Socket): void => void socket.resetAndDestroy();
+
+describe.each<[name: string, start: StartServing]>([
+  ["the gateway", startTestGateway],
+  ["the plugin", startServing],
+])("%s", (_, start) => {
+  /** A client that begins to read when the gateway has nothing left to do for its request. */
+  async function cut(version: string, bytes: string, breakOff: (socket: Socket) => void): Promise<RawConnection> {
+    let taken = false;
+    const upstream = await startRawUpstream((socket) => void socket.write(bytes, () => (taken = true)));
+    cleanup(() => upstream.close());
+    const serving = await start({ upstreamUrl: upstream.url, overrides: {} });
+    cleanup(() => serving.close());
+    const client = new RawConnection(serving.traffic.port);
+    cleanup(() => client.destroy());
+    client.socket.pause();
+    client.write(`GET /v2/x ${version}\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n`);
+    await eventually("all of it has been sent", () => taken);
+    for (const socket of upstream.sockets) breakOff(socket);
+    await eventually("the upstream's connection is over", () => upstream.sockets.size === 0);
+    client.socket.resume();
+    await within("the connection ends", client.closed);
+    return client;
+  }
+
+  test.each([
+    ["HTTP/1.0", "closed", end],
+    ["HTTP/1.0", "reset", reset],
+    ["HTTP/1.1", "closed", end],
+  ])("to %s, of a response with a length that is %s all that came is delivered", async (version, _how, breakOff) => {
+    const client = await cut(version, announced, breakOff);
+    const [, body = ""] = client.rest.split("\r\n\r\n");
+    expect([body.length, client.ending]).toEqual([sent.length, "end"]);
+  });
+
+  test.each([
+    ["in chunks", chunked, end],
+    ["in chunks, reset", chunked, reset],
+    ["without a length, reset", unframed, reset],
+  ])("to HTTP/1.0, a response %s ends with a reset", async (_how, bytes, breakOff) => {
+    const client = await cut("HTTP/1.0", bytes, breakOff);
+    expect(client.ending).toBe("ECONNRESET");
+  });
+});
