@@ -143,6 +143,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
       method,
       start: upstreamRequestStart(exchange, this.#options),
       hasLength,
+      mayGetLength: exchange.head.httpVersion === "2",
       body: whole ?? this.#body,
       isLast: endsConnection(exchange),
       upgrade: this.#upgrade.length === 0 ? "" : this.#upgrade.join(", "),

@@ -73,7 +73,7 @@ export class HealthCheck {
     const { path, host } = this.#options;
     const start = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: headgate-health-check\r\nAccept: */*`;
     connection.send(
-      { method: "GET", start, hasLength: false, body: null, isLast: true, upgrade: "" },
+      { method: "GET", start, hasLength: false, mayGetLength: false, body: null, isLast: true, upgrade: "" },
       {
         onInterim: () => {},
         onHead: ({ status }) => {

@@ -6,6 +6,7 @@ import { asError, ignoreError } from "../core/failure.ts";
 import { type DeferredWriter, DeferredWrites, TextWrites, WriteBuffer } from "../exchange/sockets.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { RememberedHeads, ResponseParser, type ResponseSink } from "../http1/response-parser.ts";
+import { contentMethods } from "./request-fields.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 import { defaultIdleMs, idleMsOf, ReadBuffers, type SocketReader } from "./upstream-socket.ts";
 
@@ -25,6 +26,7 @@ interface OutboundConnectionOptions extends ConnectionResources {
   readonly onClose: () => void;
 }
 
+const inChunks = "Transfer-Encoding: chunked";
 const lastChunk = "0\r\n\r\n";
 
 export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
@@ -89,16 +91,16 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
     this.#sentInBatch = eventBatch();
     this.#wait();
     if (body === null) {
-      this.#unwritten = serializeHead(request, false);
+      this.#unwritten = serializeHead(request, "");
       this.#options.deferredWrites.defer(this);
       return;
     }
     if (Buffer.isBuffer(body)) {
-      this.#options.writeBuffer.writeMessage(this.#socket, serializeHead(request, false), body, this.#reader.isPlain);
+      this.#options.writeBuffer.writeMessage(this.#socket, serializeHead(request, ""), body, this.#reader.isPlain);
       return;
     }
     // The head leaves in one packet with what has come of the body.
-    this.#unwritten = serializeHead(request, this.#isChunked);
+    this.#unwritten = serializeHead(request, this.#isChunked ? inChunks : "");
     body.start(this);
     if (this.#unwritten !== "") setImmediate(writeHead, this);
   }
@@ -145,8 +147,15 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
   }
 
   endBody(body: BodySource, last: Buffer): void {
-    if (this.#request?.body !== body) return;
+    const request = this.#request;
+    if (request?.body !== body) return;
     this.#isBodySent = true;
+    // Nothing has been written, so this is the whole body.
+    if (this.#isChunked && this.#unwritten !== "" && request.mayGetLength) {
+      this.#isChunked = false;
+      const hasContent = last.length > 0 || contentMethods.has(request.method);
+      this.#unwritten = serializeHead(request, hasContent ? `Content-Length: ${last.length}` : "");
+    }
     this.#writeBody(last, this.#isChunked ? lastChunk : "");
   }
 
@@ -319,6 +328,8 @@ export interface UpstreamRequest {
   readonly start: string;
   /** The length of the body is known: it is among the headers, or there is no body. */
   readonly hasLength: boolean;
+  /** A body that is whole when the head is written gets a Content-Length: the client has not chosen chunks. */
+  readonly mayGetLength: boolean;
   readonly body: BodySource | Buffer | null;
   /** The upstream is asked to close the connection after the response. */
   readonly isLast: boolean;
@@ -344,11 +355,11 @@ const close = "\r\nConnection: close\r\n\r\n";
 
 /**
  * Returns the head as text, one character for each byte: the given fields, then those for framing and for the connection.
- * `isChunked`: the body has no length and is sent in chunks.
+ * `framing`: a field without its line end; empty if there is none.
  */
-export function serializeHead(request: UpstreamRequest, isChunked: boolean): string {
+export function serializeHead(request: UpstreamRequest, framing: string): string {
   const { start, isLast, upgrade } = request;
-  const text = isChunked ? `${start}\r\nTransfer-Encoding: chunked` : start;
+  const text = framing === "" ? start : `${start}\r\n${framing}`;
   if (upgrade !== "") return `${text}\r\nConnection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`;
   return text + (isLast ? close : keepAlive);
 }

@@ -80,6 +80,8 @@ export class RequestBody implements BodySource, BodyReader {
   }
 
   start(sink: BodySink): void {
+    // What has come while it waited may be the rest, and the upstream is told the length of a body that is whole.
+    if (this.#held.length > 0 && !this.#isWhole) this.#source.resume();
     this.#sink = sink;
     // Until now the body waited for its client without a connection.
     this.#minRate.endIdle();
@@ -189,12 +191,10 @@ export class RequestBody implements BodySource, BodyReader {
   }
 
   #finish(last: Buffer): void {
-    const held = this.#takeHeld();
-    const isOne = held.length === 0 || last.length === 0;
-    if (!isOne) this.#sink?.sendPiece(this, held);
-    if (this.#isOver) return;
+    if (this.#held.length > 0) this.#held.add(last);
+    const rest = this.#takeHeld();
     this.#isOver = true;
-    this.#sink?.endBody(this, last.length === 0 ? held : last);
+    this.#sink?.endBody(this, rest.length === 0 ? last : rest);
   }
 
   #takeHeld(): Buffer {

@@ -22,6 +22,9 @@ import type { Exchange } from "../exchange/exchange.ts";
 const isTrustedField = (lower: string): boolean => lower.startsWith("x-forwarded-") || trustedFields.has(lower);
 const trustedFields: ReadonlySet<string> = new Set(["forwarded", "x-real-ip", "x-original-url", "x-rewrite-url"]);
 
+/** Methods that define a meaning for content. Some servers answer 411 to a request of theirs that does not say its length. */
+export const contentMethods: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH", "QUERY"]);
+
 export interface RequestFieldsOptions {
   /** The header in which trusted proxies name the client; the other one is not passed on. */
   readonly forwardingHeader: ForwardingHeader;
@@ -64,7 +67,7 @@ function linesBeforeId(exchange: Exchange, options: RequestFieldsOptions): Heade
 }
 
 function readLines(exchange: Exchange, { forwardingHeader, upstreamHost }: RequestFieldsOptions): HeaderLines {
-  const { rawHeaders, method, peer } = exchange.head;
+  const { rawHeaders, method, peer, endsWithHead = false } = exchange.head;
   const { target, message } = exchange.verdict.parsed;
   // The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2).
   const host = target?.authority ?? message.host;
@@ -91,6 +94,10 @@ function readLines(exchange: Exchange, { forwardingHeader, upstreamHost }: Reque
       kept.host ||= lower === "x-forwarded-host";
     }
     lines += `${name}: ${lower === "max-forwards" && method === "OPTIONS" ? oneLess(value) : value}\r\n`;
+  }
+  // HTTP/2 says by its framing that there is no content, HTTP/1.1 by this field alone (RFC 9110, 8.6).
+  if (endsWithHead && contentMethods.has(method) && headerValue(rawHeaders, "content-length") === undefined) {
+    lines += "Content-Length: 0\r\n";
   }
   lines += `X-Forwarded-For: ${[...kept.forwardedFor, peer.text].join(", ")}\r\n`;
   if (!kept.proto) lines += `X-Forwarded-Proto: ${exchange.transport.scheme}\r\n`;

@@ -164,7 +164,15 @@ function exchange(
       onError: reject,
     };
     connection.send(
-      { method: "GET", start: "GET / HTTP/1.1", hasLength: false, body: null, isLast: false, upgrade: "" },
+      {
+        method: "GET",
+        start: "GET / HTTP/1.1",
+        hasLength: false,
+        mayGetLength: false,
+        body: null,
+        isLast: false,
+        upgrade: "",
+      },
       handler,
     );
   });

@@ -79,15 +79,26 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
   onSlot(slot: ClientShare): void {
     this.#slot = slot;
     const exchange = this.#exchange;
-    const { method, hasBody } = exchange;
-    const { nowMs, pool } = this.#options;
-    exchange.dispatchedMs = nowMs();
-    if (hasBody) {
+    exchange.dispatchedMs = this.#options.nowMs();
+    if (exchange.hasBody) {
       this.#body = new BodyStream(exchange, this.#options, this);
       this.#mayReclaim();
     }
+    const { contentLength } = exchange.verdict.parsed.message;
+    if (contentLength !== null || exchange.head.httpVersion !== "2") {
+      this.send();
+      return;
+    }
+    // Of a body over HTTP/2 that is read by the end of the turn, undici finds the length.
+    this.#body?.read(0);
+    setImmediate(send, this);
+  }
+
+  send(): void {
+    if (this.#isOver) return;
+    const exchange = this.#exchange;
     const request = {
-      method: method as Dispatcher.HttpMethod,
+      method: exchange.method as Dispatcher.HttpMethod,
       path: exchange.verdict.parsed.upstreamTarget ?? "/",
       headers: listOf(upstreamRequestFields(exchange, this.#options)),
       body: this.#body,
@@ -96,7 +107,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
       responseHeaders: "raw" as const,
       onInfo: this.#onInterim,
     };
-    pool.request(request, (error, response) => {
+    this.#options.pool.request(request, (error, response) => {
       if (error !== null) this.#fail(error);
       else this.#take(response as unknown as Response);
     });
@@ -234,4 +245,8 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
 
 function flushHead(request: ProxiedRequest): void {
   request.flushHead();
+}
+
+function send(request: ProxiedRequest): void {
+  request.send();
 }

@@ -179,7 +179,14 @@ async function answer(draw: Draw): Promise<string | null> {
     const all = Buffer.concat([Buffer.from(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n`), body]);
     const receipt = new Receipt(content);
     receipts.push(receipt);
-    const request = { start: "GET / HTTP/1.1", hasLength: false, body: null, isLast: false, upgrade: "" };
+    const request = {
+      start: "GET / HTTP/1.1",
+      hasLength: false,
+      mayGetLength: false,
+      body: null,
+      isLast: false,
+      upgrade: "",
+    };
     connection.send({ method: "GET", ...request }, clients.handle(receipt));
     for (let at = 0; at < all.length && clients.fault === null; ) {
       // Before the next batch of events nothing can be an answer.
