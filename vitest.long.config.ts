@@ -58,6 +58,8 @@ const properties = [
   "test/telemetry/recent/sketch.test.ts",
   "test/upstream/cancelled.test.ts",
   "test/upstream/client-shares.test.ts",
+  "test/upstream/slow-holders.test.ts",
+  "test/upstream/slow-search.test.ts",
   "test/upstream/connection-logins.test.ts",
   "test/upstream/fair-queue.test.ts",
   "test/upstream/named-in-connection.test.ts",

@@ -161,7 +161,13 @@ export const timeouts = section("Timeouts of client connections.", {
   body: duration(
     "60s",
     ["1ms", "1d"],
-    "Minimum rate of a body, both ways: at most this long without progress; each 16 KiB earns one second.",
+    "Maximum wait for a client within a body, both ways; as many bytes as bodyRate give one second back.",
+  ),
+  // Never off: one byte a minute would hold a connection to the upstream for ever.
+  bodyRate: size(
+    "4KiB",
+    ["256B", "1MiB"],
+    "Minimum rate of a body, both ways, in bytes per second, after body is over.",
   ),
   keepAlive: duration("65s", ["1ms", "1d"], "Maximum idle time of a connection between two requests."),
 });

@@ -13,6 +13,8 @@ export interface LocalReply {
   readonly body: string;
   /** The headers that do not depend on the request. */
   readonly lines: HeaderLines;
+  /** For the log: which bound was exceeded, and by how much. */
+  readonly detail?: string;
 }
 
 export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["reason"];

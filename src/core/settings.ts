@@ -63,7 +63,8 @@ export interface Settings {
   /** Where a caller is told what it has left; below the base path. Null: nowhere. */
   readonly quota: { readonly path: string | null };
   readonly maxBodyBytes: number;
-  readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
+  /** `bodyRate`: bytes per second. */
+  readonly timeouts: Readonly<Record<"headMs" | "bodyMs" | "bodyRate" | "keepAliveMs", number>>;
   readonly reload: {
     /** Whether a change of the configuration file reloads it. */
     readonly watch: boolean;

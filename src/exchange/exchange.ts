@@ -41,6 +41,7 @@ abstract class RecordedExchange implements ExchangeRecord {
   endedMs = 0;
   status = 0;
   problem: RefusalReason | null = null;
+  detail: string | null = null;
   complete = false;
   /** The upstream has been given the whole body. */
   isBodySent = false;
@@ -234,11 +235,14 @@ export class Exchange extends RecordedExchange {
   /** Sends a local reply. If a head has been sent already, aborts the response instead. */
   localReply(reply: LocalReply): void {
     if (this.isEnded) return;
-    if (this.transport.isHeadSent) {
+    const { isHeadSent } = this.transport;
+    this.detail = reply.detail ?? null;
+    // A response that breaks off because of the upstream has a line of its own in the log.
+    if (!isHeadSent || reply.status < 500) this.problem = reply.reason;
+    if (isHeadSent) {
       this.abort();
       return;
     }
-    this.problem = reply.reason;
     const nowMs = this.#runtime.nowMs();
     const decision = this.#decisionToShow(nowMs);
     const lines = this.#runtime.fields.localReply(reply, decision, this.id, this.head.rawHeaders, nowMs);

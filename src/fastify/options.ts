@@ -31,7 +31,7 @@ export interface HeadgateOptions {
   readonly routes?: readonly string[];
   readonly maxBodyBytes?: string | number;
   /** The rate of bodies that go to the upstream. */
-  readonly timeouts?: { readonly body?: string };
+  readonly timeouts?: { readonly body?: string; readonly bodyRate?: string | number };
   /** Where requests go that no route of the app takes. */
   readonly upstream?: {
     readonly url: string;

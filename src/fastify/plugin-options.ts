@@ -50,7 +50,7 @@ export const pluginOptions = section(
     fields,
     routes: { ...routes, default: ["/"] },
     maxBodyBytes,
-    timeouts: section(timeouts.description, { body: timeouts.keys.body }),
+    timeouts: section(timeouts.description, { body: timeouts.keys.body, bodyRate: timeouts.keys.bodyRate }),
     upstream: section(upstream.description, { url, tls, connectTimeout, responseTimeout, maxConnections }),
     log: section(log.description, { access: log.keys.access, subject: log.keys.subject }),
   },
@@ -62,7 +62,7 @@ export interface PluginSettings
   readonly policies: readonly Policy[];
   readonly counters: Pick<Settings["counters"], "memoryBytes">;
   readonly fields: readonly FieldKind[];
-  readonly timeouts: Pick<Settings["timeouts"], "bodyMs">;
+  readonly timeouts: Pick<Settings["timeouts"], "bodyMs" | "bodyRate">;
   /** Null: the app answers all requests itself. */
   readonly upstream: PluginUpstream | null;
   readonly log: Pick<Settings["log"], "access" | "subject">;

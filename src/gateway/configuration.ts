@@ -313,6 +313,7 @@ function forwardingOptions(
     forwardingHeader: settings.clientAddress.header,
     upstreamHost: new URL(settings.upstream.url).host,
     bodyTimeoutMs: settings.timeouts.bodyMs,
+    bodyBytesPerSecond: settings.timeouts.bodyRate,
     nowMs: clock.monotonicMs,
     onError: telemetry.upstreamFailed,
     onAnswer: telemetry.upstreamAnswered,

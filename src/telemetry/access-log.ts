@@ -132,17 +132,20 @@ class ResultPiece {
   #outcome = "";
   #auth = "";
   #problem: string | null = null;
+  #detail: string | null = null;
   #rule: string | null = null;
   #complete = false;
   #status = 0;
   #bytes = ascii("");
 
-  bytes({ decision: { policy, outcome }, auth, problem, rule, complete, status }: ExchangeRecord): Uint8Array {
+  bytes({ decision, auth, problem, detail, rule, complete, status }: ExchangeRecord): Uint8Array {
+    const { policy, outcome } = decision;
     const isSame =
       policy === this.#policy &&
       outcome === this.#outcome &&
       auth === this.#auth &&
       problem === this.#problem &&
+      detail === this.#detail &&
       rule === this.#rule &&
       complete === this.#complete &&
       status === this.#status;
@@ -151,20 +154,21 @@ class ResultPiece {
     this.#outcome = outcome;
     this.#auth = auth;
     this.#problem = problem;
+    this.#detail = detail;
     this.#rule = rule;
     this.#complete = complete;
     this.#status = status;
     this.#bytes = ascii(
-      `,"status":${status},"problem":${quoted(problem)}${ruleText(rule)},"complete":${complete},"auth":"${auth}",` +
+      `,"status":${status},"problem":${quoted(problem)}${optional("detail", detail)}${optional("rule", rule)},"complete":${complete},"auth":"${auth}",` +
         `"policy":"${policy.name}","decision":"${outcome}","remaining":`,
     );
     return this.#bytes;
   }
 }
 
-/** Nearly all requests are not blocked, and their lines say nothing of rules. */
-function ruleText(rule: string | null): string {
-  return rule === null ? "" : `,"rule":${quoted(rule)}`;
+/** Nearly all requests are not refused, and their lines say nothing of rules and bounds. */
+function optional(name: string, value: string | null): string {
+  return value === null ? "" : `,"${name}":${quoted(value)}`;
 }
 
 /** The piece about the request as it came. */

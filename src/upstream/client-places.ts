@@ -14,13 +14,14 @@ export interface SharedPlacesOptions<W> {
   readonly onShareExceeded: OnShareExceeded;
 }
 
-/**
- * A place must have been idle for this long before it is taken back. This is less than the connect timeout, so that
- * others get the place in time, and longer than the usual gap between two pieces of an upload.
- */
-const minIdleMs = 500;
-/** How often idle places are looked for while requests wait. */
+/** How often slow transfers are looked for while requests wait. */
 const reclaimEveryMs = 100;
+
+/**
+ * A request that has waited for this part of the longest wait is urgent. Places that are all in use for a moment, as in a
+ * burst of requests, must not cost a client its only transfer.
+ */
+const urgentPart = 1 / 4;
 
 export class SharedPlaces<W extends Waiter & Reclaimable> {
   readonly #options: SharedPlacesOptions<W>;
@@ -53,7 +54,7 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     return this.#queue.hold(client);
   }
 
-  /** From now on, the place is taken back if it is idle and another client needs it. */
+  /** From now on, the place is taken back if its transfer is slow and another client needs it. */
   mayReclaim(share: ClientShare, waiter: W): void {
     this.#shares.addReclaimable(share, waiter);
   }
@@ -102,13 +103,14 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
   }
 
   /**
-   * If the next client that waits holds no place, takes back an idle one for it. Takes back one place only, because the
-   * search takes a millisecond with thousands of clients: the next search is in another turn of the event loop.
+   * If the next client that waits holds no place, takes back that of a slow transfer for it. Takes back one place only,
+   * because the search takes a millisecond with thousands of clients: the next search is in another turn of the event loop.
    */
   #reclaim(): void {
     const { size } = this.#queue;
     // A place that is taken back goes to the next waiter before `reclaim` returns.
-    const isGiven = this.#queue.doesNextHoldNone && this.#shares.reclaim(minIdleMs) && this.#queue.size < size;
+    const isTaken = this.#queue.doesNextHoldNone && this.#shares.reclaim(this.#queue.isNextUrgent);
+    const isGiven = isTaken && this.#queue.size < size;
     if (isGiven || this.#queue.size > 0) this.#timer ??= setTimeout(this.#onTimer, isGiven ? 0 : reclaimEveryMs);
   }
 
@@ -138,7 +140,8 @@ const maxTimedOutAtOnce = 16;
 interface Waiting<W> {
   readonly waiter: W;
   readonly line: Line<W>;
-  readonly timer: NodeJS.Timeout;
+  timer: NodeJS.Timeout;
+  isUrgent: boolean;
   before: Waiting<W> | null;
   behind: Waiting<W> | null;
 }
@@ -195,6 +198,10 @@ export class FairQueue<W extends Waiter> {
   /** Whether a request waits, and the client of the next one holds no place. */
   get doesNextHoldNone(): boolean {
     return this.#next.first?.share.held === 0;
+  }
+
+  get isNextUrgent(): boolean {
+    return this.#next.first?.first?.isUrgent === true;
   }
 
   /**
@@ -256,8 +263,8 @@ export class FairQueue<W extends Waiter> {
   #append(waiter: W): void {
     const share = this.#shares.of(waiter.client);
     const line = this.#lines.get(share) ?? this.#newLine(share);
-    const timer = setTimeout(this.#onTimeout, this.#options.timeoutMs, waiter);
-    const last: Waiting<W> = { waiter, line, timer, before: line.last, behind: null };
+    const timer = setTimeout(() => this.#becomesUrgent(last), this.#options.timeoutMs * urgentPart);
+    const last: Waiting<W> = { waiter, line, timer, isUrgent: false, before: line.last, behind: null };
     if (line.last === null) line.first = last;
     else line.last.behind = last;
     line.last = last;
@@ -289,6 +296,11 @@ export class FairQueue<W extends Waiter> {
   #heldChanged(share: ClientShare): void {
     const line = this.#lines.get(share);
     if (line !== undefined) this.#next.place(line);
+  }
+
+  #becomesUrgent(waiting: Waiting<W>): void {
+    waiting.isUrgent = true;
+    waiting.timer = setTimeout(this.#onTimeout, this.#options.timeoutMs * (1 - urgentPart), waiting.waiter);
   }
 
   readonly #onTimeout = (waiter: W): void => {
@@ -387,8 +399,8 @@ export class Heap<T> {
 
 /** Something that is held for a client and can be taken back. */
 export interface Reclaimable {
-  /** How long it has waited for its client, or was hardly used. 0: it must not be taken back. */
-  idleMs(): number;
+  /** The higher, the sooner it is taken back. 0: it must not be taken back. */
+  slowness(): number;
   /** Called when it is taken back. Gives back what it holds before it returns. */
   onShareExceeded(resource: SharedResource): void;
 }
@@ -415,7 +427,7 @@ const maxLookedAt = 64;
 /**
  * Counts how much each client holds of a shared resource: connections to the upstream, or tunnels. A client gets one
  * more while it holds less than its share, which shrinks with what is free. If nothing is free for a client that holds
- * nothing, something idle is taken back from a client that holds more than an equal share.
+ * nothing, something slow is taken back.
  */
 export class ClientShares {
   readonly #options: ClientSharesOptions;
@@ -488,45 +500,64 @@ export class ClientShares {
   }
 
   /**
-   * Takes back the thing that has been idle longest, and for at least `minIdleMs`, from the client that holds the most.
-   * Clients that hold no more than an equal share lose nothing. Returns false if there is nothing to take back. If a client
-   * holds more than `maxLookedAt`, a call looks at a part of it, and the next call at another part.
+   * Takes back the slowest thing of the client that holds the most. Clients that hold no more than an equal share lose
+   * something only if `isUrgent`, nobody who holds more has anything slow, and at least a quarter of all is slow; then the
+   * slowest of those who hold equally many goes. Returns false if there is nothing to take back. If a client holds more
+   * than `maxLookedAt`, a call looks at a part of it, and the next call at another part.
    */
-  reclaim(minIdleMs: number): boolean {
+  reclaim(isUrgent: boolean): boolean {
     const { resource, onExceeded } = this.#options;
+    const found = this.#slowest(isUrgent);
+    if (found === null) return false;
+    const { share, reclaimable } = found;
+    share.reclaimable?.delete(reclaimable);
+    onExceeded(resource, share.client);
+    reclaimable.onShareExceeded(resource);
+    return true;
+  }
+
+  #slowest(isUrgent: boolean): Slow | null {
     const { equalShare } = this;
     const greediestFirst = [...this.#byClient.values()]
-      .filter(({ held }) => held > equalShare)
+      .filter(({ held }) => held > equalShare || isUrgent)
       .sort((a, b) => b.held - a.held);
-    for (const { client, reclaimable } of greediestFirst) {
-      const found = reclaimable === null ? null : longestIdle(reclaimable, minIdleMs);
+    let slow = 0;
+    let slowest: Slow | null = null;
+    for (const share of greediestFirst) {
+      const found = slowestOf(share);
       if (found === null) continue;
-      reclaimable?.delete(found);
-      onExceeded(resource, client);
-      found.onShareExceeded(resource);
-      return true;
+      if (share.held > equalShare) return found;
+      slow += found.count;
+      if (slowest === null || (share.held === slowest.share.held && found.slowness > slowest.slowness)) slowest = found;
     }
-    return false;
+    return 4 * slow >= this.#options.total ? slowest : null;
   }
 }
 
-function longestIdle(among: Set<Reclaimable>, minIdleMs: number): Reclaimable | null {
-  let longest: Reclaimable | null = null;
-  let longestMs = minIdleMs;
+/** The slowest thing of a client, of those that were looked at. */
+interface Slow {
+  readonly share: ClientShare;
+  readonly reclaimable: Reclaimable;
+  readonly slowness: number;
+  /** How many of them are slow. */
+  readonly count: number;
+}
+
+function slowestOf(share: ClientShare): Slow | null {
+  const among = share.reclaimable ?? new Set();
+  let slowest: Slow | null = null;
+  let count = 0;
   const lookedAt: Reclaimable[] = [];
-  for (const each of among) {
-    lookedAt.push(each);
-    const idleMs = each.idleMs();
-    if (longest === null ? idleMs >= longestMs : idleMs > longestMs) {
-      longest = each;
-      longestMs = idleMs;
-    }
+  for (const reclaimable of among) {
+    lookedAt.push(reclaimable);
+    const slowness = reclaimable.slowness();
+    if (slowness > 0) count += 1;
+    if (slowness > (slowest?.slowness ?? 0)) slowest = { share, reclaimable, slowness, count: 0 };
     if (lookedAt.length === maxLookedAt) break;
   }
-  if (lookedAt.length === among.size) return longest;
-  for (const each of lookedAt) {
+  for (const each of lookedAt.length < among.size ? lookedAt : []) {
     among.delete(each);
     among.add(each);
   }
-  return longest;
+  return slowest && { ...slowest, count };
 }

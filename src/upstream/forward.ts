@@ -14,7 +14,7 @@ import type { Exchange, ExchangeListener } from "../exchange/exchange.ts";
 import type { PushedBody } from "../exchange/transport.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { MinRateTimeout, overdueMs } from "./min-rate-timeout.ts";
+import { MinRateTimeout, responseSlowness } from "./min-rate-timeout.ts";
 import type { ResponseHandler } from "./outbound-connection.ts";
 import { type BodyOptions, type BodyWaiter, RequestBody } from "./request-body.ts";
 import { type RequestFieldsOptions, upstreamRequestStart } from "./request-fields.ts";
@@ -107,9 +107,9 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     return this.#exchange.client;
   }
 
-  idleMs(): number {
-    const responseMs = overdueMs(this.#exchange.answeredMs, this.#options.nowMs(), this.#passedBytes);
-    return Math.max(responseMs, this.#body?.idleMs() ?? 0, this.#minRate?.idleMs() ?? 0);
+  slowness(): number {
+    const ofResponse = responseSlowness(this.#exchange.answeredMs, this.#options.nowMs(), this.#passedBytes);
+    return Math.max(ofResponse, this.#body?.slowness() ?? 0, this.#minRate?.slowness() ?? 0);
   }
 
   onShareExceeded(resource: SharedResource): void {

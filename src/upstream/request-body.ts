@@ -96,9 +96,8 @@ export class RequestBody implements BodySource, BodyReader {
     this.#source.resume();
   }
 
-  /** How long the connection has been idle because of the client. */
-  idleMs(): number {
-    return this.#minRate.idleMs();
+  slowness(): number {
+    return this.#minRate.slowness();
   }
 
   /** Reads no more of the client's message. */

@@ -22,9 +22,6 @@ export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd
   readonly onEnd: (end: TunnelEnd) => void;
 }
 
-/** So little that also a tunnel in use can be closed. */
-const minIdleMs = 1;
-
 export class Tunnels implements Connections {
   readonly #options: TunnelsOptions;
   /** Each with the function that cancels the opening. */
@@ -130,7 +127,7 @@ export class Tunnels implements Connections {
     const { client } = waiter;
     const held = this.#shares.find(client)?.held ?? 0;
     if (this.#shares.hasShareLeft(held)) return true;
-    if (held === 0 && this.#shares.reclaim(minIdleMs)) return true;
+    if (held === 0 && this.#shares.reclaim(false)) return true;
     if (held === 0) waiter.onNoConnection(null);
     else {
       this.#options.onShareExceeded("tunnels", client);
@@ -198,7 +195,8 @@ class Tunnel implements Reclaimable {
     if (client.destroyed || upstream.destroyed) this.destroy();
   }
 
-  idleMs(): number {
+  /** How long it has been idle. A tunnel in use can be closed too. */
+  slowness(): number {
     return this.#options.nowMs() - this.#movedMs;
   }
 

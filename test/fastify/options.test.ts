@@ -27,6 +27,14 @@ function errorsOf(options: unknown): string[] {
   }
 }
 
+test("the minimum rate of bodies is 4 KiB a second unless it is set", () => {
+  const rateOf = (options: unknown): number => parsePluginOptions(options).timeouts.bodyRate;
+  expect([rateOf({}), rateOf({ timeouts: { bodyRate: "256B" } })]).toEqual([4096, 256]);
+  expect(errorsOf({ timeouts: { bodyRate: 0 } })).toEqual([
+    'options: timeouts.bodyRate: found 0, expected a size from 256B to 1MiB, such as "4KiB"',
+  ]);
+});
+
 test("without options there is the one policy of the specification, and a token is asked for", () => {
   expect(parsePluginOptions({})).toMatchObject({
     policies: [{ name: "per-ip", limit: 100, rate: { kind: "sliding", windowMs: 60_000 } }],

@@ -351,6 +351,22 @@ describe("bodies", () => {
     },
   );
 
+  test("an upload below the configured rate is answered 408, and the log names the key", async () => {
+    const options = { timeouts: { body: "500ms", bodyRate: "1MiB" } };
+    const { connect, lines } = await stageRaw(() => {}, {}, { options });
+    const client = connect();
+    client.write(request("/v2/x", { method: "POST", fields: "Content-Length: 9000000\r\n" }));
+    // At most 400 KB a second: far above the rate by default.
+    const timer = setInterval(() => client.write("x".repeat(8_000)), 20);
+    cleanup(() => clearInterval(timer));
+    expect((await client.read()).status).toBe(408);
+    await eventually("it is logged", () => lines.some(({ msg }) => msg === "request"));
+    expect(lines.find(({ msg }) => msg === "request")).toMatchObject({
+      problem: "slow_request",
+      detail: expect.stringMatching(/^timeouts\.bodyRate 1048576 B\/s: /),
+    });
+  });
+
   test("a response that the client does not read is not read from the upstream either, and ends for being too slow", async () => {
     const size = 64 * 1024 * 1024;
     let sent: Socket | undefined;

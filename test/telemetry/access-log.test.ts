@@ -74,6 +74,13 @@ test("a request is one line with all there is to know, and neither query nor tok
   ]);
 });
 
+test("a bound that was exceeded is named in its line, and in no other", () => {
+  const { access, lines } = setUp();
+  const detail = 'timeouts.bodyRate 4096 B/s: "\n';
+  for (const each of [null, detail, null]) access.record(exchangeOf({ detail: each }), "/v2/me");
+  expect(lines().map((line) => (line as { detail?: string }).detail)).toEqual([undefined, detail, undefined]);
+});
+
 test("whatever stands in its texts, a line is one line of JSON", () => {
   const { access, lines, written } = setUp();
   const odd = ['"', "\\", "\n", "\u2028", "\x7f", "\0", "\xe4", '","level":"error', "\\u0022"];

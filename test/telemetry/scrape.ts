@@ -84,6 +84,7 @@ export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecor
     endedMs: 1_050,
     status: 200,
     problem: null,
+    detail: null,
     rule: null,
     bytesReceived: 90,
     bytesSent: 567,

@@ -18,8 +18,8 @@ export class BodyStream extends Readable implements BodySink {
     this.#owner = owner;
   }
 
-  idleMs(): number {
-    return this.#body?.idleMs() ?? 0;
+  slowness(): number {
+    return this.#body?.slowness() ?? 0;
   }
 
   override _read(): void {

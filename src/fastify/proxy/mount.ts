@@ -33,7 +33,8 @@ export async function openProxy(
   const slots = new Slots({ total, timeoutMs, onShareExceeded });
   const { origin, host: upstreamHost } = new URL(upstream.url);
   const { maxBodyBytes, timeouts, clientAddress } = settings;
-  const bounds = { maxBodyBytes, bodyTimeoutMs: timeouts.bodyMs, forwardingHeader: clientAddress.header };
+  const rate = { bodyTimeoutMs: timeouts.bodyMs, bodyBytesPerSecond: timeouts.bodyRate };
+  const bounds = { maxBodyBytes, ...rate, forwardingHeader: clientAddress.header };
   return {
     figures: () => ({ active: slots.active, idle: pool.stats.free, waiting: slots.waiting }),
     mount: (app, told) => mount(app, origin, { ...told, ...bounds, pool, slots, upstreamHost }),

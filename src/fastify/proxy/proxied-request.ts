@@ -11,7 +11,7 @@ import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts"
 import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
 import type { ClientShare } from "../../upstream/client-places.ts";
 import { maxInterimResponses } from "../../upstream/forward.ts";
-import { MinRateTimeout, overdueMs } from "../../upstream/min-rate-timeout.ts";
+import { MinRateTimeout, responseSlowness } from "../../upstream/min-rate-timeout.ts";
 import type { BodyOptions } from "../../upstream/request-body.ts";
 import { type RequestFieldsOptions, upstreamRequestFields } from "../../upstream/request-fields.ts";
 import { UpstreamFailure, upstreamErrorCode, upstreamReply } from "../../upstream/upstream-error.ts";
@@ -67,9 +67,9 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     return this.#exchange.client;
   }
 
-  idleMs(): number {
-    const responseMs = overdueMs(this.#exchange.answeredMs, this.#options.nowMs(), this.#passedBytes);
-    return Math.max(responseMs, this.#body?.idleMs() ?? 0, this.#minRate?.idleMs() ?? 0);
+  slowness(): number {
+    const ofResponse = responseSlowness(this.#exchange.answeredMs, this.#options.nowMs(), this.#passedBytes);
+    return Math.max(ofResponse, this.#body?.slowness() ?? 0, this.#minRate?.slowness() ?? 0);
   }
 
   onShareExceeded(resource: SharedResource): void {

@@ -54,6 +54,8 @@ const keepAliveGraceMs = 1_000;
 /** How long a new connection is kept during a drain: its client is about to send a request. */
 export const firstRequestMs = 300;
 
+const lateHead: LocalReply = { ...localReplies.slowRequest, detail: "timeouts.head" };
+
 /** A longer target takes further steps, and so does a longer head. */
 const shortTargetChars = 256;
 const shortHeadBytes = 1024;
@@ -178,7 +180,7 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
 
   /** The head that has begun did not come in time. */
   refuseLateHead(): void {
-    if (this.#headTimer !== null && !this.#isOver()) this.#refuse(localReplies.slowRequest);
+    if (this.#headTimer !== null && !this.#isOver()) this.#refuse(lateHead);
   }
 
   #isBusy(): boolean {

@@ -65,7 +65,12 @@ export function forward(draw: Draw, source: PushedBody | Readable, content: Buff
   const cancel = (): void => {
     receipt.fault ??= "the body was refused";
   };
-  const options = { maxBodyBytes: content.length, bodyTimeoutMs: 2 ** 30, nowMs: () => (nowMs += 100) };
+  const options = {
+    maxBodyBytes: content.length,
+    bodyTimeoutMs: 2 ** 30,
+    bodyBytesPerSecond: 4096,
+    nowMs: () => (nowMs += 100),
+  };
   const body = new RequestBody(source, options, { cancel });
   const start = (): void => {
     isStarted = true;

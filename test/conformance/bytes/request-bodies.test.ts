@@ -178,7 +178,12 @@ async function stream(draw: Draw): Promise<string | null> {
     receipt.fault ??= "the body was refused";
   };
   let nowMs = 0;
-  const options = { maxBodyBytes: content.length, bodyTimeoutMs: 2 ** 30, nowMs: () => (nowMs += 100) };
+  const options = {
+    maxBodyBytes: content.length,
+    bodyTimeoutMs: 2 ** 30,
+    bodyBytesPerSecond: 4096,
+    nowMs: () => (nowMs += 100),
+  };
   const body = new BodyStream({ body: source } as unknown as Exchange, options, { cancel });
   body.on("data", (bytes: Buffer) => {
     receipt.take(bytes);
