@@ -9,7 +9,7 @@ import type {
   ScriptAnswer,
   Told,
 } from "../../src/limits/store/script-call.ts";
-import { gatewayLength, heldForUs, heldMark, heldRetryUs, threadLength } from "../../src/limits/store/script-call.ts";
+import { gatewayLength, heldForUs, heldMark, heldRetryUs, returnUs, threadLength } from "../../src/limits/store/script-call.ts";
 import { type Entry, SortedEntries } from "./sorted-entries.ts";
 
 const second = 1_000_000;
@@ -255,7 +255,7 @@ class Turn {
     if (limit - this.#counter.units >= step) return -1;
     const thread = threadOf(id);
     for (const entry of this.#counter.entries.latest(mostWalked)) {
-      if (entry.endsUs <= this.#nowUs + windowUs) break;
+      if (entry.endsUs <= this.#nowUs + windowUs - returnUs) break;
       if (!entry.id.startsWith(thread)) return Math.max(0, this.#nowUs + this.#leaseUs + windowUs - entry.endsUs);
     }
     return -1;

@@ -6,7 +6,7 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
 import type { CounterRules, ShardPeriods } from "./counter-rules.ts";
-import { type CounterAnswer, counterStoreKey, type LeaseReport } from "./script-call.ts";
+import { type CounterAnswer, counterStoreKey, type LeaseReport, returnUs } from "./script-call.ts";
 import { certainAgeUs, drift, type Timing, TwoIntervals } from "./store-clock.ts";
 
 /** Units that the store has granted and counts. */
@@ -30,11 +30,8 @@ export type OwnReport = LeaseReport & EndedLease;
 
 /** While units may be given back at any time, a refusal is remembered for this long. */
 const heldRefusalMs = 20;
-/** How long the first refusal is remembered otherwise, and how much longer each that follows it. */
-const [firstRefusalMs, refusalGrowth] = [100, 4];
-
-/** What was not spent is returned so long after the end of its lease, or not soon. */
-const returnMs = 50;
+/** How long the first refusal is remembered otherwise, how much longer each that follows it, and the longest: units may come back late. */
+const [firstRefusalMs, refusalGrowth, longestRefusalMs] = [100, 4, 6_400];
 
 /** A key with something else under it is asked for again after this time. */
 const foreignMs = 1_000;
@@ -192,9 +189,10 @@ export class KeyCredits {
     const isRefused = granted < needed || (fitsUs !== 0 && !isByRequest);
     // Requests may give units back at any time, and gateways return what they have not spent when the lease ends: a refusal
     // is remembered no longer than that.
-    const leasedMs = leasedUs < 0 ? 0 : Math.max(0, spendMs + returnMs - leasedUs / 1000);
+    const leasedMs = leasedUs < 0 ? 0 : Math.max(0, spendMs + (returnUs - leasedUs) / 1000);
     if (!isRefused) this.#patienceMs = firstRefusalMs;
-    else if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs) this.#patienceMs *= refusalGrowth;
+    else if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs) 
+      this.#patienceMs = Math.min(longestRefusalMs, refusalGrowth * this.#patienceMs);
     const patienceMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : this.#patienceMs;
     const latestMs = leasedMs > 0 ? Math.min(patienceMs, leasedMs) : patienceMs;
     // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.

@@ -154,6 +154,9 @@ export const heldRetryUs = heldRetryMs * 1000;
 /** A lease that is older is not taken for held any more: nobody may be left to report it, and a refusal beside it must be true. */
 export const heldForUs = 10_000_000;
 
+/** What was not spent is returned so long after the end of its lease, or not soon. */
+export const returnUs = 50_000;
+
 /** The items of one call; more would keep the store from others for too long. */
 export const mostItems = 64;
 /** The reports of one item, for the same reason. */

@@ -28,7 +28,7 @@
 //
 // The first write of a call is a ZADD or a SET: if memory is full, Redis refuses those, and refuses nothing any more after
 // a script has written. So a call is refused as a whole. A call that changes nothing writes nothing.
-import { gatewayLength, heldForUs, heldRetryUs, threadLength } from "./script-call.ts";
+import { gatewayLength, heldForUs, heldRetryUs, returnUs, threadLength } from "./script-call.ts";
 
 export const storeScript = `
 local time = redis.call('TIME')
@@ -312,8 +312,9 @@ local function unitsHeld(c)
 end
 
 -- How long ago the newest units were granted that another thread may return, unless it has spent them; -1: there are none.
+-- Those whose lease has just ended may be on their way.
 local function newestOfOthers(c, thread)
-  local least = '(' .. string.format('%.0f', c.now + c.window)
+  local least = '(' .. string.format('%.0f', math.max(0, c.now + c.window - ${returnUs}))
   local newest = redis.call('ZREVRANGEBYSCORE', c.key, '(' .. spentBase, least, 'WITHSCORES', 'LIMIT', 0, mostWalked)
   for i = 1, #newest, 2 do
     if string.sub(newest[i], 1, #thread) ~= thread then return math.max(0, c.now + c.lease + c.window - newest[i + 1]) end
