@@ -146,8 +146,8 @@ export class PeerTurn implements Turn {
     }
     turns.begin(reader);
     if (this.#startedIn === turns.iteration) {
-      // The read is paid. What another one brought may have taken far more than all had.
-      if (stepsOf(reader) > -mostOfConnection) reader.stepsLeft = Math.max(reader.stepsLeft, 0) + readSteps;
+      // The read is paid.
+      reader.stepsLeft += readSteps;
       this.#startedIn = -1;
     }
     const cost = isFree ? Math.min(steps, requestSteps) : steps;

@@ -92,6 +92,35 @@ test("connections that are read again have nothing left behind one whose request
   }
 });
 
+test("connections that are read again take no more than the bound, whatever each of their requests takes", async () => {
+  const turns = new PeerTurns();
+  add(turns, "b", 1);
+  const steps = new Map<number, number>();
+  const spend = (turn: PeerTurn, count: number): void => {
+    turn.spend(count);
+    steps.set(turns.iteration, (steps.get(turns.iteration) ?? 0) + count);
+  };
+  const sockets = Array.from({ length: 100 }, () => {
+    const socket = new FakeSocket();
+    const turn = turns.add(socket as unknown as Socket, "a");
+    const answer = (): void => spend(turn, 500);
+    socket.on("data", () => {
+      const isPaid = turn.onRead(readSteps, true);
+      spend(turn, 0);
+      if (isPaid) answer();
+      else turn.wait({ continueTurn: answer });
+    });
+    return socket;
+  });
+  for (let i = 0; i < 60; i += 1) {
+    for (const socket of sockets) socket.receive();
+    await iteration();
+  }
+  expect(Math.min(...[...steps.values()].slice(1, -1))).toBeGreaterThan(0);
+  // The last of them may take more than was left.
+  expect(Math.max(...steps.values())).toBeLessThan(4096 + 500);
+});
+
 test("a connection that waits for its turn is not read until then", async () => {
   const turns = new PeerTurns();
   const socket = new FakeSocket();
