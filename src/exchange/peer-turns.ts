@@ -34,6 +34,9 @@ interface Reader {
   stepsLeft: number;
   stepsForOthers: number;
   worker: PeerTurn | null;
+  /** The dearest read of this iteration, and what a read is expected to take in it, because one of the last took as much. */
+  dearestRead: number;
+  expectedRead: number;
   /** It has done something in this iteration, or has connections that wait. */
   isActive: boolean;
   /** None of its connections is read any more in this iteration. */
@@ -65,6 +68,7 @@ export class PeerTurns {
     const reader: Reader = {
       ...{ peer, turns: new Set(), waiting: new Set(), worker: null },
       ...{ stepsLeft: mostOfConnection, stepsForOthers: 0, isActive: false, isStopped: false },
+      ...{ dearestRead: 0, expectedRead: readSteps },
     };
     this.readers.set(peer ?? reader, reader);
     return reader;
@@ -91,6 +95,8 @@ export class PeerTurns {
     this.iteration += 1;
     for (const reader of this.#active) {
       this.#refill(reader);
+      reader.expectedRead = Math.max(readSteps, reader.dearestRead);
+      reader.dearestRead = 0;
       reader.isActive = reader.waiting.size > 0;
       if (reader.isActive) continueWaiting(reader);
       else this.#active.delete(reader);
@@ -110,6 +116,11 @@ export class PeerTurn implements Turn {
   #isStopped = false;
   /** The iteration in which reading was started again. It is not stopped before something has been read. */
   #startedIn = -1;
+  /** What was paid for the read that follows. */
+  #paid = 0;
+  /** What its read in this iteration has taken: TLS delivers one read as up to thousands of records. */
+  #readIn = -1;
+  #readTaken = 0;
 
   constructor(turns: PeerTurns, reader: Reader, socket: Socket) {
     this.#turns = turns;
@@ -147,13 +158,17 @@ export class PeerTurn implements Turn {
     turns.begin(reader);
     if (this.#startedIn === turns.iteration) {
       // The read is paid.
-      reader.stepsLeft += readSteps;
+      reader.stepsLeft += this.#paid;
       this.#startedIn = -1;
     }
     const cost = isFree ? Math.min(steps, requestSteps) : steps;
     if (reader.worker !== this) this.grant(mostOfConnection + cost);
     const mayRead = reader.stepsLeft > 0;
     reader.stepsLeft -= cost;
+    if (this.#readIn !== turns.iteration) this.#readTaken = 0;
+    this.#readIn = turns.iteration;
+    this.#readTaken += cost;
+    reader.dearestRead = Math.max(reader.dearestRead, this.#readTaken);
     this.#stopIfOver();
     return mayRead;
   }
@@ -215,7 +230,8 @@ export class PeerTurn implements Turn {
     // If it does not read, its stream has stopped it meanwhile, and will start it.
     if (handle?.reading !== true) return;
     this.#startedIn = this.#turns.iteration;
-    this.#reader.stepsLeft -= readSteps;
+    this.#paid = this.#reader.expectedRead;
+    this.#reader.stepsLeft -= this.#paid;
     handle.readStart();
   }
 

@@ -193,6 +193,32 @@ test("beside another peer, 32 reads of one peer end its iteration, and each of i
   expect(read(busy)).toBe(100);
 });
 
+test("of connections that are read again, few begin where a read has come in thousands of pieces", async () => {
+  const turns = new PeerTurns();
+  add(turns, "b", 1);
+  let ofRead = 1_000;
+  let reads = 0;
+  const sockets = Array.from({ length: 100 }, () => {
+    const socket = new FakeSocket();
+    const turn = turns.add(socket as unknown as Socket, "a");
+    // As with TLS, one read is delivered whole, although its handle is stopped meanwhile.
+    socket.on("data", () => {
+      for (let i = 0; i < ofRead; i += 1) turn.onRead(readSteps, true);
+      reads += 1;
+    });
+    return socket;
+  });
+  const readsInIteration = async (): Promise<number> => {
+    reads = 0;
+    for (const socket of sockets) socket.receive();
+    await iteration();
+    return reads;
+  };
+  for (let i = 0; i < 300; i += 1) expect(await readsInIteration()).toBe(1);
+  ofRead = 1;
+  expect([await readsInIteration(), await readsInIteration(), await readsInIteration()]).toEqual([1, 32, 32]);
+});
+
 test("a connection that its stream has stopped since is not started", async () => {
   const turns = new PeerTurns();
   const [busy] = [add(turns, "a", 33), add(turns, "b", 1)];
