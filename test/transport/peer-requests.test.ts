@@ -35,9 +35,12 @@ interface Options {
   readonly trustedProxies?: readonly string[];
   /** Of those that are forwarded, which nobody answers; others are refused at once. */
   readonly isForwarded?: (target: string) => boolean;
+  /** Connections of the busy peer. */
+  readonly count?: number;
 }
 
-async function stage({ carrier = "http1", trustedProxies = [], isForwarded = () => false }: Options = {}) {
+async function stage(options: Options = {}) {
+  const { carrier = "http1", trustedProxies = [], isForwarded = () => false, count = connections } = options;
   let busy = countInIterations(cleanup);
   /** Targets, in the order in which they were decided. */
   const decided: string[] = [];
@@ -63,13 +66,13 @@ async function stage({ carrier = "http1", trustedProxies = [], isForwarded = () 
     socket.write(carriers[carrier].begin);
     return socket;
   };
-  const clients = await Promise.all(Array.from({ length: connections }, () => dial("127.0.0.2")));
+  const clients = await Promise.all(Array.from({ length: count }, () => dial("127.0.0.2")));
   const other = await dial("127.0.0.3");
   const pipelined = (name: string, from = 1, count = each): Buffer =>
     Buffer.concat(Array.from({ length: count }, (_, i) => carriers[carrier].request(from + i, name)));
   // The system has the connections before they are accepted.
   for (const client of [...clients, other]) client.write(pipelined("first", 0, 1));
-  await eventually("all are accepted", () => decided.length === connections + 1);
+  await eventually("all are accepted", () => decided.length === count + 1);
   decided.length = 0;
   busy = countInIterations(cleanup);
   return { traffic, clients, other, busy, decided, held, pipelined };
@@ -139,6 +142,22 @@ test("what is pipelined behind responses that end together has the same bound", 
   for (const exchange of held) exchange.localReply(localReplies.internal);
   await eventually("all are decided", () => busy.total === connections * each);
   expect(Math.max(...busy.counts.slice(before))).toBeLessThanOrEqual(most);
+});
+
+test.each([
+  ["ends", (client: Socket) => void client.end()],
+  ["resets", (client: Socket) => void client.resetAndDestroy()],
+])("connections that a peer %s at once have the same bound", async (_, close) => {
+  const { traffic, clients } = await stage({ count: 90 });
+  const { listener } = traffic;
+  for (const client of clients) close(client);
+  let most = 0;
+  for (let before = listener.connectionCount; before > 1; ) {
+    await turns(1);
+    most = Math.max(most, before - listener.connectionCount);
+    before = listener.connectionCount;
+  }
+  expect(most).toBeLessThanOrEqual(32);
 });
 
 test("requests with long heads take more of the bound", async () => {
