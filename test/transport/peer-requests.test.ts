@@ -54,6 +54,11 @@ async function stage(options: Options = {}) {
         return isForwarded(target) ? verdict : { ...verdict, localReply: localReplies.throttled };
       },
       forward: (exchange) => void held.push(exchange),
+      // Asked before each reply to bytes that are no request.
+      mayReject: () => {
+        busy.count();
+        return true;
+      },
     },
     { maxRequestsPerConnection: 100_000, trustedProxies },
   );
@@ -142,6 +147,14 @@ test("what is pipelined behind responses that end together has the same bound", 
   for (const exchange of held) exchange.localReply(localReplies.internal);
   await eventually("all are decided", () => busy.total === connections * each);
   expect(Math.max(...busy.counts.slice(before))).toBeLessThanOrEqual(most);
+});
+
+test("refusals of bytes that are no request take more of the bound", async () => {
+  const { clients, busy } = await stage({ count: 90 });
+  const head = Buffer.from(`GET /v2/many HTTP/1.1\r\nHost: a\r\n${"a:\r\n".repeat(3_900)}\r\n`);
+  for (const client of clients) client.write(head);
+  await eventually("all are refused", () => busy.total === clients.length);
+  expect(Math.max(...busy.counts)).toBeLessThanOrEqual(16);
 });
 
 test.each([
