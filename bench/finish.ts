@@ -51,7 +51,16 @@ const record: { -readonly [Name in keyof ExchangeRecord]: ExchangeRecord[Name] }
   ...{ source: "proxy", head: { target: "/v2/transactions/1234", rawHeaders: [] }, id: "", traceId: null },
   ...{ method: "GET", route: "/v2/", client: "10.0.0.1", decision: admitted, auth: "accepted", subject: null },
   ...{ startedMs: 1_000, queuedMs: null, dispatchedMs: 1_002, answeredMs: 1_042, respondedMs: 1_043, endedMs: 1_050 },
-  ...{ status: 200, problem: null, detail: null, rule: null, bytesReceived: 90, bytesSent: 567, complete: true },
+  ...{
+    status: 200,
+    problem: null,
+    detail: null,
+    broken: null,
+    rule: null,
+    bytesReceived: 90,
+    bytesSent: 567,
+    complete: true,
+  },
 };
 
 type Prepare = (call: number) => void;

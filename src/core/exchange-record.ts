@@ -1,5 +1,6 @@
 // The facts about an exchange that has ended, for the metrics and the access log.
 import type { AuthOutcome } from "./authentication.ts";
+import type { BrokenRule } from "./broken-rule.ts";
 import type { RefusalReason } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -45,6 +46,8 @@ export interface ExchangeRecord {
   readonly problem: RefusalReason | null;
   /** Which bound the request exceeded, and by how much; null if `problem` says it all. */
   readonly detail: string | null;
+  /** The rule of HTTP that the request, or the response to it, breaks; null: none that is known. */
+  readonly broken: BrokenRule | null;
   /** The id of the rule by which the request is blocked; null if it is not. */
   readonly rule: string | null;
   /** Of the request's head, as `Name: value`, and of its body without framing, as far as received; null: not known. */

@@ -1,5 +1,6 @@
 // The responses of the gateway itself, mostly refusals. Their text is for the client and contains no address, file
 // path, token or stack; what an operator needs is in the log.
+import type { BrokenRule } from "./broken-rule.ts";
 import type { SharedResource } from "./client-share.ts";
 import type { HeaderLines } from "./headers.ts";
 
@@ -15,6 +16,8 @@ export interface LocalReply {
   readonly lines: HeaderLines;
   /** For the log: which bound was exceeded, and by how much. */
   readonly detail?: string;
+  /** For the log. */
+  readonly broken?: BrokenRule | null;
 }
 
 export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["reason"];
@@ -112,6 +115,10 @@ export const localReplies = {
   overloaded: refusal(503, "overloaded", "The service is overloaded, please try again later."),
   internal: refusal(500, "internal", "The gateway failed to handle the request."),
 } as const;
+
+export function malformedBy(broken: BrokenRule): LocalReply {
+  return { ...localReplies.malformed, broken };
+}
 
 export function shareReply(resource: SharedResource): LocalReply {
   switch (resource) {

@@ -1,8 +1,9 @@
 // Finds flaws that the HTTP parser accepts and a gateway must refuse: with each of them, a request could mean one thing
 // to a proxy and another to the server behind it. One pass over the headers. Parses the target (RFC 9112, 3.2) without
 // changing a byte that is forwarded.
+import { type BrokenRule, brokenRule } from "./broken-rule.ts";
 import { connectionLogin, type HeaderList, isBlank, nameFinder } from "./headers.ts";
-import { type LocalReply, localReplies } from "./local-reply.ts";
+import { type LocalReply, localReplies, malformedBy } from "./local-reply.ts";
 
 export interface MessageHead {
   readonly method: string;
@@ -185,19 +186,22 @@ const disguisedName =
 /** Finds what the reader of HTTP/1.1 refuses by itself, and the other carriers accept. */
 function findUnparsable(seen: Seen, message: MessageHead): LocalReply | null {
   if (!knownMethods.has(message.method)) return localReplies.unsupportedMethod;
-  return message.httpVersion === "2" && isMalformedHttp2(seen, message) ? localReplies.malformed : null;
+  const broken = message.httpVersion === "2" ? findBrokenHttp2(seen, message) : null;
+  return broken === null ? null : malformedBy(broken);
 }
 
 function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
   const { hosts, lengths, encodings, expectations } = seen;
   const { method, httpVersion } = message;
   // The parser accepts HTTP/0.9 and HTTP/2.0 in a request line of HTTP/1.
-  if (!versions.has(httpVersion)) return localReplies.malformed;
+  if (!versions.has(httpVersion)) return malformedBy(brokenRule("a version other than HTTP/1.0 and HTTP/1.1", 1));
   if (!isHostValid(hosts, httpVersion)) return localReplies.badHost;
   if (seen.hasBadName) return localReplies.badFieldName;
   // A length together with an encoding, or an encoding in HTTP/1.0, can smuggle a request (RFC 9112, 6.1 and 6.3).
-  if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0")) return localReplies.malformed;
-  if (lengths.length > 1 || (lengths[0] !== undefined && !/^\d{1,15}$/.test(lengths[0]))) return localReplies.malformed;
+  if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0"))
+    return malformedBy(brokenRule("an encoding beside a length, or in HTTP/1.0", null, "Transfer-Encoding"));
+  if (lengths.length > 1 || (lengths[0] !== undefined && !/^\d{1,15}$/.test(lengths[0])))
+    return malformedBy(brokenRule("a second length, or one other than 1 to 15 digits", null, "Content-Length"));
   if (encodings.length > 1 || (encodings[0] ?? "chunked").toLowerCase() !== "chunked")
     return localReplies.unsupportedEncoding;
   if (expectations.some((expectation) => expectation.toLowerCase() !== "100-continue"))
@@ -215,16 +219,17 @@ function isHostValid(hosts: readonly string[], httpVersion: string): boolean {
  * RFC 9113, 8.2.1 to 8.3.1 forbids blanks around a value, control bytes in it, headers about the connection, a target that
  * is no path of visible ASCII, and a length that contradicts the framing. CONNECT has no path and is refused by its method.
  */
-function isMalformedHttp2({ hasConnectionHeader, lengths }: Seen, message: MessageHead): boolean {
+function findBrokenHttp2({ hasConnectionHeader, lengths }: Seen, message: MessageHead): BrokenRule | null {
   const { method, target, rawHeaders, endsWithHead = false } = message;
   for (let i = 1; i < rawHeaders.length; i += 2) {
     const value = rawHeaders[i] ?? "";
-    if (hasBlankAround(value) || controlByte.test(value)) return true;
+    if (hasBlankAround(value) || controlByte.test(value))
+      return brokenRule("a blank around a value, or a control character", null, rawHeaders[i - 1]);
   }
   const hasPath = target.startsWith("/") || (target === "*" && method === "OPTIONS") || method === "CONNECT";
-  return (
-    hasConnectionHeader || !hasPath || /[^\x21-\x7e]/.test(target) || (endsWithHead && Number(lengths[0] ?? 0) !== 0)
-  );
+  if (hasConnectionHeader) return brokenRule("a field about the connection");
+  if (!hasPath || /[^\x21-\x7e]/.test(target)) return brokenRule("a :path that is no target");
+  return endsWithHead && Number(lengths[0] ?? 0) !== 0 ? brokenRule("a length without a body") : null;
 }
 
 /** No value may have one in HTTP/1.1 (RFC 9110, 5.5), except for a tab. */

@@ -345,7 +345,8 @@ export function downstreamResponseFields(received: HeaderList, status: number): 
     if (gatewayResponseFields.has(lower)) continue;
     if (lower === "content-length") {
       // A 204 and an interim response have none (RFC 9110, 8.6). Elsewhere it frames the body, even if Connection names it.
-      if (status < 200 || status === 204) continue;
+      // A second one is equal.
+      if (status < 200 || status === 204 || hasLength) continue;
       hasLength = true;
       lines += `${name}: ${value}\r\n`;
     } else if (lower === "retry-after" && status === 429) {

@@ -1,5 +1,6 @@
 // The upstream's settings, addresses, error reasons, events and figures, as other folders know them.
 
+import type { BrokenRule } from "./broken-rule.ts";
 import type { HostPort } from "./ip-address.ts";
 
 export const upstreamErrorReasons = [
@@ -84,8 +85,8 @@ export interface UpstreamHealth {
   readonly reason: UpstreamErrorReason | null;
 }
 
-/** Why a request failed at the upstream. */
-export interface UpstreamFault {
+/** Why a request failed at the upstream. The broken rule is that of a malformed response. */
+export interface UpstreamFault extends Partial<BrokenRule> {
   readonly reason: UpstreamErrorReason;
   /** A code of the system or the gateway, such as ECONNREFUSED. */
   readonly code: string | null;

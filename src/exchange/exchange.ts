@@ -7,6 +7,7 @@
 //                  └──────────────────── clientGone(), abort() ──────────────────┴─────────────────────────┘
 import type { Readable } from "node:stream";
 import type { AuthOutcome, Identity } from "../core/authentication.ts";
+import type { BrokenRule } from "../core/broken-rule.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import { type HeaderLines, type HeaderList, headerValues } from "../core/headers.ts";
@@ -42,6 +43,7 @@ abstract class RecordedExchange implements ExchangeRecord {
   status = 0;
   problem: RefusalReason | null = null;
   detail: string | null = null;
+  broken: BrokenRule | null = null;
   complete = false;
   /** The upstream has been given the whole body. */
   isBodySent = false;
@@ -236,6 +238,7 @@ export class Exchange extends RecordedExchange {
   localReply(reply: LocalReply): void {
     if (this.isEnded) return;
     const { isHeadSent } = this.transport;
+    this.broken = reply.broken ?? null;
     this.detail = reply.detail ?? null;
     // A response that breaks off because of the upstream has a line of its own in the log.
     if (!isHeadSent || reply.status < 500) this.problem = reply.reason;

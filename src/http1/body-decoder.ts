@@ -20,7 +20,7 @@ export interface DecodedPiece {
   readonly problem: BodyProblem | null;
 }
 
-export type BodyProblem = "malformed" | "trailers_too_large" | "small_pieces";
+export type BodyProblem = (typeof brokenParts)[keyof typeof brokenParts] | "trailers_too_large" | "small_pieces";
 
 /** In which chunks of requests and of responses differ. */
 interface ChunkRules {
@@ -53,6 +53,14 @@ const trailer = new RegExp(`^(${token}+):[${text}]*$`);
 const inLine = new RegExp(`^[${text}]*\\r?$`);
 /** What a line may begin with, if it is not empty. */
 const beginnings = { size: /^[0-9a-f]/i, end: /^\r/, trailers: new RegExp(`^(?:${token}|\\r)`) };
+
+/** The rules that a body in chunks may break. */
+const brokenParts = {
+  size: "the size of a chunk",
+  end: "the end of a chunk",
+  trailers: "a trailer",
+  lf: "an LF without a CR, in a line about chunks",
+} as const;
 
 /** Of a line with an extension or a trailer. */
 const maxLineBytes = maxHeadBytes + 2;
@@ -152,16 +160,16 @@ export class ChunkDecoder implements BodyDecoder {
     const end = bytes.indexOf(lf, at);
     const piece = bytes.toString("latin1", at, end === -1 ? bytes.length : end);
     const line = this.#pending + piece;
-    if (line.length > maxLineBytes) return state === "trailers" ? "trailers_too_large" : "malformed";
+    if (line.length > maxLineBytes) return state === "trailers" ? "trailers_too_large" : brokenParts[state];
     if (end === -1) {
       // Behind a CR comes nothing but the LF.
       const isSound = this.#pending === "" ? beginnings[state].test(piece) : !this.#pending.endsWith("\r");
-      if (!isSound || !inLine.test(piece)) return "malformed";
+      if (!isSound || !inLine.test(piece)) return brokenParts[state];
       this.#pending = line;
       return bytes.length;
     }
     this.#pending = "";
-    const problem = line.endsWith("\r") ? this.#takeLine(line.slice(0, -1), state) : "malformed";
+    const problem = line.endsWith("\r") ? this.#takeLine(line.slice(0, -1), state) : brokenParts.lf;
     return problem ?? end + 1;
   }
 
@@ -194,7 +202,7 @@ export class ChunkDecoder implements BodyDecoder {
     const match = state === "size" ? this.#rules.sizeLine.exec(line) : null;
     if (match !== null) this.#beginChunk(Number.parseInt(match[1] ?? "0", 16));
     else if (state === "end" && line === "") this.#state = "size";
-    else return "malformed";
+    else return brokenParts[state];
     return null;
   }
 
@@ -207,7 +215,7 @@ export class ChunkDecoder implements BodyDecoder {
   #dropTrailer(line: string): BodyProblem | null {
     const name = trailer.exec(line)?.[1]?.toLowerCase();
     const isFraming = name === "content-length" || name === "transfer-encoding";
-    if (name === undefined || (isFraming && this.#rules.refusesFraming)) return "malformed";
+    if (name === undefined || (isFraming && this.#rules.refusesFraming)) return brokenParts.trailers;
     let start = name.length + 1;
     while (isBlank(line.charCodeAt(start))) start += 1;
     this.#trailers += 1;

@@ -1,9 +1,10 @@
 // Reads request heads of HTTP/1 (RFC 9112): bytes in, a head or a refusal out. Usual heads are checked by one regular
 // expression. What it does not take is looked at byte by byte (`HeadScan`), which also says how it is refused. What a
 // server must refuse although it can be read, such as a wrong Host, is left to core/message-check.ts.
+import { brokenRule, findBroken, requestLine } from "../core/broken-rule.ts";
 import { nameFinder, trimBlanks } from "../core/headers.ts";
 import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
-import { type LocalReply, localReplies } from "../core/local-reply.ts";
+import { type LocalReply, localReplies, malformedBy } from "../core/local-reply.ts";
 import { knownMethods, type MessageHead } from "../core/message-check.ts";
 
 export interface Http1Head extends Pick<MessageHead, "method" | "target" | "rawHeaders" | "httpVersion"> {
@@ -124,13 +125,14 @@ function readFields(
       case null:
         break;
       case "content-length":
-        if (length !== null || encoding !== null || !isLength(value)) return localReplies.malformed;
+        if (length !== null || encoding !== null || !isLength(value))
+          return malformedBy(brokenRule("a second framing, or no length", rawHeaders.length / 2 + 1, name));
         length = value;
         break;
       case "transfer-encoding":
         // Nothing may follow the coding chunked (RFC 9112, 6.1).
         if (length !== null || value === "" || goesOnBehindChunked.test(`${encoding ?? ""},${value}`))
-          return localReplies.malformed;
+          return malformedBy(brokenRule("a second framing, or no encoding", rawHeaders.length / 2 + 1, name));
         encodings += 1;
         encoding = value;
         break;
@@ -258,6 +260,8 @@ export class HeadScan {
     while (problem === null && this.#at < bytes.length && this.#state !== "over") {
       problem = this.#step(bytes, bytes[this.#at] as number);
     }
+    if (problem === localReplies.malformed)
+      return malformedBy(findBroken(bytes.toString("latin1", 0, this.#at + 1), requestLine, false));
     if (problem !== null) return problem;
     if (this.#at > this.#bounds.maxBytes + maxUncountedBytes) return this.#tooLarge();
     return this.#state === "over" ? this.#at : "incomplete";

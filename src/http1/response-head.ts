@@ -1,5 +1,6 @@
 // Parses the head of an upstream's response, from text in which each character is one byte, and selects the headers that
 // the client gets. Mostly these are the upstream's lines as they stand, less those that are removed.
+import { type BrokenRule, brokenRule, findBroken, statusLine } from "../core/broken-rule.ts";
 import { isImfFixdate } from "../core/clock.ts";
 import {
   connectionLogin,
@@ -42,38 +43,53 @@ export interface VariablePositions {
   readonly lengthInLines: number;
 }
 
-/** Bytes that are not allowed in fields and the reason, and line ends other than CRLF. */
-const badBytes = /[^\t\x20-\x7e\x80-\xff\r\n]|\r(?!\n)|(?<!\r)\n/;
-// Takes linear time, here and below: no character matches two adjacent parts. Statuses beyond 599 have no meaning (RFC
-// 9110, 15), and Node's HTTP/2 refuses to send them.
+/** Bytes that are not allowed in fields and the reason, and a CR alone. */
+const badBytes = /[^\t\x20-\x7e\x80-\xff\r\n]|\r(?!\n)/;
+// Takes linear time, here and below: no character matches two adjacent parts.
 const wholeHead =
-  /^HTTP\/1\.\d [1-5]\d\d(?: [\t\x20-\x7e\x80-\xff]*)?\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*$/;
+  /^HTTP\/1\.\d [1-9]\d\d(?: [\t\x20-\x7e\x80-\xff]*)?\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*$/;
 const start = "HTTP/1.";
 
-/** Returns false if the bytes cannot become a valid head. The first `before` bytes have been checked already. */
-export function mayBecomeHead(head: Buffer, before: number): boolean {
-  if (before < start.length && !start.startsWith(head.toString("latin1", 0, start.length))) return false;
-  // The last byte may be the first half of a CRLF, so it is checked again.
-  const text = head.toString("latin1", Math.max(0, before - 1)).replace(before > 0 ? /^\n|\r$/g : /\r$/, "");
-  return !badBytes.test(text);
+/**
+ * Returns false if the bytes cannot become a valid head. `text`: what has come, but for bytes that have been checked already. Its
+ * last byte may be the first half of a CRLF, and is checked again.
+ */
+export function mayBecomeHead(text: string, isBeginning: boolean): boolean {
+  if (isBeginning && !start.startsWith(text.slice(0, start.length))) return false;
+  return !badBytes.test(text.replace(/\r$/, ""));
 }
 
 /** The bytes are no response. */
 export class ResponseError extends Error {
   readonly code: "ERR_MALFORMED_RESPONSE" | "ERR_RESPONSE_HEAD_TOO_LARGE";
+  /** Null: none is known. */
+  readonly broken: BrokenRule | null;
 
-  constructor(code: ResponseError["code"]) {
+  constructor(code: ResponseError["code"], broken: BrokenRule | null = null) {
     super(`The response cannot be read: ${code}`);
     this.code = code;
+    this.broken = broken;
   }
 }
 
-export const malformed = (): ResponseError => new ResponseError("ERR_MALFORMED_RESPONSE");
+export function malformed(broken: BrokenRule): ResponseError {
+  return new ResponseError("ERR_MALFORMED_RESPONSE", broken);
+}
 
-/** `text` is everything before the empty line, with the line end before it. */
+/** Parses a head whose lines end in CRLF; null for another. `text`: before the empty line, with the line end before it. */
+export function parseUsualHead(text: string): ResponseHead | null {
+  return wholeHead.test(text) ? new HeadReader(text, false).read() : null;
+}
+
+/** The same, and a single LF may end a line of a final response (RFC 9112, 2.2). `text`: with its only empty line. */
 export function parseHead(text: string): ResponseHead {
-  if (!wholeHead.test(text)) throw malformed();
-  return new HeadReader(text).read();
+  const lines = text.replace(/\r?\n/g, "\r\n");
+  const head = lines.slice(0, -2);
+  // Another response follows a 1xx on its connection, and a 101 ends HTTP.
+  const mayEndInLf = lines[9] !== "1";
+  const isSound = wholeHead.test(head) && (mayEndInLf || lines === text);
+  if (!isSound) throw malformed(findBroken(text, statusLine, mayEndInLf));
+  return new HeadReader(head, lines !== text).read();
 }
 
 const none: readonly string[] = [];
@@ -84,7 +100,7 @@ class HeadReader {
   readonly #minor: number;
   #lines: HeaderLines = "";
   #framing: ResponseHead["framing"] = "none";
-  #closes = false;
+  #closes: boolean;
   #keepAliveSeconds: number | null = null;
   #sawKeepAlive = false;
   /** Connection names headers that are removed. */
@@ -96,8 +112,9 @@ class HeadReader {
   #lengthDigits = 0;
   #lengthInLines = -1;
 
-  constructor(text: string) {
+  constructor(text: string, closes: boolean) {
     this.#text = text;
+    this.#closes = closes;
     this.#status = Number(text.slice(9, 12));
     this.#minor = text.charCodeAt(7) - 48;
   }
@@ -148,7 +165,7 @@ class HeadReader {
       const kind = headerKind(text, at, colon);
       const isPlain = isPlainValue(text, colon, end);
       const value = kind === "kept" && isPlain ? "" : trimBlanks(text, colon + 1, end);
-      const isKept = this.#read(kind, value, isPlain ? colon + 2 : -1);
+      const isKept = this.#read(kind, value, isPlain ? colon + 2 : -1, at);
       if (kind === "length" && isKept) this.#lengthInLines = this.#lines.length + colon + 2 - copied;
       if (!isKept || !isPlain) {
         this.#lines += text.slice(copied, at);
@@ -160,8 +177,11 @@ class HeadReader {
     this.#lines += text.slice(copied);
   }
 
-  /** Returns whether the client gets the header. `at`: where the value is, if it stands as it is passed on; else -1. */
-  #read(kind: HeaderKind, value: string, at: number): boolean {
+  /**
+   * Returns whether the client gets the header. `at`: where the value is, if it stands as it is passed on; else -1. `lineAt`:
+   * where its line is.
+   */
+  #read(kind: HeaderKind, value: string, at: number, lineAt: number): boolean {
     switch (kind) {
       case "kept":
         return true;
@@ -171,7 +191,13 @@ class HeadReader {
         this.#closes ||= connectionLogin.test(value);
         return true;
       case "length":
-        if (this.#framing !== "none" || !/^\d{1,15}$/.test(value)) throw malformed();
+        if (!/^\d{1,15}$/.test(value)) throw this.#badFraming(kind, lineAt);
+        if (this.#framing !== "none") {
+          // An equal one is passed on once (RFC 9112, 6.3).
+          if (this.#framing !== Number(value)) throw this.#badFraming(kind, lineAt);
+          this.#lengthAt = -1;
+          return false;
+        }
         this.#framing = Number(value);
         this.#lengthDigits = value.length;
         this.#lengthAt = at;
@@ -179,7 +205,8 @@ class HeadReader {
         return this.#status !== 204;
       case "coding":
         // Transfer-Encoding is removed as hop-by-hop, so the bytes of any other coding would pass for content.
-        if (this.#framing !== "none" || this.#minor === 0 || value.toLowerCase() !== "chunked") throw malformed();
+        if (this.#framing !== "none" || this.#minor === 0 || value.toLowerCase() !== "chunked")
+          throw this.#badFraming(kind, lineAt);
         this.#framing = "chunked";
         return false;
       case "connection":
@@ -200,6 +227,18 @@ class HeadReader {
         this.#dates += 1;
         return false;
     }
+  }
+
+  #badFraming(kind: "length" | "coding", lineAt: number): ResponseError {
+    const text = this.#text;
+    let rule =
+      kind === "length" ? "a Content-Length other than 1 to 15 digits" : "a Transfer-Encoding other than chunked";
+    if (kind === "coding" && this.#minor === 0) rule = "a Transfer-Encoding in HTTP/1.0";
+    if (this.#framing !== "none") {
+      const isSame = (this.#framing === "chunked") === (kind === "coding");
+      rule = isSame ? "the same field for a second time" : "a Content-Length beside a Transfer-Encoding";
+    }
+    return malformed(brokenRule(rule, text.slice(0, lineAt).split("\n").length, text.slice(lineAt)));
   }
 }
 

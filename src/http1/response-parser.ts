@@ -1,7 +1,9 @@
 // Parses the upstream's bytes as responses, strictly: what two readers could understand differently (two lengths, a
-// length beside chunks, bare LF, folded lines) is malformed. Takes linear time, however the bytes are cut. Does not know of
-// sockets; bytes behind the end of a response are not consumed.
+// length beside chunks, a CR alone, folded lines) is malformed. A single LF ends a line of a final head, and the connection
+// then carries no other response. Takes linear time, however the bytes are cut. Does not know of sockets; bytes behind the
+// end of a response are not consumed.
 
+import { brokenRule, findBroken, statusLine } from "../core/broken-rule.ts";
 import { isImfFixdate } from "../core/clock.ts";
 import { maxHeadBytes } from "../core/http-bounds.ts";
 import { JoinedPieces } from "../core/joined-pieces.ts";
@@ -10,6 +12,7 @@ import {
   malformed,
   mayBecomeHead,
   parseHead,
+  parseUsualHead,
   ResponseError,
   type ResponseHead,
   type VariablePositions,
@@ -99,7 +102,7 @@ export class ResponseParser {
     // Set before the sink is called, which may look at it.
     if (this.#body.isComplete) this.#state = "over";
     if (data.length > 0) this.#sink.onBody(data, 0, data.length);
-    if (problem !== null) throw malformed();
+    if (problem !== null) throw malformed(brokenRule(problem));
     return at + taken;
   }
 
@@ -111,12 +114,9 @@ export class ResponseParser {
         return at + this.#lastLength;
       }
       const end = bytes.indexOf(headEnd, at);
-      if (end !== -1) {
-        this.#readWhole(bytes, at, end + 4 - at);
-        return end + 4;
-      }
+      if (end !== -1 && this.#readUsual(bytes, at, end + 4 - at)) return end + 4;
     }
-    // The head comes in pieces.
+    // The head comes in pieces, or has lines that end in LF alone.
     this.#head ??= new JoinedPieces();
     const before = this.#head.length;
     // No more bytes are collected than a head may have.
@@ -125,26 +125,33 @@ export class ResponseParser {
     return this.#readHeadEnd(this.#head.peek(), before, at, room);
   }
 
-  #readWhole(bytes: Buffer, at: number, length: number): void {
-    if (length > maxHeadBytes + 4) throw new ResponseError("ERR_RESPONSE_HEAD_TOO_LARGE");
-    this.#lastLength = length;
+  /** Returns false if the head ends before this empty line, or is malformed or too large. */
+  #readUsual(bytes: Buffer, at: number, length: number): boolean {
+    if (length > maxHeadBytes + 4) return false;
     let head = this.#heads.find(bytes, at, length);
     if (head === null) {
-      head = parseHead(bytes.toString("latin1", at, at + length - 2));
+      head = parseUsualHead(bytes.toString("latin1", at, at + length - 2));
+      if (head === null) return false;
       this.#heads.remember(bytes, at, length, head);
     }
+    this.#lastLength = length;
     this.#takeHead(head);
+    return true;
   }
 
   /** Looks for the end of the head. It is not in the first `before` bytes. */
   #readHeadEnd(head: Buffer, before: number, at: number, room: number): number {
-    const end = head.indexOf(headEnd, Math.max(0, before - 3));
-    if (end !== -1) {
+    // Two bytes again, because an empty line may have begun there; all of them, while they may be another protocol's.
+    const from = before > 8 ? before - 2 : 0;
+    const text = head.toString("latin1", from);
+    const empty = emptyLine.exec(text);
+    if (empty !== null) {
+      const end = from + empty.index + empty[0].length;
       this.#head = null;
-      this.#takeHead(parseHead(head.toString("latin1", 0, end + 2)));
-      return at + end + 4 - before;
+      this.#takeHead(parseHead(head.toString("latin1", 0, end)));
+      return at + end - before;
     }
-    if (!mayBecomeHead(head, before)) throw malformed();
+    if (!mayBecomeHead(text, from === 0)) throw malformed(findBroken(head.toString("latin1"), statusLine, true));
     if (head.length >= maxHeadBytes + 4) throw new ResponseError("ERR_RESPONSE_HEAD_TOO_LARGE");
     return room;
   }
@@ -175,6 +182,8 @@ export class ResponseParser {
 }
 
 const headEnd = Buffer.from("\r\n\r\n");
+/** An empty line in any spelling, behind the end of a line. */
+const emptyLine = /\n\r?\n/;
 
 function decoderOf(framing: ResponseHead["framing"]): BodyDecoder {
   if (framing === "chunked") return new ChunkDecoder(responseChunks, null);

@@ -1,7 +1,8 @@
 // One line for each request, when it is over. Refusing must stay cheap under a flood: refusals that spend no quota are logged
 // at most a few times a second for each client, and the others are counted. No query, no token and no field of the request
-// is logged, except User-Agent and the id of a well-formed traceparent.
+// is logged, except User-Agent, the id of a well-formed traceparent, and the name of a field that breaks a rule.
 import { type Logger, symbols } from "pino";
+import type { BrokenRule } from "../core/broken-rule.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { inOnePiece } from "../core/headers.ts";
 import type { LogDestination } from "./destination.ts";
@@ -78,9 +79,14 @@ class AccessLines {
     line.addCount(exchange.bytesReceived);
     line.addBytes(sentLabel);
     line.addCount(exchange.bytesSent);
+    if (exchange.broken !== null) line.addText(brokenText(exchange.broken));
     line.addBytes(lineEnd);
     return line;
   }
+}
+
+function brokenText({ rule, line, field }: BrokenRule): string {
+  return `,"brokenRule":${quoted(rule)},"line":${line},"field":${quoted(field)}`;
 }
 
 const noSubject = ',"subject":null';

@@ -4,6 +4,7 @@
 // connection it was sent on.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
+import { brokenRule } from "../core/broken-rule.ts";
 import type { ClientBytes, SharedResource } from "../core/client-share.ts";
 import { ignoreError } from "../core/failure.ts";
 import { connectionOptions } from "../core/headers.ts";
@@ -12,7 +13,7 @@ import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../exchange/exchange.ts";
 import type { PushedBody } from "../exchange/transport.ts";
-import type { ResponseHead } from "../http1/response-head.ts";
+import { malformed, type ResponseHead } from "../http1/response-head.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { MinRateTimeout, responseSlowness } from "./min-rate-timeout.ts";
 import type { ResponseHandler } from "./outbound-connection.ts";
@@ -20,7 +21,7 @@ import { type BodyOptions, type BodyWaiter, RequestBody } from "./request-body.t
 import { type RequestFieldsOptions, upstreamRequestStart } from "./request-fields.ts";
 import type { Tunnels } from "./tunnels.ts";
 import type { Connections, PoolWaiter, UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
-import { UpstreamFailure, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
+import { brokenBy, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 import { endsConnection } from "./upstream-socket.ts";
 
 /** A body up to this length is written in one piece with its head, which costs less than two writes. */
@@ -180,7 +181,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
   /** An error that is thrown here, or in onHead, fails the request. */
   onInterim({ status, lines }: ResponseHead): void {
     this.#interimResponses += 1;
-    if (this.#interimResponses > maxInterimResponses) throw new UpstreamFailure("ERR_BAD_INTERIM_RESPONSE");
+    if (this.#interimResponses > maxInterimResponses) throw malformed(brokenRule("too many interim responses"));
     // A client that waits for a 100 has had one from the gateway.
     if (status !== 100) this.#exchange.transport.sendInterim(status, lines);
   }
@@ -193,7 +194,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     const isWanted = answersOffer(protocols, this.#upgrade) && connectionOptions(received).has("upgrade");
     if (!isWanted) {
       socket.destroy();
-      this.#fail("malformed", null);
+      this.#fail("malformed", malformed(brokenRule("a 101 that was not asked for")));
       return;
     }
     this.#isOver = true;
@@ -270,9 +271,11 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     this.#isOver = true;
     const exchange = this.#exchange;
     const code = error === null ? null : upstreamErrorCode(error);
-    this.#options.onError({ reason, code, address: at?.name ?? null, id: exchange.id });
+    const broken = brokenBy(error);
+    this.#options.onError({ reason, code, address: at?.name ?? null, id: exchange.id, ...broken });
     this.#release();
-    replyAfterPacket(exchange, upstreamReply(reason));
+    const reply = upstreamReply(reason);
+    replyAfterPacket(exchange, broken === null ? reply : { ...reply, broken });
   }
 
   onExchangeEnd(): void {

@@ -4,7 +4,7 @@
 
 import type { Endpoint } from "./endpoints.ts";
 import { type ConnectionResources, createConnectionResources, OutboundConnection } from "./outbound-connection.ts";
-import { upstreamErrorCode } from "./upstream-error.ts";
+import { brokenBy, upstreamErrorCode } from "./upstream-error.ts";
 import { openSocket } from "./upstream-socket.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -88,7 +88,7 @@ export class HealthCheck {
           socket.destroy();
           conclude("HTTP 101");
         },
-        onError: (error) => conclude(upstreamErrorCode(error)),
+        onError: (error) => conclude(brokenBy(error)?.rule ?? upstreamErrorCode(error)),
       },
     );
   }

@@ -1,8 +1,10 @@
 // Failures of the upstream: those that the gateway itself finds, which have a code as the system's errors have; the reason of
 // each for the log and the metrics; and the reply to the client.
+import type { BrokenRule } from "../core/broken-rule.ts";
 import { errorCode, failureCode } from "../core/failure.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { ResponseError } from "../http1/response-head.ts";
 
 const failureReasons = {
   ENOTFOUND: "unreachable",
@@ -59,6 +61,11 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
 
 export function upstreamErrorCode(error: Error): string {
   return error instanceof TlsRefused ? error.why : failureCode(error);
+}
+
+/** Returns the rule that a malformed response breaks; null for other failures. */
+export function brokenBy(error: Error | null): BrokenRule | null {
+  return error instanceof ResponseError ? error.broken : null;
 }
 
 export function upstreamErrorReason(error: Error): UpstreamErrorReason {

@@ -5,7 +5,7 @@ import { duplexPair } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { maxFields } from "../../src/core/http-bounds.ts";
 import { ChunkDecoder, requestChunks } from "../../src/http1/body-decoder.ts";
-import { problemReplies } from "../../src/transport/http1/incoming-body.ts";
+import { problemReply } from "../../src/transport/http1/incoming-body.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
 import { chunksOf } from "../conformance/fuzz/chunk-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";
@@ -50,7 +50,7 @@ function readPieces(pieces: readonly string[]) {
   let data = "";
   for (const [i, piece] of pieces.entries()) {
     const read = decoder.decode(Buffer.from(piece, "latin1"));
-    if (read.problem !== null) return { status: problemReplies[read.problem].status, data, rest: null };
+    if (read.problem !== null) return { status: problemReply(read.problem).status, data, rest: null };
     data += read.data.toString("latin1");
     if (decoder.isComplete) return { status: 200, data, rest: piece.slice(read.taken) + pieces.slice(i + 1).join("") };
     if (read.taken !== piece.length) expect(read.taken).toBe(piece.length);

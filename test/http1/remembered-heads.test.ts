@@ -24,6 +24,7 @@ const usual = [
   `HTTP/1.0 200 OK\r\n${date}Content-Length: 5\r\n\r\n`,
   `HTTP/1.1 304 Not Modified\r\n${date}ETag: "x"\r\n\r\n`,
   `HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 3\r\n\r\n`,
+  `${ok}${date}Content-Length: 3\r\nContent-Length: 3\r\n\r\n`,
 ];
 const heads = [...usual, ...responseCases.map(({ bytes }) => bytes).filter((bytes) => bytes.includes("\r\n\r\n"))];
 
@@ -112,7 +113,7 @@ test.each(heads)("the lines for the client of %j are those that a reader of list
   const { seen } = read(bytes, "GET", new RememberedHeads()) as { seen: (ResponseHead | string)[] };
   const head = seen.find((each): each is ResponseHead => typeof each !== "string");
   if (head === undefined) return;
-  const [, ...lines] = bytes.slice(0, bytes.indexOf("\r\n\r\n")).split("\r\n");
+  const [, ...lines] = bytes.slice(0, bytes.search(/\r?\n\r?\n/)).split(/\r?\n/);
   const list = lines.flatMap((line) => {
     const colon = line.indexOf(":");
     return [line.slice(0, colon), line.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, "")];

@@ -12,10 +12,11 @@ interface Reading {
   outcome: "over" | "open" | "ERR_MALFORMED_RESPONSE" | "ERR_RESPONSE_HEAD_TOO_LARGE";
   /** Bytes that belong to the response, if it is over. */
   count: number;
+  mayContinue: boolean;
 }
 
 function read(pieces: readonly string[], method = "GET", closes = false): Reading {
-  const reading: Reading = { heads: [], body: "", outcome: "open", count: 0 };
+  const reading: Reading = { heads: [], body: "", outcome: "open", count: 0, mayContinue: false };
   const parser = new ResponseParser(
     {
       onInterim: (head) => void reading.heads.push(head),
@@ -34,6 +35,7 @@ function read(pieces: readonly string[], method = "GET", closes = false): Readin
       reading.count += parser.execute(Buffer.from(piece, "latin1"));
     }
     if (parser.isOver || (closes && parser.end())) reading.outcome = "over";
+    reading.mayContinue = parser.mayContinue;
     return reading;
   } catch (error) {
     const code = (error as { code?: Reading["outcome"] }).code;
@@ -110,16 +112,46 @@ test.each([
   expect(read([`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${size}\r\n${end}`]).outcome).toBe(outcome);
 });
 
-test.each(["H", "HTTP/1.", "HTTP/1.1 200 OK\r", "HTTP/1.1 200 OK\r\nA: b\r\n"])(
+test.each(["H", "HTTP/1.", "HTTP/1.1 200 OK\r", "HTTP/1.1 200 OK\n", "HTTP/1.1 200 OK\r\nA: b\r\n"])(
   "%j may still become a head",
   (bytes) => {
     expect(read([bytes]).outcome).toBe("open");
   },
 );
 
-test.each(["h", "\r\n", "HTTP/2", "HTTP/1.1 200 OK\n", "HTTP/1.1 200 OK\rA", "\x16\x03\x01"])(
+test.each(["h", "\r\n", "\n", "HTTP/2", "HTTP/1.1 200 OK\rA", "HTTP/1.1 200 OK\r\r\n", "\x16\x03\x01"])(
   "%j is told at once, without waiting for more",
   (bytes) => {
     expect(read([bytes]).outcome).toBe("ERR_MALFORMED_RESPONSE");
   },
 );
+
+const finals = responseCases.filter(
+  ({ expected, bytes }) => expected.kind === "passed" && /^HTTP\/1\.\d [2-5]/.test(bytes),
+);
+
+test("a head with any of its line ends a single LF, cut at each byte, reads as with CRLF, and is the last", () => {
+  fc.assert(
+    fc.property(fc.constantFrom(...finals), fc.infiniteStream(fc.boolean()), ({ bytes, method, closes }, areLf) => {
+      const [, written = "", rest = ""] = /^(.*?\n\r?\n)(.*)$/s.exec(bytes) ?? [];
+      const head = written.replace(/\r?\n/g, "\r\n");
+      const given = head.replace(/\r\n/g, () => (areLf.next().value ? "\n" : "\r\n"));
+      const usual = read([head + rest], method, closes);
+      const own = read([given + rest], method, closes);
+      const facts = (reading: Reading) => ({
+        ...reading,
+        heads: reading.heads.map((each) => ({ ...(each as object), closes: null, positions: null })),
+        count: null,
+        mayContinue: null,
+      });
+      expect(facts(own)).toEqual(facts(usual));
+      expect(own.mayContinue).toBe(given === head && usual.mayContinue);
+      if (usual.outcome === "over") expect(own.count).toBe(usual.count - head.length + given.length);
+      for (let at = 1; at < Math.min(given.length + rest.length, 300); at += 1) {
+        const all = given + rest;
+        expect(read([all.slice(0, at), all.slice(at)], method, closes)).toEqual(own);
+      }
+    }),
+    runs(300),
+  );
+});

@@ -89,6 +89,19 @@ test("whatever stands in its texts, a line is one line of JSON", () => {
   for (const line of written) expect(line.indexOf("\n")).toBe(line.length - 1);
 });
 
+test("a message that breaks a rule of HTTP has the rule, the line and the field, and the next one has not", () => {
+  const { access, lines } = setUp();
+  access.record(exchangeOf({ broken: { rule: "a folded line", line: 3, field: null } }), "/v2/me");
+  access.record(exchangeOf({ broken: { rule: 'a "quoted" rule', line: null, field: "X-A" } }), "/v2/me");
+  access.record(exchangeOf(), "/v2/me");
+  expect(lines()).toMatchObject([
+    { brokenRule: "a folded line", line: 3, field: null, msg: "request" },
+    { brokenRule: 'a "quoted" rule', line: null, field: "X-A", msg: "request" },
+    { msg: "request" },
+  ]);
+  expect(Object.keys(lines()[2] ?? {})).not.toContain("brokenRule");
+});
+
 test("nothing of one line is left in the next one", () => {
   const { access, lines } = setUp();
   const other = decisionOf({ outcome: "exempt", policy: { ...policy, name: "other" }, remaining: 0, resetMs: 0 });

@@ -85,6 +85,7 @@ export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecor
     status: 200,
     problem: null,
     detail: null,
+    broken: null,
     rule: null,
     bytesReceived: 90,
     bytesSent: 567,

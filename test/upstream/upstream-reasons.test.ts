@@ -10,7 +10,7 @@ const ok = "HTTP/1.1 200 OK\r\n";
 test.each<[string, string, (socket: Socket) => void]>([
   ["an SSH server", "malformed", (socket) => void socket.write("SSH-2.0-OpenSSH_9.2\r\n")],
   ["a field without a name", "malformed", (socket) => void socket.write(`${ok}: x\r\n\r\n`)],
-  ["a status of 600", "malformed", (socket) => void socket.write("HTTP/1.1 600 Odd\r\nContent-Length: 0\r\n\r\n")],
+  ["a status of 99", "malformed", (socket) => void socket.write("HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n")],
   ["a length that is none", "malformed", (socket) => void socket.write(`${ok}Content-Length: abc\r\n\r\n`)],
   ["two lengths", "malformed", (socket) => void socket.write(`${ok}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab`)],
   [

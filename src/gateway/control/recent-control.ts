@@ -150,7 +150,7 @@ function requestAnswer(
 }
 
 function explanationOf(
-  { reason, policy: name, limit, reset, client, rule, key }: RefusedRequest,
+  { reason, policy: name, limit, reset, client, rule, brokenRule, key }: RefusedRequest,
   policy: Policy | undefined,
   keyText: RecentControlOptions["keyText"],
 ): string[] {
@@ -169,7 +169,10 @@ function explanationOf(
       `To let it in: DELETE /api/rules/${rule ?? "{id}"}.`,
     ];
   }
-  return [...(reason === null ? [] : [sentences[reason]])];
+  const why = reason === null ? [] : [sentences[reason]];
+  return brokenRule === null
+    ? why
+    : [...why, `What is wrong with it: ${brokenRule}. The log has the line and the field.`];
 }
 
 function periodOf({ rate }: Policy): string {

@@ -40,6 +40,8 @@ export interface RefusedRequest {
   readonly retryAfterSeconds: number | null;
   /** The id of the rule by which it was blocked; null if it was not. */
   readonly rule: string | null;
+  /** The rule of HTTP that it or its response breaks; null: none that is known. */
+  readonly brokenRule: string | null;
 }
 
 /** Whose refusals are asked for. `network`: an address is one of 128 bits. `subject`: as it may be logged. */
@@ -99,6 +101,7 @@ export class Refusals {
   readonly #policies: string[];
   readonly #routes: (string | null)[];
   readonly #rules: (string | null)[];
+  readonly #brokenRules: (string | null)[];
   /** By the id. */
   readonly #index: SlotIndex;
   /** Which refusal goes when there is no room. */
@@ -123,6 +126,7 @@ export class Refusals {
     this.#policies = new Array<string>(capacity).fill("");
     this.#routes = new Array<string | null>(capacity).fill(null);
     this.#rules = new Array<string | null>(capacity).fill(null);
+    this.#brokenRules = new Array<string | null>(capacity).fill(null);
     this.#index = new SlotIndex(capacity);
     this.#eviction = new RefusalEviction(capacity);
   }
@@ -130,7 +134,7 @@ export class Refusals {
   get bytes(): number {
     const typed = [this.#texts, this.#lengths, this.#numbers, this.#keys, this.#statuses];
     const flags = 3 * this.#isAddress.byteLength;
-    const pointers = 5 * 8 * this.capacity;
+    const pointers = 6 * 8 * this.capacity;
     const columns = typed.reduce((sum, { byteLength }) => sum + byteLength, flags + pointers);
     return columns + this.#index.bytes + this.#eviction.bytes;
   }
@@ -161,6 +165,7 @@ export class Refusals {
     this.#policies[slot] = decision.policy.name;
     this.#routes[slot] = exchange.route;
     this.#rules[slot] = exchange.rule;
+    this.#brokenRules[slot] = exchange.broken?.rule ?? null;
     this.#hasSubject[slot] = Number(subject !== null);
     const start = textBytes * slot;
     const lengths = texts * slot;
@@ -324,7 +329,7 @@ export class Refusals {
       policy: this.#policies[slot] as string,
       key: { a, b, c, d, isAddress: this.#isAddress[slot] === 1 },
       ...{ limit, remaining, reset, retryAfterSeconds: wait === 0 ? null : wait },
-      rule: this.#rules[slot] ?? null,
+      ...{ rule: this.#rules[slot] ?? null, brokenRule: this.#brokenRules[slot] ?? null },
     };
   }
 }

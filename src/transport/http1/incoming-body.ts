@@ -2,9 +2,10 @@
 // copy. Without one, they are joined into one buffer, because each small buffer would take a hundred times its size; with
 // many of them, the socket is not read.
 import type { Socket } from "node:net";
+import { brokenRule } from "../../core/broken-rule.ts";
 import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
-import { type LocalReply, localReplies } from "../../core/local-reply.ts";
+import { type LocalReply, localReplies, malformedBy } from "../../core/local-reply.ts";
 import type { BodyReader, PushedBody } from "../../exchange/transport.ts";
 import type { BodyDecoder, BodyProblem, DecodedPiece } from "../../http1/body-decoder.ts";
 
@@ -103,7 +104,7 @@ export class IncomingBody implements PushedBody {
         return decoded;
       }
       this.#isBroken = true;
-      this.#owner.cancel(problemReplies[decoded.problem]);
+      this.#owner.cancel(problemReply(decoded.problem));
     }
     // Nothing behind it is believed.
     return { taken: bytes.length, data: nothing, progressBytes: 0 };
@@ -132,8 +133,7 @@ export class IncomingBody implements PushedBody {
 
 const nothing = Buffer.alloc(0);
 
-export const problemReplies: Readonly<Record<BodyProblem, LocalReply>> = {
-  malformed: localReplies.malformed,
-  trailers_too_large: localReplies.headTooLarge,
-  small_pieces: localReplies.smallPieces,
-};
+export function problemReply(problem: BodyProblem): LocalReply {
+  if (problem === "trailers_too_large") return localReplies.headTooLarge;
+  return problem === "small_pieces" ? localReplies.smallPieces : malformedBy(brokenRule(problem));
+}

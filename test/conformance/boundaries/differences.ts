@@ -20,6 +20,13 @@ export const requestDifferences: readonly Difference[] = [
 
 export const responseDifferences: readonly Difference[] = [
   { refuses: "HTTP/1.2 to HTTP/1.9", isIn: has(/^HTTP\/1\.[2-9] /m) },
+  // RFC 9112, 2.2: it may be taken for the end of a line. The connection ends with the response.
+  { refuses: "a single LF behind a line of a head", isIn: has(/[^\r]\n/) },
+  // RFC 9112, 6.3: equal lengths may be taken for one.
+  {
+    refuses: "the same length twice",
+    isIn: has(/^content-length:[\t ]*0*(\d+)[\t ]*\r?\n(?:.*\r?\n)*?content-length:[\t ]*0*\1[\t ]*\r?$/im),
+  },
   { refuses: "a final response behind an interim one of HTTP/1.0", isIn: has(/^HTTP\/1\.0 1/m) },
   // RFC 9112, 7.1.1: blanks there are bad, and are to be taken; extensions that nobody knows are to be ignored.
   {

@@ -22,19 +22,34 @@ const none: StrictResponse = { kind: "none" };
 /** `isClosed`: the upstream ended the connection in order behind the bytes. */
 export function readStrictResponse(bytes: string, method: string, isClosed: boolean): StrictResponse {
   for (let at = 0; ; ) {
-    const head = readHead(bytes, at);
-    const status = Number(/^HTTP\/1\.\d ([1-5]\d\d)(?: .*)?$/.exec(head?.line ?? "")?.[1]);
+    const head = readResponseHead(bytes, at);
+    const status = Number(/^HTTP\/1\.\d ([1-9]\d\d)(?: .*)?$/.exec(head?.line ?? "")?.[1]);
     if (head === null || !visible.test(head.line) || Number.isNaN(status) || status === 101) return none;
     if (status >= 200) return readBody(bytes, head, status, method, isClosed);
     at = head.end;
   }
 }
 
+/**
+ * RFC 9112, 2.2: a single LF may end a line. The first empty line ends the head, however it is written. Interim responses are
+ * not read so: what follows is on the same connection.
+ */
+function readResponseHead(bytes: string, start: number): Head | null {
+  const empty = /\r?\n\r?\n/.exec(bytes.slice(start));
+  if (empty === null) return null;
+  const end = start + empty.index + empty[0].length;
+  const lines = bytes.slice(start, end).replace(/\r?\n/g, "\r\n");
+  const head = lines.startsWith("1", 9) ? readHead(bytes.slice(start, end), 0) : readHead(lines, 0);
+  return head && { ...head, end };
+}
+
 function readBody(bytes: string, head: Head, status: number, method: string, isClosed: boolean): StrictResponse {
   const { fields, end } = head;
   const lengths = valuesIn(fields, "content-length");
   const encodings = valuesIn(fields, "transfer-encoding");
-  const isClear = lengths.length + encodings.length <= 1 && lengths.every((length) => /^\d{1,15}$/.test(length));
+  // RFC 9112, 6.3: equal lengths may be taken for one.
+  const framings = new Set(lengths.map(Number)).size + encodings.length;
+  const isClear = framings <= 1 && lengths.every((length) => /^\d{1,15}$/.test(length));
   if (!isClear || encodings.some((encoding) => encoding.toLowerCase() !== "chunked")) return none;
   // RFC 9112, 6.1: HTTP/1.0 has no chunks.
   if (encodings.length > 0 && head.line.startsWith("HTTP/1.0")) return none;

@@ -32,8 +32,8 @@ const statusLines: readonly ResponseCase[] = [
   noStatus("RFC 9112 4", "a status of letters", "HTTP/1.1 2xx OK"),
   noStatus("RFC 9112 4", "a status of 0", "HTTP/1.1 000 OK"),
   noStatus("RFC 9112 4", "a status of 99", "HTTP/1.1 099 OK"),
-  noStatus("RFC 9110 15", "a status of 600", "HTTP/1.1 600 Odd"),
-  noStatus("RFC 9110 15", "a status of 999", "HTTP/1.1 999 Odd"),
+  status("a status of 600", "HTTP/1.1 600 Odd", 600),
+  status("a status of 999", "HTTP/1.1 999 Odd", 999),
   noStatus("RFC 9112 4", "no status", "HTTP/1.1"),
   noStatus("RFC 9112 4", "NUL in the reason", "HTTP/1.1 200 O\0K"),
   noStatus("RFC 9112 2.3", "another protocol", "ICY 200 OK"),
@@ -97,7 +97,42 @@ const fields: readonly ResponseCase[] = [
   invalid("RFC 9110 5.1", "bytes over 127 in a name", "\xe4: a\r\n"),
   failed("RFC 9112 2.2", "white space before the first field", `${head(" X: a\r\n")}ok`),
   invalid("RFC 9110 5.4", "a head of 20 KiB", `X: ${"x".repeat(20 * 1024)}\r\n`),
-  failed("RFC 9112 2.2", "bare LF for every line's end", response("ok").replaceAll("\r\n", "\n")),
+  failed("RFC 9112 5.2", "a folded line behind a single LF", `${head("X: a\n b\n")}ok`),
+  failed("RFC 9112 2.2", "a CR alone among single LFs", `${head("X: a\rY: b\n")}ok`),
+];
+
+const lines = "HTTP/1.1 200 OK\r\nX: a\r\nContent-Length: 2\r\n\r\nok";
+const lf = (
+  name: string,
+  bytes: string,
+  seen: Parameters<typeof passed>[3] = { lines: ["X: a", ...two], body: "ok" },
+) => passed("RFC 9112 2.2", name, bytes, { ...close, ...seen });
+
+/** A single LF ends a line of a final head, and the connection is not used again. */
+const singleLfs: readonly ResponseCase[] = [
+  lf("a single LF for every line's end", lines.replaceAll("\r\n", "\n")),
+  lf("behind the status line alone", lines.replace("\r\n", "\n")),
+  lf("behind all but the status line, as scripts of CGI write", lines.replaceAll("\r\n", "\n").replace("\n", "\r\n")),
+  lf("before an empty line with CRLF", lines.replace("2\r\n\r\n", "2\n\r\n")),
+  lf("for the empty line alone", lines.replace("\r\n\r\n", "\r\n\n")),
+  lf("an earlier empty line ends the head", "HTTP/1.1 200 OK\nX: a\n\nY: b\r\n\r\nbody", {
+    lines: ["X: a"],
+    body: "Y: b\r\n\r\nbody",
+  }),
+  lf("HTTP/1.0 to the connection's end", "HTTP/1.0 200 OK\nX: a\n\nbody\n", { lines: ["X: a"], body: "body\n" }),
+  lf("no field at all", "HTTP/1.1 200 OK\n\nbody", { lines: [], body: "body" }),
+  lf("before chunks", `HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\r\nhi\r\n${end}`, { lines: [], body: "hi" }),
+  lf("HEAD", lines.replaceAll("\r\n", "\n").slice(0, -2), { lines: ["X: a", ...two], body: "", method: "HEAD" }),
+  lf("204", "HTTP/1.1 204 No Content\nX: a\n\n", { status: 204, lines: ["X: a"], body: "" }),
+  lf("behind an interim response with CRLF", `HTTP/1.1 103 E\r\n\r\n${lines.replaceAll("\r\n", "\n")}`, {
+    lines: ["X: a", ...two],
+    body: "ok",
+    interim: none,
+  }),
+  failed("RFC 9112 2.2", "a single LF in a 103", `HTTP/1.1 103 Early Hints\nLink: </a>\r\n\r\n${lines}`),
+  failed("RFC 9112 2.2", "a single LF for the empty line of a 100", `HTTP/1.1 100 Continue\r\n\n${lines}`),
+  failed("RFC 9112 2.2", "a single LF in a 101", "HTTP/1.1 101 S\nConnection: Upgrade\nUpgrade: x\n\n"),
+  failed("RFC 9112 2.2", "a single LF before the status line", `\n${lines}`),
 ];
 
 const framing: readonly ResponseCase[] = [
@@ -139,7 +174,14 @@ const framing: readonly ResponseCase[] = [
   failed("RFC 9112 6.3", "length and encoding", head(`${length(2)}\r\nTransfer-Encoding: chunked\r\n`) + end),
   failed("RFC 9112 6.3", "encoding and length", head(`Transfer-Encoding: chunked\r\n${length(2)}\r\n`) + end),
   invalid("RFC 9112 6.3", "two different lengths", "Content-Length: 3\r\n"),
-  invalid("RFC 9112 6.3", "the same length twice", "Content-Length: 2\r\n"),
+  dropped("RFC 9112 6.3", "the same length twice", "Content-Length: 2"),
+  dropped(
+    "RFC 9112 6.3",
+    "the same length twice, named in Connection",
+    "content-length: 02",
+    "Connection: x, Content-Length",
+  ),
+  invalid("RFC 9112 6.3", "an equal length, then another one", "Content-Length: 2\r\nContent-Length: 3\r\n"),
   failed("RFC 9112 6.3", "a list of lengths", `${head("Content-Length: 2, 2\r\n")}ok`),
   failed("RFC 9112 6.3", "a negative length", `${head("Content-Length: -1\r\n")}ok`),
   failed("RFC 9112 6.3", "a signed length", `${head("Content-Length: +2\r\n")}ok`),
@@ -237,6 +279,8 @@ const brokenOff: readonly ResponseCase[] = [
   broken("RFC 9112 7.1", "a signed chunk size", chunked(`4\r\nhalf\r\n+2\r\nhi\r\n${end}`)),
   broken("RFC 9112 7.1", "a chunk longer than its size", chunked(`2\r\nhalf\r\n${end}`)),
   broken("RFC 9112 7.1", "bare LF behind a chunk's size", chunked(`4\nhalf\r\n${end}`)),
+  broken("RFC 9112 7.1", "bare LF behind a chunk", chunked(`4\r\nhalf\n${end}`)),
+  broken("RFC 9112 7.1.2", "bare LF behind a trailer", chunked("4\r\nhalf\r\n0\r\nX: y\n\r\n")),
   broken("RFC 9112 7.1.1", "a bare CR in an extension", chunked(`4;a=\rb\r\nhalf\r\n${end}`)),
   broken("RFC 9112 7.1.2", "a trailer without a colon", chunked("4\r\nhalf\r\n0\r\nX\r\n\r\n")),
 ];
@@ -256,6 +300,7 @@ const spare: readonly ResponseCase[] = [
 export const responseCases: readonly ResponseCase[] = [
   ...statusLines,
   ...fields,
+  ...singleLfs,
   ...framing,
   ...bodiless,
   ...interim,

@@ -33,7 +33,13 @@ test("all facts of a refusal are found by its id, as its response told them", ()
   expect(refusals.find("one")).toEqual({
     ...{ id: "one", atMs: clock.wallMs(), source: "ext-auth", method: "POST", target: "/v2/transactions" },
     ...{ route: "/v2/", client: "192.0.2.7", subject: "alice", status: 429, reason: "throttled", policy: "per-ip" },
-    ...{ key: { a: 1, b: -2, c: 3, d: -4, isAddress: false }, limit: 2 ** 40, remaining: 3, rule: null },
+    ...{
+      key: { a: 1, b: -2, c: 3, d: -4, isAddress: false },
+      limit: 2 ** 40,
+      remaining: 3,
+      rule: null,
+      brokenRule: null,
+    },
     // The reset is 1.501 s after the response.
     ...{ reset: Math.ceil((clock.wallMs() + 1_501) / 1000), retryAfterSeconds: 2 },
   });
