@@ -129,8 +129,9 @@ export class Connection {
 
   #receive(bytes: Uint8Array): void {
     if (this.#lost !== null) return;
-    if (this.#guard.admits(bytes)) this.#socket.emit("data", Buffer.from(bytes));
-    else this.drop(unreachable("the server sends what was not asked for"));
+    const fault = this.#guard.fault(bytes);
+    if (fault === null) this.#socket.emit("data", Buffer.from(bytes));
+    else this.drop(unreachable(`the server sends what was not asked for, or is no reply, in the ${fault} of one`));
   }
 }
 

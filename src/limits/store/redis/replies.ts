@@ -28,17 +28,18 @@ export class ReplyGuard {
   #bytes = 0;
   #items = 0;
 
-  /** Returns false if the connection must be dropped. Then it must not be asked again. */
-  admits(bytes: Uint8Array): boolean {
+  /** Returns the part of a reply that is at fault, if the connection must be dropped. Then it must not be asked again. */
+  fault(bytes: Uint8Array): Within | null {
     for (let at = 0; at < bytes.length; ) {
+      const within = this.#within;
       const next = this.#read(bytes, at);
-      if (next === -1) return false;
+      if (next === -1) return within;
       this.#bytes += next - at;
-      if (this.#bytes > maxReplyBytes) return false;
+      if (this.#bytes > maxReplyBytes) return "bulk";
       at = next;
       if (this.#within === "type" && this.#lacking.length === 0) this.#endReply();
     }
-    return true;
+    return null;
   }
 
   /** Returns where to go on, -1 if this is no reply. */

@@ -11,7 +11,7 @@ function admits(text: string, expected: number, pieceBytes = text.length): boole
   guard.expected = expected;
   const bytes = Buffer.from(text);
   for (let at = 0; at < bytes.length; at += pieceBytes) {
-    if (!guard.admits(bytes.subarray(at, at + pieceBytes))) return false;
+    if (guard.fault(bytes.subarray(at, at + pieceBytes)) !== null) return false;
   }
   return guard.expected === 0;
 }
@@ -50,30 +50,31 @@ describe("replies", () => {
 
 describe("what is no reply", () => {
   test.each([
-    ["another protocol", "HTTP/1.1 400 Bad Request\r\n\r\n"],
-    ["a push of the newer protocol", ">2\r\n+a\r\n+b\r\n"],
-    ["a map of the newer protocol", "%1\r\n+a\r\n+b\r\n"],
-    ["a list that announces too much", "*4000000\r\n"],
-    ["lists that announce too much together", "*400000\r\n".repeat(2)],
-    ["lists in lists without end", "*1\r\n".repeat(1_000)],
-    ["a number without end", `$${"1".repeat(400)}`],
-    ["a length that is none", "$1e3\r\n"],
-    ["a length without digits", "$\r\n"],
-    ["a length below that of a null", "$-2\r\n"],
-    ["a null whose length is written otherwise", "$-01"],
-    ["a number with two signs", ":--1\r\n"],
-    ["a number of letters", ":one\r\n"],
-    ["a number of any length", `:${"1".repeat(30)}\r\n`],
-    ["a line that ends without a carriage return", "+OK\n+OK\r\n"],
-    ["a line with a carriage return alone", "+O\rK\r\n"],
-    ["a text that is longer than announced", "$1\r\nabc\r\n"],
-    ["a text whose end is wrong", "$1\r\na\n\r"],
-  ])("%s", (_, text) => {
+    ["another protocol", "HTTP/1.1 400 Bad Request\r\n\r\n", "type"],
+    ["a push of the newer protocol", ">2\r\n+a\r\n+b\r\n", "type"],
+    ["a map of the newer protocol", "%1\r\n+a\r\n+b\r\n", "type"],
+    ["a list that announces too much", "*4000000\r\n", "feed"],
+    ["lists that announce too much together", "*400000\r\n".repeat(2), "feed"],
+    ["lists in lists without end", "*1\r\n".repeat(1_000), "feed"],
+    ["a number without end", `$${"1".repeat(400)}`, "number"],
+    ["a length that is none", "$1e3\r\n", "number"],
+    ["a length without digits", "$\r\n", "number"],
+    ["a length below that of a null", "$-2\r\n", "feed"],
+    ["a null whose length is written otherwise", "$-01", "number"],
+    ["a number with two signs", ":--1\r\n", "number"],
+    ["a number of letters", ":one\r\n", "number"],
+    ["a number of any length", `:${"1".repeat(30)}\r\n`, "number"],
+    ["a line that ends without a carriage return", "+OK\n+OK\r\n", "text"],
+    ["a line with a carriage return alone", "+O\rK\r\n", "feed"],
+    ["a text that is longer than announced", "$1\r\nabc\r\n", "end"],
+    ["a text whose end is wrong", "$1\r\na\n\r", "end"],
+  ])("%s", (_, text, part) => {
     for (const pieceBytes of [1, text.length]) {
       const guard = new ReplyGuard();
       guard.expected = 1_000;
       const pieces = text.match(new RegExp(`[^]{1,${pieceBytes}}`, "g")) ?? [];
-      expect(pieces.every((piece) => guard.admits(Buffer.from(piece)))).toBe(false);
+      const faults = pieces.map((piece) => guard.fault(Buffer.from(piece)));
+      expect(faults.find((fault) => fault !== null)).toBe(part);
     }
   });
 });
@@ -117,7 +118,7 @@ test("the library reads as many replies from admitted bytes as the guard counts,
     const decoder = new Decoder({ onReply, onErrorReply: onReply, onPush: never, getTypeMapping: () => ({}) });
     for (let at = 0; at < bytes.length; at += pieceBytes) {
       const piece = bytes.subarray(at, at + pieceBytes);
-      if (!guard.admits(piece)) return;
+      if (guard.fault(piece) !== null) return;
       decoder.write(Buffer.from(piece));
       // The library does not wait for the last line feed of a reply.
       expect([0, 1]).toContain(replies - (100 - guard.expected));
