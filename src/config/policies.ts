@@ -1,10 +1,11 @@
 // The keys of a policy, and the policy that they become. Most of them may be left out. Words that people know from other
 // gateways are answered with the key or the value that is meant. And which requests a policy or a rule is about.
 import type { AuthDemands, AuthMode, AuthRule } from "../core/authentication.ts";
+import { fixedFieldNames } from "../core/field-names.ts";
 import type { KeyPart, LimitOverride, Policy, PolicyMatch, Rate } from "../core/policy.ts";
 import { listOf, type Parsed, required, secret, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
 import { choice, duration, network, networkList, optional, repeatedItems, text, wholeNumber } from "./leaves.ts";
-import { pathPattern, withoutDotSegment } from "./requests.ts";
+import { headerNamePattern, pathPattern, withoutDotSegment } from "./requests.ts";
 import type { Scalar } from "./written.ts";
 
 const wordsForPolicy: WordsOfOthers = {
@@ -69,8 +70,6 @@ function period() {
   return { ...periods, hint: () => hint };
 }
 
-const token = "[!#$%&'*+.^`|~0-9A-Za-z-]{1,128}";
-
 /** Headers whose value another part of the key reads, in the right way. */
 const readElsewhere = new Map([
   ["authorization", "token"],
@@ -105,11 +104,11 @@ const keyPart = {
     "client",
     {
       expected: "client, token, subject, method, route or header:NAME",
-      pattern: `^(client|token|subject|method|route|[hH][eE][aA][dD][eE][rR]:${token}|claim:[!-~]{1,128})$`,
+      pattern: `^(client|token|subject|method|route|[hH][eE][aA][dD][eE][rR]:${headerNamePattern}|claim:[!-~]{1,128})$`,
       parse: (part) => {
         const name = headerName(part);
         if (name === undefined) return part;
-        return readElsewhere.has(name) ? undefined : `header:${name}`;
+        return readElsewhere.has(name) || fixedFieldNames.takenFor(name) !== null ? undefined : `header:${name}`;
       },
     },
     "A part of the key; what a request lacks is replaced by the client.",
@@ -122,7 +121,8 @@ function keyPartHint(value: Scalar): string | undefined {
   const name = headerName(value);
   const better = name === undefined ? undefined : readElsewhere.get(name);
   if (better !== undefined) return `${better}, which reads this header`;
-  if (name?.includes("_")) return 'the name of a header with "-", because those with "_" are refused';
+  const other = fixedFieldNames.takenFor(name ?? "");
+  if (other !== null) return `another header; requests with one that can be read as ${other} are refused`;
   return partsOfOthers.find(([pattern]) => pattern.test(value))?.[1];
 }
 

@@ -1,6 +1,7 @@
 // Finds what is wrong with policies whose keys are each valid: which kind of limit it is, what the key must contain for
 // an override, what cannot be combined.
 import { verifiesTokens } from "../core/authentication.ts";
+import { readingOf } from "../core/field-names.ts";
 import { cidrOf, formatIpAddress, isWithin } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import { isNarrower, wideEnough } from "./addresses.ts";
@@ -129,9 +130,12 @@ function judgeWho({ policy: { who, match }, key, context, refuse }: Judged): voi
   refuse(key("who"), expected, "auth.mode", "auth.rules", "routes", key("match"));
 }
 
-function judgeKey({ policy, key, context: { auth }, refuse }: Judged): void {
+function judgeKey({ policy, key, context: { auth, clientAddress }, refuse }: Judged): void {
   for (const [i, part] of policy.key.entries()) {
     const at = key(`key.${i}`);
+    const dropped = clientAddress.dropHeaders.findIndex((name) => readingOf(`header:${name}`) === readingOf(part));
+    if (dropped !== -1)
+      refuse(`clientAddress.dropHeaders.${dropped}`, `none that ${at} reads; remove one of the two`, at);
     if (policy.who === "others" && part === "subject") {
       refuse(at, "another part, since who is others, and these have no subject; use client", key("who"));
       continue;

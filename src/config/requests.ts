@@ -1,6 +1,7 @@
 // Which requests are handled, for which client, and how: paths, headers of responses, bodies, timeouts, refusals.
 
 import { enumerate } from "../core/enumerate.ts";
+import { fixedFieldNames, ownNames } from "../core/field-names.ts";
 import { parseAddress } from "./addresses.ts";
 import { type Flaw, listOf, section } from "./definition.ts";
 import { choice, duration, networkList, orNull, repeatedItems, size, text, wholeNumber } from "./leaves.ts";
@@ -66,6 +67,22 @@ export const unmatched = choice(
   "Paths outside of all routes: reject responds 404, proxy forwards them without a limit and without a token check.",
 );
 
+export const headerNamePattern = "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}";
+
+const droppedHeader = text(
+  "",
+  {
+    expected:
+      'a header that neither frames a message nor is read by the gateway, in any spelling, such as "X-SSL-Client-CN"',
+    pattern: `^${headerNamePattern}$`,
+    parse(name) {
+      const lower = name.toLowerCase();
+      return ownNames.has(lower) || fixedFieldNames.takenFor(lower) !== null ? undefined : lower;
+    },
+  },
+  "The name of a header.",
+);
+
 export const clientAddress = section("How the address of a client, which is charged, is found.", {
   trustedProxies: networkList("Addresses and networks of the proxies whose forwarding header is trusted."),
   header: choice(
@@ -75,6 +92,12 @@ export const clientAddress = section("How the address of a client, which is char
   ),
   // Wider than /32 is wider than what one provider gets (RIPE-738), so unrelated clients would share a quota.
   ipv6Prefix: wholeNumber(64, [32, 128], "Bits of an IPv6 address that identify a client."),
+  dropHeaders: listOf(
+    droppedHeader,
+    64,
+    { items: "names of headers", flaws: repeatedItems },
+    "Headers that only trusted proxies may send, beside those by which a proxy names a client; removed from others.",
+  ),
 });
 
 // Generous: a monitor that asks for a missing page, or a broken client behind a large NAT, stays within it.

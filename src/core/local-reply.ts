@@ -1,6 +1,6 @@
 // The responses of the gateway itself, mostly refusals. Their text is for the client and contains no address, file
 // path, token or stack; what an operator needs is in the log.
-import type { BrokenRule } from "./broken-rule.ts";
+import { type BrokenRule, brokenRule } from "./broken-rule.ts";
 import type { SharedResource } from "./client-share.ts";
 import type { HeaderLines } from "./headers.ts";
 
@@ -74,11 +74,7 @@ export const localReplies = {
   plainHttp: refusal(400, "malformed", "The request is plain HTTP, and this port expects TLS: use https."),
   ambiguousPath: refusal(400, "ambiguous_path", "The path can be read in more than one way."),
   badHost: refusal(400, "bad_host", "Exactly one valid Host header is required."),
-  badFieldName: refusal(
-    400,
-    "bad_field_name",
-    "A header name contains a character that some servers read as a hyphen.",
-  ),
+  badFieldName: refusal(400, "bad_field_name", "A header name can be read as another one."),
   smallPieces: refusal(400, "small_pieces", "The request body comes in too many small pieces."),
   noToken: refusal(401, "no_token", "Access token does not exist."),
   invalidToken: refusal(401, "invalid_token", "Access token does not exist."),
@@ -118,6 +114,14 @@ export const localReplies = {
 
 export function malformedBy(broken: BrokenRule): LocalReply {
   return { ...localReplies.malformed, broken };
+}
+
+/** The same, and says which name it is. `other`: the name that a server may read instead. */
+export function badFieldName(name: string, other: string): LocalReply {
+  // An ingress may send other characters than those of a name.
+  const field = name.slice(0, 64).replace(/[^!-~]/g, "?");
+  const broken = brokenRule(`a name that can be read as ${other}`, null, name);
+  return { ...refusal(400, "bad_field_name", `The header name ${field} can be read as ${other}.`), broken };
 }
 
 export function shareReply(resource: SharedResource): LocalReply {

@@ -2,8 +2,9 @@
 // to a proxy and another to the server behind it. One pass over the headers. Parses the target (RFC 9112, 3.2) without
 // changing a byte that is forwarded.
 import { type BrokenRule, brokenRule } from "./broken-rule.ts";
+import { type FieldNames, fixedFieldNames } from "./field-names.ts";
 import { connectionLogin, type HeaderList, isBlank, nameFinder } from "./headers.ts";
-import { type LocalReply, localReplies, malformedBy } from "./local-reply.ts";
+import { badFieldName, type LocalReply, localReplies, malformedBy } from "./local-reply.ts";
 
 export interface MessageHead {
   readonly method: string;
@@ -57,7 +58,7 @@ export interface MessageReading {
   readonly logsInConnection: boolean;
 }
 
-export function readMessage(message: MessageHead): MessageReading {
+export function readMessage(message: MessageHead, names: FieldNames = fixedFieldNames): MessageReading {
   const { method, rawHeaders, target, httpVersion } = message;
   const seen: Seen = {
     hosts: none,
@@ -66,12 +67,12 @@ export function readMessage(message: MessageHead): MessageReading {
     expectations: none,
     hops: none,
     logsIn: false,
-    hasBadName: false,
+    badName: null,
     hasUpgrade: false,
     namesUpgrade: false,
     hasConnectionHeader: false,
   };
-  for (let i = 0; i < rawHeaders.length; i += 2) note(seen, rawHeaders[i] ?? "", rawHeaders[i + 1] ?? "");
+  for (let i = 0; i < rawHeaders.length; i += 2) note(seen, rawHeaders[i] ?? "", rawHeaders[i + 1] ?? "", names);
   const contentLength = readLength(seen, message);
   const unparsable = findUnparsable(seen, message);
   const flaw = unparsable ?? findProblem(seen, message);
@@ -106,7 +107,7 @@ interface Seen {
   expectations: string[];
   hops: string[];
   logsIn: boolean;
-  hasBadName: boolean;
+  badName: LocalReply | null;
   hasUpgrade: boolean;
   namesUpgrade: boolean;
   /** It has a header that HTTP/2 forbids. */
@@ -119,7 +120,7 @@ function readLength({ encodings, lengths }: Seen, { httpVersion, endsWithHead = 
   return lengths[0] === undefined ? null : Number(lengths[0]);
 }
 
-function note(seen: Seen, name: string, value: string): void {
+function note(seen: Seen, name: string, value: string, names: FieldNames): void {
   switch (specialName(name)) {
     case "host":
       seen.hosts = added(seen.hosts, value);
@@ -156,8 +157,10 @@ function note(seen: Seen, name: string, value: string): void {
     case "max-forwards":
       seen.hops = added(seen.hops, value);
       break;
-    default:
-      if (!plainName.test(name) && isBadName(name)) seen.hasBadName = true;
+    default: {
+      const other = names.takenFor(name);
+      if (other !== null) seen.badName ??= badFieldName(name, other);
+    }
   }
 }
 
@@ -166,22 +169,6 @@ const specialName = nameFinder([
   ...(["host", "content-length", "transfer-encoding", "upgrade", "keep-alive"] as const),
   ...(["proxy-connection", "te", "connection", "expect", "max-forwards", "authorization"] as const),
 ]);
-
-/** Names that need no further check: letters, digits and hyphens disguise no header. */
-const plainName = /^[A-Za-z0-9-]*$/;
-
-function isBadName(name: string): boolean {
-  // Servers that use the names of CGI do not distinguish `_` from `-` (RFC 9110, 17.10).
-  return name.includes("_") || disguisedName.test(name.toLowerCase());
-}
-
-/**
- * Names that some servers read as a header which the gateway sets or checks: PHP reads `.` as `-`, old Apache and
- * lighttpd read every character that is not a letter or a digit as `-`. Other names may contain such characters,
- * because the gateway vouches for none of those headers.
- */
-const disguisedName =
-  /^(?!x-forwarded-|x-real-ip|x-request-id)(?:x[^a-z0-9](?:forwarded[^a-z0-9]|real[^a-z0-9]ip$|request[^a-z0-9]id$|(?:original|rewrite)[^a-z0-9]url$|http[^a-z0-9]method(?:[^a-z0-9]override)?$|method[^a-z0-9]override$)|content[^a-z0-9]length$|transfer[^a-z0-9]encoding$)/;
 
 /** Finds what the reader of HTTP/1.1 refuses by itself, and the other carriers accept. */
 function findUnparsable(seen: Seen, message: MessageHead): LocalReply | null {
@@ -196,7 +183,7 @@ function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
   // The parser accepts HTTP/0.9 and HTTP/2.0 in a request line of HTTP/1.
   if (!versions.has(httpVersion)) return malformedBy(brokenRule("a version other than HTTP/1.0 and HTTP/1.1", 1));
   if (!isHostValid(hosts, httpVersion)) return localReplies.badHost;
-  if (seen.hasBadName) return localReplies.badFieldName;
+  if (seen.badName !== null) return seen.badName;
   // A length together with an encoding, or an encoding in HTTP/1.0, can smuggle a request (RFC 9112, 6.1 and 6.3).
   if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0"))
     return malformedBy(brokenRule("an encoding beside a length, or in HTTP/1.0", null, "Transfer-Encoding"));

@@ -3,6 +3,7 @@
 import type { AuthDemand, AuthMode, AuthOutcome, Identity } from "./authentication.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import { CounterKey } from "./counter-key.ts";
+import type { FieldNames } from "./field-names.ts";
 import type { HeaderLines, HeaderList, KeptText } from "./headers.ts";
 import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
 import {
@@ -39,10 +40,12 @@ export function headTextBytes({ method, target, rawHeaders }: MessageHead): numb
 /** What was read from headers. Requests with the same method, version, peer and headers share it. */
 export class HeadersMemory {
   message: MessageReading | null = null;
+  /** With which it was read. */
+  messageFor: FieldNames | null = null;
   /** The headers for the upstream up to the value of X-Request-Id; null: not made yet. */
   upstreamLines: HeaderLines | null = null;
-  /** For which configuration they were made. */
-  upstreamLinesFor: ClientAddressRules["header"] | null = null;
+  /** The options with which they were made. */
+  upstreamLinesFor: object | null = null;
 }
 
 interface LoggedRequest {
@@ -51,10 +54,10 @@ interface LoggedRequest {
   readonly text: string;
 }
 
-/** The head for the upstream up to the value of X-Request-Id, as made from `parsed` with this forwarding header. */
+/** The head for the upstream up to the value of X-Request-Id, as made from `parsed` with these options. */
 interface UpstreamStart {
   readonly parsed: ParsedRequest;
-  readonly forwardingHeader: ClientAddressRules["header"];
+  readonly options: object;
   readonly text: KeptText;
 }
 
@@ -84,6 +87,7 @@ export class HeadMemory {
 
 export interface RequestRules {
   readonly clientAddress: ClientAddressRules;
+  readonly fieldNames: FieldNames;
   readonly pathReader: PathReader;
   /** What happens to requests outside of all routes. `leave`: the gateway does not handle them. */
   readonly unmatched: "reject" | "proxy" | "leave";
@@ -219,7 +223,7 @@ export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigi
     target,
     // "*" is about the server as a whole; the gateway answers it.
     plainPath: target === undefined || target.path === "*" ? outside : rules.pathReader.readPlain(target.path),
-    message: messageOf(head),
+    message: messageOf(head, rules.fieldNames),
   };
 }
 
@@ -237,10 +241,13 @@ export function parseRequest(origin: RequestOrigin, rules: RequestRules): Parsed
   };
 }
 
-function messageOf(head: RequestHead): MessageReading {
+function messageOf(head: RequestHead, names: FieldNames): MessageReading {
   const headers = head.memory?.headers;
-  if (headers === undefined) return readMessage(head);
-  headers.message ??= readMessage(head);
+  if (headers === undefined) return readMessage(head, names);
+  if (headers.message === null || headers.messageFor !== names) {
+    headers.message = readMessage(head, names);
+    headers.messageFor = names;
+  }
   return headers.message;
 }
 

@@ -35,6 +35,8 @@ export interface Settings {
     readonly trustedProxies: readonly string[];
     readonly header: ForwardingHeader;
     readonly ipv6Prefix: number;
+    /** In lower case: further fields that are dropped of an untrusted peer. */
+    readonly dropHeaders: readonly string[];
   };
   /** At least one; the names are different. */
   readonly policies: readonly Policy[];

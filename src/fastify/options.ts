@@ -24,6 +24,7 @@ export interface HeadgateOptions {
     readonly trustedProxies?: readonly string[];
     readonly header?: "x-forwarded-for" | "forwarded";
     readonly ipv6Prefix?: number;
+    readonly dropHeaders?: readonly string[];
   };
   readonly cors?: { readonly origins?: readonly string[] };
   readonly fields?: readonly ("standard" | "legacy" | "structured")[];

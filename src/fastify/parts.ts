@@ -102,7 +102,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     telemetry,
     mount(app) {
       const { upstreamFailed: onError, upstreamAnswered: onAnswer } = telemetry;
-      proxy?.mount(app, { onError, onAnswer, nowMs: clock.monotonicMs });
+      proxy?.mount(app, { onError, onAnswer, nowMs: clock.monotonicMs, fieldNames: rules.fieldNames });
     },
     close() {
       endSweep();

@@ -98,7 +98,7 @@ export function configure(
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const rules = rulesOf(settings, before);
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
-  const forward = createForward(forwardingOptions(settings, upstream, context));
+  const forward = createForward(forwardingOptions(settings, rules, upstream, context));
   const { log: logged } = settings;
   const { keyHash } = context.counters;
   const demandOf = createDemandReader(settings.auth, settings.routes, settings.basePath);
@@ -302,6 +302,7 @@ async function createUpstream(
 
 function forwardingOptions(
   settings: Settings,
+  { fieldNames }: RequestRules,
   { connections, tunnels }: Upstream,
   { waitingBodies, clock, telemetry }: ThreadContext,
 ): ForwardingOptions {
@@ -311,6 +312,7 @@ function forwardingOptions(
     waitingBodies,
     maxBodyBytes: settings.maxBodyBytes,
     forwardingHeader: settings.clientAddress.header,
+    fieldNames,
     upstreamHost: new URL(settings.upstream.url).host,
     bodyTimeoutMs: settings.timeouts.bodyMs,
     bodyBytesPerSecond: settings.timeouts.bodyRate,

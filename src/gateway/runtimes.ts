@@ -7,6 +7,7 @@ import { type AuthDemand, type Authenticator, stricterOf } from "../core/authent
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import { hexOfKey } from "../core/counter-key.ts";
+import { FieldNames } from "../core/field-names.ts";
 import type { Watched } from "../core/file-group.ts";
 import { cidrOf } from "../core/ip-address.ts";
 import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
@@ -32,7 +33,8 @@ export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddr
   return { header, trustedProxies: new NetworkSet(trustedProxies.map(cidrOf)), ipv6Prefix };
 }
 
-interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes" | "cors"> {
+interface RequestSettings
+  extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes" | "cors" | "clientAddress" | "policies"> {
   readonly unmatched: RequestRules["unmatched"];
   readonly upstream: Pick<Settings["upstream"], "url">;
 }
@@ -56,6 +58,7 @@ export function requestRules(
   const upstreamPath = new URL(settings.upstream.url).pathname;
   return {
     clientAddress,
+    fieldNames: new FieldNames(settings.clientAddress.dropHeaders, settings.policies),
     pathReader,
     unmatched: settings.unmatched,
     maxBodyBytes: settings.maxBodyBytes,

@@ -3,6 +3,7 @@
 // what the gateway adds (RFC 9110, 7.6.1). And the id of the request, which the upstream and the log get.
 import { randomFillSync } from "node:crypto";
 import type { ForwardingHeader, Peer } from "../core/client-address.ts";
+import type { FieldNames } from "../core/field-names.ts";
 import {
   connectionOptions,
   type HeaderLines,
@@ -15,19 +16,13 @@ import {
 } from "../core/headers.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 
-/**
- * Fields that are kept from trusted peers only, because the upstream believes what the gateway passes on: those that name
- * a request's origin, and those from which some frameworks take another target than the one that was judged.
- */
-const isTrustedField = (lower: string): boolean => lower.startsWith("x-forwarded-") || trustedFields.has(lower);
-const trustedFields: ReadonlySet<string> = new Set(["forwarded", "x-real-ip", "x-original-url", "x-rewrite-url"]);
-
 /** Methods that define a meaning for content. Some servers answer 411 to a request of theirs that does not say its length. */
 export const contentMethods: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH", "QUERY"]);
 
 export interface RequestFieldsOptions {
   /** The header in which trusted proxies name the client; the other one is not passed on. */
   readonly forwardingHeader: ForwardingHeader;
+  readonly fieldNames: Pick<FieldNames, "isDropped">;
   /** The authority of the upstream's URL: the Host of a request without one. */
   readonly upstreamHost: string;
 }
@@ -42,31 +37,30 @@ export function upstreamRequestStart(exchange: Exchange, options: RequestFieldsO
 }
 
 function textBeforeId(exchange: Exchange, options: RequestFieldsOptions): string {
-  const { forwardingHeader } = options;
   const memory = exchange.head.memory ?? null;
   const { parsed } = exchange.verdict;
   const known = memory?.upstream ?? null;
-  if (known?.parsed === parsed && known.forwardingHeader === forwardingHeader) return known.text.use();
+  if (known?.parsed === parsed && known.options === options) return known.text.use();
   const line = `${exchange.method} ${parsed.upstreamTarget ?? "/"} HTTP/1.1\r\n`;
   const text = new KeptText();
   text.set(line + linesBeforeId(exchange, options));
-  if (memory !== null) memory.upstream = { parsed, forwardingHeader, text };
+  if (memory !== null) memory.upstream = { parsed, options, text };
   return text.use();
 }
 
 /** Lines of a head with a memory can be kept: it has a Host, its target names no authority, and its scheme never changes. */
 function linesBeforeId(exchange: Exchange, options: RequestFieldsOptions): HeaderLines {
-  const { forwardingHeader } = options;
   const headers = exchange.head.memory?.headers;
   if (headers === undefined) return readLines(exchange, options);
-  if (headers.upstreamLines === null || headers.upstreamLinesFor !== forwardingHeader) {
+  if (headers.upstreamLines === null || headers.upstreamLinesFor !== options) {
     headers.upstreamLines = inOnePiece(readLines(exchange, options));
-    headers.upstreamLinesFor = forwardingHeader;
+    headers.upstreamLinesFor = options;
   }
   return headers.upstreamLines;
 }
 
-function readLines(exchange: Exchange, { forwardingHeader, upstreamHost }: RequestFieldsOptions): HeaderLines {
+function readLines(exchange: Exchange, settings: RequestFieldsOptions): HeaderLines {
+  const { forwardingHeader, fieldNames, upstreamHost } = settings;
   const { rawHeaders, method, peer, endsWithHead = false } = exchange.head;
   const { target, message } = exchange.verdict.parsed;
   // The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2).
@@ -84,7 +78,8 @@ function readLines(exchange: Exchange, { forwardingHeader, upstreamHost }: Reque
     // Expect is answered by the gateway; Host comes first; the id is added below.
     if (lower === "host" || lower === "expect" || lower === "x-request-id") continue;
     if (isHopByHop(lower, options)) continue;
-    if (isTrustedField(lower)) {
+    // The upstream believes what the gateway passes on.
+    if (fieldNames.isDropped(lower)) {
       if (!peer.isTrusted || lower === otherHeader) continue;
       if (lower === "x-forwarded-for") {
         kept.forwardedFor.push(value);

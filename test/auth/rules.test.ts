@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { createDemandReader } from "../../src/auth/authenticator.ts";
 import { type AuthDemands, type AuthMode, type AuthRule, authModes } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
+import { fixedFieldNames } from "../../src/core/field-names.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { parseRequest, type RequestHead, type RequestRules, readOrigin } from "../../src/core/request-head.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
@@ -16,7 +17,17 @@ const peer = readPeer("192.0.2.1", clientAddress);
 function rulesAt(own: string, routes: readonly string[]): RequestRules {
   const pathReader = createPathReader(routes, own);
   const paths = { own, upstream: "/" };
-  return { clientAddress, pathReader, unmatched: "reject", maxBodyBytes: 1, cors: null, paths, quota: null };
+  const fieldNames = fixedFieldNames;
+  return {
+    clientAddress,
+    fieldNames,
+    pathReader,
+    unmatched: "reject",
+    maxBodyBytes: 1,
+    cors: null,
+    paths,
+    quota: null,
+  };
 }
 
 /** Returns the mode for each request, given as "GET /path" with further headers. */

@@ -7,6 +7,7 @@ import { TokenList } from "../../src/auth/tokens-file.ts";
 import { type AuthDemands, type AuthRule, authModes, verifiesTokens } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { fixedFieldNames } from "../../src/core/field-names.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { needsIdentity, type Policy } from "../../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../../src/core/request-head.ts";
@@ -25,6 +26,7 @@ const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSe
 const rules: RequestRules = {
   ...{ clientAddress, unmatched: "reject", maxBodyBytes: 1, cors: null, paths: { own: "/", upstream: "/" } },
   pathReader: createPathReader(routes, "/"),
+  fieldNames: fixedFieldNames,
   quota: null,
 };
 

@@ -123,6 +123,30 @@ const messages = new Map([
     `cors-twice.yaml:2:34: cors.origins.1: found "HTTPS://App.Example:443", expected no second "https://app.example"; remove it`,
   ],
   [
+    "drop-headers-a-word.yaml",
+    'drop-headers-a-word.yaml:2:16: clientAddress.dropHeaders: found "Remote-User", expected a list of at most 64 names of headers; did you mean [Remote-User]?',
+  ],
+  [
+    "drop-headers-in-key.yaml",
+    'drop-headers-in-key.yaml:2:30: clientAddress.dropHeaders.1: found "X_Org", expected none that policies.0.key.1 reads; remove one of the two',
+  ],
+  [
+    "drop-headers-no-name.yaml",
+    'drop-headers-no-name.yaml:2:17: clientAddress.dropHeaders.0: found "Remote User", expected a header that neither frames a message nor is read by the gateway, in any spelling, such as "X-SSL-Client-CN"',
+  ],
+  [
+    "drop-headers-own.yaml",
+    'drop-headers-own.yaml:2:34: clientAddress.dropHeaders.1: found "Authorization", expected a header that neither frames a message nor is read by the gateway, in any spelling, such as "X-SSL-Client-CN"',
+  ],
+  [
+    "drop-headers-spelling.yaml",
+    'drop-headers-spelling.yaml:2:17: clientAddress.dropHeaders.0: found "X_Forwarded_For", expected a header that neither frames a message nor is read by the gateway, in any spelling, such as "X-SSL-Client-CN"',
+  ],
+  [
+    "drop-headers-twice.yaml",
+    'drop-headers-twice.yaml:2:30: clientAddress.dropHeaders.1: found "remote-user", expected no second "remote-user"; remove it',
+  ],
+  [
     "duplicate-key.yaml",
     "duplicate-key.yaml:4:3: drain.delay: found a second one, expected one (the first is in line 2)",
   ],

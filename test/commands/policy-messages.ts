@@ -119,7 +119,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-key-header-underscore.yaml",
-    'policy-key-header-underscore.yaml:5:11: policies.0.key.0: found "header:x_api_key", expected the name of a header with "-", because those with "_" are refused',
+    'policy-key-header-underscore.yaml:5:11: policies.0.key.0: found "header:x_forwarded_for", expected another header; requests with one that can be read as x-forwarded-for are refused',
   ],
   [
     "policy-key-header-unnamed.yaml",

@@ -126,8 +126,16 @@ describe("a value outside the file", () => {
     [{ HEADGATE_AUTH_REALM: "true" }, { auth: { mode: "presence", rules: [], realm: "true", tokensFile: null } }],
     [{ HEADGATE_AUTH_TOKENS_FILE: "" }, { auth: { mode: "presence", rules: [], realm: "finance", tokensFile: null } }],
     [
-      { HEADGATE_CLIENT_ADDRESS_TRUSTED_PROXIES: "::1,10.0.0.0/8", HEADGATE_CLIENT_ADDRESS_IPV6_PREFIX: "56" },
-      { clientAddress: { trustedProxies: ["::1", "10.0.0.0/8"], header: "x-forwarded-for", ipv6Prefix: 56 } },
+      {
+        ...{ HEADGATE_CLIENT_ADDRESS_TRUSTED_PROXIES: "::1,10.0.0.0/8", HEADGATE_CLIENT_ADDRESS_IPV6_PREFIX: "56" },
+        HEADGATE_CLIENT_ADDRESS_DROP_HEADERS: "Remote-User,x-role",
+      },
+      {
+        clientAddress: {
+          ...{ trustedProxies: ["::1", "10.0.0.0/8"], header: "x-forwarded-for", ipv6Prefix: 56 },
+          dropHeaders: ["remote-user", "x-role"],
+        },
+      },
     ],
   ])("%j", (env, expected) => {
     expect(settings({ env })).toEqual({ ...settings({}), ...expected });

@@ -4,6 +4,7 @@
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { fixedFieldNames } from "../../src/core/field-names.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
@@ -19,7 +20,13 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const store = new PolicyLimiter([slidingPolicy({ limit, windowMs: 60_000 })]);
   const paths = { own: "/", upstream: "/" };
   const pathReader = createPathReader(["/v1/", "/v2/"], "/");
-  const others = { unmatched: "reject" as const, maxBodyBytes: 10, cors: null, quota: null };
+  const others = {
+    unmatched: "reject" as const,
+    maxBodyBytes: 10,
+    cors: null,
+    quota: null,
+    fieldNames: fixedFieldNames,
+  };
   const rules = { clientAddress, pathReader, paths, ...others };
   const decide = createDecide({
     rules,

@@ -73,6 +73,34 @@ test("a proxy that is no longer trusted names no client any more, not even on a 
   expect(gateway.logLines.at(-1)).toMatchObject({ msg: "request", client: "127.0.0.1" });
 });
 
+test("which headers are dropped, and which names are refused, follows on an open connection, over and over", async () => {
+  const { upstream, gateway, connect } = await stageHttp(cleanup);
+  const client = connect();
+  const arrived = () => valuesOf(upstream.received.at(-1)?.rawHeaders ?? [], "Remote-User");
+  const dropping = { clientAddress: { dropHeaders: ["remote-user"] } };
+  for (const overrides of [{}, dropping, {}, dropping]) {
+    const isDropped = overrides === dropping;
+    await gateway.reload(settingsOf(upstream.url, overrides));
+    for (let i = 0; i < 3; i += 1) {
+      expect(await statusOf(client, "/v2/x", "Remote-User: evil\r\n")).toBe(200);
+      expect(arrived()).toEqual(isDropped ? [] : ["evil"]);
+    }
+    // A refusal closes the connection.
+    for (let i = 0; i < 2; i += 1) {
+      const other = connect();
+      expect(await statusOf(other, "/v2/x", "Remote_User: evil\r\n")).toBe(isDropped ? 400 : 200);
+    }
+  }
+});
+
+test("a head that passed is judged anew under other names, on the same connection", async () => {
+  const { upstream, gateway, connect } = await stageHttp(cleanup);
+  const client = connect();
+  for (let i = 0; i < 3; i += 1) expect(await statusOf(client, "/v2/x", "Remote_User: evil\r\n")).toBe(200);
+  await gateway.reload(settingsOf(upstream.url, { clientAddress: { dropHeaders: ["remote-user"] } }));
+  expect(await statusOf(client, "/v2/x", "Remote_User: evil\r\n")).toBe(400);
+});
+
 test("an old upstream finishes its requests, gets no new one, and its idle connections are closed", async () => {
   const held: (() => void)[] = [];
   const {

@@ -4,6 +4,7 @@ import { createAuthenticator, createDemandReader } from "../../src/auth/authenti
 import { TokenList } from "../../src/auth/tokens-file.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { fixedFieldNames } from "../../src/core/field-names.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import { HeadersMemory, HeadMemory, type RequestHead, type Verdict } from "../../src/core/request-head.ts";
@@ -40,7 +41,13 @@ function stage({ rules: set = [], policies = [perIp], budget, mode = "tokens" }:
   const routes = ["/v1/", "/v2/"];
   const paths = { own: "/", upstream: "/" };
   const pathReader = createPathReader(routes, "/");
-  const others = { unmatched: "reject" as const, maxBodyBytes: 10, cors: null, quota: null };
+  const others = {
+    unmatched: "reject" as const,
+    maxBodyBytes: 10,
+    cors: null,
+    quota: null,
+    fieldNames: fixedFieldNames,
+  };
   const rules = { clientAddress, pathReader, paths, ...others };
   const limiter = new PolicyLimiter(policies, { tokensAreVerified: mode === "tokens", listAll: true, runtimeRules });
   const decide = createDecide({

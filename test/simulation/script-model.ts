@@ -9,7 +9,14 @@ import type {
   ScriptAnswer,
   Told,
 } from "../../src/limits/store/script-call.ts";
-import { gatewayLength, heldForUs, heldMark, heldRetryUs, returnUs, threadLength } from "../../src/limits/store/script-call.ts";
+import {
+  gatewayLength,
+  heldForUs,
+  heldMark,
+  heldRetryUs,
+  returnUs,
+  threadLength,
+} from "../../src/limits/store/script-call.ts";
 import { type Entry, SortedEntries } from "./sorted-entries.ts";
 
 const second = 1_000_000;

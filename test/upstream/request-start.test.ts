@@ -2,6 +2,7 @@
 // be made anew.
 import { expect, test } from "vitest";
 import type { ForwardingHeader } from "../../src/core/client-address.ts";
+import { fixedFieldNames } from "../../src/core/field-names.ts";
 import { HeadersMemory, HeadMemory } from "../../src/core/request-head.ts";
 import type { Exchange } from "../../src/exchange/exchange.ts";
 import { upstreamRequestStart } from "../../src/upstream/request-fields.ts";
@@ -31,8 +32,12 @@ test("of requests with the same bytes, it follows what was parsed, the header th
     [after, "forwarded", "6"],
     [after, "forwarded", "7"],
   ];
+  const optionsFor = {
+    "x-forwarded-for": { forwardingHeader: "x-forwarded-for", fieldNames: fixedFieldNames, upstreamHost: "u" },
+    forwarded: { forwardingHeader: "forwarded", fieldNames: fixedFieldNames, upstreamHost: "u" },
+  } as const;
   const heads = requests.map(([parsed, header, id]) => {
-    const options = { forwardingHeader: header, upstreamHost: "u" };
+    const options = optionsFor[header];
     const head = upstreamRequestStart(exchangeOf(memory, parsed, id), options);
     expect(head).toBe(upstreamRequestStart(exchangeOf(null, parsed, id), options));
     return head;

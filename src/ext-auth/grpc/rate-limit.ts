@@ -162,7 +162,7 @@ const notAsHeader = /^(?:authorization|proxy-authorization|forwarded|x-forwarded
 /** Returns the name of an entry, with that of a header in lower case; undefined if it is unknown. */
 function nameOf(key: string): string | undefined {
   if (plain.has(key) || /^claim:[!-~]{1,128}$/.test(key)) return key;
-  const [, name] = /^header:([!#$%&'*+.^`|~0-9A-Za-z-]{1,128})$/.exec(key) ?? [];
+  const [, name] = /^header:([!#$%&'*+.^_`|~0-9A-Za-z-]{1,128})$/.exec(key) ?? [];
   const lower = name?.toLowerCase();
   return lower === undefined || notAsHeader.test(lower) ? undefined : `${header}${lower}`;
 }

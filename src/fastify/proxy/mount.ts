@@ -16,7 +16,7 @@ import { Slots } from "./slots.ts";
 
 export interface UpstreamProxy {
   figures(): ConnectionFigures;
-  mount(app: FastifyInstance, told: Pick<ProxyOptions, "onError" | "onAnswer" | "nowMs">): void;
+  mount(app: FastifyInstance, told: Pick<ProxyOptions, "onError" | "onAnswer" | "nowMs" | "fieldNames">): void;
   close(): void;
 }
 

@@ -191,7 +191,7 @@ const sentences: Readonly<Record<Exclude<RefusalReason, "throttled" | "blocked" 
   malformed: "The request is not well-formed HTTP.",
   ambiguous_path: "Readings of the path disagree about the route it is under.",
   bad_host: "It had no Host field, several, or one that is no host.",
-  bad_field_name: "The name of a field has an underscore or a blank, which some servers read as a hyphen.",
+  bad_field_name: "A server may read the name of a header as that of another one; the response and the log name it.",
   small_pieces: "Its body came in too many small pieces.",
   no_token: "It had no bearer token, and the path asks for one.",
   invalid_token: "Its token is malformed, repeated or not listed.",

@@ -191,7 +191,7 @@ export class KeyCredits {
     // is remembered no longer than that.
     const leasedMs = leasedUs < 0 ? 0 : Math.max(0, spendMs + (returnUs - leasedUs) / 1000);
     if (!isRefused) this.#patienceMs = firstRefusalMs;
-    else if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs) 
+    else if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs)
       this.#patienceMs = Math.min(longestRefusalMs, refusalGrowth * this.#patienceMs);
     const patienceMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : this.#patienceMs;
     const latestMs = leasedMs > 0 ? Math.min(patienceMs, leasedMs) : patienceMs;

@@ -1,5 +1,6 @@
 // The requests in a client's bytes as RFC 9112 allows them to be read, up to the first doubt, and what a proxy may make
 // of each: nothing else may have been forwarded.
+import { vouchingNames } from "../../../src/core/field-names.ts";
 import { type Body, type Field, readChunks, readHead, readLength, valuesIn } from "./strict-message.ts";
 
 export interface StrictRequest {
@@ -69,9 +70,7 @@ const ended = new Set(
     " ",
   ),
 );
-const replaced = new Set(
-  "host expect forwarded x-real-ip x-original-url x-rewrite-url x-request-id content-length".split(" "),
-);
+const replaced = new Set([...vouchingNames, ..."host expect x-request-id content-length".split(" ")]);
 /** What the request was judged by, and what is for the upstream, goes on, whatever Connection says. */
 const kept = new Set(
   "content-length authorization cookie origin access-control-request-method max-forwards via traceparent tracestate".split(

@@ -1,11 +1,13 @@
 // Every way in which a request can come, as a function that sends one message and reads what becomes of it.
+import type { KeyPart } from "../../../src/core/policy.ts";
+import type { HeadgateOptions } from "../../../src/fastify/index.ts";
 import { call, openClient } from "../../ext-auth/grpc/client.ts";
 import { check } from "../../ext-auth/grpc/protocol.ts";
 import { startTestApp } from "../../fastify/app.ts";
 import type { Authority, Issued } from "../../support/certificates.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
-import type { TestGateway } from "../../support/gateway.ts";
-import { FrameClient } from "../../support/http2-frames.ts";
+import type { Overrides, TestGateway } from "../../support/gateway.ts";
+import { FrameClient, frameTypes } from "../../support/http2-frames.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
@@ -17,6 +19,7 @@ export interface Answer {
   /** As the client of an ingress gets it. */
   readonly status: number | "reset";
   readonly rawHeaders: readonly string[];
+  readonly body: string;
 }
 
 export interface Carriers {
@@ -31,17 +34,25 @@ export interface Carriers {
 export const limit = 10_000;
 const loopback = { host: "127.0.0.1", port: 0, maxConnections: 100 };
 
-/** One gateway with all its ports, and an app for each version of HTTP. */
-export async function openCarriers(cleanup: Cleanup, { cert: ca }: Authority, issued: Issued): Promise<Carriers> {
+/** One gateway with all its ports, and an app for each version of HTTP. `more`: keys that all of them have. */
+export async function openCarriers(
+  cleanup: Cleanup,
+  { cert: ca }: Authority,
+  issued: Issued,
+  more: Pick<Overrides, "clientAddress" | "policies"> & Pick<HeadgateOptions, "clientAddress"> = {},
+): Promise<Carriers> {
+  const { clientAddress = {}, policies = [slidingPolicy({ limit, windowMs: 60_000 })] } = more;
   const { gateway, upstream } = await stageHttp(cleanup, undefined, {
-    policies: [slidingPolicy({ limit, windowMs: 60_000 })],
+    policies,
+    clientAddress,
     listen: { tls: { cert: issued.certFile, key: issued.keyFile, clientCa: null, http2: true } },
     extAuth: { http: loopback, grpc: loopback, trustedCallers: ["127.0.0.1"] },
     refusals: { perSecond: 1, burst: limit },
   });
   const options = {
     routes: ["/v2/"],
-    policies: [{ name: "per-ip", limit, window: "60s" }],
+    policies: policies.map(({ name, key }) => ({ name, key: key.map(keyText), limit, window: "60s" })),
+    clientAddress,
     refusals: { perSecond: 1, burst: limit },
   };
   const routes: Parameters<typeof startTestApp>[1] & object = {
@@ -82,6 +93,9 @@ export async function openCarriers(cleanup: Cleanup, { cert: ca }: Authority, is
   };
 }
 
+/** As in the options of the plugin. */
+const keyText = (part: KeyPart): string => ("name" in part ? `${part.kind}:${part.name}` : part.kind);
+
 const fieldsOf = ({ fields = [] }: MessageRule): readonly (readonly [string, string])[] =>
   fields.some(([name]) => name === "authorization") ? fields : [["authorization", "Bearer t"], ...fields];
 
@@ -103,9 +117,9 @@ async function askHttp1(
 
 /** The status that the client of the ingress gets. */
 async function askCall(port: number, rule: MessageRule, cleanup: Cleanup): Promise<Answer> {
-  const { status, rawHeaders } = await askHttp1(port, rule, {}, cleanup);
+  const { status, rawHeaders, body } = await askHttp1(port, rule, {}, cleanup);
   const [meant] = valuesOf(rawHeaders, "X-Headgate-Status");
-  return { status: meant === undefined ? status : Number(meant), rawHeaders };
+  return { status: meant === undefined ? status : Number(meant), rawHeaders, body };
 }
 
 async function askHttp2(port: number, rule: MessageRule, ca: string, cleanup: Cleanup): Promise<Answer> {
@@ -124,9 +138,10 @@ async function askHttp2(port: number, rule: MessageRule, ca: string, cleanup: Cl
     ...fieldsOf(rule),
   ]);
   const end = await client.ended(1);
-  if (end !== "whole") return { status: end === protocolError ? "reset" : (end ?? 0), rawHeaders: [] };
+  if (end !== "whole") return { status: end === protocolError ? "reset" : (end ?? 0), rawHeaders: [], body: "" };
   const [, status, ...rawHeaders] = client.headOf(1);
-  return { status: Number(status), rawHeaders };
+  const body = client.of(frameTypes.data, 1).map(({ payload }) => payload.toString("latin1"));
+  return { status: Number(status), rawHeaders, body: body.join("") };
 }
 
 const protocolError = 1;
@@ -141,11 +156,15 @@ async function askGrpc(client: ReturnType<typeof openClient>, rule: MessageRule)
   const options = denied?.headers ?? admitted?.response_headers_to_add ?? [];
   const rawHeaders = options.flatMap(({ header: { key, value } }) => [key, value]);
   const [meant] = valuesOf(rawHeaders, "X-Headgate-Status");
-  return { status: denied ? Number(meant ?? denied.status.code) : 200, rawHeaders };
+  return { status: denied ? Number(meant ?? denied.status.code) : 200, rawHeaders, body: denied?.body ?? "" };
 }
 
 interface CheckResponse {
-  readonly denied_response: { readonly status: { readonly code: number }; readonly headers: Option[] } | null;
+  readonly denied_response: {
+    readonly status: { readonly code: number };
+    readonly headers: Option[];
+    readonly body: string;
+  } | null;
   readonly ok_response: { readonly response_headers_to_add: Option[] } | null;
 }
 

@@ -265,6 +265,9 @@ const notOverHttp2 = overHttp2(reset("RFC 9113, 8.2.2: a field of the connection
 
 const fields: readonly MessageRule[] = [
   field("an underscore in a name", [["x_forwarded_for", "1.2.3.4"]], refused(400)),
+  field("an underscore in a name that means nothing", [["sfdc_stack_depth", "1"]], forwarded),
+  field("every other character of a token", [["a!#$%&'*+.^_`|~b", "1"]], forwarded),
+  field("an underscore in the name of another field with an address", [["client_ip", "1.2.3.4"]], refused(400)),
   field("a name that some servers read as another", [["x-original.url", "/v2/y"]], refused(400)),
   field("another expectation", [["expect", "something"]], refused(417)),
   field(

@@ -8,6 +8,7 @@ import { createAuthenticator, createDemandReader } from "../../../src/auth/authe
 import type { AuthDemands, AuthRule } from "../../../src/core/authentication.ts";
 import { readPeer } from "../../../src/core/client-address.ts";
 import { systemClock } from "../../../src/core/clock.ts";
+import { fixedFieldNames } from "../../../src/core/field-names.ts";
 import { NetworkSet } from "../../../src/core/network-set.ts";
 import type { Policy } from "../../../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../../../src/core/request-head.ts";
@@ -35,6 +36,7 @@ interface Place {
 
 const rulesAt = ({ base, routes }: Place): RequestRules => ({
   clientAddress,
+  fieldNames: fixedFieldNames,
   pathReader: createPathReader(routes, base || "/"),
   unmatched: "proxy",
   maxBodyBytes: 1,

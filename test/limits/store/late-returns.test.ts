@@ -1,7 +1,7 @@
 // A gateway that was refused units which another one held and did not spend: how soon after they came back it admits again.
 import { expect, test } from "vitest";
-import { smallPlan } from "../../simulation/small-plan.ts";
 import { admitted, SmallFleet } from "../../simulation/small-fleet.ts";
+import { smallPlan } from "../../simulation/small-plan.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 
 const everyone = { ...slidingPolicy({ name: "all", limit: 3, windowMs: 3_600_000 }), key: [] };
