@@ -3,9 +3,15 @@ import { isInstalled, type RealServer, type SeenRequest, startBackend, trimmed }
 
 /** Only those a request has once are compared: of several, versions of nginx show the first, or all as one. */
 const told =
-  "host connection authorization content-type content-length transfer-encoding te trailer upgrade keep-alive expect cookie range x-a x-b x-c max-forwards forwarded x-real-ip proxy-authorization proxy-connection x-forwarded-for x-forwarded-proto x-forwarded-host via x-request-id".split(
+  "host connection authorization content-type content-length transfer-encoding te trailer upgrade keep-alive expect cookie range x-a x-b x-c max-forwards forwarded x-real-ip client-ip true-client-ip proxy-authorization proxy-connection x-forwarded-for x-forwarded-proto x-forwarded-host via x-request-id".split(
     " ",
   );
+
+/** These mean nothing to the gateway, so others pass that nginx takes for them: it reads `_` as `-`. */
+const ordinary = new Set(["x-a", "x-b", "x-c"]);
+
+const isTakenFor = (name: string, known: string): boolean =>
+  name === known || (ordinary.has(known) && name.replaceAll("_", "-") === known);
 
 const variable = (name: string): string => `$http_${name.replaceAll("-", "_")}`;
 
@@ -56,7 +62,7 @@ function shownAs(sent: readonly string[], seen: readonly string[]): string[] {
     return { name: field.slice(0, colon).toLowerCase(), value: trimmed(field.slice(colon + 1)) };
   });
   return told.flatMap((name) => {
-    const [one, ...others] = named.filter((field) => field.name === name);
+    const [one, ...others] = named.filter((field) => isTakenFor(field.name, name));
     if (others.length > 0) return seen.filter((field) => field.startsWith(`${name}: `));
     return one === undefined || one.value === "" ? [] : [`${name}: ${one.value}`];
   });
