@@ -9,6 +9,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Overrides, testSettings } from "../support/gateway.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { threadCounts } from "../support/runs.ts";
@@ -97,7 +98,9 @@ test("a head that passed is judged anew under other names, on the same connectio
   const { upstream, gateway, connect } = await stageHttp(cleanup);
   const client = connect();
   for (let i = 0; i < 3; i += 1) expect(await statusOf(client, "/v2/x", "Remote_User: evil\r\n")).toBe(200);
-  await gateway.reload(settingsOf(upstream.url, { clientAddress: { dropHeaders: ["remote-user"] } }));
+  const policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
+  const policies = [policy, { ...policy, name: "by-user", key: [{ kind: "header", name: "remote-user" }] as const }];
+  expect(await gateway.reload(settingsOf(upstream.url, { policies }))).toMatchObject({ ok: true });
   expect(await statusOf(client, "/v2/x", "Remote_User: evil\r\n")).toBe(400);
 });
 
