@@ -148,13 +148,21 @@ describe("what is refused", () => {
     const other = name.toLowerCase().replaceAll(/[^a-z]/g, "-");
     const { status, reason, message } = localReplies.badFieldName;
     const errMsg = `The header name ${name} can be read as ${other}.`;
-    expect(read([...host, name, "secret"]).problem).toMatchObject({ status, reason, message, errMsg, field: name });
-    expect(read([...host, "api_key", "x", name, "x", "Client_IP", "x"]).problem).toMatchObject({ field: name });
+    expect(read([...host, name, "secret"]).problem).toMatchObject({
+      status,
+      reason,
+      message,
+      errMsg,
+      broken: { field: name },
+    });
+    expect(read([...host, "api_key", "x", name, "x", "Client_IP", "x"]).problem).toMatchObject({
+      broken: { field: name },
+    });
   });
 
   test("a name with other characters than those of a name is not repeated, nor all of a long one", () => {
     const odd = read([...host, `X\u00e4Forwarded"${"y".repeat(100)}`, "x"]).problem;
-    expect(odd).toMatchObject({ field: `X?Forwarded"${"y".repeat(52)}` });
+    expect(odd).toMatchObject({ broken: { field: "X" } });
     expect(JSON.parse(odd?.body ?? "")).toMatchObject({ message: "Bad Request" });
     expect(odd?.body).toMatch(/^[\x20-\x7e]*$/);
   });
@@ -180,7 +188,7 @@ describe("what is refused", () => {
 test("the last of 5,000 fields is looked at like the first", () => {
   const many = Array.from({ length: 5000 }, (_, i) => [`X-${i}`, "y"]).flat();
   expect(read([...host, ...many]).problem).toBeNull();
-  expect(read([...host, ...many, "X_Real_IP", "y"]).problem).toMatchObject({ field: "X_Real_IP" });
+  expect(read([...host, ...many, "X_Real_IP", "y"]).problem).toMatchObject({ broken: { field: "X_Real_IP" } });
 });
 
 test.each(["Host", "Content-Length", "Transfer-Encoding", "Expect", "Max-Forwards"])(
