@@ -1,26 +1,21 @@
 // Hosts, addresses and networks: which text is accepted, and what it means. Only text that every parser reads in the same
 // way is accepted, so that the gateway, the upstream and a person cannot disagree about what a value means.
-import { type Cidr, isIpv4, parseCidr, parseIpAddress } from "../core/ip-address.ts";
+import { type Cidr, canonicalHost, isIpv4, parseCidr, parseIpAddress } from "../core/ip-address.ts";
 import { splitAddress } from "../core/upstream.ts";
 
-/** A host to listen on: an address without brackets, or a name. */
+/** A host to listen on: an address without brackets, or a name, which may end in a dot: then no search domain is tried. */
 export function parseHost(text: string): string | undefined {
   if (text.includes("%")) return undefined;
   if (parseIpAddress(text) !== undefined) return text;
   if (text.length > 253) return undefined;
-  const labels = text.split(".");
+  const labels = text.replace(/\.$/, "").split(".");
   const isName = labels.every((label) => /^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$/i.test(label));
   // A last label of digits alone is a mistyped address, such as 127.0.0.256 or 8080.
   return isName && !/^[0-9]+$/.test(labels.at(-1) ?? "") ? text : undefined;
 }
 
-/** The same text for hosts that are the same. */
-export function canonicalHost(host: string): string {
-  return parseIpAddress(host)?.join(":") ?? host.toLowerCase();
-}
-
 export function isLoopback(host: string): boolean {
-  return ["localhost", canonicalHost("::1")].includes(canonicalHost(host)) || /^127\.[\d.]+$/.test(host);
+  return ["localhost", "::1"].includes(canonicalHost(host)) || /^127\.[\d.]+$/.test(host);
 }
 
 /** `host` or `host:port`, with an IPv6 address in brackets; unchanged. */

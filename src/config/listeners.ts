@@ -1,6 +1,6 @@
 // The listeners: of traffic, of the admin side, and of external authorization (ext-auth), where an ingress checks requests.
-import type { HostPort } from "../core/ip-address.ts";
-import { canonicalHost as canonical, isLoopback } from "./addresses.ts";
+import { canonicalHost as canonical, type HostPort } from "../core/ip-address.ts";
+import { isLoopback } from "./addresses.ts";
 import { type Leaf, type Parsed, section } from "./definition.ts";
 import { addressList, choice, filePath, flag, host, networkList, wholeNumber } from "./leaves.ts";
 import type { Refuse } from "./written.ts";

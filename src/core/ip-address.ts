@@ -182,6 +182,12 @@ export function clientKey(address: IpAddress, ipv6Prefix: number): string {
   return `${formatIpAddress(network)}/${ipv6Prefix}`;
 }
 
+/** Returns the same text for hosts that are the same: a name in lower case without a final dot, or an address. */
+export function canonicalHost(host: string): string {
+  const address = parseIpAddress(host);
+  return address === undefined ? host.toLowerCase().replace(/\.$/, "") : formatIpAddress(address);
+}
+
 /** `host` is a name or an IP address, without brackets. */
 export interface HostPort {
   readonly host: string;

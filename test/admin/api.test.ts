@@ -186,6 +186,12 @@ test.each([
   ["localhost.evil.example", 421],
   ["localhost:1", 200],
   ["LOCALHOST", 200],
+  // The whole name, which no search domain can change (RFC 6761, 6.3).
+  ["localhost.:PORT", 200],
+  ["localhost..", 421],
+  ["evil.example.", 421],
+  // An address to browsers, too.
+  ["127.0.0.1.", 200],
   ["[::1]:PORT", 200],
   ["127.0.0.1:PORT", 200],
   ["127.0.0.2:PORT", 421],
@@ -204,11 +210,14 @@ test.each([
 });
 
 test("admin.hosts replaces the default, with or without a port", async () => {
-  const hosts = ["admin.internal", "127.0.0.1:1234", "[2001:db8::1]"];
+  const hosts = ["admin.internal", "127.0.0.1:1234", "[2001:db8::1]", "dotted.internal."];
   const stage = await stageApi(cleanup, fakePlane(), { access: { hosts } });
   const statusOf = async (host: string) => (await stage.call("GET", "/api/status", { headers: { host } })).status;
   expect(await statusOf("admin.internal")).toBe(200);
   expect(await statusOf("ADMIN.internal:9")).toBe(200);
+  expect(await statusOf("admin.internal.:9")).toBe(200);
+  expect(await statusOf("dotted.internal")).toBe(200);
+  expect(await statusOf("dotted.internal.")).toBe(200);
   expect(await statusOf("127.0.0.1:1234")).toBe(200);
   expect(await statusOf("[2001:DB8:0::1]:5")).toBe(200);
   expect(await statusOf("127.0.0.1")).toBe(421);

@@ -5,12 +5,18 @@ import { basePath, cors, routes } from "../../src/config/requests.ts";
 import { upstream } from "../../src/config/upstream.ts";
 
 describe("a host to listen on", () => {
-  test.each(["0.0.0.0", "127.0.0.1", "::", "::1", "2001:db8::1", "localhost", "gateway-1.internal"])(
-    "%s is taken as it is",
-    (text) => {
-      expect(parseHost(text)).toBe(text);
-    },
-  );
+  test.each([
+    "0.0.0.0",
+    "127.0.0.1",
+    "::",
+    "::1",
+    "2001:db8::1",
+    "localhost",
+    "gateway-1.internal",
+    "gateway.internal.",
+  ])("%s is taken as it is", (text) => {
+    expect(parseHost(text)).toBe(text);
+  });
 
   test.each([
     "",
@@ -21,6 +27,11 @@ describe("a host to listen on", () => {
     "8080",
     "host:80",
     "a..b",
+    ".",
+    "a..",
+    ".a",
+    "127.0.0.1.",
+    "127.0.0.256.",
     "_srv.example",
     "-a",
     "fe80::1%eth0",
@@ -39,6 +50,8 @@ describe("an origin of web pages", () => {
     ["http://localhost:80", "http://localhost"],
     ["http://127.0.0.1:5173", "http://127.0.0.1:5173"],
     ["http://[::1]:5173", "http://[::1]:5173"],
+    // To a browser this is another origin than that without the dot.
+    ["https://app.example.", "https://app.example."],
   ])("%s is %s, as browsers send it", (text, origin) => {
     expect(cors.keys.origins.item.parse(text)).toBe(origin);
   });

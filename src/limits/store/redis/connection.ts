@@ -344,7 +344,8 @@ async function open(
   const { signal } = attempt;
   try {
     const credentials = await Promise.race([readCredentials(settings, readFile), tooLate(signal)]);
-    const serverName = settings.tls?.serverName ?? address.host;
+    // RFC 6066, 3: without a final dot.
+    const serverName = (settings.tls?.serverName ?? address.host).replace(/\.$/, "");
     connection = await Connection.open({ address, tls: credentials.tls, serverName, signal });
     const opened = connection;
     const drop = (): void => opened.drop({ kind: "unreachable", detail: "the server does not answer" });
