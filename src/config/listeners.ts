@@ -12,6 +12,11 @@ export const listen = section("The listener for traffic.", {
     false,
     "Require a PROXY protocol header (version 1 or 2), which names the peer, on each connection.",
   ),
+  proxyScheme: choice(
+    "http",
+    ["http", "https"],
+    "Scheme of the clients whose PROXY header does not say whether they came by TLS, for X-Forwarded-Proto.",
+  ),
   maxConnections: wholeNumber(
     10_000,
     [1, 1_000_000],
@@ -130,33 +135,34 @@ export function judgeConnections({ listen }: Listeners, refuse: Refuse): void {
   refuse("listen.maxConnectionsPerPeer", expected, "listen.maxConnections");
 }
 
+export function judgeProxyScheme({ listen }: Listeners, refuse: Refuse): void {
+  if (listen.proxyScheme === "http" || listen.proxyProtocol) return;
+  const expected = "http, since listen.proxyProtocol is false; set that to true, or remove listen.proxyScheme";
+  refuse("listen.proxyScheme", expected, "listen.proxyProtocol");
+}
+
 export function judgeListenTls({ listen }: Listeners, refuse: Refuse): void {
-  const { cert, key, clientCa } = listen.tls;
+  judgeCertificate("listen.tls", listen.tls, refuse);
+}
+
+function judgeCertificate(
+  section: string,
+  { cert, key, clientCa = null }: Record<"cert" | "key", string | null> & { readonly clientCa?: string | null },
+  refuse: Refuse,
+): void {
+  const [at, keyAt] = [`${section}.cert`, `${section}.key`];
+  const other = key !== null ? keyAt : `${section}.clientCa`;
+  const expected = "the path of a file, since";
   if (cert === null && (key !== null || clientCa !== null)) {
-    const other = key !== null ? "listen.tls.key" : "listen.tls.clientCa";
-    refuse(
-      "listen.tls.cert",
-      `the path of a file, since ${other} is set; name the certificate, or remove ${other}`,
-      other,
-    );
+    refuse(at, `${expected} ${other} is set; name the certificate, or remove ${other}`, other);
   }
   if (key === null && cert !== null) {
-    const expected =
-      "the path of a file, since listen.tls.cert is set; name its private key, or remove listen.tls.cert";
-    refuse("listen.tls.key", expected, "listen.tls.cert");
+    refuse(keyAt, `${expected} ${at} is set; name its private key, or remove ${at}`, at);
   }
 }
 
 export function judgeAdmin({ admin }: Listeners, refuse: Refuse): void {
-  const { cert, key } = admin.tls;
-  if (cert === null && key !== null) {
-    const expected = "the path of a file, since admin.tls.key is set; name the certificate, or remove admin.tls.key";
-    refuse("admin.tls.cert", expected, "admin.tls.key");
-  }
-  if (key === null && cert !== null) {
-    const expected = "the path of a file, since admin.tls.cert is set; name its private key, or remove admin.tls.cert";
-    refuse("admin.tls.key", expected, "admin.tls.cert");
-  }
+  judgeCertificate("admin.tls", admin.tls, refuse);
   if (admin.hosts.length > 0 && admin.tokensFile === null && admin.socket === null) {
     const expected = "none, since there is no API; name admin.tokensFile or admin.socket, or remove admin.hosts";
     refuse("admin.hosts", expected, "admin.tokensFile", "admin.socket");

@@ -14,6 +14,7 @@ import {
   judgeExtAuth,
   judgeListenTls,
   judgePorts,
+  judgeProxyScheme,
   listen,
 } from "./listeners.ts";
 import { enforcement, policies, toPolicy } from "./policies.ts";
@@ -124,6 +125,7 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
     judgeConnections(values, refuse);
     judgePorts(values, refuse);
     judgeExtAuth(values, refuse);
+    judgeProxyScheme(values, refuse);
     judgeListenTls(values, refuse);
     judgeAdmin(values, refuse);
     judgeAuth(values, refuse);

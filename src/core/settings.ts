@@ -15,6 +15,7 @@ export interface Settings {
   readonly listen: HostPort &
     ConnectionBounds & {
       readonly proxyProtocol: boolean;
+      readonly proxyScheme: Scheme;
       /** Null: plain. */
       readonly tls: ListenerTls | null;
     };
@@ -87,6 +88,8 @@ export interface Settings {
     readonly time: LogTime;
   };
 }
+
+export type Scheme = "http" | "https";
 
 /** Paths are absolute. */
 export interface AdminSettings extends HostPort {
@@ -184,6 +187,8 @@ export interface TrafficSettings {
   /** In lower case. */
   readonly upgradeProtocols: ReadonlySet<string>;
   readonly clientAddress: ClientAddressRules;
+  /** Of clients whose PROXY header does not say it. */
+  readonly proxyScheme: Scheme;
   /** Null: connections are plain. A reload does not change whether it is null. */
   readonly tls: TrafficTls | null;
 }

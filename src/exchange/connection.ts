@@ -3,6 +3,7 @@
 import type { Server, Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { LocalReply } from "../core/local-reply.ts";
+import type { Scheme } from "../core/settings.ts";
 
 export interface AcceptedSocket {
   /** What HTTP is read from and written to. */
@@ -10,6 +11,8 @@ export interface AcceptedSocket {
   /** The TCP connection beneath it; the same one without TLS. */
   readonly tcp: Socket;
   readonly peer: Peer;
+  /** As the client used it, which a PROXY header may tell. */
+  readonly scheme: Scheme;
 }
 
 export interface ClientConnection {

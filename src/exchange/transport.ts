@@ -4,9 +4,10 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { HeaderLines } from "../core/headers.ts";
 import type { Held } from "../core/policy.ts";
+import type { Scheme } from "../core/settings.ts";
 
 export interface Transport {
-  readonly scheme: "http" | "https";
+  readonly scheme: Scheme;
   /** The body of the request, in pieces or complete. */
   readonly body: Readable | PushedBody | Buffer;
   /** The request is an Upgrade that is allowed. */

@@ -198,6 +198,7 @@ function trafficSettings(
     stallTimeoutMs: stallTimeoutMs(settings),
     upgradeProtocols: new Set(upgrade.protocols),
     clientAddress,
+    proxyScheme: listen.proxyScheme,
     tls: certificate === null ? null : { certificate, ticketSecret, http2: listen.tls?.http2 ?? true },
   };
 }

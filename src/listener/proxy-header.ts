@@ -1,11 +1,13 @@
 // Reads the header of the PROXY protocol, versions 1 and 2 (haproxy.org, proxy-protocol.txt), with which each connection
 // begins if `listen.proxyProtocol` is set: it names the client of a connection that a load balancer opened. Bounded in
-// bytes and in time. Accepts nothing that deviates from the protocol; the codec gets the bytes after it unchanged. The
+// bytes and in time. Of the header only the source is used, and whether the client came by TLS; a part that is not used
+// refuses no connection as long as it is known where the header ends. The codec gets the bytes after it unchanged. The
 // first bytes are read here for TLS as well (`readFirstBytes`).
 import type { Socket } from "node:net";
 import type { ProxyHeaderRefusal } from "../core/connection-ends.ts";
 import { ignoreError } from "../core/failure.ts";
 import { formatIpAddress, parseIpAddress } from "../core/ip-address.ts";
+import type { Scheme } from "../core/settings.ts";
 
 interface ProxyHeaderHandlers {
   /** The socket is paused. */
@@ -15,51 +17,117 @@ interface ProxyHeaderHandlers {
 }
 
 export function takeProxyHeader(socket: Socket, timeoutMs: number, { onHeader, onRefused }: ProxyHeaderHandlers): void {
+  const reader = new ProxyHeaderReader();
+  const refuse = (): void => {
+    onRefused("invalid");
+    socket.destroy();
+  };
   readFirstBytes(socket, timeoutMs, {
-    onBytes(received) {
-      const header = readProxyHeader(received);
-      if (header.kind === "incomplete") return null;
-      if (header.kind === "complete") return { taken: header.byteCount, next: () => onHeader(header) };
-      const refuse = (): void => {
-        onRefused("invalid");
-        socket.destroy();
-      };
-      return { taken: 0, next: refuse };
+    onBytes(unread) {
+      const header = reader.read(unread);
+      if (header.kind === "invalid") return { taken: 0, next: refuse };
+      return { taken: header.taken, next: header.kind === "complete" ? () => onHeader(header) : null };
     },
     onTimeout: () => onRefused("timeout"),
-    onClose(receivedBytes) {
+    onClose() {
       // A balancer that only checks whether the port is open sends nothing, which is no error.
-      if (receivedBytes > 0) onRefused("incomplete");
+      if (socket.bytesRead > 0) onRefused("incomplete");
     },
   });
 }
 
-export type ProxyHeader = { readonly kind: "incomplete" } | { readonly kind: "invalid" } | CompleteProxyHeader;
+/** `taken`: how many bytes are read; the bytes behind them must be given again, with more. */
+export type ProxyHeader =
+  | { readonly kind: "incomplete"; readonly taken: number }
+  | { readonly kind: "invalid" }
+  | CompleteProxyHeader;
 
 export interface CompleteProxyHeader {
   readonly kind: "complete";
-  /** Length of the header. */
-  readonly byteCount: number;
+  /** How many bytes belong to the header. */
+  readonly taken: number;
   /** The address in the header; null if the header names no client, so that the address of the socket applies. */
   readonly source: string | null;
+  /** Of the client's connection to the balancer; null: the header does not say. */
+  readonly scheme: Scheme | null;
 }
 
 /** Version 1, with its CRLF. */
 const maxLineBytes = 107;
 const binaryHeadBytes = 16;
-/** Addresses and TLVs of version 2. The length field allows 64 KiB; balancers send a few hundred bytes. */
-const maxBinaryBodyBytes = 4096;
 
 const signature1 = bytesOf("PROXY ");
 const signature2 = bytesOf("\r\n\r\n\0\r\nQUIT\n");
 
-const incomplete: ProxyHeader = { kind: "incomplete" };
+const incomplete: ProxyHeader = { kind: "incomplete", taken: 0 };
 const invalid: ProxyHeader = { kind: "invalid" };
 
-/** Takes the bytes received so far: more bytes never change a result other than "incomplete". */
-export function readProxyHeader(bytes: Uint8Array): ProxyHeader {
-  if (bytes.length === 0) return incomplete;
-  return bytes[0] === signature2[0] ? readBinary(bytes) : readLine(bytes);
+/** PP2_TYPE_SSL, whose value begins with the bits PP2_CLIENT_* and has four more bytes at least (2.2.6). */
+const tlsType = 0x20;
+const minTlsBytes = 5;
+const clientTlsBit = 0x01;
+
+/** Reads the header of one connection, however it is cut. Keeps none of its TLVs, which may have 65,535 bytes. */
+export class ProxyHeaderReader {
+  #source: string | null = null;
+  #scheme: Scheme | null = null;
+  /** Bytes of TLVs that are not read yet, and how many of them are the rest of one. */
+  #left = 0;
+  #skip = 0;
+
+  /** `unread`: the bytes that were not taken. More bytes never change a result other than "incomplete". */
+  read(unread: Uint8Array): ProxyHeader {
+    if (this.#left > 0) return this.#readTlvs(unread, 0);
+    if (unread.length === 0) return incomplete;
+    return unread[0] === signature2[0] ? this.#readBinary(unread) : readLine(unread);
+  }
+
+  #readBinary(bytes: Uint8Array): ProxyHeader {
+    if (!beginsWith(bytes, signature2)) return invalid;
+    const [version = 0x21, protocol = 0x00, high = 0, low = 0] = bytes.subarray(signature2.length, binaryHeadBytes);
+    if (version !== 0x20 && version !== 0x21) return invalid;
+    // A LOCAL connection is a health check by the balancer itself; all that follows is ignored.
+    const addressBytes = version === 0x20 ? 0 : addressBytesOf(protocol);
+    if (addressBytes === undefined) return invalid;
+    if (bytes.length < binaryHeadBytes) return incomplete;
+    const start = binaryHeadBytes + addressBytes;
+    const tlvBytes = high * 256 + low - addressBytes;
+    if (tlvBytes < 0) return invalid;
+    if (bytes.length < start) return incomplete;
+    this.#left = tlvBytes;
+    // Without a known family, nobody knows where the addresses end and the TLVs begin.
+    if (addressBytes === 0) this.#skip = tlvBytes;
+    else this.#source = readBinarySource(protocol, bytes.subarray(binaryHeadBytes));
+    return this.#readTlvs(bytes, start);
+  }
+
+  /**
+   * Looks for the TLV that says whether the client came by TLS. The header's length says where they end, so one that is cut
+   * off there misleads nobody about the bytes behind it: it says nothing.
+   */
+  #readTlvs(bytes: Uint8Array, from: number): ProxyHeader {
+    let taken = from;
+    while (this.#left > 0 && bytes.length - taken >= Math.min(4, this.#skip || this.#left)) {
+      if (this.#skip === 0) this.#skip = this.#beginTlv(bytes, taken);
+      const skipped = Math.min(this.#skip, bytes.length - taken);
+      this.#skip -= skipped;
+      this.#left -= skipped;
+      taken += skipped;
+    }
+    if (this.#left > 0) return { kind: "incomplete", taken };
+    return { kind: "complete", taken, source: this.#source, scheme: this.#scheme };
+  }
+
+  /** Returns the size of the TLV, as far as it is within the header. */
+  #beginTlv(bytes: Uint8Array, at: number): number {
+    const length = (bytes[at + 1] ?? 0) * 256 + (bytes[at + 2] ?? 0);
+    const isWhole = 3 + length <= this.#left;
+    if (bytes[at] === tlsType && length >= minTlsBytes && isWhole) {
+      // Of two that differ, the one that says less counts.
+      this.#scheme = this.#scheme !== "http" && ((bytes[at + 3] ?? 0) & clientTlsBit) !== 0 ? "https" : "http";
+    }
+    return isWhole ? 3 + length : this.#left;
+  }
 }
 
 function readLine(bytes: Uint8Array): ProxyHeader {
@@ -67,7 +135,7 @@ function readLine(bytes: Uint8Array): ProxyHeader {
   const end = bytes.subarray(0, maxLineBytes).indexOf(0x0a);
   if (end === -1) return bytes.length < maxLineBytes ? incomplete : invalid;
   const source = readLineSource(String.fromCharCode(...bytes.subarray(0, end + 1)));
-  return source === undefined ? invalid : { kind: "complete", byteCount: end + 1, source };
+  return source === undefined ? invalid : { kind: "complete", taken: end + 1, source, scheme: null };
 }
 
 function readLineSource(line: string): string | null | undefined {
@@ -75,27 +143,10 @@ function readLineSource(line: string): string | null | undefined {
   if (/^PROXY UNKNOWN(?: [^\r]*)?\r\n$/.test(line)) return null;
   const match = /^PROXY TCP([46]) ([0-9A-Fa-f:.]+) ([0-9A-Fa-f:.]+) (\d{1,5}) (\d{1,5})\r\n$/.exec(line);
   const [, family, source = "", destination = "", ...ports] = match ?? [];
-  if (family === undefined) return undefined;
-  for (const address of [source, destination]) {
-    if (address.includes(":") !== (family === "6") || parseIpAddress(address) === undefined) return undefined;
-  }
+  if (family === undefined || source.includes(":") !== (family === "6")) return undefined;
+  // nginx writes the source that it was told, and its own address as the destination, which may be of the other family.
+  if (parseIpAddress(source) === undefined || parseIpAddress(destination) === undefined) return undefined;
   return ports.every((port) => String(Number(port)) === port && Number(port) <= 65535) ? source : undefined;
-}
-
-function readBinary(bytes: Uint8Array): ProxyHeader {
-  if (!beginsWith(bytes, signature2)) return invalid;
-  const [version = 0x21, protocol = 0x00, high = 0, low = 0] = bytes.subarray(signature2.length, binaryHeadBytes);
-  if (version !== 0x20 && version !== 0x21) return invalid;
-  // A LOCAL connection is a health check by the balancer itself; its addresses are ignored.
-  const addressBytes = version === 0x20 ? 0 : addressBytesOf(protocol);
-  const bodyBytes = high * 256 + low;
-  if (addressBytes === undefined || bodyBytes > maxBinaryBodyBytes) return invalid;
-  if (bytes.length < binaryHeadBytes) return incomplete;
-  if (bodyBytes < addressBytes) return invalid;
-  if (bytes.length < binaryHeadBytes + bodyBytes) return incomplete;
-  const body = bytes.subarray(binaryHeadBytes, binaryHeadBytes + bodyBytes);
-  const source = version === 0x20 ? null : readBinarySource(protocol, body);
-  return { kind: "complete", byteCount: binaryHeadBytes + bodyBytes, source };
 }
 
 /**
@@ -135,12 +186,15 @@ function bytesOf(text: string): Uint8Array {
 }
 
 interface FirstBytesHandlers {
-  /** Receives all bytes so far. Returns null to wait for more, else how many bytes to take and what to do next. */
-  readonly onBytes: (received: Buffer) => { readonly taken: number; readonly next: () => void } | null;
+  /**
+   * Receives the bytes that it has not taken. Returns how many of them to take, and what to do next; null: wait for more. The
+   * bytes that are left then stay in memory.
+   */
+  readonly onBytes: (unread: Buffer) => { readonly taken: number; readonly next: (() => void) | null };
   /** The connection is closed afterwards. */
   readonly onTimeout: () => void;
   /** The client closed the connection first. */
-  readonly onClose: (receivedBytes: number) => void;
+  readonly onClose: () => void;
 }
 
 /**
@@ -148,27 +202,28 @@ interface FirstBytesHandlers {
  * stay in the socket, which is then paused.
  */
 export function readFirstBytes(socket: Socket, timeoutMs: number, handlers: FirstBytesHandlers): void {
-  let received: Buffer = Buffer.alloc(0);
+  let unread: Buffer = nothing;
   const stop = (): void => {
     clearTimeout(timer);
     socket.off("data", onData).off("end", onEnd).off("close", onClose);
   };
   const onData = (data: Buffer): void => {
-    received = received.length === 0 ? data : Buffer.concat([received, data]);
-    const step = handlers.onBytes(received);
-    if (step === null) return;
+    const bytes = unread.length === 0 ? data : Buffer.concat([unread, data]);
+    const { taken, next } = handlers.onBytes(bytes);
+    // An empty part would keep the whole in memory.
+    unread = taken === bytes.length ? nothing : bytes.subarray(taken);
+    if (next === null) return;
     stop();
     // Without a listener, flowing data would be lost.
     socket.pause();
-    const rest = received.subarray(step.taken);
-    if (rest.length > 0) socket.unshift(rest);
-    step.next();
+    if (unread.length > 0) socket.unshift(unread);
+    next();
   };
   // The server keeps half-closed connections open, because HTTP allows them.
   const onEnd = (): void => void socket.destroy();
   const onClose = (): void => {
     stop();
-    handlers.onClose(received.length);
+    handlers.onClose();
   };
   const timer = setTimeout(() => {
     stop();
@@ -178,3 +233,5 @@ export function readFirstBytes(socket: Socket, timeoutMs: number, handlers: Firs
   socket.on("error", ignoreError);
   socket.on("data", onData).on("end", onEnd).on("close", onClose);
 }
+
+const nothing = Buffer.alloc(0);

@@ -6,7 +6,7 @@ import { type Peer, readPeer } from "../core/client-address.ts";
 import type { ProxyHeaderRefusal } from "../core/connection-ends.ts";
 import type { HostPort } from "../core/ip-address.ts";
 import { localReplies } from "../core/local-reply.ts";
-import type { Replaceable, TrafficSettings } from "../core/settings.ts";
+import type { Replaceable, Scheme, TrafficSettings } from "../core/settings.ts";
 import { type ConnectionOpener, inPortions } from "../exchange/connection.ts";
 import { type ListenAddress, listen as openListener } from "../exchange/listen.ts";
 import { ConnectionLimiter, type ConnectionLimiterOptions } from "./connection-limiter.ts";
@@ -138,7 +138,7 @@ class Acceptor {
     if (hasLeft(tcp)) tcp.destroy();
     else if (this.#limiter.accept(tcp)) {
       if (this.#options.proxyProtocol) this.#awaitHeader(tcp);
-      else this.#begin(tcp, tcp.remoteAddress);
+      else this.#begin(tcp, tcp.remoteAddress, "http");
     }
   }
 
@@ -146,17 +146,18 @@ class Acceptor {
     const { settings, onProxyHeaderRefused: onRefused } = this.#options;
     this.#limiter.wait(tcp, this.#readPeer(tcp.remoteAddress).key);
     takeProxyHeader(tcp, settings.current.headTimeoutMs, {
-      onHeader: ({ source }) => this.#begin(tcp, source ?? tcp.remoteAddress),
+      onHeader: ({ source, scheme }) =>
+        this.#begin(tcp, source ?? tcp.remoteAddress, scheme ?? settings.current.proxyScheme),
       onRefused,
     });
   }
 
-  #begin(tcp: Socket, address: string | undefined): void {
+  #begin(tcp: Socket, address: string | undefined, scheme: Scheme): void {
     const peer = this.#readPeer(address);
     this.#limiter.waited(tcp);
     if (!this.#limiter.admit(tcp, peer)) return;
     const { handshakes } = this.#options;
-    if (handshakes === null) this.#opener.openHttp1({ socket: tcp, tcp, peer });
+    if (handshakes === null) this.#opener.openHttp1({ socket: tcp, tcp, peer, scheme });
     else this.#handshake(tcp, peer, handshakes);
   }
 
@@ -165,7 +166,7 @@ class Acceptor {
     handshakes.begin(tcp, peer.key, {
       onSecure: (socket) => {
         this.#limiter.waited(tcp);
-        const accepted = { socket, tcp, peer };
+        const accepted = { socket, tcp, peer, scheme: "https" } as const;
         if (socket.alpnProtocol === "h2") this.#opener.openHttp2(accepted);
         else this.#opener.openHttp1(accepted);
       },

@@ -28,8 +28,8 @@ export class Transports implements ConnectionOpener {
   readonly #openHttp2: OpenHttp2 | null;
   readonly #turns = new PeerTurns();
   readonly #deferredWrites = new DeferredWrites();
-  /** Reads the first head of each connection: clients often open one connection after the other. */
-  readonly #firstReader = new RequestReader();
+  /** Read the first head of each connection: clients often open one connection after the other. */
+  readonly #firstReaders = { http: new RequestReader(), https: new RequestReader() };
   /** Connections whose head took too long: thousands may be late in one turn. */
   readonly #lateHeads = new Portions<Http1Connection>((connection) => connection.refuseLateHead());
 
@@ -65,7 +65,7 @@ export class Transports implements ConnectionOpener {
       ...this.#options,
       accepted,
       connections: this.#connections,
-      firstReader: this.#firstReader,
+      firstReaders: this.#firstReaders,
       deferredWrites: this.#deferredWrites,
       keepAliveEnd: keepAliveEnd(accepted.keepAliveTimeoutMs),
       lateHeads: this.#lateHeads,

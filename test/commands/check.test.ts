@@ -256,7 +256,7 @@ const messages = new Map([
   ["port-text.yaml", 'port-text.yaml:2:9: listen.port: found "eighty", expected a whole number from 0 to 65535'],
   [
     "prototype-key.yaml",
-    "prototype-key.yaml:2:3: listen.__proto__: unknown key; expected host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection or tls",
+    "prototype-key.yaml:2:3: listen.__proto__: unknown key; expected host, port, proxyProtocol, proxyScheme, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection or tls",
   ],
   [
     "proxy-name.yaml",
@@ -265,6 +265,10 @@ const messages = new Map([
   [
     "proxy-prefix.yaml",
     'proxy-prefix.yaml:2:20: clientAddress.trustedProxies.0: found "10.0.0.0/33", expected an IP address or a network such as "10.0.0.0/8"',
+  ],
+  [
+    "proxy-scheme.yaml",
+    'proxy-scheme.yaml:1:24: listen.proxyScheme: found "https", expected http, since listen.proxyProtocol is false; set that to true, or remove listen.proxyScheme',
   ],
   [
     "quota-path.yaml",
@@ -305,11 +309,11 @@ const messages = new Map([
   ],
   [
     "section-is-a-list.yaml",
-    "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls",
+    "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host, port, proxyProtocol, proxyScheme, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls",
   ],
   [
     "section-is-text.yaml",
-    'section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls',
+    'section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host, port, proxyProtocol, proxyScheme, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls',
   ],
   [
     "size-unit.yaml",
@@ -519,7 +523,7 @@ test("a good configuration is named and shown with what is in effect", async () 
   const lines = io.outText().split("\n");
   expect(lines[0]).toBe(`${packagedConfigFile}: ok`);
   expect(lines.find((line) => line.startsWith("listen: "))).toMatch(
-    /^listen: \{ host: 0\.0\.0\.0, port: 0, proxyProtocol: false, maxConnections: 10000, .*\}$/,
+    /^listen: \{ host: 0\.0\.0\.0, port: 0, proxyProtocol: false, proxyScheme: http, maxConnections: 10000, .*\}$/,
   );
   expect(lines).toContain("routes: [ /v3/ ]");
   expect(lines).toContain("policies: [ { name: per-ip, limit: 100, window: 60s } ]");

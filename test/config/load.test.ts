@@ -182,7 +182,7 @@ describe("a value outside the file", () => {
       { env: { HEADGATE_PASSWORD: "hunter2" } },
     ],
     [
-      'environment HEADGATE_LISTEN: listen: found "80", expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls',
+      'environment HEADGATE_LISTEN: listen: found "80", expected a mapping of host, port, proxyProtocol, proxyScheme, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls',
       { env: { HEADGATE_LISTEN: '"80"' } },
     ],
     [
@@ -219,7 +219,7 @@ describe("a value outside the file", () => {
     ],
     ["command line --set: basePath.x: unknown key; expected none", { flags: ["--set", "basePath.x=1"] }],
     [
-      "command line --set: listen.constructor: unknown key; expected host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection or tls",
+      "command line --set: listen.constructor: unknown key; expected host, port, proxyProtocol, proxyScheme, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection or tls",
       { flags: ["--set", "listen.constructor=1"] },
     ],
     [

@@ -143,7 +143,7 @@ describe("the JSON Schema", () => {
       "listeners-collide.yaml",
       "only-comments.yaml",
       ...unmarkedPolicies,
-      ...["proxy-name.yaml", "proxy-prefix.yaml", "quota-path-known.yaml"],
+      ...["proxy-name.yaml", "proxy-prefix.yaml", "proxy-scheme.yaml", "quota-path-known.yaml"],
       ...["route-inside-another.yaml", "route-twice.yaml", "tls-without-cert.yaml", "tls-without-key.yaml"],
       ...["tokens-file-bad-line.yaml", "tokens-file-empty.yaml"],
       ...["tokens-file-missing.yaml", "tokens-file-without-mode.yaml", "tokens-without-file.yaml"],

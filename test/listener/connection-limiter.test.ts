@@ -19,6 +19,7 @@ function startThreads(threads: number, maxConnections: number) {
       streams: { max: 10_000, maxPerPeer: 10_000 },
       upgradeProtocols: new Set<string>(),
       clientAddress: fakeRules,
+      proxyScheme: "http",
       tls: null,
     } satisfies TrafficSettings,
   };

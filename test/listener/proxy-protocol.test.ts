@@ -1,11 +1,12 @@
 // Connections that begin with a PROXY header: the address in it is the peer, no byte behind it is lost, and without one
 // there is no HTTP at all.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { ProxyHeaderReader } from "../../src/listener/proxy-header.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, soonMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
-import { binaryHeader, ipv4Block, ipv6Block } from "../support/proxy-headers.ts";
+import { binaryHeader, ipv4Block, ipv6Block, tlsTlv, tlv } from "../support/proxy-headers.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { inFull } from "../support/runs.ts";
@@ -45,6 +46,8 @@ async function exchange(client: RawConnection, bytes: string): Promise<{ status:
 test.each<[claim: string, header: string, client: string, peer: string]>([
   ["version 1", line("192.0.2.1"), "192.0.2.1", "192.0.2.1"],
   ["version 1, IPv6", "PROXY TCP6 2001:DB8::1 ::1 1 2\r\n", "2001:db8::/64", "2001:db8::1"],
+  ["version 1, IPv6 over IPv4", "PROXY TCP6 2001:db8::1 192.0.2.1 51512 443\r\n", "2001:db8::/64", "2001:db8::1"],
+  ["version 1, IPv4 over IPv6", "PROXY TCP4 198.51.100.7 2001:db8::2 1 2\r\n", "198.51.100.7", "198.51.100.7"],
   ["version 2", binary("192.0.2.1"), "192.0.2.1", "192.0.2.1"],
   [
     "version 2, IPv6 with TLVs",
@@ -165,10 +168,7 @@ test.each([
     binaryHeader(0x31, 0x11, ipv4Block([192, 0, 2, 1])).toString("latin1") + request("/v2/x"),
   ],
   ["a line that does not end", `PROXY TCP4 ${"1".repeat(120)}`],
-  [
-    "a header above the largest size",
-    binaryHeader(0x21, 0x11, Buffer.alloc(5000)).toString("latin1") + request("/v2/x"),
-  ],
+  ["text for a destination", `PROXY TCP6 2001:db8::1 balancer 1 2\r\n${request("/v2/x")}`],
 ])("a connection that begins with %s is closed without a byte, counted, and never parsed", async (_, bytes) => {
   const { gateway, connect, upstream } = await start();
   const client = connect();
@@ -308,4 +308,75 @@ test("by default a PROXY header is a request line with an unknown method, and na
   const { connect, upstream } = await start({ listen: {} });
   expect(await exchange(connect(), line("192.0.2.1") + request("/v2/x"))).toMatchObject({ status: 501 });
   expect(upstream.hits()).toBe(0);
+});
+
+/** Version 2, with TLVs. */
+const withTlvs = (...tlvs: Buffer[]): string =>
+  binaryHeader(0x21, 0x11, Buffer.concat([ipv4Block([192, 0, 2, 1]), ...tlvs])).toString("latin1");
+
+const bulk = tlv(0xe0, new Array(65_535 - 12 - 3).fill(0x20));
+
+test.each<[claim: string, header: string, told: Record<"http" | "https", string>]>([
+  ["the header says TLS", withTlvs(tlsTlv(1)), { http: "https", https: "https" }],
+  ["the header says no TLS", withTlvs(tlsTlv(0)), { http: "http", https: "http" }],
+  ["version 2 without such a TLV", withTlvs(tlv(4, [])), { http: "http", https: "https" }],
+  ["version 1", line("192.0.2.1"), { http: "http", https: "https" }],
+  ["UNKNOWN", "PROXY UNKNOWN\r\n", { http: "http", https: "https" }],
+  ["LOCAL", binaryHeader(0x20, 0, tlsTlv(1)).toString("latin1"), { http: "http", https: "https" }],
+])("the upstream is told the client's scheme: %s", async (_, header, told) => {
+  for (const proxyScheme of ["http", "https"] as const) {
+    const { connect, upstream } = await start({ listen: { ...listen, proxyScheme } });
+    const client = connect();
+    const fields = "X-Forwarded-Proto: gopher\r\n";
+    expect(await exchange(client, header + request("/v2/x", { fields }))).toMatchObject({ status: 200 });
+    expect(await exchange(client, request("/v2/x", { fields }))).toMatchObject({ status: 200 });
+    const schemes = upstream.received.map(({ rawHeaders }) => valuesOf(rawHeaders, "X-Forwarded-Proto"));
+    expect(schemes, `proxyScheme: ${proxyScheme}`).toEqual([[told[proxyScheme]], [told[proxyScheme]]]);
+  }
+});
+
+test("connections of one client, by TLS and without, do not share what the upstream is told", async () => {
+  const { connect, upstream } = await start();
+  const bits = [1, 0, 1, 0, 0, 1];
+  // The same bytes each time: what was read of the one before is used again.
+  for (const bit of bits) await exchange(connect(), withTlvs(tlsTlv(bit)) + request("/v2/x"));
+  const schemes = upstream.received.flatMap(({ rawHeaders }) => valuesOf(rawHeaders, "X-Forwarded-Proto"));
+  expect(schemes).toEqual(bits.map((bit) => (bit === 1 ? "https" : "http")));
+});
+
+test("a client that a PROXY header says to be a trusted proxy tells the scheme itself", async () => {
+  const { connect, upstream } = await start({ clientAddress: { trustedProxies: ["192.0.2.1"] } });
+  await exchange(connect(), withTlvs(tlsTlv(1)) + request("/v2/x", { fields: "X-Forwarded-Proto: http\r\n" }));
+  expect(upstream.received.map(({ rawHeaders }) => valuesOf(rawHeaders, "X-Forwarded-Proto"))).toEqual([["http"]]);
+});
+
+test("65,535 bytes of TLVs are skipped, in one piece or in many, and what follows them is read", async () => {
+  const { gateway, connect, upstream } = await start();
+  const bytes = withTlvs(bulk) + request("/v2/x", { method: "POST", fields: "Content-Length: 4\r\n", body: "body" });
+  for (const size of [bytes.length, 30_000, 1_000]) {
+    const client = connect();
+    for (let at = 0; at < bytes.length; at += size) client.write(bytes.slice(at, at + size));
+    expect((await client.read()).status, `${size}`).toBe(200);
+    client.destroy();
+  }
+  expect(upstream.received.map(({ body, target }) => `${target} ${body}`)).toEqual(Array(3).fill("/v2/x body"));
+  expect(await refusals(gateway, "invalid")).toBe(0);
+});
+
+test("TLVs that drip in have the head's time, and nothing of them is kept", async () => {
+  const { gateway, connect } = await start({ timeouts: { headMs: 1_000 } });
+  const header = withTlvs(bulk);
+  const read = vi.spyOn(ProxyHeaderReader.prototype, "read");
+  const slow = connect();
+  slow.write(header.slice(0, 60_000));
+  const drip = setInterval(() => slow.write("\0"), 5);
+  cleanup(() => clearInterval(drip));
+  await within("it ends", slow.closed);
+  expect(await refusals(gateway, "timeout")).toBe(1);
+  const kept = read.mock.calls.map(([unread], i) => {
+    const result = read.mock.results[i]?.value as { readonly taken: number };
+    return unread.length - result.taken;
+  });
+  expect(kept.length).toBeGreaterThan(10);
+  expect(Math.max(...kept)).toBeLessThanOrEqual(3);
 });

@@ -13,6 +13,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
+import { binaryHeader, ipv4Block, tlsTlv } from "../support/proxy-headers.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { scaled } from "../support/runs.ts";
@@ -453,6 +454,15 @@ test("the PROXY header comes before the handshake, and names who is charged", as
   const without = connect({ tls });
   await within("without the header it is closed", without.closed);
   expect(await figure(gateway, 'headgate_proxy_headers_refused_total{reason="invalid"}')).toBe(1);
+});
+
+test("a client that has TLS to the gateway itself came by it, whatever the PROXY header says", async () => {
+  const { connect, tls, upstream } = await start({ listen: { proxyProtocol: true } });
+  const body = Buffer.concat([ipv4Block([192, 0, 2, 1]), tlsTlv(0)]);
+  const client = connect({ tls, before: binaryHeader(0x21, 0x11, body).toString("latin1") });
+  client.write(request("/v2/a"));
+  expect((await client.read()).status).toBe(200);
+  expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X-Forwarded-Proto")).toEqual(["https"]);
 });
 
 test("a certificate that is replaced is shown to new connections, while old ones go on", {

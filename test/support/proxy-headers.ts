@@ -18,3 +18,13 @@ export function ipv4Block(source: readonly [number, number, number, number]): Bu
 export function ipv6Block(source: string): Buffer {
   return Buffer.concat([Buffer.from(source, "hex"), Buffer.alloc(15), Buffer.from([1, 0xdc, 4, 1, 0xbb])]);
 }
+
+/** A TLV; `length` may say another length than the value has. */
+export function tlv(type: number, value: readonly number[], length: number = value.length): Buffer {
+  return Buffer.from([type, length >> 8, length & 0xff, ...value]);
+}
+
+/** PP2_TYPE_SSL with these bits, the result of a verification, and PP2_SUBTYPE_SSL_VERSION, as hitch and HAProxy write it. */
+export function tlsTlv(bits: number): Buffer {
+  return tlv(0x20, [bits, 0, 0, 0, 0, ...tlv(0x21, [...Buffer.from("TLSv1.3")])]);
+}

@@ -27,7 +27,7 @@ export class RawConnection {
   ) {
     const { tls, before, ...rest } = options;
     const tcp = connect({ port, host: "127.0.0.1", noDelay: true, ...rest });
-    if (before !== undefined) tcp.write(before);
+    if (before !== undefined) tcp.write(before, "latin1");
     this.socket = tls === undefined ? tcp : connectTls({ socket: tcp, servername: "localhost", ...tls });
     this.socket.on("data", (data) => {
       this.#buffer += data.toString("latin1");

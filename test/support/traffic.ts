@@ -86,6 +86,7 @@ export function createTestTraffic(
       streams: { max: 100, maxPerPeer: 100 },
       upgradeProtocols: new Set(),
       clientAddress,
+      proxyScheme: "http",
       tls: null,
     },
   };
@@ -121,7 +122,8 @@ export function createTestTraffic(
     failures,
     ended,
     openHttp2(socket) {
-      const accepted = { socket, tcp: socket, peer: readPeer(socket.remoteAddress, clientAddress) };
+      const peer = readPeer(socket.remoteAddress, clientAddress);
+      const accepted = { socket, tcp: socket, peer, scheme: "https" } as const;
       opener.openHttp2(accepted);
     },
   };

@@ -16,7 +16,7 @@ import { readHttpCheck } from "../../../src/ext-auth/http/call-connection.ts";
 import { readHead } from "../../../src/http1/request-head.ts";
 import { RememberedHeads, ResponseParser } from "../../../src/http1/response-parser.ts";
 import { HpackDecoder } from "../../../src/http2/hpack.ts";
-import { readProxyHeader } from "../../../src/listener/proxy-header.ts";
+import { ProxyHeaderReader } from "../../../src/listener/proxy-header.ts";
 import { loggedPath, redactLine } from "../../../src/telemetry/log.ts";
 import { http1Dictionary } from "./http1-class.ts";
 import { http2Dictionary, http2Seeds } from "./http2-class.ts";
@@ -112,7 +112,7 @@ const readings: readonly Omit<ReadingFunction, "tokens">[] = [
       "PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n",
       "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x09\x7f\0\0\x01\0\x01\0\x02",
     ),
-    read: (bytes) => readProxyHeader(Buffer.from(bytes, "latin1")),
+    read: (bytes) => new ProxyHeaderReader().read(Buffer.from(bytes, "latin1")),
   },
   { name: "header block of http2", seeds: http2Seeds.map(blockOf), read: readBlock },
   {

@@ -8,7 +8,7 @@ import { lingerMs, maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
-import type { TrafficSettings } from "../../core/settings.ts";
+import type { Scheme, TrafficSettings } from "../../core/settings.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
 import type {
   AcceptedSocket,
@@ -43,7 +43,7 @@ export interface Http1Options extends TransportOptions, Http1Writing {
   /** The settings that were current when the connection was accepted. */
   readonly accepted: TrafficSettings;
   /** Reads the first head of each connection. */
-  readonly firstReader: RequestReader;
+  readonly firstReaders: Readonly<Record<Scheme, RequestReader>>;
   /** Calls `refuseLateHead` of those that are added. */
   readonly lateHeads: Portions<Http1Connection>;
 }
@@ -67,7 +67,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
-  readonly scheme: "http" | "https";
+  readonly scheme: Scheme;
+  readonly isTls: boolean;
   place: ConnectionPlace | null = null;
   isClosing = false;
   readonly #options: Http1Options;
@@ -97,12 +98,13 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
   /** Made when a request takes long enough to be checked. */
   #stall: StallWatch | null = null;
 
-  constructor({ socket, tcp, peer }: AcceptedSocket, options: Http1Options, turn: PeerTurn) {
+  constructor({ socket, tcp, peer, scheme }: AcceptedSocket, options: Http1Options, turn: PeerTurn) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
     this.#judgedPeer = peer;
-    this.scheme = socket === tcp ? "http" : "https";
+    this.scheme = scheme;
+    this.isTls = socket !== tcp;
     this.#options = options;
     this.#turn = turn;
     this.#transport = new Http1Transport(this, options);
@@ -216,7 +218,7 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
    * (RFC 9112, 9.6), so no reset can overtake the response. An empty line may follow a body. TLS must send its close_notify.
    */
   #mayCloseAtOnce(): boolean {
-    return this.#asksToClose && !this.#maySendMore && this.#unread.isEmpty && this.scheme === "http";
+    return this.#asksToClose && !this.#maySendMore && this.#unread.isEmpty && !this.isTls;
   }
 
   /** The peer's turn: more pipelined requests. */
@@ -241,7 +243,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
       const emptyBytes = emptyLineBytes(rest);
       if (emptyBytes > 0) rest = rest.subarray(emptyBytes);
       if (rest.length === 0) break;
-      const read = (this.#requests === 0 ? this.#options.firstReader : this.#reader).read(rest, this.#peerNow());
+      const reader = this.#requests === 0 ? this.#options.firstReaders[this.scheme] : this.#reader;
+      const read = reader.read(rest, this.#peerNow());
       if (read === "incomplete") {
         this.#scan = new HeadScan(requestBounds);
         this.#scan.next(rest);

@@ -3,6 +3,7 @@
 // allocates none.
 import type { Socket } from "node:net";
 import { type HeaderLines, reasonPhrase, serializeHead } from "../../core/headers.ts";
+import type { Scheme } from "../../core/settings.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import { copyOf, type DeferredWriter, type DeferredWrites, type TextWrites } from "../../exchange/sockets.ts";
 import type { SwitchedConnection, Transport } from "../../exchange/transport.ts";
@@ -19,7 +20,9 @@ export interface Http1Writing {
 /** The connection that a transport writes to. */
 export interface Http1Owner {
   readonly socket: Socket;
-  readonly scheme: "http" | "https";
+  readonly scheme: Scheme;
+  /** Whether the socket is encrypted. Behind a PROXY header, the scheme does not say it. */
+  readonly isTls: boolean;
   /** Whether the response to the current request is the last on this connection. */
   readonly isLastRequest: boolean;
   /** Set when a head has announced that the connection closes. */
@@ -120,7 +123,7 @@ export class Http1Transport implements Transport, DeferredWriter {
     this.body = noBody;
   }
 
-  get scheme(): "http" | "https" {
+  get scheme(): Scheme {
     return this.#owner.scheme;
   }
 
@@ -216,7 +219,7 @@ export class Http1Transport implements Transport, DeferredWriter {
     const socket = this.#socket;
     this.#unwritten = "";
     if (this.isGone) return;
-    if (text !== "" && this.scheme === "https") {
+    if (text !== "" && this.#owner.isTls) {
       // A write over TLS never completes at once. Its own callback saves the empty write below.
       this.#writeText(text, this.#onFlushed);
       return;
