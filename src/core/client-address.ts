@@ -2,9 +2,9 @@
 // forwarding header that is not a trusted proxy. The header is read from the right, because only the entries that
 // trusted proxies appended can be believed. The headers of an untrusted peer are ignored.
 
-import { addressKey, type CounterKey } from "./counter-key.ts";
+import { type CounterKey, countedKey } from "./counter-key.ts";
 import { type HeaderList, isNamed, trimBlanks } from "./headers.ts";
-import { clientKey, formatIpAddress, type IpAddress, parseIpAddress } from "./ip-address.ts";
+import { clientKey, countedAs, formatIpAddress, type IpAddress, parseIpAddress } from "./ip-address.ts";
 import type { NetworkSet } from "./network-set.ts";
 
 /** The header that trusted proxies write; the other is ignored, because they may forward a client's own. */
@@ -73,7 +73,7 @@ export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddr
 }
 
 function clientAt(address: IpAddress, { ipv6Prefix }: ClientAddressRules): Client {
-  return { key: clientKey(address, ipv6Prefix), counterKey: addressKey(address, ipv6Prefix) };
+  return { key: clientKey(countedAs(address), ipv6Prefix), counterKey: countedKey(address, ipv6Prefix) };
 }
 
 /**

@@ -1,5 +1,5 @@
 // The key of a counter: 128 bits as four words, so that a table stores it in a fixed place and compares it without text.
-import { clientKey, type IpAddress } from "./ip-address.ts";
+import { clientKey, countedAs, type IpAddress } from "./ip-address.ts";
 import type { RulesAbout } from "./rules.ts";
 
 /** The rules about the networks of a client, the smallest network first. */
@@ -24,14 +24,17 @@ export class CounterKey {
   readonly d: number;
   /** True: the words are an address, masked by the client prefix. False: they are a keyed hash. */
   readonly isAddress: boolean;
+  /** The address as it stands, if it is counted as the IPv4 address in it; else null. */
+  readonly literal: CounterKey | null;
 
   /** The words become signed, because V8 holds a signed word of 32 bits without an object of its own. */
-  constructor(a: number, b: number, c: number, d: number, isAddress: boolean) {
+  constructor(a: number, b: number, c: number, d: number, isAddress: boolean, literal: CounterKey | null = null) {
     this.a = a | 0;
     this.b = b | 0;
     this.c = c | 0;
     this.d = d | 0;
     this.isAddress = isAddress;
+    this.literal = literal;
   }
 }
 
@@ -53,6 +56,13 @@ export function addressKey(address: IpAddress, ipv6Prefix: number): CounterKey {
     d & wordMask(ipv6Prefix - 96),
     true,
   );
+}
+
+/** Returns the key by which a client with this address is counted. */
+export function countedKey(address: IpAddress, ipv6Prefix: number): CounterKey {
+  const literal = addressKey(address, ipv6Prefix);
+  const counted = countedAs(address);
+  return counted === address ? literal : new CounterKey(0, 0, 0xffff, wordAt(counted, 6), true, literal);
 }
 
 /** Returns 32 hexadecimal digits. */

@@ -175,6 +175,20 @@ function longestZeroRun(address: IpAddress): { start: number; length: number } {
   return longest;
 }
 
+const translators = cidrOf("64:ff9b::/96");
+const notTranslated = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16"].map(cidrOf);
+
+/**
+ * Returns the address as which another one is counted and blocked: of one that a translator has made of an IPv4 address
+ * (RFC 6052), that address, or all of IPv4 would share a quota; else itself. A private, loopback or link-local address has
+ * no place there (RFC 6052, 3.1): it would let a client on the internet spend the quota of one in the network.
+ */
+export function countedAs(address: IpAddress): IpAddress {
+  if (!isWithin(address, translators)) return address;
+  const inner = [...mappedPrefix, ...address.slice(6)];
+  return notTranslated.some((network) => isWithin(inner, network)) ? address : inner;
+}
+
 /** Returns the key under which a client is charged: an IPv4 address, or an IPv6 network of `ipv6Prefix` bits. */
 export function clientKey(address: IpAddress, ipv6Prefix: number): string {
   if (isIpv4(address) || ipv6Prefix >= 128) return formatIpAddress(address);

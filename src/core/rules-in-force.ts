@@ -43,7 +43,7 @@ export class RulesInForce {
   /** Returns the rule by which a client is blocked; null if there is none. */
   blockOfClient(client: CounterKey): Rule | null {
     for (const about of this.#about(client)) if (about.block !== null) return about.block;
-    return null;
+    return client.literal === null ? null : this.blockOfClient(client.literal);
   }
 
   blockOfIdentity(identity: RuledIdentity): Rule | null {
@@ -53,7 +53,8 @@ export class RulesInForce {
   /**
    * Returns the limit of a request's key by a policy: 0 if it is exempt, undefined if no rule says anything. `identity`: null
    * for a policy that is asked before the token check. A limit counts only if the key of the policy has the part that the
-   * rule is about, or it would be the limit of others too.
+   * rule is about, or it would be the limit of others too. Of a client that is counted as another address, the lower limit
+   * of the two holds, and only the address as it stands can be exempt.
    */
   limitOf(
     policy: Pick<Policy, "name" | "key">,
@@ -62,17 +63,19 @@ export class RulesInForce {
   ): number | undefined {
     const { name } = policy;
     const networks = this.#about(client);
+    const literal = client.literal === null ? networks : this.#about(client.literal);
     const subject = identity === null ? undefined : this.#aboutSubject(identity);
     const token = identity === null ? undefined : this.#aboutToken(identity);
-    if (subject === undefined && token === undefined && networks.length === 0) return undefined;
+    if (subject === undefined && token === undefined && networks.length + literal.length === 0) return undefined;
     if ((subject?.exemptionFrom(name) ?? token?.exemptionFrom(name) ?? null) !== null) return exempted;
-    for (const about of networks) if (about.exemptionFrom(name) !== null) return exempted;
-    return limitBy("subject", subject, policy) ?? limitBy("token", token, policy) ?? limitOfNetworks(networks, policy);
+    for (const about of literal) if (about.exemptionFrom(name) !== null) return exempted;
+    const ofIdentity = limitBy("subject", subject, policy) ?? limitBy("token", token, policy);
+    return ofIdentity ?? lower(limitOfNetworks(networks, policy), limitOfNetworks(literal, policy));
   }
 
   /** Returns all rules about a client, in the order in which they count. */
   ofClient(client: CounterKey): readonly Rule[] {
-    return inOrder(this.#about(client));
+    return inOrder([...this.#about(client), ...(client.literal === null ? [] : this.#about(client.literal))]);
   }
 
   ofIdentity(identity: RuledIdentity): readonly Rule[] {
@@ -163,6 +166,11 @@ function limitOfNetworks(networks: readonly RulesAbout[], policy: Pick<Policy, "
     if (limit !== undefined) return limit;
   }
   return undefined;
+}
+
+/** Returns the lower of two limits; the only one if there is one. */
+export function lower(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 }
 
 /** By action; of one action in the order given, and of one thing the one that was set last first. */

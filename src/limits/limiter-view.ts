@@ -1,7 +1,7 @@
 // A read-only view of a limiter: what a request would get, and what is counted of a name. Decides by the code of the limiter,
 // and changes nothing.
 import type { Identity } from "../core/authentication.ts";
-import { type CounterKey, counterText } from "../core/counter-key.ts";
+import { addressOfKey, type CounterKey, counterText } from "../core/counter-key.ts";
 import { cidrOf, isWithin, parseCidr } from "../core/ip-address.ts";
 import type { Limiter } from "../core/limiter.ts";
 import { type Outcome, outcomes, type Policy } from "../core/policy.ts";
@@ -142,11 +142,11 @@ export class LimiterView {
   ): string | null {
     const rules = [
       ...(identity === null ? [] : runtimeRules.ofIdentity(identity)),
-      ...(counterKey.isAddress ? runtimeRules.ofClient(counterKey) : []),
+      ...(counterKey.isAddress ? runtimeRules.ofClient(counterKey.literal ?? counterKey) : []),
     ];
     const rule = rules.find(({ action, policy }) => action === "exempt" && (policy === null || policy === name));
     if (rule !== undefined) return `rule ${rule.id}`;
-    const address = parseCidr(client)?.network;
+    const address = counterKey.literal === null ? parseCidr(client)?.network : addressOfKey(counterKey.literal);
     return (address && exempt.find((text) => isWithin(address, cidrOf(text)))) ?? null;
   }
 

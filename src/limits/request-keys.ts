@@ -11,7 +11,7 @@ import { NetworkMap, NetworkSet } from "../core/network-set.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
 import type { KeyPart, LimitOverride, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
-import type { RulesInForce } from "../core/rules-in-force.ts";
+import { lower, type RulesInForce } from "../core/rules-in-force.ts";
 import type { SipHash } from "./table/sip-hash.ts";
 
 /** Longer values would cost more to hash than their client spends on them. */
@@ -201,7 +201,7 @@ export function createKeyLimits(policy: Policy, tokens: TokenDigests): KeyLimits
   const ofToken = createTokenLimits(overrides, tokens);
   const ofHeaders = createHeaderLimits(policy);
   return (request, head, identity) => {
-    const client = ofClient(request.client);
+    const client = ofClient(request);
     if (client === exempted) return exempted;
     const subject = subjects.size === 0 ? undefined : subjects.get(subjectPart(identity));
     return subject ?? ofToken(head, identity) ?? ofHeaders(head) ?? client ?? policy.limit;
@@ -248,13 +248,20 @@ function createHeaderLimits({ key, overrides }: Policy) {
 /** The clients whose limits are remembered, because parsing an address costs more than finding its text. */
 const maxKnownClients = 4096;
 
-/** The limit of the smallest network that contains the client; that of an exempt network comes first. */
+/**
+ * The limit of the smallest network that contains the client; that of an exempt network comes first. Of an address that is
+ * counted as another one, only itself can be exempt, and the lower of the two limits holds.
+ */
 function createClientLimits(exempt: readonly string[], overrides: readonly LimitOverride[]) {
   const exemptNetworks = new NetworkMap(exempt.map((text) => [cidrOf(text), exempted] as const));
   const limits = clientLimits(overrides);
   if (exemptNetworks.size + limits.size === 0) return () => undefined;
   const known = new Map<string, number | undefined>();
-  return (client: string): number | undefined => {
+  return ({ client, counterKey: { literal } }: ParsedRequest): number | undefined => {
+    if (literal !== null) {
+      const asItStands = { network: addressOfKey(literal), prefixBits: 128 };
+      return exemptNetworks.get(asItStands) ?? lower(limits.get(cidrOf(client)), limits.get(asItStands));
+    }
     const remembered = known.get(client);
     if (remembered !== undefined || known.has(client)) return remembered;
     const cidr = cidrOf(client);

@@ -1,7 +1,7 @@
 // What rules say of a client and an identity, beside a naive model that looks at all rules each time.
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addressKey, type CounterKey } from "../../src/core/counter-key.ts";
+import { type CounterKey, countedKey } from "../../src/core/counter-key.ts";
 import { isWithin, parseCidr, parseIpAddress } from "../../src/core/ip-address.ts";
 import type { KeyPart } from "../../src/core/policy.ts";
 import { type Rule, ruleActions } from "../../src/core/rules.ts";
@@ -12,7 +12,7 @@ import { runs } from "../support/runs.ts";
 function keyOf(address: string, ipv6Prefix = 64): CounterKey {
   const parsed = parseIpAddress(address);
   if (parsed === undefined) throw new Error(`${address} is no address`);
-  return addressKey(parsed, ipv6Prefix);
+  return countedKey(parsed, ipv6Prefix);
 }
 
 function inForce(...rules: readonly Rule[]): RulesInForce {
@@ -68,6 +68,50 @@ describe("what rules say", () => {
       claim: "a network smaller than an IPv6 client says nothing",
       rules: [ruleOf("a", client("2001:db8::/65"))],
       address: "2001:db8::1",
+    },
+    {
+      claim: "a translated address is blocked as the IPv4 address in it",
+      rules: [ruleOf("a", client("192.0.2.0/24"))],
+      address: "64:ff9b::192.0.2.1",
+      blocks: "a",
+    },
+    {
+      claim: "a translated address is blocked as it stands, too",
+      rules: [ruleOf("a", client("64:ff9b::/64"))],
+      address: "64:ff9b::192.0.2.1",
+      blocks: "a",
+    },
+    {
+      claim: "an IPv4 address is not blocked with the translator's network",
+      rules: [ruleOf("a", client("64:ff9b::/64"))],
+    },
+    {
+      claim: "a private address behind the translator's prefix is not the one here",
+      rules: [ruleOf("a", client("10.0.0.0/8"))],
+      address: "64:ff9b::10.0.0.1",
+    },
+    {
+      claim: "an exemption of the IPv4 address is none of the translated one",
+      rules: [ruleOf("a", client("192.0.2.0/24"), exempt)],
+      address: "64:ff9b::192.0.2.1",
+    },
+    {
+      claim: "an exemption of the translator's network",
+      rules: [ruleOf("a", client("64:ff9b::/64"), exempt), limit("b", client("192.0.2.1"), 7)],
+      address: "64:ff9b::192.0.2.1",
+      limit: 0,
+    },
+    {
+      claim: "of the limits of a translated address, the lower holds",
+      rules: [limit("a", client("64:ff9b::/64"), 3), limit("b", client("192.0.2.1"), 4)],
+      address: "64:ff9b::192.0.2.1",
+      limit: 3,
+    },
+    {
+      claim: "a translated address has the limit of the IPv4 address",
+      rules: [limit("b", client("192.0.2.1"), 4)],
+      address: "64:ff9b::192.0.2.1",
+      limit: 4,
     },
     {
       claim: "an exemption comes before a limit of a smaller network",

@@ -4,7 +4,7 @@ import { NetworkMap } from "../../src/core/network-set.ts";
 import type { KeyPart, LimitOverride, Policy } from "../../src/core/policy.ts";
 import { createKeyLimits, TokenDigests } from "../../src/limits/request-keys.ts";
 import { digestOf } from "../auth/digest.ts";
-import { identityOf, limitedRequest } from "../support/limited-request.ts";
+import { counterKeyOf, identityOf, limitedRequest, translatedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 
 const key: readonly KeyPart[] = [
@@ -67,6 +67,39 @@ describe("clients", () => {
     ["192.0.2.8", 100],
   ])("%s: an exempt network comes before all overrides (%d)", (client, limit) => {
     expect(limitOf(exempt, { client })).toBe(limit);
+  });
+
+  test.each<[claim: string, options: Partial<Policy>, limit: number]>([
+    ["an override of the IPv4 address", overriding({ part: "client", value: "192.0.2.1", limit: 7 }), 7],
+    ["an override of the translator's network", overriding({ part: "client", value: "64:ff9b::/64", limit: 8 }), 8],
+    [
+      "the lower of both",
+      overriding({ part: "client", value: "192.0.2.1", limit: 7 }, { part: "client", value: "::/0", limit: 8 }),
+      7,
+    ],
+    [
+      "the lower of both, the other way",
+      overriding(
+        { part: "client", value: "192.0.2.0/24", limit: 9 },
+        { part: "client", value: "64:ff9b::/64", limit: 8 },
+      ),
+      8,
+    ],
+    ["an exemption of the IPv4 address is none", { exempt: ["192.0.2.1"] }, 100],
+    [
+      "an exemption of the IPv4 address, and a limit",
+      { exempt: ["192.0.2.0/24"], ...overriding({ part: "client", value: "64:ff9b::/64", limit: 8 }) },
+      8,
+    ],
+    ["an exemption of the translator's network", { exempt: ["64:ff9b::/64"] }, 0],
+    ["neither", overriding({ part: "client", value: "192.0.2.2", limit: 7 }), 100],
+  ])("of an address that is counted as the IPv4 address in it: %s", (_, some, limit) => {
+    const limits = createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1, ...some }), new TokenDigests());
+    const { request, head } = translatedRequest("192.0.2.1");
+    // The second time, and beside the same IPv4 client without a translator.
+    const plain = limits?.({ ...request, counterKey: counterKeyOf("192.0.2.1") }, head, null);
+    expect([limits?.(request, head, null), limits?.(request, head, null)]).toEqual([limit, limit]);
+    expect(limits?.({ ...request, counterKey: counterKeyOf("192.0.2.1") }, head, null)).toBe(plain);
   });
 
   test("an exempt client stays exempt with a token that has a limit", () => {

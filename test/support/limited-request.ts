@@ -1,8 +1,8 @@
 // A limited request as a limiter gets it, without a socket.
 import type { Identity } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
-import { addressKey, type CounterKey } from "../../src/core/counter-key.ts";
-import { parseCidr } from "../../src/core/ip-address.ts";
+import { addressKey, type CounterKey, countedKey } from "../../src/core/counter-key.ts";
+import { cidrOf, parseCidr } from "../../src/core/ip-address.ts";
 import { readTarget } from "../../src/core/message-check.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../../src/core/request-head.ts";
@@ -45,6 +45,13 @@ export function counterKeyOf(client: string): CounterKey {
   const cidr = parseCidr(client);
   if (cidr === undefined) throw new Error(`the test wrote ${client}`);
   return addressKey(cidr.network, cidr.prefixBits);
+}
+
+/** A request of a client whose address a translator has made of an IPv4 address. */
+export function translatedRequest(ipv4: string): { request: ParsedRequest; head: RequestHead } {
+  const { request, head } = limitedRequest({ client: ipv4 });
+  const counterKey = countedKey(cidrOf(`64:ff9b::${ipv4}`).network, 64);
+  return { request: { ...request, counterKey }, head };
 }
 
 export function identityOf(parts: Partial<Identity> = {}): Identity {

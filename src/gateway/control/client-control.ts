@@ -6,6 +6,7 @@ import { enumerate } from "../../core/enumerate.ts";
 import {
   cidrOf,
   clientKey,
+  countedAs,
   formatCidr,
   formatIpAddress,
   isWithin,
@@ -119,7 +120,7 @@ export function readKeyText(written: string, ipv6Prefix: number): KeyReading {
 /** An address stands for the client that is charged for it: with IPv6, for a whole network. */
 function readClient(written: string, ipv6Prefix: number): KeyReading {
   const address = written.includes("%") ? undefined : parseIpAddress(written);
-  const cidr = parseCidr(address === undefined ? written : clientKey(address, ipv6Prefix));
+  const cidr = parseCidr(address === undefined ? written : clientKey(countedAs(address), ipv6Prefix));
   if (cidr === undefined) return { ok: false, expected: 'an address or a network such as "10.0.0.0/8"' };
   if (isNarrower(cidr, ipv6Prefix)) return { ok: false, expected: wideEnough(ipv6Prefix) };
   return { ok: true, key: { kind: "client", value: formatCidr(withFirstAddress(cidr)) } };

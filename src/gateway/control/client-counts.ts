@@ -11,7 +11,7 @@ import type {
   ForgivenAnswer,
 } from "../../admin/control-plane.ts";
 import type { ListedTokens } from "../../core/authentication.ts";
-import { addressKey, clientOfKey, counterText } from "../../core/counter-key.ts";
+import { addressKey, clientOfKey, countedKey, counterText } from "../../core/counter-key.ts";
 import { cidrOf, parseIpAddress } from "../../core/ip-address.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { ForgivenKey } from "../../core/rules.ts";
@@ -249,7 +249,7 @@ function checkedRequest(
   { rules, settings, wallMs }: ClientCountsOptions,
 ): CheckedRequest {
   const address = parseIpAddress(client);
-  const about = address === undefined ? [] : rules.ofClient(addressKey(address, settings().clientAddress.ipv6Prefix));
+  const about = address === undefined ? [] : rules.ofClient(countedKey(address, settings().clientAddress.ipv6Prefix));
   const { subject } = tried;
   const named = subject === null ? [] : rules.ofIdentity({ tokenName: subject, subject });
   return {
