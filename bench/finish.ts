@@ -49,7 +49,8 @@ function cpuNs(): number {
 /** One object of one shape for all calls, as the exchanges of a gateway have one. */
 const record: { -readonly [Name in keyof ExchangeRecord]: ExchangeRecord[Name] } = {
   ...{ source: "proxy", head: { target: "/v2/transactions/1234", rawHeaders: [] }, id: "", traceId: null },
-  ...{ method: "GET", route: "/v2/", client: "10.0.0.1", decision: admitted, auth: "accepted", subject: null },
+  ...{ method: "GET", route: "/v2/", client: "10.0.0.1", unreadFrom: null, decision: admitted },
+  ...{ auth: "accepted", subject: null },
   ...{ startedMs: 1_000, queuedMs: null, dispatchedMs: 1_002, answeredMs: 1_042, respondedMs: 1_043, endedMs: 1_050 },
   ...{
     status: 200,

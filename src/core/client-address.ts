@@ -65,11 +65,18 @@ function judgePeer(address: IpAddress, text: string, rules: ClientAddressRules):
   return { address, text, isTrusted, ...clientAt(address, rules), rules };
 }
 
-/** Returns the client to charge. It is the peer itself unless a trusted proxy names another address. */
-export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddressRules): Client {
-  if (!peer.isTrusted) return peer;
-  const address = lastUntrusted(peer.address, rawHeaders, rules);
-  return address === peer.address ? peer : clientAt(address, rules);
+/**
+ * Returns the client to charge. It is the peer itself unless a trusted proxy names another address. `isUnread`: the proxy
+ * names one, in a form that is no address, so that many clients may be charged as one.
+ */
+export function readClient(
+  peer: Peer,
+  rawHeaders: HeaderList,
+  rules: ClientAddressRules,
+): { readonly client: Client; readonly isUnread: boolean } {
+  if (!peer.isTrusted) return { client: peer, isUnread: false };
+  const { address, isUnread } = lastUntrusted(peer.address, rawHeaders, rules);
+  return { client: address === peer.address ? peer : clientAt(address, rules), isUnread };
 }
 
 function clientAt(address: IpAddress, { ipv6Prefix }: ClientAddressRules): Client {
@@ -80,7 +87,7 @@ function clientAt(address: IpAddress, { ipv6Prefix }: ClientAddressRules): Clien
  * Several headers of one name are one list (RFC 9110, 5.3), so the search begins at the end of the last header. It ends
  * after `maxElements`: a client that sends more may be charged as its proxy, but never as another client.
  */
-function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAddressRules): IpAddress {
+function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAddressRules) {
   const read = rules.header === "forwarded" ? forwardedFor : xForwardedFor;
   const elements = { left: maxElements };
   let last = peer;
@@ -88,12 +95,12 @@ function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAdd
     if (!isNamed(rawHeaders[i] ?? "", rules.header)) continue;
     for (const address of read(rawHeaders[i + 1] ?? "", elements)) {
       // No entry left of an unreadable one can be attributed to a proxy.
-      if (address === undefined) return last;
-      if (!rules.trustedProxies.has(address)) return address;
+      if (address === undefined) return { address: last, isUnread: true };
+      if (!rules.trustedProxies.has(address)) return { address, isUnread: false };
       last = address;
     }
   }
-  return last;
+  return { address: last, isUnread: false };
 }
 
 /**
@@ -119,14 +126,19 @@ function* xForwardedFor(line: string, elements: ElementBudget): Generator<IpAddr
   }
 }
 
-/** Parses an address with or without a port: `1.2.3.4:80`, `[2001:db8::1]:80`, `[2001:db8::1]`, `2001:db8::1`. */
+/**
+ * Parses an address with or without a port: `1.2.3.4:80`, `[2001:db8::1]:80`, `[2001:db8::1]`, `2001:db8::1`. Behind an IPv6
+ * address without brackets, only what leaves no other reading is a port: `2001:db8::7:50718` has one, and
+ * `2001:db8::7:443` is an address (RFC 5952, 6).
+ */
 export function parseForwardedAddress(entry: string): IpAddress | undefined {
-  // Most entries are an IPv4 address alone.
-  if (!entry.includes(":")) return parseIpAddress(entry);
+  const whole = parseIpAddress(entry);
+  if (whole !== undefined) return whole;
   const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(entry);
-  if (bracketed !== null) return bracketed[1]?.includes(":") ? parseIpAddress(bracketed[1]) : undefined;
-  const dotted = /^([\d.]+):\d{1,5}$/.exec(entry);
-  return parseIpAddress(dotted?.[1] ?? entry);
+  if (bracketed !== null) return parseIpAddress(bracketed[1] ?? "");
+  const portAt = entry.lastIndexOf(":") + 1;
+  const isPort = /^\d{1,5}$/.test(entry.slice(portAt)) && Number(entry.slice(portAt)) <= 65_535;
+  return isPort ? parseIpAddress(entry.slice(0, portAt - 1)) : undefined;
 }
 
 /**
@@ -172,9 +184,10 @@ function openingMark(line: string, closing: number): number {
   return -1;
 }
 
-// RFC 9110, 5.6.2 and 5.6.4. RFC 7239 has no blanks around the semicolon, but some proxies write them.
+// RFC 9110, 5.6.2 and 5.6.4. RFC 7239 has no blanks around the semicolon, and wants quotation marks around `:`, `[` and `]`
+// (`host=api.example:443`), but some proxies write the first and leave out the second. None of these ends a value.
 const pair =
-  /[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)|"((?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*)")[ \t]*)?(?:;|$)/y;
+  /[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:([!#$%&'*+.^_`|~0-9A-Za-z:[\]-]+)|"((?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*)")[ \t]*)?(?:;|$)/y;
 
 function readElement(element: string): IpAddress | undefined {
   const names = new Set<string>();
@@ -193,10 +206,7 @@ function readElement(element: string): IpAddress | undefined {
   return node === undefined ? undefined : readNode(node);
 }
 
-/** RFC 7239, 6: an IPv6 address is in brackets; a port may follow, which may be obfuscated. */
+/** RFC 7239, 6: an IPv6 address is in brackets, which some proxies leave out; a port may follow, which may be obfuscated. */
 function readNode(node: string): IpAddress | undefined {
-  // What precedes the first colon must not match colons. Otherwise each colon of a node is tried as the first one, which
-  // takes time that grows with the square of its length.
-  const match = /^(?:([\d.]+)|\[([^\]:]*:[^\]]*)\])(?::(?:\d{1,5}|_[A-Za-z0-9._-]+))?$/.exec(node);
-  return match === null ? undefined : parseIpAddress(match[1] ?? match[2] ?? "");
+  return parseForwardedAddress(node.replace(/:_[A-Za-z0-9._-]+$/, ""));
 }

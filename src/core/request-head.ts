@@ -110,16 +110,10 @@ export interface QuotaPath {
   readonly isShared: boolean;
 }
 
-export interface ParsedRequest {
-  /** The address or network to charge, as a text. */
-  readonly client: string;
-  /** The same as a key for counters; that of the peer if the client is the peer. */
-  readonly counterKey: CounterKey;
-  readonly target: RequestTarget | undefined;
+export interface ParsedRequest extends Omit<RequestOrigin, "plainPath"> {
   readonly path: PathReading;
   /** The route of the path, or of one reading of an ambiguous path. A request with a route is charged. */
   readonly route: string | null;
-  readonly message: MessageReading;
   /** The target for the upstream: path and query unchanged, except for the base path; null if it cannot be replaced. */
   readonly upstreamTarget: string | null;
 }
@@ -160,6 +154,7 @@ export const pendingVerdict: Verdict = {
   parsed: {
     client: "",
     counterKey: noKey,
+    unreadFrom: null,
     target: undefined,
     path: outside,
     route: null,
@@ -206,8 +201,12 @@ export const pendingVerdict: Verdict = {
 
 /** What is read of every request, because it costs little. */
 export interface RequestOrigin {
+  /** The address or network to charge, as a text. */
   readonly client: string;
+  /** The same as a key for counters; that of the peer if the client is the peer. */
   readonly counterKey: CounterKey;
+  /** The trusted peer that names the client in a form that cannot be read; else null. */
+  readonly unreadFrom: string | null;
   readonly target: RequestTarget | undefined;
   /** Undefined for a path in an unusual spelling, which costs more to read. */
   readonly plainPath: PathReading | undefined;
@@ -216,10 +215,11 @@ export interface RequestOrigin {
 
 export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigin {
   const target = readTarget(head.target, head.method);
-  const { key, counterKey } = readClient(head.peer, head.rawHeaders, rules.clientAddress);
+  const { client, isUnread } = readClient(head.peer, head.rawHeaders, rules.clientAddress);
   return {
-    client: key,
-    counterKey,
+    client: client.key,
+    counterKey: client.counterKey,
+    unreadFrom: isUnread ? head.peer.text : null,
     target,
     // "*" is about the server as a whole; the gateway answers it.
     plainPath: target === undefined || target.path === "*" ? outside : rules.pathReader.readPlain(target.path),
@@ -228,11 +228,12 @@ export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigi
 }
 
 export function parseRequest(origin: RequestOrigin, rules: RequestRules): ParsedRequest {
-  const { client, counterKey, target, message } = origin;
+  const { client, counterKey, unreadFrom, target, message } = origin;
   const path = origin.plainPath ?? (target === undefined ? outside : rules.pathReader.read(target.path));
   return {
     client,
     counterKey,
+    unreadFrom,
     target,
     path,
     route: path.kind === "route" || path.kind === "ambiguous" ? path.route : null,
@@ -252,8 +253,9 @@ function messageOf(head: RequestHead, names: FieldNames): MessageReading {
 }
 
 /** Parses a request that is refused whatever its path is, without reading the path. */
-export function parseWithoutPath({ client, counterKey, target, message }: RequestOrigin): ParsedRequest {
-  return { client, counterKey, target, path: outside, route: null, message, upstreamTarget: null };
+export function parseWithoutPath(origin: RequestOrigin): ParsedRequest {
+  const { client, counterKey, unreadFrom, target, message } = origin;
+  return { client, counterKey, unreadFrom, target, path: outside, route: null, message, upstreamTarget: null };
 }
 
 /** Returns the refusal of the limiter. */

@@ -96,6 +96,10 @@ abstract class RecordedExchange implements ExchangeRecord {
     return this.#verdict.parsed.client;
   }
 
+  get unreadFrom(): string | null {
+    return this.#verdict.parsed.unreadFrom;
+  }
+
   get decision(): Decision {
     return this.#verdict.decision;
   }

@@ -98,6 +98,8 @@ export function createMetrics(
   const decisions = decisionMetrics(families);
   const checks = "Checks of ingresses by outcome; untrusted, malformed and overloaded ones got no decision.";
   const countCheck = families.counterBy("headgate_ext_auth_checks_total", checks, "outcome", checkOutcomes);
+  const unread = "Requests whose client a trusted proxy named in a form that cannot be read.";
+  const countUnread = families.counter("headgate_clients_unread_total", unread).series();
   let draining = 0;
   families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining, ofProcess);
   scrapedMetrics(families, sources);
@@ -111,6 +113,7 @@ export function createMetrics(
       // The ingress carries a checked request itself: its duration and status are not known here.
       if (exchange.source === "proxy") requests.observe(exchange);
       else countCheck(checkOutcome(exchange.problem));
+      if (exchange.unreadFrom !== null) countUnread.add();
       observeReply(exchange);
       decisions.observe(exchange);
     },

@@ -110,8 +110,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
   };
   const metrics = createMetrics(sources, workers > 1 ? "worker" : "only");
+  const warnings = createWarnings(options, metrics, samplers, linesPerSecond);
   const finishUnlogged = (exchange: ExchangeRecord, path: string): void => {
     metrics.observe(exchange);
+    if (exchange.unreadFrom !== null) warnings.clientUnread(exchange.unreadFrom);
     busiest.count(exchange.client, exchange.endedMs);
     recent?.finish(exchange, path);
   };
@@ -119,7 +121,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     metrics,
     linesPerSecond,
     ...createReloads(options, metrics),
-    ...createWarnings(options, metrics, samplers, linesPerSecond),
+    ...warnings,
     ...storeTelemetry(store, storeLog, metrics),
     finish(exchange, path) {
       finishUnlogged(exchange, path);

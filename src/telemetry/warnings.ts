@@ -23,6 +23,8 @@ export interface Warnings {
   checkRefused(reason: CheckRefusal, caller: string, detail: string | null): void;
   /** A request or a tunnel of the client was refused or ended because other clients waited. */
   shareExceeded(resource: SharedResource, client: string): void;
+  /** `peer`: the address of a trusted proxy, which has named a client in a form that cannot be read. */
+  clientUnread(peer: string): void;
 }
 
 /** How many lines of a kind are written in a second, by all threads together. */
@@ -49,6 +51,7 @@ export function createWarnings(
   const shedConnections = sampled(connectionShedReasons.length, (reason, omitted) =>
     log.warn({ reason, omitted }, "refused connections left out"),
   );
+  const unreadClients = samplers.add({ perPeriod: 1, periodMs: 60_000, maxKeys: 1, report: () => {} });
   return {
     http2Closed(reason, peer) {
       metrics.http2Closed(reason);
@@ -72,6 +75,11 @@ export function createWarnings(
       metrics.shareExceeded(resource);
       if (exceededShares.passes(resource, clock.monotonicMs())) {
         log.warn({ resource, client }, "client over its share");
+      }
+    },
+    clientUnread(peer) {
+      if (unreadClients.passes("", clock.monotonicMs())) {
+        log.warn({ peer }, "clients of a trusted proxy share a quota: their addresses in its header cannot be read");
       }
     },
   };

@@ -22,7 +22,7 @@ const rules = trusting("10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.7");
 /** The key charged for a connection from `peer` with these lines of X-Forwarded-For. */
 function clientOf(peer: string, lines: readonly string[], under = rules): string {
   const rawHeaders = lines.flatMap((line, i) => ["Accept", "*/*", i % 2 ? "x-forwarded-for" : "X-Forwarded-For", line]);
-  return readClient(readPeer(peer, under), [...rawHeaders, "Host", "api"], under).key;
+  return readClient(readPeer(peer, under), [...rawHeaders, "Host", "api"], under).client.key;
 }
 
 describe("behind a trusted proxy, the walk from the right", () => {
@@ -55,7 +55,9 @@ describe("behind a trusted proxy, the walk from the right", () => {
     ["a list without commas is no address", ["6.6.6.6 1.2.3.4"], "10.0.0.1"],
     ["a host name is no address", ["1.2.3.4, proxy.internal"], "10.0.0.1"],
     ["Forwarded's syntax is no address", ["for=1.2.3.4"], "10.0.0.1"],
-    ["IPv4 in brackets is no address", ["6.6.6.6, [1.2.3.4]"], "10.0.0.1"],
+    ["IPv4 in brackets is an address", ["6.6.6.6, [1.2.3.4]"], "1.2.3.4"],
+    ["IPv6 and a port without brackets", ["6.6.6.6, 2001:db8::7:50718"], "2001:db8::/64"],
+    ["a trusted one with a port, without brackets", ["1.2.3.4, 2001:db8:ffff::5:50718"], "1.2.3.4"],
     ["an open bracket is no address", ["6.6.6.6, [2001:db8::1"], "10.0.0.1"],
     ["a port that is none ends the walk", ["6.6.6.6, 1.2.3.4:http"], "10.0.0.1"],
     ["empty elements are no elements", [" , 1.2.3.4, , ,, 10.0.0.2 ,"], "1.2.3.4"],
@@ -97,7 +99,7 @@ describe("headers from an untrusted peer are ignored", () => {
 test("other headers that name clients are never read", () => {
   const names = ["X-Real-IP", "Forwarded", "X_Forwarded_For", "X-Forwarded-For2", "True-Client-IP", "CF-Connecting-IP"];
   const rawHeaders = names.flatMap((name) => [name, "6.6.6.6"]);
-  expect(readClient(readPeer("10.0.0.1", rules), rawHeaders, rules).key).toBe("10.0.0.1");
+  expect(readClient(readPeer("10.0.0.1", rules), rawHeaders, rules).client.key).toBe("10.0.0.1");
 });
 
 test("what a client writes on the left never changes whom its trusted proxy charges", () => {
@@ -171,13 +173,25 @@ describe("an entry is an address with or without a port", () => {
 describe("the client", () => {
   test("is the peer itself if its peer is not trusted or names nobody, so that its key is made once", () => {
     const stranger = readPeer("1.2.3.4", rules);
-    expect(readClient(stranger, ["X-Forwarded-For", "6.6.6.6"], rules)).toBe(stranger);
+    expect(readClient(stranger, ["X-Forwarded-For", "6.6.6.6"], rules).client).toBe(stranger);
     const proxy = readPeer("10.0.0.1", rules);
-    expect(readClient(proxy, ["X-Forwarded-For", "unknown"], rules)).toBe(proxy);
+    expect(readClient(proxy, ["X-Forwarded-For", "unknown"], rules).client).toBe(proxy);
+  });
+
+  test.each([
+    ["1.1.1.1", "garbage", false],
+    ["10.0.0.1", "1.2.3.4", false],
+    ["10.0.0.1", "garbage, 1.2.3.4", false],
+    ["10.0.0.1", "", false],
+    ["10.0.0.1", "10.0.0.2", false],
+    ["10.0.0.1", "garbage", true],
+    ["10.0.0.1", "1.2.3.4, garbage, 10.0.0.2", true],
+  ])("named by %s as %j is unread: %s", (peer, line, isUnread) => {
+    expect(readClient(readPeer(peer, rules), ["X-Forwarded-For", line], rules).isUnread).toBe(isUnread);
   });
 
   test("whom a trusted proxy names has its own key", () => {
-    expect(readClient(readPeer("10.0.0.1", rules), ["X-Forwarded-For", "2001:db8::1"], rules)).toEqual({
+    expect(readClient(readPeer("10.0.0.1", rules), ["X-Forwarded-For", "2001:db8::1"], rules).client).toEqual({
       key: "2001:db8::/64",
       counterKey: new CounterKey(0x20010db8, 0, 0, 0, true),
     });

@@ -13,7 +13,7 @@ const rules: ClientAddressRules = {
 
 function clientOf(peer: string, lines: readonly string[], name = "Forwarded"): string {
   const rawHeaders = lines.flatMap((line) => [name, line, "X-Forwarded-For", "7.7.7.7"]);
-  return readClient(readPeer(peer, rules), rawHeaders, rules).key;
+  return readClient(readPeer(peer, rules), rawHeaders, rules).client.key;
 }
 
 /** As texts, null for what ends the walk. */
@@ -48,11 +48,17 @@ describe("behind a trusted proxy, Forwarded is walked from the right", () => {
     ["a mark left open on the right ends the walk", ['for=6.6.6.6, for="10.0.0.2'], "10.0.0.1"],
     ["two for in one element end the walk", ["for=6.6.6.6;for=10.0.0.2"], "10.0.0.1"],
     ["two of any parameter end the walk", ["for=6.6.6.6;by=a;BY=b"], "10.0.0.1"],
-    ["a bare IPv6 address is none", ["for=6.6.6.6, for=2001:db8::1"], "10.0.0.1"],
-    ["an IPv6 address without brackets is none", ['for="2001:db8::1"'], "10.0.0.1"],
-    ["brackets without quotes are none", ["for=[2001:db8::1]"], "10.0.0.1"],
-    ["a port without quotes is none", ["for=6.6.6.6:80"], "10.0.0.1"],
-    ["IPv4 in brackets is none", ['for="[6.6.6.6]"'], "10.0.0.1"],
+    ["IPv6 without brackets and quotes, as Cloud Run writes it", ["for=6.6.6.6, for=2001:db8::1"], "2001:db8::/64"],
+    ["IPv6 without brackets", ['for="2001:db8::1"'], "2001:db8::/64"],
+    ["IPv6 and a port, as Spring wrote it", ['for="2001:db8:cafe:0:0:0:0:17:4711"'], "2001:db8:cafe::/64"],
+    ["brackets without quotes", ["for=[2001:db8::1]"], "2001:db8::/64"],
+    ["brackets and a port without quotes", ["for=[2001:db8::1]:80"], "2001:db8::/64"],
+    ["a port without quotes", ["for=1.2.3.4:80"], "1.2.3.4"],
+    ["a port that is obfuscated, without quotes", ["for=1.2.3.4:_port"], "1.2.3.4"],
+    ["a host with a port, without quotes, left of it", ["host=api.example:8443;for=1.2.3.4"], "1.2.3.4"],
+    ["a host with a port, without quotes, right of it", ["for=1.2.3.4;host=[::1]:8443;by=10.0.0.1:80"], "1.2.3.4"],
+    ["IPv4 in brackets", ['for="[1.2.3.4]"'], "1.2.3.4"],
+    ["a port above 65535 is none", ['for="2001:db8::7:65536"'], "10.0.0.1"],
     ["blanks around = are garbage", ["for = 6.6.6.6"], "10.0.0.1"],
     ["blanks inside quotes are garbage", ['for=" 6.6.6.6"'], "10.0.0.1"],
     ["text behind a string is garbage", ['for="6.6.6.6"x'], "10.0.0.1"],
