@@ -141,10 +141,12 @@ function readLine(bytes: Uint8Array): ProxyHeader {
 function readLineSource(line: string): string | null | undefined {
   // The protocol demands to ignore what follows UNKNOWN.
   if (/^PROXY UNKNOWN(?: [^\r]*)?\r\n$/.test(line)) return null;
-  const match = /^PROXY TCP([46]) ([0-9A-Fa-f:.]+) ([0-9A-Fa-f:.]+) (\d{1,5}) (\d{1,5})\r\n$/.exec(line);
+  const match =
+    /^PROXY TCP([46]) ([\dA-Fa-f:.]+(?:%[\w.-]+)?) ([\dA-Fa-f:.]+(?:%[\w.-]+)?) (\d{1,5}) (\d{1,5})\r\n$/.exec(line);
   const [, family, source = "", destination = "", ...ports] = match ?? [];
   if (family === undefined || source.includes(":") !== (family === "6")) return undefined;
   // nginx writes the source that it was told, and its own address as the destination, which may be of the other family.
+  // stunnel and hitch write the zone of a link-local address.
   if (parseIpAddress(source) === undefined || parseIpAddress(destination) === undefined) return undefined;
   return ports.every((port) => String(Number(port)) === port && Number(port) <= 65535) ? source : undefined;
 }

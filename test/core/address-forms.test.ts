@@ -131,8 +131,8 @@ const forms: readonly [form: string, expected: Expected][] = [
   ["192.0.2.7:_port", { forwarded: "192.0.2.7", bareForwarded: "192.0.2.7", everywhere: "" }],
   ["[2001:db8::7]:_a.b-c", { forwarded: "2001:db8::/64", bareForwarded: "2001:db8::/64", everywhere: "" }],
   // A zone names an interface of the proxy.
-  ["fe80::1%eth0", inHeaders("fe80::/64")],
-  ["[fe80::1%eth0]:4711", { ...inHeaders("fe80::/64") }],
+  ["fe80::1%eth0", { ...inHeaders("fe80::/64"), proxyV1: "fe80::/64" }],
+  ["[fe80::1%eth0]:4711", inHeaders("fe80::/64")],
   ["192.0.2.7%eth0", nowhere],
   // IPv4 inside IPv6: a translator's (RFC 6052) is the IPv4 address, unless nobody may have it there.
   ["64:ff9b::192.0.2.7", ipv6("192.0.2.7", "64:ff9b::c000:207")],

@@ -59,6 +59,11 @@ const accepted: [claim: string, bytes: Buffer, source: string | null, scheme?: S
     "2001:db8::1",
   ],
   ["TCP4 to an IPv6 destination", bytesOf("PROXY TCP4 198.51.100.7 2001:db8::2 1 2\r\n"), "198.51.100.7"],
+  [
+    "TCP6 with zones, as stunnel and hitch write them",
+    bytesOf("PROXY TCP6 fe80::fc:ff:fe00:1%eth0 fe80::1%br-lan.100 1 2\r\n"),
+    "fe80::fc:ff:fe00:1%eth0",
+  ],
   ["TCP6 to a mapped destination", bytesOf("PROXY TCP6 2001:db8::1 ::ffff:192.0.2.1 1 2\r\n"), "2001:db8::1"],
   ["UNKNOWN alone", bytesOf("PROXY UNKNOWN\r\n"), null],
   ["UNKNOWN with addresses", bytesOf("PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n"), null],
@@ -176,7 +181,11 @@ const refused: [claim: string, bytes: Buffer][] = [
     "PROXY TCP6 ::1 1.2.3 1 2\r\n",
     "PROXY TCP6 ::1 ::1:: 1 2\r\n",
     "PROXY TCP6 ::1 unknown 1 2\r\n",
-    "PROXY TCP6 fe80::1%eth0 ::1 1 2\r\n",
+    "PROXY TCP6 fe80::1% ::1 1 2\r\n",
+    "PROXY TCP6 fe80::1%eth0%eth1 ::1 1 2\r\n",
+    "PROXY TCP6 fe80::1%eth\xff ::1 1 2\r\n",
+    "PROXY TCP6 %eth0 ::1 1 2\r\n",
+    "PROXY TCP4 1.2.3.4%eth0 1.2.3.4 1 2\r\n",
     "PROXY TCP6 [::1] ::1 1 2\r\n",
     "PROXY TCP6 ::1::2 ::1 1 2\r\n",
     "PROXY TCP4 1.2.3.4 1.2.3.4 65536 2\r\n",
@@ -250,9 +259,13 @@ function reference(bytes: Buffer): { taken: number; source: string | null; schem
     ["TCP4", isIPv4],
     ["TCP6", isIPv6],
   ]).get(kind ?? "");
-  if (isAddress === undefined || ports.length !== 2 || line.includes("%")) return null;
+  if (isAddress === undefined || ports.length !== 2) return null;
   const isPort = (port: string) => /^(0|[1-9]\d*)$/.test(port) && Number(port) < 65536;
-  return isAddress(source) && isIP(destination) !== 0 && ports.every(isPort)
+  // node:net knows no zone of all these characters.
+  const zoned = [source, destination].map((text) => /^(.*:.*)%[\w.-]+$/.exec(text)?.[1] ?? text);
+  const [from = "", to = ""] = zoned;
+  if (zoned.some((text) => text.includes("%"))) return null;
+  return isAddress(from) && isIP(to) !== 0 && ports.every(isPort)
     ? { taken: line.length + 1, source, scheme: null }
     : null;
 }
