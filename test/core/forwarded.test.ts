@@ -39,6 +39,8 @@ describe("behind a trusted proxy, Forwarded is walked from the right", () => {
     ["an element that names nobody ends the walk", ["for=1.2.3.4, proto=https, for=10.0.0.2"], "10.0.0.2"],
     ["empty elements are no elements", [", for=1.2.3.4, , ,for=10.0.0.2,", "", " "], "1.2.3.4"],
     ["blanks around semicolons mean nothing", ["for=1.2.3.4 ; proto=http;"], "1.2.3.4"],
+    ["a semicolon at the end", ["for=1.2.3.4;"], "1.2.3.4"],
+    ["a semicolon at the end of a host with a port", ["for=1.2.3.4;host=api:80;"], "1.2.3.4"],
     ["a comma inside quotes separates nothing", ['for=1.2.3.4;x="a, for=6.6.6.6"'], "1.2.3.4"],
     ["an escaped quotation mark ends no string", ['for=1.2.3.4;x="a\\", for=6.6.6.6"'], "1.2.3.4"],
     ["an escaped backslash escapes nothing", ['for=6.6.6.6;x="a\\\\", for=1.2.3.4'], "1.2.3.4"],
