@@ -8,6 +8,7 @@ import { withoutHidden } from "../core/hidden-characters.ts";
 import {
   type Cidr,
   cidrOf,
+  countedAs,
   formatCidr,
   formatIpAddress,
   isWithin,
@@ -75,7 +76,7 @@ function aboutOf(input: RuleInput, ipv6Prefix: number, refuse: RefuseRule): Rule
   if (kind === undefined || second !== undefined) return refuse("exactly one of client, token and subject is expected");
   const value = input[kind] ?? "";
   if (kind === "client") {
-    const network = canonicalNetwork(value, ipv6Prefix, refuse);
+    const network = canonicalNetwork(value, input.action, ipv6Prefix, refuse);
     return network === null ? null : { kind, value: network };
   }
   if (value === "" || value.length > maxNameLength || !isPlain(value)) {
@@ -84,9 +85,11 @@ function aboutOf(input: RuleInput, ipv6Prefix: number, refuse: RefuseRule): Rule
   return { kind, value };
 }
 
-function canonicalNetwork(text: string, ipv6Prefix: number, refuse: RefuseRule): string | null {
-  const cidr = parseCidr(text);
-  if (cidr === undefined) return refuse("client: an address or a network is expected, such as 203.0.113.7");
+function canonicalNetwork(text: string, action: string, ipv6Prefix: number, refuse: RefuseRule): string | null {
+  const written = parseCidr(text);
+  if (written === undefined) return refuse("client: an address or a network is expected, such as 203.0.113.7");
+  const isCounted = written.prefixBits === 128 && action !== "exempt";
+  const cidr = isCounted ? { ...written, network: countedAs(written.network) } : written;
   if (isNarrower(cidr, ipv6Prefix)) {
     const whole = formatCidr(withFirstAddress({ ...cidr, prefixBits: ipv6Prefix }));
     return refuse(`client: an IPv6 network of ${wideEnough(ipv6Prefix)}, such as ${whole}`);

@@ -108,6 +108,17 @@ describe("a rule is refused", () => {
       "client: an IPv6 network of at most /64, because clientAddress.ipv6Prefix makes it one client; " +
         "name the whole network, or raise clientAddress.ipv6Prefix, such as 2001:db8::/64",
     ],
+    [
+      "an exemption of one translated address, which is compared as it stands",
+      { client: "64:ff9b::203.0.113.7", action: "exempt" },
+      "client: an IPv6 network of at most /64, because clientAddress.ipv6Prefix makes it one client; " +
+        "name the whole network, or raise clientAddress.ipv6Prefix, such as 64:ff9b::/64",
+    ],
+    [
+      "an address with a zone",
+      { client: "fe80::1%eth0" },
+      "client: an address or a network is expected, such as 203.0.113.7",
+    ],
     ["an empty name", { client: undefined, token: "" }, `token: ${nameError}`],
     ["half a character", { client: undefined, subject: "\ud800" }, `subject: ${nameError}`],
     ["another action", { action: "allow" }, "action: one of block, exempt, limit is expected"],
@@ -223,6 +234,16 @@ describe("an answer", () => {
     const { put } = await stage();
     const exempt = { ...block, client: written, action: "exempt" };
     expect(await put(exempt, { force: true })).toMatchObject({ rule: { about: { value } } });
+  });
+
+  test("that blocks a translated address is about the IPv4 address in it, or the advice would be to block all of them", async () => {
+    const { put } = await stage();
+    for (const [client, value] of [
+      ["64:ff9b::203.0.113.7", "203.0.113.7"],
+      ["64:ff9b::/64", "64:ff9b::/64"],
+    ]) {
+      expect(await put({ ...block, client, id: "t" })).toMatchObject({ rule: { about: { value } } });
+    }
   });
 
   test("says that a restart ends the rule", async () => {
