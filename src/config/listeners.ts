@@ -145,11 +145,9 @@ export function judgeListenTls({ listen }: Listeners, refuse: Refuse): void {
   judgeCertificate("listen.tls", listen.tls, refuse);
 }
 
-function judgeCertificate(
-  section: string,
-  { cert, key, clientCa = null }: Record<"cert" | "key", string | null> & { readonly clientCa?: string | null },
-  refuse: Refuse,
-): void {
+type CertificateFiles = Record<"cert" | "key", string | null> & { readonly clientCa?: string | null };
+
+function judgeCertificate(section: string, { cert, key, clientCa = null }: CertificateFiles, refuse: Refuse): void {
   const [at, keyAt] = [`${section}.cert`, `${section}.key`];
   const other = key !== null ? keyAt : `${section}.clientCa`;
   const expected = "the path of a file, since";

@@ -69,11 +69,7 @@ function judgePeer(address: IpAddress, text: string, rules: ClientAddressRules):
  * Returns the client to charge. It is the peer itself unless a trusted proxy names another address. `isUnread`: the proxy
  * names one, in a form that is no address, so that many clients may be charged as one.
  */
-export function readClient(
-  peer: Peer,
-  rawHeaders: HeaderList,
-  rules: ClientAddressRules,
-): { readonly client: Client; readonly isUnread: boolean } {
+export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddressRules) {
   if (!peer.isTrusted) return { client: peer, isUnread: false };
   const { address, isUnread } = lastUntrusted(peer.address, rawHeaders, rules);
   return { client: address === peer.address ? peer : clientAt(address, rules), isUnread };

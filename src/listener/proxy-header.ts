@@ -56,8 +56,16 @@ export interface CompleteProxyHeader {
 const maxLineBytes = 107;
 const binaryHeadBytes = 16;
 
-const signature1 = bytesOf("PROXY ");
-const signature2 = bytesOf("\r\n\r\n\0\r\nQUIT\n");
+const signature1 = Buffer.from("PROXY ");
+const signature2 = Buffer.from("\r\n\r\n\0\r\nQUIT\n");
+
+/** By protocol. Others are refused: datagrams, which carry no HTTP/1, and values that are reserved. */
+const addressSizes: ReadonlyMap<number, number> = new Map([
+  [0x00, 0], // unspecified: may be accepted with the addresses of the socket, as UNKNOWN in version 1
+  [0x11, 12], // TCP over IPv4
+  [0x21, 36], // TCP over IPv6
+  [0x31, 216], // a UNIX stream, which has no IP address
+]);
 
 const incomplete: ProxyHeader = { kind: "incomplete", taken: 0 };
 const invalid: ProxyHeader = { kind: "invalid" };
@@ -87,7 +95,7 @@ export class ProxyHeaderReader {
     const [version = 0x21, protocol = 0x00, high = 0, low = 0] = bytes.subarray(signature2.length, binaryHeadBytes);
     if (version !== 0x20 && version !== 0x21) return invalid;
     // A LOCAL connection is a health check by the balancer itself; all that follows is ignored.
-    const addressBytes = version === 0x20 ? 0 : addressBytesOf(protocol);
+    const addressBytes = version === 0x20 ? 0 : addressSizes.get(protocol);
     if (addressBytes === undefined) return invalid;
     if (bytes.length < binaryHeadBytes) return incomplete;
     const start = binaryHeadBytes + addressBytes;
@@ -151,24 +159,6 @@ function readLineSource(line: string): string | null | undefined {
   return ports.every((port) => String(Number(port)) === port && Number(port) <= 65535) ? source : undefined;
 }
 
-/**
- * Returns undefined for a refused protocol: datagrams, which carry no HTTP/1, and values that the protocol reserves.
- */
-function addressBytesOf(protocol: number): number | undefined {
-  switch (protocol) {
-    case 0x00: // unspecified: may be accepted with the addresses of the socket, as UNKNOWN in version 1
-      return 0;
-    case 0x11: // TCP over IPv4
-      return 12;
-    case 0x21: // TCP over IPv6
-      return 36;
-    case 0x31: // a UNIX stream, which has no IP address
-      return 216;
-    default:
-      return undefined;
-  }
-}
-
 function readBinarySource(protocol: number, body: Uint8Array): string | null {
   if (protocol === 0x11) return body.subarray(0, 4).join(".");
   if (protocol !== 0x21) return null;
@@ -177,14 +167,8 @@ function readBinarySource(protocol: number, body: Uint8Array): string | null {
 }
 
 /** Also returns true if the bytes end inside the signature. */
-function beginsWith(bytes: Uint8Array, signature: Uint8Array): boolean {
-  const length = Math.min(bytes.length, signature.length);
-  for (let i = 0; i < length; i += 1) if (bytes[i] !== signature[i]) return false;
-  return true;
-}
-
-function bytesOf(text: string): Uint8Array {
-  return Uint8Array.from(text, (char) => char.charCodeAt(0));
+function beginsWith(bytes: Uint8Array, signature: Buffer): boolean {
+  return signature.subarray(0, bytes.length).equals(bytes.subarray(0, signature.length));
 }
 
 interface FirstBytesHandlers {
