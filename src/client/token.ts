@@ -2,7 +2,7 @@
 
 /** Throws a TypeError that does not contain the token. */
 export function checkToken(token: unknown): void {
-  if (typeof token !== "string" || !/^[\w.~+/-]+=*$/.test(token)) {
-    throw new TypeError("token must be a bearer token (RFC 6750: letters, digits and -._~+/, then any number of =)");
+  if (typeof token !== "string" || !/^[!#-+\--~]+$/.test(token)) {
+    throw new TypeError('token must be a bearer token: visible ASCII without "," and \'"\'');
   }
 }

@@ -119,7 +119,7 @@ function get(path: RegExp, handle: Route["handle"]): Route {
 
 /** Any well-formed token (RFC 6750) is accepted: the gateway decides who may call. */
 function hasBearerToken(authorization: string | undefined): boolean {
-  return authorization !== undefined && /^Bearer +[\w\-.~+/]+=*$/i.test(authorization);
+  return authorization !== undefined && /^Bearer +[!#-+\--~]+$/i.test(authorization);
 }
 
 const malformedId = answers.validationFailure([

@@ -31,7 +31,7 @@ export const noHead: RequestHead = {
   httpVersion: "",
 };
 
-/** Hashes the token of a request once, however many policies ask for it: a token may have 8 KiB. */
+/** Hashes the token of a request once, however many policies ask for it: a token may be as long as a head. */
 export class TokenDigests {
   #rawHeaders: HeaderList | null = null;
   #digest = "";

@@ -98,7 +98,8 @@ const suspicious = /authorization"|cookie"|bearer|basic/i;
 
 // Neither pattern matches a quotation mark or a backslash of the line's JSON syntax, so the line stays JSON.
 const secretKeys = /"((?:proxy-)?authorization|cookie|set-cookie)":(?:"(?:[^"\\]|\\.)*"|\[[^\]]*\])/gi;
-const credentials = /\b(bearer|basic)(?: |%20|\\t)+[a-z0-9._~+/-]+=*/gi;
+// A backslash of a token is doubled there.
+const credentials = /\b(bearer|basic)(?: |%20|\\t)+(?:[!#-+\--[\]-~]|\\\\)+/gi;
 
 const maxPathLength = 256;
 

