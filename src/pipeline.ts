@@ -118,7 +118,7 @@ class Pipeline {
     const identity = typeof authentication === "string" ? null : authentication;
     const auth = typeof authentication === "string" ? authentication : "accepted";
     // Without a token, only what is counted for the address is told, which every response shows as well.
-    const refusal = auth === "missing" ? null : findAuthRefusal(auth);
+    const refusal = auth === "missing" ? null : findAuthRefusal(auth, head);
     if (refusal !== null) return this.#observed(parsed, auth, identity, refusal, atMs);
     const blockedBy = identity === null || runtimeRules.isEmpty ? null : runtimeRules.blockOfIdentity(identity);
     if (blockedBy !== null) return this.#observed(parsed, auth, identity, localReplies.blocked, atMs, blockedBy);
@@ -259,7 +259,7 @@ class Pipeline {
     const { limiter } = this.#parts;
     const identity = typeof authentication === "string" ? null : authentication;
     const auth = typeof authentication === "string" ? authentication : "accepted";
-    const refusal = findAuthRefusal(auth);
+    const refusal = findAuthRefusal(auth, head);
     if (refusal !== null) {
       return limiter.limitsOthers
         ? this.#refuseOther(head, parsed, decision, auth, refusal, atMs)
@@ -393,7 +393,7 @@ function holdsAll(identity: Identity | null, scopes: readonly string[]): boolean
   return scopes.every((scope) => identity?.scopes.includes(scope));
 }
 
-function findAuthRefusal(auth: AuthOutcome): LocalReply | null {
+function findAuthRefusal(auth: AuthOutcome, { rawHeaders }: RequestHead): LocalReply | null {
   switch (auth) {
     case "accepted":
     case "skipped":
@@ -401,7 +401,7 @@ function findAuthRefusal(auth: AuthOutcome): LocalReply | null {
     case "missing":
       return localReplies.noToken;
     case "invalid":
-      return localReplies.invalidToken;
+      return readBearer(rawHeaders).kind === "malformed" ? localReplies.malformedToken : localReplies.invalidToken;
     case "expired":
       return localReplies.expiredToken;
   }

@@ -5,6 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Clock } from "../core/clock.ts";
+import { maxHeadBytes } from "../core/http-bounds.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { Certificate } from "../core/settings.ts";
 import type { StoreHealth } from "../core/store-link.ts";
@@ -122,7 +123,8 @@ const serverOptions = {
   keepAliveTimeout: 65_000,
   // By default Node checks these timeouts only every 30 s.
   connectionsCheckingInterval: 1_000,
-  maxHeaderSize: 8_192,
+  // For a console on localhost, browsers send the cookies of all servers there.
+  maxHeaderSize: maxHeadBytes,
   // Node would answer a missing Host without a body; see answerTheRest.
   requireHostHeader: false,
 } as const;

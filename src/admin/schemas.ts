@@ -375,10 +375,10 @@ export const RefusalList = object({
 
 export const CheckWanted = object({
   method: text("", { pattern: methodPattern }),
-  target: text("Path and query, as in a request.", { minLength: 1, maxLength: 8192 }),
+  target: text("Path and query, as in a request.", { minLength: 1, maxLength: 65_536 }),
   client: text("The address that the request would come from.", { minLength: 1, maxLength: 64 }),
   headers: Type.Optional(
-    Type.Record(Type.String({ pattern: fieldNamePattern }), Type.String({ maxLength: 8192 }), {
+    Type.Record(Type.String({ pattern: fieldNamePattern }), Type.String({ maxLength: 65_536 }), {
       maxProperties: 100,
       additionalProperties: false,
       description: "Field values by their names.",

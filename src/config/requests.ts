@@ -179,6 +179,18 @@ export const quota = section("What a caller is told of its own quota.", { path: 
 // 0 is refused, since some take it for "nothing" and some for "no bound".
 export const maxBodyBytes = size("10MiB", ["1B", "1TiB"], "Maximum size of a request body; larger ones get 413.");
 
+export const maxHeaderBytes = size(
+  "16KiB",
+  ["4KiB", "256KiB"],
+  "Maximum size of a request head (target, names, values), which a connection may hold; larger ones get 431.",
+);
+
+export const maxTargetBytes = size(
+  "8KiB",
+  ["1KiB", "64KiB"],
+  "Maximum length of a request target (path and query); longer ones get 414. At most maxHeaderBytes.",
+);
+
 export const timeouts = section("Timeouts of client connections.", {
   head: duration("10s", ["1ms", "1d"], "Maximum time until a request head is complete (else 408)."),
   body: duration(

@@ -25,6 +25,8 @@ import {
   cors,
   fields,
   maxBodyBytes,
+  maxHeaderBytes,
+  maxTargetBytes,
   quota,
   refusals,
   routes,
@@ -51,6 +53,7 @@ const workers = orAuto(
 const wordsForConfiguration: WordsOfOthers = {
   "policy limit limits rateLimit rateLimits rateLimiting quotas": ["policies"],
   "shadow dryRun enforce": ["enforcement"],
+  "largeClientHeaderBuffers maxHeaderSize maxRequestHeadersKb bufsize": ["maxHeaderBytes", "maxTargetBytes"],
   "threads nbthread workerProcesses workerThreads": ["workers"],
   "zoneSize tableSize stickTable": ["counters.memory"],
 };
@@ -94,6 +97,8 @@ export const schema = section(
     fields,
     quota,
     maxBodyBytes,
+    maxHeaderBytes,
+    maxTargetBytes,
     timeouts,
     extAuth,
     reload: section("How a changed configuration is put into force while the gateway runs (SIGHUP does it, too).", {
@@ -123,6 +128,7 @@ type ParsedConfig = Parsed<typeof schema>;
 export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   return collect(raw, isSound, (refuse) => {
     judgeConnections(values, refuse);
+    judgeHead(values, refuse);
     judgePorts(values, refuse);
     judgeExtAuth(values, refuse);
     judgeProxyScheme(values, refuse);
@@ -151,6 +157,13 @@ export function pluginPairErrors(values: SharedValues, raw: Raw | undefined, isS
     judgePolicies({ ...values, basePath: "/" }, raw, refuse);
     judgeUpstreamTls(values.upstream, refuse);
   });
+}
+
+/** A target is a part of its head. */
+function judgeHead({ maxHeaderBytes, maxTargetBytes }: ParsedConfig, refuse: Refuse): void {
+  if (maxTargetBytes <= maxHeaderBytes) return;
+  const expected = `at most maxHeaderBytes (${maxHeaderBytes}); lower it, or raise maxHeaderBytes`;
+  refuse("maxTargetBytes", expected, "maxHeaderBytes");
 }
 
 /** What protects the upstream is divided among the workers. */

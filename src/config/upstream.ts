@@ -2,7 +2,7 @@
 import { upstreamTargets } from "../core/upstream.ts";
 import { isLoopback, parseHost } from "./addresses.ts";
 import { listOf, type Parsed, section } from "./definition.ts";
-import { addressList, duration, filePath, flag, orNull, text, wholeNumber } from "./leaves.ts";
+import { addressList, duration, filePath, flag, orNull, size, text, wholeNumber } from "./leaves.ts";
 import { collide, type Listeners, openListeners } from "./listeners.ts";
 import type { IsSound, Refuse } from "./written.ts";
 
@@ -58,6 +58,11 @@ export const upstream = section("The API behind the gateway.", {
     256,
     [1, 65535],
     "Open connections to the upstream; one client alone gets half of them. As many more requests may wait for one.",
+  ),
+  maxHeaderBytes: size(
+    "16KiB",
+    ["4KiB", "256KiB"],
+    "Maximum size of the head of a response (else 502); a connection may hold twice as much.",
   ),
 });
 

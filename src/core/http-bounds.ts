@@ -2,11 +2,16 @@
 // checks. And the budget for small pieces of a body.
 import { TokenBucket, type TokenRate } from "./token-bucket.ts";
 
-/** Of a request head: request line and headers together, as Node counts them. */
+/** Of a head: request line and headers together, as Node counts them. The default where a key sets it; that of trailers. */
 export const maxHeadBytes = 16 * 1024;
 
-/** Of a request head. */
+/** Of a request head. Other proxies take about 100. */
 export const maxFields = 200;
+
+export interface HeadBounds {
+  readonly maxBytes: number;
+  readonly maxFields: number;
+}
 
 /** Of HTTP/1.1: how long bytes are read and discarded after the last response, so that it is read (RFC 9112, 9.6). */
 export const lingerMs = 2_000;

@@ -3,6 +3,7 @@
 import { type BrokenRule, brokenRule } from "./broken-rule.ts";
 import type { SharedResource } from "./client-share.ts";
 import type { HeaderLines } from "./headers.ts";
+import { maxFields } from "./http-bounds.ts";
 
 export interface LocalReply {
   readonly status: number;
@@ -14,7 +15,7 @@ export interface LocalReply {
   readonly body: string;
   /** The headers that do not depend on the request. */
   readonly lines: HeaderLines;
-  /** For the log: which bound was exceeded, and by how much. */
+  /** For the log: which bound was exceeded, and by how much, or which rule was broken, if the reason does not say it. */
   readonly detail?: string;
   /** For the log. */
   readonly broken?: BrokenRule | null;
@@ -65,18 +66,24 @@ function linesOfJson(body: string): HeaderLines {
   return `${notStored}Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n`;
 }
 
+/** `detail`: which of the rules or bounds with this reason. */
+function detailed<Reason extends string>(status: keyof typeof phrases, reason: Reason, errMsg: string, detail: string) {
+  return Object.freeze({ ...refusal(status, reason, errMsg), detail });
+}
+
 function shareUsedUp(ofWhat: string) {
-  return refusal(503, "client_share", `This client has used up its share of ${ofWhat}.`);
+  return detailed(503, "client_share", `This client has used up its share of ${ofWhat}.`, ofWhat);
 }
 
 export const localReplies = {
   malformed: refusal(400, "malformed", "The request is not well-formed HTTP."),
-  plainHttp: refusal(400, "malformed", "The request is plain HTTP, and this port expects TLS: use https."),
+  plainHttp: detailed(400, "malformed", "The request is plain HTTP, and this port expects TLS: use https.", "no TLS"),
   ambiguousPath: refusal(400, "ambiguous_path", "The path can be read in more than one way."),
   badHost: refusal(400, "bad_host", "Exactly one valid Host header is required."),
   badFieldName: refusal(400, "bad_field_name", "A header name can be read as another one."),
   smallPieces: refusal(400, "small_pieces", "The request body comes in too many small pieces."),
   noToken: refusal(401, "no_token", "Access token does not exist."),
+  malformedToken: detailed(401, "invalid_token", "Access token does not exist.", "malformed or repeated"),
   invalidToken: refusal(401, "invalid_token", "Access token does not exist."),
   expiredToken: refusal(401, "expired_token", "Access token does not exist."),
   insufficientScope: refusal(403, "insufficient_scope", "The access token does not allow this request."),
@@ -89,9 +96,11 @@ export const localReplies = {
     "Allow: GET, HEAD\r\n",
   ),
   slowRequest: refusal(408, "slow_request", "The request took too long to arrive."),
-  bodyTooLarge: refusal(413, "body_too_large", "The request body is larger than allowed."),
-  targetTooLong: refusal(414, "target_too_long", "The request target is longer than allowed."),
-  headTooLarge: refusal(431, "head_too_large", "The request headers are too large or too many."),
+  bodyTooLarge: detailed(413, "body_too_large", "The request body is larger than allowed.", "maxBodyBytes"),
+  targetTooLong: detailed(414, "target_too_long", "The request target is longer than allowed.", "maxTargetBytes"),
+  headTooLarge: detailed(431, "head_too_large", "The request headers are larger than allowed.", "maxHeaderBytes"),
+  tooManyFields: detailed(431, "head_too_large", "The request has more headers than allowed.", `${maxFields} headers`),
+  trailersTooLarge: detailed(431, "head_too_large", "The trailers of the request are larger than allowed.", "trailers"),
   unsupportedExpect: refusal(417, "unsupported_expect", "Only the expectation 100-continue is supported."),
   unsupportedEncoding: refusal(501, "unsupported_encoding", "Only the transfer encoding chunked is supported."),
   unsupportedMethod: refusal(501, "unsupported_method", "The request method is not supported."),

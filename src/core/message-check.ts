@@ -36,15 +36,10 @@ const refusedMethods: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
 
-/** RFC 9112, 3 recommends at least 8000 octets for the request line. */
-const maxTargetBytes = 8192;
-
 export interface MessageReading {
   /** Refuses what HTTP/1.1 could not carry, whatever its path is, as malformed bytes are refused. Null: it could. */
   readonly unparsable: LocalReply | null;
   readonly problem: LocalReply | null;
-  /** The problem, apart from the length of the target. */
-  readonly flaw: LocalReply | null;
   /** Empty if there is none, which only HTTP/1.0 may leave out. */
   readonly host: string;
   /** Bytes of the body; null if the framing marks its end, 0 without a body. */
@@ -59,7 +54,7 @@ export interface MessageReading {
 }
 
 export function readMessage(message: MessageHead, names: FieldNames = fixedFieldNames): MessageReading {
-  const { method, rawHeaders, target, httpVersion } = message;
+  const { method, rawHeaders, httpVersion } = message;
   const seen: Seen = {
     hosts: none,
     lengths: none,
@@ -75,11 +70,9 @@ export function readMessage(message: MessageHead, names: FieldNames = fixedField
   for (let i = 0; i < rawHeaders.length; i += 2) note(seen, rawHeaders[i] ?? "", rawHeaders[i + 1] ?? "", names);
   const contentLength = readLength(seen, message);
   const unparsable = findUnparsable(seen, message);
-  const flaw = unparsable ?? findProblem(seen, message);
   return {
     unparsable,
-    problem: target.length > maxTargetBytes ? localReplies.targetTooLong : flaw,
-    flaw,
+    problem: unparsable ?? findProblem(seen, message),
     host: seen.hosts[0] ?? "",
     contentLength,
     // HTTP/1.0 has no status 100 (RFC 9110, 10.1.1).

@@ -92,6 +92,7 @@ export interface RequestRules {
   /** What happens to requests outside of all routes. `leave`: the gateway does not handle them. */
   readonly unmatched: "reject" | "proxy" | "leave";
   readonly maxBodyBytes: number;
+  readonly maxTargetBytes: number;
   /** Null: every request needs its token. */
   readonly cors: AllowedOrigins | null;
   readonly paths: BasePaths;
@@ -161,7 +162,6 @@ export const pendingVerdict: Verdict = {
     message: {
       unparsable: null,
       problem: localReplies.malformed,
-      flaw: localReplies.malformed,
       host: "",
       contentLength: null,
       expectsContinue: false,
@@ -214,7 +214,12 @@ export interface RequestOrigin {
 }
 
 export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigin {
-  const target = readTarget(head.target, head.method);
+  const { maxTargetBytes } = rules;
+  const isTooLong = head.target.length > maxTargetBytes;
+  // The rest of a target that is refused is not read: reading a path costs more than receiving it.
+  const target = readTarget(isTooLong ? head.target.slice(0, maxTargetBytes) : head.target, head.method);
+  // Requests with other targets share what was read from the headers.
+  const message = messageOf(head, rules.fieldNames);
   const { client, isUnread } = readClient(head.peer, head.rawHeaders, rules.clientAddress);
   return {
     client: client.key,
@@ -223,7 +228,7 @@ export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigi
     target,
     // "*" is about the server as a whole; the gateway answers it.
     plainPath: target === undefined || target.path === "*" ? outside : rules.pathReader.readPlain(target.path),
-    message: messageOf(head, rules.fieldNames),
+    message: isTooLong && message.problem === null ? { ...message, problem: localReplies.targetTooLong } : message,
   };
 }
 

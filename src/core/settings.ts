@@ -3,6 +3,7 @@
 import type { AuthDemands } from "./authentication.ts";
 import type { ClientAddressRules, ForwardingHeader } from "./client-address.ts";
 import type { Watched } from "./file-group.ts";
+import type { HeadBounds } from "./http-bounds.ts";
 import type { HostPort } from "./ip-address.ts";
 import type { Policy } from "./policy.ts";
 import type { TrialTerms } from "./reload.ts";
@@ -66,6 +67,10 @@ export interface Settings {
   /** Where a caller is told what it has left; below the base path. Null: nowhere. */
   readonly quota: { readonly path: string | null };
   readonly maxBodyBytes: number;
+  /** Of a request. */
+  readonly maxHeaderBytes: number;
+  /** At most `maxHeaderBytes`. */
+  readonly maxTargetBytes: number;
   /** `bodyRate`: bytes per second. */
   readonly timeouts: Readonly<Record<"headMs" | "bodyMs" | "bodyRate" | "keepAliveMs", number>>;
   readonly reload: {
@@ -176,6 +181,7 @@ export interface CertificateInUse extends Pick<Certificate, "expiresMs"> {
  */
 export interface TrafficSettings {
   readonly bounds: ConnectionBounds;
+  readonly headBounds: HeadBounds;
   /** New connections of one peer, in this thread. */
   readonly newConnections: TokenRate;
   /** In this thread. */

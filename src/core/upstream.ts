@@ -31,6 +31,8 @@ export interface UpstreamSettings {
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
   readonly maxConnections: number;
+  /** Of a response. */
+  readonly maxHeaderBytes: number;
 }
 
 /** `host` is the URL's, which is the upstream's name in Host and TLS, whatever the targets are. */

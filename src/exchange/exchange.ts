@@ -400,8 +400,8 @@ export class Exchange extends RecordedExchange {
 
   /** Considers the flaw of the request too, because a throttled request may also be malformed. */
   #mustClose(): boolean {
-    const { flaw } = this.verdict.parsed.message;
-    return isFramingDoubtful(flaw?.reason ?? null) || isFramingDoubtful(this.problem);
+    const { problem } = this.verdict.parsed.message;
+    return isFramingDoubtful(problem?.reason ?? null) || isFramingDoubtful(this.problem);
   }
 
   /** Returns the decision, or the current quota if the response took so long that the decision's reset has passed. */

@@ -4,6 +4,7 @@
 
 import { type ClientAddressRules, readPeer } from "../core/client-address.ts";
 import { type HeaderList, headerValues } from "../core/headers.ts";
+import type { HeadBounds } from "../core/http-bounds.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import type { NetworkSet } from "../core/network-set.ts";
 import type { DenyStatus } from "../core/settings.ts";
@@ -77,6 +78,8 @@ export interface CheckSettings {
   readonly denyStatus: DenyStatus;
   /** The policies that a question for a quota may name. */
   readonly policyNames: readonly string[];
+  /** Of calls. */
+  readonly headBounds: HeadBounds;
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** Of trusted callers, by listener. */

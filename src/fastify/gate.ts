@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type ClientAddressRules, type Peer, readPeer } from "../core/client-address.ts";
 import { errorCode } from "../core/failure.ts";
-import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
+import { maxFields } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import { knownMethods } from "../core/message-check.ts";
 import { type RequestHead, readHttp2Head } from "../core/request-head.ts";
@@ -95,7 +95,7 @@ export class Gate implements TransportOwner {
     transport.exchange = exchange;
     client?.begin(exchange);
     this.#open.add(exchange);
-    if (exchange.head.rawHeaders.length > 2 * maxFields) exchange.reject(localReplies.headTooLarge);
+    if (exchange.head.rawHeaders.length > 2 * maxFields) exchange.reject(localReplies.tooManyFields);
     else exchange.start();
   }
 
@@ -161,5 +161,5 @@ const lineErrors: ReadonlySet<string> = new Set(["HPE_INVALID_METHOD", "HPE_INVA
 function isFirstLine(error: Error, receivedBytes: number): boolean {
   const packet = "rawPacket" in error ? error.rawPacket : undefined;
   const isFirst = packet instanceof Uint8Array && packet.byteLength === receivedBytes;
-  return isFirst && !packet.subarray(0, maxHeadBytes).includes(0x0a);
+  return isFirst && !packet.subarray(0, Number(Reflect.get(error, "bytesParsed"))).includes(0x0a);
 }

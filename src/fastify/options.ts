@@ -31,6 +31,7 @@ export interface HeadgateOptions {
   /** Path prefixes that are gated; the default is `["/"]`. What is outside of them is left to the app. */
   readonly routes?: readonly string[];
   readonly maxBodyBytes?: string | number;
+  readonly maxTargetBytes?: string | number;
   /** The rate of bodies that go to the upstream. */
   readonly timeouts?: { readonly body?: string; readonly bodyRate?: string | number };
   /** Where requests go that no route of the app takes. */
@@ -46,6 +47,7 @@ export interface HeadgateOptions {
     readonly connectTimeout?: string;
     readonly responseTimeout?: string;
     readonly maxConnections?: number;
+    readonly maxHeaderBytes?: string | number;
   } | null;
   readonly log?: { readonly access?: boolean; readonly subject?: "plain" | "hashed" | "off" };
 }

@@ -23,12 +23,14 @@ import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
 const { policies, enforcement, refusals, auth, clientAddress, cors, fields, routes, maxBodyBytes } = schema.keys;
-const { counters, timeouts, upstream, log } = schema.keys;
-const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
+const { counters, maxTargetBytes, timeouts, upstream, log } = schema.keys;
+const { url, tls, connectTimeout, responseTimeout, maxConnections, maxHeaderBytes } = upstream.keys;
+const upstreamKeys = { url, tls, connectTimeout, responseTimeout, maxConnections, maxHeaderBytes };
 
 const wordsForOptions: WordsOfOthers = {
   quota:
     "only the gateway answers callers that ask what they have left; the plugin says it in the headers of each response",
+  maxHeaderBytes: "the server of the app reads heads before any plugin: give serverOptions({ maxHeaderBytes: 32768 })",
 };
 
 const wordsForCounters: WordsOfOthers = {
@@ -50,8 +52,9 @@ export const pluginOptions = section(
     fields,
     routes: { ...routes, default: ["/"] },
     maxBodyBytes,
+    maxTargetBytes,
     timeouts: section(timeouts.description, { body: timeouts.keys.body, bodyRate: timeouts.keys.bodyRate }),
-    upstream: section(upstream.description, { url, tls, connectTimeout, responseTimeout, maxConnections }),
+    upstream: section(upstream.description, upstreamKeys),
     log: section(log.description, { access: log.keys.access, subject: log.keys.subject }),
   },
   wordsForOptions,
@@ -59,6 +62,7 @@ export const pluginOptions = section(
 
 export interface PluginSettings
   extends Pick<Settings, "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "routes" | "maxBodyBytes"> {
+  readonly maxTargetBytes: number;
   readonly policies: readonly Policy[];
   readonly counters: Pick<Settings["counters"], "memoryBytes">;
   readonly fields: readonly FieldKind[];

@@ -7,7 +7,7 @@ import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts
 import { gates } from "./gate.ts";
 
 /** `fastify({ ...serverOptions(), logger: true })`. What the app sets itself goes behind it. */
-export function serverOptions() {
+export function serverOptions({ maxHeaderBytes = maxHeadBytes }: { readonly maxHeaderBytes?: number } = {}) {
   return {
     frameworkErrors,
     clientErrorHandler,
@@ -20,7 +20,7 @@ export function serverOptions() {
       requireHostHeader: false,
       headersTimeout: 10_000,
       connectionsCheckingInterval: 500,
-      maxHeaderSize: maxHeadBytes,
+      maxHeaderSize: maxHeaderBytes,
     },
   };
 }

@@ -8,6 +8,7 @@ import { createDemandReader } from "../auth/authenticator.ts";
 import { addedWarnings, uncheckedPaths } from "../config/warnings.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Watched } from "../core/file-group.ts";
+import { maxFields } from "../core/http-bounds.ts";
 import type { RequestRules } from "../core/request-head.ts";
 import { ResponseFields } from "../core/response-fields.ts";
 import { type Certificate, type Replaceable, type Settings, shareOf, type TrafficSettings } from "../core/settings.ts";
@@ -188,6 +189,7 @@ function trafficSettings(
   const share = (bound: number): number => shareOf(bound, workers);
   return {
     bounds: listen,
+    headBounds: { maxBytes: settings.maxHeaderBytes, maxFields },
     newConnections: {
       burst: share(maxConnectionsPerPeer + newConnectionsPerPeer),
       perSecond: share(newConnectionsPerPeer),

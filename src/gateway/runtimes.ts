@@ -34,7 +34,10 @@ export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddr
 }
 
 interface RequestSettings
-  extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes" | "cors" | "clientAddress" | "policies"> {
+  extends Pick<
+    Settings,
+    "routes" | "basePath" | "maxBodyBytes" | "maxTargetBytes" | "cors" | "clientAddress" | "policies"
+  > {
   readonly unmatched: RequestRules["unmatched"];
   readonly upstream: Pick<Settings["upstream"], "url">;
 }
@@ -62,6 +65,7 @@ export function requestRules(
     pathReader,
     unmatched: settings.unmatched,
     maxBodyBytes: settings.maxBodyBytes,
+    maxTargetBytes: settings.maxTargetBytes,
     cors: settings.cors.origins.length === 0 ? null : new AllowedOrigins(settings.cors.origins),
     paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
     quota,
@@ -201,6 +205,8 @@ export function configureChecks(
       clientAddress,
       denyStatus: extAuth.denyStatus,
       policyNames: limiters.quotas.policyNames,
+      // Of a client's request, whose target the ingress adds again, with fields of its own.
+      headBounds: { maxBytes: 2 * settings.maxHeaderBytes, maxFields: 250 },
       headTimeoutMs: timeouts.headMs,
       keepAliveTimeoutMs: timeouts.keepAliveMs,
       maxConnections: { http: extAuth.http?.maxConnections ?? 0, grpc: extAuth.grpc?.maxConnections ?? 0 },

@@ -3,7 +3,7 @@
 // server must refuse although it can be read, such as a wrong Host, is left to core/message-check.ts.
 import { brokenRule, findBroken, requestLine } from "../core/broken-rule.ts";
 import { nameFinder, trimBlanks } from "../core/headers.ts";
-import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
+import { type HeadBounds, maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies, malformedBy } from "../core/local-reply.ts";
 import { knownMethods, type MessageHead } from "../core/message-check.ts";
 
@@ -193,11 +193,6 @@ export function emptyLineBytes(bytes: Buffer): number {
   return at;
 }
 
-export interface HeadBounds {
-  readonly maxBytes: number;
-  readonly maxFields: number;
-}
-
 export const requestBounds: HeadBounds = { maxBytes: maxHeadBytes, maxFields };
 
 /** The characters of a host, with those of a user, which is refused later (RFC 9110, 4.2.4). */
@@ -286,7 +281,7 @@ export class HeadScan {
       case "field":
         if (byte === cr) return this.#go("end of head");
         this.#fields += 1;
-        if (this.#fields > this.#bounds.maxFields) return localReplies.headTooLarge;
+        if (this.#fields > this.#bounds.maxFields) return localReplies.tooManyFields;
         return isToken[byte] === 1 ? this.#begin("name") : localReplies.malformed;
       case "name":
         return this.#takeCounted(bytes, isToken) ?? this.#takeEnd(bytes, colon, "before value");

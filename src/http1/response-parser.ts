@@ -120,14 +120,14 @@ export class ResponseParser {
     this.#head ??= new JoinedPieces();
     const before = this.#head.length;
     // No more bytes are collected than a head may have.
-    const room = Math.min(bytes.length, at + maxHeadBytes + 4 - before);
+    const room = Math.min(bytes.length, at + this.#heads.maxHeaderBytes + 4 - before);
     this.#head.add(bytes.subarray(at, room));
     return this.#readHeadEnd(this.#head.peek(), before, at, room);
   }
 
   /** Returns false if the head ends before this empty line, or is malformed or too large. */
   #readUsual(bytes: Buffer, at: number, length: number): boolean {
-    if (length > maxHeadBytes + 4) return false;
+    if (length > this.#heads.maxHeaderBytes + 4) return false;
     let head = this.#heads.find(bytes, at, length);
     if (head === null) {
       head = parseUsualHead(bytes.toString("latin1", at, at + length - 2));
@@ -152,7 +152,7 @@ export class ResponseParser {
       return at + end - before;
     }
     if (!mayBecomeHead(text, from === 0)) throw malformed(findBroken(head.toString("latin1"), statusLine, true));
-    if (head.length >= maxHeadBytes + 4) throw new ResponseError("ERR_RESPONSE_HEAD_TOO_LARGE");
+    if (head.length >= this.#heads.maxHeaderBytes + 4) throw new ResponseError("ERR_RESPONSE_HEAD_TOO_LARGE");
     return room;
   }
 
@@ -207,10 +207,15 @@ interface Slot {
 /**
  * Remembers the heads of responses that an upstream has sent last. Most heads equal an earlier one, except for the
  * values of Date, which is removed, and of Content-Length: such a head is not parsed again. The memory is bounded, and
- * all connections to an upstream share it.
+ * all connections to an upstream share it, and the bound of a head with it.
  */
 export class RememberedHeads {
+  readonly maxHeaderBytes: number;
   readonly #slots = new Array<Slot | null>(slotCount).fill(null);
+
+  constructor(maxHeaderBytes = maxHeadBytes) {
+    this.maxHeaderBytes = maxHeaderBytes;
+  }
 
   /** Returns what is known of a head of this length that begins at `at`; null if it has to be parsed. */
   find(bytes: Buffer, at: number, length: number): ResponseHead | null {

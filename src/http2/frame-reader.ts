@@ -3,7 +3,6 @@
 // bytes where they show the error. Does no I/O. Keeps copies of frames that are incomplete, never of DATA.
 import { freePieceBytes } from "../core/http-bounds.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
-import { maxBlockBytes } from "./hpack.ts";
 import { errorCodes, flags, frameHeadBytes, frameTypes, maxFrameBytes, preface } from "./protocol.ts";
 
 /** `bytes` are valid until the next call of the reader. */
@@ -74,6 +73,7 @@ export class FrameReader {
   points = 0;
   endedHeads = 0;
   readonly #turn: Turn;
+  readonly #maxBlockBytes: number;
   #bytes: Buffer = nothing;
   #at = 0;
   #prefaceLeft = preface.length;
@@ -100,8 +100,9 @@ export class FrameReader {
   #block: Buffer = nothing;
   #blockLength = 0;
 
-  constructor(turn: Turn) {
+  constructor(turn: Turn, maxBlockBytes: number) {
     this.#turn = turn;
+    this.#maxBlockBytes = maxBlockBytes;
   }
 
   /** Gives the next bytes, when all before have been read. They are not copied. */
@@ -172,7 +173,7 @@ export class FrameReader {
     this.#charge();
     const code = this.#findError();
     if (code !== errorCodes.noError) return this.#error(code);
-    if (type === frameTypes.continuation && this.#blockLength + length > maxBlockBytes) {
+    if (type === frameTypes.continuation && this.#blockLength + length > this.#maxBlockBytes) {
       this.#isOver = true;
       return { kind: "error", stream: 0, code: errorCodes.enhanceYourCalm, isTooLarge: true };
     }

@@ -193,7 +193,6 @@ const bytesOnTop = 32;
  * A head over the bounds gets a response, if its sender wants one. A block that is, or decodes to, more than twice the bounds
  * is not decoded to its end, so the connection cannot go on.
  */
-export const maxBlockBytes = 2 * maxHeadBytes;
 const maxBlockFields = 2 * maxFields;
 
 /** A longer block is decoded each time, so that a connection keeps little. */
@@ -201,8 +200,8 @@ const maxKeptBytes = 2048;
 
 type BlockFlaw = "malformed" | "head_too_large";
 
-/** No text has more octets: none is longer than a block, and no code is shorter than five bits. */
-const decoded = Buffer.allocUnsafeSlow(Math.ceil((maxBlockBytes * 8) / 5));
+/** Has room for the longest text so far, which is no longer than a block: no code is shorter than five bits. */
+let decoded: Buffer = Buffer.alloc(0);
 const noBytes: Buffer = Buffer.alloc(0);
 
 /**
@@ -222,6 +221,12 @@ export class HpackDecoder {
   /** The last block that changed nothing, its bytes in the first part of `#lastBytes`. */
   #last: { readonly length: number; readonly fields: HeaderList; readonly decodedBytes: number } | null = null;
   #lastBytes: Buffer = noBytes;
+  /** Of a block, and of what it decodes to. */
+  readonly #maxBytes: number;
+
+  constructor(maxBytes = 2 * maxHeadBytes) {
+    this.#maxBytes = maxBytes;
+  }
 
   /** Decodes the block in `bytes` from `from` to `to`. After a flaw the decoder cannot be used any more. */
   decode(bytes: Buffer, from: number, to: number): HeaderList | BlockFlaw {
@@ -230,7 +235,7 @@ export class HpackDecoder {
       this.decodedBytes = last.decodedBytes;
       return last.fields;
     }
-    if (to - from > maxBlockBytes) return "head_too_large";
+    if (to - from > this.#maxBytes) return "head_too_large";
     this.decodedBytes = 0;
     this.#bytes = bytes;
     this.#at = from;
@@ -297,7 +302,7 @@ export class HpackDecoder {
     if (this.#flaw !== null) return;
     this.decodedBytes += name.length + value.length + bytesOnTop;
     fields.push(name, value);
-    if (this.decodedBytes > maxBlockBytes || fields.length > 2 * maxBlockFields) this.#fail("head_too_large");
+    if (this.decodedBytes > this.#maxBytes || fields.length > 2 * maxBlockFields) this.#fail("head_too_large");
   }
 
   #fail(flaw: BlockFlaw): void {
@@ -347,10 +352,11 @@ export class HpackDecoder {
     const length = this.#flaw === null ? this.#integer(0x7f) : 0;
     const from = this.#at;
     this.#at += length;
-    if (length > maxBlockBytes) this.#fail("head_too_large");
+    if (length > this.#maxBytes) this.#fail("head_too_large");
     else if (this.#at > this.#to) this.#fail("malformed");
     if (this.#flaw !== null) return "";
     if (!isHuffman) return this.#bytes.toString("latin1", from, this.#at);
+    if (length * 8 > decoded.length * 5) decoded = Buffer.allocUnsafeSlow(Math.ceil((length * 8) / 5));
     const octets = decodeHuffman(this.#bytes, from, this.#at, decoded);
     if (octets < 0) this.#fail("malformed");
     return octets < 0 ? "" : decoded.toString("latin1", 0, octets);

@@ -3,7 +3,7 @@
 // timers; whoever drives it reads and writes the socket, and asks it at intervals what has stalled.
 import type { Http2CloseReason } from "../core/connection-ends.ts";
 import type { HeaderList } from "../core/headers.ts";
-import { maxFields, maxHeadBytes } from "../core/http-bounds.ts";
+import { maxFields } from "../core/http-bounds.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 import { announcedBytes, areTrailers, isRequest } from "./field-rules.ts";
 import {
@@ -38,6 +38,8 @@ interface SessionOptions {
   readonly turn: Turn;
   readonly nowMs: () => number;
   readonly maxStreams: number;
+  /** Of a head, as it is announced to the client. */
+  readonly maxHeaderBytes: number;
   /**
    * A request with a blank around a value is left to whoever drives the session, to refuse it with a response. Otherwise its
    * stream is reset.
@@ -75,7 +77,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   readonly streams = new Map<number, Http2Stream<Owner>>();
   readonly #options: SessionOptions;
   readonly #reader: FrameReader;
-  readonly #decoder = new HpackDecoder();
+  readonly #decoder: HpackDecoder;
   readonly #responses: Responses<Owner>;
   readonly #endings = new ClosedStreams();
   readonly #resets: TokenBucket;
@@ -96,12 +98,14 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
 
   constructor(options: SessionOptions) {
     this.#options = options;
-    this.#reader = new FrameReader(options.turn);
+    const { maxHeaderBytes } = options;
+    this.#reader = new FrameReader(options.turn, 2 * maxHeaderBytes);
+    this.#decoder = new HpackDecoder(2 * maxHeaderBytes);
     this.#resets = new TokenBucket(resetRate, options.nowMs());
     this.#responses = new Responses(this.streams, this);
     this.#responses.writer.settings([
       ...[settingIds.maxConcurrentStreams, options.maxStreams],
-      ...[settingIds.maxHeaderListSize, maxHeadBytes],
+      ...[settingIds.maxHeaderListSize, maxHeaderBytes],
     ]);
     this.#responses.writer.windowUpdate(0, connectionWindowBytes - defaultWindowBytes);
   }
@@ -368,7 +372,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     this.#reader.points -= requestPoints;
     const stream = new Http2Stream<Owner>(id, isEnd, bytesToCome, this.#responses.initialWindow);
     this.streams.set(id, stream);
-    const isTooLarge = this.#decoder.decodedBytes > maxHeadBytes || fields.length > 2 * maxFields;
+    const isTooLarge = this.#decoder.decodedBytes > this.#options.maxHeaderBytes || fields.length > 2 * maxFields;
     return { kind: "request", stream, fields, isEnd, isTooLarge };
   }
 

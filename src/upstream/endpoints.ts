@@ -12,6 +12,7 @@ import type { UpstreamTls } from "./upstream-tls.ts";
 interface EndpointsOptions extends EndpointEvents {
   readonly tls: UpstreamTls | null;
   readonly connectTimeoutMs: number;
+  readonly maxHeaderBytes: number;
   readonly nowMs: () => number;
   readonly textWrites: TextWrites;
 }
@@ -41,7 +42,7 @@ export class Endpoints {
 
   constructor(options: EndpointsOptions) {
     this.#options = options;
-    this.shared = createConnectionResources(options.textWrites);
+    this.shared = createConnectionResources(options.maxHeaderBytes, options.textWrites);
   }
 
   get all(): readonly Endpoint[] {

@@ -2,8 +2,8 @@
 // row eject an address, two successes restore it. An address is checked once at a time. The checks are not counted as
 // requests.
 
-import type { Endpoint } from "./endpoints.ts";
-import { type ConnectionResources, createConnectionResources, OutboundConnection } from "./outbound-connection.ts";
+import type { Endpoint, Endpoints } from "./endpoints.ts";
+import { OutboundConnection } from "./outbound-connection.ts";
 import { brokenBy, upstreamErrorCode } from "./upstream-error.ts";
 import { openSocket } from "./upstream-socket.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
@@ -16,7 +16,7 @@ interface HealthCheckOptions {
   /** For the connection, and again for the head of the response. */
   readonly timeoutMs: number;
   readonly tls: UpstreamTls | null;
-  readonly endpoints: () => readonly Endpoint[];
+  readonly endpoints: Pick<Endpoints, "all" | "shared">;
   readonly nowMs: () => number;
 }
 
@@ -25,7 +25,6 @@ export class HealthCheck {
   /** Each with the function that cancels the check. */
   readonly #running = new Map<Endpoint, () => void>();
   readonly #timer: NodeJS.Timeout;
-  readonly #shared: ConnectionResources = createConnectionResources();
 
   constructor(options: HealthCheckOptions) {
     this.#options = options;
@@ -40,29 +39,25 @@ export class HealthCheck {
   }
 
   #checkAll(): void {
-    for (const endpoint of this.#options.endpoints()) {
+    for (const endpoint of this.#options.endpoints.all) {
       if (!this.#running.has(endpoint)) this.#check(endpoint);
     }
   }
 
   #check(endpoint: Endpoint): void {
-    const { tls, timeoutMs, nowMs } = this.#options;
+    const { tls, timeoutMs, nowMs, endpoints } = this.#options;
     /** `fault` is a status or an error code; null: healthy. */
     const conclude = (fault: string | null): void => {
       if (this.#running.delete(endpoint) && !endpoint.isRemoved) endpoint.checked(fault, nowMs());
     };
     const { host, port } = endpoint;
-    const { buffers } = this.#shared;
-    const cancelOpening = openSocket({ host, port, tls, timeoutMs, buffers }, (error, reader) => {
+    const { shared } = endpoints;
+    const cancelOpening = openSocket({ host, port, tls, timeoutMs, buffers: shared.buffers }, (error, reader) => {
       if (reader === null) {
         conclude(error === null ? "error" : upstreamErrorCode(error));
         return;
       }
-      const connection = new OutboundConnection(reader, {
-        ...this.#shared,
-        responseTimeoutMs: timeoutMs,
-        onClose: () => {},
-      });
+      const connection = new OutboundConnection(reader, { ...shared, responseTimeoutMs: timeoutMs, onClose: () => {} });
       this.#running.set(endpoint, () => connection.abort());
       this.#send(connection, conclude);
     });

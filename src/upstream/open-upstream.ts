@@ -61,11 +61,11 @@ export async function openUpstream(
   events: UpstreamEvents,
 ): Promise<Upstream> {
   const { host, targets } = upstreamTargets(settings);
-  const { connectTimeoutMs, responseTimeoutMs } = settings;
+  const { connectTimeoutMs, responseTimeoutMs, maxHeaderBytes } = settings;
   const { nowMs, textWrites } = options;
   const tls = options.tlsFiles === null ? null : await openTls(settings, host, options.tlsFiles);
   const counted = counting(events);
-  const endpoints = new Endpoints({ ...counted.events, tls, connectTimeoutMs, nowMs, textWrites });
+  const endpoints = new Endpoints({ ...counted.events, tls, connectTimeoutMs, maxHeaderBytes, nowMs, textWrites });
   const connections = new UpstreamConnections({ ...settings, ...options, endpoints });
   const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs });
   const names = new NameLookup({
@@ -77,10 +77,7 @@ export async function openUpstream(
   await Promise.race([names.start(), sleep(connectTimeoutMs, undefined, { ref: false })]);
   const { path, ...times } = settings.healthCheck;
   const urlHost = new URL(settings.url).host;
-  const check =
-    path === null
-      ? null
-      : new HealthCheck({ ...times, path, host: urlHost, tls, nowMs, endpoints: () => endpoints.all });
+  const check = path === null ? null : new HealthCheck({ ...times, path, host: urlHost, tls, nowMs, endpoints });
   return {
     connections,
     tunnels,

@@ -374,9 +374,10 @@ export interface ConnectionResources {
   readonly textWrites: TextWrites;
 }
 
-export function createConnectionResources(textWrites = new TextWrites()): ConnectionResources {
+/** `maxHeaderBytes`: of a response. */
+export function createConnectionResources(maxHeaderBytes?: number, textWrites = new TextWrites()): ConnectionResources {
   return {
-    heads: new RememberedHeads(),
+    heads: new RememberedHeads(maxHeaderBytes),
     ticks: new Ticks(),
     buffers: new ReadBuffers(),
     writeBuffer: new WriteBuffer(),

@@ -168,7 +168,7 @@ test.each([
   ["no HTTP", "nonsense\r\n\r\n", 400],
   ["no Host", "GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n", 400],
   ["a path that cannot be decoded", "GET /%zz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 400],
-  ["an enormous head", `GET /livez HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(9_000)}\r\n\r\n`, 431],
+  ["an enormous head", `GET /livez HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(17_000)}\r\n\r\n`, 431],
 ])("%s is refused in the same format, uncached", async (_, bytes, status) => {
   const answer = await raw(await start(), bytes);
   const [head = "", body = ""] = answer.split("\r\n\r\n");
@@ -191,4 +191,10 @@ test("close ends idle and busy connections at once", async () => {
   await admin.close();
   await expect(hanging).rejects.toThrow();
   await expect(fetch(`${admin.url}/livez`)).rejects.toThrow();
+});
+
+test("the cookies that a browser keeps for all servers on localhost are no enormous head", async () => {
+  const cookies = `Cookie: ${"x".repeat(15_000)}\r\n`;
+  const answer = await raw(await start(), `GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${cookies}\r\n`);
+  expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
 });

@@ -68,7 +68,7 @@ export async function stageTokens(cleanup: Cleanup, options: StageOptions): Prom
   writeFileSync(join(folder, "c.yaml"), options.yaml);
   const loaded = loadSettings({ file: join(folder, "c.yaml"), env: {}, cwd: folder, overrides: [] });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.errors));
-  const { auth, policies, fields, refusals, log } = loaded.settings;
+  const { auth, policies, fields, refusals, log, maxHeaderBytes, maxTargetBytes } = loaded.settings;
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
   const trusted = { trustedProxies: ["127.0.0.1"], header: "x-forwarded-for", ipv6Prefix: 64 } as const;
@@ -76,7 +76,8 @@ export async function stageTokens(cleanup: Cleanup, options: StageOptions): Prom
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: {
-      ...{ auth, policies, fields, refusals, log, clientAddress: trusted, drain: { timeoutMs: 0 } },
+      ...{ auth, policies, fields, refusals, log, maxHeaderBytes, maxTargetBytes },
+      ...{ clientAddress: trusted, drain: { timeoutMs: 0 } },
       ...options.tls.overrides,
       extAuth: { http: port, grpc: port, trustedCallers: ["127.0.0.1"] },
       ...(options.workers === undefined ? {} : { workers: options.workers }),
@@ -91,7 +92,7 @@ export async function stageTokens(cleanup: Cleanup, options: StageOptions): Prom
     overHttp2(gateway, options.tls, cleanup),
     overCheckHttp(gateway),
     overCheckGrpc(gateway, cleanup),
-    ...(options.withPlugin === true ? [await inPlugin(cleanup, options, folder)] : []),
+    ...(options.withPlugin === true ? [await inPlugin(cleanup, options, folder, maxHeaderBytes)] : []),
   ];
   return { carriers, gateway, settings: loaded.settings };
 }
@@ -178,13 +179,20 @@ function overCheckGrpc({ grpc }: TestGateway, cleanup: Cleanup): TokenCarrier {
 
 /** The names of HttpStatus.StatusCode that Envoy has for statuses. */
 const statusCodes: Readonly<Record<string, number>> = {
-  ...{ OK: 200, BadRequest: 400, Unauthorized: 401, Forbidden: 403, NotFound: 404, TooManyRequests: 429 },
+  ...{ OK: 200, BadRequest: 400, Unauthorized: 401, Forbidden: 403, NotFound: 404, URITooLong: 414 },
+  ...{ TooManyRequests: 429, RequestHeaderFieldsTooLarge: 431 },
 };
 
-async function inPlugin(cleanup: Cleanup, { yaml, clock }: StageOptions, folder: string): Promise<TokenCarrier> {
-  const app = fastify({ ...serverOptions(), forceCloseConnections: true });
+async function inPlugin(
+  cleanup: Cleanup,
+  { yaml, clock }: StageOptions,
+  folder: string,
+  maxHeaderBytes: number,
+): Promise<TokenCarrier> {
+  const app = fastify({ ...serverOptions({ maxHeaderBytes }), forceCloseConnections: true });
   cleanup(() => app.close());
-  const options: HeadgateOptions = parse(yaml);
+  // The bound of a head is one of the server.
+  const { maxHeaderBytes: _, ...options }: HeadgateOptions & { maxHeaderBytes?: string } = parse(yaml);
   const { systemClock } = await import("../../src/core/clock.ts");
   const plugin = createPlugin({ clock: clock ?? systemClock, nodeVersion: process.versions.node });
   await app.register(plugin, {

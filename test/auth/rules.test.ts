@@ -17,17 +17,9 @@ const peer = readPeer("192.0.2.1", clientAddress);
 function rulesAt(own: string, routes: readonly string[]): RequestRules {
   const pathReader = createPathReader(routes, own);
   const paths = { own, upstream: "/" };
+  const bounds = { maxBodyBytes: 1, maxTargetBytes: 8192 };
   const fieldNames = fixedFieldNames;
-  return {
-    clientAddress,
-    fieldNames,
-    pathReader,
-    unmatched: "reject",
-    maxBodyBytes: 1,
-    cors: null,
-    paths,
-    quota: null,
-  };
+  return { clientAddress, fieldNames, pathReader, unmatched: "reject", ...bounds, cors: null, paths, quota: null };
 }
 
 /** Returns the mode for each request, given as "GET /path" with further headers. */

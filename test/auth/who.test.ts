@@ -24,6 +24,7 @@ import { digestOf } from "./digest.ts";
 const routes = ["/v1/", "/v2/"];
 const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
 const rules: RequestRules = {
+  maxTargetBytes: 8192,
   ...{ clientAddress, unmatched: "reject", maxBodyBytes: 1, cors: null, paths: { own: "/", upstream: "/" } },
   pathReader: createPathReader(routes, "/"),
   fieldNames: fixedFieldNames,

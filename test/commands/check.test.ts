@@ -316,6 +316,10 @@ const messages = new Map([
     'section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host, port, proxyProtocol, proxyScheme, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls',
   ],
   [
+    "size-of-heads.yaml",
+    'size-of-heads.yaml:1:17: maxHeaderBytes: found "1MiB", expected a size from 4KiB to 256KiB, such as "16KiB"',
+  ],
+  [
     "size-unit.yaml",
     'size-unit.yaml:1:15: maxBodyBytes: found "10 megabytes", expected a size from 1B to 1TiB, a whole number with KiB, MiB or GiB, such as "10MiB"',
   ],
@@ -331,6 +335,10 @@ const messages = new Map([
   ["syntax-quote.yaml", "syntax-quote.yaml:3:1: not valid YAML: a quote that is never closed"],
   ["syntax-tab.yaml", "syntax-tab.yaml:2:1: not valid YAML: tabs are not allowed as indentation"],
   ["syntax-tag.yaml", "syntax-tag.yaml:2:8: not valid YAML: tags (!name) have no meaning here"],
+  [
+    "target-above-head.yaml",
+    'target-above-head.yaml:2:17: maxTargetBytes: found "16KiB", expected at most maxHeaderBytes (12288); lower it, or raise maxHeaderBytes',
+  ],
   [
     "tokens-file-bad-line.yaml",
     'bad-line.txt:3: found 43 characters that are no SHA-256 digest, expected a SHA-256 digest of 64 hex digits, as "headgate token" prints it',
@@ -362,7 +370,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-far.yaml",
-    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, counters, workers, refusals, auth, cors, fields, quota, maxBodyBytes, timeouts, extAuth, reload, drain or log",
+    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, counters, workers, refusals, auth, cors, fields, quota, maxBodyBytes, maxHeaderBytes, maxTargetBytes, timeouts, extAuth, reload, drain or log",
   ],
   [
     "unknown-key.yaml",

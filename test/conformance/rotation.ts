@@ -23,6 +23,7 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const others = {
     unmatched: "reject" as const,
     maxBodyBytes: 10,
+    maxTargetBytes: 8192,
     cors: null,
     quota: null,
     fieldNames: fixedFieldNames,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { errorBody, localReplies, serverOptions } from "../../src/core/local-reply.ts";
+import { errorBody, type LocalReply, localReplies, serverOptions } from "../../src/core/local-reply.ts";
 
 test("the statuses and words of every refusal", () => {
   const said = Object.values(localReplies).map(({ status, reason, message }) => `${status} ${message}: ${reason}`);
@@ -12,6 +12,7 @@ test("the statuses and words of every refusal", () => {
     "400 Bad Request: small_pieces",
     "401 Unauthorized: no_token",
     "401 Unauthorized: invalid_token",
+    "401 Unauthorized: invalid_token",
     "401 Unauthorized: expired_token",
     "403 Forbidden: insufficient_scope",
     "403 Forbidden: blocked",
@@ -20,6 +21,8 @@ test("the statuses and words of every refusal", () => {
     "408 Request Timeout: slow_request",
     "413 Content Too Large: body_too_large",
     "414 URI Too Long: target_too_long",
+    "431 Request Header Fields Too Large: head_too_large",
+    "431 Request Header Fields Too Large: head_too_large",
     "431 Request Header Fields Too Large: head_too_large",
     "417 Expectation Failed: unsupported_expect",
     "501 Not Implemented: unsupported_encoding",
@@ -50,11 +53,17 @@ test("the bodies that clients may rely on, to the byte", () => {
   expect(errorBody(localReplies.throttled)).toBe(
     '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
   );
-  for (const problem of [localReplies.noToken, localReplies.invalidToken]) {
+  for (const problem of [localReplies.noToken, localReplies.malformedToken, localReplies.invalidToken]) {
     expect(errorBody(problem)).toBe('{"message":"Unauthorized","errors":[{"errMsg":"Access token does not exist."}]}');
   }
 });
 
 test("OPTIONS * is answered and refuses nothing", () => {
   expect(serverOptions).toMatchObject({ status: 204, reason: null, body: "" });
+});
+
+test("of two replies with one reason, the log's detail says which it was", () => {
+  const replies: readonly LocalReply[] = Object.values(localReplies);
+  const said = replies.map(({ reason, detail }) => `${reason} ${detail}`);
+  expect(said.filter((each, i) => said.indexOf(each) !== i)).toEqual([]);
 });

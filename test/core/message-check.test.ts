@@ -44,7 +44,6 @@ describe("what passes", () => {
     expect(read([...host, ...fields])).toEqual({
       unparsable: null,
       problem: null,
-      flaw: null,
       host: "api.example",
       contentLength,
       expectsContinue,
@@ -59,10 +58,6 @@ describe("what passes", () => {
     expect(read(fields, { method: "OPTIONS" }).isLastHop).toBe(true);
     expect(read(fields).isLastHop).toBe(false);
     expect(read([...host, "Max-Forwards", "10"], { method: "OPTIONS" }).isLastHop).toBe(false);
-  });
-
-  test("a target of 8,192 bytes", () => {
-    expect(read(host, { target: `/${"x".repeat(8191)}` }).problem).toBeNull();
   });
 
   test("HTTP/1.0 without a Host (RFC 9112, 3.2)", () => {
@@ -178,10 +173,6 @@ describe("what is refused", () => {
 
   test.each([[["Host", ""]], [[...host, ...host]], [["Host", "a b"]]])("%j in HTTP/1.0", (fields) => {
     expect(read(fields, { httpVersion: "1.0" }).problem).toBe(localReplies.badHost);
-  });
-
-  test("a target of 8,193 bytes, whatever else is wrong", () => {
-    expect(read([], { target: `/${"x".repeat(8192)}` }).problem).toBe(localReplies.targetTooLong);
   });
 });
 

@@ -29,7 +29,7 @@ function drive<Owner>(handlers: Partial<DrivenConnection<Owner>>) {
   const { monotonicMs: nowMs } = new FakeClock();
   const turn = new PeerTurns().add(socket as unknown as Socket, "a");
   const budget = new FrameBudgets(nowMs).open(null);
-  const session = new Http2Session<Owner>({ budget, turn, nowMs, maxStreams: 1_000 });
+  const session = new Http2Session<Owner>({ budget, turn, nowMs, maxStreams: 1_000, maxHeaderBytes: 16_384 });
   const connection: DrivenConnection<Owner> = {
     onEvent: ignore,
     onStreamClosed: ignore,

@@ -97,6 +97,11 @@ test.each([
     { quota: { path: "/quota" } },
     "options: quota: unknown key; only the gateway answers callers that ask what they have left; the plugin says it in the headers of each response",
   ],
+  [
+    { maxHeaderBytes: "32KiB" },
+    "options: maxHeaderBytes: unknown key; the server of the app reads heads before any plugin: give serverOptions({ maxHeaderBytes: 32768 })",
+  ],
+  [{ maxTargetBytes: "65KiB" }, /^options: maxTargetBytes: found "65KiB", expected a size from 1KiB to 64KiB/],
   [{ upstream: {} }, /^options: upstream\.url: found nothing, expected an absolute http/],
   [{ upstream: { url: "api.test" } }, /^options: upstream\.url: found "api\.test", expected an absolute http/],
   [

@@ -71,9 +71,10 @@ export class Conversation {
   usesData = true;
   readonly #reader = new FrameReader();
 
-  constructor(maxStreams = 100) {
+  constructor(maxStreams = 100, maxHeaderBytes = 16_384) {
     const budget = new FrameBudgets(this.clock.monotonicMs).open(null);
-    this.session = new Http2Session({ budget, turn: this.turn, nowMs: this.clock.monotonicMs, maxStreams });
+    const bounds = { maxStreams, maxHeaderBytes };
+    this.session = new Http2Session({ budget, turn: this.turn, nowMs: this.clock.monotonicMs, ...bounds });
     this.collect();
     this.frames.length = 0;
   }

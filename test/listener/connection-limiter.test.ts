@@ -1,6 +1,7 @@
 // The bound on connections over several threads, without a network: who is refused, and what makes room for whom.
 import { expect, test } from "vitest";
 import type { TrafficSettings } from "../../src/core/settings.ts";
+import { requestBounds } from "../../src/http1/request-head.ts";
 import { ConnectionLimiter, LocalPeerConnections } from "../../src/listener/connection-limiter.ts";
 import { ConnectionTable, SharedConnectionCount } from "../../src/listener/connection-table.ts";
 import { FakeConnection, fakeRules } from "../support/fake-connection.ts";
@@ -15,6 +16,7 @@ function startThreads(threads: number, maxConnections: number) {
     current: {
       ...{ headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 },
       bounds: { maxConnections, ...limits },
+      headBounds: requestBounds,
       newConnections: { burst: 1_000_000, perSecond: 1_000_000 },
       streams: { max: 10_000, maxPerPeer: 10_000 },
       upgradeProtocols: new Set<string>(),

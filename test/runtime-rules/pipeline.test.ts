@@ -44,6 +44,7 @@ function stage({ rules: set = [], policies = [perIp], budget, mode = "tokens" }:
   const others = {
     unmatched: "reject" as const,
     maxBodyBytes: 10,
+    maxTargetBytes: 8192,
     cors: null,
     quota: null,
     fieldNames: fixedFieldNames,

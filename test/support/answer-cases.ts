@@ -88,7 +88,8 @@ const noRoute: OwnAnswer = ["Not Found", "There is nothing at this path."];
 const slow: OwnAnswer = ["Request Timeout", "The request took too long to arrive."];
 const bodyTooLarge: OwnAnswer = ["Content Too Large", "The request body is larger than allowed."];
 const targetTooLong: OwnAnswer = ["URI Too Long", "The request target is longer than allowed."];
-const headTooLarge: OwnAnswer = ["Request Header Fields Too Large", "The request headers are too large or too many."];
+const headTooLarge: OwnAnswer = ["Request Header Fields Too Large", "The request headers are larger than allowed."];
+const tooManyFields: OwnAnswer = ["Request Header Fields Too Large", "The request has more headers than allowed."];
 const badExpect: OwnAnswer = ["Expectation Failed", "Only the expectation 100-continue is supported."];
 const badEncoding: OwnAnswer = ["Not Implemented", "Only the transfer encoding chunked is supported."];
 const badMethod: OwnAnswer = ["Not Implemented", "The request method is not supported."];
@@ -161,7 +162,7 @@ export const refusals: readonly AnswerCase[] = [
   refused(429, "a body unread", throttled, post("Content-Length: 99\r\n"), exhausted),
   refused(429, "a bad token", throttled, anonymous("GET"), exhausted),
   refused(431, "one large field", headTooLarge, get("/v2/x", `X: ${kilobytes(20)}\r\n`), unspent),
-  refused(431, "300 fields", headTooLarge, get("/v2/x", many), unspent),
+  refused(431, "300 fields", tooManyFields, get("/v2/x", many), unspent),
   refused(501, "gzip, chunked", badEncoding, post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), framed),
   refused(501, "a method that is none", badMethod, get("/v2/x", "", "FOO"), unspent),
   refused(501, "TRACE", badMethod, get("/v2/x", "", "TRACE")),

@@ -29,6 +29,7 @@ export class Http2Client {
       ca,
       servername: "localhost",
       settings: { enablePush: false },
+      maxSendHeaderBlockLength: 1_048_576,
     });
     this.session.on("error", () => {});
     cleanup(() => this.session.destroy());

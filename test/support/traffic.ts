@@ -10,6 +10,7 @@ import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
 import { ResponseFields } from "../../src/core/response-fields.ts";
 import type { Replaceable, TrafficSettings } from "../../src/core/settings.ts";
 import { type Runtime, RuntimeRef, TokenEnds } from "../../src/exchange/exchange.ts";
+import { requestBounds } from "../../src/http1/request-head.ts";
 import { LocalPeerConnections } from "../../src/listener/connection-limiter.ts";
 import { ConnectionTable, LocalConnectionCount } from "../../src/listener/connection-table.ts";
 import { TrafficListener } from "../../src/listener/traffic-listener.ts";
@@ -82,6 +83,7 @@ export function createTestTraffic(
     current: {
       ...{ headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 },
       bounds,
+      headBounds: requestBounds,
       newConnections: { burst: 1_000_100, perSecond: 1_000_000 },
       streams: { max: 100, maxPerPeer: 100 },
       upgradeProtocols: new Set(),
@@ -141,7 +143,6 @@ export function admitted(nowMs: number): Verdict {
     message: {
       unparsable: null,
       problem: null,
-      flaw: null,
       host: "a",
       contentLength: 0,
       expectsContinue: false,

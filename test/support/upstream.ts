@@ -40,7 +40,10 @@ export async function startUpstream(
       respond(req, res, body);
     });
   };
-  const server = createServer({ requireHostHeader: false, keepAliveTimeout: 30_000 }, listener);
+  const server = createServer(
+    { requireHostHeader: false, keepAliveTimeout: 30_000, maxHeaderSize: 1_048_576 },
+    listener,
+  );
   server.listen(port, "127.0.0.1");
   await once(server, "listening");
   const address = server.address() as AddressInfo;

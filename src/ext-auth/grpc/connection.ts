@@ -5,6 +5,7 @@ import type { ClientBytes } from "../../core/client-share.ts";
 import type { Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { type HeaderList, headerValue } from "../../core/headers.ts";
+import type { HeadBounds } from "../../core/http-bounds.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
 import { type PeerTurn, textSteps } from "../../exchange/peer-turns.ts";
@@ -80,7 +81,8 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
     const { settings, nowMs, reads, textWrites, connections } = shares.options;
     this.#peerKey = connections.peerKey(socket);
     this.#times = settings.current;
-    this.#session = new Http2Session({ budget, turn, nowMs, maxStreams: maxCallsPerConnection });
+    const bounds = { maxStreams: maxCallsPerConnection, maxHeaderBytes: this.#times.headBounds.maxBytes };
+    this.#session = new Http2Session({ budget, turn, nowMs, ...bounds });
     socket.on("error", ignoreError).on("close", () => this.#onClose());
     this.#driver = new Http2Driver(socket, this.#session, this, turn, 0, reads, textWrites);
     this.#driver.settle();
@@ -341,6 +343,8 @@ export interface GrpcConnections {
 }
 
 export interface GrpcTimes {
+  /** Of the head of a call. */
+  readonly headBounds: Pick<HeadBounds, "maxBytes">;
   /** How long the message of a call may take to arrive, and how long a new connection may wait with its first call. */
   readonly headTimeoutMs: number;
   /** How long a connection may be idle. */

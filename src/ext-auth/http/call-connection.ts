@@ -10,7 +10,7 @@ import { JoinedPieces } from "../../core/joined-pieces.ts";
 import type { RequestHead } from "../../core/request-head.ts";
 import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
-import { emptyLineBytes, type HeadBounds, HeadScan, type Http1Head, readHead } from "../../http1/request-head.ts";
+import { emptyLineBytes, HeadScan, type Http1Head, readHead } from "../../http1/request-head.ts";
 import type { CallerConnections } from "../caller-connections.ts";
 import {
   type Check,
@@ -22,9 +22,6 @@ import {
   checkProblems,
 } from "../check.ts";
 import type { CheckSettings } from "../trusted-callers.ts";
-
-/** The head of a client's request, with the bound of the traffic listener, and the target, which the ingress adds again. */
-const headBounds: HeadBounds = { maxBytes: 32 * 1024, maxFields: 250 };
 
 /**
  * All calls in one read of a socket are answered in one turn of the event loop. Each takes about 10 µs, and a read may
@@ -171,7 +168,7 @@ export class CallConnection implements CheckCaller {
       this.#begin(known, isLastInRead);
       return nothing;
     }
-    const head = readHead(bytes, headBounds);
+    const head = readHead(bytes, this.#owner.settings.headBounds);
     if (head === "incomplete") {
       // The first call has to come in time after the connection has been opened.
       if (this.waitsFor === "first-call") this.waitsFor = "head";
@@ -261,7 +258,7 @@ export class CallConnection implements CheckCaller {
       if (this.#unread.length >= maxUnreadBytes) this.socket.pause();
       return;
     }
-    this.#scan ??= new HeadScan(headBounds);
+    this.#scan ??= new HeadScan(this.#owner.settings.headBounds);
     if (this.#scan.next(this.#unread.peek()) === "incomplete") return;
     this.#scan = null;
     this.#wait("next-call");

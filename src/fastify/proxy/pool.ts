@@ -4,7 +4,6 @@ import type { SecureContext } from "node:tls";
 import { type buildConnector, Pool } from "undici";
 import { clientTlsFiles } from "../../config/tls-files.ts";
 import type { Files } from "../../core/file-group.ts";
-import { maxHeadBytes } from "../../core/http-bounds.ts";
 import { upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
 import { defaultIdleMs, openSocket } from "../../upstream/upstream-socket.ts";
@@ -22,7 +21,7 @@ export async function openPool(upstream: PluginUpstream, files: Files, log: Logg
     pipelining: 1,
     headersTimeout: upstream.responseTimeoutMs,
     bodyTimeout: upstream.responseTimeoutMs,
-    maxHeaderSize: maxHeadBytes,
+    maxHeaderSize: upstream.maxHeaderBytes,
     keepAliveTimeout: defaultIdleMs,
     // By default an upstream's hint can make it ten minutes.
     keepAliveMaxTimeout: defaultIdleMs,

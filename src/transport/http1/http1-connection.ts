@@ -244,9 +244,10 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
       if (emptyBytes > 0) rest = rest.subarray(emptyBytes);
       if (rest.length === 0) break;
       const reader = this.#requests === 0 ? this.#options.firstReaders[this.scheme] : this.#reader;
-      const read = reader.read(rest, this.#peerNow());
+      const { headBounds } = this.#options.settings.current;
+      const read = reader.read(rest, this.#peerNow(), headBounds);
       if (read === "incomplete") {
-        this.#scan = new HeadScan(requestBounds);
+        this.#scan = new HeadScan(headBounds);
         this.#scan.next(rest);
         break;
       }
@@ -275,7 +276,7 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
 
   /** Goes on with a head. */
   #readHead(scan: HeadScan, bytes: Buffer, isPaid: boolean): void {
-    this.#unread.add(bytes);
+    this.#unread.add(bytes, true);
     const end = scan.next(this.#unread.peek());
     if (end === "incomplete") return;
     this.#scan = null;
@@ -413,7 +414,7 @@ export class RequestReader {
   }
 
   /** Reads the head at the beginning of the bytes, as `readHead`. */
-  read(bytes: Buffer, peer: Peer): ReadHead | "incomplete" | LocalReply {
+  read(bytes: Buffer, peer: Peer, bounds = requestBounds): ReadHead | "incomplete" | LocalReply {
     const last = this.#last?.head.peer === peer ? this.#last : null;
     if (last !== null && startsWith(bytes, last.bytes)) return last;
     const length = headLength(bytes);
@@ -424,7 +425,7 @@ export class RequestReader {
       this.#last = { ...last, head: other, headBytes: length, bytes: this.#copyOf(bytes, length) };
       return this.#last;
     }
-    const own = readUsualHead(text) ?? readHead(bytes);
+    const own = readUsualHead(text, bounds) ?? readHead(bytes, bounds);
     if (own === "incomplete" || "status" in own) return own;
     const { method, target, httpVersion, rawHeaders, headBytes, bodyBytes, expectation, isLast, asksToUpgrade } = own;
     const isKnown = this.#lastPeer === peer || this.#lastPeer === "any";
@@ -495,11 +496,11 @@ class UnreadBytes {
     this.#first = bytes;
   }
 
-  /** Keeps a copy of bytes behind all others. */
-  add(bytes: Buffer): void {
+  /** Keeps a copy of bytes behind all others. `isHead`: all belong to a head, which has a bound of its own. */
+  add(bytes: Buffer, isHead = false): void {
     this.#next ??= new JoinedPieces();
     this.#next.add(bytes);
-    if (this.#hasRoom()) return;
+    if (isHead || this.#hasRoom()) return;
     this.#isPaused = true;
     this.#socket.pause();
   }

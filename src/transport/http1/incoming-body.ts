@@ -134,6 +134,6 @@ export class IncomingBody implements PushedBody {
 const nothing = Buffer.alloc(0);
 
 export function problemReply(problem: BodyProblem): LocalReply {
-  if (problem === "trailers_too_large") return localReplies.headTooLarge;
+  if (problem === "trailers_too_large") return localReplies.trailersTooLarge;
   return problem === "small_pieces" ? localReplies.smallPieces : malformedBy(brokenRule(problem));
 }

@@ -6,6 +6,7 @@ import { clientShare } from "../../core/client-share.ts";
 import type { Http2ResetReason } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
 import type { HeaderList } from "../../core/headers.ts";
+import { maxFields } from "../../core/http-bounds.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead, readHttp2Head } from "../../core/request-head.ts";
 import type { StreamBounds, TrafficSettings } from "../../core/settings.ts";
@@ -89,7 +90,8 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     this.#turn = turn;
     this.#budget = shares.budgets.open(peer.isTrusted ? null : peer.key);
     const { nowMs } = options.runtime.current;
-    this.session = new Http2Session({ budget: this.#budget, turn, nowMs, maxStreams, mayHaveBlanks: true });
+    const bounds = { maxStreams, maxHeaderBytes: this.#settings.headBounds.maxBytes };
+    this.session = new Http2Session({ budget: this.#budget, turn, nowMs, ...bounds, mayHaveBlanks: true });
     socket.on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
     if (tcp !== socket) tcp.on("close", this.#onTcpClose);
     this.#driver = new Http2Driver(socket, this.session, this, turn, maxUnsentBytes, options.reads, null);
@@ -185,7 +187,8 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     transport.exchange = exchange;
     stream.owner = transport;
     this.#checkUnreadLater();
-    if (isTooLarge) exchange.reject(localReplies.headTooLarge);
+    const { tooManyFields, headTooLarge } = localReplies;
+    if (isTooLarge) exchange.reject(fields.length > 2 * maxFields ? tooManyFields : headTooLarge);
     else startOn(this.place, exchange);
     if (this.#requests >= this.#settings.bounds.maxRequestsPerConnection && !session.isEnding) this.endWhenIdle();
   }

@@ -158,7 +158,7 @@ class Server implements DrivenConnection<Http2Transport>, Http2Owner {
     const budget = new FrameBudgets(this.#clock).open(null);
     const tcp = socket as unknown as Socket;
     const turn = new PeerTurns().add(tcp, "a");
-    this.session = new Http2Session({ budget, turn, nowMs: this.#clock, maxStreams: 100 });
+    this.session = new Http2Session({ budget, turn, nowMs: this.#clock, maxStreams: 100, maxHeaderBytes: 16_384 });
     const maxUnsentBytes = draw.pick([1_000, 256 * 1024]);
     this.#driver = new Http2Driver(tcp, this.session, this, turn, maxUnsentBytes, socket, null);
     this.settleLater();

@@ -39,7 +39,7 @@ const rulesAt = ({ base, routes }: Place): RequestRules => ({
   fieldNames: fixedFieldNames,
   pathReader: createPathReader(routes, base || "/"),
   unmatched: "proxy",
-  maxBodyBytes: 1,
+  ...{ maxBodyBytes: 1, maxTargetBytes: 8192 },
   cors: null,
   paths: { own: base || "/", upstream: "/" },
   quota: { path: base + quotaPath, mode: "presence", routes, isShared: false },

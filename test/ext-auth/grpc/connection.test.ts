@@ -73,7 +73,7 @@ async function stage(
     nowMs: systemClock.monotonicMs,
     reads,
     textWrites,
-    settings: { current: { headTimeoutMs: 10_000, keepAliveTimeoutMs: 60_000 } },
+    settings: { current: { headBounds: { maxBytes: 16_384 }, headTimeoutMs: 10_000, keepAliveTimeoutMs: 60_000 } },
     lingerMs: 2_000,
     onReset: (reason) => void resets.push(reason),
     onCallFailed: () => {},

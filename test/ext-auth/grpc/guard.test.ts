@@ -47,7 +47,7 @@ async function start() {
     nowMs: systemClock.monotonicMs,
     reads: null,
     textWrites: new TextWrites(),
-    settings: { current: { headTimeoutMs: 5_000, keepAliveTimeoutMs: 60_000 } },
+    settings: { current: { headBounds: { maxBytes: 16_384 }, headTimeoutMs: 5_000, keepAliveTimeoutMs: 60_000 } },
     lingerMs: 250,
     onReset: () => {},
     onCallFailed: () => {},

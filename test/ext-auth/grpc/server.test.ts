@@ -41,7 +41,7 @@ async function startServer(
     nowMs: systemClock.monotonicMs,
     reads: null,
     textWrites: new TextWrites(),
-    settings: { current: { headTimeoutMs, keepAliveTimeoutMs } },
+    settings: { current: { headBounds: { maxBytes: 16_384 }, headTimeoutMs, keepAliveTimeoutMs } },
     lingerMs: 250,
     onReset: () => {},
     onCallFailed: () => {},
