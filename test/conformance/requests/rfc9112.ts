@@ -111,7 +111,7 @@ const requestLine: readonly RequestCase[] = [
   refused(
     "RFC 9112 3.2",
     "a target that is too long, and no Host",
-    414,
+    400,
     `GET /v2/${"x".repeat(8189)} HTTP/1.1\r\n\r\n`,
   ),
   declined("RFC 9112 3", "a target of 8,193 bytes", 414, get(`GET /v2/${"x".repeat(8189)} HTTP/1.1`)),
