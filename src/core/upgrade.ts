@@ -17,7 +17,7 @@ const maxOfferLength = 256;
 
 /** `protocols` are in lower case. All that are offered must be among them, because the upstream may choose any. */
 export function mayUpgrade({ rawHeaders, method, httpVersion }: UpgradeHead, protocols: ReadonlySet<string>): boolean {
-  if (method !== "GET" || httpVersion !== "1.1" || announcesBody(rawHeaders)) return false;
+  if (method !== "GET" || httpVersion !== "1.1" || mayHaveBody(rawHeaders)) return false;
   if (headerValues(rawHeaders, "upgrade").some(({ length }) => length > maxOfferLength)) return false;
   const offered = upgradeProtocols(rawHeaders);
   return offered.length > 0 && offered.every((protocol) => protocols.has(protocol.toLowerCase()));
@@ -29,7 +29,15 @@ export function answersOffer(answer: readonly string[], offered: readonly string
   return answer.length > 0 && answer.every((protocol) => known.has(protocol.toLowerCase()));
 }
 
-/** Of any length: client and gateway must not disagree about where the body ends and the tunnel begins. */
-function announcesBody(rawHeaders: HeaderList): boolean {
-  return rawHeaders.some((field, i) => i % 2 === 0 && /^(content-length|transfer-encoding|expect)$/i.test(field));
+/**
+ * Client and gateway must not disagree about where the body ends and the tunnel begins. A length of 0 leaves no doubt, and the
+ * WebSocket client of Java 17 writes it.
+ */
+function mayHaveBody(rawHeaders: HeaderList): boolean {
+  return rawHeaders.some((field, i) => {
+    if (i % 2 === 1) return false;
+    return (
+      /^(transfer-encoding|expect)$/i.test(field) || (/^content-length$/i.test(field) && rawHeaders[i + 1] !== "0")
+    );
+  });
 }

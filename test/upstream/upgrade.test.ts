@@ -180,7 +180,7 @@ test.each([
   ["TLS/1.0", offer("TLS/1.0")],
   ["websocket, h2c", offer("websocket, h2c")],
   ["websocket and, on another line, h2c", offer("websocket", "Upgrade: h2c\r\n")],
-  ["websocket with a length of 0", offer("websocket", "Content-Length: 0\r\n")],
+  ["websocket with a length of 00", offer("websocket", "Content-Length: 00\r\n")],
   ["websocket on HTTP/1.0", offer().replace("HTTP/1.1", "HTTP/1.0")],
   ["websocket with POST", offer("websocket", "Content-Length: 0\r\n").replace("GET", "POST")],
 ])("an offer of %s is served as ordinary HTTP", async (_, bytes) => {
@@ -189,6 +189,14 @@ test.each([
   client.write(bytes);
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
   expect(upstream.bytes()).not.toMatch(/upgrade/i);
+});
+
+test("an offer with a length of 0, as Java 17 writes it, is tunnelled; what follows its head is the tunnel's", async () => {
+  const { connect } = await stageRaw(cleanup, echo);
+  const client = connect();
+  client.write(`${offer("websocket", "Content-Length: 0\r\n")}${request("/v2/inner")}`);
+  expect((await client.readHead()).status).toBe(101);
+  await eventually("it comes back as bytes", () => client.rest === request("/v2/inner"));
 });
 
 test.each(["Content-Length: %\r\n", "Transfer-Encoding: chunked\r\n"])(
