@@ -49,6 +49,8 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
   #idleDue = Number.POSITIVE_INFINITY;
   #idleMs = defaultIdleMs;
   #sentInBatch = 0;
+  /** The upstream takes no more, and what it has answered is read to its end. */
+  #isRefused = false;
   #isPaused = false;
   /** The handler has kept bytes of the read that is being handled. */
   #isKept = false;
@@ -73,6 +75,7 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
     this.#parser = new ResponseParser(sink, options.heads);
     socket.on("end", this.#onEnd).on("error", this.#onError);
     socket.on("close", this.#onSocketClose).on("drain", this.#onDrain);
+    reader.mayHaveAnswer = this.#mayHaveAnswer;
     reader.start(this.#onBytes);
     options.ticks.add(this);
   }
@@ -163,12 +166,22 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
     this.#wait();
     const head = this.#unwritten;
     this.#unwritten = "";
+    if (head !== "") this.#sentInBatch = eventBatch();
     const isChunk = this.#isChunked && bytes.length > 0;
     const before = isChunk ? `${head}${bytes.length.toString(16)}\r\n` : head;
     const after = isChunk ? `\r\n${end}` : end;
     if (before === "" && after === "" && bytes.length === 0) return true;
     return this.#options.writeBuffer.writePart(this.#socket, before, bytes, after, this.#reader.isPlain);
   }
+
+  /**
+   * A write has failed because the connection was reset. If that was the head's, the request has not reached the upstream, and
+   * what is still unread is no answer to it. Otherwise the rest of the body is dropped while the answer is read.
+   */
+  readonly #mayHaveAnswer = (): boolean => {
+    this.#isRefused = this.#handler !== null && this.#unwritten === "" && eventBatch() !== this.#sentInBatch;
+    return this.#isRefused;
+  };
 
   readonly #onDrain = (): void => {
     this.#wait();
@@ -230,7 +243,7 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
       handler.onUpgrade(this.#switched, this.#socket, bytes.subarray(read));
       return;
     }
-    const mayContinue = this.#parser.mayContinue && this.#isBodySent && !request.isLast;
+    const mayContinue = this.#parser.mayContinue && this.#isBodySent && !this.#isRefused && !request.isLast;
     if (read < bytes.length || !mayContinue || this.#socket.readableEnded) this.#close();
     else this.#becomeIdle();
     handler.onEnd();

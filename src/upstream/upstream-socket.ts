@@ -3,6 +3,7 @@
 import { connect, type OnReadOpts, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
 import type { Exchange } from "../exchange/exchange.ts";
+import { readAfterFailedWrite } from "./read-ends.ts";
 import { TlsRefused, UpstreamFailure } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -74,6 +75,8 @@ export class SocketReader {
   readonly socket: Socket;
   /** It is a connection without TLS. */
   readonly isPlain: boolean;
+  /** Whether what has not been read yet may answer what was written; see `readAfterFailedWrite`. */
+  mayHaveAnswer: () => boolean = () => false;
   readonly #isStream: boolean;
   readonly #buffers: ReadBuffers;
   #buffer: Uint8Array | null = null;
@@ -92,6 +95,7 @@ export class SocketReader {
     this.#isStream = typeof socket !== "function";
     this.#buffers = buffers;
     this.socket = typeof socket === "function" ? socket(this.#memory()) : socket;
+    if (!this.#isStream) readAfterFailedWrite(this.socket, isPlain, () => this.mayHaveAnswer());
   }
 
   /** Calls `open`, which opens a connection. Its socket cannot be read as a stream later. */

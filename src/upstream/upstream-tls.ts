@@ -5,6 +5,7 @@ import { constants } from "node:os";
 import { checkServerIdentity, connect, type SecureContext, type TLSSocket } from "node:tls";
 import type { Watched } from "../core/file-group.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
+import { judgeEnd } from "./read-ends.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 
 export class UpstreamTls {
@@ -67,13 +68,7 @@ interface Handle {
  * whole one. Must be called before the socket can be read.
  */
 export function failIfTruncated(socket: TLSSocket): void {
-  const { push } = socket;
-  // Node pushes null for either end as soon as it comes, also if bytes before it have not been read.
-  socket.push = (chunk: unknown, encoding?: BufferEncoding): boolean => {
-    if (chunk !== null || hasEnded(socket)) return push.call(socket, chunk, encoding);
-    socket.destroy(new UpstreamFailure("TLS_TRUNCATED"));
-    return false;
-  };
+  judgeEnd(socket, () => (hasEnded(socket) ? null : new UpstreamFailure("TLS_TRUNCATED")));
 }
 
 /** Whether an end that comes right now is that of TLS. */

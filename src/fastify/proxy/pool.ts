@@ -6,6 +6,7 @@ import { clientTlsFiles } from "../../config/tls-files.ts";
 import type { Files } from "../../core/file-group.ts";
 import { upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
+import { readAfterFailedWrite } from "../../upstream/read-ends.ts";
 import { defaultIdleMs, openSocket } from "../../upstream/upstream-socket.ts";
 import { UpstreamTls } from "../../upstream/upstream-tls.ts";
 import type { PluginUpstream } from "../plugin-options.ts";
@@ -51,6 +52,7 @@ function connector(options: Parameters<typeof openSocket>[0]): buildConnector.co
       }
       reader.socket.allowHalfOpen = false;
       reader.socket.on("error", renameReset);
+      readAfterFailedWrite(reader.socket, options.tls === null, () => true);
       done(null, reader.socket);
     });
   };
