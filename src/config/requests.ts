@@ -205,4 +205,9 @@ export const timeouts = section("Timeouts of client connections.", {
     "Minimum rate of a body, both ways, in bytes per second, after body is over.",
   ),
   keepAlive: duration("65s", ["1ms", "1d"], "Maximum idle time of a connection between two requests."),
+  linger: duration(
+    "30s",
+    ["1ms", "1h"],
+    "Maximum time that a request which has been answered may go on being sent; 5 s without a byte end it.",
+  ),
 });

@@ -13,8 +13,11 @@ export interface HeadBounds {
   readonly maxFields: number;
 }
 
-/** Of HTTP/1.1: how long bytes are read and discarded after the last response, so that it is read (RFC 9112, 9.6). */
-export const lingerMs = 2_000;
+/** How long the other side may take to close its connection when there is no time for more. */
+export const closeMs = 2_000;
+
+/** How long a client may be silent that still sends a request which has been answered. */
+export const lingerSilenceMs = 5_000;
 
 /** With so many bytes of requests waiting, the socket is not read. One read of the socket may exceed it. */
 export const maxUnreadBytes = 64 * 1024;

@@ -72,7 +72,7 @@ export interface Settings {
   /** At most `maxHeaderBytes`. */
   readonly maxTargetBytes: number;
   /** `bodyRate`: bytes per second. */
-  readonly timeouts: Readonly<Record<"headMs" | "bodyMs" | "bodyRate" | "keepAliveMs", number>>;
+  readonly timeouts: Readonly<Record<"headMs" | "bodyMs" | "bodyRate" | "keepAliveMs" | "lingerMs", number>>;
   readonly reload: {
     /** Whether a change of the configuration file reloads it. */
     readonly watch: boolean;
@@ -188,6 +188,8 @@ export interface TrafficSettings {
   readonly streams: StreamBounds;
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
+  /** How long a request that has been answered may go on being sent. */
+  readonly lingerMs: number;
   /** Maximum time without a byte in either direction during an exchange. */
   readonly stallTimeoutMs: number;
   /** In lower case. */

@@ -14,20 +14,24 @@ export class ClientSocket {
   isClosing = false;
   readonly #socket: Socket;
   readonly #runtime: RuntimeRef;
+  readonly #owner: { readonly lingerMs: number };
   readonly #open = new Set<Exchange>();
   /** To be sent behind the exchanges that are under way. */
   #rejection: LocalReply | null = null;
 
-  constructor(socket: Socket, peer: Peer, runtime: RuntimeRef) {
+  constructor(socket: Socket, peer: Peer, runtime: RuntimeRef, owner: { lingerMs: number; lingering: Set<Socket> }) {
     this.#socket = socket;
     this.peer = peer;
     this.#runtime = runtime;
+    this.#owner = owner;
     // Node calls this behind a last response, and would reset the connection if bytes of the client are unread.
     socket.destroySoon = () => {
       this.isClosing = true;
-      endAndLinger(socket);
+      owner.lingering.add(socket);
+      endAndLinger(socket, owner.lingerMs);
     };
     socket.once("close", () => {
+      owner.lingering.delete(socket);
       for (const exchange of this.#open) exchange.clientGone();
     });
   }
@@ -56,6 +60,6 @@ export class ClientSocket {
   #reject(reply: LocalReply): void {
     if (this.isClosing || !this.#socket.writable) return;
     this.isClosing = true;
-    rejectOnSocket(this.#socket, this.peer, reply, this.#runtime);
+    rejectOnSocket(this.#socket, this.peer, reply, this.#runtime, this.#owner.lingerMs);
   }
 }

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type ClientAddressRules, type Peer, readPeer } from "../core/client-address.ts";
 import { errorCode } from "../core/failure.ts";
-import { maxFields } from "../core/http-bounds.ts";
+import { closeMs, maxFields } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import { knownMethods } from "../core/message-check.ts";
 import { type RequestHead, readHttp2Head } from "../core/request-head.ts";
@@ -22,6 +22,7 @@ export interface GateOptions {
   /** For routes that the app has left out: they show the quota and are asked for nothing. */
   readonly leftOut: RuntimeRef;
   readonly clientAddress: ClientAddressRules;
+  readonly lingerMs: number;
 }
 
 export class Gate implements TransportOwner {
@@ -29,6 +30,8 @@ export class Gate implements TransportOwner {
   readonly #options: GateOptions;
   readonly #open = new Set<Exchange>();
   readonly #clients = new WeakMap<Socket, ClientSocket>();
+  /** Connections that have had their last response. */
+  readonly lingering = new Set<Socket>();
   /** Requests whose client waits for a 100, which Node has not sent. */
   readonly #awaiting = new WeakSet<IncomingMessage>();
 
@@ -69,6 +72,15 @@ export class Gate implements TransportOwner {
 
   onClose(exchange: Exchange): void {
     this.#open.delete(exchange);
+  }
+
+  get lingerMs(): number {
+    return this.isClosing ? closeMs : this.#options.lingerMs;
+  }
+
+  announceEnd(): void {
+    this.isClosing = true;
+    for (const socket of this.lingering) socket.end(() => void socket.destroy());
   }
 
   /** Ends what is under way: the app's connections are closed by now. */
@@ -112,7 +124,7 @@ export class Gate implements TransportOwner {
   #clientOf(socket: Socket): ClientSocket {
     const known = this.#clients.get(socket);
     if (known !== undefined) return known;
-    const client = new ClientSocket(socket, this.#peerOf(socket), this.#options.runtime);
+    const client = new ClientSocket(socket, this.#peerOf(socket), this.#options.runtime, this);
     this.#clients.set(socket, client);
     return client;
   }

@@ -32,8 +32,11 @@ export interface HeadgateOptions {
   readonly routes?: readonly string[];
   readonly maxBodyBytes?: string | number;
   readonly maxTargetBytes?: string | number;
-  /** The rate of bodies that go to the upstream. */
-  readonly timeouts?: { readonly body?: string; readonly bodyRate?: string | number };
+  /**
+   * `body`, `bodyRate`: the rate of bodies that go to the upstream. `linger`: how long a request that has been answered may be
+   * sent.
+   */
+  readonly timeouts?: { readonly body?: string; readonly bodyRate?: string | number; readonly linger?: string };
   /** Where requests go that no route of the app takes. */
   readonly upstream?: {
     readonly url: string;

@@ -96,7 +96,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const readUnmatched = () => ({ kind: "unmatched" }) as const;
   const outside = { ...rules, pathReader: { readPlain: readUnmatched, read: readUnmatched } };
   const leftOut = new RuntimeRef(createRuntime({ ...logged, rules: outside }));
-  const gate = new Gate({ runtime, leftOut, clientAddress });
+  const gate = new Gate({ runtime, leftOut, clientAddress, lingerMs: settings.timeouts.lingerMs });
   return {
     gate,
     telemetry,

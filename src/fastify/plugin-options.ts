@@ -25,6 +25,7 @@ import type { UpstreamSettings } from "../core/upstream.ts";
 const { policies, enforcement, refusals, auth, clientAddress, cors, fields, routes, maxBodyBytes } = schema.keys;
 const { counters, maxTargetBytes, timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections, maxHeaderBytes } = upstream.keys;
+const { body, bodyRate, linger } = timeouts.keys;
 const upstreamKeys = { url, tls, connectTimeout, responseTimeout, maxConnections, maxHeaderBytes };
 
 const wordsForOptions: WordsOfOthers = {
@@ -53,7 +54,7 @@ export const pluginOptions = section(
     routes: { ...routes, default: ["/"] },
     maxBodyBytes,
     maxTargetBytes,
-    timeouts: section(timeouts.description, { body: timeouts.keys.body, bodyRate: timeouts.keys.bodyRate }),
+    timeouts: section(timeouts.description, { body, bodyRate, linger }),
     upstream: section(upstream.description, upstreamKeys),
     log: section(log.description, { access: log.keys.access, subject: log.keys.subject }),
   },
@@ -66,7 +67,7 @@ export interface PluginSettings
   readonly policies: readonly Policy[];
   readonly counters: Pick<Settings["counters"], "memoryBytes">;
   readonly fields: readonly FieldKind[];
-  readonly timeouts: Pick<Settings["timeouts"], "bodyMs" | "bodyRate">;
+  readonly timeouts: Pick<Settings["timeouts"], "bodyMs" | "bodyRate" | "lingerMs">;
   /** Null: the app answers all requests itself. */
   readonly upstream: PluginUpstream | null;
   readonly log: Pick<Settings["log"], "access" | "subject">;

@@ -40,7 +40,7 @@ export function createPlugin(environment: PluginEnvironment): FastifyPluginAsync
     });
     app.addHook("onReady", async () => hearWhatNodeAnswers(app));
     app.addHook("preClose", async () => {
-      gate.isClosing = true;
+      gate.announceEnd();
     });
     app.addHook("onClose", async () => parts.close());
     parts.mount(app);

@@ -197,6 +197,7 @@ function trafficSettings(
     streams: { max: share(maxConnections), maxPerPeer: share(maxConnectionsPerPeer) },
     headTimeoutMs: timeouts.headMs,
     keepAliveTimeoutMs: timeouts.keepAliveMs,
+    lingerMs: timeouts.lingerMs,
     stallTimeoutMs: stallTimeoutMs(settings),
     upgradeProtocols: new Set(upgrade.protocols),
     clientAddress,

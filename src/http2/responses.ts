@@ -1,6 +1,7 @@
 // Sends the responses of one HTTP/2 connection within the client's windows (RFC 9113, 5.2 and 6.9). Streams that wait for
 // the window of the connection, or for the system to take what was written, take turns. Finds responses that are complete
 // but that nobody reads. And its streams, how the last ones ended, and the frames that are written.
+import { AnsweredStreams } from "./answered-streams.ts";
 import { noDynamicTable } from "./hpack.ts";
 import { defaultWindowBytes, errorCodes, flags, frameTypes, maxFrameBytes, maxWindowBytes } from "./protocol.ts";
 
@@ -231,9 +232,10 @@ export class Http2Stream<Owner> {
   usedBytes = 0;
   /** Of the body, as announced; -1 if it is not known. */
   bytesToCome: number;
-  /** What the last check for unread responses found, and how often nothing has moved since. */
+  /** What the last check for unread responses found, and how often nothing has moved since. `AnsweredStreams` has the same checks. */
   checkedBytes = -1;
   checks = 0;
+  answeredChecks = 0;
 
   constructor(id: number, isReadEnded: boolean, bytesToCome: number, sendWindow: number) {
     this.id = id;
@@ -259,11 +261,13 @@ const endings: readonly (Ending | null)[] = [null, "reset", "gone", "ended"];
  * 9113, 5.1): frames may be under way to a stream that the gateway has reset, and are an error on one that the client
  * has ended.
  */
-export class ClosedStreams {
+export class ClosedStreams<Owner> {
+  readonly answered = new AnsweredStreams<Http2Stream<Owner>>();
   /** Half of the stream's odd number, times four, plus the code; 0: free. Made with the first stream that ends. */
   #slots: Uint32Array | null = null;
 
   add(stream: number, ending: Ending): void {
+    this.answered.delete(stream);
     this.#slots ??= new Uint32Array(rememberedAtFirst);
     const half = stream >>> 1;
     while (this.#slots.length < remembered && isOfAnother(this.#slots, half)) this.#slots = doubled(this.#slots);
@@ -272,6 +276,7 @@ export class ClosedStreams {
 
   /** Returns null for a stream that ended too long ago, or was never opened. */
   endingOf(stream: number): Ending | null {
+    if (this.answered.has(stream)) return "reset";
     if (this.#slots === null) return null;
     const half = stream >>> 1;
     const slot = this.#slots[half & (this.#slots.length - 1)] ?? 0;

@@ -40,6 +40,8 @@ interface SessionOptions {
   readonly maxStreams: number;
   /** Of a head, as it is announced to the client. */
   readonly maxHeaderBytes: number;
+  /** How long a client may go on sending a request that has been answered. 0: its stream is reset with the response. */
+  readonly lingerMs?: number;
   /**
    * A request with a blank around a value is left to whoever drives the session, to refuse it with a response. Otherwise its
    * stream is reset.
@@ -79,7 +81,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   readonly #reader: FrameReader;
   readonly #decoder: HpackDecoder;
   readonly #responses: Responses<Owner>;
-  readonly #endings = new ClosedStreams();
+  readonly #endings = new ClosedStreams<Owner>();
   readonly #resets: TokenBucket;
   /** The last list of fields that was found well-formed. */
   #checkedFields: HeaderList | null = null;
@@ -117,7 +119,12 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
 
   /** Whether an end was asked for, no stream is open, and none will be. */
   get isFinished(): boolean {
-    return this.#over !== null || (this.#end === "final" && this.streams.size === 0);
+    return this.#over !== null || (this.#end === "final" && this.streams.size === 0 && !this.hasAnswered);
+  }
+
+  /** Whether the resets of streams are still to be sent. Call `resetAnswered` every `checkAnsweredMs`. */
+  get hasAnswered(): boolean {
+    return this.#endings.answered.size > 0;
   }
 
   get isEnding(): boolean {
@@ -283,6 +290,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     if (this.#over !== null) return;
     this.#over = { kind: "over", code, reason };
     this.#responses.writer.goaway(this.#lastStream, code);
+    this.#endings.answered.clear();
     for (const stream of [...this.streams.values()]) {
       stream.isBrokenOff = true;
       this.#close(stream, "reset");
@@ -304,6 +312,17 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     const unread = this.#responses.findUnread(isInHurry);
     for (const stream of unread) this.reset(stream, errorCodes.cancel);
     return unread.length;
+  }
+
+  /** `isInHurry`: also while the client sends. */
+  resetAnswered(isInHurry: boolean): void {
+    for (const stream of this.#endings.answered.due(this.#options.lingerMs ?? 0, isInHurry))
+      this.#resetAnswered(stream);
+  }
+
+  #resetAnswered({ id, unreadCode }: Http2Stream<Owner>): void {
+    this.#responses.writer.reset(id, unreadCode);
+    this.#endings.add(id, "reset");
   }
 
   #onFrame(frame: Frame): Http2Event<Owner> | null {
@@ -428,6 +447,8 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     const { stream: id, frameBytes, isEnd } = piece;
     this.#receiveWindow -= frameBytes;
     this.#untakenBytes = frameBytes;
+    const answered = this.#endings.answered.get(id);
+    if (answered !== undefined) answered.receiveWindow -= frameBytes;
     if (this.#isIdle(id)) this.fail(errorCodes.protocol);
     else if (this.#receiveWindow < 0) this.fail(errorCodes.flowControl);
     else if (stream === undefined) this.#onFrameOfClosed(id, isEnd, errorCodes.streamClosed);
@@ -511,11 +532,17 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     if (this.#resets.left < 0) this.fail(errorCodes.enhanceYourCalm, "resets");
   }
 
-  /** For Responses: the whole response has been sent. Whoever still sends a body is told to stop (RFC 9113, 8.1). */
+  /** For Responses: the whole response has been sent. */
   onSent(stream: Http2Stream<Owner>): void {
     this.#resets.take(-1);
-    if (!stream.isReadEnded) this.#responses.writer.reset(stream.id, stream.unreadCode);
     this.#close(stream, stream.isReadEnded ? "ended" : "reset");
+    if (stream.isReadEnded) return;
+    const { lingerMs = 0, maxStreams } = this.#options;
+    const { answered } = this.#endings;
+    // A client may have so many streams that it has not ended.
+    const mayLinger = lingerMs > 0 && stream.unreadCode === errorCodes.noError && answered.size < maxStreams;
+    if (mayLinger) answered.set(stream.id, stream);
+    else this.#resetAnswered(stream);
   }
 
   #close(stream: Http2Stream<Owner>, ending: "reset" | "gone" | "ended"): void {

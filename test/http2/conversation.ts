@@ -71,9 +71,9 @@ export class Conversation {
   usesData = true;
   readonly #reader = new FrameReader();
 
-  constructor(maxStreams = 100, maxHeaderBytes = 16_384) {
+  constructor(maxStreams = 100, { maxHeaderBytes = 16_384, lingerMs = 0 } = {}) {
     const budget = new FrameBudgets(this.clock.monotonicMs).open(null);
-    const bounds = { maxStreams, maxHeaderBytes };
+    const bounds = { maxStreams, maxHeaderBytes, lingerMs };
     this.session = new Http2Session({ budget, turn: this.turn, nowMs: this.clock.monotonicMs, ...bounds });
     this.collect();
     this.frames.length = 0;

@@ -14,7 +14,7 @@ const limits = { maxConnectionsPerPeer: 1_000, newConnectionsPerPeer: 1_000, max
 function startThreads(threads: number, maxConnections: number) {
   const settings = {
     current: {
-      ...{ headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 },
+      ...{ headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, lingerMs: 1_000, stallTimeoutMs: 1_000 },
       bounds: { maxConnections, ...limits },
       headBounds: requestBounds,
       newConnections: { burst: 1_000_000, perSecond: 1_000_000 },

@@ -1,8 +1,8 @@
 // Waiting for what a test cannot be told of, with a deadline instead of a guess at how long it takes.
-import { lingerMs } from "../../src/core/http-bounds.ts";
+import { closeMs } from "../../src/core/http-bounds.ts";
 
-/** Longer than a machine stalls, and less than a close that lingers. */
-export const soonMs = lingerMs - 100;
+/** Longer than a machine stalls, and less than what a client may take to close its side. */
+export const soonMs = closeMs - 100;
 
 /** Longer than a busy machine stops a process. */
 export const stallMs = 1_500;

@@ -81,7 +81,7 @@ export function createTestTraffic(
   };
   const settings: Replaceable<TrafficSettings> = {
     current: {
-      ...{ headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 },
+      ...{ headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, lingerMs: 1_000, stallTimeoutMs: 1_000 },
       bounds,
       headBounds: requestBounds,
       newConnections: { burst: 1_000_100, perSecond: 1_000_000 },

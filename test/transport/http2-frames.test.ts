@@ -232,7 +232,7 @@ describe("bodies", () => {
     ["HEAD under no route", [[":method", "HEAD"], ...pick(get("/none"), ":method")]],
     ["OPTIONS *", [[":method", "OPTIONS"], ...pick(get("*"), ":method")]],
   ])("%s is answered while its body is still to come, and the body is refused", async (_, fields) => {
-    const { client } = await start();
+    const { client } = await start({ timeouts: { lingerMs: 1 } });
     const one = client();
     one.headers(1, fields, endHeaders);
     expect(await one.ended(1)).toBe("whole");

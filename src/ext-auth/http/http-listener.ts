@@ -2,7 +2,7 @@
 // A decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
 import { createServer, type Server, type Socket } from "node:net";
 import type { CheckRefusal } from "../../core/connection-ends.ts";
-import { lingerMs } from "../../core/http-bounds.ts";
+import { closeMs } from "../../core/http-bounds.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { listen } from "../../exchange/listen.ts";
 import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
@@ -142,7 +142,7 @@ class HttpListener implements CallOwner {
       flush: headTimeoutMs,
       // It is not used, so it gets no more time than a head.
       body: headTimeoutMs,
-      end: lingerMs,
+      end: closeMs,
     };
     for (const connection of this.#open) {
       connection.sweeps += 1;

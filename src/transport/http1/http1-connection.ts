@@ -4,9 +4,9 @@
 import type { Socket } from "node:net";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
-import { lingerMs, maxUnreadBytes } from "../../core/http-bounds.ts";
+import { closeMs, maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
-import { type LocalReply, localReplies } from "../../core/local-reply.ts";
+import { type LocalReply, localReplies, type RefusalReason } from "../../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
 import type { Scheme, TrafficSettings } from "../../core/settings.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
@@ -32,7 +32,7 @@ import {
   requestBounds,
 } from "../../http1/request-head.ts";
 import { requestSteps } from "../../http2/frame-reader.ts";
-import { rejectOnSocket } from "../socket-transport.ts";
+import { endAndLinger, rejectOnSocket } from "../socket-transport.ts";
 import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import { type Http1Owner, Http1Transport, type Http1Writing } from "./http1-transport.ts";
@@ -119,8 +119,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
   }
 
   get idleTimeoutMs(): number {
-    if (this.isClosing) return lingerMs;
-    if (this.#headTimer !== null) return Number.POSITIVE_INFINITY;
+    // These have timers.
+    if (this.isClosing || this.#headTimer !== null) return Number.POSITIVE_INFINITY;
     const { headTimeoutMs, keepAliveTimeoutMs } = this.#options.accepted;
     return this.#requests === 0 ? headTimeoutMs : keepAliveTimeoutMs + keepAliveGraceMs;
   }
@@ -130,15 +130,16 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     return this.#asksToClose || this.#requests >= accepted.bounds.maxRequestsPerConnection || connections.isDraining;
   }
 
-  endRequest(nowMs: number): void {
-    this.place?.end(nowMs);
-    if (this.isClosing) this.#end();
+  endRequest({ endedMs, problem }: Exchange): void {
+    this.place?.end(endedMs);
+    if (this.isClosing) this.#end(problem);
     else if (!this.#isReading) this.#readOn(false);
   }
 
   endWhenIdle(): void {
     this.#endsWhenIdle = true;
-    if (this.#isAwaited()) return;
+    if (this.isClosing && this.activeCount === 0) this.socket.destroySoon();
+    if (this.isClosing || this.#isAwaited()) return;
     // A new client is about to send a request, and would treat the close as a failure. The event loop runs timers before it
     // reads: after it has stood still for a moment, a request may have arrived.
     if (this.#requests > 0) this.#end();
@@ -200,17 +201,18 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     return this.isClosing || this.socket.destroyed;
   }
 
-  /** Reads and ignores what the client still sends (see `endAndLinger`), until it closes or `lingerMs` have passed. */
-  #end(): void {
+  /** From now on the connection is idle: it gives way to a new one. `problem`: of its last request. */
+  #end(problem: RefusalReason | null = null): void {
     this.isClosing = true;
     this.place?.end();
-    const { socket } = this;
-    if (this.#mayCloseAtOnce()) {
-      socket.destroy();
-      return;
-    }
-    if (socket.isPaused()) socket.resume();
-    socket.end();
+    if (this.#mayCloseAtOnce()) this.socket.destroy();
+    else endAndLinger(this.socket, this.#lingerMs(problem));
+  }
+
+  /** A client that was too slow has had its time. */
+  #lingerMs(problem: RefusalReason | null): number {
+    const { accepted, connections } = this.#options;
+    return connections.isDraining || problem === "slow_request" ? closeMs : accepted.lingerMs;
   }
 
   /**
@@ -295,7 +297,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     this.#unread.take();
     this.place?.end();
     this.#turn.spend(refusalSteps);
-    this.#refusal = rejectOnSocket(this.socket, this.#peerNow(), reply, this.#options.runtime);
+    const lingerMs = this.#lingerMs(reply.reason);
+    this.#refusal = rejectOnSocket(this.socket, this.#peerNow(), reply, this.#options.runtime, lingerMs);
   }
 
   #peerNow(): Peer {

@@ -27,8 +27,8 @@ export interface Http1Owner {
   readonly isLastRequest: boolean;
   /** Set when a head has announced that the connection closes. */
   isClosing: boolean;
-  /** Is called when the response is complete and sent. `nowMs`: the clock when it ended. */
-  endRequest(nowMs: number): void;
+  /** Is called when the response is complete and sent. */
+  endRequest(exchange: Exchange): void;
   /**
    * Reads no more requests. Returns what the client has sent behind the current one, and its socket is a stream from now on;
    * null if the client has ended its side.
@@ -274,6 +274,6 @@ export class Http1Transport implements Transport, DeferredWriter {
     this.exchange = null;
     exchange.finished();
     this.#dropBody();
-    this.#owner.endRequest(exchange.endedMs);
+    this.#owner.endRequest(exchange);
   }
 }

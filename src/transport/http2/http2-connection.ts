@@ -14,6 +14,7 @@ import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../ex
 import { Exchange, startOn } from "../../exchange/exchange.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
 import { type PeerTurn, textSteps } from "../../exchange/peer-turns.ts";
+import { checkAnsweredMs } from "../../http2/answered-streams.ts";
 import { type FrameBudget, FrameBudgets } from "../../http2/frame-reader.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
@@ -77,6 +78,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
   #endedHeads = 0;
   #stall: StallWatch | null = null;
   #unreadTimer: NodeJS.Timeout | null = null;
+  #answeredTimer: NodeJS.Timeout | null = null;
   #lingerTimer: NodeJS.Timeout | null = null;
 
   constructor({ socket, tcp, peer }: AcceptedSocket, options: TransportOptions, shares: Http2Shares, turn: PeerTurn) {
@@ -90,7 +92,8 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     this.#turn = turn;
     this.#budget = shares.budgets.open(peer.isTrusted ? null : peer.key);
     const { nowMs } = options.runtime.current;
-    const bounds = { maxStreams, maxHeaderBytes: this.#settings.headBounds.maxBytes };
+    const { headBounds, lingerMs } = this.#settings;
+    const bounds = { maxStreams, maxHeaderBytes: headBounds.maxBytes, lingerMs };
     this.session = new Http2Session({ budget: this.#budget, turn, nowMs, ...bounds, mayHaveBlanks: true });
     socket.on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
     if (tcp !== socket) tcp.on("close", this.#onTcpClose);
@@ -223,6 +226,9 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
   onSettled(): void {
     if (this.#isClosed) this.place?.leave();
     else if (this.session.isFinished) this.#end();
+    else if (this.session.hasAnswered) {
+      this.#answeredTimer ??= setTimeout(Http2Connection.#onCheckAnswered, checkAnsweredMs, this);
+    }
   }
 
   /** The client may still read what was written. After an error nothing more is read from it. */
@@ -254,6 +260,13 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     connection.#checkUnread();
   }
 
+  static #onCheckAnswered(connection: Http2Connection): void {
+    const { session, peer } = connection;
+    connection.#answeredTimer = null;
+    session.resetAnswered(session.isEnding || connection.#streams.isHalfFull(peer));
+    connection.#driver.settle();
+  }
+
   #checkUnread(): void {
     this.#unreadTimer = null;
     const count = this.session.resetUnread(this.#streams.isHalfFull(this.peer));
@@ -282,6 +295,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     this.#budget.close();
     this.#turn.leave();
     clearTimeout(this.#unreadTimer ?? undefined);
+    clearTimeout(this.#answeredTimer ?? undefined);
     clearTimeout(this.#lingerTimer ?? undefined);
     this.#driver.stop();
   };

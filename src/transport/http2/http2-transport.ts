@@ -136,6 +136,8 @@ export class Http2Transport implements Transport, StreamBodyOwner {
   /** The stream is closed: the whole response has been sent, or never will be. */
   closed(): void {
     if (this.body instanceof StreamBody) this.body.destroy();
+    // The stream may wait for its reset.
+    this.#stream.owner = null;
     if (this.#stream.isBrokenOff) this.exchange?.clientGone();
     else this.exchange?.finished();
   }
