@@ -69,20 +69,6 @@ export const unmatched = choice(
 
 export const headerNamePattern = "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}";
 
-const droppedHeader = text(
-  "",
-  {
-    expected:
-      'a header that neither frames a message nor is read by the gateway, in any spelling, such as "X-SSL-Client-CN"',
-    pattern: `^${headerNamePattern}$`,
-    parse(name) {
-      const lower = name.toLowerCase();
-      return ownNames.has(lower) || fixedFieldNames.takenFor(lower) !== null ? undefined : lower;
-    },
-  },
-  "The name of a header.",
-);
-
 export const clientAddress = section("How the address of a client, which is charged, is found.", {
   trustedProxies: networkList("Addresses and networks of the proxies whose forwarding header is trusted."),
   header: choice(
@@ -93,7 +79,17 @@ export const clientAddress = section("How the address of a client, which is char
   // Wider than /32 is wider than what one provider gets (RIPE-738), so unrelated clients would share a quota.
   ipv6Prefix: wholeNumber(64, [32, 128], "Bits of an IPv6 address that identify a client."),
   dropHeaders: listOf(
-    droppedHeader,
+    text(
+      "",
+      {
+        expected:
+          'a header that neither frames a message nor is read by the gateway, in any spelling, such as "X-SSL-Client-CN"',
+        pattern: `^${headerNamePattern}$`,
+        parse: (name) =>
+          ownNames.has(name.toLowerCase()) || fixedFieldNames.takenFor(name) !== null ? undefined : name.toLowerCase(),
+      },
+      "The name of a header.",
+    ),
     64,
     { items: "names of headers", flaws: repeatedItems },
     "Headers that only trusted proxies may send, beside those by which a proxy names a client; removed from others.",
