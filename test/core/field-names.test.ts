@@ -140,14 +140,13 @@ test("the rule and nothing else refuses, whatever is configured", () => {
   fc.assert(
     fc.property(configured, configured, fc.array(any, { minLength: 1, maxLength: 20 }), (dropped, keys, sent) => {
       const names = new FieldNames(dropped, [policyOf(...keys)]);
-      for (const name of sent) {
-        const isRefused = names.takenFor(name) !== null;
-        expect([name, isRefused]).toEqual([name, naive(name, [...known, ...dropped, ...keys])]);
-        if (isRefused) refused += 1;
-        else passed += 1;
-      }
+      const all = [...known, ...dropped, ...keys];
+      const refusedNames = sent.filter((name) => names.takenFor(name) !== null);
+      expect(refusedNames).toEqual(sent.filter((name) => naive(name, all)));
+      refused += refusedNames.length;
+      passed += sent.length - refusedNames.length;
     }),
-    runs(20_000),
+    runs(4_000),
   );
   expect(Math.min(refused, passed)).toBeGreaterThan(100);
 });

@@ -18,7 +18,7 @@ import { useSharedCleanup } from "../support/cleanup.ts";
 import { type Overrides, startTestGateway } from "../support/gateway.ts";
 import { FrameClient } from "../support/http2-frames.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { runs } from "../support/runs.ts";
+import { runs, scaled } from "../support/runs.ts";
 import { startRawUpstream } from "../support/upstream.ts";
 
 const cleanup = useSharedCleanup();
@@ -178,10 +178,10 @@ test("a server that folds names sees no value of an untrusted peer for what is v
       return isUpper ? letters.join("").toUpperCase() : letters.join("");
     });
   const dropped = [...vouching, "forwarded"];
-  const added = new Set(["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"]);
+  const added = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
   let passed = 0;
   fc.assert(
-    fc.property(fc.array(name, { minLength: 1, maxLength: 6 }), (sent) => {
+    fc.property(fc.array(name, { minLength: 1, maxLength: 4 }), (sent) => {
       const rawHeaders = ["Host", "h", ...sent.flatMap((each) => [each, "evil"])];
       const head = { method: "GET", target: "/v2/x", httpVersion: "1.1", rawHeaders, peer, memory: null };
       const message = readMessage(head, names);
@@ -196,15 +196,13 @@ test("a server that folds names sees no value of an untrusted peer for what is v
           const key = read(arriving[i] ?? "");
           environ.set(key, [...(environ.get(key) ?? []), arriving[i + 1] ?? ""]);
         }
-        for (const each of dropped) expect([each, environ.get(read(each)) ?? []]).toEqual([each, []]);
-        for (const each of added)
-          expect([each, environ.get(read(each))]).not.toEqual([each, expect.arrayContaining(["evil"])]);
-        expect(environ.get(read("content-length"))).toBeUndefined();
+        const believed = [...dropped, ...added, "content-length"];
+        expect(believed.filter((each) => environ.get(read(each))?.includes("evil"))).toEqual([]);
       }
     }),
-    runs(20_000),
+    runs(10_000),
   );
-  expect(passed).toBeGreaterThan(100);
+  expect(passed).toBeGreaterThan(scaled(400));
 });
 
 test("of a head that comes again, what is remembered is that of the configuration in force", () => {

@@ -10,6 +10,7 @@ import {
   post,
   type RequestCase,
   refused,
+  token,
 } from "./request-case.ts";
 
 const get = (target: string): string => message("", `GET ${target} HTTP/1.1`);
@@ -26,6 +27,34 @@ const names: readonly RequestCase[] = [
   refused("underscores", "True_Client-IP", 400, message("True_Client-IP: 1.2.3.4\r\n")),
   kept("underscores", "names that mean nothing", "SFDC_STACK_DEPTH: 1", "api_key: k", "_: x", "X_A: 1", "X-A: 2"),
   kept("underscores", "__proto__", "__proto__: x"),
+  dropped(
+    "underscores",
+    "names in Connection, which mean no field",
+    "Connection: content_length, X_Forwarded_For, True.Client.IP",
+  ),
+  forwarded("underscores", "a name in Connection takes no other field away", message("X-A: 1\r\nConnection: X_A\r\n"), {
+    lines: [token, "X-A: 1"],
+  }),
+  dropped(
+    "vouching fields",
+    "several lines in any case",
+    "Client-IP: 6.6.6.6",
+    "CLIENT-IP: 7.7.7.7",
+    "cf-connecting-ip: 6.6.6.6",
+  ),
+  dropped(
+    "vouching fields",
+    "named in Connection",
+    "Connection: Client-IP, X-Real-IP",
+    "Client-IP: 6.6.6.6",
+    "X-Real-IP: 6.6.6.6",
+  ),
+  forwarded(
+    "vouching fields",
+    "as trailers, in any spelling",
+    chunked("2\r\nhi\r\n0\r\nClient-IP: 6.6.6.6\r\nX_Forwarded_For: 6.6.6.6\r\n\r\n"),
+    { body: "hi" },
+  ),
   kept("look-alikes", "Content-Length2", "Content-Length2: 5"),
   kept("look-alikes", "X-Transfer-Encoding", "X-Transfer-Encoding: chunked"),
   kept("look-alikes", "Content-Length in a value", "X: Content-Length: 5"),
