@@ -5,6 +5,7 @@ import { defineConfig } from "vitest/config";
 const properties = [
   "test/limits/calendar.test.ts",
   "test/core/counter-key.test.ts",
+  "test/core/field-names.test.ts",
   "test/core/ip-address.test.ts",
   "test/core/network-set.test.ts",
   "test/auth/rules.test.ts",
@@ -18,6 +19,7 @@ const properties = [
   "test/runtime-rules/rule-book.test.ts",
   "test/auth/who.test.ts",
   "test/exchange/matrix.test.ts",
+  "test/upstream/vouching-fields.test.ts",
   "test/http1/body-decoder.test.ts",
   "test/http1/remembered-heads.test.ts",
   "test/http1/request-head.test.ts",
