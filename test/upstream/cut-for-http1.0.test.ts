@@ -22,7 +22,7 @@ describe.each<[name: string, start: StartServing]>([
   ["the gateway", startTestGateway],
   ["the plugin", startServing],
 ])("%s", (_, start) => {
-  /** A client that begins to read when the gateway has nothing left to do for its request. */
+  /** A client that begins to read when the upstream's connection is over. */
   async function cut(version: string, bytes: string, breakOff: (socket: Socket) => void): Promise<RawConnection> {
     let taken = false;
     const upstream = await startRawUpstream((socket) => void socket.write(bytes, () => (taken = true)));
@@ -43,12 +43,26 @@ describe.each<[name: string, start: StartServing]>([
 
   test.each([
     ["HTTP/1.0", "closed", end],
-    ["HTTP/1.0", "reset", reset],
     ["HTTP/1.1", "closed", end],
   ])("to %s, of a response with a length that is %s all that came is delivered", async (version, _how, breakOff) => {
     const client = await cut(version, announced, breakOff);
     const [, body = ""] = client.rest.split("\r\n\r\n");
     expect([body.length, client.ending]).toEqual([sent.length, "end"]);
+  });
+
+  test("to HTTP/1.0, all that came of a response with a length stays when the upstream resets its connection", async () => {
+    const upstream = await startRawUpstream((socket) => void socket.write(announced));
+    cleanup(() => upstream.close());
+    const serving = await start({ upstreamUrl: upstream.url, overrides: {} });
+    cleanup(() => serving.close());
+    const client = new RawConnection(serving.traffic.port);
+    cleanup(() => client.destroy());
+    client.write("GET /v2/x HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
+    const bodyBytes = (): number => client.rest.split("\r\n\r\n")[1]?.length ?? 0;
+    await eventually("it has arrived", () => bodyBytes() === sent.length);
+    for (const socket of upstream.sockets) reset(socket);
+    await within("the connection ends", client.closed);
+    expect([bodyBytes(), client.ending]).toEqual([sent.length, "end"]);
   });
 
   test.each([

@@ -58,14 +58,14 @@ async function start(overrides: Overrides = {}) {
   return { gateway, bytes: upstream.bytes, arrived, held, client };
 }
 
-/** With a connection to the upstream that is idle: a request is sent as soon as its head is there. */
+/** With two connections to the upstream that are idle: a request is sent as soon as its head is there. */
 async function startWarm() {
   const staged = await start();
   const client = staged.client();
-  client.headers(101, get());
-  expect(await client.ended(101)).toBe("whole");
-  staged.arrived.length = 0;
-  // The next stream must have a higher number.
+  for (const stream of [1, 3]) client.headers(stream, get("/v2/held"));
+  await eventually("there are two connections", () => staged.held.length === 2);
+  for (const socket of staged.held) socket.write(response("ok"));
+  for (const stream of [1, 3]) expect(await client.ended(stream)).toBe("whole");
   return { ...staged, client: staged.client() };
 }
 

@@ -89,7 +89,7 @@ async function sendHttp2({ method, body, says }: Message, way: Way): Promise<num
     [":authority", "api.test"],
     [":path", "/v2/x"],
     ["authorization", "Bearer t"],
-    ...(says === "length" ? [["content-length", `${body?.length}`] as const] : []),
+    ...(says === "length" ? [["content-length", `${body?.length ?? 0}`] as const] : []),
   ];
   const isOver = body === null;
   const head = frame(frameTypes.headers, isOver ? endHeaders | endStream : endHeaders, 1, literals(fields));

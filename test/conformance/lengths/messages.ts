@@ -5,7 +5,7 @@ export type Way = "HTTP/1.1" | "HTTP/1.1 over TLS" | "HTTP/1.0" | "HTTP/2" | "pl
 
 export interface Message {
   readonly method: string;
-  /** Null: the head ends the request. */
+  /** Null: the head ends the request. Empty: over HTTP/2, an empty DATA frame does. */
   readonly body: string | null;
   /** `chunks`: over HTTP/2, which has none, DATA frames without a length. */
   readonly says: "nothing" | "length" | "chunks";
@@ -46,6 +46,10 @@ export const rows: readonly Row[] = [
   ...["POST", "PUT", "PATCH", "QUERY"].flatMap((method): readonly Row[] => {
     const noContent = method === "QUERY" ? null : "0";
     return [
+      {
+        ...{ method, body: null, says: "length" },
+        ...{ one: "0", oneZero: "0", two: "0", plugin: noContent, pluginTwo: noContent },
+      },
       {
         ...{ method, body: "", says: "length" },
         ...{ one: "0", oneZero: "0", two: "0", plugin: noContent, pluginTwo: noContent },
