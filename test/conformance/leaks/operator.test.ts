@@ -153,7 +153,7 @@ const asked = [
   `GET /%zz${mark} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
   `GET /metrics HTTP/1.1\r\nCookie: ${mark}\r\nConnection: close\r\n\r\n`,
   `POST /readyz HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nConnection: close\r\n\r\n${mark}`,
-  `GET /metrics HTTP/1.1\r\nHost: a\r\nX: ${mark}${"x".repeat(9_000)}\r\n\r\n`,
+  `GET /metrics HTTP/1.1\r\nHost: a\r\nX: ${mark}${"x".repeat(17_000)}\r\n\r\n`,
   `${mark}\r\n\r\n`,
 ];
 
