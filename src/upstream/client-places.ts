@@ -17,10 +17,7 @@ export interface SharedPlacesOptions<W> {
 /** How often slow transfers are looked for while requests wait. */
 const reclaimEveryMs = 100;
 
-/**
- * A request that has waited for this part of the longest wait is urgent. Places that are all in use for a moment, as in a
- * burst of requests, must not cost a client its only transfer.
- */
+/** A request is urgent after this part of the longest wait: a burst of requests must not cost a client its only transfer. */
 const urgentPart = 1 / 4;
 
 export class SharedPlaces<W extends Waiter & Reclaimable> {
@@ -107,9 +104,9 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
    * because the search takes a millisecond with thousands of clients: the next search is in another turn of the event loop.
    */
   #reclaim(): void {
-    const { size } = this.#queue;
+    const { size, first } = this.#queue;
+    const isTaken = first?.line.share.held === 0 && this.#shares.reclaim(first.isUrgent);
     // A place that is taken back goes to the next waiter before `reclaim` returns.
-    const isTaken = this.#queue.doesNextHoldNone && this.#shares.reclaim(this.#queue.isNextUrgent);
     const isGiven = isTaken && this.#queue.size < size;
     if (isGiven || this.#queue.size > 0) this.#timer ??= setTimeout(this.#onTimer, isGiven ? 0 : reclaimEveryMs);
   }
@@ -195,13 +192,9 @@ export class FairQueue<W extends Waiter> {
     return this.#lines.size > 1 && (this.#shares.find(client)?.waiting ?? 0) >= this.#shares.equalShare;
   }
 
-  /** Whether a request waits, and the client of the next one holds no place. */
-  get doesNextHoldNone(): boolean {
-    return this.#next.first?.share.held === 0;
-  }
-
-  get isNextUrgent(): boolean {
-    return this.#next.first?.first?.isUrgent === true;
+  /** The request that is served next; null if none waits. */
+  get first(): Waiting<W> | null {
+    return this.#next.first?.first ?? null;
   }
 
   /**
@@ -263,7 +256,7 @@ export class FairQueue<W extends Waiter> {
   #append(waiter: W): void {
     const share = this.#shares.of(waiter.client);
     const line = this.#lines.get(share) ?? this.#newLine(share);
-    const timer = setTimeout(() => this.#becomesUrgent(last), this.#options.timeoutMs * urgentPart);
+    const timer = setTimeout(() => this.#onUrgent(last), this.#options.timeoutMs * urgentPart);
     const last: Waiting<W> = { waiter, line, timer, isUrgent: false, before: line.last, behind: null };
     if (line.last === null) line.first = last;
     else line.last.behind = last;
@@ -298,7 +291,7 @@ export class FairQueue<W extends Waiter> {
     if (line !== undefined) this.#next.place(line);
   }
 
-  #becomesUrgent(waiting: Waiting<W>): void {
+  #onUrgent(waiting: Waiting<W>): void {
     waiting.isUrgent = true;
     waiting.timer = setTimeout(this.#onTimeout, this.#options.timeoutMs * (1 - urgentPart), waiting.waiter);
   }
@@ -509,10 +502,9 @@ export class ClientShares {
     const { resource, onExceeded } = this.#options;
     const found = this.#slowest(isUrgent);
     if (found === null) return false;
-    const { share, reclaimable } = found;
-    share.reclaimable?.delete(reclaimable);
-    onExceeded(resource, share.client);
-    reclaimable.onShareExceeded(resource);
+    found.share.reclaimable?.delete(found.reclaimable);
+    onExceeded(resource, found.share.client);
+    found.reclaimable.onShareExceeded(resource);
     return true;
   }
 
@@ -534,14 +526,8 @@ export class ClientShares {
   }
 }
 
-/** The slowest thing of a client, of those that were looked at. */
-interface Slow {
-  readonly share: ClientShare;
-  readonly reclaimable: Reclaimable;
-  readonly slowness: number;
-  /** How many of them are slow. */
-  readonly count: number;
-}
+/** The slowest thing of a client, of those that were looked at; `count` of them are slow. */
+type Slow = Readonly<{ share: ClientShare; reclaimable: Reclaimable; slowness: number; count: number }>;
 
 function slowestOf(share: ClientShare): Slow | null {
   const among = share.reclaimable ?? new Set();

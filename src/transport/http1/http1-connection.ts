@@ -54,8 +54,6 @@ const keepAliveGraceMs = 1_000;
 /** How long a new connection is kept during a drain: its client is about to send a request. */
 export const firstRequestMs = 300;
 
-const lateHead: LocalReply = { ...localReplies.slowRequest, detail: "timeouts.head" };
-
 /** A longer target takes further steps, and so does a longer head. */
 const shortTargetChars = 256;
 const shortHeadBytes = 1024;
@@ -185,7 +183,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
 
   /** The head that has begun did not come in time. */
   refuseLateHead(): void {
-    if (this.#headTimer !== null && !this.#isOver()) this.#refuse(lateHead);
+    if (this.#headTimer === null || this.#isOver()) return;
+    this.#refuse({ ...localReplies.slowRequest, detail: "timeouts.head" });
   }
 
   #isBusy(): boolean {

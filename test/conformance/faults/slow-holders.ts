@@ -4,6 +4,8 @@ import { once } from "node:events";
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { connect as connectTcp, createServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import { connect as connectTls } from "node:tls";
 import { Authority } from "../../support/certificates.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { type GatewayProcess, startGatewayProcess } from "../../support/gateway-process.ts";
@@ -34,6 +36,8 @@ const responseBytes = 256 * 1024 * 1024;
 /** Of all addresses together: more than there are connections to the upstream. */
 const holders = 300;
 const againMs = 20;
+/** How long an upload of a client that behaves goes on. */
+const uploadMs = 20_000;
 
 /** In front of an upstream that answers at once, and reads and writes as fast as it can. */
 export async function startTarget(cleanup: Cleanup, carrier: Attack["carrier"], settings: readonly string[]) {
@@ -157,6 +161,27 @@ export async function askHonestly({ gateway, ca }: Target, requests: number): Pr
     answers.push({ status, tookMs: performance.now() - beganMs });
   }
   return answers;
+}
+
+/**
+ * Uploads of as many other clients over slow lines, all at the same time. Resolves with how many could send all of it.
+ */
+export async function uploadHonestly({ gateway, ca }: Target, count: number, bytesPerSecond: number): Promise<number> {
+  const uploads = Array.from({ length: count }, async (_, i) => {
+    const tcp = connectTcp({ host: "127.0.0.1", port: gateway.port, localAddress: `127.0.9.${i + 1}` });
+    const socket = ca === null ? tcp : connectTls({ socket: tcp, ca, servername: "localhost" });
+    socket.on("error", () => {});
+    const head = `POST /v1/upload HTTP/1.1\r\nHost: api.test\r\nContent-Length: ${uploadBytes}\r\n\r\n`;
+    socket.write(head);
+    socket.write(begun);
+    // As a line of this rate passes segments on.
+    const timer = setInterval(() => void socket.write(begun.subarray(0, bytesPerSecond / 8)), 125);
+    const isCut = await Promise.race([once(socket, "data").then(() => true), sleep(uploadMs).then(() => false)]);
+    clearInterval(timer);
+    socket.destroy();
+    return isCut ? 0 : 1;
+  });
+  return (await Promise.all(uploads)).reduce<number>((sum, each) => sum + each, 0);
 }
 
 async function askHttp1(at: From): Promise<number> {
