@@ -109,6 +109,7 @@ export const localReplies = {
   upstreamFailed: refusal(502, "upstream_failed", "The upstream could not be reached or gave no valid answer."),
   upstreamTimeout: refusal(504, "upstream_timeout", "The upstream did not answer in time."),
   overConnectionShare: shareUsedUp("the connections to the upstream"),
+  slowWhileOthersWait: refusal(503, "client_share", "This transfer is slow, and other clients wait for a connection."),
   overClientConnectionShare: shareUsedUp("the connections to this service"),
   overQueueShare: shareUsedUp("the waiting requests"),
   overTunnelShare: shareUsedUp("the tunnels"),

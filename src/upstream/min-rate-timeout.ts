@@ -82,7 +82,6 @@ export class MinRateTimeout {
     return this.#idleMs < minIdleMs ? 0 : this.#idleMs / this.#slowMs;
   }
 
-  /** Resets the idle time to zero. */
   endIdle(): void {
     this.#countDown();
     this.#idleMs = 0;

@@ -35,6 +35,7 @@ test("the statuses and words of every refusal", () => {
     "503 Service Unavailable: client_share",
     "503 Service Unavailable: client_share",
     "503 Service Unavailable: client_share",
+    "503 Service Unavailable: client_share",
     "503 Service Unavailable: store_unavailable",
     "503 Service Unavailable: overloaded",
     "500 Internal Server Error: internal",

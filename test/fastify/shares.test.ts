@@ -61,7 +61,7 @@ test("the upload that is idle longest, of the client with the most, loses its co
   expect((await other.read()).status).toBe(200);
   const refused = await uploads[0]?.read();
   expect(refused?.status).toBe(503);
-  expect(refused?.body).toContain("This client has used up its share of the connections to the upstream.");
+  expect(refused?.body).toContain("This transfer is slow, and other clients wait for a connection.");
   expect([uploads[1]?.receivedBytes, uploads[2]?.receivedBytes]).toEqual([0, 0]);
   expect(await metrics()).toContain('headgate_client_share_exceeded_total{resource="connections"} 1\n');
 });

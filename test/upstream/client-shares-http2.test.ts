@@ -61,7 +61,10 @@ test("a slow upload gets 503, and the other client its answer", async () => {
   clock.advance(1_000);
   expect((await answer).status).toBe(200);
   const refused = await first;
-  expect([refused.status, refused.body]).toEqual([503, expect.stringContaining("This client has used up its share")]);
+  expect([refused.status, refused.body]).toEqual([
+    503,
+    expect.stringContaining("This transfer is slow, and other clients wait"),
+  ]);
   expect(await metric(gateway, exceeded)).toBe(1);
 });
 

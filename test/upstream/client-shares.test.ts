@@ -196,7 +196,7 @@ test("the slowest upload of the client with the most loses its connection after 
   const answer = (await first?.read()) as { status: number; body: string };
   expect([answer.status, errMsg(answer)]).toEqual([
     503,
-    "This client has used up its share of the connections to the upstream.",
+    "This transfer is slow, and other clients wait for a connection.",
   ]);
   expect(await exceeded(gateway, "connections")).toBe(1);
   expect(others.map(({ receivedBytes, ending }) => [receivedBytes, ending])).toEqual(others.map(() => [0, null]));
