@@ -1,6 +1,7 @@
 // Which of the gateway's own cases hold for the plugin with an upstream: all but the ones that are listed here with their
 // reason, which do not.
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { singleLf } from "../conformance/responses/corpus.ts";
 import { corpusCases, Stage } from "./corpora.ts";
 import { startServing } from "./serving.ts";
 
@@ -8,9 +9,19 @@ const keyOf = ({ corpus, name }: { corpus: string; name: string }): string => `$
 
 const exceptions: Readonly<Record<string, string>> = {
   "response RFC 9110 15.2.1: 100 that nobody asked for": "undici breaks the connection, and the client gets 502",
+  "response RFC 9112 2.2: a single LF before the status line": "undici skips it",
+  "response RFC 9112 4: a status of 600": "Node's HTTP/2 could not send it",
+  "response RFC 9112 4: a status of 999": "Node's HTTP/2 could not send it",
+  "response RFC 9112 6.3: the same length twice": "undici refuses it",
+  "response RFC 9112 6.3: the same length twice, named in Connection": "undici refuses it",
   "request RFC 9112 2.3: RTSP": "Node's parser takes it for HTTP",
   "request RFC 9112 2.3: ICE": "Node's parser takes it for HTTP",
   "answer 404 no route": "what is outside of the routes is the app's, and so is the body of its 404",
+  ...Object.fromEntries(
+    corpusCases
+      .filter(({ name }) => name.startsWith(singleLf))
+      .map((row) => [keyOf(row), "undici refuses a single LF"]),
+  ),
   ...Object.fromEntries(
     corpusCases
       .filter(({ bytes, name }) => / HTTP\/1\.[2-9]\r\n/.test(bytes) && !name.includes("no Host"))

@@ -7,6 +7,8 @@ import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually } from "../support/eventually.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { valuesOf } from "../support/raw-client.ts";
+import { response } from "../support/stage.ts";
+import { startRawUpstream } from "../support/upstream.ts";
 import { accessLines, startTestApp, type TestApp, type TestAppOptions } from "./app.ts";
 
 const cleanup = useCleanup();
@@ -31,6 +33,14 @@ async function start(test: TestAppOptions): Promise<TestApp & { client: Http2Cli
 const lower = (name: string): string => name.toLowerCase();
 
 describe("over HTTP/2", () => {
+  test("an upstream's status over 599 is a 502, because Node's HTTP/2 cannot send it", async () => {
+    const upstream = await startRawUpstream((socket) => void socket.write(response("ok", "", "600 Odd")));
+    cleanup(() => upstream.close());
+    const { client } = await start({ options: { upstream: { url: upstream.url } } });
+    expect((await client.ask()).status).toBe(502);
+    expect((await client.ask()).status).toBe(502);
+  });
+
   test("of a rewritten target the one that the router sees counts", async () => {
     const { client } = await start({
       options: { routes: ["/v1/"] },

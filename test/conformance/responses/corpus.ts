@@ -102,11 +102,13 @@ const fields: readonly ResponseCase[] = [
 ];
 
 const lines = "HTTP/1.1 200 OK\r\nX: a\r\nContent-Length: 2\r\n\r\nok";
+/** The section of those rows that are read. */
+export const singleLf = "RFC 9112 2.2, LF";
 const lf = (
   name: string,
   bytes: string,
   seen: Parameters<typeof passed>[3] = { lines: ["X: a", ...two], body: "ok" },
-) => passed("RFC 9112 2.2", name, bytes, { ...close, ...seen });
+) => passed(singleLf, name, bytes, { ...close, ...seen });
 
 /** A single LF ends a line of a final head, and the connection is not used again. */
 const singleLfs: readonly ResponseCase[] = [
