@@ -116,6 +116,16 @@ describe.each(kinds)("$kind", ({ target, fields }) => {
   });
 });
 
+test("bytes that are no call are refused with the rule that they break", async () => {
+  const { connect, gateway } = await stageDecision(cleanup);
+  const caller = connect();
+  caller.write("GET /auth-request HTTP/1.1\r\nHost: a\r\nX : secret\r\n\r\n");
+  expect((await caller.read()).status).toBe(400);
+  expect(gateway.logLines).toContainEqual(
+    expect.objectContaining({ reason: "malformed", detail: "a blank in or behind a name", caller: "127.0.0.1" }),
+  );
+});
+
 describe("which request it is", () => {
   test("a call that says it in no single way is a 400", async () => {
     const { ask } = await stageDecision(cleanup);

@@ -243,7 +243,7 @@ export class CallConnection implements CheckCaller {
 
   #refuse(reason: CheckRefusal, problem: CheckProblem): void {
     const { checks, onRefused } = this.#owner;
-    onRefused(reason, this.#address ?? "", problem.errMsg);
+    onRefused(reason, this.#address ?? "", problem.broken?.rule ?? problem.errMsg);
     this.answer(checks.refuse(problem));
   }
 
