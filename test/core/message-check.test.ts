@@ -176,6 +176,13 @@ describe("what is refused", () => {
   });
 });
 
+test("which name is bad is told, and which rule a request breaks", () => {
+  expect(read([...host, "X-A", "b_c", "X_Real_IP", "x"]).problem?.broken).toEqual({
+    ...{ rule: "a name that can be read as x-real-ip", line: null, field: "X_Real_IP" },
+  });
+  expect(read([...host, "Content-Length", "s3cret"]).problem?.broken).toMatchObject({ field: "Content-Length" });
+});
+
 test("the last of 5,000 fields is looked at like the first", () => {
   const many = Array.from({ length: 5000 }, (_, i) => [`X-${i}`, "y"]).flat();
   expect(read([...host, ...many]).problem).toBeNull();
