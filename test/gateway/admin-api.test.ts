@@ -13,6 +13,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { startFromFile } from "../support/gateway-from-file.ts";
+import { exchange } from "../support/raw-client.ts";
 import { threadCounts } from "../support/runs.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
@@ -245,6 +246,18 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     await gateway.drain();
     await expect(fetch(gateway.url)).rejects.toThrow();
     await expect(fetch(`${gateway.adminUrl}/livez`)).rejects.toThrow();
+  });
+
+  test("what is wrong with a malformed request is told", async () => {
+    const { call, gateway } = await start(workers, policies);
+    const answer = await exchange(gateway.traffic.port, "GET /v2/x HTTP/1.1\r\nX : secret\r\n\r\n");
+    const found = await call("GET", `/api/requests/${/x-request-id: (\S+)/i.exec(answer)?.[1]}`, { token: readToken });
+    expectFit(schemas.RequestAnswer, found.json);
+    expect(found.json).toMatchObject({
+      reason: "malformed",
+      explanation: [expect.any(String), expect.stringContaining("wrong with it: a blank in or behind a name.")],
+    });
+    expect(found.text).not.toContain("secret");
   });
 
   test("a rule holds from its answer on, is shown where it matters, and is gone when it is removed", async () => {
