@@ -37,9 +37,9 @@ export type Http2CloseReason = (typeof http2CloseReasons)[number];
 
 /**
  * Of HTTP/2 streams. `per_peer`, `total`: too many are open, and a new one was refused. `unread`: the response could not be
- * sent, because the client did not read it.
+ * sent, because the client did not read it. `malformed`: the request breaks a rule of HTTP/2, and has no line in the log.
  */
-export const http2ResetReasons = ["per_peer", "total", "unread"] as const;
+export const http2ResetReasons = ["per_peer", "total", "unread", "malformed"] as const;
 export type Http2ResetReason = (typeof http2ResetReasons)[number];
 
 /**

@@ -30,6 +30,8 @@ export type Http2Event<Owner> =
     }
   /** `bytes` are valid until the next event. Call `used` when they no longer take memory. */
   | { readonly kind: "data"; readonly stream: Http2Stream<Owner>; readonly bytes: Buffer; readonly isEnd: boolean }
+  /** A request was reset because it is malformed. */
+  | { readonly kind: "malformed" }
   /** The connection is over, and its GOAWAY waits to be sent. `reason`: the client has cost too much. */
   | { readonly kind: "over"; readonly code: number; readonly reason: Http2CloseReason | null };
 
@@ -404,11 +406,12 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   }
 
   /** Resets a stream that was never opened. */
-  #refuse(id: number, isEnd: boolean, code: number): null {
+  #refuse(id: number, isEnd: boolean, code: number): Http2Event<Owner> | null {
     this.#responses.writer.reset(id, code);
     this.#endings.add(id, isEnd ? "ended" : "reset");
-    if (code !== errorCodes.refusedStream) this.#countReset();
-    return null;
+    if (code === errorCodes.refusedStream) return null;
+    this.#countReset();
+    return { kind: "malformed" };
   }
 
   /** A second head is that of the trailers (RFC 9113, 8.1), which are dropped. */

@@ -140,6 +140,7 @@ export class Conversation {
       this.events.push(`over ${codeNames[event.code]}`);
       return;
     }
+    if (event.kind === "malformed") return;
     const { stream, isEnd } = event;
     if (event.kind === "request") {
       this.streams.set(stream.id, stream);

@@ -96,6 +96,18 @@ describe("heads", () => {
     expect(await closed(gateway, "head_too_large")).toBe(0);
   });
 
+  test("one that breaks a rule is reset and counted, and the next request is served", async () => {
+    const { client, gateway } = await start();
+    const one = client();
+    one.headers(1, get("/v2/x", ["X-Capital", "y"]));
+    expect(await one.ended(1)).toBe(1);
+    one.headers(3, get("/v2/x", ["connection", "keep-alive"]));
+    expect(await one.ended(3)).toBe(1);
+    one.headers(5, get());
+    expect(await one.ended(5)).toBe("whole");
+    expect(await reset(gateway, "malformed")).toBe(2);
+  });
+
   test("one that is not HPACK ends the connection as RFC 9113 says", async () => {
     const { client, gateway, isServed } = await start();
     const one = client();

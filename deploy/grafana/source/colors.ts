@@ -133,6 +133,7 @@ export const http2ResetColors: Colors<Http2ResetReason> = {
   per_peer: connectionShedColors.per_peer,
   total: connectionShedColors.total,
   unread: "#9c765b",
+  malformed,
 };
 
 export const decisionColors: Colors<Outcome> = {

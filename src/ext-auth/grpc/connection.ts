@@ -161,6 +161,9 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
       case "data":
         this.#onData(event);
         return;
+      case "malformed":
+        this.#shares.options.onReset("malformed");
+        return;
       case "over":
         if (event.reason !== null) this.#shares.options.connections.onClosed(event.reason, this.socket);
     }

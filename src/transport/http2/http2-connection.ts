@@ -169,6 +169,9 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
         else stream.owner.receive(bytes, isEnd);
         return;
       }
+      case "malformed":
+        this.#options.http2.onReset("malformed");
+        return;
       case "over":
         if (event.reason !== null) this.#options.http2.onClosed(event.reason, this.peer.text);
     }
@@ -322,7 +325,7 @@ export class OpenStreams {
   }
 
   /** Adds a stream, or returns why it is refused. A trusted proxy has no bound of its own: it serves many clients. */
-  add({ key, isTrusted }: Peer): Exclude<Http2ResetReason, "unread"> | null {
+  add({ key, isTrusted }: Peer): Extract<Http2ResetReason, "per_peer" | "total"> | null {
     const { max } = this.#settings.current.streams;
     const ofPeer = this.#byPeer.get(key) ?? 0;
     if (this.#count >= max) return "total";

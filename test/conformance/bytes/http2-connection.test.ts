@@ -174,6 +174,7 @@ class Server implements DrivenConnection<Http2Transport>, Http2Owner {
 
   onEvent(event: Parameters<DrivenConnection<Http2Transport>["onEvent"]>[0]): void {
     if (event.kind === "over") this.fault ??= `the connection failed: ${event.code}`;
+    else if (event.kind === "malformed") this.fault ??= "a request is malformed";
     else if (event.kind === "data") {
       if (event.stream.owner === null) this.fault ??= "a body has no owner";
       else event.stream.owner.receive(event.bytes, event.isEnd);
