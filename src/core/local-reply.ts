@@ -77,7 +77,10 @@ function shareUsedUp(ofWhat: string) {
 
 export const localReplies = {
   malformed: refusal(400, "malformed", "The request is not well-formed HTTP."),
-  plainHttp: detailed(400, "malformed", "The request is plain HTTP, and this port expects TLS: use https.", "no TLS"),
+  plainHttp: Object.freeze({
+    ...refusal(400, "malformed", "The request is plain HTTP, and this port expects TLS: use https."),
+    broken: brokenRule("plain HTTP on a port with TLS"),
+  }),
   ambiguousPath: refusal(400, "ambiguous_path", "The path can be read in more than one way."),
   badHost: refusal(400, "bad_host", "Exactly one valid Host header is required."),
   badFieldName: refusal(400, "bad_field_name", "A header name can be read as another one."),

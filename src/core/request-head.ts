@@ -1,11 +1,12 @@
 // Parses a request head: the client, the route, whether the request is charged, and why it is refused. Independent of
 // sockets and servers, so all transports get the same result.
 import type { AuthDemand, AuthMode, AuthOutcome, Identity } from "./authentication.ts";
+import { brokenRule } from "./broken-rule.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import { CounterKey } from "./counter-key.ts";
 import type { FieldNames } from "./field-names.ts";
 import type { HeaderLines, HeaderList, KeptText } from "./headers.ts";
-import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
+import { type LocalReply, localReplies, malformedBy, serverOptions } from "./local-reply.ts";
 import {
   type BasePaths,
   hasBlankAround,
@@ -274,7 +275,7 @@ export function findRefusal(parsed: ParsedRequest, decision: Decision, rules: Re
   const refusal = findQuotaRefusal(decision);
   if (refusal !== null) return refusal;
   if (parsed.message.problem !== null) return parsed.message.problem;
-  if (parsed.target === undefined) return localReplies.malformed;
+  if (parsed.target === undefined) return malformedBy(brokenRule("a target of another form", 1));
   if (parsed.target.path === "*") return serverOptions;
   switch (parsed.path.kind) {
     case "ambiguous":

@@ -4,10 +4,11 @@ import type { IncomingMessage, Server } from "node:http";
 import { Http2ServerRequest } from "node:http2";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { brokenRule } from "../core/broken-rule.ts";
 import { type ClientAddressRules, type Peer, readPeer } from "../core/client-address.ts";
 import { errorCode } from "../core/failure.ts";
 import { closeMs, maxFields } from "../core/http-bounds.ts";
-import { type LocalReply, localReplies } from "../core/local-reply.ts";
+import { type LocalReply, localReplies, malformedBy } from "../core/local-reply.ts";
 import { knownMethods } from "../core/message-check.ts";
 import { type RequestHead, readHttp2Head } from "../core/request-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
@@ -149,7 +150,7 @@ function replyToParseError(error: Error, receivedBytes: number): LocalReply | nu
   if (hasUnknownMethod(error, code, receivedBytes)) return localReplies.unsupportedMethod;
   // The client closed its side within a message, or reset the connection.
   if (code === "HPE_INVALID_EOF_STATE" || !code.startsWith("HPE_")) return null;
-  return localReplies.malformed;
+  return malformedBy(brokenRule(code));
 }
 
 /** Returns whether the error is about a request line with an unknown method. The parser knows a few more than Node. */

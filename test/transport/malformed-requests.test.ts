@@ -38,6 +38,13 @@ const rows: readonly Row[] = [
   ["a target with a blank", `GET /v2/x ${canary} HTTP/1.1\r\n\r\n`, "not a method, a target and a version", 1, null],
   ["a version that is none", "GET /v2/x HTTP/x\r\n\r\n", "not a method, a target and a version", 1, null],
   ["HTTP/2.0 in text", `GET /v2/x HTTP/2.0\r\nHost: a\r\n\r\n`, "a version other than HTTP/1.0 and HTTP/1.1", 1, null],
+  [
+    "an authority with a user",
+    `GET http://${canary}@a/v2/x HTTP/1.1\r\nHost: a\r\n\r\n`,
+    "a target of another form",
+    1,
+    null,
+  ],
   ["LF behind the request line", "GET /v2/x HTTP/1.1\nHost: a\r\n\r\n", "an LF without a CR", 1, null],
   ["LF behind a field", `${head}X-A: ${canary}\nX-B: b\r\n\r\n`, "an LF without a CR", 3, "X-A"],
   ["LF behind a name", `${head}X-A\n\r\n`, "an LF without a CR", 3, null],
@@ -118,6 +125,14 @@ test.each<[name: string, fields: Record<string, string>, rule: string, field: st
   const { status, rawHeaders } = await client.ask({ fields });
   expect(status).toBe(400);
   await expectLogged(valuesOf(rawHeaders, "X-Request-Id")[0] ?? "", rule, null, field);
+});
+
+test("plain HTTP on the port with TLS", async () => {
+  const client = new RawConnection(stage.gateway.traffic.port);
+  cleanup(() => client.destroy());
+  client.write(`${head}X-A: ${canary}\r\n\r\n`);
+  const [id = ""] = valuesOf((await client.read()).rawHeaders, "X-Request-Id");
+  await expectLogged(id, "plain HTTP on a port with TLS", null, null);
 });
 
 test("the rule is told to whoever asks why", async () => {
