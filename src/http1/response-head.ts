@@ -26,7 +26,7 @@ export interface ResponseHead extends UpstreamResponseFields {
   readonly framing: number | "chunked" | "none";
   /** The x of HTTP/1.x. */
   readonly minor: number;
-  /** Connection says close, or WWW-Authenticate asks for a login of the connection. */
+  /** Connection says close, WWW-Authenticate asks for a login of the connection, or a line ends in LF alone. */
   readonly closes: boolean;
   /** How long Keep-Alive allows the connection to be idle; null if it does not say. */
   readonly keepAliveSeconds: number | null;
@@ -78,7 +78,7 @@ export function malformed(broken: BrokenRule): ResponseError {
 
 /** Parses a head whose lines end in CRLF; null for another. `text`: before the empty line, with the line end before it. */
 export function parseUsualHead(text: string): ResponseHead | null {
-  return wholeHead.test(text) ? new HeadReader(text, false).read() : null;
+  return wholeHead.test(text) ? new HeadReader(text).read() : null;
 }
 
 /** The same, and a single LF may end a line of a final response (RFC 9112, 2.2). `text`: with its only empty line. */
@@ -89,7 +89,8 @@ export function parseHead(text: string): ResponseHead {
   const mayEndInLf = lines[9] !== "1";
   const isSound = wholeHead.test(head) && (mayEndInLf || lines === text);
   if (!isSound) throw malformed(findBroken(text, statusLine, mayEndInLf));
-  return new HeadReader(head, lines !== text).read();
+  const read = new HeadReader(head).read();
+  return lines === text ? read : { ...read, closes: true };
 }
 
 const none: readonly string[] = [];
@@ -100,7 +101,7 @@ class HeadReader {
   readonly #minor: number;
   #lines: HeaderLines = "";
   #framing: ResponseHead["framing"] = "none";
-  #closes: boolean;
+  #closes = false;
   #keepAliveSeconds: number | null = null;
   #sawKeepAlive = false;
   /** Connection names headers that are removed. */
@@ -112,9 +113,8 @@ class HeadReader {
   #lengthDigits = 0;
   #lengthInLines = -1;
 
-  constructor(text: string, closes: boolean) {
+  constructor(text: string) {
     this.#text = text;
-    this.#closes = closes;
     this.#status = Number(text.slice(9, 12));
     this.#minor = text.charCodeAt(7) - 48;
   }
