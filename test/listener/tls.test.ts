@@ -185,7 +185,7 @@ describe("HTTP/1.1 over TLS", () => {
     const { overrides } = tlsOverrides(authority);
     const { connect, upstream } = await stageRaw(
       cleanup,
-      (socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf"),
+      (socket) => void socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"),
       overrides,
     );
     const client = connect({ tls: { ca: authority.cert } });

@@ -47,6 +47,10 @@ class SlowSocket implements SharedReads {
 
   release(): void {}
 
+  on(): this {
+    return this;
+  }
+
   pause(): void {
     this.isPaused = true;
   }
