@@ -30,8 +30,8 @@ export function answersOffer(answer: readonly string[], offered: readonly string
 }
 
 /**
- * Client and gateway must not disagree about where the body ends and the tunnel begins. A length of 0 leaves no doubt, and the
- * WebSocket client of Java 17 writes it.
+ * Client and gateway must not disagree about where the body ends and the tunnel begins. A length of 0 leaves no doubt, and
+ * WebSocket clients write it (Java 17 before its last updates).
  */
 function mayHaveBody(rawHeaders: HeaderList): boolean {
   return rawHeaders.some((field, i) => {

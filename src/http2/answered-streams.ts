@@ -1,8 +1,9 @@
 // Closed streams whose client still sends a request that has been answered. It is told to stop by a reset (RFC 9113, 8.1), but
-// not at once: a client that reads a response and its reset together may lose the response.
+// not at once: a client that reads a response and its reset together may lose the response. So the reset leaves some time after
+// the client has acknowledged a PING behind the response.
 import { lingerSilenceMs } from "../core/http-bounds.ts";
 
-/** How often `due` has to be called. A client that reads takes less than two calls to read a response. */
+/** How often `due` has to be called. */
 export const checkAnsweredMs = 250;
 
 /** What the checks need of a stream, and find. */
@@ -11,6 +12,7 @@ interface Checked {
   checkedBytes: number;
   checks: number;
   answeredChecks: number;
+  readonly isAnswerRead: boolean;
 }
 
 export class AnsweredStreams<Stream extends Checked> extends Map<number, Stream> {
@@ -32,7 +34,8 @@ export class AnsweredStreams<Stream extends Checked> extends Map<number, Stream>
       stream.checks = hasMoved ? 0 : stream.checks + 1;
       stream.answeredChecks += 1;
       const waitMs = isInHurry || stream.receiveWindow <= 0 ? checkAnsweredMs : lingerSilenceMs;
-      return stream.checks * checkAnsweredMs >= waitMs || stream.answeredChecks * checkAnsweredMs >= lingerMs;
+      const isDue = (isInHurry || stream.isAnswerRead) && stream.checks * checkAnsweredMs >= waitMs;
+      return isDue || stream.answeredChecks * checkAnsweredMs >= lingerMs;
     });
   }
 }

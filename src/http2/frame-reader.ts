@@ -15,7 +15,7 @@ export type Frame =
   | ({ readonly kind: "settings" } & Slice)
   /** One that asks for its acknowledgement, which repeats the eight bytes. */
   | ({ readonly kind: "ping" } & Slice)
-  | { readonly kind: "pingAck" }
+  | ({ readonly kind: "pingAck" } & Slice)
   | { readonly kind: "goaway" }
   | { readonly kind: "windowUpdate"; readonly stream: number; readonly increment: number }
   /** Stream 0: an error of the connection. Nothing more can be read. */
@@ -46,7 +46,7 @@ export interface FrameError {
   readonly isTooLarge: boolean;
 }
 
-interface Slice {
+export interface Slice {
   readonly bytes: Buffer;
   readonly from: number;
   readonly to: number;
@@ -327,7 +327,7 @@ export class FrameReader {
       case frameTypes.settings:
         return (this.#flags & flags.ack) === 0 ? { kind: "settings", ...payload } : "none";
       case frameTypes.ping:
-        return (this.#flags & flags.ack) === 0 ? { kind: "ping", ...payload } : { kind: "pingAck" };
+        return (this.#flags & flags.ack) === 0 ? { kind: "ping", ...payload } : { kind: "pingAck", ...payload };
       default:
         return this.#windowUpdate(bytes.readUInt32BE(from) & 0x7fff_ffff);
     }

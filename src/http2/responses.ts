@@ -236,6 +236,8 @@ export class Http2Stream<Owner> {
   checkedBytes = -1;
   checks = 0;
   answeredChecks = 0;
+  /** The client has acknowledged what was sent behind its response. */
+  isAnswerRead = false;
 
   constructor(id: number, isReadEnded: boolean, bytesToCome: number, sendWindow: number) {
     this.id = id;
@@ -406,7 +408,7 @@ class FrameWriter {
 
 const noPieces: readonly Piece[] = [];
 
-function uint32(value: number): string {
+export function uint32(value: number): string {
   return uint16(value >>> 16) + uint16(value & 0xffff);
 }
 

@@ -13,11 +13,12 @@ import {
   type FrameBudget,
   type FrameError,
   FrameReader,
+  type Slice,
   type Turn,
 } from "./frame-reader.ts";
 import { HpackDecoder } from "./hpack.ts";
 import { defaultWindowBytes, errorCodes, maxStreamId, readSettings, settingIds } from "./protocol.ts";
-import { ClosedStreams, Http2Stream, type Piece, Responses, type ResponsesOwner } from "./responses.ts";
+import { ClosedStreams, Http2Stream, type Piece, Responses, type ResponsesOwner, uint32 } from "./responses.ts";
 
 export type Http2Event<Owner> =
   /** `fields` is the same list as before if the client sent the same block. `isTooLarge`: over the bounds of heads. */
@@ -71,8 +72,9 @@ const maxStreamWindowBytes = 128 * 1024;
  */
 const resetRate: TokenRate = { burst: 200, perSecond: 20 };
 
-/** Of our own PING behind a first GOAWAY. Nothing else asks for an acknowledgement. */
+/** Of our own PINGs: behind a first GOAWAY, and, with the number of its stream, behind an early response. */
 const drainPing = "headgate";
+const answerPing = "read";
 
 const noBytes: Buffer = Buffer.alloc(0);
 const none: readonly [] = [];
@@ -347,7 +349,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
         writer.ping(frame.bytes.toString("latin1", frame.from, frame.to), true);
         return null;
       case "pingAck":
-        if (this.#end === "announced") this.finishEnd();
+        this.#onPingAck(frame);
         return null;
       case "goaway":
         this.beginEnd();
@@ -356,6 +358,15 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
         this.#onFrameError(frame);
         return null;
     }
+  }
+
+  #onPingAck({ bytes, from, to }: Slice): void {
+    const payload = bytes.toString("latin1", from, to);
+    const stream = payload.startsWith(answerPing)
+      ? this.#endings.answered.get(bytes.readUInt32BE(from + 4))
+      : undefined;
+    if (stream !== undefined) stream.isAnswerRead = true;
+    else if (payload === drainPing && this.#end === "announced") this.finishEnd();
   }
 
   #onFrameError({ stream, code, isTooLarge }: FrameError): void {
@@ -544,8 +555,10 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     const { answered } = this.#endings;
     // A client may have so many streams that it has not ended.
     const mayLinger = lingerMs > 0 && stream.unreadCode === errorCodes.noError && answered.size < maxStreams;
-    if (mayLinger) answered.set(stream.id, stream);
-    else this.#resetAnswered(stream);
+    if (mayLinger) {
+      answered.set(stream.id, stream);
+      this.#responses.writer.ping(answerPing + uint32(stream.id), false);
+    } else this.#resetAnswered(stream);
   }
 
   #close(stream: Http2Stream<Owner>, ending: "reset" | "gone" | "ended"): void {

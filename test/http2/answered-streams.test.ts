@@ -10,9 +10,12 @@ const lingerMs = 30_000;
 const none = frame(frameTypes.headers, 5, 1, Buffer.alloc(0));
 const reset = frame(frameTypes.rstStream, 0, 1, code(8));
 
-/** Stream 1 is answered, and its request is not whole. */
-function answered(ms = lingerMs, maxStreams = 100): Conversation {
+/** Stream 1 is answered, and its request is not whole. `isRead`: the client acknowledges what was sent behind the answer. */
+function answered(ms = lingerMs, maxStreams = 100, isRead = true): Conversation {
   const conversation = new Conversation(maxStreams, { lingerMs: ms }).send(begin).send(open(1, "/answer"));
+  expect(conversation.sent.slice(-2)).toEqual(["headers 1 end", "ping 0"]);
+  const ping = conversation.frames.at(-1)?.payload ?? "";
+  if (isRead) conversation.send(frame(frameTypes.ping, 1, 0, ping));
   expect(conversation.sent.filter((sent) => sent.includes("rstStream"))).toEqual([]);
   return conversation;
 }
@@ -83,6 +86,26 @@ test.each([
     expect(conversation.outcome).toBe("none");
   },
 );
+
+test.each([
+  ["no acknowledgement", Buffer.alloc(0)],
+  ["one for another stream", frame(frameTypes.ping, 1, 0, Buffer.from("read\0\0\0\x03", "latin1"))],
+  ["one of another PING", frame(frameTypes.ping, 1, 0, "headgate")],
+])("a client of which comes %s may have read nothing, so it is told at the end, or in a hurry", (_, bytes) => {
+  const conversation = answered(lingerMs, 100, false).send(bytes);
+  fill(conversation);
+  expect(checksUntilReset(conversation)).toBe(most);
+  const another = answered(lingerMs, 100, false).send(bytes);
+  expect(checksUntilReset(another, { isInHurry: true })).toBe(2);
+});
+
+test("the acknowledgement of an answer does not end a connection that is asked to end", () => {
+  const { session } = answered(lingerMs, 100, false);
+  session.beginEnd();
+  session.feed(frame(frameTypes.ping, 1, 0, Buffer.from("read\0\0\0\x01", "latin1")));
+  session.next();
+  expect(session.isAwaitingAck).toBe(true);
+});
 
 test.each([
   ["1ms", 1, 1],

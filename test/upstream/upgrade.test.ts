@@ -191,7 +191,7 @@ test.each([
   expect(upstream.bytes()).not.toMatch(/upgrade/i);
 });
 
-test("an offer with a length of 0, as Java 17 writes it, is tunnelled; what follows its head is the tunnel's", async () => {
+test("an offer with a length of 0 is tunnelled; what follows its head is the tunnel's", async () => {
   const { connect } = await stageRaw(cleanup, echo);
   const client = connect();
   client.write(`${offer("websocket", "Content-Length: 0\r\n")}${request("/v2/inner")}`);
