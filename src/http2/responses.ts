@@ -230,6 +230,8 @@ export class Http2Stream<Owner> {
   windowBytes = defaultWindowBytes;
   /** Received and used, but not given back to the client's window. */
   usedBytes = 0;
+  /** The head of the final response has been sent. */
+  isAnswered = false;
   /** Of the body, as announced; -1 if it is not known. */
   bytesToCome: number;
   /** What the last check for unread responses found, and how often nothing has moved since. `AnsweredStreams` has the same checks. */

@@ -453,8 +453,9 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     this.#untakenBytes -= bytes + paddingBytes;
     if (isEnd) stream.isReadEnded = true;
     if (paddingBytes > 0) this.used(stream, paddingBytes);
-    if (bytes === 0 && !isEnd) return null;
-    return { kind: "data", stream, bytes: piece.bytes.subarray(from, to), isEnd };
+    const isWhole = isEnd && stream.bytesToCome <= 0;
+    if (bytes === 0 && !isWhole) return null;
+    return { kind: "data", stream, bytes: piece.bytes.subarray(from, to), isEnd: isWhole };
   }
 
   #beginData(piece: DataPiece, stream: Http2Stream<Owner> | undefined): void {
@@ -476,7 +477,8 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
     if (stream.isReadEnded) this.#streamError(stream.id, errorCodes.streamClosed);
     else if (stream.receiveWindow < 0) this.#streamError(stream.id, errorCodes.flowControl);
     else if (bytesToCome < 0) return;
-    else if (dataBytes > bytesToCome || (endsStream && dataBytes < bytesToCome)) {
+    // A client may end its request early because of the answer, as curl does. Then its body is never told to be whole.
+    else if (dataBytes > bytesToCome || (endsStream && dataBytes < bytesToCome && !stream.isAnswered)) {
       this.#streamError(stream.id, errorCodes.protocol);
     } else stream.bytesToCome -= dataBytes;
   }

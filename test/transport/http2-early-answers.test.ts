@@ -91,3 +91,39 @@ test.each(cases)("Node's client has the whole %s, and its request is closed", as
   expect(await within("the end", closed)).toBe(0);
   expect(body).toMatch(/\]\}$|^no$/);
 });
+
+test("a client that ends its request early because of the answer's head gets the rest, and no short body passes for a whole one", async () => {
+  const { ca, overrides } = withTls();
+  let goOn = (): void => {};
+  const { gateway, upstream } = await stageRaw(
+    cleanup,
+    (socket, data) => {
+      if (!data.includes("POST ")) return;
+      socket.write("HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\nno");
+      goOn = () => void socket.write("ok");
+    },
+    overrides,
+  );
+  const client = new FrameClient(gateway.traffic.port, { ca }, cleanup);
+  client.headers(1, post(["content-length", "1000"]), endHeaders);
+  client.send(frameTypes.data, 0, 1, "first");
+  await eventually("the answer has begun", () => client.of(frameTypes.data, 1).length > 0);
+  client.send(frameTypes.data, endStream, 1);
+  client.headers(3, get("/none"));
+  expect(await client.ended(3)).toBe("whole");
+  expect(client.endOf(1)).toBe(null);
+  goOn();
+  expect(await client.ended(1)).toBe("whole");
+  const body = Buffer.concat(client.of(frameTypes.data, 1).map(({ payload }) => payload));
+  expect([body.toString(), client.goaways, client.of(frameTypes.rstStream)]).toEqual(["nook", [], []]);
+  await eventually("the upstream's connection is closed, not used again", () => upstream.sockets.size === 0);
+  expect(upstream.bytes().endsWith("first")).toBe(true);
+});
+
+test("one that ends it early before any answer is reset, as before", async () => {
+  const { gateway, ca } = await stage({});
+  const client = new FrameClient(gateway.traffic.port, { ca }, cleanup);
+  client.headers(1, post(["content-length", "1000"]), endHeaders);
+  client.send(frameTypes.data, endStream, 1, "first");
+  expect(await client.ended(1)).toBe(1);
+});

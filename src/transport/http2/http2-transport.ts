@@ -153,6 +153,7 @@ export class Http2Transport implements Transport, StreamBodyOwner {
 
   #sendHead(isEnd: boolean): void {
     this.isHeadSent = true;
+    this.#stream.isAnswered = true;
     if (isEnd) this.isEnded = true;
     this.bytesSent += this.#headBytes;
     this.#owner.session.respond(this.#stream, this.#head, isEnd);
