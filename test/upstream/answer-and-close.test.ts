@@ -2,10 +2,11 @@
 // more of the upload. What it has answered whole is passed on, though the write of the upload fails; what is not whole never
 // looks whole.
 import { beforeAll, describe, expect, test } from "vitest";
+import { startTestApp } from "../fastify/app.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
-import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { startTestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -68,10 +69,13 @@ const stepsOf = (order: readonly Event[], framing: Framing): Step[] => {
   });
 };
 
-describe.each(["plain", "TLS"])("%s", (transport) => {
+const carriers = ["gateway", "plugin"].flatMap((by) => ["plain", "TLS"].map((transport) => [by, transport] as const));
+
+describe.each(carriers)("the %s, %s", (by, transport) => {
   const shared = useSharedCleanup();
   let peer: PeerThread;
-  let gateway: TestGateway;
+  let port: number;
+  let active = async (): Promise<number> => 0;
 
   beforeAll(async () => {
     const authority = transport === "TLS" ? new Authority(shared) : null;
@@ -80,8 +84,16 @@ describe.each(["plain", "TLS"])("%s", (transport) => {
       authority === null
         ? {}
         : { tls: { ca: authority.certFile, serverName: null, cert: null, key: null, insecureSkipVerify: false } };
-    gateway = await startTestGateway({
-      upstreamUrl: authority === null ? `http://127.0.0.1:${peer.port}` : `https://localhost:${peer.port}`,
+    const url = authority === null ? `http://127.0.0.1:${peer.port}` : `https://localhost:${peer.port}`;
+    if (by === "plugin") {
+      const { ca } = tls.tls ?? {};
+      const upstream = ca === undefined ? { url } : { url, tls: { ca } };
+      const policies = [{ name: "p", limit: 10_000, window: "60s" }];
+      ({ port } = await startTestApp(shared, { options: { routes: ["/v2/"], policies, upstream } }));
+      return;
+    }
+    const gateway = await startTestGateway({
+      upstreamUrl: url,
       overrides: {
         policies: [slidingPolicy({ limit: 10_000, windowMs: 60_000 })],
         upstream: tls,
@@ -89,10 +101,12 @@ describe.each(["plain", "TLS"])("%s", (transport) => {
       },
     });
     shared(() => gateway.close());
+    port = gateway.traffic.port;
+    active = async () => (await upstreamConnections(gateway)).active;
   });
 
   async function answerTo(order: readonly Event[], framing: Framing, upload: Upload): Promise<Outcome> {
-    const client = new RawConnection(gateway.traffic.port);
+    const client = new RawConnection(port);
     cleanup(() => client.destroy());
     // As much as is sent on at once.
     const more = "x".repeat(8_000);
@@ -110,7 +124,7 @@ describe.each(["plain", "TLS"])("%s", (transport) => {
     // It is the last one on its connection unless the whole request was read and the gateway answered.
     if (outcome !== "broken") client.socket.end();
     expect(await within("the connection ends", client.closed)).toMatch(/^(end|ECONNRESET)$/);
-    await eventually("its slot is free", async () => (await upstreamConnections(gateway)).active === 0);
+    await eventually("its slot is free", async () => (await active()) === 0);
     return outcome;
   }
 
