@@ -13,6 +13,7 @@ interface Checked {
   checks: number;
   answeredChecks: number;
   readonly isAnswerRead: boolean;
+  readonly isTooSlow: boolean;
 }
 
 export class AnsweredStreams<Stream extends Checked> extends Map<number, Stream> {
@@ -33,7 +34,8 @@ export class AnsweredStreams<Stream extends Checked> extends Map<number, Stream>
       stream.checkedBytes = stream.receiveWindow;
       stream.checks = hasMoved ? 0 : stream.checks + 1;
       stream.answeredChecks += 1;
-      const waitMs = isInHurry || stream.receiveWindow <= 0 ? checkAnsweredMs : lingerSilenceMs;
+      const isShort = isInHurry || stream.receiveWindow <= 0 || stream.isTooSlow;
+      const waitMs = isShort ? checkAnsweredMs : lingerSilenceMs;
       const isDue = (isInHurry || stream.isAnswerRead) && stream.checks * checkAnsweredMs >= waitMs;
       return isDue || stream.answeredChecks * checkAnsweredMs >= lingerMs;
     });

@@ -240,6 +240,8 @@ export class Http2Stream<Owner> {
   answeredChecks = 0;
   /** The client has acknowledged what was sent behind its response. */
   isAnswerRead = false;
+  /** The client was too slow, and has had its time. */
+  isTooSlow = false;
 
   constructor(id: number, isReadEnded: boolean, bytesToCome: number, sendWindow: number) {
     this.id = id;

@@ -87,6 +87,12 @@ test.each([
   },
 );
 
+test("a client that was too slow is told when it has read the answer", () => {
+  const conversation = answered();
+  conversation.stream(1).isTooSlow = true;
+  expect(checksUntilReset(conversation)).toBe(2);
+});
+
 test.each([
   ["no acknowledgement", Buffer.alloc(0)],
   ["one for another stream", frame(frameTypes.ping, 1, 0, Buffer.from("read\0\0\0\x03", "latin1"))],

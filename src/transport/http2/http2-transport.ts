@@ -77,6 +77,7 @@ export class Http2Transport implements Transport, StreamBodyOwner {
     const sent = status === 205 ? withoutLength(lines) : lines;
     this.#head = encodeHead(status, sent);
     this.#headBytes = serializeHead(status, reasonPhrase(status), sent).length;
+    this.#stream.isTooSlow = this.exchange?.problem === localReplies.slowRequest.reason;
     if (this.exchange?.problem === localReplies.smallPieces.reason) {
       this.#stream.unreadCode = errorCodes.enhanceYourCalm;
     }
