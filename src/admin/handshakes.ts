@@ -21,7 +21,7 @@ export class AdminHandshakes {
     this.#used = certificate();
     this.#server = createServer({
       ...contextOf(this.#used),
-      ALPNProtocols: ["http/1.1"],
+      ALPNProtocols: ["http/1.1", "http/1.0"],
       handshakeTimeout: handshakeTimeoutMs,
     });
     this.#server.on("secureConnection", (socket) => this.#onSecure(socket));

@@ -127,6 +127,9 @@ interface HandshakeServer {
 const methodAndSpace = /^[A-Z][A-Z-]* /;
 const maxMethodBytes = 32;
 
+/** A client of HTTP/1.0 may name only that. */
+const http1Protocols = ["http/1.1", "http/1.0"];
+
 function contextOptions({ cert, key, clientCa }: Certificate, http2: boolean): TlsOptions {
   const client = clientCa === null ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
   return {
@@ -134,7 +137,7 @@ function contextOptions({ cert, key, clientCa }: Certificate, http2: boolean): T
     key,
     ...client,
     minVersion: "TLSv1.2",
-    ALPNProtocols: http2 ? ["h2", "http/1.1"] : ["http/1.1"],
+    ALPNProtocols: http2 ? ["h2", ...http1Protocols] : http1Protocols,
     // Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1 forbids it).
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   };

@@ -1,7 +1,9 @@
 // The admin API of the real gateway, with one thread and with two: what it shows, and what it does.
+import { once } from "node:events";
 import { existsSync, lstatSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
 import type { Static } from "typebox";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -10,7 +12,7 @@ import { type Call, call as callAt, readToken, writeToken } from "../admin/api-s
 import { digestOf } from "../auth/digest.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, within } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { startFromFile } from "../support/gateway-from-file.ts";
 import { exchange } from "../support/raw-client.ts";
@@ -607,6 +609,13 @@ test("a reload names a tokens file, hosts and another certificate; a wrong one c
   const { call, write, gateway } = await start(1, "", tls(one));
   const ask = (headers: Record<string, string> = {}) => call("GET", "/api/status", { ca: authority.cert, headers });
   expect((await ask()).status).toBe(404);
+  const old = connectTls({
+    port: gateway.admin.port,
+    ca: authority.cert,
+    ALPNProtocols: ["http/1.0"],
+    servername: "localhost",
+  });
+  await within("a client that names only HTTP/1.0 is served", once(old.end("GET /livez HTTP/1.0\r\n\r\n"), "data"));
   write("", `${tls(other)}, tokensFile: FOLDER/admin.txt, hosts: [admin.internal]`);
   expect(await gateway.reloadFromSource("signal")).toMatchObject({
     ok: true,

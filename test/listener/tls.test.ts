@@ -83,6 +83,21 @@ test.each([true, false])("HTTP/2 is offered if http2 is %s, HTTP/1.1 always", as
 });
 
 describe("HTTP/1.1 over TLS", () => {
+  test.each([true, false])(
+    "a client that names only HTTP/1.0, as curl --http1.0 does, is served (http2: %s)",
+    async (http2) => {
+      const { connect, tls, gateway } = await start({ http2 });
+      const offer = { ...tls, ALPNProtocols: ["http/1.0"] };
+      expect(await handshake(gateway.traffic.port, offer)).toBe("TLSv1.3 http/1.0");
+      const client = connect({ tls: offer });
+      client.write(request("/v2/a").replace("HTTP/1.1", "HTTP/1.0"));
+      const answer = await client.read();
+      expectContractFields(answer, { limit: 100, remaining: 99 });
+      expect([answer.status, valuesOf(answer.rawHeaders, "connection")]).toEqual([200, ["close"]]);
+      await client.closed;
+    },
+  );
+
   test.each(["TLSv1.2", "TLSv1.3"] as const)(
     "%s: answered with the fields, on a connection that is kept",
     async (version) => {
@@ -265,12 +280,14 @@ describe("the handshake", () => {
     const { gateway, tls } = await start();
     const { port } = gateway.traffic;
     expect(await handshake(port, { ...tls, ALPNProtocols: ["http/1.1"] })).toBe("TLSv1.3 http/1.1");
+    expect(await handshake(port, { ...tls, ALPNProtocols: ["http/1.0", "http/1.1"] })).toBe("TLSv1.3 http/1.1");
     expect(await handshake(port, { ...tls, maxVersion: "TLSv1.2" })).toBe("TLSv1.2 false");
   });
 
   test.each<[claim: string, reason: string, options: ConnectionOptions]>([
     ["TLS 1.1 is refused", "incompatible", { minVersion: "TLSv1", maxVersion: "TLSv1.1", ciphers: "ALL:@SECLEVEL=0" }],
     ["a protocol nobody speaks here is refused", "incompatible", { ALPNProtocols: ["spdy/3"] }],
+    ["HTTP/0.9, which has no status, is refused", "incompatible", { ALPNProtocols: ["http/0.9"] }],
     ["a client that does not trust the certificate leaves", "closed", { ca: [] }],
   ])("%s, counted as %s, and the next client is served", async (_, reason, options) => {
     const { gateway, tls, connect } = await start();
