@@ -3,7 +3,14 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
-import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from "fastify";
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  RawServerDefault,
+} from "fastify";
 import type { Static, TSchema } from "typebox";
 import { withoutHidden } from "../core/hidden-characters.ts";
 import type { AdminIdentity } from "./admin-tokens.ts";
@@ -173,24 +180,26 @@ function answers<S extends TSchema, Good extends 200 | 201 | 202 = 200>(
   return Object.fromEntries(all) as Record<Good, S> & Record<"4xx", typeof schemas.ErrorAnswer>;
 }
 
+/** What the OpenAPI document and the validator know of a call. `of`: the schemas of what it takes and answers. */
+function callsOf(tag: string) {
+  return <Schemas extends FastifySchema>(operationId: string, summary: string, of: Schemas) => ({
+    schema: { tags: [tag], operationId, summary, ...of },
+  });
+}
+
 function addGatewayRoutes(app: App, { plane, inTurn, shared, identity }: RouteContext): void {
-  const tags = ["gateway"];
+  const call = callsOf("gateway");
   const [config, compared] = ([null, "previous"] as const).map((against) => {
     return shared(async () => Buffer.from(JSON.stringify(await plane.config(against))));
   }) as [SharedAnswers<Buffer>, SharedAnswers<Buffer>];
   app.get(
     "/api/openapi.json",
-    { schema: { tags, summary: "This document", operationId: "getOpenApi", response: answers(Type.Object({})) } },
+    call("getOpenApi", "This document", { response: answers(Type.Object({})) }),
     (_request, reply) => inTurn(reply, () => app.swagger()),
   );
   app.get(
     "/api/status",
-    {
-      schema: {
-        ...{ tags, operationId: "getStatus", response: answers(schemas.Status) },
-        summary: "What runs, and how the upstream and the store are",
-      },
-    },
+    call("getStatus", "What runs, and how the upstream and the store are", { response: answers(schemas.Status) }),
     (request, reply) =>
       inTurn(reply, async () => {
         const { name, role } = identity(request);
@@ -199,93 +208,65 @@ function addGatewayRoutes(app: App, { plane, inTurn, shared, identity }: RouteCo
   );
   app.get(
     "/api/policies",
-    {
-      schema: {
-        ...{ tags, operationId: "getPolicies", response: answers(schemas.PolicyList) },
-        summary: "The policies, and what each has said since the start",
-      },
-    },
+    call("getPolicies", "The policies, and what each has said since the start", {
+      response: answers(schemas.PolicyList),
+    }),
     (_request, reply) => inTurn(reply, () => plane.policies()),
   );
   app.get(
     "/api/config",
-    {
-      schema: {
-        ...{ tags, operationId: "getConfig", querystring: schemas.ConfigQuery, response: answers(schemas.Config) },
-        summary: "The configuration in force, without secrets, and where each value comes from",
-      },
-    },
+    call("getConfig", "The configuration in force, without secrets, and where each value comes from", {
+      querystring: schemas.ConfigQuery,
+      response: answers(schemas.Config),
+    }),
     ({ query: { against = null } }, reply) => send(reply, against === null ? config : compared),
   );
 }
 
 function addReloads(app: App, { plane, inTurn, caller, onWrite }: RouteContext): void {
-  const tags = ["gateway"];
+  const call = callsOf("gateway");
   const write = <T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<ControlResult<T>>) =>
     inTurn(reply, async () => {
       const outcome = await work();
-      const status = outcome.ok ? 200 : statuses[outcome.why];
+      const status = outcome.ok ? 200 : refusals[outcome.why].status;
       const after = outcome.ok ? outcome.value : outcome.details;
       onWrite({ ...auditOf(request, caller(request)), status, before: null, after });
       return resultOf(reply, outcome);
     });
   app.post(
     "/api/reload",
-    {
-      schema: {
-        ...{
-          tags,
-          operationId: "reload",
-          body: schemas.ReloadWanted,
-          summary: "Reloads, as SIGHUP does; with `confirmWithin`, on trial",
-        },
-        response: answers(schemas.ReloadAnswer, [...withBody, 409]),
-      },
-    },
+    call("reload", "Reloads, as SIGHUP does; with `confirmWithin`, on trial", {
+      body: schemas.ReloadWanted,
+      response: answers(schemas.ReloadAnswer, [...withBody, 409]),
+    }),
     (request, reply) => write(request, reply, () => plane.reload(request.body, caller(request).name)),
   );
   app.post(
     "/api/reload/confirm",
-    {
-      schema: {
-        ...{ tags, operationId: "confirmReload", body: schemas.Nothing, summary: "Confirms a reload on trial" },
-        response: answers(schemas.ConfirmAnswer, [...withBody, 409]),
-      },
-    },
+    call("confirmReload", "Confirms a reload on trial", {
+      body: schemas.Nothing,
+      response: answers(schemas.ConfirmAnswer, [...withBody, 409]),
+    }),
     (request, reply) => write(request, reply, () => plane.confirm(caller(request).name)),
   );
   app.post(
     "/api/reload/take-back",
-    {
-      schema: {
-        ...{
-          tags,
-          operationId: "takeBackReload",
-          body: schemas.Nothing,
-          summary: "Takes a reload on trial back: the configuration before it is in force again",
-        },
-        response: answers(schemas.ReloadAnswer, [...withBody, 409]),
-      },
-    },
+    call("takeBackReload", "Takes a reload on trial back: the configuration before it is in force again", {
+      body: schemas.Nothing,
+      response: answers(schemas.ReloadAnswer, [...withBody, 409]),
+    }),
     (request, reply) => write(request, reply, () => plane.takeBack(caller(request).name)),
   );
 }
 
 function addDrain(app: App, { plane, caller, onWrite }: RouteContext): void {
-  const tags = ["gateway"];
+  const call = callsOf("gateway");
   app.post(
     "/api/drain",
-    {
-      schema: {
-        ...{
-          tags,
-          operationId: "drain",
-          body: schemas.Nothing,
-          summary: "Drains and ends the gateway, as SIGTERM does",
-        },
-        response: answers(schemas.DrainAnswer, withBody, [202]),
-      },
-    },
+    call("drain", "Drains and ends the gateway, as SIGTERM does", {
+      body: schemas.Nothing,
+      response: answers(schemas.DrainAnswer, withBody, [202]),
+    }),
     async (request, reply) => {
       onWrite({ ...auditOf(request, caller(request)), status: 202, before: null, after: plane.drainTimes() });
       // Afterwards, because a drain closes this connection.
@@ -318,54 +299,38 @@ function addEvents(app: App, { hasStreams, stream }: RouteContext): void {
 }
 
 function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): void {
-  const tags = ["traffic"];
+  const call = callsOf("traffic");
   app.get(
     "/api/history",
-    {
-      schema: {
-        ...{
-          tags,
-          operationId: "getHistory",
-          querystring: schemas.HistoryQuery,
-          response: answers(schemas.History),
-        },
-        summary: "The last 15 minutes in steps of 5 s",
-      },
-    },
+    call("getHistory", "The last 15 minutes in steps of 5 s", {
+      querystring: schemas.HistoryQuery,
+      response: answers(schemas.History),
+    }),
     ({ query: { steps = null } }, reply) => inTurn(reply, () => recent.history(steps === null ? null : Number(steps))),
   );
   app.get(
     "/api/policies/history",
-    {
-      schema: {
-        ...{ tags, operationId: "getPolicyHistory", response: answers(schemas.PolicyHistory) },
-        summary: "What each policy has said in the last 15 minutes, in steps of 5 s",
-      },
-    },
+    call("getPolicyHistory", "What each policy has said in the last 15 minutes, in steps of 5 s", {
+      response: answers(schemas.PolicyHistory),
+    }),
     (_request, reply) => inTurn(reply, () => recent.policyHistory()),
   );
   app.get(
     "/api/requests/:id",
-    {
-      schema: {
-        ...{ tags, operationId: "getRequest", params: schemas.RequestParameter },
-        response: answers(schemas.RequestAnswer, [...always, 404]),
-        summary:
-          "Why a request was refused, of the last refusals since the start (`admin.recent.refusals`, by default 10,000)",
-      },
-    },
+    call(
+      "getRequest",
+      "Why a request was refused, of the last refusals since the start (`admin.recent.refusals`, by default 10,000)",
+      { params: schemas.RequestParameter, response: answers(schemas.RequestAnswer, [...always, 404]) },
+    ),
     ({ params: { id } }, reply) =>
       inTurn(reply, async () => (await recent.request(id)) ?? refuse(reply, errors.unknownRequest)),
   );
   app.get(
     "/api/refusals",
-    {
-      schema: {
-        ...{ tags, operationId: "getRefusals", querystring: schemas.RefusalsQuery },
-        response: answers(schemas.RefusalList),
-        summary: "The last refusals, of all clients or of one, of those that are remembered",
-      },
-    },
+    call("getRefusals", "The last refusals, of all clients or of one, of those that are remembered", {
+      querystring: schemas.RefusalsQuery,
+      response: answers(schemas.RefusalList),
+    }),
     ({ query: { key = null, limit = "50" } }, reply) =>
       inTurn(reply, async () => resultOf(reply, await recent.refusals(key, Number(limit)))),
   );
@@ -373,47 +338,34 @@ function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): 
 
 function addClients(app: App, context: RouteContext, clients: ClientControl): void {
   const { inTurn, caller, onWrite } = context;
-  const tags = ["traffic"];
+  const call = callsOf("traffic");
   app.get(
     "/api/clients",
-    {
-      schema: {
-        ...{
-          tags,
-          operationId: "getClients",
-          querystring: schemas.ClientsQuery,
-          response: answers(schemas.ClientList),
-        },
-        summary: "Keys with what they have used",
-      },
-    },
+    call("getClients", "Keys with what they have used", {
+      querystring: schemas.ClientsQuery,
+      response: answers(schemas.ClientList),
+    }),
     ({ query: { policy = null, sort = "used", search = null, limit = "50" } }, reply) =>
       inTurn(reply, async () => resultOf(reply, await clients.list({ policy, sort, search, limit: Number(limit) }))),
   );
   app.get(
     "/api/clients/:key",
-    {
-      schema: {
-        ...{ tags, operationId: "getClient", params: schemas.KeyParameter },
-        response: answers(schemas.ClientState, [...always, 404]),
-        summary: "What every policy knows of one client",
-      },
-    },
+    call("getClient", "What every policy knows of one client", {
+      params: schemas.KeyParameter,
+      response: answers(schemas.ClientState, [...always, 404]),
+    }),
     ({ params: { key } }, reply) => inTurn(reply, async () => resultOf(reply, await clients.find(key))),
   );
   app.delete(
     "/api/clients/:key",
-    {
-      schema: {
-        ...{ tags, operationId: "forgiveClient", params: schemas.KeyParameter },
-        response: answers(schemas.Forgiven, [...always, 404]),
-        summary: "Forgives a client: its windows and periods are empty from the next request on",
-      },
-    },
+    call("forgiveClient", "Forgives a client: its windows and periods are empty from the next request on", {
+      params: schemas.KeyParameter,
+      response: answers(schemas.Forgiven, [...always, 404]),
+    }),
     (request, reply) =>
       inTurn(reply, async () => {
         const outcome = await clients.forgive(request.params.key);
-        const status = outcome.ok ? 200 : statuses[outcome.why];
+        const status = outcome.ok ? 200 : refusals[outcome.why].status;
         const before = outcome.ok ? outcome.value : null;
         onWrite({ ...auditOf(request, caller(request)), status, before, after: null });
         return resultOf(reply, outcome);
@@ -423,16 +375,16 @@ function addClients(app: App, context: RouteContext, clients: ClientControl): vo
 }
 
 function addCheck(app: App, { inTurn, caller, onWrite, spendGuess }: RouteContext, clients: ClientControl): void {
+  const call = callsOf("traffic");
   app.post(
     "/api/check",
     {
       config: { isRead: true },
-      schema: {
-        ...{ tags: ["traffic"], operationId: "check", body: schemas.CheckWanted },
-        response: answers(schemas.CheckAnswer, withBody),
-        summary:
-          "What a request would get, and why, without charging it; one with a token spends the budget of wrong tokens",
-      },
+      ...call(
+        "check",
+        "What a request would get, and why, without charging it; one with a token spends the budget of wrong tokens",
+        { body: schemas.CheckWanted, response: answers(schemas.CheckAnswer, withBody) },
+      ),
     },
     (request, reply) => {
       const { body } = request;
@@ -441,7 +393,7 @@ function addCheck(app: App, { inTurn, caller, onWrite, spendGuess }: RouteContex
       if (waitSeconds > 0) return refuse(reply.header("retry-after", `${waitSeconds}`), errors.tooManyGuesses);
       return inTurn(reply, async () => {
         const outcome = await clients.check(body);
-        const status = outcome.ok ? 200 : statuses[outcome.why];
+        const status = outcome.ok ? 200 : refusals[outcome.why].status;
         // Without the headers and the target, because both may contain the token.
         const after = outcome.ok ? { client: outcome.value.client, auth: outcome.value.auth } : outcome.details;
         onWrite({ ...auditOf(request, caller(request)), status, before: null, after });
@@ -458,27 +410,19 @@ function namesToken({ headers = {} }: Static<typeof schemas.CheckWanted>): boole
 
 function addRules(app: App, context: RouteContext, rules: RuleControl): void {
   const { inTurn, shared } = context;
-  const tags = ["rules"];
+  const call = callsOf("rules");
   const list = shared(() => textOf(rules));
   app.get(
     "/api/rules",
-    {
-      schema: {
-        ...{ tags, operationId: "getRules", response: answers(schemas.RuleList) },
-        summary: "The rules that hold",
-      },
-    },
+    call("getRules", "The rules that hold", { response: answers(schemas.RuleList) }),
     (_request, reply) => send(reply, list),
   );
   app.get(
     "/api/rules/:id",
-    {
-      schema: {
-        ...{ tags, operationId: "getRule", params: schemas.RuleParameter },
-        response: answers(schemas.Rule, [...always, 404]),
-        summary: "One rule, with its entity tag in ETag",
-      },
-    },
+    call("getRule", "One rule, with its entity tag in ETag", {
+      params: schemas.RuleParameter,
+      response: answers(schemas.Rule, [...always, 404]),
+    }),
     ({ params: { id } }, reply) =>
       inTurn(reply, () => {
         const found = rules.find(id);
@@ -489,19 +433,15 @@ function addRules(app: App, context: RouteContext, rules: RuleControl): void {
 }
 
 function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rules: RuleControl): void {
-  const tags = ["rules"];
-  const conditional = {
-    ...{ tags, params: schemas.RuleParameter, headers: schemas.Conditions },
-  };
+  const call = callsOf("rules");
+  const conditional = { params: schemas.RuleParameter, headers: schemas.Conditions };
   app.put(
     "/api/rules/:id",
-    {
-      schema: {
-        ...{ ...conditional, operationId: "putRule", body: schemas.RuleWanted },
-        response: answers(schemas.Rule, [...withBody, 409, 412], [200, 201]),
-        summary: "Sets or replaces a rule",
-      },
-    },
+    call("putRule", "Sets or replaces a rule", {
+      ...conditional,
+      body: schemas.RuleWanted,
+      response: answers(schemas.Rule, [...withBody, 409, 412], [200, 201]),
+    }),
     (request, reply) =>
       inTurn(reply, async () => {
         const condition = readCondition(request.headers["if-match"], request.headers["if-none-match"]);
@@ -509,7 +449,7 @@ function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rule
         const by = caller(request);
         const outcome = await rules.put(request.params.id, request.body, condition, by);
         const { before = null, after = null } = outcome.ok ? outcome.value : {};
-        const status = outcome.ok ? (before === null ? 201 : 200) : statuses[outcome.why];
+        const status = outcome.ok ? (before === null ? 201 : 200) : refusals[outcome.why].status;
         const shown = outcome.ok ? (after?.rule ?? null) : loggable(request.body);
         onWrite({ ...auditOf(request, by), status, before: before?.rule ?? null, after: shown });
         if (!outcome.ok) return refuseFor(reply, outcome);
@@ -518,20 +458,17 @@ function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rule
   );
   app.delete(
     "/api/rules/:id",
-    {
-      schema: {
-        ...{ ...conditional, operationId: "deleteRule" },
-        response: answers(schemas.Rule, [...always, 404, 412]),
-        summary: "Removes a rule; answers what it was",
-      },
-    },
+    call("deleteRule", "Removes a rule; answers what it was", {
+      ...conditional,
+      response: answers(schemas.Rule, [...always, 404, 412]),
+    }),
     (request, reply) =>
       inTurn(reply, async () => {
         const condition = readCondition(request.headers["if-match"], request.headers["if-none-match"]);
         if (condition === null || condition.kind === "missing") return refuse(reply, errors.badCondition);
         const outcome = await rules.remove(request.params.id, condition, caller(request));
         const before = outcome.ok ? outcome.value.before : null;
-        const status = outcome.ok ? 200 : statuses[outcome.why];
+        const status = outcome.ok ? 200 : refusals[outcome.why].status;
         onWrite({ ...auditOf(request, caller(request)), status, before: before?.rule ?? null, after: null });
         if (!outcome.ok) return refuseFor(reply, outcome);
         return before === null ? refuse(reply, errors.unknownRule) : before.rule;
@@ -549,20 +486,12 @@ function tagged(reply: FastifyReply, { rule, revision }: TaggedRule) {
   return rule;
 }
 
-const statuses: Readonly<Record<ControlRefusal, number>> = {
-  unacceptable: 400,
-  absent: 404,
-  conflict: 409,
-  full: 409,
-  mismatch: 412,
-};
-
-const messages: Readonly<Record<ControlRefusal, string>> = {
-  unacceptable: "Bad Request",
-  absent: "Not Found",
-  conflict: "Conflict",
-  full: "Conflict",
-  mismatch: "Precondition Failed",
+const refusals: Readonly<Record<ControlRefusal, Pick<AdminError, "status" | "message">>> = {
+  unacceptable: { status: 400, message: "Bad Request" },
+  absent: { status: 404, message: "Not Found" },
+  conflict: { status: 409, message: "Conflict" },
+  full: { status: 409, message: "Conflict" },
+  mismatch: { status: 412, message: "Precondition Failed" },
 };
 
 type ErrorAnswer = Static<typeof schemas.ErrorAnswer>;
@@ -572,8 +501,9 @@ function resultOf<T>(reply: FastifyReply, outcome: ControlResult<T>): T | ErrorA
 }
 
 function refuseFor(reply: FastifyReply, { why, details }: Extract<ControlResult<unknown>, { ok: false }>): ErrorAnswer {
-  reply.code(statuses[why]);
-  return { message: messages[why], errors: details.map((errMsg) => ({ errMsg })) };
+  const { status, message } = refusals[why];
+  reply.code(status);
+  return { message, errors: details.map((errMsg) => ({ errMsg })) };
 }
 
 function refuse(reply: FastifyReply, { status, message, errMsg }: AdminError): ErrorAnswer {
