@@ -79,7 +79,7 @@ export async function serve(
   ]);
   if (code !== exitCodes.ok) log.warn("second signal, requests in progress are broken off");
   log.info({ code }, "stopped");
-  await flushed(log);
+  await new Promise<void>((resolve) => log.flush(() => resolve()));
   return code;
 }
 
@@ -173,10 +173,6 @@ function explainListenFailure(cause: unknown): string {
     default:
       return asError(cause).message;
   }
-}
-
-function flushed(log: Logger): Promise<void> {
-  return new Promise((resolve) => log.flush(() => resolve()));
 }
 
 // Fits the bounds on connections into the maximum of open files of the process, since each connection is an open file.

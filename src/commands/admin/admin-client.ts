@@ -255,18 +255,11 @@ export class AdminClient {
 
   async #read(response: IncomingMessage): Promise<Answered> {
     const { statusCode: status = 0, headers } = response;
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    try {
-      for await (const chunk of response) {
-        chunks.push(chunk);
-        bytes += chunk.length;
-        if (bytes > maxAnswerBytes) throw new Error("the answer is longer than 64 MiB");
-      }
-    } catch (error) {
+    const whole = await bytesOf(response, maxAnswerBytes).catch((error: unknown) => {
       throw this.#unreachable(asError(error));
-    }
-    const json = parsed(Buffer.concat(chunks).toString());
+    });
+    if (whole === null) throw this.#unreachable(new Error("the answer is longer than 64 MiB"));
+    const json = parsed(whole.toString());
     if (json === undefined)
       throw this.#unavailable(`what answers is not the admin API of a gateway (status ${status}, no JSON)`);
     if (status >= 200 && status < 300) return { json, headers };
@@ -319,6 +312,18 @@ export class AdminClient {
     }
     return this.#unavailable(why, [], error);
   }
+}
+
+/** Null: it is longer. */
+export async function bytesOf(message: IncomingMessage, maxBytes: number): Promise<Buffer | null> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of message) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 export function placeOf(where: Where): string {

@@ -5,7 +5,7 @@ import { CommandError, exitCodes } from "../io.ts";
 import type { AdminClient } from "./admin-client.ts";
 import type { ConnectedGateway } from "./connect.ts";
 import { type ClientsArguments, type ConnectionArguments, keyOf, type NamedClient } from "./invocation.ts";
-import { commandText, counted, durationText, instantText, type Report, tableLines } from "./printed.ts";
+import { commandText, counted, durationText, instantText, type Report, refusedText, tableLines } from "./printed.ts";
 import { blocksOf } from "./rule-report.ts";
 
 export async function reportClients({ client }: ConnectedGateway, wanted: ClientsArguments): Promise<Report> {
@@ -28,12 +28,6 @@ function clientLines(list: ClientList, { limit }: ClientsArguments, nowMs: numbe
     ...(refusedSince === null ? [] : [`Refusals are counted since ${instantText(refusedSince, nowMs)}.`]),
     ...(isShared ? ["Other gateways count the same keys; these are the counts of this one."] : []),
   ];
-}
-
-/** A sketch may count too high. */
-function refusedText(refused: ClientList["clients"][number]["refused"]): string {
-  if (refused === null) return "";
-  return refused.error === 0 ? `${refused.count}` : `${refused.count - refused.error}-${refused.count}`;
 }
 
 export async function reportForgiven(

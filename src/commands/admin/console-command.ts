@@ -13,7 +13,7 @@ import { createServer } from "../../admin/node-http.ts";
 import { jsonType, maxBodyBytes } from "../../admin/request-fields.ts";
 import { asError, errorCode } from "../../core/failure.ts";
 import { CommandError, type CommandIo, exitCodes } from "../io.ts";
-import { placeOf, reachOf, senderTo, type Where } from "./admin-client.ts";
+import { bytesOf, placeOf, reachOf, senderTo, type Where } from "./admin-client.ts";
 import type { ConnectedGateway } from "./connect.ts";
 import type { ConsoleArguments } from "./invocation.ts";
 import { jsonText, linesText } from "./printed.ts";
@@ -29,8 +29,9 @@ export async function runConsole(
   // Registered before the port is opened, so that a signal during the start is handled too.
   const signalled = new Promise<void>((end) => io.onSignal(() => end()));
   const token = randomBytes(32).toString("base64url");
-  const tokens = new AdminTokens([{ digest: hash("sha256", token), name: "console", role: roleOf(isReadOnly) }]);
-  const server = await openConsoleServer({ where, tokens, port }).catch((error: unknown) => {
+  const role = isReadOnly ? "read" : "write";
+  const tokens = new AdminTokens([{ digest: hash("sha256", token), name: "console", role }]);
+  const server = await openConsoleServer(where, tokens, port).catch((error: unknown) => {
     throw new CommandError(exitCodes.unavailable, `cannot open a port: ${asError(error).message}`, [], error);
   });
   const url = `http://127.0.0.1:${server.port}/`;
@@ -39,10 +40,6 @@ export async function runConsole(
   await signalled;
   await server.close();
   return exitCodes.ok;
-}
-
-function roleOf(isReadOnly: boolean) {
-  return isReadOnly ? "read" : "write";
 }
 
 function linesOf({ url, token, isReadOnly }: OpenedConsole, place: string): string[] {
@@ -61,7 +58,7 @@ function linesOf({ url, token, isReadOnly }: OpenedConsole, place: string): stri
  * streams of events too; only the status is changed for who may read alone, because the gateway knows what this command
  * may.
  */
-export interface ConsoleServer {
+interface ConsoleServer {
   readonly port: number;
   /** Ends what is under way. */
   close(): Promise<void>;
@@ -88,15 +85,7 @@ const errorsOfOurs = {
 } satisfies Record<string, AdminError>;
 
 /** Port 0 picks a free one. Rejects with the system's error. */
-export async function openConsoleServer({
-  where,
-  tokens,
-  port,
-}: {
-  readonly where: Where;
-  readonly tokens: AdminTokens;
-  readonly port: number;
-}): Promise<ConsoleServer> {
+async function openConsoleServer(where: Where, tokens: AdminTokens, port: number): Promise<ConsoleServer> {
   const passOn = await openPassing(where);
   let own = port;
   const server = createServer(
@@ -196,15 +185,10 @@ const maxStatusBytes = 4 * 1024 * 1024;
 
 /** The status of a gateway, as it is for who may read. */
 async function passOnStatus(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-  const parts: Buffer[] = [];
-  let bytes = 0;
   try {
-    for await (const part of incoming) {
-      bytes += part.length;
-      if (bytes > maxStatusBytes) throw new Error("its status is longer than 4 MiB");
-      parts.push(part);
-    }
-    const status = JSON.parse(Buffer.concat(parts).toString());
+    const whole = await bytesOf(incoming, maxStatusBytes);
+    if (whole === null) throw new Error("its status is longer than 4 MiB");
+    const status = JSON.parse(whole.toString());
     const body = JSON.stringify({ ...status, caller: { ...status.caller, role: "read" satisfies AdminRole } });
     response.writeHead(200, { ...answerHeaders(incoming), "content-length": Buffer.byteLength(body) });
     response.end(body);
@@ -215,20 +199,15 @@ async function passOnStatus(incoming: IncomingMessage, response: ServerResponse)
 
 /** Whole and with the head: written after an answer that has not waited for it, it would fail, and the answer be lost. */
 async function sendBody(request: IncomingMessage, outgoing: ClientRequest, response: ServerResponse): Promise<void> {
-  const parts: Buffer[] = [];
-  let bytes = 0;
+  let whole: Buffer | null;
   try {
-    for await (const part of request) {
-      bytes += part.length;
-      if (bytes > maxBodyBytes) break;
-      parts.push(part);
-    }
+    whole = await bytesOf(request, maxBodyBytes);
   } catch (error) {
     outgoing.destroy(asError(error));
     return;
   }
-  if (bytes <= maxBodyBytes) {
-    outgoing.end(Buffer.concat(parts));
+  if (whole !== null) {
+    outgoing.end(whole);
     return;
   }
   refuse(response, errors.bodyTooLarge);

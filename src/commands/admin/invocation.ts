@@ -60,8 +60,7 @@ export interface TrialArguments {
 }
 
 type Asked =
-  | { readonly command: "status" | "drain" }
-  | { readonly command: "confirm" | "take-back" }
+  | { readonly command: "status" | "drain" | "confirm" | "take-back" }
   | { readonly command: "clients"; readonly wanted: ClientsArguments }
   | { readonly command: "why"; readonly asked: WhyAsked }
   | { readonly command: "forgive"; readonly whom: NamedClient }
@@ -112,7 +111,6 @@ function readAsked(command: AdminCommandName, given: Given): Asked | string {
   switch (command) {
     case "status":
     case "drain":
-      return { command };
     case "confirm":
     case "take-back":
       return { command };

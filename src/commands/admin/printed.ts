@@ -1,7 +1,7 @@
 // What commands print for people: lines, tables, instants and lengths of time. What comes from elsewhere (names, notes, paths) may
 // have characters that a terminal obeys; they are printed as their numbers.
 
-import type { Status } from "../../admin/control-plane.ts";
+import type { ClientList, Status } from "../../admin/control-plane.ts";
 import { hiddenCharacters } from "../../core/hidden-characters.ts";
 import type { CommandError } from "../io.ts";
 import type { ConnectionArguments } from "./invocation.ts";
@@ -80,6 +80,12 @@ export function sinceText(instant: string, nowMs: number): string {
 /** `1 rule`, `2 rules`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** How often a key was refused. A sketch may count too high. */
+export function refusedText(refused: ClientList["clients"][number]["refused"]): string {
+  if (refused === null) return "";
+  return refused.error === 0 ? `${refused.count}` : `${refused.count - refused.error}-${refused.count}`;
 }
 
 /** What a command that asks a running gateway prints: for people, and as JSON. What a command prints. */

@@ -22,9 +22,8 @@ export async function run({ name, given }: AdminArguments, io: CommandIo, versio
       return runConsole(gateway, invocation.wanted, invocation.isJson, io);
     });
   }
-  const ask = await commandOf(invocation);
   return withGateway(invocation, io, version, async (gateway) => {
-    const { answer, lines, warnings = [], exitCode = exitCodes.ok } = await ask(gateway);
+    const { answer, lines, warnings = [], exitCode = exitCodes.ok } = await reportOf(invocation, gateway);
     if (invocation.isJson) io.out(jsonText(answer));
     else {
       io.out(linesText(lines()));
@@ -34,57 +33,36 @@ export async function run({ name, given }: AdminArguments, io: CommandIo, versio
   });
 }
 
-type Ask = (gateway: ConnectedGateway) => Promise<Report>;
-
 /** All but those that go on until they are ended. */
 type ReportInvocation = Exclude<AdminInvocation, { readonly command: "top" | "console" }>;
 
-async function commandOf(invocation: ReportInvocation): Promise<Ask> {
+async function reportOf(invocation: ReportInvocation, gateway: ConnectedGateway): Promise<Report> {
   const { connection } = invocation;
   switch (invocation.command) {
-    case "status": {
-      const { reportStatus } = await import("./status-report.ts");
-      return reportStatus;
-    }
-    case "clients": {
-      const { reportClients } = await import("./client-report.ts");
-      return (gateway) => reportClients(gateway, invocation.wanted);
-    }
-    case "why": {
-      const { reportWhy } = await import("./why-report.ts");
-      return (gateway) => reportWhy(gateway, invocation.asked, connection);
-    }
-    case "forgive": {
-      const { reportForgiven } = await import("./client-report.ts");
-      return (gateway) => reportForgiven(gateway, invocation.whom, connection);
-    }
+    case "status":
+      return (await import("./status-report.ts")).reportStatus(gateway);
+    case "clients":
+      return (await import("./client-report.ts")).reportClients(gateway, invocation.wanted);
+    case "why":
+      return (await import("./why-report.ts")).reportWhy(gateway, invocation.asked, connection);
+    case "forgive":
+      return (await import("./client-report.ts")).reportForgiven(gateway, invocation.whom, connection);
     case "block":
     case "exempt":
-    case "limit": {
-      const { reportRuleSet } = await import("./rule-report.ts");
-      return (gateway) => reportRuleSet(gateway, invocation.rule, connection);
-    }
+    case "limit":
+      return (await import("./rule-report.ts")).reportRuleSet(gateway, invocation.rule, connection);
     case "rules": {
       const { reportRuleRemoved, reportRules } = await import("./rule-report.ts");
-      const { remove } = invocation;
-      return (gateway) => (remove === null ? reportRules(gateway) : reportRuleRemoved(gateway, remove));
+      return invocation.remove === null ? reportRules(gateway) : reportRuleRemoved(gateway, invocation.remove);
     }
-    case "reload": {
-      const { reportReload } = await import("./reload-report.ts");
-      return (gateway) => reportReload(gateway, invocation.trial, connection);
-    }
+    case "reload":
+      return (await import("./reload-report.ts")).reportReload(gateway, invocation.trial, connection);
     case "confirm":
-    case "take-back": {
-      const { reportTrialEnd } = await import("./reload-report.ts");
-      return (gateway) => reportTrialEnd(gateway, invocation.command);
-    }
-    case "drain": {
-      const { reportDrain } = await import("./reload-report.ts");
-      return reportDrain;
-    }
-    case "config": {
-      const { reportConfig } = await import("./config-report.ts");
-      return (gateway) => reportConfig(gateway, invocation.against);
-    }
+    case "take-back":
+      return (await import("./reload-report.ts")).reportTrialEnd(gateway, invocation.command);
+    case "drain":
+      return (await import("./reload-report.ts")).reportDrain(gateway);
+    case "config":
+      return (await import("./config-report.ts")).reportConfig(gateway, invocation.against);
   }
 }

@@ -2,7 +2,7 @@
 // gateway is, below it are the clients, and the last line names the keys.
 
 import type { ClientState } from "../../../admin/control-plane.ts";
-import { durationText, instantText } from "../printed.ts";
+import { durationText, instantText, refusedText } from "../printed.ts";
 import { bar, cut, fitted, highlighted, type Line, plain, type Size, styled } from "./lines.ts";
 import { type Answers, followedIndex, type Row, rowsOf, type ShownClient, scrolled, type TopState } from "./state.ts";
 
@@ -73,10 +73,10 @@ function judged(text: string, isGood: boolean) {
 function ratePieces(rates: Answers["rates"]): Line {
   if (rates === null) return [plain("not known yet")];
   const { admitted, refused, p99Seconds } = rates;
-  const refusedText = `refused ${rateText(refused)}`;
+  const text = `refused ${rateText(refused)}`;
   return [
     plain(`admitted ${rateText(admitted)}  `),
-    refused > 0 ? styled("warning", refusedText) : plain(refusedText),
+    refused > 0 ? styled("warning", text) : plain(text),
     plain(p99Seconds === null ? "" : `  p99 ${Number((p99Seconds * 1000).toPrecision(3))} ms`),
   ];
 }
@@ -206,12 +206,6 @@ function cellsOf({ key, name, policy, method, route, used, limit, remaining, ...
 /** `59m59s`. */
 export function shortDuration(seconds: number): string {
   return durationText(seconds).replace("min", "m").replaceAll(" ", "");
-}
-
-/** A sketch may count too high. */
-function refusedText(refused: Row["refused"]): string {
-  if (refused === null) return "";
-  return refused.error === 0 ? `${refused.count}` : `${refused.count - refused.error}-${refused.count}`;
 }
 
 /** 0: the column is left out. */
