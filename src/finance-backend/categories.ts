@@ -24,7 +24,11 @@ export class CategoryTree {
   readonly #all: StatementSync;
 
   constructor(database: DatabaseSync) {
-    this.#all = database.prepare(`SELECT * FROM categories ORDER BY "order" IS NULL, "order", name, id`);
+    this.#all = database.prepare(
+      `SELECT id, name, description, is_income, exclude_from_budget, exclude_from_totals, updated_at, created_at, group_id,
+         is_group, archived, archived_at, "order", collapsed
+       FROM categories ORDER BY "order" IS NULL, "order", name, id`,
+    );
   }
 
   nested(): Category[] {
@@ -48,19 +52,12 @@ export class CategoryTree {
 
   #read(): Category[] {
     return (this.#all.all() as unknown as CategoryRow[]).map((row) => ({
-      id: row.id,
-      name: row.name,
-      description: row.description,
+      ...row,
       is_income: row.is_income === 1,
       exclude_from_budget: row.exclude_from_budget === 1,
       exclude_from_totals: row.exclude_from_totals === 1,
-      updated_at: row.updated_at,
-      created_at: row.created_at,
-      group_id: row.group_id,
       is_group: row.is_group === 1,
       archived: row.archived === 1,
-      archived_at: row.archived_at,
-      order: row.order,
       collapsed: row.collapsed === 1,
     }));
   }

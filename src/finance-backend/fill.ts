@@ -18,11 +18,7 @@ export function fillWithSample(database: DatabaseSync): void {
   insertAll(database, "users", [user]);
   insertAll(database, "categories", categories.map(categoryRow));
   insertAll(database, "accounts", Object.values(accounts));
-  insertAll(
-    database,
-    "tags",
-    tags.map(({ id, name }) => ({ id, name })),
-  );
+  insertAll(database, "tags", tags);
   fillTransactions(database);
   fillCrypto(database);
   database.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion}`);
@@ -49,64 +45,35 @@ function categoryRow(category: (typeof categories)[number]): Row {
 
 function fillTransactions(database: DatabaseSync): void {
   const sample = sampleTransactions();
-  const rows = sample.map((entry) => ({
-    id: entry.id,
-    date: entry.date,
-    amount: entry.amount,
-    currency: entry.currency,
-    to_base: entry.toBase,
-    payee: entry.payee,
-    original_name: entry.originalName,
-    category_id: entry.categoryId,
-    notes: entry.notes,
-    status: entry.status,
-    is_pending: Number(entry.isPending),
-    manual_account_id: entry.manualAccountId,
-    plaid_account_id: entry.plaidAccountId,
-    source: entry.source,
-    external_id: entry.externalId,
-    created_at: entry.createdAt,
-    updated_at: entry.updatedAt,
-  }));
+  const rows = sample.map(({ tagIds, ...entry }) => columnsOf({ ...entry, isPending: Number(entry.isPending) }));
   insertAll(database, "transactions", rows);
   const tagged = sample.flatMap((entry) => entry.tagIds.map((tagId) => ({ transaction_id: entry.id, tag_id: tagId })));
   insertAll(database, "transaction_tags", tagged);
 }
 
 function fillCrypto(database: DatabaseSync): void {
-  for (const account of cryptoSynced) {
-    const { id, provider, displayName: display_name, createdAt: created_at, updatedAt: updated_at } = account;
-    const row = { id, provider, status: "active", created_by_name: user.name, display_name, created_at, updated_at };
-    insertAll(database, "crypto_synced", [{ ...row, last_import: updated_at }]);
-    const balances = account.balances.map((balance, position) => ({
-      crypto_synced_id: id,
-      position,
-      name: balance.name,
-      display_name: null,
-      balance: balance.balance,
-      symbol: balance.symbol,
-      coingecko_id: balance.coingeckoId,
-      to_base: balance.toBase,
-      balance_as_of: updated_at,
-      exchange_rate_as_of: updated_at,
-      updated_at,
-    }));
-    insertAll(database, "crypto_synced_balances", balances);
+  for (const { balances, ...account } of cryptoSynced) {
+    const { id, updatedAt } = account;
+    const row = { ...account, status: "active", createdByName: user.name, lastImport: updatedAt };
+    insertAll(database, "crypto_synced", [columnsOf(row)]);
+    const times = { balanceAsOf: updatedAt, exchangeRateAsOf: updatedAt, updatedAt };
+    const rows = balances.map((balance, position) =>
+      columnsOf({ cryptoSyncedId: id, position, ...balance, displayName: null, ...times }),
+    );
+    insertAll(database, "crypto_synced_balances", rows);
   }
 }
 
-type Row = Record<string, string | number | null>;
-type Table =
-  | "users"
-  | "categories"
-  | "accounts"
-  | "tags"
-  | "transactions"
-  | "transaction_tags"
-  | "crypto_synced"
-  | "crypto_synced_balances";
+type Value = string | number | null;
+type Row = Record<string, Value>;
 
-function insertAll(database: DatabaseSync, table: Table, rows: readonly Readonly<Row>[]): void {
+/** The names of columns are those of the sample in snake case. */
+function columnsOf(record: Readonly<Row>): Row {
+  const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [snake(name), value]));
+}
+
+function insertAll(database: DatabaseSync, table: string, rows: readonly Readonly<Row>[]): void {
   const columns = Object.keys(rows[0] ?? {});
   const names = columns.map((column) => `"${column}"`).join(", ");
   const statement = database.prepare(`INSERT INTO ${table} (${names}) VALUES (${columns.map(() => "?").join(", ")})`);

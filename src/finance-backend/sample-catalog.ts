@@ -21,10 +21,7 @@ export const accounts = {
 
 export type AccountName = keyof typeof accounts;
 
-interface Tag {
-  readonly id: number;
-  readonly name: string;
-}
+type Tag = Readonly<{ id: number; name: string }>;
 
 export const tags: readonly [Tag, ...Tag[]] = [
   { id: 94_001, name: "tax-deductible" },
