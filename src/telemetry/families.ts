@@ -28,10 +28,7 @@ interface Labelling {
   readonly fixed?: Labels;
 }
 
-interface LabelledReading {
-  readonly labels: Labels;
-  readonly value: number;
-}
+type LabelledReadings = readonly { readonly labels: Labels; readonly value: number }[];
 
 /** A number that only grows. */
 export class CounterSeries {
@@ -136,22 +133,12 @@ export class Families {
   }
 
   /** Gauges with series that may come and go, read at the scrape. */
-  gauges(
-    name: string,
-    help: string,
-    read: () => readonly LabelledReading[],
-    { merge = "sum" }: GaugeOptions = {},
-  ): void {
+  gauges(name: string, help: string, read: () => LabelledReadings, { merge = "sum" }: GaugeOptions = {}): void {
     this.#register(name, help, "gauge", merge, () => readSamples(name, read()));
   }
 
   /** Counters with series that may come and go, whose totals are kept elsewhere and read at the scrape. */
-  totals(
-    name: string,
-    help: string,
-    read: () => readonly LabelledReading[],
-    { merge = "sum" }: CounterOptions = {},
-  ): void {
+  totals(name: string, help: string, read: () => LabelledReadings, { merge = "sum" }: CounterOptions = {}): void {
     this.#register(name, help, "counter", merge, () => readSamples(name, read()));
   }
 
@@ -192,14 +179,14 @@ class Members<Series> {
   }
 }
 
-function readSamples(name: string, readings: readonly LabelledReading[]): Samples {
+function readSamples(name: string, readings: LabelledReadings): Samples {
   return {
     series: joinedSeries(readings.map(({ labels }) => linePrefix(name, labels))),
     values: Float64Array.from(readings, ({ value }) => value),
   };
 }
 
-function labelled(reading: Reading, { label = "", fixed = {} }: Labelling): LabelledReading[] {
+function labelled(reading: Reading, { label = "", fixed = {} }: Labelling): LabelledReadings {
   if (typeof reading === "number") return [{ labels: fixed, value: reading }];
   return Object.entries(reading).map(([name, value]) => ({ labels: { ...fixed, [label]: name }, value }));
 }

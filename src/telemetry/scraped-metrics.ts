@@ -1,7 +1,7 @@
 // The metrics that are read at the scrape: connections, the upstream's addresses, what is in use of files, the table of
 // clients, lost log lines, and the process. Without TLS, tokens or names they exist too, with values that raise no alert.
 import type { TokensInUse } from "../core/authentication.ts";
-import type { CounterFigures, Limiter, PolicyCounterFigures } from "../core/limiter.ts";
+import type { CounterFigures, Limiter, PolicyStats } from "../core/limiter.ts";
 import type { RuleAction } from "../core/rules.ts";
 import type { CertificateInUse } from "../core/settings.ts";
 import {
@@ -96,18 +96,11 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
   const lost = "Log lines not written: sampled, omitted on purpose; dropped, the output was too slow or broken.";
   families.total("headgate_log_lines_lost_total", lost, () => ({ ...sources.logLines() }), byReason);
   const active = "Time in which the event loop of a worker was not idle; with one thread there is one worker.";
-  const byWorker = (value: number, i: number) => ({ labels: { worker: `${i + 1}` }, value });
-  families.totals(
-    "headgate_event_loop_active_seconds_total",
-    active,
-    () => sources.activeSeconds().map(byWorker),
-    ofProcess,
-  );
+  const byWorker = () => sources.activeSeconds().map((value, i) => ({ labels: { worker: `${i + 1}` }, value }));
+  families.totals("headgate_event_loop_active_seconds_total", active, byWorker, ofProcess);
   const { version, nodeVersion: node_version } = sources;
-  families.gauge("headgate_build_info", "Always 1.", () => 1, {
-    fixed: { version, node_version },
-    ...ofProcess,
-  });
+  const build = { fixed: { version, node_version }, ...ofProcess };
+  families.gauge("headgate_build_info", "Always 1.", () => 1, build);
 }
 
 function connectionMetrics(families: Families, sources: ScrapedSources): void {
@@ -122,10 +115,8 @@ function connectionMetrics(families: Families, sources: ScrapedSources): void {
   families.gauge("headgate_tunnels", tunnels, () => ({ ...sources.tunnels() }), byState);
   const state = "1 for the state that the last attempt to reach the upstream showed, 0 for the others.";
   const none = { unknown: 0, up: 0, down: 0 };
-  families.gauge("headgate_upstream_state", state, () => ({ ...none, [sources.upstreamHealth().state]: 1 }), {
-    ...byState,
-    ...ofProcess,
-  });
+  const health = () => ({ ...none, [sources.upstreamHealth().state]: 1 });
+  families.gauge("headgate_upstream_state", state, health, { ...byState, ...ofProcess });
 }
 
 function addressMetrics(families: Families, addresses: () => AddressFigures): void {
@@ -150,20 +141,16 @@ function addressMetrics(families: Families, addresses: () => AddressFigures): vo
 function limiterMetrics(families: Families, { limiter, counters }: ScrapedSources): void {
   const decided =
     "Decisions by policy and outcome; observed: not charged, because another policy refused or no route fits.";
-  families.totals("headgate_decisions_total", decided, () =>
-    limiter
-      .stats()
-      .flatMap(({ policy: { name: policy }, outcomes }) =>
-        Object.entries(outcomes).map(([outcome, value]) => ({ labels: { policy, outcome }, value })),
-      ),
-  );
+  const ofPolicy = ({ policy: { name: policy }, outcomes }: PolicyStats) =>
+    Object.entries(outcomes).map(([outcome, value]) => ({ labels: { policy, outcome }, value }));
+  families.totals("headgate_decisions_total", decided, () => limiter.stats().flatMap(ofPolicy));
   counterMetrics(families, counters);
 }
 
 /** The table of counters, which all threads share. */
 function counterMetrics(families: Families, counters: ScrapedSources["counters"]): void {
-  const byPolicy = (value: (figures: PolicyCounterFigures) => number) => () =>
-    counters().policies.map((figures) => ({ labels: { policy: figures.policy }, value: value(figures) }));
+  const byPolicy = (figure: "keys" | "coarse" | "merged" | "forgiven") => () =>
+    counters().policies.map((figures) => ({ labels: { policy: figures.policy }, value: figures[figure] }));
   const memory = "Memory for all counters: used, or free for new keys, in bytes.";
   const states = () => {
     const { usedBytes, freeBytes } = counters();
@@ -171,44 +158,20 @@ function counterMetrics(families: Families, counters: ScrapedSources["counters"]
   };
   families.gauge("headgate_counters_memory_bytes", memory, states, { ...byState, ...ofProcess });
   const tracked = "Keys whose requests are remembered now: clients, unless the policy says otherwise.";
-  families.gauges(
-    "headgate_clients_tracked",
-    tracked,
-    byPolicy(({ keys }) => keys),
-    ofProcess,
-  );
+  families.gauges("headgate_clients_tracked", tracked, byPolicy("keys"), ofProcess);
   const coarse = "Clients and networks that are counted as one, because the memory is full of exhausted keys.";
-  families.gauges(
-    "headgate_coarse_keys",
-    coarse,
-    byPolicy(({ coarse }) => coarse),
-    ofProcess,
-  );
+  families.gauges("headgate_coarse_keys", coarse, byPolicy("coarse"), ofProcess);
   const merged = "Admissions whose time was rounded up to a later one of their key, because no memory was free.";
-  families.totals(
-    "headgate_admissions_merged_total",
-    merged,
-    byPolicy(({ merged }) => merged),
-    ofProcess,
-  );
+  families.totals("headgate_admissions_merged_total", merged, byPolicy("merged"), ofProcess);
   const forgiven = "Keys whose counted requests were forgotten because an operator has forgiven them.";
-  families.totals(
-    "headgate_forgiven_keys_total",
-    forgiven,
-    byPolicy(({ forgiven }) => forgiven),
-    ofProcess,
-  );
+  families.totals("headgate_forgiven_keys_total", forgiven, byPolicy("forgiven"), ofProcess);
   const evictions = "Keys forgotten: expired, none of their requests counted any more; live, the memory was full.";
-  families.totals(
-    "headgate_evictions_total",
-    evictions,
-    () =>
-      counters().policies.flatMap(({ policy, evictedExpired, evictedLive }) => [
-        { labels: { policy, reason: "expired" }, value: evictedExpired },
-        { labels: { policy, reason: "live" }, value: evictedLive },
-      ]),
-    ofProcess,
-  );
+  const evicted = () =>
+    counters().policies.flatMap(({ policy, evictedExpired, evictedLive }) => [
+      { labels: { policy, reason: "expired" }, value: evictedExpired },
+      { labels: { policy, reason: "live" }, value: evictedLive },
+    ]);
+  families.totals("headgate_evictions_total", evictions, evicted, ofProcess);
 }
 
 function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources): void {
