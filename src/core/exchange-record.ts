@@ -46,10 +46,11 @@ export interface ExchangeRecord {
   readonly status: number;
   /** Why the gateway refused the request; null if it did not. */
   readonly problem: RefusalReason | null;
-  /** Which bound the request exceeded, and by how much; null if `problem` says it all. */
-  readonly detail: string | null;
-  /** The rule of HTTP that the request, or the response to it, breaks; null: none that is known. */
-  readonly broken: BrokenRule | null;
+  /**
+   * Which bound the request exceeded, and by how much, or which rule of HTTP it, or the response to it, breaks; null if `problem`
+   * says it all.
+   */
+  readonly detail: string | BrokenRule | null;
   /** The id of the rule by which the request is blocked; null if it is not. */
   readonly rule: string | null;
   /** Of the request's head, as `Name: value`, and of its body without framing, as far as received; null: not known. */

@@ -2,7 +2,7 @@
 // path, token or stack; what an operator needs is in the log.
 import { type BrokenRule, brokenRule } from "./broken-rule.ts";
 import type { SharedResource } from "./client-share.ts";
-import type { HeaderLines } from "./headers.ts";
+import { type HeaderLines, reasonPhrase } from "./headers.ts";
 import { maxFields } from "./http-bounds.ts";
 
 export interface LocalReply {
@@ -15,10 +15,8 @@ export interface LocalReply {
   readonly body: string;
   /** The headers that do not depend on the request. */
   readonly lines: HeaderLines;
-  /** For the log: which bound was exceeded, and by how much, or which rule was broken, if the reason does not say it. */
-  readonly detail?: string;
-  /** For the log. */
-  readonly broken?: BrokenRule | null;
+  /** For the log, if the reason does not say it: which bound was exceeded, and by how much, or which rule was broken. */
+  readonly detail?: string | BrokenRule;
 }
 
 export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["reason"];
@@ -30,35 +28,12 @@ export function errorBody({ message, errMsg }: Pick<LocalReply, "message" | "err
 
 const notStored = "Cache-Control: no-store\r\n";
 
-const phrases = {
-  400: "Bad Request",
-  401: "Unauthorized",
-  403: "Forbidden",
-  404: "Not Found",
-  405: "Method Not Allowed",
-  408: "Request Timeout",
-  413: "Content Too Large",
-  414: "URI Too Long",
-  417: "Expectation Failed",
-  429: "Too Many Requests",
-  431: "Request Header Fields Too Large",
-  500: "Internal Server Error",
-  501: "Not Implemented",
-  502: "Bad Gateway",
-  503: "Service Unavailable",
-  504: "Gateway Timeout",
-} as const;
-
 /** `more`: further headers. */
-function refusal<Reason extends string>(
-  status: keyof typeof phrases,
-  reason: Reason,
-  errMsg: string,
-  more: HeaderLines = "",
-) {
-  const message = phrases[status];
+function refusal<Reason extends string>(status: number, reason: Reason, errMsg: string, more: HeaderLines = "") {
+  // RFC 9110 has another phrase for 413 than Node.
+  const message = status === 413 ? "Content Too Large" : reasonPhrase(status);
   const body = errorBody({ message, errMsg });
-  return Object.freeze({ status: status as number, reason, message, errMsg, body, lines: more + linesOfJson(body) });
+  return Object.freeze({ status, reason, message, errMsg, body, lines: more + linesOfJson(body) });
 }
 
 /** `body`: in ASCII. */
@@ -66,8 +41,12 @@ function linesOfJson(body: string): HeaderLines {
   return `${notStored}Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n`;
 }
 
-/** `detail`: which of the rules or bounds with this reason. */
-function detailed<Reason extends string>(status: keyof typeof phrases, reason: Reason, errMsg: string, detail: string) {
+function detailed<Reason extends string>(
+  status: number,
+  reason: Reason,
+  errMsg: string,
+  detail: NonNullable<LocalReply["detail"]>,
+) {
   return Object.freeze({ ...refusal(status, reason, errMsg), detail });
 }
 
@@ -77,10 +56,12 @@ function shareUsedUp(ofWhat: string) {
 
 export const localReplies = {
   malformed: refusal(400, "malformed", "The request is not well-formed HTTP."),
-  plainHttp: Object.freeze({
-    ...refusal(400, "malformed", "The request is plain HTTP, and this port expects TLS: use https."),
-    broken: brokenRule("plain HTTP on a port with TLS"),
-  }),
+  plainHttp: detailed(
+    400,
+    "malformed",
+    "The request is plain HTTP, and this port expects TLS: use https.",
+    brokenRule("plain HTTP on a port with TLS"),
+  ),
   ambiguousPath: refusal(400, "ambiguous_path", "The path can be read in more than one way."),
   badHost: refusal(400, "bad_host", "Exactly one valid Host header is required."),
   badFieldName: refusal(400, "bad_field_name", "A header name can be read as another one."),
@@ -125,16 +106,21 @@ export const localReplies = {
   internal: refusal(500, "internal", "The gateway failed to handle the request."),
 } as const;
 
-export function malformedBy(broken: BrokenRule): LocalReply {
-  return { ...localReplies.malformed, broken };
+export function malformedBy(detail: BrokenRule): LocalReply {
+  return { ...localReplies.malformed, detail };
+}
+
+/** Returns the rule of a detail; null if it is none. */
+export function ruleOf(detail: string | BrokenRule | null = null): string | null {
+  return detail === null || typeof detail === "string" ? null : detail.rule;
 }
 
 /** The same, and says which name it is. `other`: the name that a server may read instead. */
 export function badFieldName(name: string, other: string): LocalReply {
   // An ingress may send other characters than those of a name.
   const field = name.slice(0, 64).replace(/[^!-~]/g, "?");
-  const broken = brokenRule(`a name that can be read as ${other}`, null, name);
-  return { ...refusal(400, "bad_field_name", `The header name ${field} can be read as ${other}.`), broken };
+  const detail = brokenRule(`a name that can be read as ${other}`, null, name);
+  return { ...refusal(400, "bad_field_name", `The header name ${field} can be read as ${other}.`), detail };
 }
 
 export function shareReply(resource: SharedResource): LocalReply {

@@ -42,8 +42,7 @@ abstract class RecordedExchange implements ExchangeRecord {
   endedMs = 0;
   status = 0;
   problem: RefusalReason | null = null;
-  detail: string | null = null;
-  broken: BrokenRule | null = null;
+  detail: string | BrokenRule | null = null;
   complete = false;
   /** The upstream has been given the whole body. */
   isBodySent = false;
@@ -242,7 +241,6 @@ export class Exchange extends RecordedExchange {
   localReply(reply: LocalReply): void {
     if (this.isEnded) return;
     const { isHeadSent } = this.transport;
-    this.broken = reply.broken ?? null;
     this.detail = reply.detail ?? null;
     // A response that breaks off because of the upstream has a line of its own in the log.
     if (!isHeadSent || reply.status < 500) this.problem = reply.reason;

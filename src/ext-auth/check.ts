@@ -202,7 +202,7 @@ function reasonOf(status: number, meant: { readonly status: number; readonly mes
  * Why a check was refused without a decision. The texts are for the operator who sets an ingress up: the text says what is
  * missing, and never repeats what was sent.
  */
-export type CheckProblem = Pick<LocalReply, "status" | "message" | "errMsg" | "broken">;
+export type CheckProblem = Pick<LocalReply, "status" | "message" | "errMsg" | "detail">;
 
 const malformed = (errMsg: string): CheckProblem => ({ status: 400, message: "Bad Request", errMsg });
 

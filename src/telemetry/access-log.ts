@@ -2,9 +2,9 @@
 // at most a few times a second for each client, and the others are counted. No query, no token and no field of the request
 // is logged, except User-Agent, the id of a well-formed traceparent, and the name of a field that breaks a rule.
 import { type Logger, symbols } from "pino";
-import type { BrokenRule } from "../core/broken-rule.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { inOnePiece } from "../core/headers.ts";
+import type { Policy } from "../core/policy.ts";
 import type { LogDestination } from "./destination.ts";
 import { loggedMethod, loggedPath, loggedUserAgent, redactLine, type Samplers, type TimeWriter } from "./log.ts";
 
@@ -79,14 +79,9 @@ class AccessLines {
     line.addCount(exchange.bytesReceived);
     line.addBytes(sentLabel);
     line.addCount(exchange.bytesSent);
-    if (exchange.broken !== null) line.addText(brokenText(exchange.broken));
     line.addBytes(lineEnd);
     return line;
   }
-}
-
-function brokenText({ rule, line, field }: BrokenRule): string {
-  return `,"brokenRule":${quoted(rule)},"line":${line},"field":${quoted(field)}`;
 }
 
 const noSubject = ',"subject":null';
@@ -134,47 +129,39 @@ class StartPiece {
 
 /** The piece about the result, of the last line. */
 class ResultPiece {
-  #policy: object | null = null;
+  #last: Pick<ExchangeRecord, "auth" | "problem" | "detail" | "rule" | "complete" | "status"> | null = null;
+  #policy: Policy | null = null;
   #outcome = "";
-  #auth = "";
-  #problem: string | null = null;
-  #detail: string | null = null;
-  #rule: string | null = null;
-  #complete = false;
-  #status = 0;
   #bytes = ascii("");
 
   bytes({ decision, auth, problem, detail, rule, complete, status }: ExchangeRecord): Uint8Array {
     const { policy, outcome } = decision;
+    const last = this.#last;
     const isSame =
       policy === this.#policy &&
       outcome === this.#outcome &&
-      auth === this.#auth &&
-      problem === this.#problem &&
-      detail === this.#detail &&
-      rule === this.#rule &&
-      complete === this.#complete &&
-      status === this.#status;
+      auth === last?.auth &&
+      problem === last.problem &&
+      detail === last.detail &&
+      rule === last.rule &&
+      complete === last.complete &&
+      status === last.status;
     if (isSame) return this.#bytes;
+    this.#last = { auth, problem, detail, rule, complete, status };
     this.#policy = policy;
     this.#outcome = outcome;
-    this.#auth = auth;
-    this.#problem = problem;
-    this.#detail = detail;
-    this.#rule = rule;
-    this.#complete = complete;
-    this.#status = status;
     this.#bytes = ascii(
-      `,"status":${status},"problem":${quoted(problem)}${optional("detail", detail)}${optional("rule", rule)},"complete":${complete},"auth":"${auth}",` +
-        `"policy":"${policy.name}","decision":"${outcome}","remaining":`,
+      `,"status":${status},"problem":${quoted(problem)}${detailText(detail)}${rule === null ? "" : `,"rule":${quoted(rule)}`},` +
+        `"complete":${complete},"auth":"${auth}","policy":"${policy.name}","decision":"${outcome}","remaining":`,
     );
     return this.#bytes;
   }
 }
 
-/** Nearly all requests are not refused, and their lines say nothing of rules and bounds. */
-function optional(name: string, value: string | null): string {
-  return value === null ? "" : `,"${name}":${quoted(value)}`;
+function detailText(detail: ExchangeRecord["detail"]): string {
+  if (detail === null) return "";
+  if (typeof detail === "string") return `,"detail":${quoted(detail)}`;
+  return `,"brokenRule":${quoted(detail.rule)},"line":${detail.line},"field":${quoted(detail.field)}`;
 }
 
 /** The piece about the request as it came. */

@@ -275,8 +275,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     const broken = brokenBy(error);
     this.#options.onError({ reason, code, address: at?.name ?? null, id: exchange.id, ...broken });
     this.#release();
-    const reply = upstreamReply(reason);
-    replyAfterPacket(exchange, broken === null ? reply : { ...reply, broken });
+    replyAfterPacket(exchange, { ...upstreamReply(reason), ...(broken && { detail: broken }) });
   }
 
   onExchangeEnd(): void {

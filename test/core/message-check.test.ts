@@ -148,16 +148,16 @@ describe("what is refused", () => {
       reason,
       message,
       errMsg,
-      broken: { field: name },
+      detail: { field: name },
     });
     expect(read([...host, "api_key", "x", name, "x", "Client_IP", "x"]).problem).toMatchObject({
-      broken: { field: name },
+      detail: { field: name },
     });
   });
 
   test("a name with other characters than those of a name is not repeated, nor all of a long one", () => {
     const odd = read([...host, `X\u00e4Forwarded"${"y".repeat(100)}`, "x"]).problem;
-    expect(odd).toMatchObject({ broken: { field: "X" } });
+    expect(odd).toMatchObject({ detail: { field: "X" } });
     expect(JSON.parse(odd?.body ?? "")).toMatchObject({ message: "Bad Request" });
     expect(odd?.body).toMatch(/^[\x20-\x7e]*$/);
   });
@@ -177,16 +177,16 @@ describe("what is refused", () => {
 });
 
 test("which name is bad is told, and which rule a request breaks", () => {
-  expect(read([...host, "X-A", "b_c", "X_Real_IP", "x"]).problem?.broken).toEqual({
+  expect(read([...host, "X-A", "b_c", "X_Real_IP", "x"]).problem?.detail).toEqual({
     ...{ rule: "a name that can be read as x-real-ip", line: null, field: "X_Real_IP" },
   });
-  expect(read([...host, "Content-Length", "s3cret"]).problem?.broken).toMatchObject({ field: "Content-Length" });
+  expect(read([...host, "Content-Length", "s3cret"]).problem?.detail).toMatchObject({ field: "Content-Length" });
 });
 
 test("the last of 5,000 fields is looked at like the first", () => {
   const many = Array.from({ length: 5000 }, (_, i) => [`X-${i}`, "y"]).flat();
   expect(read([...host, ...many]).problem).toBeNull();
-  expect(read([...host, ...many, "X_Real_IP", "y"]).problem).toMatchObject({ broken: { field: "X_Real_IP" } });
+  expect(read([...host, ...many, "X_Real_IP", "y"]).problem).toMatchObject({ detail: { field: "X_Real_IP" } });
 });
 
 test.each(["Host", "Content-Length", "Transfer-Encoding", "Expect", "Max-Forwards"])(

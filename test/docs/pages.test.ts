@@ -92,8 +92,8 @@ describe("behaviour.md", () => {
 describe("operating.md", () => {
   test("explains each field of the access log, and no other", () => {
     const { log, lines } = keptLog();
-    const broken = { rule: "a folded line", line: 3, field: null };
-    createAccessLog(log, { samplers: new Samplers() }).record(exchangeOf({ broken }), "/v2/me");
+    const detail = { rule: "a folded line", line: 3, field: null };
+    createAccessLog(log, { samplers: new Samplers() }).record(exchangeOf({ detail }), "/v2/me");
     const [section = ""] = /### Access log format.*?(?=^###)/ms.exec(read("docs/operating.md")) ?? [];
     const explained = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names = ""]) =>
       [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name),

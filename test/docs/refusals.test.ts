@@ -26,7 +26,7 @@ test("each reply that the gateway makes itself has a row, and no other has", () 
   const replies: readonly LocalReply[] = Object.values(localReplies);
   const made = replies
     .filter(({ status }) => status !== 502 && status !== 504)
-    .map(({ status, reason, detail }) => `${status} ${reason} ${detail ?? "–"}`);
+    .map(({ status, reason, detail }) => `${status} ${reason} ${typeof detail === "string" ? detail : "–"}`);
   const written = named([...rowsOf("Requests"), ...rowsOf("Of the gateway itself")])
     // What was too slow is said with figures.
     .map((row) => row.replace(/^(408 slow_request) .*/, "$1 –"));

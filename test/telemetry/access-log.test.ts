@@ -91,8 +91,8 @@ test("whatever stands in its texts, a line is one line of JSON", () => {
 
 test("a message that breaks a rule of HTTP has the rule, the line and the field, and the next one has not", () => {
   const { access, lines } = setUp();
-  access.record(exchangeOf({ broken: { rule: "a folded line", line: 3, field: null } }), "/v2/me");
-  access.record(exchangeOf({ broken: { rule: 'a "quoted" rule', line: null, field: "X-A" } }), "/v2/me");
+  access.record(exchangeOf({ detail: { rule: "a folded line", line: 3, field: null } }), "/v2/me");
+  access.record(exchangeOf({ detail: { rule: 'a "quoted" rule', line: null, field: "X-A" } }), "/v2/me");
   access.record(exchangeOf(), "/v2/me");
   expect(lines()).toMatchObject([
     { brokenRule: "a folded line", line: 3, field: null, msg: "request" },

@@ -86,7 +86,6 @@ export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecor
     status: 200,
     problem: null,
     detail: null,
-    broken: null,
     rule: null,
     bytesReceived: 90,
     bytesSent: 567,

@@ -14,7 +14,7 @@ const kib16 = 16 * 1024;
 function timeoutOf(bodyTimeoutMs: number, bodyBytesPerSecond = kib16) {
   const beganMs = performance.now();
   const exhaustedAfterMs: number[] = [];
-  const details: (string | undefined)[] = [];
+  const details: LocalReply["detail"][] = [];
   const nowMs = (): number => performance.now() - beganMs;
   const owner = {
     cancel({ detail }: LocalReply) {

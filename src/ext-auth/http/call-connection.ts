@@ -7,6 +7,7 @@ import { ignoreError } from "../../core/failure.ts";
 import { type HeaderList, isNamed, onlyHeaderValue, serializeHead, trimBlanks } from "../../core/headers.ts";
 import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
+import { ruleOf } from "../../core/local-reply.ts";
 import type { RequestHead } from "../../core/request-head.ts";
 import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
@@ -243,7 +244,7 @@ export class CallConnection implements CheckCaller {
 
   #refuse(reason: CheckRefusal, problem: CheckProblem): void {
     const { checks, onRefused } = this.#owner;
-    onRefused(reason, this.#address ?? "", problem.broken?.rule ?? problem.errMsg);
+    onRefused(reason, this.#address ?? "", ruleOf(problem.detail) ?? problem.errMsg);
     this.answer(checks.refuse(problem));
   }
 

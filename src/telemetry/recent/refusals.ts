@@ -4,7 +4,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { type CounterKey, wordMask } from "../../core/counter-key.ts";
 import type { ExchangeRecord, RequestSource } from "../../core/exchange-record.ts";
-import type { RefusalReason } from "../../core/local-reply.ts";
+import { type RefusalReason, ruleOf } from "../../core/local-reply.ts";
 import { resetSecond } from "../../core/response-fields.ts";
 import type { KeyWords } from "./sketch.ts";
 import { hashOfBytes, hashOfWords, none, SlotIndex } from "./slot-index.ts";
@@ -165,7 +165,7 @@ export class Refusals {
     this.#policies[slot] = decision.policy.name;
     this.#routes[slot] = exchange.route;
     this.#rules[slot] = exchange.rule;
-    this.#brokenRules[slot] = exchange.broken?.rule ?? null;
+    this.#brokenRules[slot] = ruleOf(exchange.detail);
     this.#hasSubject[slot] = Number(subject !== null);
     const start = textBytes * slot;
     const lengths = texts * slot;
