@@ -8,7 +8,7 @@ import {
 } from "./core/authentication.ts";
 import type { CallerQuota, Limiter, RefusalBudget } from "./core/limiter.ts";
 import { jsonReply, type LocalReply, localReplies, quotaPreflight } from "./core/local-reply.ts";
-import type { Decision, KeyPart, Rate } from "./core/policy.ts";
+import { type Decision, keyPartText, type Rate } from "./core/policy.ts";
 import {
   type DemandReader,
   findBodyRefusal,
@@ -277,7 +277,7 @@ class Pipeline {
 
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota. They
     // come before its scopes, or asking for what it may not have would be free.
-    const hasScopes = scopes.length === 0 || holdsAll(identity, scopes);
+    const hasScopes = scopes.every((scope) => identity?.scopes.includes(scope));
     const whole = limiter.decideIdentified(parsed, head, identity, decision, atMs);
     return whole instanceof Promise
       ? this.#admittedLater(parsed, auth, identity, hasScopes, decision, whole)
@@ -389,10 +389,6 @@ function findQuotaPathRefusal(
   return cors?.isPreflight(head, message) ? quotaPreflight : localReplies.methodNotAllowed;
 }
 
-function holdsAll(identity: Identity | null, scopes: readonly string[]): boolean {
-  return scopes.every((scope) => identity?.scopes.includes(scope));
-}
-
 function findAuthRefusal(auth: AuthOutcome, { rawHeaders }: RequestHead): LocalReply | null {
   switch (auth) {
     case "accepted":
@@ -435,7 +431,7 @@ function policyAnswer({ policy, state, method, route }: CallerQuota, nowMs: numb
         : null,
     cost,
     rate: rateAnswer(rate),
-    key: key.map(keyText),
+    key: key.map(keyPartText),
     match: { paths: match.paths, methods: match.methods },
     method,
     route,
@@ -457,9 +453,4 @@ function rateAnswer(rate: Rate): object {
     case "concurrency":
       return { kind: "concurrency" };
   }
-}
-
-/** As in the configuration. */
-function keyText(part: KeyPart): string {
-  return part.kind === "header" || part.kind === "claim" ? `${part.kind}:${part.name}` : part.kind;
 }

@@ -9,7 +9,7 @@
 import type { IncomingMessage } from "node:http";
 import { readBearer } from "../core/authentication.ts";
 import { headerValues } from "../core/headers.ts";
-import { canonicalHost as canonical, type HostPort } from "../core/ip-address.ts";
+import { bracketed, canonicalHost as canonical, type HostPort } from "../core/ip-address.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 import { splitAddress } from "../core/upstream.ts";
 import { type AdminIdentity, type AdminTokens, socketCaller } from "./admin-tokens.ts";
@@ -105,10 +105,6 @@ function parseHost(text: string): { readonly host: string; readonly port: number
   if (!/^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i.test(text)) return null;
   const { host, port } = splitAddress(text);
   return { host: canonical(host), port };
-}
-
-function bracketed(host: string): string {
-  return host.includes(":") ? `[${host}]` : host;
 }
 
 /** A proxy in front may have ended TLS. */

@@ -8,7 +8,6 @@ import type { Clock } from "../core/clock.ts";
 import { maxHeadBytes } from "../core/http-bounds.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { Certificate } from "../core/settings.ts";
-import type { StoreHealth } from "../core/store-link.ts";
 import type { AdminApi, ApiOptions } from "./api.ts";
 import { type AdminConnections, stopParsingWhen } from "./connections.ts";
 import { ConsoleFiles } from "./console-files.ts";
@@ -184,15 +183,11 @@ function serveHealth(app: FastifyInstance, { health, isAlive }: AdminAppOptions)
       .send(
         JSON.stringify({
           ...body,
-          ...(store && { store: shownOf(store) }),
+          ...(store && { store: { state: store.state, shards: store.shards, replicas: store.replicas } }),
           ...(rules && { rules: { state: rules.state } }),
         }),
       );
   });
-}
-
-function shownOf({ state, shards, replicas }: StoreHealth): StoreHealth {
-  return { state, shards, replicas };
 }
 
 function answerTheRest(app: FastifyInstance, onError: AdminAppOptions["onError"]): void {

@@ -199,10 +199,6 @@ function readElement(element: string): IpAddress | undefined {
     names.add(name);
     if (name === "for") node = match[2] ?? match[3]?.replace(/\\(.)/g, "$1");
   }
-  return node === undefined ? undefined : readNode(node);
-}
-
-/** RFC 7239, 6: an IPv6 address is in brackets, which some proxies leave out; a port may follow, which may be obfuscated. */
-function readNode(node: string): IpAddress | undefined {
-  return parseForwardedAddress(node.replace(/:_[A-Za-z0-9._-]+$/, ""));
+  // RFC 7239, 6: an IPv6 address is in brackets, which some proxies leave out; a port may follow, which may be obfuscated.
+  return node === undefined ? undefined : parseForwardedAddress(node.replace(/:_[A-Za-z0-9._-]+$/, ""));
 }

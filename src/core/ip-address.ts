@@ -202,6 +202,11 @@ export function canonicalHost(host: string): string {
   return address === undefined ? host.toLowerCase().replace(/\.$/, "") : formatIpAddress(address);
 }
 
+/** Returns a host as in a URL: an IPv6 address in brackets. */
+export function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
 /** `host` is a name or an IP address, without brackets. */
 export interface HostPort {
   readonly host: string;

@@ -39,6 +39,11 @@ export type KeyPart =
   /** `name`: of a header in lower case, or of a claim. */
   | { readonly kind: "header" | "claim"; readonly name: string };
 
+/** Returns the part as in the configuration. */
+export function keyPartText(part: KeyPart): string {
+  return "name" in part ? `${part.kind}:${part.name}` : part.kind;
+}
+
 /** The limited requests that a policy is about. An empty list means all. */
 export interface PolicyMatch {
   /** A path that ends in "/" is a prefix; "*" stands for one segment. Below the base path. */

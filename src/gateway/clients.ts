@@ -5,6 +5,7 @@ import { createDemandReader } from "../auth/authenticator.ts";
 import type { Authenticator } from "../core/authentication.ts";
 import { type ClientAddressRules, peerAt } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
+import { headerValue } from "../core/headers.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import type { Verdict } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
@@ -130,7 +131,7 @@ export class Clients {
     const head = {
       ...{ method, target, httpVersion: "1.1" },
       peer: client === null ? peer : { ...peer, isTrusted: false },
-      rawHeaders: hasHost(rawHeaders) ? rawHeaders : ["Host", "localhost", ...rawHeaders],
+      rawHeaders: headerValue(rawHeaders, "host") !== undefined ? rawHeaders : ["Host", "localhost", ...rawHeaders],
     };
     const view = source.limiter.view();
     const decide = this.#decideBy(source);
@@ -183,8 +184,4 @@ function contextOf({ settings, authenticator }: ClientsSource): NameContext {
 
 function isShared({ settings }: ClientsSource): boolean {
   return settings.counters.redis !== null;
-}
-
-function hasHost(rawHeaders: readonly string[]): boolean {
-  return rawHeaders.some((name, i) => i % 2 === 0 && name.toLowerCase() === "host");
 }

@@ -202,7 +202,8 @@ export class Reloader {
       if (this.#isClosed) return failed("the gateway is draining, so nothing is reloaded");
       const result = await this.#reloadSafely(want, cause);
       // The reload that was in progress may have taken over this change already.
-      if (cause !== "file" || !isEmpty(result)) this.#options.telemetry.reloaded(result, cause, by);
+      const isNews = !result.ok || result.isConfigRead || result.changed.length > 0;
+      if (cause !== "file" || isNews) this.#options.telemetry.reloaded(result, cause, by);
       return result;
     };
     return this.#reloads.reload(reload, cause !== "file") as Promise<ReloadResult>;
@@ -402,10 +403,6 @@ function withFiles(result: ReloadResult, { taken, refused }: FileChanges): Reloa
 
 function failed(...errors: readonly string[]): ReloadResult {
   return { ...noChange, ok: false, errors };
-}
-
-function isEmpty({ ok, isConfigRead, changed }: ReloadResult): boolean {
-  return ok && !isConfigRead && changed.length === 0;
 }
 
 const noChange: ReloadResult = {

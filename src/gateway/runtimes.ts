@@ -91,11 +91,6 @@ interface RuntimeParts {
   readonly logged: Pick<Settings["log"], "access" | "subject">;
 }
 
-/** The name of the token, or the subject. */
-function createSubjectReader(how: LoggedSubject, keyHash: SipHash): Runtime["subjectOf"] {
-  return ({ tokenName, subject }) => loggedName(tokenName ?? subject, how, keyHash);
-}
-
 /** The name, or its hash by the key of the counters, which gateways with one store share; null: it is not logged. */
 export function loggedName(name: string | null, how: LoggedSubject, keyHash: SipHash): string | null {
   switch (how) {
@@ -120,7 +115,7 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     source: "proxy",
     fields,
     tokenEnds: new TokenEnds(clock),
-    subjectOf: createSubjectReader(logged.subject, keyHash),
+    subjectOf: ({ tokenName, subject }) => loggedName(tokenName ?? subject, logged.subject, keyHash),
     nowMs: clock.monotonicMs,
     requestId: createRequestIdOf(),
     decide: judged(createDecide({ ...parts, nowMs: clock.monotonicMs }), judge),

@@ -60,10 +60,6 @@ function subjectPart(identity: Identity | null): string {
   return bounded(identity?.subject ?? "");
 }
 
-function claimPart(identity: Identity | null, name: string): string {
-  return bounded(identity?.claims.get(name) ?? "");
-}
-
 function bounded(value: string): string {
   return value.length > maxValueLength ? "" : value;
 }
@@ -125,7 +121,7 @@ function partOf(
     case "subject":
       return subjectPart(identity);
     case "claim":
-      return claimPart(identity, part.name);
+      return bounded(identity?.claims.get(part.name) ?? "");
     case "header":
       return headerPart(head.rawHeaders, part.name);
     case "method":

@@ -135,7 +135,8 @@ class Acceptor {
   }
 
   #accept(tcp: Socket): void {
-    if (hasLeft(tcp)) tcp.destroy();
+    // Reset before it was accepted: it may have a request, but no address to charge.
+    if (tcp.remoteAddress === undefined) tcp.destroy();
     else if (this.#limiter.accept(tcp)) {
       if (this.#options.proxyProtocol) this.#awaitHeader(tcp);
       else this.#begin(tcp, tcp.remoteAddress, "http");
@@ -185,9 +186,4 @@ class Acceptor {
     this.#peers.set(address, peer);
     return peer;
   }
-}
-
-/** Returns whether the connection was reset before it was accepted: it may have a request, but no address to charge. */
-function hasLeft({ remoteAddress }: Socket): boolean {
-  return remoteAddress === undefined;
 }

@@ -82,14 +82,9 @@ function shown(error: FileError): object {
 // Keeps credentials out of the log. No code logs a token on purpose; this is the second barrier. It works on the
 // finished line, so that no key, nesting or error text can evade a list of paths.
 
-/** Whether a line that contains this text may hold a credential. */
-function isSuspicious(text: string): boolean {
-  return suspicious.test(text);
-}
-
 /** Hides the values of the fields that carry credentials, under any key of any depth, and bearer tokens in any text. */
 export function redactLine(line: string): string {
-  if (!isSuspicious(line)) return line;
+  if (!suspicious.test(line)) return line;
   return line.replace(secretKeys, '"$1":"[redacted]"').replace(credentials, "$1 [redacted]");
 }
 

@@ -1,7 +1,7 @@
 // The addresses of the upstream: which one the next request goes to (the one with the fewest requests, in turn among
 // equals), and how connections to them are opened. If a connection cannot be opened, no byte of the request can have
 // arrived, so the request is given to one other address.
-import type { HostPort } from "../core/ip-address.ts";
+import { bracketed, type HostPort } from "../core/ip-address.ts";
 import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
 import type { TextWrites } from "../exchange/sockets.ts";
 import { type ConnectionResources, createConnectionResources } from "./outbound-connection.ts";
@@ -79,7 +79,8 @@ export class Endpoints {
   choose(): Endpoint | null {
     const list = this.#list;
     if (list.length === 1) return list[0] ?? null;
-    return this.#chooseAvailable(anyEndpoint) ?? leastRecentlyEjected(list);
+    const leastRecentlyEjected = (): Endpoint | undefined => list.toSorted((a, b) => a.ejectedAtMs - b.ejectedAtMs)[0];
+    return this.#chooseAvailable(anyEndpoint) ?? leastRecentlyEjected() ?? null;
   }
 
   /** Chooses among those with an idle connection. */
@@ -160,10 +161,6 @@ export class Endpoints {
 const anyEndpoint = (): boolean => true;
 const hasIdle = ({ idle }: Endpoint): boolean => idle.length > 0;
 
-function leastRecentlyEjected(list: readonly Endpoint[]): Endpoint | null {
-  return list.toSorted((a, b) => a.ejectedAtMs - b.ejectedAtMs)[0] ?? null;
-}
-
 /** A connection, as far as its address knows it. */
 export interface EndpointConnection {
   readonly endpoint: Endpoint;
@@ -217,7 +214,7 @@ export class Endpoint {
   constructor({ host, port }: HostPort, events: EndpointEvents) {
     this.host = host;
     this.port = port;
-    this.name = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+    this.name = `${bracketed(host)}:${port}`;
     this.#events = events;
   }
 

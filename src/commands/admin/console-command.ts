@@ -91,7 +91,8 @@ async function openConsoleServer(where: Where, tokens: AdminTokens, port: number
   const server = createServer(
     { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 5_000 },
     (request, response) => {
-      const access: AdminAccess = { tokens: { value: tokens }, hosts: hostsOf(own), listenHost: host };
+      const hosts = ["127.0.0.1", "localhost", "[::1]"].map((name) => `${name}:${own}`);
+      const access: AdminAccess = { tokens: { value: tokens }, hosts, listenHost: host };
       // Everybody who reaches this port is on this machine.
       const reached = { isUnixSocket: false, isTls: false, peerKey: host, local: { host, port: own } };
       if (isOfPage(request)) {
@@ -117,10 +118,6 @@ async function openConsoleServer(where: Where, tokens: AdminTokens, port: number
       await closed;
     },
   };
-}
-
-function hostsOf(port: number): string[] {
-  return ["127.0.0.1", "localhost", "[::1]"].map((name) => `${name}:${port}`);
 }
 
 /** The page's own files are open, as at the gateway: a browser has no token before it has loaded them. */

@@ -12,7 +12,7 @@ import { endingSoonMs } from "../../core/authentication.ts";
 import { readPeer } from "../../core/client-address.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Files, Watched } from "../../core/file-group.ts";
-import type { HostPort } from "../../core/ip-address.ts";
+import { bracketed, type HostPort } from "../../core/ip-address.ts";
 import type { AdminSettings, Certificate, Settings } from "../../core/settings.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
 import { createRequestIds } from "../../upstream/request-fields.ts";
@@ -142,7 +142,7 @@ export class AdminSide {
 
   #announce({ host, port }: HostPort): void {
     const { sharing, version } = this.#options;
-    const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+    const address = `${bracketed(host)}:${port}`;
     sharing?.announce(() => ({
       version,
       startedMs: this.#control.startedWallMs,

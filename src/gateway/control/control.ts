@@ -22,7 +22,7 @@ import { isTokenDigest } from "../../config/policies.ts";
 import { endingSoonMs } from "../../core/authentication.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Watched } from "../../core/file-group.ts";
-import type { KeyPart, Policy } from "../../core/policy.ts";
+import { keyPartText, type Policy } from "../../core/policy.ts";
 import {
   type ReloadCause,
   type ReloadResult,
@@ -329,10 +329,6 @@ function policyFacts(policy: Policy, counted: readonly PolicyOutcomes[]): Policy
 }
 
 const noOutcomes = { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0, unavailable: 0 };
-
-function keyPartText(part: KeyPart): string {
-  return "name" in part ? `${part.kind}:${part.name}` : part.kind;
-}
 
 /** How often states are compared while somebody listens. */
 const lookEveryMs = 1_000;

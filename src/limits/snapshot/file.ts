@@ -71,11 +71,6 @@ async function removeTemporaryFiles(path: string): Promise<void> {
   for (const name of names.filter(isTemporary)) await rm(join(dirname(path), name), { force: true });
 }
 
-/** Renames a refused file, so that it can be examined. Replaces a file that was refused earlier. */
-async function setAside(path: string): Promise<void> {
-  await rename(path, `${path}.refused`);
-}
-
 /** Returns why no snapshot can be written to the path now; null if one can. */
 export async function flawOfPath(path: string): Promise<string | null> {
   const folder = dirname(path);
@@ -123,7 +118,8 @@ export async function openSnapshot(path: string): Promise<OpenedSnapshot> {
   await removeTemporaryFiles(path).catch(ignoreError);
   try {
     const opened = await read(path);
-    if (opened.kind === "refused") await setAside(path).catch(ignoreError);
+    // A refused file can be examined, until another one is refused.
+    if (opened.kind === "refused") await rename(path, `${path}.refused`).catch(ignoreError);
     return opened;
   } catch (error) {
     if (errorCode(error) === "ENOENT") return { kind: "none" };

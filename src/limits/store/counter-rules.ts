@@ -1,6 +1,6 @@
 // How the units of a policy are counted in the store, what gateways call it, and when its periods of a calendar begin
 // by the clocks of the shards.
-import type { KeyPart, Policy, Rate } from "../../core/policy.ts";
+import { keyPartText, type Policy, type Rate } from "../../core/policy.ts";
 import { leasedAheadFrom, type SharedStoreSettings } from "../../core/store-link.ts";
 import {
   type ClockReading,
@@ -96,11 +96,7 @@ const letters = { sliding: "s", calendar: "c", concurrency: "n" } as const;
 
 /** Returns what gateways call a policy. */
 export function policyText({ name, rate, key }: Pick<Policy, "name" | "rate" | "key">): string {
-  return `${letters[rate.kind]}/${name}/${key.map(partText).join("+")}`;
-}
-
-function partText(part: KeyPart): string {
-  return part.kind === "header" || part.kind === "claim" ? `${part.kind}:${part.name}` : part.kind;
+  return `${letters[rate.kind]}/${name}/${key.map(keyPartText).join("+")}`;
 }
 
 /**

@@ -1,7 +1,7 @@
 // The link to one server that holds keys: keeps one connection to it, and makes another one after each loss, until it is
 // closed. Calls are sent at once or fail; none is ever sent again but one that the server has not run (NOSCRIPT).
 import { hash } from "node:crypto";
-import type { HostPort } from "../../../core/ip-address.ts";
+import { bracketed, type HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, StoreEvents, StoreIdentity } from "../../../core/store-link.ts";
 import { type Connection, type OnReply, type Opener, openSentinel } from "./connection.ts";
 import { StoreError, unreachable } from "./replies.ts";
@@ -308,7 +308,7 @@ async function identify(connection: Connection): Promise<StoreIdentity> {
   return {
     epoch: `${run} ${fields.get("master_replid") ?? ""}`,
     evictedKeys: Number(fields.get("evicted_keys") ?? 0),
-    server: `${serverName(fields)} at ${addressText(connection.address)}`,
+    server: `${serverName(fields)} at ${bracketed(connection.address.host)}:${connection.address.port}`,
     warnings: warningsOf(fields, savePoints(saved)),
   };
 }
@@ -326,10 +326,6 @@ function serverName(fields: Fields): string {
   const valkey = fields.get("valkey_version");
   const [name, version] = valkey === undefined ? ["Redis", fields.get("redis_version") ?? "?"] : ["Valkey", valkey];
   return `${name} ${version.replace(/[^\w.-]/g, "").slice(0, 40)}`;
-}
-
-function addressText({ host, port }: HostPort): string {
-  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 /** Null: the server does not say. */
