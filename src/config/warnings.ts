@@ -5,7 +5,14 @@ import { type AuthMode, type AuthRule, type ListedTokens, verifiesTokens } from 
 import { enumerate } from "../core/enumerate.ts";
 import { cidrOf, parseIpAddress } from "../core/ip-address.ts";
 import { NetworkSet } from "../core/network-set.ts";
-import { type KeyPart, type LimitOverride, needsIdentity, type Policy, type PolicyWho } from "../core/policy.ts";
+import {
+  type KeyPart,
+  type LimitOverride,
+  needsIdentity,
+  type Policy,
+  type PolicyWho,
+  saysWho,
+} from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { leasedAheadFrom, type StoreConnectionSettings } from "../core/store-link.ts";
 import { isLoopback } from "./addresses.ts";
@@ -263,10 +270,10 @@ function warnOfSharedCounters(settings: RatedSettings, warn: Warn): void {
   const { policies, routes } = settings;
   const own = policies.filter((policy) => {
     const modes = modesOf(policy, settings);
-    return limits(policy) && policy.key.some((part) => !isShared(part) && !canBeInvented(part, modes));
+    return limits(policy) && policy.key.some((part) => saysWho(part) && !canBeInvented(part, modes));
   });
   for (const policy of policies) {
-    if (!limits(policy) || !policy.key.every(isShared)) continue;
+    if (!limits(policy) || policy.key.some(saysWho)) continue;
     const sides = policy.who === null ? bothSides : [policy.who];
     const isShielded = (path: string): boolean => {
       const covering = own.filter((other) => covers(other, policy, path));
@@ -278,13 +285,9 @@ function warnOfSharedCounters(settings: RatedSettings, warn: Warn): void {
   }
 }
 
-function isShared({ kind }: KeyPart): boolean {
-  return kind === "method" || kind === "route";
-}
-
 /** Whether one client has few values of the part: all unusual methods are one. */
 function isBounded(part: KeyPart): boolean {
-  return part.kind === "client" || isShared(part);
+  return part.kind === "client" || !saysWho(part);
 }
 
 /** What is asked of the requests of a policy, as far as it decides who sends them. */

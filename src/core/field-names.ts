@@ -1,13 +1,11 @@
 // The names of request fields that mean something to the gateway, and the names that a server behind it may take for one of
 // them. CGI, WSGI and Rack do not distinguish `_` from `-` (RFC 9110, 17.10), PHP reads `.` as `_`, and lighttpd and Apache
 // before 2.4 read every character so that is no letter and no digit. Names in lists are in lower case.
-import { hopByHopNames } from "./headers.ts";
+import { hopByHopNames, namesIn } from "./headers.ts";
 import type { Policy } from "./policy.ts";
 
-const namesIn = (...lines: string[]): ReadonlySet<string> => new Set(lines.flatMap((line) => line.split(" ")));
-
 /** Fields that frame a message, and those that the gateway writes or reads to decide. */
-export const ownNames: ReadonlySet<string> = namesIn(
+export const ownNames = namesIn(
   ...hopByHopNames,
   "host content-length expect max-forwards via authorization origin access-control-request-method x-request-id forwarded",
   "x-forwarded-for x-forwarded-proto x-forwarded-host x-http-method x-http-method-override x-method-override",
@@ -17,7 +15,7 @@ export const ownNames: ReadonlySet<string> = namesIn(
  * Fields by which a proxy vouches for something, and which frameworks or applications believe, beside all whose names begin
  * with `x-forwarded-`. They are dropped of an untrusted peer. docs/client-address.md has the same list.
  */
-export const vouchingNames: ReadonlySet<string> = namesIn(
+export const vouchingNames = namesIn(
   // The address of the client.
   "forwarded x-real-ip client-ip true-client-ip x-true-client-ip x-client-ip cluster-client-ip x-cluster-client-ip",
   "x-forwarded x-forward-for forwarded-for z-forwarded-for x-original-forwarded-for x-original-for x-originating-ip",

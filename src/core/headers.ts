@@ -217,31 +217,25 @@ export function isBlank(character: number): boolean {
   return character === 0x20 || character === 0x09;
 }
 
+/** Returns the names in lines, which blanks separate. */
+export const namesIn = (...lines: string[]): ReadonlySet<string> => new Set(lines.flatMap((line) => line.split(" ")));
+
 /**
  * Hop-by-hop fields (RFC 9110, 7.6.1), which are removed in both directions. Every field that Node refuses to send over
  * HTTP/2 is among them.
  */
-export const hopByHopNames: ReadonlySet<string> = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "proxy-authorization",
-  "proxy-authenticate",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
+export const hopByHopNames = namesIn(
+  "connection keep-alive proxy-connection proxy-authorization proxy-authenticate te trailer transfer-encoding upgrade",
   "http2-settings",
-]);
+);
 
 /**
  * Fields that stay even if Connection names them: those by which the request was judged and logged, those that identify
  * its client, and those that trace its route. A sender must not name fields for all recipients (RFC 9110, 7.6.1).
  */
-const endToEndNames: ReadonlySet<string> = new Set([
-  ...["content-length", "authorization", "cookie", "origin", "access-control-request-method"],
-  ...["max-forwards", "via", "traceparent", "tracestate"],
-]);
+const endToEndNames = namesIn(
+  "content-length authorization cookie origin access-control-request-method max-forwards via traceparent tracestate",
+);
 
 /**
  * Matches a WWW-Authenticate or Authorization with a scheme that logs in the connection instead of the request: NTLM,

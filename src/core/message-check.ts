@@ -3,7 +3,7 @@
 // changing a byte that is forwarded.
 import { type BrokenRule, brokenRule } from "./broken-rule.ts";
 import { type FieldNames, fixedFieldNames } from "./field-names.ts";
-import { connectionLogin, type HeaderList, isBlank, nameFinder } from "./headers.ts";
+import { connectionLogin, type HeaderList, isBlank, nameFinder, namesIn } from "./headers.ts";
 import { badFieldName, type LocalReply, localReplies, malformedBy } from "./local-reply.ts";
 
 export interface MessageHead {
@@ -20,12 +20,10 @@ export interface MessageHead {
 }
 
 /** All methods that Node knows. */
-export const knownMethods: ReadonlySet<string> = new Set(
-  [
-    "GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE ACL BIND CHECKOUT COPY LINK LOCK M-SEARCH MERGE MKACTIVITY",
-    "MKCALENDAR MKCOL MOVE NOTIFY PROPFIND PROPPATCH PURGE QUERY REBIND REPORT SEARCH SOURCE SUBSCRIBE UNBIND UNLINK",
-    "UNLOCK UNSUBSCRIBE",
-  ].flatMap((line) => line.split(" ")),
+export const knownMethods = namesIn(
+  "GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE ACL BIND CHECKOUT COPY LINK LOCK M-SEARCH MERGE MKACTIVITY",
+  "MKCALENDAR MKCOL MOVE NOTIFY PROPFIND PROPPATCH PURGE QUERY REBIND REPORT SEARCH SOURCE SUBSCRIBE UNBIND UNLINK",
+  "UNLOCK UNSUBSCRIBE",
 );
 
 /**

@@ -39,6 +39,11 @@ export type KeyPart =
   /** `name`: of a header in lower case, or of a claim. */
   | { readonly kind: "header" | "claim"; readonly name: string };
 
+/** Returns whether the part says something about who asks. */
+export function saysWho({ kind }: Pick<KeyPart, "kind">): boolean {
+  return kind !== "method" && kind !== "route";
+}
+
 /** Returns the part as in the configuration. */
 export function keyPartText(part: KeyPart): string {
   return "name" in part ? `${part.kind}:${part.name}` : part.kind;

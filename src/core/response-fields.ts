@@ -10,6 +10,7 @@ import {
   isHopByHop,
   KeptText,
   linesOf,
+  namesIn,
 } from "./headers.ts";
 import type { LocalReply } from "./local-reply.ts";
 import type { MessageHead, MessageReading } from "./message-check.ts";
@@ -19,18 +20,10 @@ import type { Decision } from "./policy.ts";
 export type FieldKind = "standard" | "legacy" | "structured";
 
 /** Headers that only the gateway sets; an upstream's own are removed, because a client may read either. Lower case. */
-export const gatewayResponseFields: ReadonlySet<string> = new Set([
-  "date",
-  "ratelimit-limit",
-  "ratelimit-remaining",
-  "ratelimit-reset",
-  "x-ratelimit-limit",
-  "x-ratelimit-remaining",
-  "x-ratelimit-reset",
-  "ratelimit",
-  "ratelimit-policy",
-  "x-request-id",
-]);
+export const gatewayResponseFields = namesIn(
+  "date ratelimit-limit ratelimit-remaining ratelimit-reset x-ratelimit-limit x-ratelimit-remaining x-ratelimit-reset",
+  "ratelimit ratelimit-policy x-request-id",
+);
 
 interface ResponseFieldsOptions {
   readonly clock: Clock;

@@ -96,11 +96,8 @@ export class FastifyTransport extends RawResponse {
     }
     const reason = typeof first === "string" ? first : this.#head.reasonOf(status);
     const given = appHeaders(typeof first === "string" ? second : (second ?? first));
-    this.#respond(
-      exchange,
-      { status, reason, lines: "", hasLength: false, retryAfter: this.#head.retryAfter(given) },
-      given,
-    );
+    const retryAfter = this.#head.retryAfter(given);
+    this.#respond(exchange, { status, reason, lines: "", hasLength: false, retryAfter }, given);
   }
 
   /** Sends the head of the upstream's response, behind the headers that hooks of the app have set. */

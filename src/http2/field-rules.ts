@@ -1,17 +1,11 @@
 // What the fields of a request over HTTP/2 must look like (RFC 9113, 8.2 and 8.3). A request that breaks these rules is
 // malformed: it could be read as another one by whoever it is forwarded to.
-import { type HeaderList, isBlank } from "../core/headers.ts";
+import { type HeaderList, isBlank, namesIn } from "../core/headers.ts";
 
 /** What they ask for is a matter of HTTP/1 (RFC 9113, 8.2.2). */
-const connectionFields: ReadonlySet<string> = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "transfer-encoding",
-  "upgrade",
-]);
+const connectionFields = namesIn("connection keep-alive proxy-connection transfer-encoding upgrade");
 
-const requestPseudo: ReadonlySet<string> = new Set([":method", ":scheme", ":authority", ":path"]);
+const requestPseudo = namesIn(":method :scheme :authority :path");
 
 /**
  * Returns whether a request has these fields. `mayHaveBlanks`: a blank around the value of a field is left to the caller, who

@@ -4,7 +4,7 @@
 import type { Identity, ListedTokens } from "../core/authentication.ts";
 import { addressKey, type CounterKey, keyOfHex } from "../core/counter-key.ts";
 import { clientKey, isIpv4, parseCidr } from "../core/ip-address.ts";
-import type { KeyPart } from "../core/policy.ts";
+import { type KeyPart, saysWho } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import { limitOf, type PolicyRow } from "./policies.ts";
@@ -65,7 +65,7 @@ function findByClient(text: string, context: NameContext): FindKeys | null {
   const counterKey = addressKey(cidr.network, ipv6Prefix);
   return (row) => {
     const kinds = new Set(row.policy.key.map(({ kind }) => kind));
-    const others = [...kinds].filter((kind) => !isShared(kind) && kind !== "client");
+    const others = [...kinds].filter((kind) => saysWho({ kind }) && kind !== "client");
     if (!kinds.has("client") && others.length === 0) return none(sharedByAll);
     const request = { ...pendingVerdict.parsed, client, counterKey };
     // The client stands in for what a request lacks.
@@ -150,11 +150,6 @@ const sharedByAll = "it counts all clients together";
 
 function none(gap: string): KeysOfName {
   return { keys: [], gap };
-}
-
-/** Whether the part says nothing about who asks. */
-function isShared(kind: KeyPart["kind"]): boolean {
-  return kind === "method" || kind === "route";
 }
 
 function isKnownOf(part: KeyPart, { tokenDigest, subject, claims }: Identity): boolean {

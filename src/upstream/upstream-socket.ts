@@ -2,8 +2,10 @@
 // streams; and how long it is kept.
 import { connect, type OnReadOpts, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
+import { namesIn } from "../core/headers.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { readAfterFailedWrite } from "./read-ends.ts";
+import { contentMethods } from "./request-fields.ts";
 import { TlsRefused, UpstreamFailure } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -232,17 +234,7 @@ export function idleMsOf(keepAliveSeconds: number): number {
   return Math.min(maxIdleMs, Math.max(0, keepAliveSeconds * 1000 - 1000));
 }
 
-const methodsWithBody: ReadonlySet<string> = new Set([
-  "POST",
-  "PUT",
-  "PATCH",
-  "QUERY",
-  "PROPFIND",
-  "PROPPATCH",
-  "REPORT",
-  "SEARCH",
-  "LOCK",
-]);
+const methodsWithBody = namesIn(...contentMethods, "PROPFIND PROPPATCH REPORT SEARCH LOCK");
 
 /**
  * Returns whether a request is the last on its connection. A server that does not expect a body, on a GET for example, may

@@ -5,6 +5,7 @@ import type { ClientRequest, IncomingMessage, RequestOptions } from "node:http";
 import type {
   ClientList,
   ClientState,
+  ClientsWanted,
   Config,
   ConfirmAnswer,
   ControlEvent,
@@ -22,7 +23,7 @@ import type {
 import { request as sendPlain } from "../../admin/node-http.ts";
 import { asError, errorCode } from "../../core/failure.ts";
 import { CommandError, exitCodes } from "../io.ts";
-import type { ClientsArguments, TrialArguments } from "./invocation.ts";
+import type { TrialArguments } from "./invocation.ts";
 
 /** How a gateway is reached. */
 export type Where =
@@ -125,7 +126,7 @@ export class AdminClient {
     return this.#get(`/api/config${against === null ? "" : `?against=${against}`}`);
   }
 
-  clients({ policy, sort, search, limit }: ClientsArguments): Promise<ClientList> {
+  clients({ policy, sort, search, limit }: ClientsWanted): Promise<ClientList> {
     const query = new URLSearchParams({
       ...{ sort, limit: `${limit}` },
       ...(policy === null ? {} : { policy }),

@@ -1,19 +1,19 @@
 // `headgate clients` and `headgate forgive`: who has used what, and that it is forgotten.
-import type { ClientList, ForgivenAnswer } from "../../admin/control-plane.ts";
+import type { ClientList, ClientsWanted, ForgivenAnswer } from "../../admin/control-plane.ts";
 import { systemClock } from "../../core/clock.ts";
 import { CommandError, exitCodes } from "../io.ts";
 import type { AdminClient } from "./admin-client.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import { type ClientsArguments, type ConnectionArguments, keyOf, type NamedClient } from "./invocation.ts";
+import { type ConnectionArguments, keyOf, type NamedClient } from "./invocation.ts";
 import { commandText, counted, durationText, instantText, type Report, refusedText, tableLines } from "./printed.ts";
 import { blocksOf } from "./rule-report.ts";
 
-export async function reportClients({ client }: ConnectedGateway, wanted: ClientsArguments): Promise<Report> {
+export async function reportClients({ client }: ConnectedGateway, wanted: ClientsWanted): Promise<Report> {
   const answer = await client.clients(wanted);
   return { answer, lines: () => clientLines(answer, wanted, systemClock.wallMs()) };
 }
 
-function clientLines(list: ClientList, { limit }: ClientsArguments, nowMs: number): string[] {
+function clientLines(list: ClientList, { limit }: ClientsWanted, nowMs: number): string[] {
   const { clients, refusedSince, isComplete, isShared } = list;
   if (clients.length === 0) return ["No key is counted."];
   const rows = clients.map(({ key, name, seen, policy, used, limit: own, resetSeconds, refused, method, route }) => [

@@ -1,5 +1,6 @@
 // What a command that asks a running gateway was given: how it is reached, and what is asked.
 
+import type { ClientsWanted } from "../../admin/control-plane.ts";
 import { formatCidr, formatIpAddress, parseCidr, parseIpAddress } from "../../core/ip-address.ts";
 import { withFirstAddress } from "../../core/network-set.ts";
 import { durationOf, type Given, isGiven, lastOf, numberOf, quote, shareOf } from "../given.ts";
@@ -17,14 +18,7 @@ export interface ConnectionArguments {
   readonly config: string | undefined;
 }
 
-export interface ClientsArguments {
-  readonly policy: string | null;
-  readonly sort: "used" | "refused" | "recent";
-  readonly search: string | null;
-  readonly limit: number;
-}
-
-export interface TopArguments extends Omit<ClientsArguments, "limit"> {
+export interface TopArguments extends Omit<ClientsWanted, "limit"> {
   /** Between two calls. */
   readonly intervalMs: number;
   readonly isOnce: boolean;
@@ -61,7 +55,7 @@ export interface TrialArguments {
 
 type Asked =
   | { readonly command: "status" | "drain" | "confirm" | "take-back" }
-  | { readonly command: "clients"; readonly wanted: ClientsArguments }
+  | { readonly command: "clients"; readonly wanted: ClientsWanted }
   | { readonly command: "why"; readonly asked: WhyAsked }
   | { readonly command: "forgive"; readonly whom: NamedClient }
   | { readonly command: "block" | "exempt" | "limit"; readonly rule: RuleArguments }
@@ -149,7 +143,7 @@ function readAsked(command: AdminCommandName, given: Given): Asked | string {
   }
 }
 
-function readClients(given: Given): ClientsArguments {
+function readClients(given: Given): ClientsWanted {
   const sort = (["refused", "recent"] as const).find((each) => each === lastOf(given, "sort"));
   return {
     policy: lastOf(given, "policy") ?? null,

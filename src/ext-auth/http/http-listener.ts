@@ -1,7 +1,6 @@
 // The listener on which an ingress asks for checks over HTTP. An untrusted caller is refused before its check is read.
 // A decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
 import { createServer, type Server, type Socket } from "node:net";
-import type { CheckRefusal } from "../../core/connection-ends.ts";
 import { closeMs } from "../../core/http-bounds.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { listen } from "../../exchange/listen.ts";
@@ -11,19 +10,13 @@ import type { Checks } from "../check.ts";
 import type { CheckSettings } from "../trusted-callers.ts";
 import { CallConnection, type CallOwner } from "./call-connection.ts";
 
-export interface ExtAuthHttpOptions {
+export interface ExtAuthHttpOptions extends Pick<CallOwner, "checks" | "onRefused" | "reads" | "textWrites"> {
   readonly settings: Replaceable<CheckSettings>;
-  readonly checks: Checks;
-  /** `caller` is an address. */
-  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
   /** Whether other threads open the same port. */
   readonly isShared: boolean;
-  /** Null: sockets are read as streams. */
-  readonly reads: SharedReads | null;
-  readonly textWrites: TextWrites;
   readonly onFailure: (error: unknown) => void;
 }
 

@@ -1,6 +1,5 @@
 // What `headgate top` shows, and what a key or an answer makes of it: pure functions, without a terminal and without a gateway.
-import type { ClientList, ClientState, Status } from "../../../admin/control-plane.ts";
-import type { ClientsArguments } from "../invocation.ts";
+import type { ClientList, ClientState, ClientsWanted, Status } from "../../../admin/control-plane.ts";
 import type { Key } from "./keys.ts";
 
 export type Row = ClientList["clients"][number];
@@ -41,7 +40,7 @@ export interface TopState {
   readonly view: "clients" | "client" | "help";
   /** How the gateway is reached, for people. */
   readonly place: string;
-  readonly sort: ClientsArguments["sort"];
+  readonly sort: ClientsWanted["sort"];
   readonly policy: string | null;
   readonly search: string | null;
   /** The filter while it is typed; null otherwise. */
@@ -72,7 +71,7 @@ const maxRows = 1000;
 /** A longer list costs a gateway with a million keys several times as much, each time. */
 const maxSoughtRows = 250;
 
-export function firstState(place: string, wanted: Pick<ClientsArguments, "policy" | "sort" | "search">): TopState {
+export function firstState(place: string, wanted: Pick<ClientsWanted, "policy" | "sort" | "search">): TopState {
   const { policy, sort, search } = wanted;
   return {
     ...{ view: "clients", place, sort, policy, search, typed: null, selected: 0, offset: 0, followed: null },
