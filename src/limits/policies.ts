@@ -299,7 +299,10 @@ export async function decideWithStore<T>(
     const isLate: boolean = pass !== "first" && clock !== null && clock.monotonicMs() - nowMs >= store.settings.waitMs;
     pass = conclusion === "alone" || isLate ? "alone" : "answered";
     const decided = conclude(pass);
-    if (decided !== null) return decided;
+    if (decided === null) continue;
+    // What it was granted and did not spend, others may want: at other gateways too.
+    for (const { credits } of claims) if (credits.isLeftOver) store.endAll(credits);
+    return decided;
   }
 }
 

@@ -153,6 +153,15 @@ export class KeyCredits {
     return this.#leases.reduce((units, { left }) => units + left, 0);
   }
 
+  /**
+   * Whether something is held that was asked for by requests, and that none of them wants any more. One that waits for a call
+   * which is under way may: the answer does not count what would be returned after it.
+   */
+  get isLeftOver(): boolean {
+    const { rules, claimed, awaitedUnits, inFlight } = this;
+    return !rules.isAhead && claimed + awaitedUnits + inFlight === 0 && this.unspent > 0;
+  }
+
   get openLeases(): number {
     return this.#leases.length;
   }
