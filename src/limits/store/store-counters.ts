@@ -145,8 +145,10 @@ export class StoreCounters {
   }
 
   /** Whether what is unknown now will be refused until `resetMs` at least: the table or the store has said so. */
-  isProbablyRefused({ fitsLocally, credits, nowMs }: StoreAsk): boolean {
-    return !fitsLocally || (this.#policy.rate.kind !== "concurrency" && (credits?.fullUntilMs ?? 0) > nowMs);
+  isProbablyRefused({ fitsLocally, credits, units, nowMs }: StoreAsk): boolean {
+    if (!fitsLocally || credits === undefined || this.#policy.rate.kind === "concurrency") return !fitsLocally;
+    // What other requests have found here they may leave.
+    return credits.fullUntilMs > nowMs && credits.held(nowMs) < units;
   }
 
   /**

@@ -115,3 +115,15 @@ test("no request waits for a shadow policy, which counts what the store says all
   expect(counted.reduce((sum, each) => sum + (each?.admitted ?? 0), 0)).toBe(3);
   expect(counted.reduce((sum, each) => sum + (each?.would_throttle ?? 0), 0)).toBe(2);
 });
+
+test("a refusal is not by a policy whose last unit another request has found, and may leave", async () => {
+  const own = slidingPolicy({ name: "own", limit: 1, windowMs: 10_000 });
+  const fleet = await SmallFleet.start([own]);
+  const used = fleet.ask(1, evil);
+  await fleet.pass(30);
+  fleet.reload([own, { ...slidingPolicy({ name: "all", limit: 2, windowMs: 3_600_000 }), key: [] }]);
+  const [asked, vain] = [fleet.ask(0, good, 2), fleet.ask(0, evil)];
+  await fleet.pass(30);
+  expect([used, asked, vain].map(admitted)).toEqual([1, 1, 0]);
+  expect(asked[1]).toMatchObject({ outcome: "throttled", policy: { name: "own" } });
+});
