@@ -3,7 +3,7 @@ import { inOnePiece } from "./headers.ts";
 
 export interface BrokenRule {
   readonly rule: string;
-  /** Of the head, from 1; null: in a body, or over HTTP/2. */
+  /** Of the head, from 1; null: it is in a body, over HTTP/2, or not known. */
   readonly line: number | null;
   /** Cut to 64 characters, all of which a name may have; null: no field is at fault. */
   readonly field: string | null;
@@ -20,7 +20,7 @@ export function brokenRule(rule: string, line: number | null = null, field = "")
 
 type LineRules = readonly (readonly [rule: string, isBroken: RegExp])[];
 
-// Each takes linear time.
+// Each pattern takes linear time.
 export const statusLine: LineRules = [
   ["a version other than HTTP/1", /^(?!HTTP\/1\.\d(?: |$))/],
   ["a status other than 100 to 999", /^.{8}(?! [1-9]\d\d(?: |$))/],
@@ -37,7 +37,7 @@ const anyText: LineRules = [
   ["a control character", /[^\t\x20-\x7e\x80-\xff]/],
 ];
 
-/** Returns the first rule that a head breaks. `text`: as far as it has come, or to the byte at fault. */
+/** Returns the first rule that a head breaks. `text`: the head as far as it has come, or to the byte at fault. */
 export function findBroken(text: string, firstLine: LineRules, mayEndInLf: boolean): BrokenRule {
   const lines = text.split("\n");
   for (const [i, ended] of lines.entries()) {

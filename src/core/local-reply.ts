@@ -115,7 +115,7 @@ export function ruleOf(detail: string | BrokenRule | null = null): string | null
   return detail === null || typeof detail === "string" ? null : detail.rule;
 }
 
-/** The same, and says which name it is. `other`: the name that a server may read instead. */
+/** Returns `badFieldName` with the name that is refused. `other`: the name for which a server may take it. */
 export function badFieldName(name: string, other: string): LocalReply {
   // An ingress may send other characters than those of a name.
   const field = name.slice(0, 64).replace(/[^!-~]/g, "?");

@@ -34,10 +34,7 @@ export function answersOffer(answer: readonly string[], offered: readonly string
  * WebSocket clients write it (Java 17 before its last updates).
  */
 function mayHaveBody(rawHeaders: HeaderList): boolean {
-  return rawHeaders.some((field, i) => {
-    if (i % 2 === 1) return false;
-    return (
-      /^(transfer-encoding|expect)$/i.test(field) || (/^content-length$/i.test(field) && rawHeaders[i + 1] !== "0")
-    );
-  });
+  const hasAny = (name: string): boolean => headerValues(rawHeaders, name).length > 0;
+  if (hasAny("transfer-encoding") || hasAny("expect")) return true;
+  return headerValues(rawHeaders, "content-length").some((length) => length !== "0");
 }

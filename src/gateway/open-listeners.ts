@@ -1,6 +1,7 @@
 // Makes the listeners of one thread: the one for traffic with the transports of its connections, and those for checks of an
 // ingress.
 import type { PeerConnections } from "../core/client-address.ts";
+import { closeMs } from "../core/http-bounds.ts";
 import type { HostPort } from "../core/ip-address.ts";
 import type { Replaceable, Settings, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
@@ -13,7 +14,7 @@ import { type ConnectionCount, ConnectionTable } from "../listener/connection-ta
 import { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { defaultHttp2LingerMs, type TransportOptions } from "../transport/transport-options.ts";
+import type { TransportOptions } from "../transport/transport-options.ts";
 import { Transports } from "../transport/transports.ts";
 import type { ThreadContext } from "./thread-context.ts";
 
@@ -24,14 +25,14 @@ export async function createTraffic(
   reads: SharedReads | null,
   count: ConnectionCount,
   peers: PeerConnections,
-  lingerMs: number = defaultHttp2LingerMs,
+  http2CloseMs = closeMs,
 ): Promise<TrafficListener> {
   const { metrics } = telemetry;
   const nowMs = clock.monotonicMs;
   const connections = new ConnectionTable(settings, count, nowMs, telemetry.shareExceeded);
   const options: TransportOptions = {
     ...{ runtime, settings, reads, textWrites },
-    http2: { lingerMs, onClosed: telemetry.http2Closed, onReset: metrics.http2Reset },
+    http2: { closeMs: http2CloseMs, onClosed: telemetry.http2Closed, onReset: metrics.http2Reset },
   };
   const tls = settings.current.tls === null ? null : await openTls(options, telemetry);
   const transports = new Transports(options, connections, tls?.openHttp2);

@@ -81,7 +81,7 @@ export function parseUsualHead(text: string): ResponseHead | null {
   return wholeHead.test(text) ? new HeadReader(text).read() : null;
 }
 
-/** The same, and a single LF may end a line of a final response (RFC 9112, 2.2). `text`: with its only empty line. */
+/** Parses any head: a single LF may end a line of a final one (RFC 9112, 2.2). `text`: with its only empty line. */
 export function parseHead(text: string): ResponseHead {
   const lines = text.replace(/\r?\n/g, "\r\n");
   const head = lines.slice(0, -2);

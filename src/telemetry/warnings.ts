@@ -8,7 +8,7 @@ import {
   type Http2CloseReason,
   http2CloseReasons,
 } from "../core/connection-ends.ts";
-import type { Logger, SamplerOptions, Samplers } from "./log.ts";
+import type { Logger, Samplers } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface Warnings {
@@ -37,20 +37,16 @@ export function createWarnings(
   samplers: Samplers,
   perSecond: number,
 ): Warnings {
-  const sampled = (maxKeys: number, report: SamplerOptions["report"]) =>
-    samplers.add({ perPeriod: perSecond, maxKeys, report });
-  const refusedChecks = sampled(100, (reason, omitted) =>
-    log.warn({ reason, omitted }, "refused ext-auth checks left out"),
-  );
-  const exceededShares = sampled(sharedResources.length, (resource, omitted) =>
-    log.warn({ resource, omitted }, "exceeded shares left out"),
-  );
-  const closedHttp2 = sampled(http2CloseReasons.length, (reason, omitted) =>
-    log.warn({ reason, omitted }, "closed HTTP/2 connections left out"),
-  );
-  const shedConnections = sampled(connectionShedReasons.length, (reason, omitted) =>
-    log.warn({ reason, omitted }, "refused connections left out"),
-  );
+  const sampled = (maxKeys: number, leftOut: string, name = "reason") =>
+    samplers.add({
+      perPeriod: perSecond,
+      maxKeys,
+      report: (key, omitted) => log.warn({ [name]: key, omitted }, leftOut),
+    });
+  const refusedChecks = sampled(100, "refused ext-auth checks left out");
+  const exceededShares = sampled(sharedResources.length, "exceeded shares left out", "resource");
+  const closedHttp2 = sampled(http2CloseReasons.length, "closed HTTP/2 connections left out");
+  const shedConnections = sampled(connectionShedReasons.length, "refused connections left out");
   const unreadClients = samplers.add({ perPeriod: 1, periodMs: 60_000, maxKeys: 1, report: () => {} });
   return {
     http2Closed(reason, peer) {

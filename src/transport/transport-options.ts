@@ -4,8 +4,6 @@ import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
 import type { SharedReads, TextWrites } from "../exchange/sockets.ts";
 
-export const defaultHttp2LingerMs = 2_000;
-
 export interface TransportOptions {
   readonly runtime: RuntimeRef;
   readonly settings: Replaceable<TrafficSettings>;
@@ -17,7 +15,7 @@ export interface TransportOptions {
 
 interface Http2Options {
   /** How long a client may leave the first GOAWAY unacknowledged, and keep its connection open after its last stream. */
-  readonly lingerMs: number;
+  readonly closeMs: number;
   /** Called when a connection is closed because it costs too much. `peer` is an address. */
   readonly onClosed: (reason: Http2CloseReason, peer: string) => void;
   /** Called when a stream is refused or reset because of a bound. */

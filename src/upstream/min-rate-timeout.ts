@@ -27,7 +27,7 @@ const minIdleMs = 500;
 /** Ordinary responses end earlier; an event stream may never end. */
 const longResponseMs = 10_000;
 
-/** As `MinRateTimeout.slowness`, of a response that goes on for long. `headMs`: when its head came; null before. */
+/** Returns the slowness of a response that goes on for long, as `MinRateTimeout` does. `headMs`: when its head came; null before. */
 export function responseSlowness(headMs: number | null, nowMs: number, bytes: number): number {
   if (headMs === null) return 0;
   const tookMs = nowMs - headMs;

@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import { errorCode } from "../core/failure.ts";
 
 /**
- * Has the end of reading fail with the error that `find` returns, if any. Node pushes null for an end as soon as it comes, also
+ * Makes the end of reading fail with the error that `find` returns, if any. Node pushes null for an end as soon as it comes, also
  * if bytes before it have not been read.
  */
 export function judgeEnd(socket: Socket, find: () => Error | null): void {

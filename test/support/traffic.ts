@@ -97,7 +97,7 @@ export function createTestTraffic(
     settings,
     reads: testReads,
     textWrites: testTextWrites,
-    http2: { lingerMs: 250, onClosed: () => {}, onReset: () => {} },
+    http2: { closeMs: 250, onClosed: () => {}, onReset: () => {} },
   };
   const count = new LocalConnectionCount();
   const connections = new ConnectionTable(settings, count, clock.monotonicMs, () => {});

@@ -1,7 +1,7 @@
 // What one HTTP/2 client may cost, at the port: both sides of each bound, and that the next client is served.
 import type { Socket } from "node:net";
 import { describe, expect, test, vi } from "vitest";
-import { defaultHttp2LingerMs } from "../../src/transport/transport-options.ts";
+import { closeMs } from "../../src/core/http-bounds.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually, turns } from "../support/eventually.ts";
@@ -158,7 +158,7 @@ describe("frames that carry nothing", () => {
     const gateway = await startTestGateway({
       upstreamUrl: upstream.url,
       overrides,
-      http2LingerMs: defaultHttp2LingerMs,
+      http2LingerMs: closeMs,
     });
     cleanup(() => gateway.close());
     const one = new FrameClient(gateway.traffic.port, { ca }, cleanup);
@@ -168,12 +168,12 @@ describe("frames that carry nothing", () => {
     await eventually("it is told", () => one.goaways.includes(enhanceYourCalm));
     // A stream ends in each of the first six tenths of the time.
     for (let ended = 1; ended <= 6; ended += 1) {
-      vi.advanceTimersByTime(defaultHttp2LingerMs / 10);
+      vi.advanceTimersByTime(closeMs / 10);
       pending.shift()?.();
       await turns(20);
       expect(one.isClosed).toBe(false);
     }
-    vi.advanceTimersByTime((4 * defaultHttp2LingerMs) / 10);
+    vi.advanceTimersByTime((4 * closeMs) / 10);
     await eventually("the connection ends", () => one.isClosed);
     expect(pending).toHaveLength(14);
   });

@@ -116,7 +116,7 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
   /** Call it at intervals. */
   sweep(sweepMs: number): void {
     const { headTimeoutMs, keepAliveTimeoutMs } = this.#times;
-    const { lingerMs } = this.#shares.options;
+    const { closeMs } = this.#shares.options;
     const session = this.#session;
     // The first sweep may have come at once.
     const hasLasted = (sweeps: number, ms: number): boolean => (sweeps - 1) * sweepMs >= ms;
@@ -141,14 +141,14 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
         if (lasts(keepAliveTimeoutMs)) session.beginEnd();
         break;
       case "ack":
-        if (lasts(lingerMs)) session.finishEnd();
+        if (lasts(closeMs)) session.finishEnd();
         break;
       case "calls":
         // A Watch may be silent for hours, but not on a connection that is ending: the caller calls again elsewhere.
         if (session.isEnding && lasts(keepAliveTimeoutMs)) this.socket.destroy();
         break;
       case "close":
-        if (lasts(lingerMs)) this.socket.destroy();
+        if (lasts(closeMs)) this.socket.destroy();
     }
     this.#driver.settle();
   }
@@ -364,7 +364,7 @@ export interface GrpcServerOptions {
   readonly textWrites: TextWrites;
   readonly settings: Readonly<Replaceable<GrpcTimes>>;
   /** How long a caller may keep its connection open after the GOAWAY and its last call. */
-  readonly lingerMs: number;
+  readonly closeMs: number;
   /** Called when a stream is reset because of a limit. */
   readonly onReset: (reason: Http2ResetReason) => void;
   /** Called when a call ends without a message. */

@@ -5,6 +5,7 @@ import { ClientBytes } from "../../core/client-share.ts";
 import type { CheckRefusal, Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { headerValues } from "../../core/headers.ts";
+import { closeMs } from "../../core/http-bounds.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { listen } from "../../exchange/listen.ts";
 import { PeerTurns } from "../../exchange/peer-turns.ts";
@@ -61,9 +62,6 @@ const maxHealthBytes = 1024;
 /** A probe has one call at a time. A caller with a secret is trusted from its first call on. */
 const maxUnverifiedCalls = 16;
 
-/** How long a caller may keep its connection open after the GOAWAY and its last call. */
-const lingerMs = 2_000;
-
 /** Rejects with the system's error if it cannot listen. */
 export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
   const { settings, checks, nowMs, onRefused, onFailure } = options;
@@ -105,7 +103,7 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     settings,
     reads: options.reads,
     textWrites: options.textWrites,
-    lingerMs,
+    closeMs,
     onReset: options.onHttp2Reset,
     onCallFailed: (call, status) => countFailedCheck(call, status, onRefused),
     onFailure,
@@ -158,10 +156,10 @@ export class GrpcServer implements GrpcShares {
 
   /** Rejects with the system's error if it cannot listen. */
   async listen(host: string, port: number, isShared = false): Promise<{ host: string; port: number }> {
-    const { settings, lingerMs, onFailure } = this.options;
+    const { settings, closeMs, onFailure } = this.options;
     const { headTimeoutMs, keepAliveTimeoutMs } = settings.current;
     const address = await listen(this.#server, { host, port, isShared }, onFailure);
-    const sweepMs = Math.min(maxSweepMs, headTimeoutMs, keepAliveTimeoutMs, lingerMs);
+    const sweepMs = Math.min(maxSweepMs, headTimeoutMs, keepAliveTimeoutMs, closeMs);
     this.#sweeper = setInterval(() => this.#sweep(sweepMs), sweepMs).unref();
     return address;
   }

@@ -115,7 +115,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
 
   endWhenIdle(): void {
     this.session.beginEnd();
-    this.#lingerTimer ??= setTimeout(Http2Connection.#onAckLate, this.#options.http2.lingerMs, this);
+    this.#lingerTimer ??= setTimeout(Http2Connection.#onAckLate, this.#options.http2.closeMs, this);
     this.settleLater();
   }
 
@@ -243,7 +243,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     this.#isClosing = true;
     this.#driver.stop();
     if (this.#lingerTimer !== null) clearTimeout(this.#lingerTimer);
-    this.#lingerTimer = setTimeout(Http2Connection.#onLingered, this.#options.http2.lingerMs, this);
+    this.#lingerTimer = setTimeout(Http2Connection.#onLingered, this.#options.http2.closeMs, this);
     if (!this.session.isOver && !socket.destroyed) socket.end();
   }
 

@@ -74,7 +74,7 @@ async function stage(
     reads,
     textWrites,
     settings: { current: { headBounds: { maxBytes: 16_384 }, headTimeoutMs: 10_000, keepAliveTimeoutMs: 60_000 } },
-    lingerMs: 2_000,
+    closeMs: 2_000,
     onReset: (reason) => void resets.push(reason),
     onCallFailed: () => {},
     onFailure: (error) => void told.failures.push(error),

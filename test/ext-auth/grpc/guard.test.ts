@@ -48,7 +48,7 @@ async function start() {
     reads: null,
     textWrites: new TextWrites(),
     settings: { current: { headBounds: { maxBytes: 16_384 }, headTimeoutMs: 5_000, keepAliveTimeoutMs: 60_000 } },
-    lingerMs: 250,
+    closeMs: 250,
     onReset: () => {},
     onCallFailed: () => {},
     onFailure: () => {},

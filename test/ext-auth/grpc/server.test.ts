@@ -42,7 +42,7 @@ async function startServer(
     reads: null,
     textWrites: new TextWrites(),
     settings: { current: { headBounds: { maxBytes: 16_384 }, headTimeoutMs, keepAliveTimeoutMs } },
-    lingerMs: 250,
+    closeMs: 250,
     onReset: () => {},
     onCallFailed: () => {},
     onFailure: (error) => failures.push(error),
