@@ -5,9 +5,7 @@ import type { RefusalReason } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
 import type { RequestHead } from "./request-head.ts";
 
-/**
- * `proxy`: the request came over the traffic listener. `ext-auth`: an ingress checks it here and forwards it itself.
- */
+/** `proxy`: the request came over the traffic listener. `ext-auth`: an ingress checks it here and forwards it itself. */
 export type RequestSource = "proxy" | "ext-auth";
 
 /** All instants are readings of the monotonic clock, in milliseconds. */

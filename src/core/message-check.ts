@@ -26,10 +26,7 @@ export const knownMethods = namesIn(
   "UNLOCK UNSUBSCRIBE",
 );
 
-/**
- * CONNECT opens a tunnel, and TRACE shows the headers that proxies added, which a client must not see (RFC 9110,
- * 9.3.8).
- */
+/** CONNECT opens a tunnel, and TRACE shows the headers that proxies added, which a client must not see (RFC 9110, 9.3.8). */
 const refusedMethods: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
@@ -245,9 +242,7 @@ function pathOf(target: string): string {
   return queryStart === -1 ? target : target.slice(0, queryStart);
 }
 
-/**
- * Returns whether it is a host with an optional port (RFC 3986, 3.2.2): no user, no list, no white space, not empty.
- */
+/** Returns whether it is a host with an optional port (RFC 3986, 3.2.2): no user, no list, no white space, not empty. */
 export function isValidHost(host: string): boolean {
   const match = /^(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+;=]|%[0-9A-Fa-f]{2})+)(?::(\d{0,5}))?$/.exec(host);
   return match !== null && Number(match[1] ?? 0) <= 65_535;

@@ -137,9 +137,7 @@ export interface Verdict {
 
 const outside: PathReading = { kind: "outside" };
 
-/**
- * Makes the verdict on bytes that are not a request, or after a failure. `decision`: the quota to show, if it is known.
- */
+/** Makes the verdict on bytes that are not a request, or after a failure. `decision`: the quota to show, if it is known. */
 export function unchargedVerdict(
   peer: Peer,
   decision: Decision | null,

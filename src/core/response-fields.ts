@@ -85,9 +85,7 @@ export class ResponseFields {
     return Math.max(1, Math.ceil((decision.resetMs - nowMs) / 1000));
   }
 
-  /**
-   * Returns the Retry-After for an upstream's 429: the largest of its own values and the gateway's, which all apply.
-   */
+  /** Returns the Retry-After for an upstream's 429: the largest of its own values and the gateway's, which all apply. */
   largestRetryAfter(upstreamValues: readonly string[], decision: Decision): string {
     const wallMs = this.#clock.wallMs();
     let seconds = this.#ownWaitSeconds(decision);

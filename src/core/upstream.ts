@@ -99,10 +99,7 @@ export interface UpstreamFault extends Partial<BrokenRule> {
 }
 
 export interface EndpointEvents {
-  /**
-   * A request goes to another address because this one failed to connect; `isNews`: for the first time since it
-   * answered.
-   */
+  /** A request goes to another address because this one failed to connect; `isNews`: for the first time since it answered. */
   readonly onFailover: (address: string, reason: UpstreamErrorReason, code: string, isNews: boolean) => void;
   readonly onEjected: (address: string, reason: UpstreamErrorReason, backoffMs: number) => void;
   readonly onRestored: (address: string) => void;

@@ -40,9 +40,7 @@ export interface Transport {
   sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void;
   /** Sends a head that is kept for the first piece of the body. */
   flushHead(): void;
-  /**
-   * Writes a piece of the body; one character of a text is one byte. False: wait for `onDrain` before the next piece.
-   */
+  /** Writes a piece of the body; one character of a text is one byte. False: wait for `onDrain` before the next piece. */
   write(piece: Buffer | string): boolean;
   /** Ends the response, after a last piece of the body unless that is empty. */
   end(last: string): void;

@@ -526,10 +526,7 @@ interface Waiting<T> {
   readonly done: PromiseWithResolvers<T>;
 }
 
-/**
- * Carries out one reload after the other. Of reloads that are asked for while one runs, the last is carried out for
- * all.
- */
+/** Carries out one reload after the other. Of reloads that are asked for while one runs, the last is carried out for all. */
 class OneAtATime<T> {
   #running: Promise<void> | null = null;
   readonly #waiting: Waiting<T>[] = [];

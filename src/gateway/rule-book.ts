@@ -396,9 +396,7 @@ interface RuleLogContext {
   readonly keyHash: SipHash;
 }
 
-/**
- * Logs each change of the rules, one line for each. Names of tokens and subjects stand there as in the access log.
- */
+/** Logs each change of the rules, one line for each. Names of tokens and subjects stand there as in the access log. */
 export function logRules(
   rules: Pick<RuleKeeper, "onChange" | "isShared">,
   { log, settings, keyHash }: RuleLogContext,

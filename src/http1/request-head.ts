@@ -247,9 +247,7 @@ export class HeadScan {
     this.#bounds = bounds;
   }
 
-  /**
-   * Goes on with bytes that begin with those of the call before. Returns the length of the head with its empty line.
-   */
+  /** Goes on with bytes that begin with those of the call before. Returns the length of the head with its empty line. */
   next(bytes: Buffer): number | "incomplete" | LocalReply {
     let problem: LocalReply | null = null;
     while (problem === null && this.#at < bytes.length && this.#state !== "over") {

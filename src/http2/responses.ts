@@ -198,10 +198,7 @@ export class Responses<Owner> {
 
 const none: readonly [] = [];
 
-/**
- * One stream of HTTP/2, which is one request and its response: what is left of its two windows, and what waits to be
- * sent.
- */
+/** One stream of HTTP/2, which is one request and its response: what is left of its two windows, and what waits to be sent. */
 export class Http2Stream<Owner> {
   readonly id: number;
   /** Whoever answers the request. */

@@ -83,17 +83,13 @@ export class ConnectionTable implements ConnectionRegistry {
     this.#isSweeping = false;
   }
 
-  /**
-   * Closes every connection, in portions, after its requests in progress. Includes connections that are added later.
-   */
+  /** Closes every connection, in portions, after its requests in progress. Includes connections that are added later. */
   endWhenIdle(): void {
     this.#isEnding = true;
     void inPortions([...this.#places], ({ connection }) => connection.endWhenIdle());
   }
 
-  /**
-   * Aborts all connections. Resolves with the number of requests that were in progress, when all exchanges have ended.
-   */
+  /** Aborts all connections. Resolves with the number of requests that were in progress, when all exchanges have ended. */
   async abortAll(): Promise<number> {
     let aborted = 0;
     await inPortions(this.#places, ({ connection }) => {

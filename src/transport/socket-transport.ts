@@ -9,10 +9,7 @@ import type { LocalReply } from "../core/local-reply.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 
-/**
- * Replies and closes the connection. Returns the exchange, which may still wait for the quota; null: the socket is
- * closed.
- */
+/** Replies and closes the connection. Returns the exchange, which may still wait for the quota; null: the socket is closed. */
 export function rejectOnSocket(
   socket: Socket,
   peer: Peer,

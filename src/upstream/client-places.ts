@@ -442,9 +442,7 @@ export class ClientShares {
     return this.#free > 0;
   }
 
-  /**
-   * An equal part for each client that holds something or waits, if one more part of this size stays free. At least 1.
-   */
+  /** An equal part for each client that holds something or waits, if one more part of this size stays free. At least 1. */
   get equalShare(): number {
     return Math.max(1, Math.floor(this.#options.total / (this.size + 1)));
   }
@@ -454,9 +452,7 @@ export class ClientShares {
     return this.#byClient.get(client);
   }
 
-  /**
-   * Returns the share of a client, and creates it if needed. `forget` removes it if it holds nothing and none waits.
-   */
+  /** Returns the share of a client, and creates it if needed. `forget` removes it if it holds nothing and none waits. */
   of(client: string): ClientShare {
     const known = this.#byClient.get(client);
     if (known !== undefined) return known;

@@ -251,9 +251,7 @@ class Tunnel implements Reclaimable {
     this.#options.onEnd({ reason: this.#reason ?? "drain", durationMs, clientBytes, upstreamBytes });
   };
 
-  /**
-   * A socket closes by itself after both directions have ended; its last bytes may still be on their way to the other.
-   */
+  /** A socket closes by itself after both directions have ended; its last bytes may still be on their way to the other. */
   #endOther(other: Socket, closed: Socket): void {
     if (closed.readableEnded && closed.writableFinished) other.end();
     else other.destroy();

@@ -94,9 +94,7 @@ export class UpstreamConnections implements Connections {
     return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#places.waiting };
   }
 
-  /**
-   * Whether more than a quarter of the connections are in use. Then none is given to a request whose body comes slowly.
-   */
+  /** Whether more than a quarter of the connections are in use. Then none is given to a request whose body comes slowly. */
   get isScarce(): boolean {
     return this.figures().active > this.#options.maxConnections / 4;
   }
@@ -217,9 +215,7 @@ export class UpstreamConnection extends OutboundConnection implements EndpointCo
   }
 }
 
-/**
- * A request that needs a connection. `acquire` leads to one call of onConnection or onNoConnection, unless cancelled.
- */
+/** A request that needs a connection. `acquire` leads to one call of onConnection or onNoConnection, unless cancelled. */
 export interface PoolWaiter extends Waiter, Reclaimable {
   /** A connection is being opened for it: the time that passes from now on is the upstream's. */
   onOpening(): void;

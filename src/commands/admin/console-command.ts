@@ -74,9 +74,7 @@ const passedOn = ["accept", "content-type", "content-length", "if-match", "if-no
 /** About a connection, and not about the answer: RFC 9110, section 7.6.1. */
 const hopByHop = ["connection", "keep-alive", "transfer-encoding", "upgrade", "trailer"];
 
-/**
- * Nobody guesses 256 random bits, and all callers have the same address: who guesses must not keep the others out.
- */
+/** Nobody guesses 256 random bits, and all callers have the same address: who guesses must not keep the others out. */
 const unboundedGuesses = { waitSeconds: () => 0, failed() {} };
 
 const errorsOfOurs = {

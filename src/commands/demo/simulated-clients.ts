@@ -28,9 +28,7 @@ export interface Habit {
 /** The name of a token that the gateway of the demo lists. Its override admits more than other tokens have. */
 export const partner = "partner";
 
-/**
- * How the simulated clients of the demo behave, all in one table. Together they send at most 30 requests a second.
- */
+/** How the simulated clients of the demo behave, all in one table. Together they send at most 30 requests a second. */
 // biome-ignore format: a client in each row
 export const habits: readonly Habit[] = [
   { name: "steady", address: "127.0.1.11", path: "/v2/me", token: "steady", requests: 1, gapMs: 1000, pauseMs: 0, waitsWhenRefused: false, does: "1 request a second; never refused" },

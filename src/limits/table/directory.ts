@@ -36,9 +36,7 @@ export function findKey(w: Int32Array, cursor: Cursor): number {
   return findIn(w, bucketAt(shard, cursor.secondBucket), cursor);
 }
 
-/**
- * Compares all entries before it looks at one: which of them fits cannot be predicted, and a wrong guess costs more.
- */
+/** Compares all entries before it looks at one: which of them fits cannot be predicted, and a wrong guess costs more. */
 function findIn(w: Int32Array, bucket: number, cursor: Cursor): number {
   const { fingerprint, shard } = cursor;
   let fitting = 0;

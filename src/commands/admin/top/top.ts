@@ -214,9 +214,7 @@ class Top {
   }
 }
 
-/**
- * What has happened, in its order, for one reader: so that an error of what is done about it reaches the one who reads.
- */
+/** What has happened, in its order, for one reader: so that an error of what is done about it reaches the one who reads. */
 export class Inbox<T> {
   readonly #waiting: T[] = [];
   #wake: (() => void) | null = null;
