@@ -24,6 +24,9 @@ const busyBytesPerSecond = 256 * 1024;
  */
 const minIdleMs = 500;
 
+/** A fast transfer that stands still for a moment is no trickle. No more than this of its fast time counts. */
+const maxFastMs = 2_000;
+
 /** Ordinary responses end earlier; an event stream may never end. */
 const longResponseMs = 10_000;
 
@@ -43,7 +46,7 @@ export class MinRateTimeout {
   #sinceMs: number | null = null;
   /** The wait for the client minus the time that its bytes take at the busy rate, at least 0. */
   #idleMs = 0;
-  /** The wait for the client since `#idleMs` was 0. What moved before is no credit. */
+  /** The wait for the client since `#idleMs` was 0, and up to `maxFastMs` before that. */
   #slowMs = 0;
   #waitedMs = 0;
   #bytes = 0;
@@ -74,7 +77,7 @@ export class MinRateTimeout {
 
   /**
    * Returns 0 while the transfer is not slow, or its client is not waited for. Else a number up to 1, the higher the slower:
-   * the part of the wait, since it became slow, that its bytes would not take at the busy rate.
+   * the part of the wait, since shortly before it became slow, that its bytes would not take at the busy rate.
    */
   slowness(): number {
     if (this.#sinceMs === null) return 0;
@@ -85,6 +88,7 @@ export class MinRateTimeout {
   endIdle(): void {
     this.#countDown();
     this.#idleMs = 0;
+    this.#slowMs = 0;
   }
 
   /** The client is not waited for from now on. */
@@ -103,7 +107,7 @@ export class MinRateTimeout {
     if (this.#sinceMs === null) return;
     const nowMs = this.#options.nowMs();
     const passedMs = nowMs - this.#sinceMs;
-    if (this.#idleMs === 0) this.#slowMs = 0;
+    if (this.#idleMs === 0) this.#slowMs = Math.min(this.#slowMs, maxFastMs);
     this.#leftMs -= passedMs;
     this.#idleMs += passedMs;
     this.#slowMs += passedMs;

@@ -148,7 +148,7 @@ test("a transfer is slow when it has been idle for half a second, and its bytes 
   vi.advanceTimersByTime(400);
   expect(timeout.slowness(), "what it was before is forgotten").toBe(0);
   vi.advanceTimersByTime(600);
-  expect(timeout.slowness()).toBe(1);
+  expect(timeout.slowness(), "two seconds at the rate are remembered").toBe(1 / 3);
   timeout.endIdle();
   expect(timeout.slowness()).toBe(0);
   timeout.end();
@@ -161,6 +161,36 @@ test("a fast beginning is no credit: what counts is the rate since the transfer 
   timeout.moved(100 * kib256);
   vi.advanceTimersByTime(1_000);
   expect(timeout.slowness()).toBe(1);
+});
+
+/** Sends so fast for ten seconds. */
+function fastTransfer(): MinRateTimeout {
+  const { timeout } = timeoutOf(60_000);
+  timeout.begin();
+  for (let tenth = 0; tenth < 100; tenth += 1) {
+    vi.advanceTimersByTime(100);
+    timeout.moved(kib256);
+  }
+  return timeout;
+}
+
+test.each([500, 1_000, 5_000])("a fast transfer that stands still for %d ms is not slower than a trickle", (stopMs) => {
+  const timeout = fastTransfer();
+  vi.advanceTimersByTime(stopMs);
+  const stopped = timeout.slowness();
+  timeout.end();
+  expect(stopped).toBeGreaterThan(0);
+  expect(stopped).toBeLessThan(Math.min(...slownessAt(4 * 1024, 5)));
+});
+
+test("its credit for that is two seconds at the busy rate, and none for what came before it had a connection", () => {
+  const timeout = fastTransfer();
+  vi.advanceTimersByTime(6_000);
+  expect(timeout.slowness()).toBe(0.75);
+  timeout.endIdle();
+  vi.advanceTimersByTime(600);
+  expect(timeout.slowness()).toBe(1);
+  timeout.end();
 });
 
 test.each([
