@@ -37,16 +37,16 @@ export function createWarnings(
   samplers: Samplers,
   perSecond: number,
 ): Warnings {
-  const sampled = (maxKeys: number, leftOut: string, name = "reason") =>
+  const sampled = (name: "reason" | "resource", maxKeys: number, leftOut: string) =>
     samplers.add({
       perPeriod: perSecond,
       maxKeys,
       report: (key, omitted) => log.warn({ [name]: key, omitted }, leftOut),
     });
-  const refusedChecks = sampled(100, "refused ext-auth checks left out");
-  const exceededShares = sampled(sharedResources.length, "exceeded shares left out", "resource");
-  const closedHttp2 = sampled(http2CloseReasons.length, "closed HTTP/2 connections left out");
-  const shedConnections = sampled(connectionShedReasons.length, "refused connections left out");
+  const refusedChecks = sampled("reason", 100, "refused ext-auth checks left out");
+  const exceededShares = sampled("resource", sharedResources.length, "exceeded shares left out");
+  const closedHttp2 = sampled("reason", http2CloseReasons.length, "closed HTTP/2 connections left out");
+  const shedConnections = sampled("reason", connectionShedReasons.length, "refused connections left out");
   const unreadClients = samplers.add({ perPeriod: 1, periodMs: 60_000, maxKeys: 1, report: () => {} });
   return {
     http2Closed(reason, peer) {

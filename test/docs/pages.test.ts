@@ -111,9 +111,11 @@ describe("operating.md", () => {
       path.endsWith(".ts"),
     );
     const messages = sources.flatMap((path) =>
-      [...read(join("src", path)).matchAll(/\blog\??\.(?:debug|info|warn|error)\([^;]*?(["`])([^"`]+)\1,?\s*\)/g)].map(
-        ([, , text = ""]) => text.replace(/\$\{\w+\}/g, "…"),
-      ),
+      [
+        ...read(join("src", path)).matchAll(
+          /\b(?:log\??\.(?:debug|info|warn|error)|sampled)\([^;]*?(["`])([^"`]+)\1,?\s*\)/g,
+        ),
+      ].map(([, , text = ""]) => text.replace(/\$\{\w+\}/g, "…")),
     );
     expect(messages.length).toBeGreaterThan(20);
     const [section = ""] = /### Other log lines.*?(?=^If)/ms.exec(read("docs/operating.md")) ?? [];
