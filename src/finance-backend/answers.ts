@@ -31,15 +31,15 @@ export function okOrNotModified(value: unknown, ifNoneMatch: string | undefined)
 }
 
 export function validationFailure(errors: readonly ErrorDetail[]): Answer {
-  return failure(400, "Request Validation Failure", errors);
+  return failureOf(400, "Request Validation Failure", errors);
 }
 
 export function notFound(errMsg: string): Answer {
-  return failure(404, "Not Found", [{ errMsg }]);
+  return failure(404, "Not Found", errMsg);
 }
 
 export function methodNotAllowed(allow: string): Answer {
-  return failure(405, "Method Not Allowed", [{ errMsg: `The methods allowed here are ${allow}.` }], { allow });
+  return failure(405, "Method Not Allowed", `The methods allowed here are ${allow}.`, { allow });
 }
 
 export function allowedMethods(allow: string): Answer {
@@ -48,17 +48,15 @@ export function allowedMethods(allow: string): Answer {
 
 export const unknownPath = notFound("There is nothing at this path.");
 
-export const unauthorized = failure(401, "Unauthorized", [{ errMsg: "Access token does not exist." }], {
+export const unauthorized = failure(401, "Unauthorized", "Access token does not exist.", {
   "www-authenticate": 'Bearer realm="finance"',
 });
 
-export const malformedRequest = failure(400, "Bad Request", [{ errMsg: "The request is not well-formed HTTP." }]);
+export const malformedRequest = failure(400, "Bad Request", "The request is not well-formed HTTP.");
 
-export const requestTimeout = failure(408, "Request Timeout", [{ errMsg: "The request took too long to arrive." }]);
+export const requestTimeout = failure(408, "Request Timeout", "The request took too long to arrive.");
 
-export const headTooLarge = failure(431, "Request Header Fields Too Large", [
-  { errMsg: "The request headers are too large." },
-]);
+export const headTooLarge = failure(431, "Request Header Fields Too Large", "The request headers are too large.");
 
 /** No endpoint reads a body. A client may send this much anyway. */
 export const maxBodyBytes = 65_536;
@@ -66,20 +64,19 @@ export const maxBodyBytes = 65_536;
 export const bodyTooLarge = failure(
   413,
   "Content Too Large",
-  [{ errMsg: `The request body is larger than ${maxBodyBytes} bytes.` }],
+  `The request body is larger than ${maxBodyBytes} bytes.`,
   { connection: "close" },
 );
 
-export const internalError = failure(500, "Internal Server Error", [
-  { errMsg: "The server failed to handle the request." },
-]);
+export const internalError = failure(500, "Internal Server Error", "The server failed to handle the request.");
 
-function failure(
-  status: number,
-  message: string,
-  errors: readonly ErrorDetail[],
-  headers: Readonly<Record<string, string>> = {},
-): Answer {
+type Headers = Answer["headers"];
+
+function failure(status: number, message: string, errMsg: string, headers?: Headers): Answer {
+  return failureOf(status, message, [{ errMsg }], headers);
+}
+
+function failureOf(status: number, message: string, errors: readonly ErrorDetail[], headers: Headers = {}): Answer {
   return jsonAnswer(status, { message, errors }, { "cache-control": "no-store", ...headers });
 }
 

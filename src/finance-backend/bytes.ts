@@ -1,8 +1,8 @@
 // Bytes that are not part of a request's meaning: bodies, which are read up to a bound and discarded so that the next request
 // on the connection can be read, and bytes that are no request.
-import type { IncomingMessage } from "node:http";
+import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { headTooLarge, malformedRequest, requestTimeout } from "./answers.ts";
+import { type Answer, headTooLarge, malformedRequest, requestTimeout } from "./answers.ts";
 
 export function drain(request: IncomingMessage, maxBytes: number): Promise<"whole" | "too large" | "cut off"> {
   const { "content-length": length, "transfer-encoding": coding } = request.headers;
@@ -23,20 +23,14 @@ export function drain(request: IncomingMessage, maxBytes: number): Promise<"whol
 
 /** Answers what the parser refused, in the error format, and closes. */
 export function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
-  const { answer, phrase } = refusal(error.code);
+  const answer = refusals.get(error.code) ?? malformedRequest;
   const body = answer.body ?? "";
   const fields = { ...answer.headers, "content-length": Buffer.byteLength(body), connection: "close" };
   const head = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${answer.status} ${phrase}\r\n${head.join("")}\r\n${body}`);
+  socket.end(`HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}\r\n${head.join("")}\r\n${body}`);
 }
 
-function refusal(code: string | undefined) {
-  switch (code) {
-    case "HPE_HEADER_OVERFLOW":
-      return { answer: headTooLarge, phrase: "Request Header Fields Too Large" };
-    case "ERR_HTTP_REQUEST_TIMEOUT":
-      return { answer: requestTimeout, phrase: "Request Timeout" };
-    default:
-      return { answer: malformedRequest, phrase: "Bad Request" };
-  }
-}
+const refusals = new Map<string | undefined, Answer>([
+  ["HPE_HEADER_OVERFLOW", headTooLarge],
+  ["ERR_HTTP_REQUEST_TIMEOUT", requestTimeout],
+]);

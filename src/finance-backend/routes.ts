@@ -3,16 +3,16 @@
 import type { DatabaseSync } from "node:sqlite";
 import * as answers from "./answers.ts";
 import { CategoryTree } from "./categories.ts";
-import { CryptoAccounts } from "./crypto.ts";
+import { cryptoAccounts } from "./crypto.ts";
 import {
   type Parsed,
   parseTransactionQuery,
   parseV1TransactionQuery,
   type TransactionQuery,
 } from "./transaction-query.ts";
-import { TransactionListing, type TransactionRow, v2Transaction } from "./transactions.ts";
+import { type TransactionRow, transactionListing, v2Transaction } from "./transactions.ts";
 import { readUser } from "./user.ts";
-import { V1Transactions, v1User } from "./v1.ts";
+import { v1Records, v1User } from "./v1.ts";
 import { maxId, parseInteger, QueryReader } from "./validation.ts";
 
 export interface ApiRequest {
@@ -56,14 +56,14 @@ export function createApi(database: DatabaseSync): Api {
 }
 
 function routeTable(database: DatabaseSync): readonly Route[] {
-  const transactions = new TransactionListing(database);
-  const v1Transactions = new V1Transactions(database);
+  const pageOf = transactionListing(database);
+  const v1Record = v1Records(database);
   const categories = new CategoryTree(database);
-  const crypto = new CryptoAccounts(database);
+  const crypto = cryptoAccounts(database);
   const user = readUser(database);
   const list = (query: Parsed<TransactionQuery>, record: (row: TransactionRow) => unknown): answers.Answer => {
     if (!query.ok) return answers.validationFailure(query.errors);
-    const page = transactions.page(query.value);
+    const page = pageOf(query.value);
     return answers.ok({ transactions: page.rows.map(record), has_more: page.hasMore });
   };
   return [
@@ -72,9 +72,7 @@ function routeTable(database: DatabaseSync): readonly Route[] {
     get(/^\/v2\/categories$/, (call) => listCategories(categories, call)),
     get(/^\/v2\/categories\/([^/]+)$/, (call) => oneCategory(categories, call)),
     { path: /^\/v2\/crypto\/synced\/([^/]+)\/refresh$/, method: "POST", handle: (call) => refreshCrypto(crypto, call) },
-    get(/^\/v1\/transactions$/, ({ query }) =>
-      list(parseV1TransactionQuery(query), (row) => v1Transactions.record(row)),
-    ),
+    get(/^\/v1\/transactions$/, ({ query }) => list(parseV1TransactionQuery(query), v1Record)),
     get(/^\/v1\/me$/, () => answers.ok(v1User(user))),
   ];
 }
@@ -105,10 +103,10 @@ function oneCategory(categories: CategoryTree, call: Call): answers.Answer {
   return answers.okOrNotModified(category, call.ifNoneMatch);
 }
 
-function refreshCrypto(crypto: CryptoAccounts, call: Call): answers.Answer {
+function refreshCrypto(crypto: ReturnType<typeof cryptoAccounts>, call: Call): answers.Answer {
   const id = parseInteger(call.id, 1, maxId);
   if (id === null) return malformedId;
-  const account = crypto.refresh(id);
+  const account = crypto(id);
   return account === null
     ? answers.notFound(`There is no synced crypto account with the id: ${id}.`)
     : answers.ok(account);

@@ -1,7 +1,7 @@
 // The transaction listing: filters, then order, then limit and offset. The order is total (newest date first, within a day the
 // higher id first), so an offset names the same record on every request, and pages neither repeat nor skip a record. By
 // default nothing is filtered out, pending records included.
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import type { TransactionQuery } from "./transaction-query.ts";
 
 export interface TransactionRow {
@@ -26,21 +26,17 @@ export interface TransactionRow {
   readonly tag_ids: string;
 }
 
-export interface TransactionPage {
+interface TransactionPage {
   readonly rows: readonly TransactionRow[];
   readonly hasMore: boolean;
 }
 
-export class TransactionListing {
-  readonly #statement: StatementSync;
-
-  constructor(database: DatabaseSync) {
-    this.#statement = database.prepare(pageSql);
-  }
-
-  page(query: TransactionQuery): TransactionPage {
+/** Returns the function that reads a page. */
+export function transactionListing(database: DatabaseSync): (query: TransactionQuery) => TransactionPage {
+  const statement = database.prepare(pageSql);
+  return (query) => {
     // The schema is STRICT and the columns are listed, so a row has the declared shape.
-    const rows = this.#statement.all({
+    const rows = statement.all({
       start_date: query.startDate ?? "0001-01-01",
       end_date: query.endDate ?? "9999-12-31",
       manual_account_id: query.manualAccountId,
@@ -56,7 +52,7 @@ export class TransactionListing {
     }) as unknown as TransactionRow[];
     // The query asks for one record more than the page: it exists only if there are more.
     return { rows: rows.slice(0, query.limit), hasMore: rows.length > query.limit };
-  }
+  };
 }
 
 /** A record in the shape of /v2. What the sample data lacks (splits, groups, recurring items) is null or false. */

@@ -16,16 +16,11 @@ export function v1User(user: User): Record<string, unknown> {
   };
 }
 
-export class V1Transactions {
-  readonly #categoryNames: ReadonlyMap<number, string>;
-  readonly #tagNames: ReadonlyMap<number, string>;
-
-  constructor(database: DatabaseSync) {
-    this.#categoryNames = namesIn(database, "SELECT id, name FROM categories");
-    this.#tagNames = namesIn(database, "SELECT id, name FROM tags");
-  }
-
-  record(row: TransactionRow): Record<string, unknown> {
+/** Returns the function that makes a record of a row. */
+export function v1Records(database: DatabaseSync): (row: TransactionRow) => Record<string, unknown> {
+  const categoryNames = namesIn(database, "SELECT id, name FROM categories");
+  const tagNames = namesIn(database, "SELECT id, name FROM tags");
+  return (row) => {
     const tagIds: number[] = JSON.parse(row.tag_ids);
     return {
       id: row.id,
@@ -36,31 +31,22 @@ export class V1Transactions {
       payee: row.payee,
       original_name: row.original_name,
       category_id: row.category_id,
-      category_name: row.category_id === null ? null : (this.#categoryNames.get(row.category_id) ?? null),
+      category_name: row.category_id === null ? null : (categoryNames.get(row.category_id) ?? null),
       notes: row.notes,
-      status: v1Status(row.status),
+      status: statuses[row.status],
       is_pending: row.is_pending === 1,
       created_at: row.created_at,
       updated_at: row.updated_at,
       asset_id: row.manual_account_id,
       plaid_account_id: row.plaid_account_id,
-      tags: tagIds.map((id) => ({ id, name: this.#tagNames.get(id) ?? "" })),
+      tags: tagIds.map((id) => ({ id, name: tagNames.get(id) ?? "" })),
       source: row.source,
       external_id: row.external_id,
     };
-  }
+  };
 }
 
-function v1Status(status: TransactionRow["status"]): string {
-  switch (status) {
-    case "reviewed":
-      return "cleared";
-    case "unreviewed":
-      return "uncleared";
-    case "delete_pending":
-      return status;
-  }
-}
+const statuses = { reviewed: "cleared", unreviewed: "uncleared", delete_pending: "delete_pending" } as const;
 
 function namesIn(database: DatabaseSync, sql: string): ReadonlyMap<number, string> {
   const rows = database.prepare(sql).all() as unknown as { readonly id: number; readonly name: string }[];
