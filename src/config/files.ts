@@ -8,29 +8,13 @@ import { open } from "node:fs/promises";
 import { asError, errorCode, ignoreError } from "../core/failure.ts";
 import type { FileError, FileGroup, Files, WatchEvents, Watched } from "../core/file-group.ts";
 
-class NotRegularFileError extends Error {
-  readonly code = "ENOTREGULAR";
-
-  constructor() {
-    super("It is no regular file.");
-  }
-}
-
-class FileTooLargeError extends Error {
-  readonly code = "EFBIG";
-
-  constructor() {
-    super("It is too large.");
-  }
-}
-
 /** Several hundred thousand tokens. */
 const maxMebibytes = 64;
 
 /** Without O_NONBLOCK, opening a pipe waits for a writer. */
 const flags = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Rejects with NotRegularFileError, with FileTooLargeError or with the system's error. */
+/** Rejects with an error whose code is ENOTREGULAR or EFBIG, or with that of the system. */
 export async function readRegularFile(path: string): Promise<string> {
   const file = await open(path, flags);
   try {
@@ -54,8 +38,12 @@ export function readRegularFileSync(path: string): Buffer {
 
 /** A folder is not refused here, because reading it fails with a better message. */
 function refuseOthers(kind: Stats): void {
-  if (!kind.isFile() && !kind.isDirectory()) throw new NotRegularFileError();
-  if (kind.size > maxMebibytes * 1024 * 1024) throw new FileTooLargeError();
+  if (!kind.isFile() && !kind.isDirectory()) {
+    throw Object.assign(new Error("It is no regular file."), { code: "ENOTREGULAR" });
+  }
+  if (kind.size > maxMebibytes * 1024 * 1024) {
+    throw Object.assign(new Error("It is too large."), { code: "EFBIG" });
+  }
 }
 
 /** Explains to an operator why a file cannot be read. */

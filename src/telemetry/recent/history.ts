@@ -347,10 +347,7 @@ export interface PolicyTotals {
   readonly outcomes: Readonly<Record<KeptOutcome, number>>;
 }
 
-export interface PolicyHistoryView {
-  readonly stepMs: number;
-  /** The end of the last step, in Unix milliseconds by the wall clock of now; null before there is one. */
-  readonly endMs: number | null;
+export interface PolicyHistoryView extends Omit<HistoryView, "steps"> {
   /** How long each step was, the oldest first; null: a gap. */
   readonly durationsMs: readonly (number | null)[];
   /** Counts of each of these steps; null: a gap, or there was no such policy. */
