@@ -283,12 +283,9 @@ function addEvents(app: App, { hasStreams, stream }: RouteContext): void {
     "/api/events",
     {
       exposeHeadRoute: false,
-      schema: {
-        tags: ["gateway"],
-        operationId: "getEvents",
-        summary: "A stream of events, until a drain (server-sent events)",
+      ...callsOf("gateway")("getEvents", "A stream of events, until a drain (server-sent events)", {
         response: { ...answers(schemas.ErrorAnswer, always, []), 200: { description: "Events.", content } },
-      },
+      }),
     },
     async (request, reply) => {
       if (!hasStreams(request)) return refuse(reply.header("retry-after", "10"), errors.tooManyStreams);
