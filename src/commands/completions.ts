@@ -1,7 +1,7 @@
 // `headgate completions`: scripts by which a shell completes commands, options and their words, made of the table of commands.
 import type { Shell } from "./arguments.ts";
 import { type CommandIo, exitCodes } from "./io.ts";
-import { type CommandName, commandNames, commands, type Option } from "./options.ts";
+import { commandNames, commands, type Option } from "./options.ts";
 
 export async function run({ shell }: { readonly shell: Shell }, io: CommandIo): Promise<number> {
   io.out({ bash: bashScript, zsh: zshScript, fish: fishScript }[shell]());
@@ -17,30 +17,15 @@ function valuesOf({ value, check }: Option): Values {
   return value === "a file" ? "files" : [];
 }
 
-interface Described {
-  readonly name: string;
-  readonly means: string;
-  readonly options: readonly {
-    readonly flag: string;
-    readonly means: string;
-    readonly values: Values;
-    readonly isPair: boolean;
-  }[];
-  /** Those of its first argument. */
-  readonly words: readonly string[];
-}
-
-function describe(name: CommandName): Described {
-  const { means, options, positionals = [] } = commands[name];
-  return {
-    ...{ name, means, words: positionals[0]?.words ?? [] },
-    options: Object.entries(options).map(([option, of]) => ({
+/** All commands. `words`: those of the first argument. */
+const described = () =>
+  commandNames.map((name) => {
+    const { means, options, positionals = [] } = commands[name];
+    const flags = Object.entries(options).map(([option, of]) => ({
       ...{ flag: `--${option}`, means: of.means, values: valuesOf(of), isPair: of.second !== undefined },
-    })),
-  };
-}
-
-const described = (): Described[] => commandNames.map(describe);
+    }));
+    return { name, means, words: positionals[0]?.words ?? [], options: flags };
+  });
 
 function bashScript(): string {
   const cases = described().flatMap(({ name, options, words }) => {

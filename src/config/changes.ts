@@ -105,10 +105,9 @@ function fixedValues({ listen, admin, extAuth, counters, workers }: Settings): R
   };
 }
 
-function storeValues({
-  connection,
-  store,
-}: NonNullable<Settings["counters"]["redis"]>): Readonly<Record<string, unknown>> {
+type StoreSettings = NonNullable<Settings["counters"]["redis"]>;
+
+function storeValues({ connection, store }: StoreSettings): Readonly<Record<string, unknown>> {
   const { servers, database, username, passwordFile, tls } = connection;
   const isUrl = servers.kind === "one";
   return {

@@ -16,31 +16,21 @@ export class QueryReader {
   }
 
   integer(name: string, low: number, high: number): number | null {
-    const text = this.#single(name);
-    if (text === null) return null;
-    const value = parseInteger(text, low, high);
-    return value ?? this.refuse(name, `${name} must be an integer from ${low} to ${high}.`);
+    return this.#read(name, (text) => parseInteger(text, low, high), `an integer from ${low} to ${high}`);
   }
 
   date(name: string): string | null {
-    const text = this.#single(name);
-    if (text === null || parseDay(text) !== null) return text;
-    return this.refuse(name, `${name} must be a calendar date in YYYY-MM-DD form.`);
+    return this.#read(name, (text) => (parseDay(text) === null ? null : text), "a calendar date in YYYY-MM-DD form");
   }
 
   /** In canonical form: see parseTimestamp. */
   timestamp(name: string): string | null {
-    const text = this.#single(name);
-    if (text === null) return null;
-    const rule = `${name} must be a date in YYYY-MM-DD form or an ISO 8601 date and time.`;
-    return parseTimestamp(text) ?? this.refuse(name, rule);
+    return this.#read(name, parseTimestamp, "a date in YYYY-MM-DD form or an ISO 8601 date and time");
   }
 
   oneOf<const T extends string>(name: string, choices: readonly T[]): T | null {
-    const text = this.#single(name);
-    if (text === null) return null;
-    const choice = choices.find((candidate) => candidate === text);
-    return choice ?? this.refuse(name, `${name} must be one of ${choices.join(", ")}.`);
+    const choose = (text: string): T | null => choices.find((choice) => choice === text) ?? null;
+    return this.#read(name, choose, `one of ${choices.join(", ")}`);
   }
 
   boolean(name: string): boolean | null {
@@ -53,10 +43,10 @@ export class QueryReader {
     return null;
   }
 
-  #single(name: string): string | null {
-    const values = this.#parameters.getAll(name);
-    if (values.length > 1) return this.refuse(name, `${name} must be given at most once.`);
-    return values[0] ?? null;
+  #read<T>(name: string, parse: (text: string) => T | null, expected: string): T | null {
+    const [text, second] = this.#parameters.getAll(name);
+    if (second !== undefined) return this.refuse(name, `${name} must be given at most once.`);
+    return text === undefined ? null : (parse(text) ?? this.refuse(name, `${name} must be ${expected}.`));
   }
 }
 
