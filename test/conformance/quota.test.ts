@@ -105,7 +105,7 @@ test("200 clients that wait exactly Retry-After are all admitted", async () => {
     for (let i = 0; i < 10 && refused.status === 200; i += 1) refused = await get(gateway, "/v2/x", { localAddress });
     expect(refused.status).toBe(429);
     const dueMs = performance.now() + (refused.retryAfterSeconds ?? 0) * 1000;
-    // A timer counts from the beginning of the loop's turn in which it is set, so on a busy machine it fires early.
+    // A timer counts whole milliseconds, and may fire a part of one early.
     for (let leftMs = 1; leftMs > 0; leftMs = dueMs - performance.now()) {
       await new Promise((resolve) => setTimeout(resolve, leftMs));
     }
@@ -113,7 +113,7 @@ test("200 clients that wait exactly Retry-After are all admitted", async () => {
   };
   const clients = Array.from({ length: 200 }, (_, i) => `127.0.${1 + Math.floor(i / 100)}.${1 + (i % 100)}`);
   const statuses = await Promise.all(clients.map(admittedAfterWaiting));
-  expect(statuses.filter((status) => status === 200)).toHaveLength(200);
+  expect(statuses.filter((status) => status !== 200)).toEqual([]);
 });
 
 test("a client of another address has a quota of its own", async () => {
