@@ -156,7 +156,9 @@ function explanationOf(known: Known, nowMs: number): string[] {
 function requestSentences(request: RequestAnswer, nowMs: number): string[] {
   const { method, path, at, source, status, reason, client, policy, key, rule, explanation } = request;
   const asker = source === "ext-auth" ? "an ingress asked about " : "";
-  const what = `${sinceText(at, nowMs)}: ${asker}${method} ${path} from ${client} got ${status} (${reason}).`;
+  // Of some requests that were refused nothing was read.
+  const asked = method === "" ? "a request" : `${method} ${path}`;
+  const what = `${sinceText(at, nowMs)}: ${asker}${asked} from ${client} got ${status} (${reason}).`;
   if (reason === "throttled" && policy !== null) {
     const used = `Policy ${policy.policy} refused it: all ${policy.limit} of ${key ?? client} were used.`;
     const isFree = Date.parse(policy.reset) <= nowMs;

@@ -199,10 +199,12 @@ const sentences: Readonly<Record<Exclude<RefusalReason, "throttled" | "blocked" 
   insufficient_scope: "Its token lacks a scope that a rule of auth.rules asks for.",
   no_route: "The path is under no route.",
   method_not_allowed: "It is about quota.path, where only GET and HEAD are possible.",
-  slow_request: "Its head took longer than timeouts.head, or its body was slower than timeouts.body allows.",
+  slow_request:
+    "Its head took longer than timeouts.head, or its body was slower than timeouts.body and timeouts.bodyRate allow.",
   body_too_large: "Its body is larger than maxBodyBytes.",
   target_too_long: "Its target is longer than maxTargetBytes.",
-  head_too_large: "Its head is larger than maxHeaderBytes, or has more than 200 headers; detail in the log says which.",
+  head_too_large:
+    "Its head is larger than maxHeaderBytes, or has more than 200 headers, or its trailers are too large: see detail in the log.",
   unsupported_expect: "It expects something else than 100-continue.",
   unsupported_encoding: "It has a transfer encoding that is not supported.",
   unsupported_method: "Its method is not supported.",

@@ -4,6 +4,8 @@ import * as schemas from "../../../src/admin/schemas.ts";
 import { Why } from "../../../src/commands/admin/printed-schemas.ts";
 import { Authority } from "../../support/certificates.ts";
 import { cleanupOf } from "../../support/cleanup.ts";
+import { valuesOf } from "../../support/raw-client.ts";
+import { RawConnection } from "../../support/raw-connection.ts";
 import { type CommandStage, expectFit, headgate, stageCommands } from "./command-stage.ts";
 
 const yaml = `
@@ -89,6 +91,16 @@ describe("clients and why", () => {
       expectFit(Why, each.json);
       expect(each.json).toMatchObject({ state: "throttled", settings: [{ key: "policies.small.limit" }] });
     }
+  });
+
+  test("a request of which nothing could be read", async (context) => {
+    const { headgate: run, gateway } = await stage(context);
+    const client = new RawConnection(gateway.traffic.port);
+    cleanupOf(context)(() => client.destroy());
+    client.write("nonsense\r\n\r\n");
+    const [id = ""] = valuesOf((await client.read()).rawHeaders, "X-Request-Id");
+    const { out } = await run(`why ${id}`);
+    expect(out).toMatch(/ UTC: a request from 127\.0\.0\.1 got 400 \(malformed\)\.\n/);
   });
 
   test("a request that its policy refused, and one that a rule blocked", async (context) => {
