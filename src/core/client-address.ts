@@ -76,7 +76,8 @@ export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddr
 }
 
 function clientAt(address: IpAddress, { ipv6Prefix }: ClientAddressRules): Client {
-  return { key: clientKey(countedAs(address), ipv6Prefix), counterKey: countedKey(address, ipv6Prefix) };
+  const counted = countedAs(address);
+  return { key: clientKey(counted, ipv6Prefix), counterKey: countedKey(address, ipv6Prefix, counted) };
 }
 
 /**

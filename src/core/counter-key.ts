@@ -59,9 +59,8 @@ export function addressKey(address: IpAddress, ipv6Prefix: number): CounterKey {
 }
 
 /** Returns the key by which a client with this address is counted. */
-export function countedKey(address: IpAddress, ipv6Prefix: number): CounterKey {
+export function countedKey(address: IpAddress, ipv6Prefix: number, counted = countedAs(address)): CounterKey {
   const literal = addressKey(address, ipv6Prefix);
-  const counted = countedAs(address);
   return counted === address ? literal : new CounterKey(0, 0, 0xffff, wordAt(counted, 6), true, literal);
 }
 
