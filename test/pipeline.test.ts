@@ -5,7 +5,6 @@ import { TokenList } from "../src/auth/tokens-file.ts";
 import type { AuthDemands, AuthOutcome } from "../src/core/authentication.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
 import { systemClock } from "../src/core/clock.ts";
-import { fixedFieldNames } from "../src/core/field-names.ts";
 import { parseCidr } from "../src/core/ip-address.ts";
 import type { Limiter } from "../src/core/limiter.ts";
 import type { RefusalReason } from "../src/core/local-reply.ts";
@@ -21,6 +20,7 @@ import { RefusalBuckets } from "../src/limits/refusal-buckets.ts";
 import { createDecide, type PipelineParts } from "../src/pipeline.ts";
 import { digestOf } from "./auth/digest.ts";
 import { slidingPolicy } from "./support/policy.ts";
+import { requestRules } from "./support/request-rules.ts";
 
 const policy: Policy = slidingPolicy({ limit: 3, windowMs: 60_000 });
 
@@ -38,21 +38,17 @@ interface Options {
 
 function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted, origins }: Options): RequestRules {
   const cidr = trusted === undefined ? undefined : parseCidr(trusted);
-  return {
+  return requestRules({
     clientAddress: {
       header: "x-forwarded-for",
       trustedProxies: new NetworkSet(cidr === undefined ? [] : [cidr]),
       ipv6Prefix: 64,
     },
-    fieldNames: fixedFieldNames,
     pathReader: createPathReader(["/v1/", "/v2/"], own),
     unmatched,
-    maxBodyBytes: 10,
-    maxTargetBytes: 8192,
     cors: origins === undefined ? null : new AllowedOrigins(origins),
     paths: { own, upstream },
-    quota: null,
-  };
+  });
 }
 
 function partsOf(options: Options = {}): PipelineParts {

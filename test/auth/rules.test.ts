@@ -4,10 +4,10 @@ import { describe, expect, test } from "vitest";
 import { createDemandReader } from "../../src/auth/authenticator.ts";
 import { type AuthDemands, type AuthMode, type AuthRule, authModes } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
-import { fixedFieldNames } from "../../src/core/field-names.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { parseRequest, type RequestHead, type RequestRules, readOrigin } from "../../src/core/request-head.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
+import { requestRules } from "../support/request-rules.ts";
 import { runs } from "../support/runs.ts";
 
 const versions = ["/v1/", "/v2/"];
@@ -16,10 +16,7 @@ const peer = readPeer("192.0.2.1", clientAddress);
 
 function rulesAt(own: string, routes: readonly string[]): RequestRules {
   const pathReader = createPathReader(routes, own);
-  const paths = { own, upstream: "/" };
-  const bounds = { maxBodyBytes: 1, maxTargetBytes: 8192 };
-  const fieldNames = fixedFieldNames;
-  return { clientAddress, fieldNames, pathReader, unmatched: "reject", ...bounds, cors: null, paths, quota: null };
+  return requestRules({ clientAddress, pathReader, maxBodyBytes: 1, paths: { own, upstream: "/" } });
 }
 
 /** Returns the mode for each request, given as "GET /path" with further headers. */

@@ -7,10 +7,9 @@ import { TokenList } from "../../src/auth/tokens-file.ts";
 import { type AuthDemands, type AuthRule, authModes, verifiesTokens } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { fixedFieldNames } from "../../src/core/field-names.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { needsIdentity, type Policy } from "../../src/core/policy.ts";
-import type { RequestHead, RequestRules, Verdict } from "../../src/core/request-head.ts";
+import type { RequestHead, Verdict } from "../../src/core/request-head.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import type { TokenRate } from "../../src/core/token-bucket.ts";
@@ -18,18 +17,13 @@ import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { RefusalBuckets } from "../../src/limits/refusal-buckets.ts";
 import { createDecide } from "../../src/pipeline.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { requestRules } from "../support/request-rules.ts";
 import { runs, scaled } from "../support/runs.ts";
 import { digestOf } from "./digest.ts";
 
 const routes = ["/v1/", "/v2/"];
 const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
-const rules: RequestRules = {
-  maxTargetBytes: 8192,
-  ...{ clientAddress, unmatched: "reject", maxBodyBytes: 1, cors: null, paths: { own: "/", upstream: "/" } },
-  pathReader: createPathReader(routes, "/"),
-  fieldNames: fixedFieldNames,
-  quota: null,
-};
+const rules = requestRules({ clientAddress, pathReader: createPathReader(routes, "/"), maxBodyBytes: 1 });
 
 interface Asked {
   readonly client: string;

@@ -4,31 +4,20 @@
 import { createAuthenticator } from "../../src/auth/authenticator.ts";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { fixedFieldNames } from "../../src/core/field-names.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
-import { createPathReader } from "../../src/core/request-path.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { createDecide } from "../../src/pipeline.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { requestRules } from "../support/request-rules.ts";
 
 export const limit = 100;
 
 export function pipeline(header: ClientAddressRules["header"]) {
   const clientAddress = { header, trustedProxies: new NetworkSet([parseCidr("10.0.0.1") ?? never()]), ipv6Prefix: 64 };
   const store = new PolicyLimiter([slidingPolicy({ limit, windowMs: 60_000 })]);
-  const paths = { own: "/", upstream: "/" };
-  const pathReader = createPathReader(["/v1/", "/v2/"], "/");
-  const others = {
-    unmatched: "reject" as const,
-    maxBodyBytes: 10,
-    maxTargetBytes: 8192,
-    cors: null,
-    quota: null,
-    fieldNames: fixedFieldNames,
-  };
-  const rules = { clientAddress, pathReader, paths, ...others };
+  const rules = requestRules({ clientAddress });
   const decide = createDecide({
     rules,
     runtimeRules: new RulesInForce(),

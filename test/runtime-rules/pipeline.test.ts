@@ -4,11 +4,9 @@ import { createAuthenticator, createDemandReader } from "../../src/auth/authenti
 import { TokenList } from "../../src/auth/tokens-file.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { fixedFieldNames } from "../../src/core/field-names.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import { HeadersMemory, HeadMemory, type RequestHead, type Verdict } from "../../src/core/request-head.ts";
-import { createPathReader } from "../../src/core/request-path.ts";
 import type { Rule } from "../../src/core/rules.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import type { TokenRate } from "../../src/core/token-bucket.ts";
@@ -17,6 +15,7 @@ import { RefusalBuckets } from "../../src/limits/refusal-buckets.ts";
 import { createDecide } from "../../src/pipeline.ts";
 import { digestOf } from "../auth/digest.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { requestRules } from "../support/request-rules.ts";
 import { client, ruleOf } from "../support/rule.ts";
 
 const windowMs = 60_000;
@@ -39,17 +38,7 @@ function stage({ rules: set = [], policies = [perIp], budget, mode = "tokens" }:
   const runtimeRules = new RulesInForce();
   runtimeRules.apply({ set, removed: [] });
   const routes = ["/v1/", "/v2/"];
-  const paths = { own: "/", upstream: "/" };
-  const pathReader = createPathReader(routes, "/");
-  const others = {
-    unmatched: "reject" as const,
-    maxBodyBytes: 10,
-    maxTargetBytes: 8192,
-    cors: null,
-    quota: null,
-    fieldNames: fixedFieldNames,
-  };
-  const rules = { clientAddress, pathReader, paths, ...others };
+  const rules = requestRules({ clientAddress });
   const limiter = new PolicyLimiter(policies, { tokensAreVerified: mode === "tokens", listAll: true, runtimeRules });
   const decide = createDecide({
     ...{ rules, runtimeRules, limiter },

@@ -8,7 +8,6 @@ import { createAuthenticator, createDemandReader } from "../../../src/auth/authe
 import type { AuthDemands, AuthRule } from "../../../src/core/authentication.ts";
 import { readPeer } from "../../../src/core/client-address.ts";
 import { systemClock } from "../../../src/core/clock.ts";
-import { fixedFieldNames } from "../../../src/core/field-names.ts";
 import { NetworkSet } from "../../../src/core/network-set.ts";
 import type { Policy } from "../../../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../../../src/core/request-head.ts";
@@ -19,6 +18,7 @@ import { createDecide } from "../../../src/pipeline.ts";
 import { hostReaders, landsUnder, pathReaders } from "../../core/path-readers.ts";
 import { decided } from "../../support/decided.ts";
 import { slidingPolicy } from "../../support/policy.ts";
+import { requestRules } from "../../support/request-rules.ts";
 import { isTriedRarely, runs, scaled } from "../../support/runs.ts";
 
 const routes = ["/v1/", "/v2/", "/files/"];
@@ -34,16 +34,14 @@ interface Place {
   readonly routes: readonly string[];
 }
 
-const rulesAt = ({ base, routes }: Place): RequestRules => ({
-  clientAddress,
-  fieldNames: fixedFieldNames,
-  pathReader: createPathReader(routes, base || "/"),
-  unmatched: "proxy",
-  ...{ maxBodyBytes: 1, maxTargetBytes: 8192 },
-  cors: null,
-  paths: { own: base || "/", upstream: "/" },
-  quota: { path: base + quotaPath, mode: "presence", routes, isShared: false },
-});
+const rulesAt = ({ base, routes }: Place): RequestRules =>
+  requestRules({
+    clientAddress,
+    pathReader: createPathReader(routes, base || "/"),
+    ...{ unmatched: "proxy", maxBodyBytes: 1 },
+    paths: { own: base || "/", upstream: "/" },
+    quota: { path: base + quotaPath, mode: "presence", routes, isShared: false },
+  });
 
 const everything = slidingPolicy({ name: "everything", limit: 1_000_000, windowMs: 100 });
 /** Asked first of requests for what `named` says. One policy costs more there, and another exempts a stranger. */
