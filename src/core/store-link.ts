@@ -145,8 +145,9 @@ export class StoreCounts {
 
 /** What one thread knows of the store, and has done with it. */
 export interface SharedStoreFigures extends StoreHealth, Readonly<StoreCounts> {
-  /** Units that are held now, and the leases that they are of. */
+  /** Units that were granted and neither spent nor returned: in a lease, or in use by a request that may return them. */
   readonly heldUnits: number;
+  /** Leases that requests may spend from. */
   readonly heldLeases: number;
 }
 

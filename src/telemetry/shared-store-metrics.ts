@@ -114,10 +114,10 @@ function callMetrics(families: Families, figures: () => SharedStoreFigures): voi
 }
 
 function unitMetrics(families: Families, figures: () => SharedStoreFigures): void {
-  const units = "Units that the store granted, that were spent, and that were given back or ran out.";
+  const units = "Units that the store granted, that were spent, and that were returned or ran out.";
   families.total("headgate_store_units_total", units, () => figures().units, { label: "fate" });
-  families.gauge("headgate_store_held_units", "Units that are held, to be spent.", () => figures().heldUnits);
-  families.gauge("headgate_store_held_leases", "Leases that have held units.", () => figures().heldLeases);
+  families.gauge("headgate_store_held_units", "Units neither spent nor returned.", () => figures().heldUnits);
+  families.gauge("headgate_store_held_leases", "Leases that have units for requests.", () => figures().heldLeases);
   const coarse = "Clients that were counted with their network, because too many new keys were made.";
   families.total("headgate_store_coarse_total", coarse, () => figures().coarse);
 }

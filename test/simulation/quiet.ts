@@ -23,6 +23,7 @@ export async function becomeQuiet(world: World): Promise<void> {
     // What was decided alone, the store does not know.
     if (!maySecondBeLate(plan)) for (const counter of judge.counters.values()) checkCount(world, counter);
     checkUndisturbed(world);
+    checkHeld(world);
     return;
   }
   const lastMs = Math.max(...plan.failures.map((failure) => failure.atMs + ("forMs" in failure ? failure.forMs : 0)));
@@ -48,6 +49,16 @@ export function checkClaims({ gateways, open, judge }: World): void {
     const claimed = known.filter((credits) => credits.claimed !== 0);
     if (claimed.length > 0)
       judge.violate(`gateway ${gateway.gateway} keeps units of ${claimed.length} keys for nobody`);
+  }
+}
+
+/** Each unit that was granted is spent or returned by now, once. */
+function checkHeld({ gateways, judge }: World): void {
+  for (const { gateway, threads } of gateways) {
+    for (const { shared } of threads) {
+      const { heldUnits } = shared.figures();
+      if (heldUnits !== 0) judge.violate(`gateway ${gateway}: ${heldUnits} units more granted than spent and returned`);
+    }
   }
 }
 

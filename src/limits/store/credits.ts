@@ -237,19 +237,21 @@ export class KeyCredits {
     }
     this.#spentSince += units;
     this.#spentMs = nowMs;
-    this.policy.units.spent += units;
+    // What a request may give back is in use until it ends.
+    if (!this.rules.isByRequest) this.policy.units.spent += units;
     this.endLeases(nowMs);
     return of;
   }
 
   /** Units of a request's own lease were not needed after all. */
-  giveBack({ id, granted }: Lease, nowMs: number): void {
-    this.policy.units.returned += granted;
+  giveBack({ id, granted, left }: Lease, nowMs: number): void {
+    this.policy.units.returned += granted - left;
     this.#addEnded({ id, granted, spent: 0, spentMs: nowMs });
   }
 
   /** Units of a request's own lease stay spent. `isKnown`: whether the store still has the lease, as far as is known. */
-  keep({ id, granted, spentMs }: Lease, isKnown: boolean): void {
+  keep({ id, granted, left, spentMs }: Lease, isKnown: boolean): void {
+    this.policy.units.spent += granted - left;
     // What is held, the store was not told.
     if (!isKnown) this.admittedAlone += 1;
     // Not earlier than in the table: a client that waits as the store has said may ask another gateway.

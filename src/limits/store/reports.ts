@@ -183,14 +183,8 @@ export class LeaseEndings {
     this.#timer ??= this.#timing.timers.after(intervalMs, () => this.#end());
   }
 
-  held(): { readonly units: number; readonly leases: number } {
-    const nowMs = this.#timing.clock.monotonicMs();
-    const held = { units: 0, leases: 0 };
-    for (const credits of this.#credits) {
-      held.units += credits.held(nowMs);
-      held.leases += credits.openLeases;
-    }
-    return held;
+  get openLeases(): number {
+    return Array.from(this.#credits).reduce((leases, credits) => leases + credits.openLeases, 0);
   }
 
   close(): void {

@@ -220,9 +220,9 @@ export class Store implements ShardStore {
 
   figures(): SharedStoreFigures {
     const shards = this.shards.states();
-    const { units: heldUnits, leases: heldLeases } = this.#endings.held();
-    const state = worstState(shards);
-    return { ...this.counts, state, shards, replicas: this.replicas.value, heldUnits, heldLeases };
+    const { granted, spent, returned } = this.counts.units;
+    const held = { heldUnits: granted - spent - returned, heldLeases: this.#endings.openLeases };
+    return { ...this.counts, ...held, state: worstState(shards), shards, replicas: this.replicas.value };
   }
 
   /** Gives back what is held and says good-bye, then closes the connections. */

@@ -54,3 +54,30 @@ describe.each<[string, Policy]>([
     for (const place of [1, 0]) expect(await refusedMs(place)).toBeGreaterThan(30_000);
   });
 });
+
+test.each<[string, Policy, number, { spent: number; returned: number }]>([
+  [
+    "slots are returned",
+    { ...policy, rate: { kind: "concurrency" }, chargeStatuses: null },
+    200,
+    { spent: 0, returned: 3 },
+  ],
+  ["a charge that the status keeps is spent", policy, 401, { spent: 3, returned: 0 }],
+  ["a charge that the status does not keep is returned", policy, 200, { spent: 0, returned: 3 }],
+])(
+  "of units that the store has granted, %s when the requests end, and held before",
+  async (_, shared, status, after) => {
+    const fleet = await SmallFleet.start([shared]);
+    await fleet.pass(5_000);
+    const decisions = fleet.ask(0, {}, 3);
+    await fleet.pass(50);
+    expect(fleet.figures(0)).toMatchObject({
+      units: { granted: 3, spent: 0, returned: 0 },
+      heldUnits: 3,
+      heldLeases: 0,
+    });
+    for (const decision of decisions) decision.held?.end(status);
+    await fleet.pass(200);
+    expect(fleet.figures(0)).toMatchObject({ units: { granted: 3, ...after }, heldUnits: 0, heldLeases: 0 });
+  },
+);
