@@ -16,6 +16,7 @@ import { activeSeconds } from "../telemetry/telemetry.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { type CommandIo, exitCodes, signalExitCodes, type TerminationSignal } from "./io.ts";
 import { loadConfig, settingsSource } from "./load-config.ts";
+import { saferNode } from "./safe-node.ts";
 
 export interface BuildInfo {
   readonly version: string;
@@ -52,6 +53,9 @@ export async function serve(
   const log = createLog({ level, time, clock: systemClock, destination });
   const maxOpenFiles = io.maxOpenFiles();
   logOpenFiles(settings, maxOpenFiles, log);
+  const lowestSafe = saferNode(build.nodeVersion);
+  if (lowestSafe !== null)
+    log.warn({ node: build.nodeVersion, lowestSafe }, "this version of Node has known vulnerabilities: update it");
   let gateway: Gateway;
   try {
     gateway = await startGateway(withinOpenFiles(settings, maxOpenFiles, log), {

@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { saferNode } from "../../src/commands/safe-node.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { headgate, main, portOf, run } from "./command-process.ts";
 
@@ -24,6 +25,8 @@ test("start says where each listener is, serves, and ends with 0 on SIGTERM", as
   expect(started.output.err).toBe("");
   for (const line of started.output.out.trim().split("\n")) expect(() => JSON.parse(line)).not.toThrow();
   expect(started.output.out).toContain('"msg":"stopped"');
+  // A Node with known vulnerabilities is warned of.
+  expect(started.output.out.includes('"lowestSafe":')).toBe(saferNode(process.versions.node) !== null);
 });
 
 test("SIGTERM to npm start reaches the gateway, which drains", async () => {
