@@ -14,7 +14,7 @@ import {
   type SettingsSource,
 } from "../config/load.ts";
 import { unlisted } from "../config/warnings.ts";
-import { renderConfigError } from "../config/written.ts";
+import { type Raw, rawAt, renderConfigError } from "../config/written.ts";
 import { endingSoonMs } from "../core/authentication.ts";
 import { systemClock } from "../core/clock.ts";
 import { enumerate } from "../core/enumerate.ts";
@@ -40,7 +40,10 @@ export async function loadConfig(
   const files = await judgeFiles(loaded.files, io.cwd, systemClock.wallMs());
   const errors = [...(loaded.ok ? [] : loaded.errors.map(renderConfigError)), ...files.errors];
   const unlistedNames = loaded.ok ? unlisted(loaded.settings, files.tokens) : [];
-  const warnings = unlistedNames.map(({ key, detail }) => `${loaded.files.place(key)}: warning: ${detail}`);
+  const switchedOff = loaded.ok ? writtenAsFalse(loaded.raw).map((key) => ({ key, detail: readAsOff })) : [];
+  const warnings = [...switchedOff, ...unlistedNames].map(
+    ({ key, detail }) => `${loaded.files.place(key)}: warning: ${detail}`,
+  );
   io.err([...errors, ...files.warnings, ...warnings].map((line) => `${line}\n`).join(""));
   if (!loaded.ok || errors.length > 0) return undefined;
   return { ...loaded, input, tokenNames: files.tokens?.names() ?? new Set() };
@@ -65,6 +68,19 @@ export function settingsSource(
       return { ok: false, errors: loaded.errors.map(renderConfigError) };
     },
   };
+}
+
+const readAsOff =
+  "false is read as off: no token is asked for; write mode: 'off', because YAML 1.1 takes off for false";
+
+/** The modes of the token check that were written as `false`. */
+function writtenAsFalse(raw: Raw | undefined): readonly string[] {
+  const rules = rawAt(raw, ["auth", "rules"]);
+  const ofRules = rules?.kind === "list" ? rules.items.map((_, i) => `auth.rules.${i}.mode`) : [];
+  return ["auth.mode", ...ofRules].filter((key) => {
+    const mode = rawAt(raw, key.split("."));
+    return mode?.kind === "scalar" && mode.value === false;
+  });
 }
 
 const inputIsOver =

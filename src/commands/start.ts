@@ -5,7 +5,8 @@ import { createRequire } from "node:module";
 import { maxApiConnections } from "../admin/connections.ts";
 import { UnixSocketError } from "../admin/unix-socket.ts";
 import { FilesError } from "../config/files.ts";
-import type { SettingsSource } from "../config/load.ts";
+import type { NamedFiles, SettingsSource } from "../config/load.ts";
+import { mountedAlone } from "../config/mounts.ts";
 import { systemClock } from "../core/clock.ts";
 import { asError, errorCode } from "../core/failure.ts";
 import type { Settings } from "../core/settings.ts";
@@ -26,6 +27,8 @@ export interface BuildInfo {
 interface ServeOptions {
   /** Null: there is nothing to reload. */
   readonly source?: SettingsSource | null;
+  /** What is read again when it changes: absolute paths. */
+  readonly watched?: readonly string[];
   /** Otherwise SIGHUP drains. Default: with a source. */
   readonly reloadsOnHangUp?: boolean;
   /** May print the addresses. */
@@ -36,7 +39,8 @@ interface ServeOptions {
 export async function run(args: ConfigArguments, io: CommandIo, build: BuildInfo): Promise<number> {
   const loaded = await loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
-  return serve(loaded.settings, io, build, { source: settingsSource(args, loaded.file, io, loaded.input) });
+  const source = settingsSource(args, loaded.file, io, loaded.input);
+  return serve(loaded.settings, io, build, { source, watched: watchedFiles(loaded.files, source.file) });
 }
 
 /** Resolves with the exit code when everything is closed. */
@@ -44,7 +48,7 @@ export async function serve(
   settings: Settings,
   io: CommandIo,
   build: BuildInfo,
-  { source = null, reloadsOnHangUp = source !== null, onReady = () => {} }: ServeOptions,
+  { source = null, watched = [], reloadsOnHangUp = source !== null, onReady = () => {} }: ServeOptions,
 ): Promise<number> {
   // Registered before a port is opened, so that a signal during the start is handled too.
   const signals = collectSignals(io, reloadsOnHangUp);
@@ -53,6 +57,11 @@ export async function serve(
   const log = createLog({ level, time, clock: systemClock, destination });
   const maxOpenFiles = io.maxOpenFiles();
   logOpenFiles(settings, maxOpenFiles, log);
+  const warnOfMounts = (files: readonly string[]): void => {
+    for (const file of mountedAlone(files))
+      log.warn({ file }, "mounted by itself, so it never changes: mount its folder");
+  };
+  if (settings.reload.watch) warnOfMounts(watched);
   const lowestSafe = saferNode(build.nodeVersion);
   if (lowestSafe !== null)
     log.warn({ node: build.nodeVersion, lowestSafe }, "this version of Node has known vulnerabilities: update it");
@@ -73,7 +82,11 @@ export async function serve(
   }
   onReady(gateway);
   const endCollection = collectOnceIdle((durationMs) => log.debug({ durationMs }, "memory of the start given back"));
-  signals.onReload(() => void gateway.reloadFromSource("signal"));
+  signals.onReload(() => {
+    void gateway.reloadFromSource("signal").then(({ changed, errors }) => {
+      if (changed.length + errors.length === 0) warnOfMounts(watched);
+    });
+  });
   const signal = await Promise.race([signals.first, gateway.drainBegan.then(() => null)]);
   endCollection();
   log.info(signal === null ? { by: "admin call" } : { signal }, "draining");
@@ -85,6 +98,13 @@ export async function serve(
   log.info({ code }, "stopped");
   await new Promise<void>((resolve) => log.flush(() => resolve()));
   return code;
+}
+
+/** `file`: that of the configuration; null if it was read from standard input. */
+function watchedFiles({ path }: NamedFiles, file: string | null): readonly string[] {
+  const named = ["auth.tokensFile", "admin.tokensFile", "extAuth.secretsFile"].map(path);
+  const ofTls = ["listen", "admin", "upstream"].flatMap((name) => [path(`${name}.tls.cert`), path(`${name}.tls.key`)]);
+  return [file, ...named, ...ofTls].filter((each) => each !== null);
 }
 
 function fittingSource({ file, load }: SettingsSource, io: CommandIo, log: Logger): SettingsSource {

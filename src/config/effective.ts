@@ -31,7 +31,9 @@ export function effective(node: Node, raw?: Raw, tokenNames = noNames): unknown 
   switch (node.kind) {
     case "leaf":
       if (raw?.kind !== "scalar") return node.default;
-      return isMasked(node, raw.value, tokenNames) ? "***" : raw.value;
+      if (isMasked(node, raw.value, tokenNames)) return "***";
+      // `off` that a reader of YAML 1.1 has written as false.
+      return typeof raw.value === "boolean" ? node.parse(raw.value) : raw.value;
     case "list":
       return (raw?.kind === "list" ? raw : defaultOf(node)).items.map((item) => effective(node.item, item, tokenNames));
     case "section":

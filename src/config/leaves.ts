@@ -23,7 +23,10 @@ export function wholeNumber(byDefault: number, [from, to]: Range, description: s
   return {
     ...leaf(byDefault, expected, { type: "integer", minimum: from, maximum: to }, description),
     parse: (value) => (typeof value === "number" ? wholeWithin(value, [from, to]) : undefined),
-    hint: (value) => (typeof value === "string" && /^[0-9]+$/.test(value) ? `${expected}, without quotes` : undefined),
+    hint: (value) => {
+      if (typeof value !== "string" || !/^[0-9]+$/.test(value)) return undefined;
+      return `${expected}, without ${/^0./.test(value) ? "a leading zero" : "quotes"}`;
+    },
   };
 }
 
@@ -51,7 +54,16 @@ export function flag(byDefault: boolean, description: string): Leaf<boolean> {
   };
 }
 
-/** One of a closed set. `later` are words that people know from elsewhere and that are not supported yet. */
+/** YAML 1.1, which Helm and others read, has these words for booleans, and writes them so. */
+const switches: ReadonlyMap<Scalar, string> = new Map([
+  [true, "on"],
+  [false, "off"],
+]);
+
+/**
+ * One of a closed set; `true` and `false` are `on` and `off` where these are words of it. `later` are words that people know
+ * from elsewhere and that are not supported yet.
+ */
 export function choice<const W extends string | number>(
   byDefault: W,
   words: readonly W[],
@@ -59,9 +71,10 @@ export function choice<const W extends string | number>(
   later: readonly string[] = [],
 ): Leaf<W> {
   const expected = enumerate(words.map(String));
+  const written = [...switches].filter(([, word]) => words.some((each) => each === word)).map(([value]) => value);
   return {
-    ...leaf(byDefault, expected, { enum: words }, description),
-    parse: (value) => words.find((word) => word === value),
+    ...leaf(byDefault, expected, { enum: [...words, ...written] }, description),
+    parse: (value) => words.find((word) => word === (switches.get(value) ?? value)),
     hint: (value) => (later.includes(String(value)) ? `${expected} (${value} is not supported yet)` : undefined),
   };
 }
@@ -135,7 +148,9 @@ export function text(
     form: "text",
     parse: (value) => onText(value, accepted),
     hint: (value) =>
-      typeof value === "number" && accepted(String(value)) !== undefined ? `${expected}, in quotes` : undefined,
+      typeof value !== "string" && value !== null && accepted(String(value)) !== undefined
+        ? `${expected}, in quotes`
+        : undefined,
   };
 }
 

@@ -150,10 +150,15 @@ function readConfigFile(file: string, read: () => Buffer): YamlReading {
     const reading = readYaml(new TextDecoder("utf-8", { fatal: true }).decode(bytes), file);
     return saysNothing(reading) ? refuse(withoutKeys) : reading;
   } catch (cause) {
-    if (cause instanceof TypeError) return refuse("found bytes that are not UTF-8, expected text");
+    if (cause instanceof TypeError)
+      return refuse(`found ${isUtf16(bytes) ? "UTF-16" : "bytes that are not UTF-8"}, expected text in UTF-8`);
     throw cause;
   }
 }
+
+/** By its byte order mark; older versions of PowerShell write such files. */
+const isUtf16 = ([first, second]: Uint8Array): boolean =>
+  (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
 
 /** A file that lost its contents must not stand for the defaults: a reload would remove all policies. */
 const withoutKeys = "found no key, expected a configuration; write {} for one with all defaults";

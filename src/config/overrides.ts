@@ -73,7 +73,7 @@ function readText(node: Node, { path, text, at }: Override, errors: ConfigError[
 function readScalar(leaf: Leaf<unknown>, text: string): Scalar {
   if (leaf.isNullable && (text === "" || text === "null")) return null;
   if (leaf.form === "text") return text;
-  if (/^[-+]?\d{1,15}$/.test(text)) return Number(text);
+  if (/^[-+]?(0|[1-9]\d{0,14})$/.test(text)) return Number(text);
   return text === "true" || text === "false" ? text === "true" : text;
 }
 
@@ -134,16 +134,21 @@ export function readEnvironment(env: Environment): { readonly overrides: Overrid
   const overrides: Override[] = [];
   const errors: ConfigError[] = [];
   for (const variable of Object.keys(env).toSorted()) {
-    const text = env[variable];
+    // A file of variables with the line ends of Windows leaves a CR.
+    const text = env[variable]?.trim();
     if (text === undefined || !variable.startsWith("HEADGATE_") || otherVariables.has(variable)) continue;
     if (isServiceLink(variable, text)) continue;
     const at = { kind: "environment", variable } as const;
     const path = pathOf(variable);
-    if (path !== undefined) overrides.push({ path, text, at });
-    else errors.push(unknownVariable(at));
+    if (path === undefined) errors.push(unknownVariable(at));
+    else if (/^(["']).*\1$/s.test(text))
+      errors.push(valueError(at, joinPath(path), "a value in quotes", withoutQuotes));
+    else overrides.push({ path, text, at });
   }
   return { overrides: overrides.toSorted((a, b) => a.path.length - b.path.length), errors };
 }
+
+const withoutQuotes = "one without (docker's --env-file and the lists of compose files keep them)";
 
 /** Includes sections and lists, which can be given as a whole. */
 const pathsByVariable = new Map(

@@ -128,7 +128,10 @@ class Walk {
         items: items.map((item, i) => this.read(item, { path: [...path, String(i)], aliasAt }, start)),
       };
     }
-    return isScalar(node) ? { kind: "scalar", at, value: scalarOf(node.value) } : nothing;
+    if (!isScalar(node)) return nothing;
+    if (typeof node.value === "number" && /^[-+]?0[0-9o]/.test(node.source ?? ""))
+      this.errors.push(valueError(at, joinPath(path), String(node.source), withoutLeadingZero));
+    return { kind: "scalar", at, value: scalarOf(node.value) };
   }
 
   #entries(map: YAMLMap, { path, aliasAt }: Position, offset: number): RawEntry[] {
@@ -188,6 +191,9 @@ interface Position {
   /** A value behind an alias is reported at the alias, because the key there is what is wrong. */
   readonly aliasAt?: Origin | undefined;
 }
+
+/** So 0100 is a hundred here, and 64 in YAML 1.1, which Helm reads. */
+const withoutLeadingZero = "a number without a leading zero, which the versions of YAML read differently";
 
 function scalarOf(value: unknown): Scalar {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" || value === null

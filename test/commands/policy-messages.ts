@@ -1,7 +1,7 @@
 // The broken configurations of policies, and what `headgate check` answers to each.
 
 export const policyMessages: readonly (readonly [file: string, message: string])[] = [
-  ["enforcement-boolean.yaml", "enforcement-boolean.yaml:1:14: enforcement: found true, expected on or shadow"],
+  ["enforcement-boolean.yaml", "enforcement-boolean.yaml:1:14: enforcement: found false, expected on or shadow"],
   ["enforcement-word.yaml", 'enforcement-word.yaml:1:14: enforcement: found "off", expected on or shadow'],
   ["limits-section.yaml", 'limits-section.yaml:1:1: limits: unknown key; did you mean "policies"?'],
   ["policies-33.yaml", "policies-33.yaml:2:3: policies: found a list of 33, expected a list of 1 to 32 policies"],

@@ -182,8 +182,8 @@ describe("a value outside the file", () => {
       { env: { HEADGATE_PASSWORD: "hunter2" } },
     ],
     [
-      'environment HEADGATE_LISTEN: listen: found "80", expected a mapping of host, port, proxyProtocol, proxyScheme, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls',
-      { env: { HEADGATE_LISTEN: '"80"' } },
+      'command line --set: listen: found "80", expected a mapping of host, port, proxyProtocol, proxyScheme, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls',
+      { flags: ["--set", 'listen="80"'] },
     ],
     [
       "environment HEADGATE_ROUTES: routes: found an empty list, expected a list of 1 to 64 paths",
