@@ -109,7 +109,8 @@ async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number): Promi
     ...(await errorsOf(adminTokensFile(path("admin.tokensFile")))),
     ...tls.certificates,
     ...tls.upstream,
-    ...(await errorsOf(passwordFile("counters.redis.passwordFile", path("counters.redis.passwordFile")))),
+    ...(await errorsOf(passwordFile("counters.redis.passwordFile", path))),
+    ...(await errorsOf(passwordFile("counters.redis.sentinels.passwordFile", path))),
     ...tls.store,
   ];
   const warnings = [
@@ -194,7 +195,8 @@ function render(error: FileError, place: string, file: string): string {
 }
 
 /** Quotes nothing from the file. */
-function passwordFile(key: string, path: string | null): FileGroup<string | null> {
+function passwordFile(key: string, pathOf: NamedFiles["path"]): FileGroup<string | null> {
+  const path = pathOf(key);
   return {
     paths: { [key]: path },
     parse({ [key]: text }) {

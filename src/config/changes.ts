@@ -110,10 +110,14 @@ type StoreSettings = NonNullable<Settings["counters"]["redis"]>;
 function storeValues({ connection, store }: StoreSettings): Readonly<Record<string, unknown>> {
   const { servers, database, username, passwordFile, tls } = connection;
   const isUrl = servers.kind === "one";
+  const sentinels = servers.kind === "sentinels" ? servers : null;
   return {
     url: isUrl ? [servers.address.host, servers.address.port, database, tls !== null] : null,
-    "sentinels.name": servers.kind === "sentinels" ? servers.name : null,
-    "sentinels.addresses": servers.kind === "sentinels" ? servers.addresses : [],
+    "sentinels.name": sentinels?.name ?? null,
+    "sentinels.addresses": sentinels?.addresses ?? [],
+    "sentinels.username": sentinels?.user.username ?? null,
+    "sentinels.passwordFile":
+      sentinels && sentinels.user.passwordFile !== passwordFile ? sentinels.user.passwordFile : null,
     cluster: servers.kind === "cluster" ? servers.addresses : [],
     username,
     passwordFile,

@@ -2,7 +2,7 @@
 import type { HostPort } from "../core/ip-address.ts";
 import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
-import { onFailureModes, type StoreConnectionSettings } from "../core/store-link.ts";
+import { onFailureModes, type StoreConnectionSettings, type StoreUser } from "../core/store-link.ts";
 import { splitAddress } from "../core/upstream.ts";
 import { parseAddress } from "./addresses.ts";
 import { type Parsed, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
@@ -37,6 +37,18 @@ const wordsForStore: WordsOfOthers = {
   "gateways instances": ["replicas"],
 };
 
+/** `where`: whom the user is known to. `otherwise`: what no password means. */
+const userOf = (where: string, otherwise = "") => ({
+  username: orNull(
+    text(
+      "",
+      { expected: "the name of a user, without blanks", pattern: "^[!-~]{1,128}$" },
+      `User of the ${where} (ACL); null is the default user.`,
+    ),
+  ),
+  passwordFile: filePath(`File with the password in one line; it is read again at each connection${otherwise}.`),
+});
+
 const withoutPassword = "without user, password and query: username and passwordFile are keys of their own";
 
 const url = text(
@@ -68,20 +80,14 @@ const redis = section(
         ),
       ),
       addresses: addressList("sentinels", 6379, "Addresses of sentinels; without a port, 26379."),
+      ...userOf("sentinels", "; null: the password of the store"),
     }),
     cluster: addressList(
       "servers",
       6379,
       "Addresses of some servers of a cluster, which name the others; without a port, 6379.",
     ),
-    username: orNull(
-      text(
-        "",
-        { expected: "the name of a user, without blanks", pattern: "^[!-~]{1,128}$" },
-        "User of the store (ACL); null is the default user.",
-      ),
-    ),
-    passwordFile: filePath("File with the password in one line; it is read again at each connection."),
+    ...userOf("store"),
     tls: section("TLS to the store.", {
       enabled: flag(false, "Use TLS to sentinels or a cluster and what they name; a URL says it by its scheme."),
       ...clientTls("store", "the host of each address"),
@@ -173,7 +179,7 @@ export function judgeStore({ store, redis }: CountersValues, raw: Raw | undefine
   }
   judgePlace(redis, refuse);
   judgeSentinels(redis, refuse);
-  judgeUser(redis, refuse);
+  judgeUser(at, redis, refuse);
   judgeStoreTls(redis, refuse);
 }
 
@@ -189,7 +195,7 @@ function judgeUnused(written: Raw | undefined, refuse: Refuse): void {
 function judgePlace({ url, sentinels, cluster }: StoreValues, refuse: Refuse): void {
   const places = {
     url: url !== null,
-    sentinels: sentinels.name !== null || sentinels.addresses.length > 0,
+    sentinels: sentinels.addresses.length > 0 || [sentinels.name, sentinels.passwordFile].some((each) => each !== null),
     cluster: cluster.length > 0,
   };
   const keys = Object.keys(places).map((name) => `${at}.${name}`);
@@ -202,21 +208,28 @@ function judgePlace({ url, sentinels, cluster }: StoreValues, refuse: Refuse): v
   for (const other of others) refuse(other, `none, since ${first} is set; remove one of the two`, ...keys);
 }
 
-function judgeSentinels({ sentinels: { name, addresses } }: StoreValues, refuse: Refuse): void {
+function judgeSentinels({ sentinels }: StoreValues, refuse: Refuse): void {
+  const { name, addresses, passwordFile } = sentinels;
   const [nameKey, addressesKey] = [`${at}.sentinels.name`, `${at}.sentinels.addresses`];
-  if (name === null && addresses.length > 0) {
-    refuse(nameKey, `the name of the primary, since ${addressesKey} is set`, addressesKey);
+  if (name === null && (addresses.length > 0 || passwordFile !== null)) {
+    const given = addresses.length > 0 ? addressesKey : `${at}.sentinels.passwordFile`;
+    refuse(nameKey, `the name of the primary, since ${given} is set`, given);
   }
+  judgeUser(`${at}.sentinels`, sentinels, refuse);
   if (name !== null && addresses.length === 0) {
     refuse(addressesKey, `at least one address, since ${nameKey} is set`, nameKey);
   }
 }
 
 /** Without a password the gateway would be the default user. */
-function judgeUser({ username, passwordFile }: StoreValues, refuse: Refuse): void {
-  const userKey = `${at}.username`;
+function judgeUser(section: string, { username, passwordFile }: StoreUser, refuse: Refuse): void {
+  const userKey = `${section}.username`;
   if (username === null || passwordFile !== null) return;
-  refuse(`${at}.passwordFile`, `the path of a file, since ${userKey} is set; name it, or remove ${userKey}`, userKey);
+  refuse(
+    `${section}.passwordFile`,
+    `the path of a file, since ${userKey} is set; name it, or remove ${userKey}`,
+    userKey,
+  );
 }
 
 function judgeStoreTls({ url, tls }: StoreValues, refuse: Refuse): void {
@@ -263,11 +276,13 @@ function autoWaitMs(policies: readonly Policy[]): number {
   return Math.max(10, Math.min(50, Math.floor(Math.min(...windows) / 50)));
 }
 
-function serversOf({ url, sentinels, cluster }: StoreValues): StoreConnectionSettings["servers"] {
+function serversOf({ url, sentinels, cluster, passwordFile }: StoreValues): StoreConnectionSettings["servers"] {
   if (url !== null) return { kind: "one", address: placeOf(authorityOf(url), serverPort) };
   if (sentinels.name === null) return { kind: "cluster", addresses: cluster.map((one) => placeOf(one, serverPort)) };
   const addresses = sentinels.addresses.map((address) => placeOf(address, sentinelPort));
-  return { kind: "sentinels", name: sentinels.name, addresses };
+  // A sentinel has users of its own, so the name of the store's is none of its.
+  const user = { username: sentinels.username, passwordFile: sentinels.passwordFile ?? passwordFile };
+  return { kind: "sentinels", name: sentinels.name, addresses, user };
 }
 
 function authorityOf(url: string): string {

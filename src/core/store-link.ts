@@ -194,18 +194,26 @@ export interface SharedStoreSettings {
 }
 
 /** Where the store is. */
-export interface StoreConnectionSettings {
-  readonly servers:
-    | { readonly kind: "one"; readonly address: HostPort }
-    /** `name`: of the primary, as the sentinels know it. */
-    | { readonly kind: "sentinels"; readonly name: string; readonly addresses: readonly HostPort[] }
-    | { readonly kind: "cluster"; readonly addresses: readonly HostPort[] };
-  /** 0 in a cluster. */
-  readonly database: number;
+export interface StoreUser {
   /** Null: the default user. */
   readonly username: string | null;
   /** An absolute path; read again at each connection. Null: no password. */
   readonly passwordFile: string | null;
+}
+
+export interface StoreConnectionSettings extends StoreUser {
+  readonly servers:
+    | { readonly kind: "one"; readonly address: HostPort }
+    /** `name`: of the primary, as the sentinels know it. `user`: the gateway's, at the sentinels. */
+    | {
+        readonly kind: "sentinels";
+        readonly name: string;
+        readonly addresses: readonly HostPort[];
+        readonly user: StoreUser;
+      }
+    | { readonly kind: "cluster"; readonly addresses: readonly HostPort[] };
+  /** 0 in a cluster. */
+  readonly database: number;
   /** Null: plain. The paths are absolute. */
   readonly tls: {
     /** Null: the authorities of the system. */

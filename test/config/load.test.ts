@@ -178,7 +178,7 @@ describe("a value outside the file", () => {
       { env: { HEADGATE_API_CREDENTIALS: "hunter2" } },
     ],
     [
-      'environment HEADGATE_PASSWORD: unknown variable; did you mean "HEADGATE_COUNTERS_REDIS_PASSWORD_FILE"?',
+      'environment HEADGATE_PASSWORD: unknown variable; did you mean "HEADGATE_COUNTERS_REDIS_SENTINELS_PASSWORD_FILE" or "HEADGATE_COUNTERS_REDIS_PASSWORD_FILE"?',
       { env: { HEADGATE_PASSWORD: "hunter2" } },
     ],
     [

@@ -111,6 +111,7 @@ test("sentinels and clusters have ports of their own, and all keys have variable
           { host: "s1", port: 26_379 },
           { host: "s2", port: 5000 },
         ],
+        user: { username: null, passwordFile: join(folder, "p") },
       },
       username: "gate",
       passwordFile: join(folder, "p"),
@@ -151,6 +152,29 @@ describe("what contradicts itself is refused", () => {
     [
       withRedis("sentinels: { addresses: [a] }"),
       [expect.stringMatching(/sentinels\.name: found nothing, expected the name of the primary, since .* is set$/)],
+    ],
+    [
+      withRedis("sentinels: { passwordFile: p }"),
+      [
+        expect.stringMatching(
+          /sentinels\.name: found nothing, expected the name of the primary, since counters\.redis\.sentinels\.passwordFile is set$/,
+        ),
+      ],
+    ],
+    [
+      withRedis("sentinels: { name: a, addresses: [b], username: u }"),
+      [
+        expect.stringMatching(
+          /sentinels\.passwordFile: found nothing, expected the path of a file, since counters\.redis\.sentinels\.username is set; /,
+        ),
+      ],
+    ],
+    [
+      withRedis(`${local}, sentinels: { passwordFile: p }`),
+      [
+        expect.stringMatching(/sentinels: found a mapping, expected none, since counters\.redis\.url is set/),
+        expect.anything(),
+      ],
     ],
     [
       withRedis("sentinels: { name: a }"),

@@ -42,7 +42,12 @@ async function sentinels(cleanup: Cleanup): Promise<Failing> {
   cleanup(() => store.stop());
   const [primary, replica] = store.servers;
   return {
-    servers: { kind: "sentinels", name: store.name, addresses: store.sentinels.map(hostPort) },
+    servers: {
+      kind: "sentinels",
+      user: { username: null, passwordFile: null },
+      name: store.name,
+      addresses: store.sentinels.map(hostPort),
+    },
     async failOver() {
       await primary?.kill();
       await eventually("the replica is promoted", () => store.primaryPort() === replica?.port, 20_000);

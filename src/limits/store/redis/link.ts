@@ -31,7 +31,7 @@ export function openRedisLink(settings: StoreConnectionSettings, options: RedisL
     case "one":
       return new SingleLink(opener, script, () => servers.address);
     case "sentinels":
-      return new SentinelLink(opener, script, servers.name, servers.addresses);
+      return new SentinelLink(opener, script, servers);
     case "cluster":
       return new ClusterLink(opener, script, servers.addresses);
   }
@@ -86,6 +86,8 @@ class SingleLink implements StoreLink {
 /** Sentinels do not tell a gateway that is cut off from the others; so they are asked. */
 const watchMs = 2_000;
 
+type SentinelSettings = Extract<StoreConnectionSettings["servers"], { readonly kind: "sentinels" }>;
+
 /** An old primary that the sentinels have replaced may still answer: its connection is dropped then. */
 class SentinelLink extends SingleLink {
   readonly #sentinels: Sentinels;
@@ -93,8 +95,8 @@ class SentinelLink extends SingleLink {
   #timer: NodeJS.Timeout | null = null;
   #watched: Promise<void> = Promise.resolve();
 
-  constructor(opener: Opener, script: Script, name: string, addresses: readonly HostPort[]) {
-    const sentinels = new Sentinels(opener, name, addresses);
+  constructor(opener: Opener, script: Script, { name, addresses, user }: SentinelSettings) {
+    const sentinels = new Sentinels({ ...opener, settings: { ...opener.settings, ...user } }, name, addresses);
     super(opener, script, () => sentinels.primary());
     this.#sentinels = sentinels;
   }

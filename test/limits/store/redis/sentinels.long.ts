@@ -1,4 +1,7 @@
 // The link over real sentinels: it finds the primary, follows a promotion, and leaves a primary that was replaced.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { StoreConnectionSettings } from "../../../../src/core/store-link.ts";
 import { useCleanup } from "../../../support/cleanup.ts";
@@ -21,7 +24,18 @@ async function startAll(): Promise<RedisWithSentinels> {
 
 function settingsFor({ name, sentinels }: RedisWithSentinels): StoreConnectionSettings {
   const addresses = sentinels.map(({ port }) => ({ host: "127.0.0.1", port }));
-  return { ...settingsOf(1), servers: { kind: "sentinels", name, addresses } };
+  return { ...settingsOf(1), servers: { kind: "sentinels", name, addresses, user: nobody } };
+}
+
+const nobody = { username: null, passwordFile: null };
+
+/** A file with a password in it. */
+function fileWith(password: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-sentinel-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "password");
+  writeFileSync(file, `${password}\n`);
+  return file;
 }
 
 describe.skipIf(skipRedis)(`sentinels${redisNeeded}`, () => {
@@ -67,5 +81,39 @@ describe.skipIf(skipRedis)(`sentinels${redisNeeded}`, () => {
       kind: "failed",
       detail: "sentinel: ERR No such master with that name",
     });
+  });
+
+  test.each([
+    [
+      "the default user with a password of its own",
+      ["default", "resetpass", ">s3"],
+      { username: null, password: "s3" },
+    ],
+    ["a user of its own", ["watcher", "on", ">s4", "+@all"], { username: "watcher", password: "s4" }],
+  ])("a sentinel asks for %s, and the store for another one", async (_, user, { username, password }) => {
+    const all = await startAll();
+    for (const server of all.servers) server.cli("ACL", "SETUSER", "headgate", "on", ">p", "~*", "+@all");
+    for (const sentinel of all.sentinels) {
+      sentinel.cli("ACL", "SETUSER", ...user);
+      if (username !== null) sentinel.cli("ACL", "SETUSER", "default", "off");
+    }
+    const settings = { ...settingsFor(all), username: "headgate", passwordFile: fileWith("p") };
+    const { servers } = settings;
+    if (servers.kind !== "sentinels") throw new Error("not by sentinels");
+    const wrong = openWatched(cleanup, {
+      ...settings,
+      servers: { ...servers, user: { ...nobody, passwordFile: fileWith("p") } },
+    });
+    await eventually("it is told", () => wrong.seen.length > 0);
+    expect((await wrong.call("1")).failure).toMatchObject({
+      kind: "refused",
+      detail: expect.stringMatching(/^sentinel: /),
+    });
+    const right = openWatched(cleanup, {
+      ...settings,
+      servers: { ...servers, user: { username, passwordFile: fileWith(password) } },
+    });
+    await right.connected();
+    expect((await right.call("count")).reply).toBe(1);
   });
 });
