@@ -7,7 +7,7 @@ import { errorCode, ignoreError } from "../../../core/failure.ts";
 import { passwordIn } from "../../../core/file-group.ts";
 import type { HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, StoreConnectionSettings } from "../../../core/store-link.ts";
-import { errorReplyFailure, ReplyGuard, StoreError, unreachable } from "./replies.ts";
+import { errorReplyFailure, isLacking, ReplyGuard, StoreError, unreachable } from "./replies.ts";
 
 /** Called once, never within the call that it was given to. `errorReply` is the whole message of the server. */
 export type OnReply = (reply: unknown, failure: CallFailure | null, errorReply?: string) => void;
@@ -389,22 +389,28 @@ function withoutPassword({ failure }: StoreError, password: string): StoreError 
   return new StoreError({ ...failure, detail });
 }
 
-/** Who may not ask for the role learns it from the first call. */
+/**
+ * A managed server may have no ROLE, and INFO says it too. Where neither may be asked, a replica refuses the first call; only one
+ * that takes writes is then taken for a primary.
+ */
 async function requirePrimary(connection: Connection): Promise<void> {
-  const role = await unlessForbidden(connection.ask("role"));
-  if (!Array.isArray(role) || role[0] === "master") return;
-  throw new StoreError({ kind: "unready", detail: "the server is a replica" });
+  const role = await unlessLacking(connection.ask("role"));
+  const isReplica = Array.isArray(role)
+    ? role[0] !== "master"
+    : /^role:slave\b/m.test(String(await unlessLacking(connection.ask("info", "replication"))));
+  if (isReplica) throw new StoreError({ kind: "unready", detail: "the server is a replica" });
 }
 
 async function requireLoaded(connection: Connection): Promise<void> {
-  await unlessForbidden(connection.ask("ping"));
+  await unlessLacking(connection.ask("ping"));
 }
 
-async function unlessForbidden(asked: Promise<unknown>): Promise<unknown> {
+/** Resolves with null if the user may not run the command, or the server does not have it. */
+async function unlessLacking(asked: Promise<unknown>): Promise<unknown> {
   try {
     return await asked;
   } catch (error) {
-    if (error instanceof StoreError && error.failure.detail.startsWith("NOPERM")) return null;
+    if (error instanceof StoreError && isLacking(error.failure)) return null;
     throw error;
   }
 }

@@ -197,6 +197,11 @@ function kindOf(message: string): CallFailureKind {
   return message.startsWith("ERR max number of clients") ? "unready" : "failed";
 }
 
+/** Whether the command does not exist there (a managed server, `rename-command`), or the user may not run it. */
+export function isLacking({ detail }: CallFailure): boolean {
+  return /^(?:NOPERM|ERR unknown (?:command|subcommand))/i.test(detail);
+}
+
 const maxDetail = 200;
 
 /** An unknown command is reported with its arguments, and some errors name the key. */

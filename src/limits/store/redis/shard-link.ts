@@ -4,7 +4,7 @@ import { hash } from "node:crypto";
 import { bracketed, type HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, StoreEvents, StoreIdentity } from "../../../core/store-link.ts";
 import { type Connection, type OnReply, type Opener, openSentinel } from "./connection.ts";
-import { StoreError, unreachable } from "./replies.ts";
+import { isLacking, StoreError, unreachable } from "./replies.ts";
 
 const firstDelayMs = 50;
 const longestDelayMs = 1_000;
@@ -100,7 +100,12 @@ export class ShardLink {
     );
   }
 
-  #evaluate(parameters: readonly string[], isAsking: boolean, onReply: OnReply): void {
+  #evaluate(
+    parameters: readonly string[],
+    isAsking: boolean,
+    onReply: OnReply,
+    by: "evalsha" | "eval" = "evalsha",
+  ): void {
     const connection = this.#connection;
     if (connection === null) {
       const failure = this.#failure;
@@ -108,7 +113,8 @@ export class ShardLink {
       return;
     }
     if (isAsking) connection.send("asking", [], () => undefined);
-    connection.send("evalsha", [this.#script.sha, ...parameters], (reply, failure, errorReply) => {
+    const script = by === "eval" ? this.#script.text : this.#script.sha;
+    connection.send(by, [script, ...parameters], (reply, failure, errorReply) => {
       if (errorReply?.startsWith("READONLY")) {
         // It was demoted. The name or the sentinels may know another server.
         connection.drop({ kind: "unready", detail: "the server has become a replica" });
@@ -124,7 +130,15 @@ export class ShardLink {
       notLoaded = failure;
     });
     this.#evaluate(parameters, isAsking, (reply, failure, errorReply) => {
-      answered(reply, failure && (notLoaded ?? failure), errorReply);
+      // EVAL loads the script, too, but its permission is one for any script.
+      if (failure === null || notLoaded === null || !isLacking(notLoaded)) {
+        answered(reply, failure && (notLoaded ?? failure), errorReply);
+        return;
+      }
+      const onReply: OnReply = (late, lateFailure, lateError) => {
+        answered(late, lateFailure && isLacking(lateFailure) ? notLoaded : lateFailure, lateError);
+      };
+      this.#evaluate(parameters, isAsking, onReply, "eval");
     });
   }
 

@@ -52,6 +52,36 @@ describe.skipIf(skipRedis)(`users${redisNeeded}`, () => {
   });
 });
 
+describe.skipIf(skipRedis)(`servers that lack a command${redisNeeded}`, () => {
+  test.each(["role", "config", "script"])("one without %s counts", async (command) => {
+    const server = await start(`rename-command ${command} ""`);
+    const watched = openWatched(cleanup, settingsOf(server.port));
+    await watched.connected();
+    expect((await watched.call("count")).reply).toBe(1);
+    expect((await watched.call("count")).reply).toBe(2);
+    expect((await watched.identify()).identity?.server).toContain(" ");
+  });
+
+  test.each([[[]], [["rename-command role zz"]]])("a replica that takes writes is no primary, %j", async (more) => {
+    const primary = await start();
+    const replica = await start(`replicaof 127.0.0.1 ${primary.port}`, "replica-read-only no", ...more);
+    const watched = openWatched(cleanup, settingsOf(replica.port));
+    await eventually("it is told", () => watched.seen.length > 0);
+    expect((await watched.call("count")).failure).toEqual({ kind: "unready", detail: "the server is a replica" });
+  });
+
+  test.each([
+    ["evalsha", "call"],
+    ["info", "identify"],
+  ] as const)("one without %s is not usable, and the reason names the command", async (command, step) => {
+    const server = await start(`rename-command ${command} ""`);
+    const watched = openWatched(cleanup, settingsOf(server.port));
+    await watched.connected();
+    const { failure } = step === "call" ? await watched.call("count") : await watched.identify();
+    expect(failure).toMatchObject({ kind: "failed", detail: expect.stringContaining(`unknown command '${command}'`) });
+  });
+});
+
 describe.skipIf(skipRedis)(`TLS${redisNeeded}`, () => {
   const lines = (tlsPort: number, { certFile, keyFile }: { certFile: string; keyFile: string }, caFile: string) => [
     `tls-port ${tlsPort}`,
