@@ -15,6 +15,11 @@ export interface ConfigArguments {
   readonly overrides: readonly Override[];
 }
 
+export interface CheckArguments extends ConfigArguments {
+  /** Whether the servers of the store are asked. */
+  readonly isOnline?: boolean;
+}
+
 /** For `check --diff`. */
 export interface DiffArguments {
   readonly files: readonly [from: string, to: string];
@@ -55,7 +60,8 @@ export type Shell = (typeof shells)[number];
 type Invocation =
   | { readonly command: "help"; readonly topic: CommandName | null }
   | { readonly command: "version" }
-  | { readonly command: "start" | "check"; readonly args: ConfigArguments }
+  | { readonly command: "start"; readonly args: ConfigArguments }
+  | { readonly command: "check"; readonly args: CheckArguments }
   | { readonly command: "check-diff"; readonly args: DiffArguments }
   | { readonly command: "demo"; readonly args: DemoArguments }
   | { readonly command: "token"; readonly args: TokenArguments }
@@ -121,7 +127,12 @@ function parseConfig(command: "start" | "check", given: Given): ParsedArguments 
   if (typeof overrides === "string") return refuse(command, overrides);
   const file = lastOf(given, "config");
   const diff = given.options.findLast(({ name }) => name === "diff");
-  if (diff?.second === undefined) return accept({ command, args: { file, overrides } });
+  const isOnline = given.options.some(({ name }) => name === "online");
+  if (diff?.second === undefined) {
+    const args = { file, overrides };
+    return accept(command === "check" && isOnline ? { command, args: { ...args, isOnline } } : { command, args });
+  }
+  if (isOnline) return refuse(command, "--online: found with --diff, expected one of the two");
   if (file !== undefined) return refuse(command, "--config: found with --diff, expected one of the two");
   return accept({ command: "check-diff", args: { files: [diff.value, diff.second], overrides } });
 }

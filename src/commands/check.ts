@@ -1,5 +1,5 @@
 // `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it, or
-// compares two configurations. Opens no port and no connection.
+// compares two configurations. Opens no port, and a connection only with `--online`.
 import { emptyPolicies, withoutRestart } from "../config/changes.ts";
 import { differences, effectiveLines } from "../config/effective.ts";
 import { schema } from "../config/schema.ts";
@@ -7,11 +7,11 @@ import { addedWarnings, configurationWarnings, uncheckedLines } from "../config/
 import { describeChange } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { flawOfPath } from "../limits/snapshot/file.ts";
-import type { ConfigArguments, DiffArguments } from "./arguments.ts";
+import type { CheckArguments, DiffArguments } from "./arguments.ts";
 import { type CommandIo, exitCodes } from "./io.ts";
 import { loadConfig } from "./load-config.ts";
 
-export async function run(args: ConfigArguments, io: CommandIo): Promise<number> {
+export async function run({ isOnline = false, ...args }: CheckArguments, io: CommandIo): Promise<number> {
   const loaded = await loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
   const lines = [
@@ -22,7 +22,22 @@ export async function run(args: ConfigArguments, io: CommandIo): Promise<number>
   const warnings = [...configurationWarnings(loaded.settings), ...(await snapshotWarnings(loaded.settings))];
   for (const warning of warnings) io.err(`warning: ${warning}\n`);
   io.out(lines.map((line) => `${line}\n`).join(""));
-  return exitCodes.ok;
+  return isOnline ? runOnline(loaded.settings, io) : exitCodes.ok;
+}
+
+/** Fails if limits could not be shared through a server of the store. */
+async function runOnline({ counters: { redis } }: Settings, io: CommandIo): Promise<number> {
+  if (redis === null) {
+    io.out("online: counters.store is memory, so there is no store to ask\n");
+    return exitCodes.ok;
+  }
+  const { checkStore } = await import("../gateway/check-store.ts");
+  const findings = await checkStore(redis);
+  for (const { kind, text } of findings) {
+    if (kind === "usable") io.out(`online: ${text}\n`);
+    else io.err(`${kind === "warning" ? "warning" : "counters.redis"}: ${text}\n`);
+  }
+  return findings.some(({ kind }) => kind === "missing") ? exitCodes.unavailable : exitCodes.ok;
 }
 
 /** No error, because the gateway may run elsewhere, and serves without snapshots. */

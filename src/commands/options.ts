@@ -152,9 +152,10 @@ export const commands: Readonly<Record<CommandName, Command>> = {
         second: "a file",
         means: "Show what a reload from the first file to the second would change, instead.",
       },
+      online: { value: null, means: "Also ask the servers of the store what a gateway needs of them." },
       ...help,
     },
-    examples: ["--config /etc/headgate.yaml", "--diff /etc/headgate.yaml new.yaml"],
+    examples: ["--config /etc/headgate.yaml --online", "--diff /etc/headgate.yaml new.yaml"],
   },
   demo: {
     means: "Run the gateway with a reference backend and simulated clients, on loopback.",
