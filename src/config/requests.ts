@@ -133,6 +133,14 @@ function parseOrigin(text: string): string | undefined {
   return parseAddress(authority) !== undefined && URL.canParse(text) ? new URL(text).origin : undefined;
 }
 
+export const errors = section("The responses that the gateway makes itself.", {
+  format: choice(
+    "v2",
+    ["v2", "problem", "plain"],
+    "Body of an error: v2 (the API's JSON), problem (application/problem+json, RFC 9457) or plain (a line of text).",
+  ),
+});
+
 export const fields = listOf(
   choice("standard", ["standard", "legacy", "structured"], "A family of headers."),
   3,

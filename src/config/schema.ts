@@ -23,6 +23,7 @@ import {
   basePath,
   clientAddress,
   cors,
+  errors,
   fields,
   maxBodyBytes,
   maxHeaderBytes,
@@ -54,6 +55,7 @@ const wordsForConfiguration: WordsOfOthers = {
   "policy limit limits rateLimit rateLimits rateLimiting quotas": ["policies"],
   "shadow dryRun enforce": ["enforcement"],
   "largeClientHeaderBuffers maxHeaderSize maxRequestHeadersKb bufsize": ["maxHeaderBytes", "maxTargetBytes"],
+  "errorFormat errorBody errorPage problemJson problemDetails": ["errors.format"],
   "threads nbthread workerProcesses workerThreads": ["workers"],
   "zoneSize tableSize stickTable": ["counters.memory"],
 };
@@ -94,6 +96,7 @@ export const schema = section(
     refusals,
     auth,
     cors,
+    errors,
     fields,
     quota,
     maxBodyBytes,

@@ -11,7 +11,7 @@ export interface LocalReply {
   readonly reason: RefusalReason | null;
   readonly message: string;
   readonly errMsg: string;
-  /** In ASCII. */
+  /** In ASCII; an error is in the v2 format. */
   readonly body: string;
   /** The headers that do not depend on the request. */
   readonly lines: HeaderLines;
@@ -21,24 +21,55 @@ export interface LocalReply {
 
 export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["reason"];
 
+type ErrorText = Pick<LocalReply, "status" | "message" | "errMsg">;
+
 /** Renders the v2 error format. */
-export function errorBody({ message, errMsg }: Pick<LocalReply, "message" | "errMsg">): string {
+export function errorBody({ message, errMsg }: Pick<ErrorText, "message" | "errMsg">): string {
   return JSON.stringify({ message, errors: [{ errMsg }] });
 }
 
 const notStored = "Cache-Control: no-store\r\n";
+const json = "application/json; charset=utf-8";
+
+const formats = {
+  v2: { type: json, render: errorBody },
+  // RFC 9457. A type of its own for each reason would tell the reason, which is for the log.
+  problem: {
+    type: "application/problem+json",
+    render: ({ status, message: title, errMsg: detail }: ErrorText) =>
+      JSON.stringify({ type: "about:blank", title, status, detail }),
+  },
+  plain: { type: "text/plain; charset=utf-8", render: ({ errMsg }: ErrorText) => `${errMsg}\n` },
+} as const;
+
+/** How an error is written: the API's version 2, RFC 9457's problem details, or one line of text. */
+export type ErrorFormat = keyof typeof formats;
+
+/** Renders an error as a body in ASCII, and the headers that describe it. */
+export function errorContent(error: ErrorText, format: ErrorFormat): Pick<LocalReply, "body" | "lines"> {
+  const { type, render } = formats[format];
+  return contentOf(render(error), type);
+}
+
+/** `body`: in ASCII. */
+function contentOf(body: string, type: string): Pick<LocalReply, "body" | "lines"> {
+  return { body, lines: `${notStored}Content-Type: ${type}\r\nContent-Length: ${body.length}\r\n` };
+}
+
+/** Returns a refusal in another format. What refuses nothing stays as it is. */
+export function inFormat(reply: LocalReply, format: ErrorFormat): LocalReply {
+  if (reply.reason === null) return reply;
+  const { body, lines } = errorContent(reply, format);
+  // Those that do not describe the body come first.
+  return { ...reply, body, lines: reply.lines.slice(0, reply.lines.indexOf(notStored)) + lines };
+}
 
 /** `more`: further headers. */
 function refusal<Reason extends string>(status: number, reason: Reason, errMsg: string, more: HeaderLines = "") {
   // RFC 9110 has another phrase for 413 than Node.
   const message = status === 413 ? "Content Too Large" : reasonPhrase(status);
-  const body = errorBody({ message, errMsg });
-  return Object.freeze({ status, reason, message, errMsg, body, lines: more + linesOfJson(body) });
-}
-
-/** `body`: in ASCII. */
-function linesOfJson(body: string): HeaderLines {
-  return `${notStored}Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n`;
+  const { body, lines } = errorContent({ status, message, errMsg }, "v2");
+  return Object.freeze({ status, reason, message, errMsg, body, lines: more + lines });
 }
 
 function detailed<Reason extends string>(
@@ -156,7 +187,7 @@ export const quotaPreflight: LocalReply = Object.freeze({
 /** Makes a reply of JSON that refuses nothing. Other characters than ASCII are escaped. */
 export function jsonReply(value: unknown): LocalReply {
   const body = JSON.stringify(value).replace(/[^\x20-\x7e]/g, escaped);
-  return { status: 200, reason: null, message: "OK", errMsg: "", body, lines: linesOfJson(body) };
+  return { status: 200, reason: null, message: "OK", errMsg: "", ...contentOf(body, json) };
 }
 
 function escaped(character: string): string {

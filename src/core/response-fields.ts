@@ -12,7 +12,7 @@ import {
   linesOf,
   namesIn,
 } from "./headers.ts";
-import type { LocalReply } from "./local-reply.ts";
+import { type ErrorFormat, inFormat, type LocalReply, localReplies } from "./local-reply.ts";
 import type { MessageHead, MessageReading } from "./message-check.ts";
 import { overridingMethods } from "./method-override.ts";
 import type { Decision } from "./policy.ts";
@@ -25,12 +25,10 @@ export const gatewayResponseFields = namesIn(
   "ratelimit ratelimit-policy x-request-id",
 );
 
-interface ResponseFieldsOptions {
-  readonly clock: Clock;
-  readonly kinds: readonly FieldKind[];
-  readonly realm: string;
-  /** Null: no page of another origin may read a local reply. */
-  readonly cors: AllowedOrigins | null;
+interface ResponseSettings {
+  readonly fields: readonly FieldKind[];
+  readonly auth: { readonly realm: string };
+  readonly errors: { readonly format: ErrorFormat };
 }
 
 /** Follows the rate-limit headers, and precedes the id. */
@@ -51,19 +49,26 @@ export class ResponseFields {
   readonly #cors: AllowedOrigins | null;
   /** What a page of another origin may read of a local reply. */
   readonly #exposed: string;
+  readonly errorFormat: ErrorFormat;
+  /** The replies that are known before a request; empty for v2, in which they are already. */
+  readonly #formatted: ReadonlyMap<LocalReply, LocalReply>;
   #dateSecond = Number.NaN;
   #date = "";
   readonly #lastReplyEnd: ReplyEnd = { reply: null, waitSeconds: 0, lines: new KeptText() };
 
-  constructor(options: ResponseFieldsOptions) {
-    this.#clock = options.clock;
-    const kinds = new Set(options.kinds);
+  /** `cors` is null if no page of another origin may read a local reply. */
+  constructor({ fields, auth, errors }: ResponseSettings, clock: Clock, cors: AllowedOrigins | null) {
+    this.#clock = clock;
+    const kinds = new Set(fields);
     this.#hasStructured = kinds.has("structured");
     const prefixes = [kinds.has("standard") ? ["RateLimit"] : [], kinds.has("legacy") ? ["X-RateLimit"] : []].flat();
     this.#quota = new QuotaLines(prefixes, this.#hasStructured ? "" : idName);
-    this.#realm = options.realm;
-    this.#cors = options.cors;
+    this.#realm = auth.realm;
+    this.#cors = cors;
     this.#exposed = exposedNames(kinds).join(", ");
+    this.errorFormat = errors.format;
+    const known: readonly LocalReply[] = this.errorFormat === "v2" ? [] : Object.values(localReplies);
+    this.#formatted = new Map(known.map((reply) => [reply, inFormat(reply, this.errorFormat)]));
   }
 
   /** Returns what every response carries: Date, the rate-limit headers and X-Request-Id. */
@@ -109,7 +114,13 @@ export class ResponseFields {
     return rate.kind === "calendar" && decision.remaining >= cost ? 1 : this.retryAfterSeconds(decision);
   }
 
-  /** Returns the headers of a local reply, without Connection. `asked`: the headers of the request. */
+  /** Returns a local reply in the configured format of errors. */
+  inFormat(reply: LocalReply): LocalReply {
+    if (this.errorFormat === "v2") return reply;
+    return this.#formatted.get(reply) ?? inFormat(reply, this.errorFormat);
+  }
+
+  /** Returns the headers of a reply of `inFormat`, without Connection. `asked`: the headers of the request. */
   localReply(
     reply: LocalReply,
     decision: Decision,

@@ -5,6 +5,7 @@ import type { ClientAddressRules, ForwardingHeader } from "./client-address.ts";
 import type { Watched } from "./file-group.ts";
 import type { HeadBounds } from "./http-bounds.ts";
 import type { HostPort } from "./ip-address.ts";
+import type { ErrorFormat } from "./local-reply.ts";
 import type { Policy } from "./policy.ts";
 import type { TrialTerms } from "./reload.ts";
 import type { FieldKind } from "./response-fields.ts";
@@ -63,6 +64,7 @@ export interface Settings {
   readonly extAuth: ExtAuthSettings;
   /** Origins as browsers send them. */
   readonly cors: { readonly origins: readonly string[] };
+  readonly errors: { readonly format: ErrorFormat };
   readonly fields: readonly FieldKind[];
   /** Where a caller is told what it has left; below the base path. Null: nowhere. */
   readonly quota: { readonly path: string | null };

@@ -250,11 +250,13 @@ export class Exchange extends RecordedExchange {
     }
     const nowMs = this.#runtime.nowMs();
     const decision = this.#decisionToShow(nowMs);
-    const lines = this.#runtime.fields.localReply(reply, decision, this.id, this.head.rawHeaders, nowMs);
+    const { fields } = this.#runtime;
+    const formatted = fields.inFormat(reply);
+    const lines = fields.localReply(formatted, decision, this.id, this.head.rawHeaders, nowMs);
     this.#sendHead(reply.status, reply.message, lines, reply.status !== 204, nowMs);
     // A transport may end the response to a HEAD with its head.
     this.#isReplying = true;
-    if (!this.transport.isEnded) this.transport.end(reply.body);
+    if (!this.transport.isEnded) this.transport.end(formatted.body);
     this.#isReplying = false;
   }
 

@@ -3,8 +3,8 @@
 // out who asks, what about, and how to write the answer.
 
 import { type ClientAddressRules, type Peer, parseForwardedAddress, peerAt } from "../core/client-address.ts";
-import { type HeaderLines, type HeaderList, linesOf } from "../core/headers.ts";
-import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
+import type { HeaderLines, HeaderList } from "../core/headers.ts";
+import { errorContent, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../core/request-head.ts";
 import type { DenyStatus, Replaceable } from "../core/settings.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
@@ -115,15 +115,10 @@ export class Checks {
   /** Returns the answer to a call that asks nothing that could be decided. It names no client, so no quota is shown. */
   refuse(problem: CheckProblem): CheckAnswer {
     const { runtime, settings } = this.#options;
-    const body = errorBody(problem);
+    const { body, lines } = errorContent(problem, runtime.current.fields.errorFormat);
     const status = statusOf(problem.status, settings.current.denyStatus, false);
-    const lines = linesOf([
-      ...["X-Headgate-Status", `${problem.status}`],
-      ...["Cache-Control", "no-store"],
-      ...["Content-Type", "application/json; charset=utf-8"],
-      ...["Content-Length", `${body.length}`],
-    ]);
-    return { status, reason: reasonOf(status, problem), lines: lines + runtime.current.fields.date(), body };
+    const named = `X-Headgate-Status: ${problem.status}\r\n`;
+    return { status, reason: reasonOf(status, problem), lines: named + lines + runtime.current.fields.date(), body };
   }
 
   #start(head: RequestHead, transport: CheckTransport, runtime: RuntimeRef): void {

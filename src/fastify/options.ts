@@ -27,6 +27,7 @@ export interface HeadgateOptions {
     readonly dropHeaders?: readonly string[];
   };
   readonly cors?: { readonly origins?: readonly string[] };
+  readonly errors?: { readonly format?: "v2" | "problem" | "plain" };
   readonly fields?: readonly ("standard" | "legacy" | "structured")[];
   /** Path prefixes that are gated; the default is `["/"]`. What is outside of them is left to the app. */
   readonly routes?: readonly string[];

@@ -74,7 +74,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     droppedLogLines: () => 0,
   });
   const rules = pluginRules(settings, clientAddress);
-  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
+  const fields = new ResponseFields(settings, clock, rules.cors);
   const refusals = new RefusalBuckets(settings.refusals);
   const demandOf = createDemandReader(settings.auth, settings.routes, "/");
   const runtimeParts = {

@@ -22,8 +22,8 @@ import type { FieldKind } from "../core/response-fields.ts";
 import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
-const { policies, enforcement, refusals, auth, clientAddress, cors, fields, routes, maxBodyBytes } = schema.keys;
-const { counters, maxTargetBytes, timeouts, upstream, log } = schema.keys;
+const { policies, enforcement, refusals, auth, clientAddress, cors, errors, fields, routes } = schema.keys;
+const { counters, maxBodyBytes, maxTargetBytes, timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections, maxHeaderBytes } = upstream.keys;
 const { body, bodyRate, linger } = timeouts.keys;
 const upstreamKeys = { url, tls, connectTimeout, responseTimeout, maxConnections, maxHeaderBytes };
@@ -50,6 +50,7 @@ export const pluginOptions = section(
     auth,
     clientAddress,
     cors,
+    errors,
     fields,
     routes: { ...routes, default: ["/"] },
     maxBodyBytes,
@@ -62,7 +63,8 @@ export const pluginOptions = section(
 );
 
 export interface PluginSettings
-  extends Pick<Settings, "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "routes" | "maxBodyBytes"> {
+  extends Pick<Settings, "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "errors" | "routes"> {
+  readonly maxBodyBytes: number;
   readonly maxTargetBytes: number;
   readonly policies: readonly Policy[];
   readonly counters: Pick<Settings["counters"], "memoryBytes">;

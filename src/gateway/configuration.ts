@@ -98,7 +98,7 @@ export function configure(
   const limiter = limiterOf(settings, context, before, { chosen, keep: onTrial?.fallback.policies ?? [] });
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const rules = rulesOf(settings, before);
-  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
+  const fields = new ResponseFields(settings, clock, rules.cors);
   const forward = createForward(forwardingOptions(settings, rules, upstream, context));
   const { log: logged } = settings;
   const { keyHash } = context.counters;

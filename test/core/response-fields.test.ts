@@ -24,7 +24,8 @@ function setUp({ kinds = ["standard", "legacy"] as readonly FieldKind[], atWallM
       remaining,
       resetMs: clock.nowMs + untilResetMs,
     });
-  return { clock, decision, fields: new ResponseFields({ clock, kinds, realm: "finance", cors: null }) };
+  const settings = { fields: kinds, auth: { realm: "finance" }, errors: { format: "v2" } } as const;
+  return { clock, decision, fields: new ResponseFields(settings, clock, null) };
 }
 
 const fieldIn = (list: readonly string[], name: string): string | undefined => {

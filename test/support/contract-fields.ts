@@ -1,5 +1,6 @@
 // What sections 4 and 7 of the contract say of every response, as one check over the bytes that came.
 import { expect } from "vitest";
+import type { ErrorFormat } from "../../src/core/local-reply.ts";
 import { valuesOf } from "./raw-client.ts";
 import type { FramedResponse } from "./raw-connection.ts";
 
@@ -55,13 +56,34 @@ export function sentByNow(): number {
   return Date.now() + 2;
 }
 
+/** Body and Content-Type of an error in each format. */
+export function errorContent(format: ErrorFormat, status: number, message: string, errMsg: string): [string, string] {
+  switch (format) {
+    case "v2":
+      return [JSON.stringify({ message, errors: [{ errMsg }] }), "application/json; charset=utf-8"];
+    case "problem":
+      return [
+        JSON.stringify({ type: "about:blank", title: message, status, detail: errMsg }),
+        "application/problem+json",
+      ];
+    case "plain":
+      return [`${errMsg}\n`, "text/plain; charset=utf-8"];
+  }
+}
+
 /** A whole answer of the gateway's own: body to the byte, and nothing in it of what is behind the gateway. */
-export function expectOwnAnswer(response: FramedResponse, message: string, errMsg: string, method = "GET"): void {
+export function expectOwnAnswer(
+  response: FramedResponse,
+  message: string,
+  errMsg: string,
+  method = "GET",
+  format: ErrorFormat = "v2",
+): void {
   const { status, reason, rawHeaders } = response;
-  const body = JSON.stringify({ message, errors: [{ errMsg }] });
+  const [body, type] = errorContent(format, status, message, errMsg);
   expect(reason).toBe(message);
   expect(response.body).toBe(method === "HEAD" ? "" : body);
-  expect(valuesOf(rawHeaders, "Content-Type")).toEqual(["application/json; charset=utf-8"]);
+  expect(valuesOf(rawHeaders, "Content-Type")).toEqual([type]);
   expect(valuesOf(rawHeaders, "Cache-Control")).toEqual(["no-store"]);
   expect(valuesOf(rawHeaders, "Content-Length")).toEqual([`${body.length}`]);
   expect(valuesOf(rawHeaders, "Retry-After")).toHaveLength(status === 429 ? 1 : 0);

@@ -4,6 +4,7 @@ import { readPeer } from "../../src/core/client-address.ts";
 import { CounterKey } from "../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { cidrOf } from "../../src/core/ip-address.ts";
+import type { ErrorFormat } from "../../src/core/local-reply.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
@@ -23,6 +24,8 @@ import { testReads, testTextWrites } from "./reads.ts";
 
 const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
 
+const fieldSettings = { fields: ["standard", "legacy"], auth: { realm: "finance" } } as const;
+
 const quota = (nowMs: number) => decisionOf({ outcome: "observed", policy, remaining: 100, resetMs: nowMs + 60_000 });
 
 export interface TestTraffic {
@@ -41,19 +44,20 @@ interface TrafficRules {
   readonly maxRequestsPerConnection?: number;
   /** CIDR. */
   readonly trustedProxies?: readonly string[];
+  readonly errorFormat?: ErrorFormat;
 }
 
 /** Decides by `runtime.decide` and forwards nowhere, unless `runtime` says otherwise. */
 export function createTestTraffic(
   runtime: Partial<Runtime>,
-  { maxRequestsPerConnection = 10, trustedProxies = [] }: TrafficRules = {},
+  { maxRequestsPerConnection = 10, trustedProxies = [], errorFormat = "v2" }: TrafficRules = {},
 ): TestTraffic {
   const clock = new FakeClock();
   const failures: unknown[] = [];
   const ended: ExchangeRecord[] = [];
   const ref = new RuntimeRef({
     source: "proxy",
-    fields: new ResponseFields({ clock, kinds: ["standard", "legacy"], realm: "finance", cors: null }),
+    fields: new ResponseFields({ ...fieldSettings, errors: { format: errorFormat } }, clock, null),
     tokenEnds: new TokenEnds(clock),
     subjectOf: () => null,
     nowMs: clock.monotonicMs,

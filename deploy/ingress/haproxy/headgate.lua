@@ -68,7 +68,7 @@ local function refuse(txn, status, body, headers)
   for _, name in ipairs({ "retry-after", "www-authenticate" }) do
     if headers[name] then reply:add_header(name, headers[name]) end
   end
-  reply:add_header("content-type", "application/json; charset=utf-8")
+  reply:add_header("content-type", headers["content-type"] or "application/json; charset=utf-8")
   reply:add_header("cache-control", "no-store")
   txn:done(reply)
 end
