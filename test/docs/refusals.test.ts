@@ -2,7 +2,7 @@
 // refusal of a check has its row, and there is no other row.
 import { expect, test } from "vitest";
 import { http2CloseReasons, http2ResetReasons } from "../../src/core/connection-ends.ts";
-import { type LocalReply, localReplies } from "../../src/core/local-reply.ts";
+import { errorContent, type LocalReply, localReplies } from "../../src/core/local-reply.ts";
 import { upstreamErrorReasons } from "../../src/core/upstream.ts";
 import { checkProblems } from "../../src/ext-auth/check.ts";
 import { upstreamReply } from "../../src/upstream/upstream-error.ts";
@@ -34,6 +34,17 @@ test("each reply that the gateway makes itself has a row, and no other has", () 
   expect([...new Set([...written, ...byUpstream.map(() => "503 overloaded –")])].sort()).toEqual(
     [...new Set(made)].sort(),
   );
+});
+
+test("the example of each format is what a client gets", () => {
+  const [, text = ""] = /^## The three formats of the body$(.*?)^## /ms.exec(read("docs/refusals.md")) ?? [];
+  const examples = [...text.matchAll(/^`(v2|problem|plain)`.*?\(`([^`]+)`\).*?^```\w*\n(.*?\n)```/gms)];
+  const written = examples.map(([, format, type, body]) => [format, type, body?.trim()]);
+  const made = (["v2", "problem", "plain"] as const).map((format) => {
+    const { body, lines } = errorContent(localReplies.throttled, format);
+    return [format, /Content-Type: (.*)\r\n/.exec(lines)?.[1], body.trim()];
+  });
+  expect(written).toEqual(made);
 });
 
 test("each reason for which the upstream fails has one row, with the status that clients get", () => {

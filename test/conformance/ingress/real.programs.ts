@@ -1,8 +1,9 @@
 // The shipped configurations of nginx, Caddy and HAProxy, run as they stand between a client and a backend, with the
 // gateway to ask: what the client sees is what the gateway meant.
 import { describe, expect, test } from "vitest";
+import type { ErrorFormat } from "../../../src/core/local-reply.ts";
 import { useCleanup } from "../../support/cleanup.ts";
-import { expectContractFields, sentByNow } from "../../support/contract-fields.ts";
+import { errorContent, expectContractFields, sentByNow } from "../../support/contract-fields.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../../support/raw-connection.ts";
@@ -30,6 +31,7 @@ interface Choices {
   readonly whenDown?: "closed" | "open";
   readonly denyStatus?: 429 | 403;
   readonly trustedCallers?: readonly string[];
+  readonly errorFormat?: ErrorFormat;
 }
 
 /** A backend that says something about the quota itself: the gateway's word counts. */
@@ -39,9 +41,9 @@ async function behindGateway(choices: Choices): Promise<Pick<Stage, "gateway" | 
   });
   cleanup(() => backend.close());
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
-  const { denyStatus = 429, trustedCallers = ["127.0.0.1"] } = choices;
+  const { denyStatus = 429, trustedCallers = ["127.0.0.1"], errorFormat: format = "v2" } = choices;
   const extAuth = { http, trustedCallers, denyStatus };
-  const overrides = { extAuth, drain: { timeoutMs: 0 } };
+  const overrides = { extAuth, drain: { timeoutMs: 0 }, errors: { format } };
   const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides });
   cleanup(() => gateway.close());
   return { gateway, backend };
@@ -108,6 +110,19 @@ describe.each(ingresses)("$name", (ingress) => {
       expect(backend.received).toEqual([]);
     },
   );
+
+  // nginx discards the body of a refusal: its file has bodies of its own, in v2.
+  runs.each<ErrorFormat>(["problem", "plain"])(`a refusal in the format %s ${needs}`, async (errorFormat) => {
+    const { send } = await stage(ingress, { errorFormat });
+    const { status, rawHeaders, body } = await send(request("/elsewhere"));
+    const made = errorContent(
+      name === "nginx" ? "v2" : errorFormat,
+      404,
+      "Not Found",
+      "There is nothing at this path.",
+    );
+    expect([status, body, valuesOf(rawHeaders, "Content-Type")]).toEqual([404, made[0], [made[1]]]);
+  });
 
   runs(`no field of a client's is believed, and a body passes ${needs}`, async () => {
     const { send, backend, gateway } = await stage(ingress);
