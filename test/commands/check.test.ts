@@ -169,6 +169,11 @@ const messages = new Map([
     "duration-zero.yaml",
     'duration-zero.yaml:2:9: timeouts.body: found "0s", expected a duration from 1ms to 1d, such as "60s"',
   ],
+  ["errors-format-flat.yaml", 'errors-format-flat.yaml:1:1: errorFormat: unknown key; did you mean "errors.format"?'],
+  [
+    "errors-format-word.yaml",
+    'errors-format-word.yaml:2:11: errors.format: found "rfc9457", expected v2, problem or plain',
+  ],
   [
     "fields-structured-only.yaml",
     'fields-structured-only.yaml:1:9: fields: found ["structured"], expected standard or legacy among them; add one of the two',
