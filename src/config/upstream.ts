@@ -2,7 +2,7 @@
 import { upstreamTargets } from "../core/upstream.ts";
 import { isLoopback, parseHost } from "./addresses.ts";
 import { listOf, type Parsed, section } from "./definition.ts";
-import { addressList, duration, filePath, flag, orNull, size, text, wholeNumber } from "./leaves.ts";
+import { addressList, duration, filePath, flag, orAuto, orNull, size, text, wholeNumber } from "./leaves.ts";
 import { collide, type Listeners, openListeners } from "./listeners.ts";
 import type { IsSound, Refuse } from "./written.ts";
 
@@ -53,6 +53,13 @@ export const upstream = section("The API behind the gateway.", {
     "30s",
     ["1ms", "1d"],
     "Maximum time until the upstream's response begins (else 504), and between two pieces of its body.",
+  ),
+  keepAlive: orAuto(
+    duration(
+      "4s",
+      ["0", "1d"],
+      "Maximum idle time of a connection; 0 keeps none. auto: 4s, or what the upstream's Keep-Alive allows.",
+    ),
   ),
   maxConnections: wholeNumber(
     256,

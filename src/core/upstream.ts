@@ -30,10 +30,14 @@ export interface UpstreamSettings {
   readonly healthCheck: HealthCheckSettings;
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
+  /** The most that a connection is idle; 0: none is used again. `auto`: the upstream says it, or it is the default. */
+  readonly keepAliveMs: KeepAliveMs;
   readonly maxConnections: number;
   /** Of a response. */
   readonly maxHeaderBytes: number;
 }
+
+export type KeepAliveMs = number | "auto";
 
 /** `host` is the URL's, which is the upstream's name in Host and TLS, whatever the targets are. */
 export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url" | "addresses">): {
@@ -96,6 +100,9 @@ export interface UpstreamFault extends Partial<BrokenRule> {
   readonly address: string | null;
   /** The X-Request-Id of the request. */
   readonly id: string;
+  /** Its connection had carried a request before, and was then idle for `idleMs`. */
+  readonly reused?: true;
+  readonly idleMs?: number;
 }
 
 export interface EndpointEvents {

@@ -83,9 +83,9 @@ export class Endpoints {
     return this.#chooseAvailable(anyEndpoint) ?? leastRecentlyEjected() ?? null;
   }
 
-  /** Chooses among those with an idle connection. */
-  chooseIdle(): Endpoint | null {
-    return this.#chooseAvailable(hasIdle);
+  /** Chooses among those with a connection that became idle after this instant. */
+  chooseIdle(afterMs: number): Endpoint | null {
+    return this.#chooseAvailable((endpoint) => endpoint.hasIdle(afterMs));
   }
 
   /** Returns a function that cancels the opening; neither callback is called after it. */
@@ -159,13 +159,14 @@ export class Endpoints {
 }
 
 const anyEndpoint = (): boolean => true;
-const hasIdle = ({ idle }: Endpoint): boolean => idle.length > 0;
 
 /** A connection, as far as its address knows it. */
 export interface EndpointConnection {
   readonly endpoint: Endpoint;
   /** Its request shows whether an ejected address works again. */
   isProbe: boolean;
+  /** When it became idle last. */
+  readonly idleSinceMs: number;
   readonly isClosed: boolean;
   abort(): void;
 }
@@ -225,6 +226,12 @@ export class Endpoint {
   /** When it was last ejected. */
   get ejectedAtMs(): number {
     return Math.max(this.#ejection?.atMs ?? 0, this.#unhealthySinceMs ?? 0);
+  }
+
+  /** Returns whether a connection became idle after this instant. */
+  hasIdle(afterMs: number): boolean {
+    const last = this.idle.at(-1);
+    return last !== undefined && last.idleSinceMs > afterMs;
   }
 
   /** Takes a function, because the clock is read for ejected addresses only. */

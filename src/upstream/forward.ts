@@ -1,6 +1,6 @@
 // Forwards one request to the upstream and its response to the client. Both bodies stream with backpressure. A client
 // that leaves cancels the request to the upstream. A response that breaks off breaks off for the client too and never
-// ends well-formed. A request is sent twice only if it is a GET or HEAD without a body and the upstream closed the idle
+// ends well-formed. A request is sent twice only if it is a GET, HEAD or QUERY without a body and the upstream closed the idle
 // connection it was sent on.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
@@ -46,8 +46,6 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
   #body: RequestBody | null = null;
   /** For a client that reads the response more slowly than the upstream sends it. */
   #minRate: MinRateTimeout | null = null;
-  /** The request was sent on a connection that had been idle. */
-  #wasReused = false;
   /** The head waits for the bytes behind it in the same packet. */
   #isHeadHeld = false;
   /** The first piece of the body, which waits for the rest of its packet. */
@@ -108,6 +106,12 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     return this.#exchange.client;
   }
 
+  /** It has the same effect if it is sent twice, and no body that would have to be kept for that. */
+  get mayRepeat(): boolean {
+    const { hasBody, method } = this.#exchange;
+    return !hasBody && (method === "GET" || method === "HEAD" || method === "QUERY");
+  }
+
   slowness(): number {
     const ofResponse = responseSlowness(this.#exchange.answeredMs, this.#options.nowMs(), this.#passedBytes);
     return Math.max(ofResponse, this.#body?.slowness() ?? 0, this.#minRate?.slowness() ?? 0);
@@ -137,7 +141,6 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     const exchange = this.#exchange;
     const { body, method, hasBody } = exchange;
     exchange.dispatchedMs ??= this.#options.nowMs();
-    this.#wasReused = connection.isReused;
     const hasLength = exchange.verdict.parsed.message.contentLength !== null;
     const whole = hasBody && Buffer.isBuffer(body) ? body : hasLength ? (this.#body?.takeWhole() ?? null) : null;
     if (whole === null && this.#body !== null) this.#connections().mayReclaim(connection, this);
@@ -147,7 +150,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
       hasLength,
       mayGetLength: exchange.head.httpVersion === "2",
       body: whole ?? this.#body,
-      isLast: endsConnection(exchange),
+      isLast: endsConnection(exchange) || connection.maxIdleMs === 0,
       upgrade: this.#upgrade.length === 0 ? "" : this.#upgrade.join(", "),
     };
     connection.send(request, this);
@@ -245,12 +248,13 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
   onError(error: Error, isUntouched: boolean): void {
     const reason = upstreamErrorReason(error);
     const connection = this.#connection;
-    if (connection !== null && isUntouched && this.#mayRetry(reason)) {
+    if (connection !== null && isUntouched && this.#mayRetry(connection, reason)) {
       this.#wasRetried = true;
       this.#connection = null;
       this.#options.connections.replace(connection, this);
     } else {
-      if (isUntouched && reason === "reset" && !this.#wasReused) this.#options.connections.resetUnanswered(connection);
+      if (isUntouched && reason === "reset" && !connection?.isReused)
+        this.#options.connections.resetUnanswered(connection);
       this.#fail(reason, error);
     }
   }
@@ -260,11 +264,9 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     this.#options.onAnswer(nowMs);
   }
 
-  #mayRetry(reason: UpstreamErrorReason): boolean {
-    const { hasBody, method } = this.#exchange;
-    const isSafe = !hasBody && (method === "GET" || method === "HEAD");
-    const wasIdleClose = this.#wasReused && (reason === "reset" || reason === "closed_early");
-    return isSafe && wasIdleClose && !this.#wasRetried;
+  #mayRetry({ isReused }: UpstreamConnection, reason: UpstreamErrorReason): boolean {
+    const wasIdleClose = isReused && (reason === "reset" || reason === "closed_early");
+    return this.mayRepeat && wasIdleClose && !this.#wasRetried;
   }
 
   #fail(reason: UpstreamErrorReason, error: Error | null, at = this.#connection?.endpoint): void {
@@ -273,7 +275,10 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     const exchange = this.#exchange;
     const code = error === null ? null : upstreamErrorCode(error);
     const broken = brokenBy(error);
-    this.#options.onError({ reason, code, address: at?.name ?? null, id: exchange.id, ...broken });
+    const { isReused = false, idleSinceMs = 0 } = this.#connection ?? {};
+    const idleMs = Math.round((exchange.dispatchedMs ?? 0) - idleSinceMs);
+    const reuse = isReused && { reused: true as const, idleMs };
+    this.#options.onError({ reason, code, address: at?.name ?? null, id: exchange.id, ...broken, ...reuse });
     this.#release();
     replyAfterPacket(exchange, { ...upstreamReply(reason), ...(broken && { detail: broken }) });
   }

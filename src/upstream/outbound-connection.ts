@@ -3,12 +3,13 @@
 // an idle connection.
 import type { Socket } from "node:net";
 import { asError, ignoreError } from "../core/failure.ts";
+import type { KeepAliveMs } from "../core/upstream.ts";
 import { type DeferredWriter, DeferredWrites, TextWrites, WriteBuffer } from "../exchange/sockets.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { RememberedHeads, ResponseParser, type ResponseSink } from "../http1/response-parser.ts";
 import { contentMethods } from "./request-fields.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
-import { defaultIdleMs, idleMsOf, ReadBuffers, type SocketReader } from "./upstream-socket.ts";
+import { idleMsOf, ReadBuffers, type SocketReader } from "./upstream-socket.ts";
 
 export interface ResponseHandler extends ResponseSink {
   /** All bytes that were read together have been handed over. */
@@ -23,6 +24,7 @@ export interface ResponseHandler extends ResponseSink {
 
 interface OutboundConnectionOptions extends ConnectionResources {
   readonly responseTimeoutMs: number;
+  readonly keepAliveMs?: KeepAliveMs;
   readonly onClose: () => void;
 }
 
@@ -47,7 +49,6 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
   /** The tick at which the upstream has kept the request waiting for too long. */
   #responseDue = 0;
   #idleDue = Number.POSITIVE_INFINITY;
-  #idleMs = defaultIdleMs;
   #sentInBatch = 0;
   /** The upstream takes no more, and what it has answered is read to its end. */
   #isRefused = false;
@@ -57,12 +58,15 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
   isClosed = false;
   /** A response has been completed on it, so the upstream may close it as idle while the next request is sent. */
   isReused = false;
+  /** 0: it is not used again. */
+  maxIdleMs: number;
 
   constructor(reader: SocketReader, options: OutboundConnectionOptions) {
     const { socket } = reader;
     this.#reader = reader;
     this.#socket = socket;
     this.#options = options;
+    this.maxIdleMs = idleMsOf(options.keepAliveMs);
     const sink: ResponseSink = {
       onInterim: (head) => this.#handler?.onInterim(head),
       onHead: (head) => this.#onHead(head),
@@ -225,7 +229,7 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
   #onHead(head: ResponseHead): void {
     if (this.#handler === null) return;
     this.#sawHead = true;
-    if (head.keepAliveSeconds !== null) this.#idleMs = idleMsOf(head.keepAliveSeconds);
+    if (head.keepAliveSeconds !== null) this.maxIdleMs = idleMsOf(this.#options.keepAliveMs, head.keepAliveSeconds);
     if (head.status === 101) this.#switched = head;
     else this.#handler.onHead(head);
   }
@@ -243,8 +247,8 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
       handler.onUpgrade(this.#switched, this.#socket, bytes.subarray(read));
       return;
     }
-    const mayContinue = this.#parser.mayContinue && this.#isBodySent && !this.#isRefused && !request.isLast;
-    if (read < bytes.length || !mayContinue || this.#socket.readableEnded) this.#close();
+    const isWhole = this.#parser.mayContinue && this.#isBodySent && !this.#isRefused && read === bytes.length;
+    if (!isWhole || request.isLast || this.maxIdleMs === 0 || this.#socket.readableEnded) this.#close();
     else this.#becomeIdle();
     handler.onEnd();
   }
@@ -253,7 +257,7 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
     this.isReused = true;
     // The socket must be read while idle, or the upstream's close goes unnoticed.
     if (this.#isPaused) this.resume(false);
-    this.#idleDue = this.#options.ticks.after(this.#idleMs);
+    this.#idleDue = this.#options.ticks.after(this.maxIdleMs);
   }
 
   /** Checks the timeouts. */

@@ -1,19 +1,23 @@
 // The connection pool: at most `maxConnections` connections to all addresses of the upstream together. Each carries one
 // request at a time and is kept for the next one. As many requests may wait for a connection, each for at most the connect
 // timeout; other requests are refused. Clients share the connections and the queue: one client gets at most as many as remain
-// free. The connection that was used last is used first, so that those that are not needed become idle and close.
+// free. The connection that was used last is used first, so that those that are not needed become idle and close. A request that
+// cannot be repeated gets none that has been idle for long, but a new one in its place.
 import type { OnShareExceeded } from "../core/client-share.ts";
-import type { ConnectionFigures } from "../core/upstream.ts";
+import type { ConnectionFigures, KeepAliveMs } from "../core/upstream.ts";
 import { type ClientShare, type Reclaimable, SharedPlaces, type Waiter } from "./client-places.ts";
 import type { Endpoint, EndpointConnection, Endpoints, Opened } from "./endpoints.ts";
 import { type ConnectionResources, OutboundConnection } from "./outbound-connection.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
+import { freshMsOf } from "./upstream-socket.ts";
 
 interface UpstreamConnectionsOptions {
   readonly endpoints: Endpoints;
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
+  readonly keepAliveMs: KeepAliveMs;
   readonly maxConnections: number;
+  readonly nowMs: () => number;
   readonly onShareExceeded: OnShareExceeded;
 }
 
@@ -37,6 +41,7 @@ export class UpstreamConnections implements Connections {
     this.#connectionOptions = {
       ...options.endpoints.shared,
       responseTimeoutMs: options.responseTimeoutMs,
+      keepAliveMs: options.keepAliveMs,
       // A connection that closes during a request is removed when that request releases it.
       onClose: (connection) => {
         if (connection.endpoint.idle.includes(connection)) this.#remove(connection);
@@ -71,8 +76,12 @@ export class UpstreamConnections implements Connections {
 
   release(connection: UpstreamConnection, waiter: PoolWaiter): void {
     this.#endRequest(connection, waiter);
-    if (connection.isClosed || connection.endpoint.isRemoved) this.#remove(connection);
-    else connection.endpoint.idle.push(connection);
+    if (connection.isClosed || connection.endpoint.isRemoved) {
+      this.#remove(connection);
+    } else {
+      connection.idleSinceMs = this.#options.nowMs();
+      connection.endpoint.idle.push(connection);
+    }
     if (this.#places.waiting > 0) this.#serveWaiting();
   }
 
@@ -114,20 +123,24 @@ export class UpstreamConnections implements Connections {
 
   /** Only if a place is free: then a connection is idle, or one more may be opened. */
   #assign(chosen: Endpoint, waiter: PoolWaiter): void {
-    if (chosen.idle.length > 0) {
+    const { nowMs, keepAliveMs } = this.#options;
+    const afterMs = waiter.mayRepeat ? Number.NEGATIVE_INFINITY : nowMs() - freshMsOf(keepAliveMs);
+    if (chosen.hasIdle(afterMs)) {
       this.#assignIdle(chosen, waiter);
       return;
     }
-    if (this.#isFull()) {
-      const other = this.#endpoints.chooseIdle();
+    // A new connection takes the place of one that has been idle for too long, so that they do not become more.
+    let [spare] = chosen.idle;
+    if (spare === undefined && this.#isFull()) {
+      const other = this.#endpoints.chooseIdle(afterMs);
       if (other !== null && !needsConnection(chosen, other)) {
         this.#assignIdle(other, waiter);
         return;
       }
       // If only ejected addresses have idle connections, one of those makes room.
-      const { idle: spare } = other ?? this.#endpoints.all.find(({ idle }) => idle.length > 0) ?? chosen;
-      if (spare[0] !== undefined) this.#remove(spare[0]);
+      [spare] = (other ?? this.#endpoints.all.find(({ idle }) => idle.length > 0) ?? chosen).idle;
     }
+    if (spare !== undefined) this.#remove(spare);
     this.#open(chosen, waiter);
   }
 
@@ -196,6 +209,7 @@ function needsConnection(chosen: Endpoint, other: Endpoint): boolean {
 
 interface UpstreamConnectionOptions extends ConnectionResources {
   readonly responseTimeoutMs: number;
+  readonly keepAliveMs?: KeepAliveMs;
   readonly onClose?: (connection: UpstreamConnection) => void;
 }
 
@@ -203,6 +217,7 @@ interface UpstreamConnectionOptions extends ConnectionResources {
 export class UpstreamConnection extends OutboundConnection implements EndpointConnection {
   readonly endpoint: Endpoint;
   isProbe: boolean;
+  idleSinceMs = 0;
   /** The share of the client whose request it carries, or carried last. */
   share: ClientShare;
 
@@ -217,6 +232,8 @@ export class UpstreamConnection extends OutboundConnection implements EndpointCo
 
 /** A request that needs a connection. `acquire` leads to one call of onConnection or onNoConnection, unless cancelled. */
 export interface PoolWaiter extends Waiter, Reclaimable {
+  /** Otherwise it gets no connection that the upstream may be closing. */
+  readonly mayRepeat: boolean;
   /** A connection is being opened for it: the time that passes from now on is the upstream's. */
   onOpening(): void;
   onConnection(connection: UpstreamConnection): void;

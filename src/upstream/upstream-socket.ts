@@ -3,6 +3,7 @@
 import { connect, type OnReadOpts, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
 import { namesIn } from "../core/headers.ts";
+import type { KeepAliveMs } from "../core/upstream.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { readAfterFailedWrite } from "./read-ends.ts";
 import { contentMethods } from "./request-fields.ts";
@@ -223,15 +224,27 @@ export class ReadBuffers {
 /**
  * How long a connection to the upstream is kept. An idle one is closed before the upstream closes it, so that no
  * request is sent on a connection that is being closed. A connection is not used again after a request that a server
- * may misread. Node's servers close after five seconds.
+ * may misread. Servers of Node and Apache close after five seconds.
  */
-export const defaultIdleMs = 4_000;
-/** The bound on what an upstream names in Keep-Alive: timeout=. */
+const defaultIdleMs = 4_000;
+/** The bound on what an upstream names in Keep-Alive: timeout=, unless `upstream.keepAlive` says another. */
 const maxIdleMs = 60_000;
 
-/** `keepAliveSeconds`: how long the upstream keeps an idle connection. Returns one second less, for the time on the network. */
-export function idleMsOf(keepAliveSeconds: number): number {
-  return Math.min(maxIdleMs, Math.max(0, keepAliveSeconds * 1000 - 1000));
+/**
+ * `saidSeconds`: how long the upstream says that it keeps an idle connection; null if it does not. Of that, one second is
+ * left for the time on the network.
+ */
+export function idleMsOf(keepAlive: KeepAliveMs = "auto", saidSeconds: number | null = null): number {
+  if (saidSeconds === null) return keepAlive === "auto" ? defaultIdleMs : keepAlive;
+  return Math.min(keepAlive === "auto" ? maxIdleMs : keepAlive, Math.max(0, saidSeconds * 1000 - 1000));
+}
+
+/**
+ * Returns how long a connection may have been idle for a request that cannot be repeated, which is lost if the upstream
+ * closes the connection at that moment. No usual server closes one within a second, whatever time it is set to.
+ */
+export function freshMsOf(keepAlive: KeepAliveMs): number {
+  return Math.min(1_000, idleMsOf(keepAlive));
 }
 
 const methodsWithBody = namesIn(...contentMethods, "PROPFIND PROPPATCH REPORT SEARCH LOCK");

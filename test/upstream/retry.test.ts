@@ -1,4 +1,4 @@
-// When a request is sent twice: only without a body, only GET or HEAD, only when an idle connection was closed under it
+// When a request is sent twice: only without a body, only GET, HEAD or QUERY, only when an idle connection was closed under it
 // before a byte of the response, and only once. Everything else may have been done already.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
@@ -34,6 +34,7 @@ const retried = [
   ["GET", {}, "closed", end],
   ["GET", {}, "reset", reset],
   ["GET", { fields: "Content-Length: 0\r\n" }, "closed", end],
+  ["QUERY", {}, "closed", end],
 ] as const;
 
 test.each(retried)(
@@ -71,6 +72,7 @@ const once = [
   ["a DELETE", { method: "DELETE" }],
   ["an OPTIONS", { method: "OPTIONS" }],
   ["a GET with a body", { method: "GET", ...two }],
+  ["a QUERY with a body", { method: "QUERY", ...two }],
   ["a GET with a chunked body", { method: "GET", fields: "Transfer-Encoding: chunked\r\n", body: "0\r\n\r\n" }],
 ] as const;
 

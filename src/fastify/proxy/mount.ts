@@ -29,7 +29,7 @@ export async function openProxy(
   onShareExceeded: OnShareExceeded,
 ): Promise<UpstreamProxy> {
   const { pool, close } = await openPool(upstream, files, log);
-  const { maxConnections: total, connectTimeoutMs: timeoutMs } = upstream;
+  const { maxConnections: total, connectTimeoutMs: timeoutMs, keepAliveMs } = upstream;
   const slots = new Slots({ total, timeoutMs, onShareExceeded });
   const { origin, host: upstreamHost } = new URL(upstream.url);
   const { maxBodyBytes, timeouts, clientAddress } = settings;
@@ -37,7 +37,8 @@ export async function openProxy(
   const bounds = { maxBodyBytes, ...rate, forwardingHeader: clientAddress.header };
   return {
     figures: () => ({ active: slots.active, idle: pool.stats.free, waiting: slots.waiting }),
-    mount: (app, told) => mount(app, origin, { ...told, ...bounds, pool, slots, upstreamHost }),
+    mount: (app, told) =>
+      mount(app, origin, { ...told, ...bounds, pool, slots, upstreamHost, keepsNone: keepAliveMs === 0 }),
     close() {
       for (const waiter of slots.close()) waiter.onNoSlot();
       close();

@@ -7,7 +7,7 @@ import type { Files } from "../../core/file-group.ts";
 import { upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
 import { readAfterFailedWrite } from "../../upstream/read-ends.ts";
-import { defaultIdleMs, openSocket } from "../../upstream/upstream-socket.ts";
+import { freshMsOf, openSocket } from "../../upstream/upstream-socket.ts";
 import { UpstreamTls } from "../../upstream/upstream-tls.ts";
 import type { PluginUpstream } from "../plugin-options.ts";
 
@@ -17,15 +17,18 @@ export async function openPool(upstream: PluginUpstream, files: Files, log: Logg
   const [target] = targets;
   if (target === undefined) throw new Error("a URL without a target");
   const tls = isTls ? await openTls(upstream, host, files, log) : null;
+  // No request is repeated, so each needs a connection that cannot be closing. Undici takes no 0: see `ProxiedRequest`.
+  const keepAliveTimeout = Math.max(1, freshMsOf(upstream.keepAliveMs));
   const pool = new Pool(new URL(upstream.url).origin, {
     connections: upstream.maxConnections,
     pipelining: 1,
     headersTimeout: upstream.responseTimeoutMs,
     bodyTimeout: upstream.responseTimeoutMs,
     maxHeaderSize: upstream.maxHeaderBytes,
-    keepAliveTimeout: defaultIdleMs,
+    keepAliveTimeout,
     // By default an upstream's hint can make it ten minutes.
-    keepAliveMaxTimeout: defaultIdleMs,
+    keepAliveMaxTimeout: keepAliveTimeout,
+    keepAliveTimeoutThreshold: 1_000,
     // Undici reads streams.
     connect: connector({ ...target, tls, timeoutMs: upstream.connectTimeoutMs, isStream: true }),
   });

@@ -24,6 +24,8 @@ import { isInterim, isSound, reasonOf, trimmed, undiciErrorReason } from "./undi
 export interface ProxyOptions extends BodyOptions, RequestFieldsOptions {
   readonly pool: Pool;
   readonly slots: Slots;
+  /** No connection is used a second time. */
+  readonly keepsNone: boolean;
   readonly onError: (fault: UpstreamFault) => void;
   /** `nowMs`: the instant of the answer. */
   readonly onAnswer: (nowMs: number) => void;
@@ -102,7 +104,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
       path: exchange.verdict.parsed.upstreamTarget ?? "/",
       headers: listOf(upstreamRequestFields(exchange, this.#options)),
       body: this.#body,
-      reset: endsConnection(exchange),
+      reset: endsConnection(exchange) || this.#options.keepsNone,
       signal: this.#abort.signal,
       responseHeaders: "raw" as const,
       onInfo: this.#onInterim,
