@@ -3,7 +3,7 @@
 import { METHODS, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test, vi } from "vitest";
 import type { HeadgateOptions } from "../../src/fastify/index.ts";
 import { Authority, type Issued } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
@@ -13,6 +13,7 @@ import { Http2Client } from "../support/http2-client.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { pour } from "../support/slow-peer.ts";
 import { request, response } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 import { startTlsUpstream } from "../support/tls-upstream.ts";
 import { deadUrl, failingUpstreams } from "../support/unavailable.ts";
 import { startRawUpstream, startUpstream } from "../support/upstream.ts";
@@ -111,6 +112,55 @@ describe("an upstream that takes a login for one of its connection", () => {
       expect(used[3]).not.toBe(used[2]);
     },
   );
+});
+
+describe("idle connections", () => {
+  test.each([
+    ["auto", "", 999],
+    ["10m", "Keep-Alive: timeout=75\r\n", 999],
+    ["auto", "Keep-Alive: timeout=2\r\n", 999],
+    ["300ms", "", 299],
+  ])(
+    "with keepAlive %s and %j of the upstream, one is used again for %d ms, then closed",
+    async (keepAlive, fields, ms) => {
+      holdTimers(cleanup);
+      const used: Socket[] = [];
+      const onData = (socket: Socket): void => {
+        used.push(socket);
+        socket.write(response("ok", fields));
+      };
+      const { connect, upstream } = await stageRaw(onData, { keepAlive });
+      const client = connect();
+      for (const method of ["GET", "POST"]) {
+        client.write(request("/v2/x", { method, fields: method === "POST" ? "Content-Length: 0\r\n" : "" }));
+        expect((await client.read()).status).toBe(200);
+      }
+      expect(used[1]).toBe(used[0]);
+      expect(upstream.sockets.size).toBe(1);
+      vi.advanceTimersByTime(ms + 1);
+      // Sooner than the gateway would close it.
+      await eventually("it is closed", () => upstream.sockets.size === 0, 2_000);
+    },
+  );
+
+  test.each([
+    ["keepAlive: 0", { keepAlive: "0" }, "", "close"],
+    ["an upstream that keeps one for a second", {}, "Keep-Alive: timeout=1\r\n", "keep-alive"],
+  ])("with %s, each request has a connection of its own", async (_, options, fields, connection) => {
+    const used: Socket[] = [];
+    const onData = (socket: Socket): void => {
+      used.push(socket);
+      socket.write(response("ok", fields));
+    };
+    const { connect, upstream } = await stageRaw(onData, options);
+    const client = connect();
+    for (let i = 0; i < 3; i += 1) {
+      client.write(request("/v2/x"));
+      expect((await client.read()).status).toBe(200);
+    }
+    expect(new Set(used).size).toBe(3);
+    expect(upstream.bytes().match(/^connection: .*$/gim)).toEqual(Array(3).fill(`connection: ${connection}`));
+  });
 });
 
 describe("an upstream that fails", () => {
