@@ -179,7 +179,8 @@ export async function constantRate(
     perSecond,
     seconds,
     arrival,
-  }: { readonly path: string; readonly perSecond: number; readonly seconds: number; readonly arrival: Arrival },
+    bodyBytes = 0,
+  }: Pick<Load, "path" | "seconds" | "bodyBytes"> & { readonly perSecond: number; readonly arrival: Arrival },
   folder: string,
   core: number,
 ): Promise<number[]> {
@@ -188,8 +189,11 @@ export async function constantRate(
   // Each connection sends at its own rate from its beginning, so for equal distances they begin one after the other.
   const turns =
     arrival === "ten at the same moment" ? [] : ["-r1", `--rate-period=${Math.max(1, Math.round(1000 / perSecond))}ms`];
+  const data = join(folder, "h2load.body");
+  writeFileSync(data, Buffer.alloc(bodyBytes, "x"));
+  const body = bodyBytes > 0 ? [`--data=${data}`] : [];
   const rate = ["-c10", "-t1", ...turns, `--rps=${perSecond / 10}`, `-n${perSecond * seconds}`, `--log-file=${log}`];
-  await run("taskset", ["-c", String(core), "h2load", "--h1", ...rate, `http://127.0.0.1:${port}${path}`]);
+  await run("taskset", ["-c", String(core), "h2load", "--h1", ...rate, ...body, `http://127.0.0.1:${port}${path}`]);
   // The first second opens connections and warms code up.
   const beginUs = Number.parseInt(readFileSync(log, "utf8"), 10) + 1_000_000;
   return latenciesIn(log, (startUs, status) => startUs >= beginUs && status === 200);

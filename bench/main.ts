@@ -13,6 +13,7 @@ import { installed } from "./processes.ts";
 import { MachineWatch } from "./quiet.ts";
 import { write } from "./report.ts";
 import type { Results } from "./results.ts";
+import { measureReuse } from "./reuse.ts";
 import {
   measureFootprints,
   measureIdleConnections,
@@ -33,7 +34,7 @@ const { values } = parseArgs({
     scenarios: { type: "string" },
     // Names, or "all".
     contenders: { type: "string", default: "Headgate,nginx limit_req,HAProxy stick-table" },
-    only: { type: "string", default: "footprint,decisions,asked,allocations,idle,latency,tails,load" },
+    only: { type: "string", default: "footprint,decisions,asked,allocations,idle,latency,tails,reuse,load" },
     // Another checkout that has been built, such as the state before a change, measured beside this one.
     against: { type: "string" },
     write: { type: "boolean", default: false },
@@ -83,6 +84,7 @@ async function measure(run: Run, results: Results): Promise<void> {
   run.watch.forget();
   if (parts.has("latency")) results.latencies.push(...(await measureLatency(run)));
   if (parts.has("tails")) results.tails.push(...(await measureTails(run)));
+  if (parts.has("reuse")) results.reuse.push(...(await measureReuse(run)));
   if (parts.has("load")) {
     for (const scenario of scenarios.filter(({ id }) => chosen.has(id))) {
       results.measurements.push(...(await measureScenario(run, scenario)));
@@ -113,6 +115,7 @@ async function main(): Promise<void> {
     measurements: [],
     latencies: [],
     tails: [],
+    reuse: [],
     footprints: [],
     idle: [],
     decisions: [],

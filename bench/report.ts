@@ -94,6 +94,7 @@ function otherTables({
   asked,
   allocations,
   decisions,
+  reuse,
   settings,
 }: Results): string[] {
   const rowsOf = <One extends { readonly contender: string }>(
@@ -173,6 +174,10 @@ function otherTables({
     ({ store, clients, decisionNs, bytesPerClient }) =>
       `| ${clients} | ${store} | ${decisionNs.toFixed(0)} | ${shown(clients < 10_000 ? Number.NaN : bytesPerClient, 0)} |`,
   );
+  const reuseRows = reuse.map(
+    ({ contender, method, perSecond, requests, connections }) =>
+      `| ${contender} | ${method} | ${perSecond} | ${requests} | ${connections} | ${shown((100 * (requests - connections)) / requests, 2)} % |`,
+  );
   return [
     ...latencyTable("one by one"),
     ...latencyTable("ten at the same moment"),
@@ -180,6 +185,11 @@ function otherTables({
       `Latency at half of full load (${tails[0]?.perSecond} requests per second), one by one`,
       "| contender | p99 µs | p99.9 µs |",
       tailRows,
+    ),
+    ...table(
+      "Connections to the upstream, at constant rates",
+      "| contender | method | a second | requests | connections opened | on one used before |",
+      reuseRows,
     ),
     ...table("Start and idle", "| contender | first answer ms | resident |", footprintRows),
     ...idleTables,

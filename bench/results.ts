@@ -3,6 +3,7 @@ import type { Allocations } from "./allocations/allocations.ts";
 import type { AskedResult } from "./asked.ts";
 import type { DecisionResult } from "./decisions.ts";
 import type { IdleResult } from "./idle.ts";
+import type { ReuseResult } from "./reuse.ts";
 import type { AddedLatency, Footprint, Measurement, Tail } from "./runs.ts";
 
 export interface Results {
@@ -18,6 +19,7 @@ export interface Results {
   readonly measurements: Measurement[];
   readonly latencies: AddedLatency[];
   readonly tails: Tail[];
+  readonly reuse: ReuseResult[];
   readonly footprints: Footprint[];
   readonly idle: IdleResult[];
   readonly decisions: DecisionResult[];

@@ -67,7 +67,7 @@ export interface Footprint {
 /** Of Headgate in the same rounds as with its access log. */
 export const unlogged = "Headgate without the log";
 
-async function startContender(run: Run, contender: Contender, mode: Mode): Promise<Started> {
+export async function startContender(run: Run, contender: Contender, mode: Mode): Promise<Started> {
   const { cores, upstream, certificate } = run;
   const folder = join(run.folder, `${contender.name}-${mode}`.replaceAll(/\W+/g, "-"));
   mkdirSync(folder, { recursive: true });

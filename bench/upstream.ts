@@ -54,6 +54,7 @@ http {
       proxy_set_header Connection "";
       proxy_set_header Content-Length "";
     }
+    location = /status { stub_status; }
     location / { }
   }
 }
