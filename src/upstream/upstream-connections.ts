@@ -217,7 +217,7 @@ interface UpstreamConnectionOptions extends ConnectionResources {
 export class UpstreamConnection extends OutboundConnection implements EndpointConnection {
   readonly endpoint: Endpoint;
   isProbe: boolean;
-  idleSinceMs = 0;
+  idleSinceMs = Number.NEGATIVE_INFINITY;
   /** The share of the client whose request it carries, or carried last. */
   share: ClientShare;
 
