@@ -5,6 +5,7 @@ import { afterAll, expect, test } from "vitest";
 import type { UpstreamTlsSettings } from "../../src/core/upstream.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { startTestGateway, type TestGateway, testSettings } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -253,4 +254,23 @@ test("a changed ca counts for new connections within seconds; one that is broken
   expect(told()).toMatchObject([{ errors: [{ key: "upstream.tls.ca", found: "no certificate" }] }]);
   for (const socket of upstream.sockets) socket.destroy();
   expect(await status()).toBe(200);
+});
+
+test("POSTs within a second of each other share a handshake, and one after a second of idleness has its own", async () => {
+  const { url, sockets } = await startTlsUpstream(cleanup, good);
+  const clock = new FakeClock();
+  const { upstream } = testSettings(url);
+  const overrides = { upstream: { tls: { ...upstream.tls, ca: authority.certFile } }, drain: { timeoutMs: 0 } };
+  const gateway = await startTestGateway({ upstreamUrl: url, overrides, clock });
+  cleanup(() => gateway.close());
+  const client = new RawConnection(gateway.traffic.port);
+  cleanup(() => client.destroy());
+  const handshakes: number[] = [];
+  for (const idleMs of [0, 100, 999, 1_000, 999]) {
+    clock.advance(idleMs);
+    client.write(request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" }));
+    expect((await client.read()).status).toBe(200);
+    handshakes.push(sockets.length);
+  }
+  expect(handshakes).toEqual([1, 1, 1, 2, 2]);
 });
