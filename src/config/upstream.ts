@@ -52,7 +52,12 @@ export const upstream = section("The API behind the gateway.", {
   responseTimeout: duration(
     "30s",
     ["1ms", "1d"],
-    "Maximum time until the upstream's response begins (else 504), and between two pieces of its body.",
+    "Maximum time until the response begins, and until then for the request's body to be read on (else 504).",
+  ),
+  bodyTimeout: duration(
+    "120s",
+    ["1ms", "1d"],
+    "Maximum time between two pieces of the response's body, such as the heartbeats of an event stream.",
   ),
   keepAlive: orAuto(
     duration(

@@ -21,7 +21,15 @@ export const upstreamErrorReasons = [
 
 export type UpstreamErrorReason = (typeof upstreamErrorReasons)[number];
 
-export interface UpstreamSettings {
+/** How long the upstream is waited for. */
+export interface ResponseTimeouts {
+  /** For the head of the response, and until then for each piece of the request to be read. */
+  readonly responseTimeoutMs: number;
+  /** For the next piece of the response's body. */
+  readonly bodyTimeoutMs: number;
+}
+
+export interface UpstreamSettings extends ResponseTimeouts {
   /** An absolute http or https URL; its path is put before the path of each request. */
   readonly url: string;
   /** Addresses to connect to instead of the URL's host, as in the configuration; see splitAddress. */
@@ -29,7 +37,6 @@ export interface UpstreamSettings {
   readonly tls: UpstreamTlsSettings;
   readonly healthCheck: HealthCheckSettings;
   readonly connectTimeoutMs: number;
-  readonly responseTimeoutMs: number;
   /** The most that a connection is idle; 0: none is used again. `auto`: the upstream says it, or it is the default. */
   readonly keepAliveMs: KeepAliveMs;
   readonly maxConnections: number;

@@ -50,6 +50,7 @@ export interface HeadgateOptions {
     };
     readonly connectTimeout?: string;
     readonly responseTimeout?: string;
+    readonly bodyTimeout?: string;
     /** At most a second, whatever it says: see docs/fastify.md. */
     readonly keepAlive?: string | 0;
     readonly maxConnections?: number;

@@ -208,7 +208,8 @@ function trafficSettings(
 
 /** Exceeds each wait that has its own timeout (for a connection, for the upstream, for the client's body). */
 function stallTimeoutMs({ timeouts, upstream }: Settings): number {
-  return timeouts.bodyMs + 2 * upstream.connectTimeoutMs + upstream.responseTimeoutMs;
+  const { connectTimeoutMs, responseTimeoutMs, bodyTimeoutMs } = upstream;
+  return timeouts.bodyMs + 2 * connectTimeoutMs + Math.max(responseTimeoutMs, bodyTimeoutMs);
 }
 
 /** Listeners, requests and metrics read the configuration in force here. */

@@ -57,7 +57,8 @@ export class HealthCheck {
         conclude(error === null ? "error" : upstreamErrorCode(error));
         return;
       }
-      const connection = new OutboundConnection(reader, { ...shared, responseTimeoutMs: timeoutMs, onClose: () => {} });
+      const timeouts = { responseTimeoutMs: timeoutMs, bodyTimeoutMs: timeoutMs };
+      const connection = new OutboundConnection(reader, { ...shared, ...timeouts, onClose: () => {} });
       this.#running.set(endpoint, () => connection.abort());
       this.#send(connection, conclude);
     });

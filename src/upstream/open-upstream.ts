@@ -6,6 +6,7 @@ import {
   type AddressFigures,
   type AddressState,
   type EndpointEvents,
+  type ResponseTimeouts,
   type UpstreamErrorReason,
   type UpstreamEvents,
   type UpstreamSettings,
@@ -37,7 +38,7 @@ export interface Upstream {
   close(): void;
 }
 
-interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints" | "responseTimeoutMs"> {
+interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints" | keyof ResponseTimeouts> {
   readonly names: NameOptions;
   readonly textWrites: TextWrites;
   /** Null: the upstream's URL is plain http. */
@@ -61,13 +62,13 @@ export async function openUpstream(
   events: UpstreamEvents,
 ): Promise<Upstream> {
   const { host, targets } = upstreamTargets(settings);
-  const { connectTimeoutMs, responseTimeoutMs, maxHeaderBytes } = settings;
+  const { connectTimeoutMs, responseTimeoutMs, bodyTimeoutMs, maxHeaderBytes } = settings;
   const { nowMs, textWrites } = options;
   const tls = options.tlsFiles === null ? null : await openTls(settings, host, options.tlsFiles);
   const counted = counting(events);
   const endpoints = new Endpoints({ ...counted.events, tls, connectTimeoutMs, maxHeaderBytes, nowMs, textWrites });
   const connections = new UpstreamConnections({ ...settings, ...options, endpoints });
-  const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs });
+  const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs, bodyTimeoutMs });
   const names = new NameLookup({
     ...options.names,
     targets,

@@ -3,7 +3,7 @@
 // an idle connection.
 import type { Socket } from "node:net";
 import { asError, ignoreError } from "../core/failure.ts";
-import type { KeepAliveMs } from "../core/upstream.ts";
+import type { KeepAliveMs, ResponseTimeouts } from "../core/upstream.ts";
 import { type DeferredWriter, DeferredWrites, TextWrites, WriteBuffer } from "../exchange/sockets.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { RememberedHeads, ResponseParser, type ResponseSink } from "../http1/response-parser.ts";
@@ -22,8 +22,7 @@ export interface ResponseHandler extends ResponseSink {
   onError(error: Error, isUntouched: boolean): void;
 }
 
-interface OutboundConnectionOptions extends ConnectionResources {
-  readonly responseTimeoutMs: number;
+interface OutboundConnectionOptions extends ConnectionResources, ResponseTimeouts {
   readonly keepAliveMs?: KeepAliveMs;
   readonly onClose: () => void;
 }
@@ -195,7 +194,8 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
 
   /** Begins the wait for the upstream again. */
   #wait(): void {
-    this.#responseDue = this.#options.ticks.after(this.#options.responseTimeoutMs);
+    const { ticks, responseTimeoutMs, bodyTimeoutMs } = this.#options;
+    this.#responseDue = ticks.after(this.#sawHead ? bodyTimeoutMs : responseTimeoutMs);
   }
 
   readonly #onBytes = (bytes: Buffer): "read" | "kept" | "lent" => {
@@ -229,6 +229,7 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
   #onHead(head: ResponseHead): void {
     if (this.#handler === null) return;
     this.#sawHead = true;
+    this.#wait();
     if (head.keepAliveSeconds !== null) this.maxIdleMs = idleMsOf(this.#options.keepAliveMs, head.keepAliveSeconds);
     if (head.status === 101) this.#switched = head;
     else this.#handler.onHead(head);

@@ -4,17 +4,16 @@
 // free. The connection that was used last is used first, so that those that are not needed become idle and close. A request that
 // cannot be repeated gets none that has been idle for long, but a new one in its place.
 import type { OnShareExceeded } from "../core/client-share.ts";
-import type { ConnectionFigures, KeepAliveMs } from "../core/upstream.ts";
+import type { ConnectionFigures, KeepAliveMs, ResponseTimeouts } from "../core/upstream.ts";
 import { type ClientShare, type Reclaimable, SharedPlaces, type Waiter } from "./client-places.ts";
 import type { Endpoint, EndpointConnection, Endpoints, Opened } from "./endpoints.ts";
 import { type ConnectionResources, OutboundConnection } from "./outbound-connection.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 import { freshMsOf } from "./upstream-socket.ts";
 
-interface UpstreamConnectionsOptions {
+interface UpstreamConnectionsOptions extends ResponseTimeouts {
   readonly endpoints: Endpoints;
   readonly connectTimeoutMs: number;
-  readonly responseTimeoutMs: number;
   readonly keepAliveMs: KeepAliveMs;
   readonly maxConnections: number;
   readonly nowMs: () => number;
@@ -41,6 +40,7 @@ export class UpstreamConnections implements Connections {
     this.#connectionOptions = {
       ...options.endpoints.shared,
       responseTimeoutMs: options.responseTimeoutMs,
+      bodyTimeoutMs: options.bodyTimeoutMs,
       keepAliveMs: options.keepAliveMs,
       // A connection that closes during a request is removed when that request releases it.
       onClose: (connection) => {
@@ -207,8 +207,7 @@ function needsConnection(chosen: Endpoint, other: Endpoint): boolean {
   return chosen.isEjected || chosen.pending < other.pending;
 }
 
-interface UpstreamConnectionOptions extends ConnectionResources {
-  readonly responseTimeoutMs: number;
+interface UpstreamConnectionOptions extends ConnectionResources, ResponseTimeouts {
   readonly keepAliveMs?: KeepAliveMs;
   readonly onClose?: (connection: UpstreamConnection) => void;
 }

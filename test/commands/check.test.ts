@@ -386,7 +386,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-word.yaml",
-    'unknown-key-word.yaml:2:3: upstream.timeout: unknown key; did you mean "upstream.connectTimeout" or "upstream.responseTimeout"?',
+    'unknown-key-word.yaml:2:3: upstream.timeout: unknown key; did you mean "upstream.connectTimeout", "upstream.responseTimeout" or "upstream.bodyTimeout"?',
   ],
   ["unknown-section.yaml", 'unknown-section.yaml:1:1: upstrem: unknown key; did you mean "upstream"?'],
   ["unmatched-word.yaml", 'unmatched-word.yaml:1:12: unmatched: found "allow", expected reject or proxy'],

@@ -50,6 +50,7 @@ const head = { timeouts: { headMs: ms } };
 const keepAlive = { timeouts: { keepAliveMs: ms } };
 const body = { timeouts: { bodyMs: ms } };
 const responseWait = { upstream: { responseTimeoutMs: ms } };
+const bodyWait = { upstream: { bodyTimeoutMs: ms } };
 
 const cases: Record<string, Case> = {
   "timeouts.head: a client that says nothing": { overrides: head, status: null },
@@ -119,14 +120,14 @@ const cases: Record<string, Case> = {
     status: 503,
   },
   "upstream.responseTimeout: no answer": { overrides: responseWait, write: request("/v2/x"), status: 504 },
-  "upstream.responseTimeout: a body that stalls": {
-    overrides: responseWait,
+  "upstream.bodyTimeout: a body that stalls": {
+    overrides: bodyWait,
     onData: halfBody,
     write: request("/v2/x"),
     status: 200,
   },
-  "upstream.responseTimeout: a body that stalls behind a whole request": {
-    overrides: responseWait,
+  "upstream.bodyTimeout: a body that stalls behind a whole request": {
+    overrides: bodyWait,
     onData: halfBody,
     write: request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" }),
     status: 200,
@@ -142,7 +143,7 @@ const cases: Record<string, Case> = {
 
 const hours: Overrides = {
   timeouts: { headMs: endless, bodyMs: endless, keepAliveMs: endless },
-  upstream: { connectTimeoutMs: endless, responseTimeoutMs: endless },
+  upstream: { connectTimeoutMs: endless, responseTimeoutMs: endless, bodyTimeoutMs: endless },
   upgrade: { idleTimeoutMs: endless },
 };
 

@@ -250,8 +250,8 @@ describe.each(carriers.filter(({ forwards }) => forwards))("$name, forwarded", (
   });
 
   testEach("the upstream's time is over in the middle of the answer", async (when) => {
-    const responseTimeoutMs = 100;
-    const { stage } = await forwarded(when, { upstream: "begins", overrides: { upstream: { responseTimeoutMs } } });
+    const bodyTimeoutMs = 100;
+    const { stage } = await forwarded(when, { upstream: "begins", overrides: { upstream: { bodyTimeoutMs } } });
     await expectOnce(stage, carrier, { status: 200, complete: false });
   });
 });

@@ -38,10 +38,17 @@ interface Options {
   readonly upstream?: keyof typeof upstreams;
   /** Default: longer than any test waits, so that only the tests of this time see its end. */
   readonly responseTimeout?: string;
+  readonly bodyTimeout?: string;
 }
 
 async function stageOf(when: When, options: Options = {}): Promise<Stage> {
-  const { handler = "answers", outcome = () => "accepted", upstream, responseTimeout = "60s" } = options;
+  const {
+    handler = "answers",
+    outcome = () => "accepted",
+    upstream,
+    responseTimeout = "60s",
+    bodyTimeout = "60s",
+  } = options;
   let atApp = 0;
   const { authenticator, asked, decide } = createTokenCheck(when, outcome);
   const raw = await startRawUpstream((socket) => {
@@ -51,7 +58,7 @@ async function stageOf(when: When, options: Options = {}): Promise<Stage> {
   cleanup(() => raw.close());
   const stage = await startTestApp(cleanup, {
     authenticator,
-    ...(upstream === undefined ? {} : { options: { upstream: { url: raw.url, responseTimeout } } }),
+    ...(upstream === undefined ? {} : { options: { upstream: { url: raw.url, responseTimeout, bodyTimeout } } }),
     routes: (app) =>
       app.get("/own", (_request, reply) => {
         atApp += 1;
@@ -196,7 +203,7 @@ describe.each(whens)("a verdict %s, to the upstream", (when) => {
   });
 
   test("the upstream's time is over in the middle of the answer", async () => {
-    const stage = await forwarded("begins", { responseTimeout: "300ms" });
+    const stage = await forwarded("begins", { bodyTimeout: "300ms" });
     await expectOnce(stage, { status: 200, complete: false, ...charged });
   });
 });

@@ -25,7 +25,7 @@ const isExhausted = ({ policies }: Overrides): boolean => policies?.[0]?.limit =
 
 function optionsOf(upstreamUrl: string, overrides: Overrides): HeadgateOptions {
   const { policies, maxBodyBytes, fields, timeouts, upstream, log } = overrides;
-  const { connectTimeoutMs, responseTimeoutMs, maxConnections } = upstream ?? {};
+  const { connectTimeoutMs, responseTimeoutMs, bodyTimeoutMs, maxConnections } = upstream ?? {};
   return {
     routes: ["/v1/", "/v2/"],
     refusals: overrides.refusals ?? { perSecond: 1_000_000, burst: 1_000_000 },
@@ -33,6 +33,7 @@ function optionsOf(upstreamUrl: string, overrides: Overrides): HeadgateOptions {
       url: upstreamUrl,
       ...(connectTimeoutMs === undefined ? {} : { connectTimeout: `${connectTimeoutMs}ms` }),
       ...(responseTimeoutMs === undefined ? {} : { responseTimeout: `${responseTimeoutMs}ms` }),
+      ...(bodyTimeoutMs === undefined ? {} : { bodyTimeout: `${bodyTimeoutMs}ms` }),
       ...(maxConnections === undefined ? {} : { maxConnections }),
     },
     ...(policies === undefined ? {} : { policies: [policyOf(overrides)] }),

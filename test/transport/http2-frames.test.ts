@@ -295,7 +295,8 @@ describe("bounds", () => {
   });
 
   test("of time: an error of the connection behind a GOAWAY ends its requests and its socket", async () => {
-    const waits = { upstream: { connectTimeoutMs: 100, responseTimeoutMs: 100 }, timeouts: { bodyMs: 100 } };
+    const upstream = { connectTimeoutMs: 100, responseTimeoutMs: 100, bodyTimeoutMs: 100 };
+    const waits = { upstream, timeouts: { bodyMs: 100 } };
     const { client, gateway, statuses } = await start(waits);
     const one = client();
     const noWindow = Buffer.from([0, 4, 0, 0, 0, 0]);

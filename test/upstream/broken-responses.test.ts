@@ -50,9 +50,9 @@ test.each([
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
 });
 
-test("a response whose body stalls is broken off when the response's time is over again", async () => {
+test("a response whose body stalls is broken off when bodyTimeout is over", async () => {
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(length), {
-    upstream: { responseTimeoutMs: 300 },
+    upstream: { bodyTimeoutMs: 300 },
   });
   const client = connect();
   client.write(request("/v2/x"));

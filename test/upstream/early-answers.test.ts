@@ -132,8 +132,10 @@ describe("an answer that has begun before its request is whole", () => {
   };
   const first = request("/v2/x", { method: "POST", fields: "Content-Length: 9\r\n", body: "first" });
 
-  test("waits with its client for the rest of it, longer than responseTimeout", async () => {
-    const { connect, upstream } = await stageRaw(cleanup, half, { upstream: { responseTimeoutMs: 100 } });
+  test("waits with its client for the rest of it, longer than bodyTimeout", async () => {
+    const { connect, upstream } = await stageRaw(cleanup, half, {
+      upstream: { responseTimeoutMs: 100, bodyTimeoutMs: 100 },
+    });
     const client = connect();
     client.write(first);
     expect((await client.readHead()).status).toBe(200);

@@ -135,6 +135,7 @@ async function connectToCounting(): Promise<OutboundConnection> {
   return new OutboundConnection(reader, {
     ...createConnectionResources(),
     responseTimeoutMs: 10_000,
+    bodyTimeoutMs: 10_000,
     onClose: () => {},
   });
 }

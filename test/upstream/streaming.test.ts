@@ -165,7 +165,7 @@ test("a client that reads slowly but steadily is never cut off", { timeout }, as
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${totalBytes}\r\n\r\n`);
       progress = pour(socket);
     },
-    { timeouts: { bodyMs: patienceMs }, upstream: { responseTimeoutMs: patienceMs } },
+    { timeouts: { bodyMs: patienceMs }, upstream: { responseTimeoutMs: patienceMs, bodyTimeoutMs: patienceMs } },
     clock,
   );
   const client = connect();

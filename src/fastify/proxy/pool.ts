@@ -23,7 +23,7 @@ export async function openPool(upstream: PluginUpstream, files: Files, log: Logg
     connections: upstream.maxConnections,
     pipelining: 1,
     headersTimeout: upstream.responseTimeoutMs,
-    bodyTimeout: upstream.responseTimeoutMs,
+    bodyTimeout: upstream.bodyTimeoutMs,
     maxHeaderSize: upstream.maxHeaderBytes,
     keepAliveTimeout,
     // By default an upstream's hint can make it ten minutes.

@@ -164,7 +164,12 @@ async function answer(draw: Draw): Promise<string | null> {
     opened.resolve(onread);
     return socket as unknown as Socket;
   };
-  const resources = { ...createConnectionResources(), responseTimeoutMs: 2 ** 30, onClose: () => {} };
+  const resources = {
+    ...createConnectionResources(),
+    responseTimeoutMs: 2 ** 30,
+    bodyTimeoutMs: 2 ** 30,
+    onClose: () => {},
+  };
   const connection = new OutboundConnection(SocketReader.open(open, draw.isOneIn(2)), resources);
   const onread = await opened.promise;
   const nextMemory = onread.buffer as () => Uint8Array;
@@ -215,6 +220,7 @@ async function tunnel(draw: Draw): Promise<string | null> {
   const tunnels = new Tunnels({
     endpoints: null as unknown as Endpoints,
     responseTimeoutMs: 0,
+    bodyTimeoutMs: 0,
     maxTunnels: 10,
     idleTimeoutMs: 2 ** 30,
     nowMs: () => 0,

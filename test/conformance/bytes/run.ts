@@ -136,7 +136,7 @@ async function openPlugin(cleanup: Cleanup, url: string, place: Place, issued: I
     maxBodyBytes,
     policies: [{ name: "none", limit: 1_000_000, window: "60s" }],
     // An answer that has begun may have to wait for its request, which takes long on a busy machine.
-    upstream: { url, responseTimeout: "5m", ...(place.upstream === "tls" ? { tls: { ca } } : {}) },
+    upstream: { url, responseTimeout: "5m", bodyTimeout: "5m", ...(place.upstream === "tls" ? { tls: { ca } } : {}) },
     log: { access: false },
   });
   await app.listen({ port: 0, host: "127.0.0.1" });

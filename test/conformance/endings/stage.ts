@@ -127,6 +127,7 @@ function overridesOf({ bound, overrides = {}, authority }: StageOptions): Overri
     upstream: {
       connectTimeoutMs: 750,
       responseTimeoutMs: 1_500,
+      bodyTimeoutMs: 1_500,
       // While connections are scarce, a body has to arrive before it gets one.
       maxConnections: 8 * bound,
       tls: { ...upstream.tls, ca: authority.certFile },

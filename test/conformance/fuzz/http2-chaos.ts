@@ -49,7 +49,7 @@ export async function startChaos(cleanup: Cleanup, { ca, overrides }: TlsListene
     ...overrides,
     policies,
     timeouts,
-    upstream: { responseTimeoutMs: 1_000 },
+    upstream: { responseTimeoutMs: 1_000, bodyTimeoutMs: 1_000 },
   });
   const client = async (seed: number): Promise<void> => {
     const random = seededRandom(seed);

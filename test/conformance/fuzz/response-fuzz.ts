@@ -59,7 +59,7 @@ export class ResponseLane {
       upstreamUrl: upstream.url,
       overrides: {
         policies: [slidingPolicy({ limit: 1_000_000, windowMs: 1_000 })],
-        upstream: { maxConnections: 1, connectTimeoutMs: 2_000, responseTimeoutMs: 2_000 },
+        upstream: { maxConnections: 1, connectTimeoutMs: 2_000, responseTimeoutMs: 2_000, bodyTimeoutMs: 2_000 },
         drain: { delayMs: 0, timeoutMs: 0 },
         log: { access: false },
       },

@@ -22,7 +22,7 @@ const responseTimeoutMs = 100;
 const config = `policies:
   - { name: per-ip, limit: 1000000, window: 60s }
   - { name: slots, concurrency: ${slots}, key: [] }
-upstream: { responseTimeout: ${responseTimeoutMs}ms, maxConnections: 128 }
+upstream: { responseTimeout: ${responseTimeoutMs}ms, bodyTimeout: ${responseTimeoutMs}ms, maxConnections: 128 }
 upgrade: { maxTunnels: 240 }
 log: { access: false }
 `;
