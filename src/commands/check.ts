@@ -3,6 +3,7 @@
 import { emptyPolicies, withoutRestart } from "../config/changes.ts";
 import { differences, effectiveLines } from "../config/effective.ts";
 import { schema } from "../config/schema.ts";
+import { upstreamHostLines } from "../config/upstream.ts";
 import { addedWarnings, configurationWarnings, uncheckedLines } from "../config/warnings.ts";
 import { describeChange } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
@@ -18,6 +19,7 @@ export async function run({ isOnline = false, ...args }: CheckArguments, io: Com
     `${loaded.file}: ok`,
     ...effectiveLines(schema, loaded.raw, loaded.tokenNames),
     ...uncheckedLines(loaded.settings),
+    ...upstreamHostLines(loaded.settings.upstream),
   ];
   const warnings = [...configurationWarnings(loaded.settings), ...(await snapshotWarnings(loaded.settings))];
   for (const warning of warnings) io.err(`warning: ${warning}\n`);

@@ -1,12 +1,19 @@
 // The API behind the gateway: its addresses and TLS, the bounds of connections to it, and tunnels.
-import { upstreamTargets } from "../core/upstream.ts";
-import { isLoopback, parseHost } from "./addresses.ts";
-import { listOf, type Parsed, section } from "./definition.ts";
+import { canonicalHost, parseIpAddress } from "../core/ip-address.ts";
+import { splitAddress, upstreamHostOf, upstreamTargets } from "../core/upstream.ts";
+import { isLoopback, parseAddress, parseHost } from "./addresses.ts";
+import { listOf, type Parsed, section, type WordsOfOthers } from "./definition.ts";
 import { addressList, duration, filePath, flag, orAuto, orNull, size, text, wholeNumber } from "./leaves.ts";
 import { collide, type Listeners, openListeners } from "./listeners.ts";
 import type { IsSound, Refuse } from "./written.ts";
 
-export const upstream = section("The API behind the gateway.", {
+/** As other gateways name them. */
+const wordsForUpstream: WordsOfOthers = {
+  "preserveHost passHost passHostHeader hostRewrite changeOrigin upstreamHost": ["hostHeader"],
+  "readTimeout idleTimeout proxyReadTimeout": ["responseTimeout", "bodyTimeout"],
+};
+
+const upstreamKeys = {
   url: text(
     "http://127.0.0.1:3000",
     {
@@ -22,6 +29,15 @@ export const upstream = section("The API behind the gateway.", {
     "addresses",
     3000,
     "Addresses to connect to instead of the URL's host; one without a port uses the URL's port.",
+  ),
+  hostHeader: text(
+    "client",
+    {
+      expected: "client, url or name: and a host, with a port or without, such as name:api.example.com",
+      pattern: "^(client|url|name:[^\\s/@?#]+)$",
+      parse: (text) => (text.startsWith("name:") && parseAddress(text.slice(5)) === undefined ? undefined : text),
+    },
+    "The Host that the upstream gets: the client's, the host of url, or the one that is named.",
   ),
   tls: section("TLS to an upstream whose URL is https.", {
     ...clientTls("upstream", "the URL's host"),
@@ -76,7 +92,9 @@ export const upstream = section("The API behind the gateway.", {
     ["4KiB", "256KiB"],
     "Maximum size of the head of a response (else 502); a connection may hold twice as much.",
   ),
-});
+};
+
+export const upstream = section("The API behind the gateway.", upstreamKeys, wordsForUpstream);
 
 // Requests inside of these would be neither counted nor checked.
 const carriesHttp = /^(h[23]|s?http|tls|ssl)/i;
@@ -115,6 +133,17 @@ export function judgeUpstreamTls({ url, tls }: Pick<Upstream, "url" | "tls">, re
   if (unused !== null && tls.insecureSkipVerify) {
     refuse("upstream.tls.insecureSkipVerify", `false, since ${unused}`, "upstream.url");
   }
+}
+
+/** For `headgate check`: a comment if the names that the upstream gets in TLS (SNI) and in Host may differ. */
+export function upstreamHostLines({ url, addresses, hostHeader, tls }: Omit<Upstream, "healthCheck">): string[] {
+  const { host, isTls } = upstreamTargets({ url, addresses });
+  const name = canonicalHost(tls.serverName ?? host);
+  const { upstreamHost, keepsClientHost } = upstreamHostOf({ url, hostHeader });
+  if (!isTls || (!keepsClientHost && canonicalHost(splitAddress(upstreamHost).host) === name)) return [];
+  const sni = parseIpAddress(name) === undefined ? name : "none";
+  const sent = keepsClientHost ? "the client's" : upstreamHost;
+  return [`# upstream: SNI is ${sni}, Host is ${sent}: if they differ, a server with several hosts may answer 421`];
 }
 
 /** A gateway that is its own upstream would receive each request again, until the quota is spent. */

@@ -34,6 +34,8 @@ export interface UpstreamSettings extends ResponseTimeouts {
   readonly url: string;
   /** Addresses to connect to instead of the URL's host, as in the configuration; see splitAddress. */
   readonly addresses: readonly string[];
+  /** `client`, `url`, or `name:` and a host with or without a port. */
+  readonly hostHeader: string;
   readonly tls: UpstreamTlsSettings;
   readonly healthCheck: HealthCheckSettings;
   readonly connectTimeoutMs: number;
@@ -61,6 +63,20 @@ export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url"
     return { host, port: own ?? port };
   });
   return { host, isTls, targets: targets.length > 0 ? targets : [{ host, port }] };
+}
+
+/** The Host that the upstream gets. */
+export interface UpstreamHost {
+  /** Of requests that do not have their client's. */
+  readonly upstreamHost: string;
+  readonly keepsClientHost: boolean;
+}
+
+/** The URL's host is given without its final dot, as in SNI. */
+export function upstreamHostOf({ url, hostHeader }: Pick<UpstreamSettings, "url" | "hostHeader">): UpstreamHost {
+  const isNamed = hostHeader.startsWith("name:");
+  const upstreamHost = isNamed ? hostHeader.slice(5) : new URL(url).host.replace(/\.(?=:|$)/, "");
+  return { upstreamHost, keepsClientHost: hostHeader === "client" };
 }
 
 /** Splits `host` or `host:port`, with an IPv6 address in brackets. The port is null if there is none. */

@@ -24,11 +24,11 @@ import type { UpstreamSettings } from "../core/upstream.ts";
 
 const { policies, enforcement, refusals, auth, clientAddress, cors, errors, fields, routes } = schema.keys;
 const { counters, maxBodyBytes, maxTargetBytes, timeouts, upstream, log } = schema.keys;
-const { url, tls, connectTimeout, responseTimeout, bodyTimeout, keepAlive, maxConnections, maxHeaderBytes } =
-  upstream.keys;
+const { url, hostHeader, tls, connectTimeout, responseTimeout, bodyTimeout, keepAlive } = upstream.keys;
+const { maxConnections, maxHeaderBytes } = upstream.keys;
 const { body, bodyRate, linger } = timeouts.keys;
 const timeoutKeys = { connectTimeout, responseTimeout, bodyTimeout, keepAlive };
-const upstreamKeys = { url, tls, ...timeoutKeys, maxConnections, maxHeaderBytes };
+const upstreamKeys = { url, hostHeader, tls, ...timeoutKeys, maxConnections, maxHeaderBytes };
 
 const wordsForOptions: WordsOfOthers = {
   quota:

@@ -12,12 +12,13 @@ import { maxFields } from "../core/http-bounds.ts";
 import type { RequestRules } from "../core/request-head.ts";
 import { ResponseFields } from "../core/response-fields.ts";
 import { type Certificate, type Replaceable, type Settings, shareOf, type TrafficSettings } from "../core/settings.ts";
-import type {
-  AddressFigures,
-  AddressState,
-  ConnectionFigures,
-  TunnelFigures,
-  UpstreamErrorReason,
+import {
+  type AddressFigures,
+  type AddressState,
+  type ConnectionFigures,
+  type TunnelFigures,
+  type UpstreamErrorReason,
+  upstreamHostOf,
 } from "../core/upstream.ts";
 import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
 import { Judge } from "../limits/judge.ts";
@@ -318,7 +319,7 @@ function forwardingOptions(
     maxBodyBytes: settings.maxBodyBytes,
     forwardingHeader: settings.clientAddress.header,
     fieldNames,
-    upstreamHost: new URL(settings.upstream.url).host,
+    ...upstreamHostOf(settings.upstream),
     bodyTimeoutMs: settings.timeouts.bodyMs,
     bodyBytesPerSecond: settings.timeouts.bodyRate,
     nowMs: clock.monotonicMs,

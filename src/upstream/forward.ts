@@ -21,7 +21,7 @@ import { type BodyOptions, type BodyWaiter, RequestBody } from "./request-body.t
 import { type RequestFieldsOptions, upstreamRequestStart } from "./request-fields.ts";
 import type { Tunnels } from "./tunnels.ts";
 import type { Connections, PoolWaiter, UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
-import { brokenBy, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
+import { brokenBy, misdirected, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 import { endsConnection } from "./upstream-socket.ts";
 
 /** A body up to this length is written in one piece with its head, which costs less than two writes. */
@@ -161,6 +161,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     const exchange = this.#exchange;
     const nowMs = this.#options.nowMs();
     exchange.answeredMs = nowMs;
+    if (status === 421) exchange.detail = misdirected;
     exchange.respond(status, reason, lines, hasLength, retryAfter, nowMs);
     this.#noteAnswer(nowMs);
     // The head is written together with the first piece of the body if that came in the same packet.

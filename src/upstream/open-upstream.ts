@@ -10,6 +10,7 @@ import {
   type UpstreamErrorReason,
   type UpstreamEvents,
   type UpstreamSettings,
+  upstreamHostOf,
   upstreamTargets,
 } from "../core/upstream.ts";
 import type { TextWrites } from "../exchange/sockets.ts";
@@ -77,8 +78,8 @@ export async function openUpstream(
   });
   await Promise.race([names.start(), sleep(connectTimeoutMs, undefined, { ref: false })]);
   const { path, ...times } = settings.healthCheck;
-  const urlHost = new URL(settings.url).host;
-  const check = path === null ? null : new HealthCheck({ ...times, path, host: urlHost, tls, nowMs, endpoints });
+  const { upstreamHost } = upstreamHostOf(settings);
+  const check = path === null ? null : new HealthCheck({ ...times, path, host: upstreamHost, tls, nowMs, endpoints });
   return {
     connections,
     tunnels,

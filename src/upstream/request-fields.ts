@@ -14,17 +14,16 @@ import {
   KeptText,
   noOptions,
 } from "../core/headers.ts";
+import type { UpstreamHost } from "../core/upstream.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 
 /** Methods that define a meaning for content. Some servers answer 411 to a request of theirs that does not say its length. */
 export const contentMethods: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH", "QUERY"]);
 
-export interface RequestFieldsOptions {
+export interface RequestFieldsOptions extends UpstreamHost {
   /** The header in which trusted proxies name the client; the other one is not passed on. */
   readonly forwardingHeader: ForwardingHeader;
   readonly fieldNames: Pick<FieldNames, "isDropped">;
-  /** The authority of the upstream's URL: the Host of a request without one. */
-  readonly upstreamHost: string;
 }
 
 export function upstreamRequestFields(exchange: Exchange, options: RequestFieldsOptions): HeaderLines {
@@ -60,7 +59,7 @@ function linesBeforeId(exchange: Exchange, options: RequestFieldsOptions): Heade
 }
 
 function readLines(exchange: Exchange, settings: RequestFieldsOptions): HeaderLines {
-  const { forwardingHeader, fieldNames, upstreamHost } = settings;
+  const { forwardingHeader, fieldNames, upstreamHost, keepsClientHost } = settings;
   const { rawHeaders, method, peer, endsWithHead = false } = exchange.head;
   const { target, message } = exchange.verdict.parsed;
   // The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2).
@@ -69,7 +68,7 @@ function readLines(exchange: Exchange, settings: RequestFieldsOptions): HeaderLi
   const otherHeader = forwardingHeader === "forwarded" ? "x-forwarded-for" : "forwarded";
   // Some proxies, such as HAProxy, pass on the Connection of their clients, which must not remove what the proxy itself adds.
   const options = peer.isTrusted ? noOptions : connectionOptions(rawHeaders);
-  let lines = `Host: ${host === "" ? upstreamHost : host}\r\n`;
+  let lines = `Host: ${keepsClientHost && host !== "" ? host : upstreamHost}\r\n`;
   const kept = { forwardedFor: [] as string[], proto: false, host: false };
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";

@@ -423,6 +423,19 @@ const messages = new Map([
     'upstream-health-path.yaml:3:11: upstream.healthCheck.path: found "health", expected a path that begins with "/", without blanks, fragment and control characters, or null',
   ],
   [
+    "upstream-words.yaml",
+    'upstream-words.yaml:2:3: upstream.preserve_host: unknown key; did you mean "upstream.hostHeader"?\n' +
+      'upstream-words.yaml:3:3: upstream.proxyReadTimeout: unknown key; did you mean "upstream.responseTimeout" or "upstream.bodyTimeout"?',
+  ],
+  [
+    "upstream-host-header.yaml",
+    'upstream-host-header.yaml:2:15: upstream.hostHeader: found "api.example.com", expected client, url or name: and a host, with a port or without, such as name:api.example.com',
+  ],
+  [
+    "upstream-host-header-name.yaml",
+    'upstream-host-header-name.yaml:2:15: upstream.hostHeader: found "name:https://api.example.com", expected client, url or name: and a host, with a port or without, such as name:api.example.com',
+  ],
+  [
     "upstream-tls-ca-missing.yaml",
     "upstream-tls-ca-missing.yaml:4:9: upstream.tls.ca: nowhere.pem: cannot be read: no such file",
   ],

@@ -106,7 +106,7 @@ test.each([
   [{ upstream: { url: "api.test" } }, /^options: upstream\.url: found "api\.test", expected an absolute http/],
   [
     { upstream: { url: "http://a", addresses: ["10.0.0.1"] } },
-    /^options: upstream\.addresses: unknown key; expected url, tls, /,
+    /^options: upstream\.addresses: unknown key; expected url, hostHeader, tls, /,
   ],
   [
     { upstream: { url: "http://a", tls: { insecureSkipVerify: true } } },

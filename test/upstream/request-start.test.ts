@@ -33,8 +33,13 @@ test("of requests with the same bytes, it follows what was parsed, the header th
     [after, "forwarded", "7"],
   ];
   const optionsFor = {
-    "x-forwarded-for": { forwardingHeader: "x-forwarded-for", fieldNames: fixedFieldNames, upstreamHost: "u" },
-    forwarded: { forwardingHeader: "forwarded", fieldNames: fixedFieldNames, upstreamHost: "u" },
+    "x-forwarded-for": {
+      forwardingHeader: "x-forwarded-for",
+      fieldNames: fixedFieldNames,
+      upstreamHost: "u",
+      keepsClientHost: true,
+    },
+    forwarded: { forwardingHeader: "forwarded", fieldNames: fixedFieldNames, upstreamHost: "u", keepsClientHost: true },
   } as const;
   const heads = requests.map(([parsed, header, id]) => {
     const options = optionsFor[header];

@@ -162,7 +162,12 @@ const readers: Readonly<Record<string, (name: string) => string>> = {
 const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
 const peer: Peer = readPeer("192.0.2.1", clientAddress);
 const names = new FieldNames(dropHeaders, [{ key: [{ kind: "header", name: "x-org" }] }]);
-const options = { forwardingHeader: "x-forwarded-for", fieldNames: names, upstreamHost: "u" } as const;
+const options = {
+  forwardingHeader: "x-forwarded-for",
+  fieldNames: names,
+  upstreamHost: "u",
+  keepsClientHost: true,
+} as const;
 
 test("a server that folds names sees no value of an untrusted peer for what is vouched for", () => {
   const word = fc.constantFrom(...vouching, "forwarded", ...ownNames, ...others, "x-org");

@@ -6,7 +6,7 @@ import httpProxy, { type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyInstance } from "fastify";
 import type { OnShareExceeded } from "../../core/client-share.ts";
 import type { Files } from "../../core/file-group.ts";
-import type { ConnectionFigures } from "../../core/upstream.ts";
+import { type ConnectionFigures, upstreamHostOf } from "../../core/upstream.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { FastifyTransport } from "../fastify-transport.ts";
 import type { PluginSettings, PluginUpstream } from "../plugin-options.ts";
@@ -31,14 +31,16 @@ export async function openProxy(
   const { pool, close } = await openPool(upstream, files, log);
   const { maxConnections: total, connectTimeoutMs: timeoutMs, keepAliveMs } = upstream;
   const slots = new Slots({ total, timeoutMs, onShareExceeded });
-  const { origin, host: upstreamHost } = new URL(upstream.url);
+  const { origin, host: address } = new URL(upstream.url);
   const { maxBodyBytes, timeouts, clientAddress } = settings;
   const rate = { bodyTimeoutMs: timeouts.bodyMs, bodyBytesPerSecond: timeouts.bodyRate };
   const bounds = { maxBodyBytes, ...rate, forwardingHeader: clientAddress.header };
   return {
     figures: () => ({ active: slots.active, idle: pool.stats.free, waiting: slots.waiting }),
-    mount: (app, told) =>
-      mount(app, origin, { ...told, ...bounds, pool, slots, upstreamHost, keepsNone: keepAliveMs === 0 }),
+    mount(app, told) {
+      const ofUpstream = { ...upstreamHostOf(upstream), address, keepsNone: keepAliveMs === 0 };
+      return mount(app, origin, { ...told, ...bounds, ...ofUpstream, pool, slots });
+    },
     close() {
       for (const waiter of slots.close()) waiter.onNoSlot();
       close();

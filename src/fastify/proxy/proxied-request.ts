@@ -14,7 +14,7 @@ import { maxInterimResponses } from "../../upstream/forward.ts";
 import { MinRateTimeout, responseSlowness } from "../../upstream/min-rate-timeout.ts";
 import type { BodyOptions } from "../../upstream/request-body.ts";
 import { type RequestFieldsOptions, upstreamRequestFields } from "../../upstream/request-fields.ts";
-import { UpstreamFailure, upstreamErrorCode, upstreamReply } from "../../upstream/upstream-error.ts";
+import { misdirected, UpstreamFailure, upstreamErrorCode, upstreamReply } from "../../upstream/upstream-error.ts";
 import { endsConnection } from "../../upstream/upstream-socket.ts";
 import type { FastifyTransport } from "../fastify-transport.ts";
 import { BodyStream } from "./body-stream.ts";
@@ -24,6 +24,8 @@ import { isInterim, isSound, reasonOf, trimmed, undiciErrorReason } from "./undi
 export interface ProxyOptions extends BodyOptions, RequestFieldsOptions {
   readonly pool: Pool;
   readonly slots: Slots;
+  /** Of the upstream, as in its URL. */
+  readonly address: string;
   /** No connection is used a second time. */
   readonly keepsNone: boolean;
   readonly onError: (fault: UpstreamFault) => void;
@@ -188,6 +190,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     }
     this.#response = response;
     this.#exchange.answeredMs = this.#options.nowMs();
+    if (response.statusCode === 421) this.#exchange.detail = misdirected;
     this.#options.onAnswer(this.#exchange.answeredMs);
     this.#onResponse(response.statusCode, response.body);
   }
@@ -219,7 +222,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     if (this.#isOver) return;
     this.#isOver = true;
     const code = error === null ? null : upstreamErrorCode(error);
-    this.#options.onError({ reason, code, address: this.#options.upstreamHost, id: this.#exchange.id });
+    this.#options.onError({ reason, code, address: this.#options.address, id: this.#exchange.id });
     this.#exchange.localReply(upstreamReply(reason));
     this.#breakOff();
   }
