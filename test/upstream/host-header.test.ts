@@ -143,6 +143,36 @@ test("SNI is the URL's host or tls.serverName, whatever Host is; with url both a
   expect(await ask("name:other.test", "other.test")).toEqual(["other.test", "Host: other.test"]);
 });
 
+const written =
+  "Location: https://api.hosted.test/v2/next\r\nLink: <https://api.hosted.test/v2/x?page=2>; rel=next\r\n" +
+  "Content-Location: https://api.hosted.test/v2/x\r\nRefresh: 1; url=https://api.hosted.test/\r\n" +
+  "Set-Cookie: a=b; Domain=api.hosted.test; Secure\r\nAccess-Control-Allow-Origin: https://api.hosted.test\r\n";
+const asked =
+  "Destination: https://api.test/v2/y\r\nIf: <https://api.test/v2/x> (<opaquelocktoken:a>)\r\n" +
+  "Origin: https://api.test\r\nReferer: https://api.test/page\r\n";
+
+test.each(["client", "url"])(
+  "nothing else is rewritten, in either direction, with hostHeader %s",
+  async (hostHeader) => {
+    const body = '{"next":"https://api.hosted.test/v2/x?page=2"}';
+    const answer = (socket: Socket): void => void socket.write(response(body, written, "302 Found"));
+    const { upstream, connect } = await stageRaw(cleanup, answer, { upstream: { hostHeader } });
+    const options = { routes: ["/v2/"], upstream: { url: upstream.url, hostHeader } };
+    for (const client of [connect(), (await startTestApp(cleanup, { options })).connect()]) {
+      const before = upstream.bytes().length;
+      client.write(request("/v2/x", { fields: asked }));
+      const { rawHeaders, ...rest } = await client.read();
+      expect(rest).toMatchObject({ status: 302, body });
+      const names = new Set(written.match(/^[\w-]+(?=: )/gm));
+      const lines = rawHeaders.map((name, i) =>
+        i % 2 === 0 && names.has(name) ? `${name}: ${rawHeaders[i + 1]}\r\n` : "",
+      );
+      expect(lines.join("")).toBe(written);
+      for (const line of asked.split("\r\n")) expect(upstream.bytes().slice(before)).toContain(line);
+    }
+  },
+);
+
 const misdirected = (socket: Socket): void => void socket.write(response("no", "", "421 Misdirected Request"));
 
 describe("a 421 of the upstream passes as it came, and the access log has a hint", () => {
