@@ -119,7 +119,8 @@ const inactiveTimeoutMs = 30_000;
 const serverOptions = {
   headersTimeout: 5_000,
   requestTimeout: 10_000,
-  keepAliveTimeout: 65_000,
+  // As timeouts.keepAlive by default.
+  keepAliveTimeout: 620_000,
   // By default Node checks these timeouts only every 30 s.
   connectionsCheckingInterval: 1_000,
   // For a console on localhost, browsers send the cookies of all servers there.

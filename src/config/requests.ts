@@ -208,7 +208,11 @@ export const timeouts = section("Timeouts of client connections.", {
     ["256B", "1MiB"],
     "Minimum rate of a body, both ways, in bytes per second, after body is over.",
   ),
-  keepAlive: duration("65s", ["1ms", "1d"], "Maximum idle time of a connection between two requests."),
+  keepAlive: duration(
+    "620s",
+    ["1ms", "1d"],
+    "Maximum idle time of a connection between two requests; longer than proxies in front keep it.",
+  ),
   linger: duration(
     "30s",
     ["1ms", "1h"],

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, within } from "../support/eventually.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -287,15 +287,23 @@ describe("what cannot be read", () => {
     expect([await calls("admitted"), await calls("malformed")]).toEqual([1, 0]);
   });
 
-  test("a head that takes too long is 408; a connection on which nothing is asked ends without a word", async () => {
-    const timeouts = { headMs: 100 };
-    const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts });
-    const [slow, silent] = [connect(), connect()];
+  test("a head that takes too long is 408", async () => {
+    const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 100 } });
+    const slow = connect();
     slow.write("GET /ext-authz/v2/x HTTP/1.1\r\n");
     expect((await slow.read()).status).toBe(408);
-    await silent.closed;
-    expect(silent.receivedBytes).toBe(0);
     expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="malformed"}')).toBe(1);
+  });
+
+  test("a connection on which nothing is asked ends without a word; a caller's is kept as between two calls", async () => {
+    const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 100 } });
+    const idle = connect();
+    const stranger = new RawConnection(gateway.extAuth?.port ?? 0, { localAddress: "127.0.0.2" });
+    cleanup(() => stranger.destroy());
+    await within("the stranger's connection ends", stranger.closed);
+    expect(stranger.receivedBytes).toBe(0);
+    idle.write(`GET /auth-request HTTP/1.1\r\nHost: headgate\r\n${from("192.0.2.1") + token + calls.nginx.fields}\r\n`);
+    expect((await idle.read()).status).toBe(200);
   });
 });
 

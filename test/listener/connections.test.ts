@@ -1,6 +1,7 @@
 // Connections that say nothing, stop in the middle, half close, or are torn down: closed by the timeouts, never a
 // crash.
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, inFewTurns, soonMs, within } from "../support/eventually.ts";
@@ -33,11 +34,41 @@ async function start(overrides: Overrides = {}, answer = ok) {
 /** Far less than the default configuration's, which no test waits for. */
 const timeouts = { headMs: 200, keepAliveMs: 200 };
 
-test("a connection that says nothing is closed after the head's time, without a byte", async () => {
-  const { connect } = await start({ timeouts });
-  const client = connect();
+test("a connection that says nothing is closed after the head's time, without a byte; a proxy's is kept", async () => {
+  const clientAddress = { trustedProxies: ["127.0.0.1/32"] };
+  const { connect } = await start({ timeouts: { headMs: 200 }, clientAddress });
+  const proxy = connect();
+  const client = connect({ localAddress: "127.0.0.2" });
   await within("the connection ends", client.closed);
   expect(client.receivedBytes).toBe(0);
+  proxy.write(get);
+  expect((await proxy.read()).status).toBe(200);
+});
+
+/** Of the accepted end of a connection: 2 is keepalive, with the hundredths of a second until its next probe. */
+function tcpTimer(client: RawConnection): { kind: number; hundredths: number } {
+  const { localPort = 0, remotePort = 0 } = client.socket;
+  const hex = (port: number): string => `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const lines = readFileSync("/proc/net/tcp", "utf8").trim().split("\n");
+  const fields = lines.map((line) => line.trim().split(/\s+/));
+  const [, , , , , timer = ""] =
+    fields.find((f) => f[1]?.endsWith(hex(remotePort)) && f[2]?.endsWith(hex(localPort))) ?? [];
+  const [kind = "", when = ""] = timer.split(":");
+  return { kind: Number.parseInt(kind, 16), hundredths: Number.parseInt(when, 16) };
+}
+
+test("a silent connection is kept known to what is in between: TCP keepalive on every listener", async () => {
+  const http = { host: "127.0.0.1", port: 0, maxConnections: 10 };
+  const { gateway } = await start({ extAuth: { http, grpc: http, trustedCallers: ["127.0.0.1"] } });
+  const ports = [gateway.traffic.port, gateway.admin.port, gateway.extAuth?.port, gateway.grpc?.port];
+  for (const port of ports) {
+    const client = new RawConnection(port ?? 0);
+    cleanup(() => client.destroy());
+    await eventually(`${port} is silent`, () => tcpTimer(client).kind === 2);
+    // Azure forgets after 240 s.
+    expect(tcpTimer(client).hundredths).toBeLessThanOrEqual(12_000);
+    expect(tcpTimer(client).hundredths).toBeGreaterThan(9_000);
+  }
 });
 
 test("a head that comes a byte at a time is answered 408 when its time is over, however steadily it comes", async () => {

@@ -9,7 +9,15 @@ import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { answerOf, Http2Client } from "../support/http2-client.ts";
-import { endHeaders, FrameClient, frameTypes, get, literals, post } from "../support/http2-frames.ts";
+import {
+  endHeaders,
+  FrameClient,
+  type FrameClientOptions,
+  frameTypes,
+  get,
+  literals,
+  post,
+} from "../support/http2-frames.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -37,7 +45,7 @@ function clients({ traffic }: TestGateway, ca: string) {
   return {
     ca,
     client: () => new Http2Client(traffic.port, ca, cleanup),
-    frames: () => new FrameClient(traffic.port, { ca }, cleanup),
+    frames: (options?: FrameClientOptions) => new FrameClient(traffic.port, { ca }, cleanup, options),
   };
 }
 
@@ -318,13 +326,18 @@ test("a body kept in DATA frames of one byte is reset with ENHANCE_YOUR_CALM, an
 });
 
 describe("time, and the end", () => {
-  test("a connection without a request is closed after the head's time, with a GOAWAY", async () => {
-    const { frames, gateway } = await start({ timeouts: { headMs: 300 } });
-    const one = frames();
+  test("a connection without a request is closed after the head's time, with a GOAWAY; a proxy's is kept", async () => {
+    const clientAddress = { trustedProxies: ["127.0.0.1/32"] };
+    const { frames, gateway } = await start({ timeouts: { headMs: 300 }, clientAddress });
+    const proxy = frames();
+    const one = frames({ localAddress: "127.0.0.2" });
     // Long before the default configuration's time is over.
     await eventually("it is closed", () => one.isClosed);
     expect(one.goaways).toEqual([constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_NO_ERROR]);
-    await eventually("it is gone", async () => (await connections(gateway)) === 0);
+    await eventually("it is gone", async () => (await connections(gateway)) === 1);
+    proxy.headers(1, get());
+    expect(await proxy.ended(1)).toBe("whole");
+    expect(proxy.goaways).toEqual([]);
   });
 
   test("a connection that is idle after a request is closed after the keep-alive time, even if it stays half-open", async () => {

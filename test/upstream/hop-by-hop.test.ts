@@ -83,7 +83,7 @@ test("an upstream's hop-by-hop fields end at the gateway, and so do those it nam
   }
   expect(names).toContain("x-stays");
   // The gateway's own, of its connection to the client.
-  expect(valuesOf(rawHeaders, "Keep-Alive")).toEqual(["timeout=65"]);
+  expect(valuesOf(rawHeaders, "Keep-Alive")).toEqual(["timeout=620"]);
   expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
 });
 

@@ -116,7 +116,7 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
   /** Call it at intervals. */
   sweep(sweepMs: number): void {
     const { headTimeoutMs, keepAliveTimeoutMs } = this.#times;
-    const { closeMs } = this.#shares.options;
+    const { closeMs, connections } = this.#shares.options;
     const session = this.#session;
     // The first sweep may have come at once.
     const hasLasted = (sweeps: number, ms: number): boolean => (sweeps - 1) * sweepMs >= ms;
@@ -135,7 +135,8 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
     const lasts = (ms: number): boolean => hasLasted(this.#sweeps, ms);
     switch (this.#waitsFor) {
       case "first-call":
-        if (lasts(headTimeoutMs)) session.beginEnd();
+        // As on HTTP: an ingress may keep the connection among its idle ones.
+        if (lasts(connections.isTrusted(this.socket) ? keepAliveTimeoutMs : headTimeoutMs)) session.beginEnd();
         break;
       case "next-call":
         if (lasts(keepAliveTimeoutMs)) session.beginEnd();

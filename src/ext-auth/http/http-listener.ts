@@ -139,8 +139,11 @@ class HttpListener implements CallOwner {
     };
     for (const connection of this.#open) {
       connection.sweeps += 1;
+      const { waitsFor, socket } = connection;
+      // An ingress may keep a connection among its idle ones before its first call.
+      const waits = waitsFor === "first-call" && this.connections.isTrusted(socket) ? "next-call" : waitsFor;
       // The first sweep may have come at once.
-      if ((connection.sweeps - 1) * this.#sweepMs >= maxMs[connection.waitsFor]) connection.expire();
+      if ((connection.sweeps - 1) * this.#sweepMs >= maxMs[waits]) connection.expire();
     }
   }
 }

@@ -120,7 +120,9 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     // These have timers.
     if (this.isClosing || this.#headTimer !== null) return Number.POSITIVE_INFINITY;
     const { headTimeoutMs, keepAliveTimeoutMs } = this.#options.accepted;
-    return this.#requests === 0 ? headTimeoutMs : keepAliveTimeoutMs + keepAliveGraceMs;
+    // A proxy may keep a connection among its idle ones before its first request.
+    const isShort = this.#requests === 0 && !this.peer.isTrusted;
+    return isShort ? headTimeoutMs : keepAliveTimeoutMs + keepAliveGraceMs;
   }
 
   get isLastRequest(): boolean {

@@ -106,7 +106,8 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
   }
 
   get idleTimeoutMs(): number {
-    return this.#requests === 0 ? this.#settings.headTimeoutMs : this.#settings.keepAliveTimeoutMs;
+    const isShort = this.#requests === 0 && !this.peer.isTrusted;
+    return isShort ? this.#settings.headTimeoutMs : this.#settings.keepAliveTimeoutMs;
   }
 
   get isFlushed(): boolean {

@@ -225,7 +225,7 @@ test.concurrent("an answer may take longer than a message", async (context) => {
 
 test.concurrent("a caller that keeps its side open behind the end of its connection is closed", async (context) => {
   const cleanup = cleanupOf(context);
-  const { port } = await startServer(cleanup, undefined, { headTimeoutMs: 30 });
+  const { port } = await startServer(cleanup, undefined, { keepAliveTimeoutMs: 30 });
   const socket = await halfOpen(cleanup, port);
   await once(socket, "end");
   await eventually("it cannot be written to any more", () => {
@@ -258,18 +258,21 @@ test("a call that never ends is broken off at the end", async () => {
   expect(await reply).toMatchObject({ httpStatus: 0 });
 });
 
-test.for(["headTimeoutMs", "keepAliveTimeoutMs"] as const)(
-  "a connection without a call ends after %s",
-  async (bound) => {
-    const { port } = await startServer(cleanup, undefined, { [bound]: 30 });
-    const session = await openSession(cleanup, port);
-    const goaway = once(session, "goaway");
-    const closed = once(session, "close");
-    if (bound === "keepAliveTimeoutMs") await callRaw(session, path, [frame(empty)]);
-    expect((await within("GOAWAY", goaway))[0]).toBe(0);
-    await within("the end", closed);
-  },
-);
+test.for([
+  ["headTimeoutMs", false],
+  ["keepAliveTimeoutMs", false],
+  ["keepAliveTimeoutMs", true],
+] as const)("a connection without a call ends after %s, if it has called: %s", async ([bound, hasCalled]) => {
+  // A trusted caller may keep it among its idle ones before its first call.
+  const connections = { ...unbounded, isTrusted: () => bound === "keepAliveTimeoutMs" };
+  const { port } = await startServer(cleanup, undefined, { [bound]: 30, connections });
+  const session = await openSession(cleanup, port);
+  const goaway = once(session, "goaway");
+  const closed = once(session, "close");
+  if (hasCalled) await callRaw(session, path, [frame(empty)]);
+  expect((await within("GOAWAY", goaway))[0]).toBe(0);
+  await within("the end", closed);
+});
 
 /** It does not end its side when the server does. */
 async function halfOpen(cleanup: Cleanup, port: number): Promise<Socket> {
