@@ -5,7 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Clock } from "../core/clock.ts";
-import { maxHeadBytes } from "../core/http-bounds.ts";
+import { keepAliveMs, maxHeadBytes } from "../core/http-bounds.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { Certificate } from "../core/settings.ts";
 import type { AdminApi, ApiOptions } from "./api.ts";
@@ -119,8 +119,7 @@ const inactiveTimeoutMs = 30_000;
 const serverOptions = {
   headersTimeout: 5_000,
   requestTimeout: 10_000,
-  // As timeouts.keepAlive by default.
-  keepAliveTimeout: 620_000,
+  keepAliveTimeout: keepAliveMs,
   // By default Node checks these timeouts only every 30 s.
   connectionsCheckingInterval: 1_000,
   // For a console on localhost, browsers send the cookies of all servers there.

@@ -13,6 +13,9 @@ export interface HeadBounds {
   readonly maxFields: number;
 }
 
+/** How long a connection may be idle, where no key sets it; the default of the key. Google's balancers keep theirs for 600 s. */
+export const keepAliveMs = 620_000;
+
 /** How long the other side may take to close its connection when there is no time for more. */
 export const closeMs = 2_000;
 

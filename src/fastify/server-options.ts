@@ -2,7 +2,7 @@
 // fields too: for targets that the router cannot read, bytes that are no request, and while the app closes.
 import type { Socket } from "node:net";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { maxHeadBytes } from "../core/http-bounds.ts";
+import { keepAliveMs, maxHeadBytes } from "../core/http-bounds.ts";
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { gates } from "./gate.ts";
 
@@ -15,6 +15,8 @@ export function serverOptions({ maxHeaderBytes = maxHeadBytes }: { readonly maxH
     return503OnClosing: false,
     // Fastify turns Node's bound off.
     requestTimeout: 300_000,
+    // Fastify's 72 s are shorter than proxies keep a connection.
+    keepAliveTimeout: keepAliveMs,
     http: {
       // Node would answer these by itself, without the fields.
       requireHostHeader: false,
