@@ -53,7 +53,8 @@ export class TrafficListener {
   /** Resolves when listening. Rejects with the system's error. */
   async listen(address: ListenAddress): Promise<HostPort> {
     const opened = await openListener(this.#opener.server, address, this.#options.onFailure);
-    this.#sweepTimer = setInterval(() => this.#sweep(), checkIntervalMs).unref();
+    // The event loop runs timers before it reads: behind the reads, a connection whose request has arrived is not idle.
+    this.#sweepTimer = setInterval(() => setImmediate(() => this.#sweep()), checkIntervalMs).unref();
     return opened;
   }
 

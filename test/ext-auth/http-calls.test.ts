@@ -1,10 +1,10 @@
 // Checks over HTTP, as each ingress documents what it sends, against the real gateway: one pipeline, one
 // quota, and a client that can write any field which its ingress does not set.
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { beforeReads, eventually, within } from "../support/eventually.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -304,6 +304,21 @@ describe("what cannot be read", () => {
     expect(stranger.receivedBytes).toBe(0);
     idle.write(`GET /auth-request HTTP/1.1\r\nHost: headgate\r\n${from("192.0.2.1") + token + calls.nginx.fields}\r\n`);
     expect((await idle.read()).status).toBe(200);
+  });
+
+  test("a call that has arrived when the time of its connection is over is answered", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    cleanup(() => void vi.useRealTimers());
+    const { connect } = await stageDecision(cleanup, {}, { timeouts: { keepAliveMs: 1 } });
+    const client = connect();
+    const call = `GET /auth-request HTTP/1.1\r\nHost: headgate\r\n${from("192.0.2.1") + token + calls.nginx.fields}\r\n`;
+    client.write(call);
+    expect((await client.read()).status).toBe(200);
+    await beforeReads(() => {
+      client.write(call);
+      vi.advanceTimersByTime(3_000);
+    });
+    expect((await client.read()).status).toBe(200);
   });
 });
 

@@ -2,9 +2,11 @@
 // crash.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import type { Clock } from "../../src/core/clock.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, inFewTurns, soonMs, within } from "../support/eventually.ts";
+import { FakeClock } from "../support/clock.ts";
+import { beforeReads, eventually, inFewTurns, soonMs, within } from "../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -15,12 +17,13 @@ const cleanup = useCleanup();
 const get = "GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-async function start(overrides: Overrides = {}, answer = ok) {
+async function start(overrides: Overrides = {}, answer = ok, clock?: Clock) {
   const upstream = await startRawUpstream((socket) => void socket.write(answer));
   cleanup(() => upstream.close());
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: { drain: { timeoutMs: 0 }, ...overrides },
+    ...(clock === undefined ? {} : { clock }),
   });
   cleanup(() => gateway.close());
   const connect = (options = {}): RawConnection => {
@@ -69,6 +72,22 @@ test("a silent connection is kept known to what is in between: TCP keepalive on 
     expect(tcpTimer(client).hundredths).toBeLessThanOrEqual(12_000);
     expect(tcpTimer(client).hundredths).toBeGreaterThan(9_000);
   }
+});
+
+test("a request that has arrived when the time of its connection is over is served", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  cleanup(() => void vi.useRealTimers());
+  const clock = new FakeClock();
+  const { connect } = await start({ timeouts: { keepAliveMs: 1_000 } }, ok, clock);
+  const client = connect();
+  client.write(get);
+  expect((await client.read()).status).toBe(200);
+  await beforeReads(() => {
+    clock.advance(10_000);
+    client.write(get);
+    vi.advanceTimersByTime(1_000);
+  });
+  expect((await client.read()).status).toBe(200);
 });
 
 test("a head that comes a byte at a time is answered 408 when its time is over, however steadily it comes", async () => {

@@ -40,6 +40,11 @@ export async function within<T>(what: string, promise: Promise<T>, deadlineMs = 
   }
 }
 
+/** Runs something where the event loop runs timers, which it does before it reads. */
+export function beforeReads(run: () => void): Promise<void> {
+  return new Promise((resolve) => setTimeout(() => void resolve(run()), 0));
+}
+
 /**
  * Waits so many turns of the event loop. What both ends of a connection in this process could still do is done after a few,
  * and a machine that stalls counts as one.

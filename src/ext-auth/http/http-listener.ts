@@ -81,7 +81,8 @@ class HttpListener implements CallOwner {
 
   async listen(options: ExtAuthHttpOptions): Promise<{ readonly host: string; readonly port: number }> {
     const address = await listen(this.#server, options, options.onFailure);
-    this.#sweeper = setInterval(() => this.#sweep(), this.#sweepMs).unref();
+    // Behind the reads of this turn: a call that has arrived is answered.
+    this.#sweeper = setInterval(() => setImmediate(() => this.#sweep()), this.#sweepMs).unref();
     return address;
   }
 
