@@ -58,3 +58,29 @@ test.each([
   if (status === 200) return;
   await eventually("it is logged", () => app.lines.some(({ reason }) => reason === "head_too_large"));
 });
+
+test("a client that reads only when it has sent for a while reads its refusal", async () => {
+  const app = await startTestApp(cleanup, {
+    options: {
+      policies: [{ name: "p", limit: 2, window: "1h" }],
+      maxBodyBytes: 2_000_000,
+    },
+  });
+  const announced = (fields: string): string => `POST /v2/x HTTP/1.1\r\nHost: a\r\n${fields}\r\n`;
+  const requests = [
+    [401, announced("Content-Length: 1000000\r\n")],
+    [413, announced("Authorization: Bearer t\r\nContent-Length: 3000000\r\n")],
+    [429, announced("Authorization: Bearer t\r\nContent-Length: 1000000\r\n")],
+  ] as const;
+  for (const [status, head] of requests) {
+    const client = app.connect();
+    client.write(head);
+    client.socket.pause();
+    const timer = setInterval(() => client.socket.writable && client.write("x"), 10);
+    cleanup(() => clearInterval(timer));
+    // It has sent for a while before it reads.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    client.socket.resume();
+    expect((await client.read()).status).toBe(status);
+  }
+});
