@@ -1,9 +1,11 @@
 // docs/timeouts.md: each row fits the default that it stands beside, or says what to set instead.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { keepAliveMs } from "../../src/core/http-bounds.ts";
 import { serverOptions } from "../../src/fastify/index.ts";
 import { testSettings } from "../support/gateway.ts";
-import { read } from "./markdown.ts";
+import { read, root } from "./markdown.ts";
 
 const { timeouts, upgrade } = testSettings("http://127.0.0.1:1");
 const page = read("docs/timeouts.md");
@@ -37,6 +39,13 @@ test.each(rowsOf("Proxies and balancers in front"))("%s closes first, or the pag
   expect([kept, toSet === ""]).toEqual([kept, msOf(kept) < timeouts.keepAliveMs]);
   const [, ours] = /`timeouts\.keepAlive: (\w+)`/.exec(toSet) ?? [];
   if (ours !== undefined) expect(msOf(ours)).toBeGreaterThan(msOf(kept));
+});
+
+test("the shipped files of Envoy and Istio, which keep connections for an hour by themselves, set less", () => {
+  const shipped = (file: string): string => readFileSync(join(root, "deploy/ingress", file), "utf8");
+  const [, envoy] = /idle_timeout: (\w+)/.exec(shipped("envoy/envoy.yaml")) ?? [];
+  const [, istio] = /idleTimeout: (\w+)/.exec(shipped("istio/headgate.yaml")) ?? [];
+  for (const time of [envoy, istio]) expect(msOf(time)).toBeLessThan(timeouts.keepAliveMs);
 });
 
 test.each(rowsOf("Clients"))("%s closes first", (_, kept) => {
