@@ -1,7 +1,8 @@
 // Every way a request with or without a token can come: the traffic port over HTTP/1.1 and HTTP/2, an ingress' checks over
 // HTTP and gRPC, and the Fastify plugin, all with the same rules and policies. Each request names its client.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { request as httpsRequest } from "node:https";
+import { request as httpRequest } from "node:http";
+import { request as httpsRequest, type RequestOptions } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { credentials, Client as GrpcClient } from "@grpc/grpc-js";
@@ -59,6 +60,8 @@ export interface StageOptions {
   readonly withPlugin?: boolean;
   /** Of the gateway. The plugin always leaves such requests to the app. */
   readonly unmatched?: Settings["unmatched"];
+  /** Default: `/v1/` and `/v2/`. */
+  readonly routes?: readonly string[];
 }
 
 export async function stageTokens(cleanup: Cleanup, options: StageOptions): Promise<TokenStage> {
@@ -82,6 +85,7 @@ export async function stageTokens(cleanup: Cleanup, options: StageOptions): Prom
       extAuth: { http: port, grpc: port, trustedCallers: ["127.0.0.1"] },
       ...(options.workers === undefined ? {} : { workers: options.workers }),
       ...(options.unmatched === undefined ? {} : { unmatched: options.unmatched }),
+      ...(options.routes === undefined ? {} : { routes: options.routes }),
       ...(options.counters === undefined ? {} : { counters: options.counters }),
     },
     ...(options.clock === undefined ? {} : { clock: options.clock }),
@@ -101,11 +105,16 @@ const bearer = (token: string | null): Record<string, string> =>
   token === null ? {} : { authorization: `Bearer ${token}` };
 
 function overHttp1({ traffic }: TestGateway, { ca }: TlsListener): TokenCarrier {
-  const ask = ({ client, method = "GET", path = "/v1/x", token }: TokenAsk): Promise<TokenAnswer> =>
+  const target = { host: "127.0.0.1", servername: "localhost", port: traffic.port, ca };
+  return { name: "HTTP/1.1", ask: askWith(httpsRequest, target) };
+}
+
+/** Sends the path as it is, which fetch does not: it resolves dots. */
+function askWith(send: typeof httpsRequest, target: RequestOptions): TokenCarrier["ask"] {
+  return ({ client, method = "GET", path = "/v1/x", token }) =>
     new Promise((resolve, reject) => {
-      const target = { host: "127.0.0.1", servername: "localhost", port: traffic.port, ca, agent: false as const };
       const headers = { host: "localhost", "x-forwarded-for": client, ...bearer(token) };
-      const request = httpsRequest({ ...target, method, path, headers }, (response) => {
+      const request = send({ ...target, method, path, headers, agent: false }, (response) => {
         response.resume().on("end", () => {
           const { statusCode: status = 0, rawHeaders } = response;
           resolve({ status, fields: fieldsOf(rawHeaders) });
@@ -113,7 +122,6 @@ function overHttp1({ traffic }: TestGateway, { ca }: TlsListener): TokenCarrier 
       });
       request.on("error", reject).end();
     });
-  return { name: "HTTP/1.1", ask };
 }
 
 function overHttp2({ traffic }: TestGateway, { ca }: TlsListener, cleanup: Cleanup): TokenCarrier {
@@ -185,7 +193,7 @@ const statusCodes: Readonly<Record<string, number>> = {
 
 async function inPlugin(
   cleanup: Cleanup,
-  { yaml, clock }: StageOptions,
+  { yaml, clock, routes = ["/v1/", "/v2/"] }: StageOptions,
   folder: string,
   maxHeaderBytes: number,
 ): Promise<TokenCarrier> {
@@ -198,18 +206,12 @@ async function inPlugin(
   await app.register(plugin, {
     ...options,
     auth: { ...options.auth, ...(yaml.includes("tokensFile") ? { tokensFile: join(folder, "tokens.txt") } : {}) },
-    routes: ["/v1/", "/v2/"],
+    routes: [...routes],
     clientAddress: { trustedProxies: ["127.0.0.1"] },
   });
   app.all("/*", async () => "ok");
-  const url = await app.listen({ port: 0, host: "127.0.0.1" });
-  const ask = async ({ client, method = "GET", path = "/v1/x", token }: TokenAsk): Promise<TokenAnswer> => {
-    const headers = { "x-forwarded-for": client, ...bearer(token) };
-    const response = await fetch(url + path, { method, headers });
-    await response.arrayBuffer();
-    return { status: response.status, fields: new Map(response.headers) };
-  };
-  return { name: "the plugin", ask };
+  const port = Number(new URL(await app.listen({ port: 0, host: "127.0.0.1" })).port);
+  return { name: "the plugin", ask: askWith(httpRequest, { host: "127.0.0.1", port }) };
 }
 
 function fieldsOf(rawHeaders: readonly string[]): ReadonlyMap<string, string> {

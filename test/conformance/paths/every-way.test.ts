@@ -51,3 +51,35 @@ test("a look-alike of an open path asks for a token, and a route behind a host i
     }
   }
 });
+
+/** Two dots and anything unusual beside them: refused, also where all readings are under one route. */
+const dots: readonly (readonly [path: string, status: number])[] = [
+  ["/v2/a/../b", 200],
+  ["/v2/a+b/../c", 200],
+  ["/v2/a..b/%20", 200],
+  ["/v2/a//b", 200],
+  ["/v2/a%20b/../c", 400],
+  ["/v2/a/../c%20d", 400],
+  ["/v2/foo//../bar", 400],
+  ["/v2/a;x/../c", 400],
+  ["/v2/a/%2e%2e/b", 400],
+  ["/v2/a/..;x/b", 400],
+  ["/v2/foo/..#frag", 400],
+];
+
+test.each([["/v1/", "/v2/"], ["/"]])(
+  "a segment of two dots beside anything unusual is 400, and counted",
+  async (...routes) => {
+    const ownYaml = "auth: { mode: off }\npolicies: [{ name: per-ip, limit: 20, window: 60s }]\n";
+    const options = { tls: tls(), yaml: ownYaml, tokens: [], withPlugin: true, routes } as const;
+    const { carriers } = await stageTokens(cleanup, options);
+    expect(carriers).toHaveLength(5);
+    for (const [way, { name, ask }] of carriers.entries()) {
+      for (const [i, [path, status]] of dots.entries()) {
+        const answer = await ask({ client: `192.0.2.${way}`, path, token: null });
+        const remaining = Number(answer.fields.get("ratelimit-remaining"));
+        expect([name, path, answer.status, remaining]).toEqual([name, path, status, 19 - i]);
+      }
+    }
+  },
+);
