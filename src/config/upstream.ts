@@ -85,7 +85,7 @@ const upstreamKeys = {
   maxConnections: wholeNumber(
     256,
     [1, 65535],
-    "Open connections to the upstream; one client alone gets half of them. As many more requests may wait for one.",
+    "Open connections to the upstream; one client gets half of them. As many more requests may wait (100 at least).",
   ),
   maxHeaderBytes: size(
     "16KiB",

@@ -2,7 +2,7 @@
 import { clientShare, type OnShareExceeded, type SharedResource } from "../core/client-share.ts";
 
 export interface SharedPlacesOptions<W> {
-  /** The number of places. As many requests may wait. */
+  /** The number of places. As many requests may wait, but at least `minWaiting`. */
   readonly total: number;
   /** The longest wait. */
   readonly timeoutMs: number;
@@ -13,6 +13,9 @@ export interface SharedPlacesOptions<W> {
   readonly onRefused: (waiter: W) => void;
   readonly onShareExceeded: OnShareExceeded;
 }
+
+/** A browser sends the requests of a page on one HTTP/2 connection at once: 100, as many as the gateway allows it. */
+const minWaiting = 100;
 
 /** How often slow transfers are looked for while requests wait. */
 const reclaimEveryMs = 100;
@@ -31,7 +34,7 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     const { total, timeoutMs, onShareExceeded: onExceeded } = options;
     this.#shares = new ClientShares({ resource: "connections", total, onExceeded });
     this.#queue = new FairQueue(
-      { maxWaiting: total, timeoutMs, onTimeout: (waiter) => this.#refuse(waiter) },
+      { maxWaiting: Math.max(total, minWaiting), timeoutMs, onTimeout: (waiter) => this.#refuse(waiter) },
       this.#shares,
     );
   }
