@@ -93,7 +93,7 @@ describe("operating.md", () => {
   test("explains each field of the access log, and no other", () => {
     const { log, lines } = keptLog();
     const detail = { rule: "a folded line", line: 3, field: null };
-    createAccessLog(log, { samplers: new Samplers() }).record(exchangeOf({ detail }), "/v2/me");
+    createAccessLog(log, { samplers: new Samplers() }).record(exchangeOf({ detail, rule: "block-1" }), "/v2/me");
     const [section = ""] = /### Access log format.*?(?=^###)/ms.exec(read("docs/operating.md")) ?? [];
     const explained = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names = ""]) =>
       [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name),
