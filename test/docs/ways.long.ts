@@ -234,6 +234,18 @@ test("policies.md and rate-limiting.md: enforcement, fields, routes and basePath
   expect(below.upstream.received.map(({ target }) => target)).toEqual(["/api/v1/x"]);
 });
 
+test("policies.md: what is left for me, as it is shown", async () => {
+  const [, shown = ""] = /^```json\n(\{"isVerified".*?)\n```/m.exec(read("docs/policies.md")) ?? [];
+  const { ask, gateway } = await stage("quota: { path: /quota }\n");
+  for (let i = 0; i < 3; i += 1) await ask("GET /v2/x");
+  const told = JSON.parse(
+    await (await fetch(`${gateway.url}/quota`))
+      .text()
+      .then((text) => text.replace(/"resetSeconds":\d+/, '"resetSeconds":42')),
+  );
+  expect(told).toEqual(JSON.parse(shown));
+});
+
 test("rate-limiting.md: what the table of costs says", async () => {
   const { ask } = await stage("quota: { path: /quota }\nmaxBodyBytes: 1000\n");
   let left = 100;
