@@ -246,6 +246,34 @@ test("policies.md: what is left for me, as it is shown", async () => {
   expect(told).toEqual(JSON.parse(shown));
 });
 
+test("rate-limiting.md and authentication.md: the 429 and the 401 have the headers and the body that are shown", async () => {
+  const upstream = await startUpstream();
+  cleanup(() => upstream.close());
+  const file = join(scratchFolder(cleanup), "c.yaml");
+  writeFileSync(file, "auth: { realm: finance }\npolicies: [{ name: per-ip, limit: 1, window: 60s }]\n");
+  const gateway = await startFromFile(cleanup, upstream.url, file, { "admin.port": "0" });
+  const client = new RawConnection(gateway.traffic.port);
+  cleanup(() => client.destroy());
+  for (const [page, status] of [
+    ["docs/authentication.md", 401],
+    ["docs/rate-limiting.md", 429],
+  ] as const) {
+    const [, head = "", body = ""] =
+      new RegExp(`^\`\`\`\\n(HTTP/1.1 ${status} .*?)\\n\\n(.*?)\\n\`\`\``, "ms").exec(read(page)) ?? [];
+    client.write("GET /v2/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    const answer = await client.read();
+    expect([page, answer.status, answer.body]).toEqual([page, status, body]);
+    const given = new Map(
+      answer.rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [[name, answer.rawHeaders[i + 1]]] : [])),
+    );
+    for (const line of head.split("\n").slice(1)) {
+      const [name = "", value = ""] = line.split(": ");
+      expect([page, name, given.has(name)]).toEqual([page, name, true]);
+      if (/^(WWW|Cache|Content)-/.test(name)) expect([name, given.get(name)]).toEqual([name, value]);
+    }
+  }
+});
+
 test("rate-limiting.md: what the table of costs says", async () => {
   const { ask } = await stage("quota: { path: /quota }\nmaxBodyBytes: 1000\n");
   let left = 100;
