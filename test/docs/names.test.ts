@@ -1,12 +1,15 @@
 // The names that a page tells a reader to write are there: keys of the configuration, with values that they take, variables of
 // the environment, and metrics.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { nodeAt } from "../../src/config/definition.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { schema } from "../../src/config/schema.ts";
 import { renderConfigError } from "../../src/config/written.ts";
-import { markdownFiles, read } from "./markdown.ts";
+import { codeBlocks, markdownFiles, read } from "./markdown.ts";
 
 const pages = markdownFiles().filter((path) => path.startsWith("docs/") || path === "README.md");
 /** Code in the text, without that of the calls of the API, whose fields have such names, too. */
@@ -76,4 +79,27 @@ test("each metric that a page names is one of docs/metrics.md", () => {
         .map((name) => `${path}: ${name}`),
     );
   expect(wrong).toEqual([]);
+});
+
+test("configuration.md: the errors are those that it shows, and the command line replaces the environment, which replaces the file", () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-names-"));
+  try {
+    const load = (yaml: string, env: Record<string, string>, path?: string[]) => {
+      writeFileSync(join(folder, "my.yaml"), yaml);
+      const at = { kind: "command line", option: "--set" } as const;
+      const overrides = path === undefined ? [] : [{ path, text: "30", at }];
+      return loadSettings({ file: "my.yaml", env, cwd: folder, overrides });
+    };
+    const wrong = load("listen:\n  port: eighty\nupstrem: {}\n", {});
+    const shown = codeBlocks("docs/configuration.md", "").find((block) => block.includes("my.yaml:")) ?? "";
+    expect(wrong.ok ? [] : wrong.errors.map(renderConfigError)).toEqual(shown.trimEnd().split("\n"));
+    const limit = (loaded: ReturnType<typeof load>) =>
+      loaded.ok ? loaded.settings.policies.map((one) => one.limit) : [];
+    const yaml = "policies: [{ name: a, limit: 10, window: 60s }]\n";
+    const env = { HEADGATE_POLICIES_0_LIMIT: "20" };
+    expect([limit(load(yaml, {})), limit(load(yaml, env))]).toEqual([[10], [20]]);
+    expect(limit(load(yaml, env, ["policies", "0", "limit"]))).toEqual([30]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
