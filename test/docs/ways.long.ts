@@ -328,3 +328,28 @@ test("websocket.md: a path that is open, and no protocols at all", async () => {
   expect(await statuses(open, ["/v2/live", "/v2/Live", "/v2/x"])).toEqual([101, 401, 401]);
   expect(await statuses(`${open}upgrade: { protocols: [] }\n`, ["/v2/live"])).toEqual([200]);
 });
+
+test("client-address.md: what a proxy may write is read so, and IPv4 inside IPv6 counts as that", async () => {
+  const { ask } = await stage("clientAddress: { trustedProxies: [127.0.0.1] }\nauth: { mode: off }\n");
+  const left = async (client: string): Promise<number> =>
+    Number((await ask("GET /v2/x", { "x-forwarded-for": client })).fields.get("ratelimit-remaining"));
+  const page = read("docs/client-address.md");
+  const [, forms = ""] = /^\| form \| read as \|\n\|---\|---\|\n(.*?)\n\n/ms.exec(page) ?? [];
+  const [, inside = ""] = /^\| address \| counted as \| why \|\n\|---\|---\|---\|\n(.*?)\n\n/ms.exec(page) ?? [];
+  let asked = 0;
+  for (const row of `${forms}\n${inside}`.split("\n")) {
+    const [, cell = "", told = ""] = /^\| (.*?) \| (.*?) \|/.exec(row) ?? [];
+    const written = [...cell.matchAll(/`([^`]+)`/g)].map(([, text = ""]) => text).filter((text) => !text.includes("…"));
+    // What is no address is charged to the proxy, of the nine groups the first eight count, and a network by one of its addresses.
+    const shown = /`([^`]+)`/.exec(told)?.[1]?.replace("::/64", "::1:0:0:5");
+    const meant =
+      told === "no address" ? "127.0.0.1" : told === "the first eight" ? written[0]?.replace(/:80$/, "") : shown;
+    if (meant === undefined) continue;
+    for (const text of written) {
+      const before = await left(meant);
+      expect([text, before - (await left(text))]).toEqual([text, 1]);
+      asked += 1;
+    }
+  }
+  expect(asked).toBeGreaterThan(18);
+});
