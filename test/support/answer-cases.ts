@@ -191,12 +191,12 @@ export const upstreamFailures: readonly AnswerCase[] = [
   invalid("bare CR in a field", `X: a\rb\r\n${two}`),
   invalid("a space in a field's name", `X : a\r\n${two}`),
   invalid("head over 16 KiB", `X: ${kilobytes(20)}\r\n${two}`),
-  refused(503, "every connection busy and the queue full", overloaded, get(), {
+  refused(503, "every connection busy for too long", overloaded, get(), {
     upstream: silent,
-    overrides: { upstream: { maxConnections: 1 } },
+    overrides: { upstream: { maxConnections: 1, connectTimeoutMs: 300 } },
     before: occupy,
     notOverHttp2: "what has to happen before is done over HTTP/1.1 without TLS: upstream/client-shares-http2.test.ts",
-    remaining: 97,
+    remaining: 98,
   }),
   refused(504, "no response in time", timedOut, get(), {
     upstream: silent,
