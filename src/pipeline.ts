@@ -179,7 +179,13 @@ class Pipeline {
   }
 
   #charge(head: RequestHead, parsed: ParsedRequest, atMs: number): Verdict | Promise<Verdict> {
-    const { limiter } = this.#parts;
+    const { limiter, rules } = this.#parts;
+    // Before the quota: a preflight over the limit would keep the page from reading the 429 of its call.
+    const isOpen = parsed.path.kind === "route" && parsed.upstreamTarget !== null && parsed.message.problem === null;
+    const preflight = isOpen ? rules.cors?.answerPreflight(head, parsed.message) : null;
+    if (preflight) {
+      return this.#observed(parsed, "skipped", null, this.#payRefusal(parsed.client, preflight, atMs), atMs);
+    }
     // The quota comes before everything that can refuse: a bad token, a bad path and a malformed message are each
     // charged, or guessing tokens would be free. A request outside of all routes is not charged.
     const decision =
@@ -229,7 +235,8 @@ class Pipeline {
   ): Verdict | Promise<Verdict> {
     const { rules, limiter, authenticator, demandOf, refusals } = this.#parts;
     // A preflight has no token.
-    const isPreflight = rules.cors?.isPreflight(head, parsed.message) ?? false;
+    const { cors } = rules;
+    const isPreflight = cors !== null && !cors.answersPreflights && cors.isPreflight(head, parsed.message);
     if (isPreflight) return this.#authenticated(head, parsed, decision, "skipped", noScopes, atMs);
     const credential = readBearer(head.rawHeaders);
     const demand = demandOf(parsed, head);

@@ -125,6 +125,11 @@ export const cors = section("Browsers: pages of other origins that may call the 
     { items: "origins", flaws: repeatedItems },
     "Origins whose preflights need no token, and whose pages may read the gateway's own responses.",
   ),
+  preflights: choice(
+    "forward",
+    ["forward", "answer"],
+    "Who answers their preflights: the upstream (forward; each spends quota) or the gateway (answer; none does).",
+  ),
 });
 
 /** An origin of web pages as browsers send it: in lower case, without the port that the scheme implies. */

@@ -20,6 +20,7 @@ import { formatDuration } from "./leaves.ts";
 import { coversMethods, coversPath, modesOver, regionOf } from "./policies.ts";
 
 export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement" | "routes" | "clientAddress"> {
+  readonly cors: Settings["cors"];
   readonly auth: Pick<Settings["auth"], "mode" | "rules">;
   /** `leave`: the gateway does not handle paths outside of all routes. */
   readonly unmatched: Settings["unmatched"] | "leave";
@@ -46,6 +47,9 @@ export function configurationWarnings(settings: WarnedSettings): readonly string
   warnOfPolicies({ ...settings, policies: settings.policies.map(rated) }, warn);
   warnOfStore(settings, warn);
   warnOfAdmin(settings, warn);
+  if (settings.cors.preflights === "answer" && settings.cors.origins.length === 0) {
+    warn("cors.preflights is answer, and cors.origins is empty: no preflight is answered; list the origins");
+  }
   if (settings.upstream?.tls.insecureSkipVerify === true) {
     warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
   }
@@ -189,9 +193,11 @@ function warnOfUncovered(settings: RatedSettings, warn: Warn): void {
   }
   const reason = "no enforcing policy without charge is about";
   if (bare.length > 0) warn(`not all requests under ${enumerate(bare, "and")} are limited: ${reason} all of them`);
+  const mayAnswer = settings.cors.origins.length > 0 && settings.cors.preflights === "forward";
   for (const [methods, under] of byMethods) {
     const others = `requests under ${enumerate(under, "and")} with other methods than ${methods}`;
-    warn(`${others} are not limited: ${reason} them`);
+    const remedy = mayAnswer && !methods.includes("OPTIONS") ? "; for preflights set cors.preflights to answer" : "";
+    warn(`${others} are not limited: ${reason} them${remedy}`);
   }
 }
 
@@ -361,9 +367,14 @@ function warnOfRestarts({ policies, counters }: RatedSettings, warn: Warn): void
 }
 
 /** Of limits that an ext-auth listener cannot hold. */
-function warnOfExtAuth({ policies, extAuth }: RatedSettings, warn: Warn): void {
+function warnOfExtAuth({ policies, extAuth, cors }: RatedSettings, warn: Warn): void {
   const ports = (["http", "grpc"] as const).filter((port) => extAuth?.[port]).map((port) => `extAuth.${port}`);
   if (ports.length === 0) return;
+  if (cors.preflights === "answer") {
+    warn(
+      `cors.preflights is answer, but on ${enumerate(ports, "and")} preflights spend quota; answer them at the ingress`,
+    );
+  }
   for (const { name, rate, chargeStatuses } of policies) {
     const isHeld = rate.kind === "concurrency";
     if (!isHeld && chargeStatuses === null) continue;

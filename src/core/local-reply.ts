@@ -13,8 +13,10 @@ export interface LocalReply {
   readonly errMsg: string;
   /** In ASCII; an error is in the v2 format. */
   readonly body: string;
-  /** The headers that do not depend on the request. */
+  /** The headers that do not depend on the origin, the client and its quota. */
   readonly lines: HeaderLines;
+  /** The request headers on which the reply to a page of another origin depends; by default Origin. */
+  readonly varies?: string;
   /** For the log, if the reason does not say it: which bound was exceeded, and by how much, or which rule was broken. */
   readonly detail?: string | BrokenRule;
 }
@@ -178,11 +180,18 @@ export const serverOptions: LocalReply = Object.freeze({
   lines: notStored,
 });
 
-/** The reply to a preflight of a browser about the caller's own quota, whose token is in a header. Refuses nothing. */
-export const quotaPreflight: LocalReply = Object.freeze({
-  ...serverOptions,
-  lines: `${notStored}Access-Control-Allow-Methods: GET, HEAD\r\nAccess-Control-Allow-Headers: Authorization\r\n`,
-});
+/** The reply to a preflight of a browser, for calls with this method and these headers. Refuses nothing. */
+export function preflightReply(method: string, names: readonly string[]): LocalReply {
+  const allowed = names.length === 0 ? "" : `Access-Control-Allow-Headers: ${names.join(", ")}\r\n`;
+  return {
+    ...serverOptions,
+    lines: `${notStored}Access-Control-Allow-Methods: ${method}\r\n${allowed}Access-Control-Max-Age: 600\r\n`,
+    varies: "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
+  };
+}
+
+/** About the caller's own quota, whose token is in a header. */
+export const quotaPreflight = preflightReply("GET, HEAD", ["Authorization"]);
 
 /** Makes a reply of JSON that refuses nothing. Other characters than ASCII are escaped. */
 export function jsonReply(value: unknown): LocalReply {

@@ -6,13 +6,14 @@ import {
   connectionOptions,
   type HeaderLines,
   type HeaderList,
+  headerValue,
   headerValues,
   isHopByHop,
   KeptText,
-  linesOf,
   namesIn,
+  trimBlanks,
 } from "./headers.ts";
-import { type ErrorFormat, inFormat, type LocalReply, localReplies } from "./local-reply.ts";
+import { type ErrorFormat, inFormat, type LocalReply, localReplies, preflightReply } from "./local-reply.ts";
 import type { MessageHead, MessageReading } from "./message-check.ts";
 import { overridingMethods } from "./method-override.ts";
 import type { Decision } from "./policy.ts";
@@ -47,8 +48,8 @@ export class ResponseFields {
   readonly #hasStructured: boolean;
   readonly #realm: string;
   readonly #cors: AllowedOrigins | null;
-  /** What a page of another origin may read of a local reply. */
-  readonly #exposed: string;
+  /** Names the gateway's headers to pages of other origins. */
+  readonly #exposedLine: HeaderLines;
   readonly errorFormat: ErrorFormat;
   /** The replies that are known before a request; empty for v2, in which they are already. */
   readonly #formatted: ReadonlyMap<LocalReply, LocalReply>;
@@ -65,7 +66,7 @@ export class ResponseFields {
     this.#quota = new QuotaLines(prefixes, this.#hasStructured ? "" : idName);
     this.#realm = auth.realm;
     this.#cors = cors;
-    this.#exposed = exposedNames(kinds).join(", ");
+    this.#exposedLine = `Access-Control-Expose-Headers: ${exposedNames(kinds).join(", ")}\r\n`;
     this.errorFormat = errors.format;
     const known: readonly LocalReply[] = this.errorFormat === "v2" ? [] : Object.values(localReplies);
     this.#formatted = new Map(known.map((reply) => [reply, inFormat(reply, this.errorFormat)]));
@@ -130,7 +131,7 @@ export class ResponseFields {
   ): HeaderLines {
     const always = this.always(decision, requestId, nowMs);
     const waitSeconds = reply.status === 429 ? this.#retryAfter(reply, decision, nowMs) : 0;
-    const cors = this.#cors === null ? "" : this.#corsLines(this.#cors, asked);
+    const cors = this.#cors === null ? "" : this.#corsLines(this.#cors, reply, asked);
     return always + cors + this.#replyEnd(reply, waitSeconds);
   }
 
@@ -149,14 +150,15 @@ export class ResponseFields {
     return last.lines.use();
   }
 
-  #corsLines(cors: AllowedOrigins, asked: HeaderList): HeaderLines {
+  /** Returns the line that names the gateway's headers to the page that asked; empty if its origin is not listed. */
+  exposed(asked: HeaderList): HeaderLines {
+    return this.#cors === null || this.#cors.find(asked) === null ? "" : this.#exposedLine;
+  }
+
+  #corsLines(cors: AllowedOrigins, { varies = "Origin" }: LocalReply, asked: HeaderList): HeaderLines {
     const origin = cors.find(asked);
     if (origin === null) return "";
-    return linesOf([
-      ...["Access-Control-Allow-Origin", origin],
-      ...["Access-Control-Expose-Headers", this.#exposed],
-      ...["Vary", "Origin"],
-    ]);
+    return `Access-Control-Allow-Origin: ${origin}\r\n${this.#exposedLine}Vary: ${varies}\r\n`;
   }
 
   /** The budget for refusals has a token again within a second, whatever the quota of the client is. */
@@ -360,17 +362,29 @@ export function downstreamResponseFields(received: HeaderList, status: number): 
   return { lines, hasLength, retryAfter };
 }
 
+/** Returns whether the upstream lets pages of other origins read a response with these headers. */
+export function letsPagesRead(lines: HeaderLines): boolean {
+  return /^access-control-allow-origin:/im.test(lines);
+}
+
+/** More names than a page needs; each is repeated in the answer. */
+const maxAskedNames = 32;
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
 /**
  * The origins of web pages that may call the API from a browser (CORS,
  * https://fetch.spec.whatwg.org/#http-cors-protocol). Their preflights need no token, because a browser sends none with
  * them, and they may read the gateway's own responses.
  */
 export class AllowedOrigins {
+  /** The gateway answers preflights about its routes. */
+  readonly answersPreflights: boolean;
   readonly #origins: ReadonlySet<string>;
 
   /** `origins`: as browsers send them, in lower case and without the port that the scheme implies. */
-  constructor(origins: readonly string[]) {
+  constructor(origins: readonly string[], answersPreflights = false) {
     this.#origins = new Set(origins);
+    this.answersPreflights = answersPreflights;
   }
 
   /** Returns the one Origin of a request, in lower case, if it is allowed; null otherwise. */
@@ -381,8 +395,18 @@ export class AllowedOrigins {
     return this.#origins.has(folded) ? folded : null;
   }
 
+  /** Returns the gateway's own answer to a preflight; null if it is none, or the upstream answers it. */
+  answerPreflight(head: MessageHead, message: MessageReading): LocalReply | null {
+    if (!this.answersPreflights || !this.isPreflight(head, message)) return null;
+    const method = headerValue(head.rawHeaders, "access-control-request-method") ?? "";
+    const list = headerValue(head.rawHeaders, "access-control-request-headers") ?? "";
+    const names = list === "" ? [] : list.split(",").map((name) => trimBlanks(name));
+    const areSound = names.length <= maxAskedNames && [method, ...names].every((name) => token.test(name));
+    return areSound ? preflightReply(method, names) : null;
+  }
+
   /**
-   * Returns whether the request passes without a token. It must have nothing that a browser's preflight lacks: with a
+   * Returns whether the request only asks what a page may do. It must have nothing that a browser's preflight lacks: with a
    * body, an Upgrade or another method in a header or the query it could do more than ask, and an Authorization has to be
    * checked.
    */
@@ -391,6 +415,7 @@ export class AllowedOrigins {
     const asked = headerValues(rawHeaders, "access-control-request-method");
     const query = target.slice(target.indexOf("?") + 1);
     if (asked.length !== 1 || asked[0] === "" || overridingMethods(rawHeaders, query).length > 0) return false;
+    if (headerValues(rawHeaders, "access-control-request-headers").length > 1) return false;
     return headerValues(rawHeaders, "authorization").length === 0;
   }
 }

@@ -63,7 +63,7 @@ export interface Settings {
   };
   readonly extAuth: ExtAuthSettings;
   /** Origins as browsers send them. */
-  readonly cors: { readonly origins: readonly string[] };
+  readonly cors: { readonly origins: readonly string[]; readonly preflights: "forward" | "answer" };
   readonly errors: { readonly format: ErrorFormat };
   readonly fields: readonly FieldKind[];
   /** Where a caller is told what it has left; below the base path. Null: nowhere. */

@@ -20,7 +20,7 @@ import {
   unchargedVerdict,
   type Verdict,
 } from "../core/request-head.ts";
-import type { ResponseFields } from "../core/response-fields.ts";
+import { letsPagesRead, type ResponseFields } from "../core/response-fields.ts";
 import type { ConnectionPlace } from "./connection.ts";
 import type { PushedBody, Transport, TunnelStart } from "./transport.ts";
 
@@ -234,7 +234,9 @@ export class Exchange extends RecordedExchange {
     const { fields } = this.#runtime;
     const decision = this.#decisionToShow(nowMs);
     const wait = status === 429 ? `Retry-After: ${fields.largestRetryAfter(retryAfter, decision)}\r\n` : "";
-    this.#sendHead(status, reason, lines + wait + fields.always(decision, this.id, nowMs), hasLength, nowMs);
+    const { exposed } = this;
+    const more = exposed !== "" && letsPagesRead(lines) ? wait + exposed : wait;
+    this.#sendHead(status, reason, lines + more + fields.always(decision, this.id, nowMs), hasLength, nowMs);
   }
 
   /** Sends a local reply. If a head has been sent already, aborts the response instead. */
@@ -331,6 +333,11 @@ export class Exchange extends RecordedExchange {
   get subject(): string | null {
     const { identity } = this.verdict;
     return identity === null ? null : this.#runtime.subjectOf(identity);
+  }
+
+  /** The line that names the gateway's headers to the page that asked; empty without such a page. */
+  get exposed(): HeaderLines {
+    return this.#runtime.fields.exposed(this.head.rawHeaders);
   }
 
   get source(): RequestSource {

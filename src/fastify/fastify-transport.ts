@@ -4,6 +4,7 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import { type HeaderLines, type HeaderList, listOf } from "../core/headers.ts";
+import { letsPagesRead } from "../core/response-fields.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { ClientSocket } from "./client-socket.ts";
 import { type AppHeaders, appHeaders, HeadWriter } from "./head-writer.ts";
@@ -45,6 +46,8 @@ export class FastifyTransport extends RawResponse {
   #isAdmitted = false;
   /** What the app gives with its head, while that is sent; null for a local reply. */
   #given: AppHeaders | null = null;
+  /** What the app itself lets pages of other origins read, besides what the exchange does. */
+  #exposes: readonly string[] = [];
 
   /** `client`: null over HTTP/2. `proceed`: lets the app handle the request. */
   constructor(
@@ -96,7 +99,7 @@ export class FastifyTransport extends RawResponse {
     }
     const reason = typeof first === "string" ? first : this.#head.reasonOf(status);
     const given = appHeaders(typeof first === "string" ? second : (second ?? first));
-    const retryAfter = this.#head.retryAfter(given);
+    const retryAfter = this.#head.valuesOf("retry-after", given);
     this.#respond(exchange, { status, reason, lines: "", hasLength: false, retryAfter }, given);
   }
 
@@ -118,6 +121,7 @@ export class FastifyTransport extends RawResponse {
   sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void {
     this.hasLength = hasLength;
     const own = listOf(lines);
+    for (const value of this.#exposes) own.push("Access-Control-Expose-Headers", value);
     const isLast = !this.isHttp2 && this.#isLast(mustClose);
     if (isLast) own.push("Connection", "close");
     const given = this.#given ?? this.#head.takeOver(this.#reply);
@@ -136,10 +140,16 @@ export class FastifyTransport extends RawResponse {
 
   #respond(exchange: Exchange, { status, reason, lines, hasLength, retryAfter }: PassedHead, given: AppHeaders): void {
     this.#given = given;
+    const { exposed } = exchange;
+    // If the upstream lets the page read its response, the exchange adds the line.
+    const isAdded =
+      exposed !== "" && !letsPagesRead(lines) && this.#head.valuesOf("access-control-allow-origin", given).length > 0;
+    if (exposed !== "") this.#exposes = this.#head.valuesOf("access-control-expose-headers", given);
     try {
-      exchange.respond(status, reason, lines, hasLength, retryAfter);
+      exchange.respond(status, reason, isAdded ? lines + exposed : lines, hasLength, retryAfter);
     } finally {
       this.#given = null;
+      this.#exposes = [];
     }
   }
 

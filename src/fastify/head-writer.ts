@@ -42,9 +42,10 @@ export class HeadWriter {
     return given || STATUS_CODES[status] || "unknown";
   }
 
-  retryAfter(given: AppHeaders): HeaderList {
-    const values = valuesIn(given, "retry-after");
-    const set = this.#raw.getHeader("retry-after");
+  /** The values that the app gave or has set. `name`: in lower case. */
+  valuesOf(name: string, given: AppHeaders): readonly string[] {
+    const values = valuesIn(given, name);
+    const set = this.#raw.getHeader(name);
     return values.length > 0 || set === undefined ? values : [set].flat().map(String);
   }
 

@@ -26,7 +26,7 @@ export interface HeadgateOptions {
     readonly ipv6Prefix?: number;
     readonly dropHeaders?: readonly string[];
   };
-  readonly cors?: { readonly origins?: readonly string[] };
+  readonly cors?: { readonly origins?: readonly string[]; readonly preflights?: "forward" | "answer" };
   readonly errors?: { readonly format?: "v2" | "problem" | "plain" };
   readonly fields?: readonly ("standard" | "legacy" | "structured")[];
   /** Path prefixes that are gated; the default is `["/"]`. What is outside of them is left to the app. */

@@ -59,6 +59,7 @@ export function requestRules(
   pathReader: PathReader = createPathReader(settings.routes, settings.basePath),
 ): RequestRules {
   const upstreamPath = new URL(settings.upstream.url).pathname;
+  const { origins, preflights } = settings.cors;
   return {
     clientAddress,
     fieldNames: new FieldNames(settings.clientAddress.dropHeaders, settings.policies),
@@ -66,7 +67,7 @@ export function requestRules(
     unmatched: settings.unmatched,
     maxBodyBytes: settings.maxBodyBytes,
     maxTargetBytes: settings.maxTargetBytes,
-    cors: settings.cors.origins.length === 0 ? null : new AllowedOrigins(settings.cors.origins),
+    cors: origins.length === 0 ? null : new AllowedOrigins(origins, preflights === "answer"),
     paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
     quota,
   };
@@ -176,9 +177,11 @@ export function configureChecks(
   const { extAuth, timeouts } = settings;
   if (extAuth.http === null && extAuth.grpc === null) return null;
   // An ingress names its peer in X-Forwarded-For, and forwards a client's own Forwarded, which must be ignored. It takes each
-  // answer of 200 for an admission, so no check is about the quota itself.
+  // answer of 2xx for an admission, so no check is about the quota itself, or answers a preflight.
   const clientAddress: ClientAddressRules = { ...traffic.rules.clientAddress, header: "x-forwarded-for" };
-  const parts = { ...traffic, limiter: limiters.limiter, rules: { ...traffic.rules, clientAddress, quota: null } };
+  const cors = traffic.rules.cors && new AllowedOrigins(settings.cors.origins);
+  const rules = { ...traffic.rules, clientAddress, cors, quota: null };
+  const parts = { ...traffic, limiter: limiters.limiter, rules };
   const newId = createRequestIds();
   const runtime: Runtime = {
     ...createRuntime({ ...parts, forward: admitCheck }),

@@ -205,6 +205,8 @@ export class Judge {
 /** Whether a limit that can be judged has decided. What depends on the end of an exchange, the judge does not know. */
 function isJudged({ decision, localReply, blockedBy }: Verdict): boolean {
   if (blockedBy !== undefined || localReply === localReplies.tooManyRefusals) return false;
+  // An answered preflight: no limit was asked.
+  if (localReply?.reason === null) return false;
   if (decision.outcome === "throttled") return !holdsUntilEnd(decision.policy);
   return decision.outcome !== "unavailable";
 }

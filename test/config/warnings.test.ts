@@ -520,6 +520,33 @@ describe("tokens that end within 14 days, or have ended", () => {
   });
 });
 
+describe("browsers' preflights", () => {
+  const origins = "origins: [https://app.example]";
+  const gap = "policies: [{ name: a, limit: 9, window: 1m, match: { methods: [GET] } }]";
+
+  test.each([
+    [`cors: { ${origins} }`, "; for preflights set cors.preflights to answer"],
+    [`cors: { ${origins}, preflights: answer }`, ""],
+    ["", ""],
+  ])("a policy that leaves OPTIONS out, with %s", async (yaml, remedy) => {
+    expect(await warnings(`${gap}\n${yaml}`)).toEqual([otherMethods("/v1/ and /v2/", "GET") + remedy]);
+  });
+
+  test("nobody's are answered without origins, and an ingress' checks answer none", async () => {
+    expect(await warnings("cors: { preflights: answer }")).toEqual([
+      "warning: cors.preflights is answer, and cors.origins is empty: no preflight is answered; list the origins",
+    ]);
+    expect(
+      await warnings(
+        `cors: { ${origins}, preflights: answer }\nextAuth: { trustedCallers: [10.0.0.1], http: { enabled: true } }`,
+      ),
+    ).toEqual([
+      "warning: cors.preflights is answer, but on extAuth.http preflights spend quota; answer them at the ingress",
+    ]);
+    expect(await warnings(`cors: { ${origins}, preflights: answer }`)).toEqual([]);
+  });
+});
+
 test("the packaged configuration has no warnings", async () => {
   expect(await warnings("")).toEqual([]);
   const io = testIo();

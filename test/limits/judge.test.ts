@@ -1,6 +1,6 @@
 // The judge beside a naive log of what the policies before would have admitted.
 import { expect, test } from "vitest";
-import { localReplies } from "../../src/core/local-reply.ts";
+import { localReplies, preflightReply } from "../../src/core/local-reply.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
 import { findQuotaRefusal, type Verdict } from "../../src/core/request-head.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
@@ -108,6 +108,18 @@ test.each<[string, Policy, readonly Policy[]]>([
   for (let i = 0; i < 21; i += 1) ask("192.0.2.1", "/v2/pay/x");
   expect(tally()).toEqual({ judged: 21, refused: 20 });
   expect(before.slots.length).toBe(1 + others.length);
+});
+
+test("a preflight that the gateway answers is judged by no limit, and charged by none of those before", () => {
+  const { clock, begin, tally } = stage([slidingPolicy({ limit: 3, windowMs })]);
+  const { limiter, judge } = begin([slidingPolicy({ limit: 2, windowMs })]);
+  const { request, head } = limitedRequest({ client: "192.0.2.1" });
+  for (let i = 0; i < 3; i += 1) {
+    const shown = limiter.observe(request.client, request.counterKey, clock.nowMs);
+    judge.judge(head, verdictOf(request, shown, { localReply: preflightReply("GET", []) }), clock.nowMs);
+    judge.judge(head, verdictOf(request, limiter.decide(request, head, clock.nowMs) as Decision), clock.nowMs);
+  }
+  expect(tally()).toEqual({ judged: 3, refused: 1 });
 });
 
 test.each(spread([...Array(200).keys()], 20))(

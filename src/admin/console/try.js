@@ -70,7 +70,7 @@ function Answer({ answer, nowMs }) {
   const heading = isForwarded ? "It would be forwarded" : `${status} ${reason === null ? "" : words(reason)}`;
   return html`
     <section class="panel" aria-label="What it would get">
-      <h2><span class=${`large ${isForwarded ? "good" : "failure"}`}>${heading}</span></h2>
+      <h2><span class=${`large ${status < 300 ? "good" : "failure"}`}>${heading}</span></h2>
       ${reason === "no_token" && html`<p>No token: add a header <code>Authorization: Bearer …</code>, because this path asks for one.</p>`}
       ${explanation.filter((sentence) => sentence !== "It would be forwarded.").map((sentence) => html`<p>${sentence}</p>`)}
       <${Facts} facts=${facts} />
