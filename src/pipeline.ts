@@ -82,7 +82,10 @@ class Pipeline {
     // The request may be refused without being charged. If the client's budget for such refusals is used up, or its
     // quota, the request is refused now, because reading the path costs more. Requests plainly under a route pass above.
     const isSpent = refusals.isSpent(origin.client, nowMs);
-    if (!isSpent && (origin.plainPath !== undefined || rules.unmatched !== "reject")) {
+    // The budget also pays for the path of a preflight, which is answered whatever is left of the quota.
+    const isAsking = !isSpent && (rules.cors?.answerPreflight(head, origin.message) ?? null) !== null;
+    if (isAsking) refusals.spend(origin.client, nowMs);
+    if (!isSpent && (isAsking || origin.plainPath !== undefined || rules.unmatched !== "reject")) {
       return this.#read(head, origin, nowMs);
     }
     const quota = limiter.peek(origin.client, origin.counterKey, nowMs);

@@ -235,7 +235,7 @@ export class Exchange extends RecordedExchange {
     const decision = this.#decisionToShow(nowMs);
     const wait = status === 429 ? `Retry-After: ${fields.largestRetryAfter(retryAfter, decision)}\r\n` : "";
     const { exposed } = this;
-    const more = exposed !== "" && letsPagesRead(lines) ? wait + exposed : wait;
+    const more = exposed === "" || lines.includes(exposed) || !letsPagesRead(lines) ? wait : wait + exposed;
     this.#sendHead(status, reason, lines + more + fields.always(decision, this.id, nowMs), hasLength, nowMs);
   }
 

@@ -4,7 +4,6 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import { type HeaderLines, type HeaderList, listOf } from "../core/headers.ts";
-import { letsPagesRead } from "../core/response-fields.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { ClientSocket } from "./client-socket.ts";
 import { type AppHeaders, appHeaders, HeadWriter } from "./head-writer.ts";
@@ -141,9 +140,7 @@ export class FastifyTransport extends RawResponse {
   #respond(exchange: Exchange, { status, reason, lines, hasLength, retryAfter }: PassedHead, given: AppHeaders): void {
     this.#given = given;
     const { exposed } = exchange;
-    // If the upstream lets the page read its response, the exchange adds the line.
-    const isAdded =
-      exposed !== "" && !letsPagesRead(lines) && this.#head.valuesOf("access-control-allow-origin", given).length > 0;
+    const isAdded = exposed !== "" && this.#head.valuesOf("access-control-allow-origin", given).length > 0;
     if (exposed !== "") this.#exposes = this.#head.valuesOf("access-control-expose-headers", given);
     try {
       exchange.respond(status, reason, isAdded ? lines + exposed : lines, hasLength, retryAfter);

@@ -118,6 +118,7 @@ describe("a preflight is answered", () => {
     for (const remaining of [1, 0]) expect(shown(call())).toEqual(["forwarded", remaining, "accepted"]);
     expect(shown(send("/v2/x", asking()))).toEqual([204, 0, "skipped"]);
     expect(shown(send("/v2/a%20b", asking()))).toEqual([204, 0, "skipped"]);
+    expect(shown(send("/v2/group%2Fproject", asking()))).toEqual([204, 0, "skipped"]);
     expect(shown(call())).toEqual(["throttled", 0, "skipped"]);
   });
 
@@ -135,6 +136,18 @@ describe("spends the budget for refusals:", () => {
     expect(shown(send("//v2/x", asking()))[0]).toBe("too_many_refusals");
     expect(shown(call())).toEqual(["forwarded", 1, "accepted"]);
   });
+});
+
+test("reading an unusual path is paid for as well, also if it is not answered then", () => {
+  const { send } = stage({ policies: [{ ...perIp, limit: 1 }], budget: { perSecond: 1, burst: 5 } });
+  const ask = (target: string) => shown(send(target, asking()))[0];
+  expect(ask("/v2/group%2Fproject")).toBe(204);
+  expect(ask("/v1/..%2fv2/x")).toBe("ambiguous_path");
+  expect(Array.from({ length: 3 }, () => ask("/v1/..%2fv2/x"))).toEqual([
+    "throttled",
+    "throttled",
+    "too_many_refusals",
+  ]);
 });
 
 describe("is not answered, but charged and asked for its token:", () => {
