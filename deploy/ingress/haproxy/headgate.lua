@@ -12,6 +12,16 @@ local fields = {
   ["ratelimit-reset"] = "txn.headgate_reset",
 }
 
+-- Fields of the request that the gateway reads, and those of a refusal that the client gets. Origin and access-control-*: for
+-- browsers, with cors.origins.
+local asked = {
+  "authorization", "traceparent", "x-request-id",
+  "origin", "access-control-request-method", "access-control-request-headers",
+}
+local passed = {
+  "retry-after", "www-authenticate", "access-control-allow-origin", "access-control-expose-headers", "vary",
+}
+
 local unavailable =
   '{"message":"Service Unavailable","errors":[{"errMsg":"The service is overloaded, please try again later."}]}'
 
@@ -37,7 +47,7 @@ local function question(txn)
     "x-forwarded-uri: " .. txn.sf:url(),
     -- With extAuth.secretsFile: "x-headgate-secret: …",
   }
-  for _, name in ipairs({ "authorization", "traceparent", "x-request-id" }) do
+  for _, name in ipairs(asked) do
     for _, value in ipairs(values(sent, name)) do table.insert(lines, name .. ": " .. value) end
   end
   return table.concat(lines, "\r\n") .. "\r\n\r\n"
@@ -65,7 +75,7 @@ end
 
 local function refuse(txn, status, body, headers)
   local reply = txn:reply({ status = status, body = body })
-  for _, name in ipairs({ "retry-after", "www-authenticate" }) do
+  for _, name in ipairs(passed) do
     if headers[name] then reply:add_header(name, headers[name]) end
   end
   reply:add_header("content-type", headers["content-type"] or "application/json; charset=utf-8")

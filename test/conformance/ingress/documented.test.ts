@@ -205,4 +205,17 @@ describe.each([envoy(), istio(), traefik()])("$name, by its documents", ({ call,
     expect(valuesOf(passed(noToken, passesOnDenial), "WWW-Authenticate")).toEqual(['Bearer realm="finance"']);
     expect((await send(ask, client("/elsewhere"))).status).toBe(404);
   });
+
+  test("a page of a listed origin passes with its preflight, and may read a refusal", async () => {
+    const page = "https://app.example";
+    const { ask } = await stageDecision(cleanup, {}, { cors: { origins: [page] } });
+    const asking = (method: string, fields: ClientRequest["fields"]): Promise<FramedResponse> =>
+      send(ask, { method, target: "/v2/x", fields: [["x-forwarded-for", peer], ["origin", page], ...fields] });
+    expect((await asking("OPTIONS", [["access-control-request-method", "GET"]])).status).toBe(200);
+    const refused = await asking("GET", []);
+    expect(refused.status).toBe(401);
+    const rest = passed(refused, passesOnDenial);
+    expect(valuesOf(rest, "Access-Control-Allow-Origin")).toEqual([page]);
+    for (const name of ["Access-Control-Expose-Headers", "Vary"]) expect(valuesOf(rest, name)).toHaveLength(1);
+  });
 });

@@ -32,7 +32,10 @@ interface Choices {
   readonly denyStatus?: 429 | 403;
   readonly trustedCallers?: readonly string[];
   readonly errorFormat?: ErrorFormat;
+  readonly origins?: readonly string[];
 }
+
+const page = "https://app.example";
 
 /** A backend that says something about the quota itself: the gateway's word counts. */
 async function behindGateway(choices: Choices): Promise<Pick<Stage, "gateway" | "backend">> {
@@ -41,9 +44,9 @@ async function behindGateway(choices: Choices): Promise<Pick<Stage, "gateway" | 
   });
   cleanup(() => backend.close());
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
-  const { denyStatus = 429, trustedCallers = ["127.0.0.1"], errorFormat: format = "v2" } = choices;
+  const { denyStatus = 429, trustedCallers = ["127.0.0.1"], errorFormat: format = "v2", origins = [] } = choices;
   const extAuth = { http, trustedCallers, denyStatus };
-  const overrides = { extAuth, drain: { timeoutMs: 0 }, errors: { format } };
+  const overrides = { extAuth, cors: { origins }, drain: { timeoutMs: 0 }, errors: { format } };
   const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides });
   cleanup(() => gateway.close());
   return { gateway, backend };
@@ -122,6 +125,24 @@ describe.each(ingresses)("$name", (ingress) => {
       "There is nothing at this path.",
     );
     expect([status, body, valuesOf(rawHeaders, "Content-Type")]).toEqual([404, made[0], [made[1]]]);
+  });
+
+  runs(`a page of a listed origin passes with its preflight, and may read a refusal ${needs}`, async () => {
+    const { send, backend } = await stage(ingress, { origins: [page] });
+    const preflight = `Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: authorization\r\n`;
+    const asking = (method: string, fields: string): Promise<FramedResponse> =>
+      send(`${method} /v2/x HTTP/1.1\r\nHost: a\r\nOrigin: ${page}\r\n${fields}\r\n`);
+    expect((await asking("OPTIONS", preflight)).status).toBe(200);
+    const refused = await asking("GET", "");
+    expect(refused.status).toBe(401);
+    expect(valuesOf(refused.rawHeaders, "Access-Control-Allow-Origin")).toEqual([page]);
+    expect(valuesOf(refused.rawHeaders, "Access-Control-Expose-Headers")).toEqual([
+      expect.stringContaining("RateLimit-Remaining"),
+    ]);
+    expect(valuesOf(refused.rawHeaders, "Vary")).toEqual(["Origin"]);
+    const stranger = await send("GET /v2/x HTTP/1.1\r\nHost: a\r\nOrigin: https://b\r\n\r\n");
+    expect(valuesOf(stranger.rawHeaders, "Access-Control-Allow-Origin")).toEqual([]);
+    expect(backend.received.map(({ method }) => method)).toEqual(["OPTIONS"]);
   });
 
   runs(`no field of a client's is believed, and a body passes ${needs}`, async () => {
