@@ -2,16 +2,10 @@
 import { canonicalHost, parseIpAddress } from "../core/ip-address.ts";
 import { splitAddress, upstreamHostOf, upstreamTargets } from "../core/upstream.ts";
 import { isLoopback, parseAddress, parseHost } from "./addresses.ts";
-import { listOf, type Parsed, section, type WordsOfOthers } from "./definition.ts";
+import { listOf, type Parsed, section } from "./definition.ts";
 import { addressList, duration, filePath, flag, orAuto, orNull, size, text, wholeNumber } from "./leaves.ts";
 import { collide, type Listeners, openListeners } from "./listeners.ts";
 import type { IsSound, Refuse } from "./written.ts";
-
-/** As other gateways name them. */
-const wordsForUpstream: WordsOfOthers = {
-  "preserveHost passHost passHostHeader hostRewrite changeOrigin upstreamHost": ["hostHeader"],
-  "readTimeout idleTimeout proxyReadTimeout": ["responseTimeout", "bodyTimeout"],
-};
 
 const upstreamKeys = {
   url: text(
@@ -70,11 +64,7 @@ const upstreamKeys = {
     ["1ms", "1d"],
     "Maximum time until the response begins, and until then for the request's body to be read on (else 504).",
   ),
-  bodyTimeout: duration(
-    "120s",
-    ["1ms", "1d"],
-    "Maximum time between two pieces of the response's body, such as the heartbeats of an event stream.",
-  ),
+  bodyTimeout: duration("120s", ["1ms", "1d"], "Maximum time between two pieces of the response's body."),
   keepAlive: orAuto(
     duration(
       "4s",
@@ -94,7 +84,10 @@ const upstreamKeys = {
   ),
 };
 
-export const upstream = section("The API behind the gateway.", upstreamKeys, wordsForUpstream);
+export const upstream = section("The API behind the gateway.", upstreamKeys, {
+  "preserveHost passHost passHostHeader hostRewrite changeOrigin upstreamHost": ["hostHeader"],
+  "readTimeout idleTimeout proxyReadTimeout": ["responseTimeout", "bodyTimeout"],
+});
 
 // Requests inside of these would be neither counted nor checked.
 const carriesHttp = /^(h[23]|s?http|tls|ssl)/i;
@@ -141,8 +134,8 @@ export function upstreamHostLines({ url, addresses, hostHeader, tls }: Omit<Upst
   const name = canonicalHost(tls.serverName ?? host);
   const { upstreamHost, keepsClientHost } = upstreamHostOf({ url, hostHeader });
   if (!isTls || (!keepsClientHost && canonicalHost(splitAddress(upstreamHost).host) === name)) return [];
-  const sni = parseIpAddress(name) === undefined ? name : "none";
   const sent = keepsClientHost ? "the client's" : upstreamHost;
+  const sni = parseIpAddress(name) === undefined ? name : "none";
   return [`# upstream: SNI is ${sni}, Host is ${sent}: if they differ, a server with several hosts may answer 421`];
 }
 

@@ -65,15 +65,10 @@ export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url"
   return { host, isTls, targets: targets.length > 0 ? targets : [{ host, port }] };
 }
 
-/** The Host that the upstream gets. */
-export interface UpstreamHost {
-  /** Of requests that do not have their client's. */
-  readonly upstreamHost: string;
-  readonly keepsClientHost: boolean;
-}
+export type UpstreamHost = ReturnType<typeof upstreamHostOf>;
 
-/** The URL's host is given without its final dot, as in SNI. */
-export function upstreamHostOf({ url, hostHeader }: Pick<UpstreamSettings, "url" | "hostHeader">): UpstreamHost {
+/** Returns the Host of requests that do not keep their client's. The URL's is without its final dot, as SNI is. */
+export function upstreamHostOf({ url, hostHeader }: Pick<UpstreamSettings, "url" | "hostHeader">) {
   const isNamed = hostHeader.startsWith("name:");
   const upstreamHost = isNamed ? hostHeader.slice(5) : new URL(url).host.replace(/\.(?=:|$)/, "");
   return { upstreamHost, keepsClientHost: hostHeader === "client" };

@@ -41,7 +41,6 @@ export interface HeadgateOptions {
   /** Where requests go that no route of the app takes. */
   readonly upstream?: {
     readonly url: string;
-    /** `client`, `url`, or `name:` and a host. */
     readonly hostHeader?: string;
     readonly tls?: {
       readonly ca?: string | null;

@@ -24,11 +24,8 @@ import type { UpstreamSettings } from "../core/upstream.ts";
 
 const { policies, enforcement, refusals, auth, clientAddress, cors, errors, fields, routes } = schema.keys;
 const { counters, maxBodyBytes, maxTargetBytes, timeouts, upstream, log } = schema.keys;
-const { url, hostHeader, tls, connectTimeout, responseTimeout, bodyTimeout, keepAlive } = upstream.keys;
-const { maxConnections, maxHeaderBytes } = upstream.keys;
+const { addresses, healthCheck, ...upstreamKeys } = upstream.keys;
 const { body, bodyRate, linger } = timeouts.keys;
-const timeoutKeys = { connectTimeout, responseTimeout, bodyTimeout, keepAlive };
-const upstreamKeys = { url, hostHeader, tls, ...timeoutKeys, maxConnections, maxHeaderBytes };
 
 const wordsForOptions: WordsOfOthers = {
   quota:
@@ -125,7 +122,7 @@ function hasUpstream(raw: Raw): boolean {
 /** The default URL is that of a demonstration: whoever wants an upstream names it. */
 function upstreamErrors(raw: Raw): ConfigError[] {
   if (!hasUpstream(raw) || rawAt(raw, ["upstream", "url"]) !== undefined) return [];
-  return [valueError(originOf(raw, "upstream"), "upstream.url", "nothing", url.expected)];
+  return [valueError(originOf(raw, "upstream"), "upstream.url", "nothing", upstreamKeys.url.expected)];
 }
 
 const at = { kind: "options" } as const;

@@ -64,8 +64,7 @@ export function upstreamErrorCode(error: Error): string {
 }
 
 /** For the access log, beside a 421 of the upstream (RFC 9110, 15.5.20). */
-export const misdirected =
-  "the upstream does not serve this Host, or not with this name in TLS: see upstream.hostHeader";
+export const misdirected = "the upstream does not serve this Host, or not with this SNI: see upstream.hostHeader";
 
 /** Returns the rule that a malformed response breaks; null for other failures. */
 export function brokenBy(error: Error | null): BrokenRule | null {
