@@ -434,9 +434,8 @@ function policyAnswer({ policy, state, method, route }: CallerQuota, nowMs: numb
     limit: state?.limit ?? policy.limit,
     used: isCounted ? state.used : null,
     remaining: isCounted ? state.remaining : null,
-    // Nobody knows when a slot is free again.
     resetSeconds:
-      isCounted && state.used > 0 && rate.kind !== "concurrency"
+      isCounted && state.used > 0 && state.resetMs !== null
         ? Math.max(0, Math.ceil((state.resetMs - nowMs) / 1000))
         : null,
     cost,

@@ -263,7 +263,7 @@ const usage = {
   limit: count("For this key."),
   used: count("Units that count."),
   remaining: count("Units that are left."),
-  reset: orNull(instant("When more becomes available. Null: nothing is used.")),
+  reset: orNull(instant("When more becomes available. Null: nothing is used, or nobody knows, as of a slot.")),
   resetSeconds: orNull(seconds("From now.")),
 };
 

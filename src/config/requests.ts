@@ -158,6 +158,12 @@ export const fields = listOf(
   "Rate limit headers: RateLimit-* (standard), X-RateLimit-* (legacy), the newer draft's RateLimit (structured).",
 );
 
+export const resetFormat = choice(
+  "epoch",
+  ["epoch", "delta"],
+  "Value of both Reset headers: a Unix time (epoch), or a number of seconds from now (delta).",
+);
+
 /** A client that knows none of the draft's headers must still find its quota. */
 function fieldFlaws(fields: readonly string[]): Flaw[] {
   const hasPlain = fields.includes("standard") || fields.includes("legacy");

@@ -78,8 +78,8 @@ export interface CallerQuotaState {
   readonly limit: number;
   readonly used: number;
   readonly remaining: number;
-  /** The monotonic instant at which more becomes available. */
-  readonly resetMs: number;
+  /** The monotonic instant at which more becomes available; null: nobody knows. */
+  readonly resetMs: number | null;
 }
 
 /** Decides about questions of ingresses for a quota alone. */

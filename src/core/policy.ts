@@ -94,6 +94,8 @@ export interface Decision {
   readonly resetMs: number;
   /** What depends on the end of the exchange; null if nothing does. */
   readonly held: Held | null;
+  /** If something is held: the one for the tightest policy whose units outlast an upstream's 429; null if there is none. */
+  readonly lasting: Decision | null;
   /** Of every enforcing policy that applies, this one too, for the structured fields; null if it is the only one. */
   readonly others: readonly Decision[] | null;
 }
@@ -107,6 +109,11 @@ export interface Held {
    * tunnel holds until it ends: the slots; null if there are none.
    */
   switched(status: number): Held | null;
+}
+
+/** Returns whether what a request has taken stays taken after an upstream's 429. Slots, and most of `charge`, are given back. */
+export function outlasts429({ rate, chargeStatuses }: Policy): boolean {
+  return rate.kind !== "concurrency" && (chargeStatuses === null || chargeStatuses.includes(429));
 }
 
 /**

@@ -191,6 +191,7 @@ export const pendingVerdict: Verdict = {
     remaining: 0,
     resetMs: Number.NEGATIVE_INFINITY,
     held: null,
+    lasting: null,
     others: null,
   },
   auth: "skipped",

@@ -1,6 +1,6 @@
 // The headers of responses: those that every response gets from the gateway, whatever transport sends it, and those of an
-// upstream's response that the client gets. RateLimit-Reset is in Unix seconds, as the API's specification demands; the
-// structured RateLimit contains the seconds that remain.
+// upstream's response that the client gets. RateLimit-Reset is in Unix seconds, as the API's specification demands, or with
+// `resetFormat: delta` in seconds that remain, as in the structured RateLimit.
 import { type Clock, httpDate, isImfFixdate } from "./clock.ts";
 import {
   connectionOptions,
@@ -16,9 +16,12 @@ import {
 import { type ErrorFormat, inFormat, type LocalReply, localReplies, preflightReply } from "./local-reply.ts";
 import type { MessageHead, MessageReading } from "./message-check.ts";
 import { overridingMethods } from "./method-override.ts";
-import type { Decision } from "./policy.ts";
+import type { Decision, Rate } from "./policy.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";
+
+/** Of both Reset headers: a Unix time, or a number of seconds from now. */
+export type ResetFormat = "epoch" | "delta";
 
 /** Headers that only the gateway sets; an upstream's own are removed, because a client may read either. Lower case. */
 export const gatewayResponseFields = namesIn(
@@ -28,6 +31,7 @@ export const gatewayResponseFields = namesIn(
 
 interface ResponseSettings {
   readonly fields: readonly FieldKind[];
+  readonly resetFormat: ResetFormat;
   readonly auth: { readonly realm: string };
   readonly errors: { readonly format: ErrorFormat };
 }
@@ -46,6 +50,7 @@ export class ResponseFields {
   readonly #clock: Clock;
   readonly #quota: QuotaLines;
   readonly #hasStructured: boolean;
+  readonly #resetOf: typeof resetSecond;
   readonly #realm: string;
   readonly #cors: AllowedOrigins | null;
   /** Names the gateway's headers to pages of other origins. */
@@ -58,11 +63,12 @@ export class ResponseFields {
   readonly #lastReplyEnd: ReplyEnd = { reply: null, waitSeconds: 0, lines: new KeptText() };
 
   /** `cors` is null if no page of another origin may read a local reply. */
-  constructor({ fields, auth, errors }: ResponseSettings, clock: Clock, cors: AllowedOrigins | null) {
+  constructor({ fields, resetFormat, auth, errors }: ResponseSettings, clock: Clock, cors: AllowedOrigins | null) {
     this.#clock = clock;
     const kinds = new Set(fields);
     this.#hasStructured = kinds.has("structured");
     const prefixes = [kinds.has("standard") ? ["RateLimit"] : [], kinds.has("legacy") ? ["X-RateLimit"] : []].flat();
+    this.#resetOf = resetFormat === "delta" ? secondsLeft : resetSecond;
     this.#quota = new QuotaLines(prefixes, this.#hasStructured ? "" : idName);
     this.#realm = auth.realm;
     this.#cors = cors;
@@ -75,7 +81,7 @@ export class ResponseFields {
   /** Returns what every response carries: Date, the rate-limit headers and X-Request-Id. */
   always(decision: Decision, requestId: string, nowMs = this.#clock.monotonicMs()): HeaderLines {
     const wallMs = this.#clock.wallMsAt(nowMs);
-    const reset = resetSecond(decision, nowMs, wallMs);
+    const reset = this.#resetOf(decision, nowMs, wallMs);
     const quota = this.#quota.after(this.#dateAt(wallMs), decision.limit, decision.remaining, reset);
     const structured = this.#hasStructured ? structuredLines(decision, nowMs, wallMs) + idName : "";
     return `${quota}${structured}${requestId}\r\n`;
@@ -86,33 +92,23 @@ export class ResponseFields {
     return this.#dateAt(this.#clock.wallMs());
   }
 
-  /** Returns whole seconds until the reset, at least 1, because many clients treat 0 as no Retry-After. */
-  retryAfterSeconds(decision: Decision, nowMs = this.#clock.monotonicMs()): number {
-    return Math.max(1, Math.ceil((decision.resetMs - nowMs) / 1000));
-  }
-
-  /** Returns the Retry-After for an upstream's 429: the largest of its own values and the gateway's, which all apply. */
-  largestRetryAfter(upstreamValues: readonly string[], decision: Decision): string {
-    const wallMs = this.#clock.wallMs();
-    let seconds = this.#ownWaitSeconds(decision);
-    let largest = `${seconds}`;
-    for (const value of upstreamValues) {
-      const asked = secondsUntil(value, wallMs);
-      // Also skips an unreadable value, which is NaN.
-      if (!(asked >= seconds)) continue;
-      seconds = asked;
-      largest = value;
-    }
-    return largest;
-  }
-
   /**
-   * The gateway's part of the wait after an upstream's 429. The reset of a calendar quota may be weeks away, so it counts
-   * only if the quota is used up.
+   * Returns the headers of an upstream's 429, whose Retry-After passes as it came. If the gateway's own quota is used up too,
+   * both waits apply, and the longest replaces it. `usedUp`: null if it is not.
    */
-  #ownWaitSeconds(decision: Decision): number {
-    const { rate, cost } = decision.policy;
-    return rate.kind === "calendar" && decision.remaining >= cost ? 1 : this.retryAfterSeconds(decision);
+  withLongestWait(lines: HeaderLines, usedUp: Decision | null): HeaderLines {
+    if (usedUp === null) return lines;
+    const wallMs = this.#clock.wallMs();
+    let seconds = retryAfterSeconds(null, usedUp.resetMs - this.#clock.monotonicMs());
+    let longest = `${seconds}`;
+    for (const [, value = ""] of lines.matchAll(retryAfterLine)) {
+      const wanted = secondsUntil(value, wallMs);
+      // Also skips an unreadable value, which is NaN.
+      if (!(wanted >= seconds)) continue;
+      seconds = wanted;
+      longest = value;
+    }
+    return `${lines.replace(retryAfterLine, "")}Retry-After: ${longest}\r\n`;
   }
 
   /** Returns a local reply in the configured format of errors. */
@@ -130,7 +126,7 @@ export class ResponseFields {
     nowMs = this.#clock.monotonicMs(),
   ): HeaderLines {
     const always = this.always(decision, requestId, nowMs);
-    const waitSeconds = reply.status === 429 ? this.#retryAfter(reply, decision, nowMs) : 0;
+    const waitSeconds = reply.status === 429 ? retryAfterSeconds(reply.reason, decision.resetMs - nowMs) : 0;
     const cors = this.#cors === null ? "" : this.#corsLines(this.#cors, reply, asked);
     return always + cors + this.#replyEnd(reply, waitSeconds);
   }
@@ -161,11 +157,6 @@ export class ResponseFields {
     return `Access-Control-Allow-Origin: ${origin}\r\n${this.#exposedLine}Vary: ${varies}\r\n`;
   }
 
-  /** The budget for refusals has a token again within a second, whatever the quota of the client is. */
-  #retryAfter({ reason }: LocalReply, decision: Decision, nowMs: number): number {
-    return reason === "too_many_refusals" ? 1 : this.retryAfterSeconds(decision, nowMs);
-  }
-
   #challenge({ reason }: LocalReply): string {
     const realm = `Bearer realm="${this.#realm}"`;
     if (reason === "no_token") return realm;
@@ -183,6 +174,14 @@ export class ResponseFields {
 }
 
 /**
+ * Returns whole seconds, at least 1, because many clients treat 0 as no Retry-After. The budget for refusals has a token
+ * again within a second, whatever the quota of the client is.
+ */
+export function retryAfterSeconds(reason: LocalReply["reason"], untilResetMs: number): number {
+  return reason === "too_many_refusals" ? 1 : Math.max(1, Math.ceil(untilResetMs / 1000));
+}
+
+/**
  * A border of the calendar is a whole second of the wall clock, but a computed reset can be up to this much after it: the
  * two clocks are read one after the other, and the clock of a shared store is known from its answers only.
  */
@@ -194,39 +193,45 @@ export function resetSecond({ policy: { rate }, resetMs }: Decision, nowMs: numb
   return Math.ceil((rate.kind === "calendar" ? resetWallMs - lateBorderMs : resetWallMs) / 1000);
 }
 
+/** Returns the whole seconds until the reset, rounded up; for a border of the calendar those from Date to the border. */
+function secondsLeft(decision: Decision, nowMs: number, wallMs: number): number {
+  const seconds =
+    decision.policy.rate.kind === "calendar"
+      ? resetSecond(decision, nowMs, wallMs) - Math.floor(wallMs / 1000)
+      : Math.ceil((decision.resetMs - nowMs) / 1000);
+  return Math.max(0, seconds);
+}
+
 function structuredLines(decision: Decision, nowMs: number, wallMs: number): HeaderLines {
   const decisions = decision.others === null ? [decision] : decision.others;
   const quotas = decisions.map((each) => quotaItem(each, nowMs, wallMs)).join(", ");
   return `RateLimit-Policy: ${decisions.map(policyItem).join(", ")}\r\nRateLimit: ${quotas}\r\n`;
 }
 
-/** An item of RateLimit-Policy. A month has no fixed length, so it has no window. */
+/** An item of RateLimit-Policy. */
 function policyItem({ policy: { name, rate }, limit }: Decision): string {
-  switch (rate.kind) {
-    case "sliding":
-      return `"${name}";q=${limit};w=${Math.ceil(rate.windowMs / 1000)}`;
-    case "calendar": {
-      const seconds = periodSeconds[rate.per];
-      return seconds === null ? `"${name}";q=${limit}` : `"${name}";q=${limit};w=${seconds}`;
-    }
-    case "concurrency":
-      return `"${name}";q=${limit};qu="concurrent-requests"`;
-  }
+  if (rate.kind === "concurrency") return `"${name}";q=${limit};qu="concurrent-requests"`;
+  const seconds = windowSeconds(rate);
+  return seconds === null ? `"${name}";q=${limit}` : `"${name}";q=${limit};w=${seconds}`;
+}
+
+/** Null: a window below a second, which the draft cannot express, or a month, which has no fixed length. */
+function windowSeconds(rate: Exclude<Rate, { kind: "concurrency" }>): number | null {
+  if (rate.kind === "calendar") return periodSeconds[rate.per];
+  return rate.windowMs < 1000 ? null : Math.ceil(rate.windowMs / 1000);
 }
 
 const periodSeconds = { minute: 60, hour: 3600, day: 86_400, month: null } as const;
 
 /** An item of RateLimit. Nobody knows when a slot is free again. */
 function quotaItem(decision: Decision, nowMs: number, wallMs: number): string {
-  const { policy, remaining, resetMs } = decision;
-  const { name, rate } = policy;
-  if (rate.kind === "concurrency") return `"${name}";r=${remaining}`;
-  const seconds =
-    rate.kind === "calendar"
-      ? resetSecond(decision, nowMs, wallMs) - Math.floor(wallMs / 1000)
-      : Math.ceil((resetMs - nowMs) / 1000);
-  return `"${name}";r=${remaining};t=${Math.max(0, seconds)}`;
+  const { policy, remaining } = decision;
+  const item = `"${policy.name}";r=${remaining}`;
+  return policy.rate.kind === "concurrency" ? item : `${item};t=${secondsLeft(decision, nowMs, wallMs)}`;
 }
+
+/** A line of headers that have been checked: their values contain no CR. */
+const retryAfterLine = /^retry-after: (.*)\r\n/gim;
 
 /** Returns the seconds that a Retry-After demands; NaN if it cannot be parsed. */
 function secondsUntil(retryAfter: string, wallMs: number): number {
@@ -328,20 +333,16 @@ export interface UpstreamResponseFields {
   readonly lines: HeaderLines;
   /** A Content-Length is among the lines. */
   readonly hasLength: boolean;
-  /** Of a 429, as the upstream wrote it. */
-  readonly retryAfter: readonly string[];
 }
 
 /**
  * Selects the fields of an upstream's response that the client gets: in their order, spelling and number, without hop-by-hop
- * fields and without those that only the gateway sets. The Retry-After of a 429 is returned apart, because the client
- * gets the larger of it and the gateway's own.
+ * fields and without those that only the gateway sets.
  */
 export function downstreamResponseFields(received: HeaderList, status: number): UpstreamResponseFields {
   const options = connectionOptions(received);
   let lines = "";
   let hasLength = false;
-  const retryAfter: string[] = [];
   for (let i = 0; i < received.length; i += 2) {
     const name = received[i] ?? "";
     const value = received[i + 1] ?? "";
@@ -353,13 +354,11 @@ export function downstreamResponseFields(received: HeaderList, status: number): 
       if (status < 200 || status === 204 || hasLength) continue;
       hasLength = true;
       lines += `${name}: ${value}\r\n`;
-    } else if (lower === "retry-after" && status === 429) {
-      retryAfter.push(value);
     } else if (!isHopByHop(lower, options)) {
       lines += `${name}: ${value}\r\n`;
     }
   }
-  return { lines, hasLength, retryAfter };
+  return { lines, hasLength };
 }
 
 /** Returns whether the upstream lets pages of other origins read a response with these headers. */

@@ -8,7 +8,7 @@ import type { HostPort } from "./ip-address.ts";
 import type { ErrorFormat } from "./local-reply.ts";
 import type { Policy } from "./policy.ts";
 import type { TrialTerms } from "./reload.ts";
-import type { FieldKind } from "./response-fields.ts";
+import type { FieldKind, ResetFormat } from "./response-fields.ts";
 import type { SharedStoreSettings, StoreConnectionSettings } from "./store-link.ts";
 import type { TokenRate } from "./token-bucket.ts";
 import type { UpstreamSettings } from "./upstream.ts";
@@ -66,6 +66,7 @@ export interface Settings {
   readonly cors: { readonly origins: readonly string[]; readonly preflights: "forward" | "answer" };
   readonly errors: { readonly format: ErrorFormat };
   readonly fields: readonly FieldKind[];
+  readonly resetFormat: ResetFormat;
   /** Where a caller is told what it has left; below the base path. Null: nowhere. */
   readonly quota: { readonly path: string | null };
   readonly maxBodyBytes: number;

@@ -12,7 +12,7 @@ import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import { type HeaderLines, type HeaderList, headerValues } from "../core/headers.ts";
 import { type LocalReply, localReplies, type RefusalReason, shareReply } from "../core/local-reply.ts";
-import type { Decision, Held } from "../core/policy.ts";
+import { type Decision, type Held, outlasts429 } from "../core/policy.ts";
 import {
   headTextBytes,
   pendingVerdict,
@@ -221,22 +221,15 @@ export class Exchange extends RecordedExchange {
     }
   }
 
-  /** Sends the head of the upstream's response, as `sendHead` of transports. `retryAfter`: the values of its 429. */
-  respond(
-    status: number,
-    reason: string,
-    lines: HeaderLines,
-    hasLength: boolean,
-    retryAfter: readonly string[],
-    nowMs = this.#runtime.nowMs(),
-  ): void {
+  /** Sends the head of the upstream's response, as `sendHead` of transports. */
+  respond(status: number, reason: string, lines: HeaderLines, hasLength: boolean, nowMs = this.#runtime.nowMs()): void {
     if (this.isEnded) return;
     const { fields } = this.#runtime;
     const decision = this.#decisionToShow(nowMs);
-    const wait = status === 429 ? `Retry-After: ${fields.largestRetryAfter(retryAfter, decision)}\r\n` : "";
+    const passed = status === 429 ? fields.withLongestWait(lines, this.#usedUp(nowMs)) : lines;
     const { exposed } = this;
-    const more = exposed === "" || lines.includes(exposed) || !letsPagesRead(lines) ? wait : wait + exposed;
-    this.#sendHead(status, reason, lines + more + fields.always(decision, this.id, nowMs), hasLength, nowMs);
+    const more = exposed === "" || lines.includes(exposed) || !letsPagesRead(lines) ? "" : exposed;
+    this.#sendHead(status, reason, passed + more + fields.always(decision, this.id, nowMs), hasLength, nowMs);
   }
 
   /** Sends a local reply. If a head has been sent already, aborts the response instead. */
@@ -412,9 +405,19 @@ export class Exchange extends RecordedExchange {
   }
 
   /** Returns the decision, or the current quota if the response took so long that the decision's reset has passed. */
-  #decisionToShow(nowMs: number): Decision {
-    const { decision } = this.verdict;
+  #decisionToShow(nowMs: number, decision = this.verdict.decision): Decision {
     return decision.resetMs > nowMs ? decision : this.#runtime.refreshQuota(decision);
+  }
+
+  /**
+   * Returns the quota that keeps the client back after the upstream's 429; null if none does. A request that no quota has
+   * admitted is refused by none the next time.
+   */
+  #usedUp(nowMs: number): Decision | null {
+    const { decision } = this.verdict;
+    if (decision.outcome !== "admitted") return null;
+    const quota = this.#decisionToShow(nowMs, decision.lasting ?? decision);
+    return quota.remaining < quota.policy.cost && outlasts429(quota.policy) ? quota : null;
   }
 
   #end(complete: boolean): void {

@@ -130,7 +130,7 @@ export class Checks {
 
 /** The `forward` of a runtime for checks: the ingress carries the request, so the answer is that it may pass. */
 export function admitCheck(exchange: Exchange): void {
-  exchange.respond(200, "OK", "Cache-Control: no-store\r\nContent-Length: 0\r\n", true, []);
+  exchange.respond(200, "OK", "Cache-Control: no-store\r\nContent-Length: 0\r\n", true);
   exchange.transport.end("");
 }
 

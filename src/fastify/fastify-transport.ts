@@ -3,7 +3,7 @@
 // fields of the exchange, and nothing of the app comes behind them.
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
-import { type HeaderLines, type HeaderList, listOf } from "../core/headers.ts";
+import { type HeaderLines, listOf } from "../core/headers.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { ClientSocket } from "./client-socket.ts";
 import { type AppHeaders, appHeaders, HeadWriter } from "./head-writer.ts";
@@ -24,8 +24,6 @@ interface PassedHead {
   readonly lines: HeaderLines;
   /** A Content-Length is among them. */
   readonly hasLength: boolean;
-  /** Of a 429. */
-  readonly retryAfter: HeaderList;
 }
 
 /** On the response itself: a WeakMap with an entry for each response doubles what the garbage collector takes. */
@@ -98,8 +96,8 @@ export class FastifyTransport extends RawResponse {
     }
     const reason = typeof first === "string" ? first : this.#head.reasonOf(status);
     const given = appHeaders(typeof first === "string" ? second : (second ?? first));
-    const retryAfter = this.#head.valuesOf("retry-after", given);
-    this.#respond(exchange, { status, reason, lines: "", hasLength: false, retryAfter }, given);
+    const lines = status === 429 ? this.#head.retryAfter(given) : "";
+    this.#respond(exchange, { status, reason, lines, hasLength: false }, given);
   }
 
   /** Sends the head of the upstream's response, behind the headers that hooks of the app have set. */
@@ -137,13 +135,13 @@ export class FastifyTransport extends RawResponse {
     this.#owner.onClose(exchange);
   }
 
-  #respond(exchange: Exchange, { status, reason, lines, hasLength, retryAfter }: PassedHead, given: AppHeaders): void {
+  #respond(exchange: Exchange, { status, reason, lines, hasLength }: PassedHead, given: AppHeaders): void {
     this.#given = given;
     const { exposed } = exchange;
     const isAdded = exposed !== "" && this.#head.valuesOf("access-control-allow-origin", given).length > 0;
     if (exposed !== "") this.#exposes = this.#head.valuesOf("access-control-expose-headers", given);
     try {
-      exchange.respond(status, reason, isAdded ? lines + exposed : lines, hasLength, retryAfter);
+      exchange.respond(status, reason, isAdded ? lines + exposed : lines, hasLength);
     } finally {
       this.#given = null;
       this.#exposes = [];

@@ -2,7 +2,7 @@
 // any form that Node takes, none goes out that headgate sends itself.
 import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { FastifyReply } from "fastify";
-import type { HeaderList } from "../core/headers.ts";
+import { type HeaderLines, type HeaderList, linesOf } from "../core/headers.ts";
 import { gatewayResponseFields } from "../core/response-fields.ts";
 
 /** Names and values alternating, one value each. Node checks them when they are written. */
@@ -45,8 +45,14 @@ export class HeadWriter {
   /** The values that the app gave or has set. `name`: in lower case. */
   valuesOf(name: string, given: AppHeaders): readonly string[] {
     const values = valuesIn(given, name);
-    const set = this.#raw.getHeader(name);
-    return values.length > 0 || set === undefined ? values : [set].flat().map(String);
+    return values.length > 0 ? values : [this.#raw.getHeader(name) ?? []].flat().map(String);
+  }
+
+  /** Empty if a value cannot be sent: Node says so when it is written. */
+  retryAfter(given: AppHeaders): HeaderLines {
+    const values = this.valuesOf("retry-after", given);
+    const isSendable = values.every((value) => /^[\t -~\x80-\xff]*$/.test(value));
+    return isSendable ? linesOf(values.flatMap((value) => ["Retry-After", value])) : "";
   }
 
   /**

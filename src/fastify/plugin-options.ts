@@ -18,11 +18,11 @@ import {
 } from "../config/written.ts";
 import { enumerate } from "../core/enumerate.ts";
 import type { Policy } from "../core/policy.ts";
-import type { FieldKind } from "../core/response-fields.ts";
+import type { FieldKind, ResetFormat } from "../core/response-fields.ts";
 import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
-const { policies, enforcement, refusals, auth, clientAddress, cors, errors, fields, routes } = schema.keys;
+const { policies, enforcement, refusals, auth, clientAddress, cors, errors, fields, resetFormat, routes } = schema.keys;
 const { counters, maxBodyBytes, maxTargetBytes, timeouts, upstream, log } = schema.keys;
 const { addresses, healthCheck, ...upstreamKeys } = upstream.keys;
 const { body, bodyRate, linger } = timeouts.keys;
@@ -51,6 +51,7 @@ export const pluginOptions = section(
     cors,
     errors,
     fields,
+    resetFormat,
     routes: { ...routes, default: ["/"] },
     maxBodyBytes,
     maxTargetBytes,
@@ -68,6 +69,7 @@ export interface PluginSettings
   readonly policies: readonly Policy[];
   readonly counters: Pick<Settings["counters"], "memoryBytes">;
   readonly fields: readonly FieldKind[];
+  readonly resetFormat: ResetFormat;
   readonly timeouts: Pick<Settings["timeouts"], "bodyMs" | "bodyRate" | "lingerMs">;
   /** Null: the app answers all requests itself. */
   readonly upstream: PluginUpstream | null;

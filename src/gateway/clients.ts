@@ -100,7 +100,7 @@ export class Clients {
     const wall = this.#wall();
     const shown = (key: KeyState): KeyState => ({
       ...key,
-      resetMs: wall(key.resetMs),
+      resetMs: key.resetMs === null ? null : wall(key.resetMs),
       admissions: key.admissions.map(({ atMs, units }) => ({ atMs: wall(atMs), units })),
     });
     const policies = states.map((state) => ({ ...state, keys: state.keys.map(shown) }));
@@ -140,9 +140,9 @@ export class Clients {
       return decide(head, this.#clock.monotonicMs());
     });
     const wall = this.#wall();
-    const policies = view.tried(parsed, head, identity, contextOf(source)).map((checked) => ({
+    const policies = view.tried(parsed, head, identity, contextOf(source)).map(({ quota, ...checked }) => ({
       ...checked,
-      quota: checked.quota && { ...checked.quota, resetMs: wall(checked.quota.resetMs) },
+      quota: quota && { ...quota, resetMs: quota.resetMs === null ? null : wall(quota.resetMs) },
     }));
     return {
       ...{ status: localReply?.status ?? null, reason: localReply?.reason ?? null, policy: decision.policy.name },

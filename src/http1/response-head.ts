@@ -106,7 +106,6 @@ class HeadReader {
   #sawKeepAlive = false;
   /** Connection names headers that are removed. */
   #hasOptions = false;
-  readonly #retryAfter: string[] = [];
   #dates = 0;
   #dateAt = -1;
   #lengthAt = -1;
@@ -132,7 +131,6 @@ class HeadReader {
       reason: text.slice(13, from - 2),
       lines: passed.lines,
       hasLength: passed.hasLength,
-      retryAfter: passed.retryAfter,
       received: status < 200 ? received : none,
       framing: this.#framing,
       minor: this.#minor,
@@ -143,7 +141,7 @@ class HeadReader {
   }
 
   #passed(): UpstreamResponseFields {
-    return { lines: this.#lines, hasLength: this.#lengthInLines >= 0, retryAfter: this.#retryAfter };
+    return { lines: this.#lines, hasLength: this.#lengthInLines >= 0 };
   }
 
   #positions(): VariablePositions {
@@ -219,9 +217,6 @@ class HeadReader {
         if (!this.#sawKeepAlive) this.#keepAliveSeconds = timeoutOf(value);
         this.#sawKeepAlive = true;
         return false;
-      case "retry-after":
-        if (this.#status === 429) this.#retryAfter.push(value);
-        return this.#status !== 429;
       case "date":
         this.#dateAt = this.#dates === 0 && isImfFixdate(value) ? at : -1;
         this.#dates += 1;
@@ -270,7 +265,7 @@ function readHeaders(text: string, from: number): string[] {
  * first letter. `kept` headers are passed on, `removed` ones are not; the others are read.
  */
 type HeaderKind = "kept" | "removed" | ReadKind;
-type ReadKind = "challenge" | "date" | "length" | "coding" | "connection" | "keep-alive" | "retry-after";
+type ReadKind = "challenge" | "date" | "length" | "coding" | "connection" | "keep-alive";
 
 const kinds: ReadonlyMap<string, HeaderKind> = new Map([
   ...[...gatewayResponseFields, ...hopByHopNames].map((name) => [name, "removed"] as const),
@@ -280,7 +275,6 @@ const kinds: ReadonlyMap<string, HeaderKind> = new Map([
   ["transfer-encoding", "coding"],
   ["connection", "connection"],
   ["keep-alive", "keep-alive"],
-  ["retry-after", "retry-after"],
 ]);
 
 const maxSpecialLength = Math.max(...[...kinds.keys()].map(({ length }) => length));

@@ -1,9 +1,8 @@
 // What policies count with: windows, periods of the calendar, or what is under way, in slots of the table. A request asks by
 // an object of its own that gets the answer too, because several policies are asked before any is charged.
-
 import type { Clock } from "../core/clock.ts";
 import { CounterKey } from "../core/counter-key.ts";
-import type { CalendarPeriod as PeriodName, Policy } from "../core/policy.ts";
+import type { Policy, Rate } from "../core/policy.ts";
 import {
   type ClockReading,
   createCalendar,
@@ -27,7 +26,7 @@ import {
   tickOf,
 } from "./table/key-log.ts";
 import { heldSlotOf, kindOf } from "./table/layout.ts";
-import type { TableView } from "./table/table-view.ts";
+import type { Inspection, TableView } from "./table/table-view.ts";
 
 /** The key of a decision that shows a quota for which nothing was looked up. Nothing is ever stored under it. */
 export const noKey = new CounterKey(-1, -1, -1, -1, false);
@@ -57,6 +56,11 @@ export class Ask {
   readonly cursor = new Cursor();
   /** Of the units that are held of a policy with `charge`. */
   readonly heldCursor = new Cursor();
+
+  /** Null: a request under way may make units available, and nobody knows when. */
+  get knownResetMs(): number | null {
+    return this.mayEndSoon ? null : this.resetMs;
+  }
 }
 
 /** What a request was charged, for the case that it is given back. */
@@ -72,19 +76,6 @@ export interface OwnCount {
   readonly ageMs: number;
   /** When the period ends that they count in, by the wall clock; 0 if they count in none. */
   readonly periodEndMs: number;
-}
-
-/** What counts of a key, for those who look at it. */
-export interface Inspection {
-  readonly units: number;
-  /** When they were admitted, by the monotonic clock, the oldest first. Empty for a period, and for what is under way. */
-  readonly admissions: readonly { readonly atMs: number; readonly units: number }[];
-  /** What is counted in place of the key. */
-  readonly coarse: Forgiven["coarse"];
-  /** Units that requests under way hold until their status is known; null: the policy holds none. */
-  readonly heldUnits: number | null;
-  /** When the period ends, by the wall clock; null: it is none of the calendar. */
-  readonly periodEndMs: number | null;
 }
 
 /** The counters of one policy in the table. */
@@ -223,7 +214,9 @@ abstract class TableCounters implements LocalCounters {
     ask.nowMs = nowMs;
     ask.now = reading.now;
     ask.counted = counted;
+    ask.fits = counted + ask.units <= ask.limit;
     ask.remaining = Math.max(0, ask.limit - counted);
+    ask.mayEndSoon = this.mayEndSoon;
     ask.resetMs = this.peekedResetOf(ask, counted, reading);
     return reading;
   }
@@ -372,10 +365,7 @@ export interface PeriodClock extends Clock {
   readonly isGuess?: () => boolean;
 }
 
-interface Calendar {
-  readonly per: PeriodName;
-  readonly timezone: string;
-}
+type Calendar = Pick<Extract<Rate, { kind: "calendar" }>, "per" | "timezone">;
 
 /**
  * Quotas by periods of the calendar. The wall clock says when a period is over; then the number of the period rises, and all
@@ -515,10 +505,15 @@ export class ChargedCounters implements LocalCounters {
 
   ask(ask: Ask, nowMs: number): boolean {
     const fits = this.all.ask(ask, nowMs);
-    const fitsWithoutHeld = ask.counted >= 0 && ask.counted - this.#countHeld(ask) + ask.units <= ask.limit;
-    ask.mayEndSoon = !fits && fitsWithoutHeld && nowMs + heldRetryMs < ask.resetMs;
-    if (ask.mayEndSoon) ask.resetMs = nowMs + heldRetryMs;
+    this.#endSoon(ask, this.#countHeld(ask));
     return fits;
+  }
+
+  /** A refusal because of held units alone may end at any moment. */
+  #endSoon(ask: Ask, heldUnits: number): void {
+    const fitsWithoutHeld = ask.counted >= 0 && ask.counted - heldUnits + ask.units <= ask.limit;
+    ask.mayEndSoon = !ask.fits && fitsWithoutHeld && ask.nowMs + heldRetryMs < ask.resetMs;
+    if (ask.mayEndSoon) ask.resetMs = ask.nowMs + heldRetryMs;
   }
 
   charge(ask: Ask): number {
@@ -552,14 +547,19 @@ export class ChargedCounters implements LocalCounters {
 
   peek(ask: Ask, nowMs: number): void {
     this.all.peek(ask, nowMs);
+    this.#peekHeld(ask);
   }
 
   inspect(ask: Ask, nowMs: number, view: TableView, most: number): Inspection {
-    const all = this.all.inspect(ask, nowMs, view, most);
+    return { ...this.all.inspect(ask, nowMs, view, most), heldUnits: this.#peekHeld(ask) };
+  }
+
+  #peekHeld(ask: Ask): number {
     this.#table.select(ask.heldCursor, this.#slot, ask.key, ask.client);
-    const heldUnits = this.#table.locks.within(() => this.#table.peek(ask.heldCursor, this.all.readingAt(nowMs)));
+    const units = this.#table.locks.within(() => this.#table.peek(ask.heldCursor, this.all.readingAt(ask.nowMs)));
+    this.#endSoon(ask, units);
     // What the table has forgotten of all is not held either.
-    return { ...all, heldUnits: Math.min(heldUnits, all.units) };
+    return Math.min(units, ask.counted);
   }
 
   /** Without the units that are held: nobody knows yet whether they will count. */

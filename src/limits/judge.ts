@@ -9,13 +9,13 @@ import { isContinued, type Outcome, type Policy } from "../core/policy.ts";
 import type { TrialTally } from "../core/reload.ts";
 import type { RequestHead, Verdict } from "../core/request-head.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
-import { Ask, createCounters, type Inspection, type LocalCounters, noKey } from "./counters.ts";
+import { Ask, createCounters, type LocalCounters, noKey } from "./counters.ts";
 import { PolicyLimiter } from "./limiter.ts";
 import { holdsUntilEnd, type PolicySlot } from "./policies.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
 import { minTableBytes } from "./table/layout.ts";
 import { KeyPlacer, type SipHash } from "./table/sip-hash.ts";
-import { TableView } from "./table/table-view.ts";
+import { type Inspection, TableView } from "./table/table-view.ts";
 
 /** What threads that judge share. Can be sent to another thread. */
 export interface JudgeMemory {

@@ -320,12 +320,12 @@ class KeyNames {
   }
 
   /** Null if another thread is at work there, or nothing counts any more. */
-  #stateOf(row: CheckRow, key: CounterKey, limit: number, nowMs: number): { units: number; resetMs: number } | null {
+  #stateOf(row: CheckRow, key: CounterKey, limit: number, nowMs: number) {
     const { counters, policy } = row;
     const ask = Object.assign(new Ask(), { key, client: key, limit, units: policy.cost });
     try {
       const { units } = counters.inspect(ask, nowMs, this.#view.table, 0);
-      return { units, resetMs: ask.resetMs };
+      return { units, resetMs: ask.knownResetMs };
     } catch (error) {
       if (error instanceof BusyError) return null;
       throw error;

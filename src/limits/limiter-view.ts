@@ -8,12 +8,12 @@ import { type Outcome, outcomes, type Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import type { RuledIdentity } from "../core/rules-in-force.ts";
-import { Ask, type Inspection, noKey } from "./counters.ts";
+import { Ask, noKey } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
 import { type CheckRow, noOutcomes } from "./policies.ts";
 import type { PolicyMatcher } from "./request-keys.ts";
 import { whenFree } from "./table/layout.ts";
-import type { TableView } from "./table/table-view.ts";
+import type { Inspection, TableView } from "./table/table-view.ts";
 
 /** What one policy says of a request that is tried. */
 export interface PolicyCheck {
@@ -38,8 +38,8 @@ interface CheckedQuota {
   readonly remaining: number;
   /** Whether what it costs is left. */
   readonly fits: boolean;
-  /** The monotonic instant at which more becomes available; if it does not fit, at which it does. */
-  readonly resetMs: number;
+  /** The monotonic instant at which more becomes available; if it does not fit, at which it does. Null: nobody knows. */
+  readonly resetMs: number | null;
 }
 
 /** What one policy has counted of a name. */
@@ -60,8 +60,8 @@ export interface KeyState extends Inspection {
   readonly exemptBy: string | null;
   readonly limit: number;
   readonly remaining: number;
-  /** The monotonic instant at which more becomes available. */
-  readonly resetMs: number;
+  /** The monotonic instant at which more becomes available; null: nobody knows. */
+  readonly resetMs: number | null;
 }
 
 /** Of a policy, so many admissions are listed. */
@@ -108,7 +108,7 @@ export class LimiterView {
               used: ask.counted,
               remaining: Math.max(0, ask.limit - ask.counted),
               fits: ask.counted + ask.units <= ask.limit,
-              resetMs: ask.resetMs,
+              resetMs: ask.knownResetMs,
             }
           : null,
       };
@@ -170,7 +170,7 @@ export class LimiterView {
       exemptBy: isExempt ? this.#exemptBy(row, name.value, client ?? key, identityNamed(name)) : null,
       limit: ask.limit,
       remaining: ask.remaining,
-      resetMs: ask.resetMs,
+      resetMs: ask.knownResetMs,
     };
   }
 }

@@ -32,6 +32,7 @@ import {
   rowsIn,
   shownOf,
   slotsToKeep,
+  tightestLasting,
   unspent,
 } from "./policies.ts";
 import { QuotaQuestions, quotasOfCaller } from "./quota-questions.ts";
@@ -204,7 +205,7 @@ export class PolicySteps implements Limiter {
     else outcomes.throttled += 1;
     const outcome = isAdmitted ? "admitted" : "throttled";
     const { remaining, resetMs } = ask;
-    return { outcome, policy, key: client, client, limit, remaining, resetMs, held: null, others: null };
+    return { outcome, policy, key: client, client, limit, remaining, resetMs, held: null, lasting: null, others: null };
   }
 
   /** `first`: the decision of the step before; null if there was none. */
@@ -330,9 +331,10 @@ export class PolicySteps implements Limiter {
     for (const ask of asks) if (!ask.row.isShadow && (shown === null || isTighter(ask, shown))) shown = ask;
     const before = first !== null && first.outcome === "admitted" ? first : null;
     const others = this.#list(asks, before, true);
+    const lasting = held === null ? null : tightestLasting(asks, before);
     if (shown !== null && (before === null || isTighter(shown, before)))
-      return shown.decision("admitted", held, others);
-    return before === null ? null : { ...before, held, others };
+      return { ...shown.decision("admitted", held, others), lasting };
+    return before === null ? null : { ...before, held, lasting, others };
   }
 
   /**

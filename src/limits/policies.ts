@@ -4,7 +4,8 @@
 import type { Identity } from "../core/authentication.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
-import { type Decision, type Held, isContinued, type Outcome, type Policy } from "../core/policy.ts";
+import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
+import { isContinued, isTighter, outlasts429 } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import { type Charged, createCounters, type LocalCounters, noKey, type PeriodClock } from "./counters.ts";
@@ -149,8 +150,8 @@ export class PolicyAsk extends StoreAsk {
   }
 
   decision(outcome: Outcome, held: Held | null, others: readonly Decision[] | null): Decision {
-    const { row, key, client, limit, remaining, resetMs } = this;
-    return { outcome, policy: row.policy, key, client, limit, remaining, resetMs, held, others };
+    const { policy, key, client, limit, remaining, resetMs } = this;
+    return { outcome, policy, key, client, limit, remaining, resetMs, held, lasting: null, others };
   }
 }
 
@@ -179,7 +180,18 @@ export function unspent(
 ): Decision {
   const { limit } = policy;
   const resetMs = counters.unspentResetMs(nowMs);
-  return { outcome, policy, key: noKey, client: noKey, limit, remaining: limit, resetMs, held, others: null };
+  const quota = { policy, key: noKey, client: noKey, limit, remaining: limit, resetMs };
+  return { ...quota, outcome, held, lasting: null, others: null };
+}
+
+/** Returns `Decision.lasting`. `before`: the decision of the step before, if it has admitted the request. */
+export function tightestLasting(asks: readonly PolicyAsk[], before: Decision | null): Decision | null {
+  let tightest = before?.lasting ?? (before !== null && outlasts429(before.policy) ? before : null);
+  for (const ask of asks) {
+    if (ask.row.isShadow || !outlasts429(ask.policy)) continue;
+    if (tightest === null || isTighter(ask, tightest)) tightest = ask.decision("admitted", null, null);
+  }
+  return tightest;
 }
 
 /** What a policy has taken for one exchange: a slot, which is always given back, or units that its status decides about. */

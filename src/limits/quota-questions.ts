@@ -197,9 +197,10 @@ function stateOf(
     const { limit: usual } = row.policy;
     return { isExempt, limit: usual, used: 0, remaining: usual, resetMs: nowMs };
   }
-  const { remaining, resetMs } = peekAt(row, key, client, limit, nowMs);
+  const { remaining } = peekAt(row, key, client, limit, nowMs);
   // After the limit was lowered, more than the limit may be used. A store may know of more than was counted here.
-  return { isExempt, limit, used: Math.max(row.ask.counted, limit - remaining), remaining, resetMs };
+  const used = Math.max(row.ask.counted, limit - remaining);
+  return { isExempt, limit, used, remaining, resetMs: row.ask.knownResetMs };
 }
 
 /** Anybody can send any value of a header, so a key of nothing else could be that of another caller. */

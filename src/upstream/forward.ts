@@ -157,12 +157,12 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     exchange.isBodySent = whole !== null;
   }
 
-  onHead({ status, reason, lines, hasLength, retryAfter }: ResponseHead): void {
+  onHead({ status, reason, lines, hasLength }: ResponseHead): void {
     const exchange = this.#exchange;
     const nowMs = this.#options.nowMs();
     exchange.answeredMs = nowMs;
     if (status === 421) exchange.detail = misdirected;
-    exchange.respond(status, reason, lines, hasLength, retryAfter, nowMs);
+    exchange.respond(status, reason, lines, hasLength, nowMs);
     this.#noteAnswer(nowMs);
     // The head is written together with the first piece of the body if that came in the same packet.
     this.#isHeadHeld = true;

@@ -374,7 +374,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-far.yaml",
-    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, counters, workers, refusals, auth, cors, errors, fields, quota, maxBodyBytes, maxHeaderBytes, maxTargetBytes, timeouts, extAuth, reload, drain or log",
+    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, counters, workers, refusals, auth, cors, errors, fields, resetFormat, quota, maxBodyBytes, maxHeaderBytes, maxTargetBytes, timeouts, extAuth, reload, drain or log",
   ],
   [
     "unknown-key.yaml",

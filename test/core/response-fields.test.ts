@@ -2,19 +2,33 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { listOf } from "../../src/core/headers.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
-import type { Decision, Policy } from "../../src/core/policy.ts";
-import { type FieldKind, gatewayResponseFields, ResponseFields } from "../../src/core/response-fields.ts";
+import type { Decision, Policy, Rate } from "../../src/core/policy.ts";
+import {
+  type FieldKind,
+  gatewayResponseFields,
+  type ResetFormat,
+  ResponseFields,
+  retryAfterSeconds,
+} from "../../src/core/response-fields.ts";
 import { OneWindow } from "../limits/one-limit.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decisionOf, slidingPolicy } from "../support/policy.ts";
 
 const policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
 
+const auth = { realm: "finance" };
+
 /** Wednesday, 15 November 2023, 06:13:20 GMT. */
 const wallMs = 1_700_028_800_000;
 const date = "Wed, 15 Nov 2023 06:13:20 GMT";
 
-function setUp({ kinds = ["standard", "legacy"] as readonly FieldKind[], atWallMs = wallMs } = {}) {
+interface SetUp {
+  readonly kinds?: readonly FieldKind[];
+  readonly resetFormat?: ResetFormat;
+  readonly atWallMs?: number;
+}
+
+function setUp({ kinds = ["standard", "legacy"], resetFormat = "epoch", atWallMs = wallMs }: SetUp = {}) {
   const clock = new FakeClock();
   clock.wallOffsetMs = atWallMs - clock.nowMs;
   const decision = (untilResetMs: number, remaining = 7): Decision =>
@@ -24,7 +38,7 @@ function setUp({ kinds = ["standard", "legacy"] as readonly FieldKind[], atWallM
       remaining,
       resetMs: clock.nowMs + untilResetMs,
     });
-  const settings = { fields: kinds, auth: { realm: "finance" }, errors: { format: "v2" } } as const;
+  const settings = { fields: kinds, resetFormat, auth, errors: { format: "v2" } } as const;
   return { clock, decision, fields: new ResponseFields(settings, clock, null) };
 }
 
@@ -122,7 +136,7 @@ describe("the fields of every response", () => {
           const { fields, decision } = setUp({ atWallMs: wallMs + wall });
           const list = listOf(fields.always(decision(untilMs, 0), "id"));
           const waitedMs = Number(fieldIn(list, "RateLimit-Reset")) * 1000 - Date.parse(fieldIn(list, "Date") ?? "");
-          const retryAfterMs = fields.retryAfterSeconds(decision(untilMs, 0)) * 1000;
+          const retryAfterMs = retryAfterSeconds(null, untilMs) * 1000;
           // Half a microsecond is what adding to a Unix instant can lose.
           expect(waitedMs).toBeGreaterThanOrEqual(untilMs - 0.0005);
           expect(waitedMs).toBeLessThan(untilMs + 2000);
@@ -147,7 +161,7 @@ describe("the fields of every response", () => {
       const ahead = Number(fieldIn(list, "RateLimit-Reset")) - Date.parse(fieldIn(list, "Date") ?? "") / 1000;
       expect(ahead).toBeGreaterThanOrEqual(60);
       expect(ahead).toBeLessThanOrEqual(61);
-      expect(fields.retryAfterSeconds(shown)).toBe(60);
+      expect(retryAfterSeconds(null, resetMs - clock.monotonicMs())).toBe(60);
     }
   });
 });
@@ -164,8 +178,7 @@ describe("Retry-After", () => {
     [59_999, 60],
     [60_000, 60],
   ])("%d ms before the reset is %d", (untilResetMs, seconds) => {
-    const { fields, decision } = setUp();
-    expect(fields.retryAfterSeconds(decision(untilResetMs, 0))).toBe(seconds);
+    expect(retryAfterSeconds(null, untilResetMs)).toBe(seconds);
   });
 
   test.each([
@@ -198,9 +211,14 @@ describe("Retry-After", () => {
     ["a unit: the gateway's", ["31s"], "30"],
     ["a list: the gateway's", ["31, 32"], "30"],
     ["a number beyond counting: the gateway's", ["9".repeat(400)], "30"],
-  ])("of an upstream's 429, %s", (_, upstreamValues, expected) => {
+  ])("of an upstream's 429 beside a quota that is used up, %s", (_, upstreamValues, expected) => {
     const { fields, decision } = setUp();
-    expect(fields.largestRetryAfter(upstreamValues, decision(29_500))).toBe(expected);
+    const came = upstreamValues.map((value) => `retry-AFTER: ${value}\r\n`).join("");
+    const lines = `A: 1\r\n${came}B: Retry-After: 7\r\n`;
+    const sent = fields.withLongestWait(lines, decision(29_500, 0));
+    expect(sent).toBe(`A: 1\r\nB: Retry-After: 7\r\nRetry-After: ${expected}\r\n`);
+    // Where nothing of the gateway keeps the client back.
+    expect(fields.withLongestWait(lines, null)).toBe(lines);
   });
 });
 
@@ -226,13 +244,44 @@ test("the reset of a calendar quota is the second of the border, whatever the ro
   );
 });
 
-test("of an upstream's 429, the border of a calendar quota counts only if the quota is used up", () => {
-  const { fields, decision } = setUp();
-  const monthly: Policy = { ...policy, rate: { kind: "calendar", per: "month", timezone: "UTC" } };
-  const days = 16 * 86_400;
-  expect(fields.largestRetryAfter(["5"], { ...decision(days * 1000), policy: monthly })).toBe("5");
-  expect(fields.largestRetryAfter([], { ...decision(days * 1000), policy: monthly })).toBe("1");
-  expect(fields.largestRetryAfter(["5"], { ...decision(days * 1000, 0), policy: monthly })).toBe(`${days}`);
+/** Each kind of limit, in each place where a response tells it. All with 7 units left, 59.5 s before the reset. */
+const kindsOfLimits: readonly (readonly [string, Rate, epoch: string, delta: string, policy: string, quota: string])[] =
+  [
+    ["a window", { kind: "sliding", windowMs: 60_000 }, "1700028860", "60", "q=100;w=60", "r=7;t=60"],
+    ["a window of 1.5 s", { kind: "sliding", windowMs: 1500 }, "1700028860", "60", "q=100;w=2", "r=7;t=60"],
+    ["a window of 1 s", { kind: "sliding", windowMs: 1000 }, "1700028860", "60", "q=100;w=1", "r=7;t=60"],
+    ["a window of 500 ms", { kind: "sliding", windowMs: 500 }, "1700028860", "60", "q=100", "r=7;t=60"],
+    ["a minute", { kind: "calendar", per: "minute", timezone: "UTC" }, "1700028860", "60", "q=100;w=60", "r=7;t=60"],
+    ["an hour", { kind: "calendar", per: "hour", timezone: "UTC" }, "1700028860", "60", "q=100;w=3600", "r=7;t=60"],
+    ["a day", { kind: "calendar", per: "day", timezone: "UTC" }, "1700028860", "60", "q=100;w=86400", "r=7;t=60"],
+    ["a month", { kind: "calendar", per: "month", timezone: "UTC" }, "1700028860", "60", "q=100", "r=7;t=60"],
+    ["slots", { kind: "concurrency" }, "1700028860", "60", 'q=100;qu="concurrent-requests"', "r=7"],
+  ];
+
+test.each(kindsOfLimits)("%s is told as what it is, in each place", (_, rate, epoch, delta, policyItem, quotaItem) => {
+  for (const [resetFormat, reset] of [["epoch", epoch] as const, ["delta", delta] as const]) {
+    const { fields, decision } = setUp({ kinds: ["standard", "legacy", "structured"], resetFormat });
+    const list = listOf(fields.always({ ...decision(59_500), policy: { ...policy, rate } }, "id"));
+    expect(fieldIn(list, "RateLimit-Reset")).toBe(reset);
+    expect(fieldIn(list, "X-RateLimit-Reset")).toBe(reset);
+    expect(fieldIn(list, "RateLimit-Policy")).toBe(`"per-ip";${policyItem}`);
+    expect(fieldIn(list, "RateLimit")).toBe(`"per-ip";${quotaItem}`);
+  }
+});
+
+test("resetFormat delta counts the seconds down, rounded up, so that a client that waits as long is never early", () => {
+  const { fields, decision, clock } = setUp({ resetFormat: "delta" });
+  const made = decision(2000);
+  const deltas = [0, 0.5, 999.5, 1, 998, 1, 5000].map((stepMs) => {
+    clock.advance(stepMs);
+    return fieldIn(listOf(fields.always(made, "id")), "RateLimit-Reset");
+  });
+  expect(deltas).toEqual(["2", "2", "1", "1", "1", "0", "0"]);
+  const daily: Policy = { ...policy, rate: { kind: "calendar", per: "day", timezone: "UTC" } };
+  const refused = { ...setUp({ atWallMs: wallMs + 400 }).decision(59_650, 0), policy: daily };
+  const list = listOf(setUp({ resetFormat: "delta", atWallMs: wallMs + 400 }).fields.always(refused, "id"));
+  // The clocks were read a little apart: the border is at the second, and a wait of 60 s ends behind it.
+  expect(fieldIn(list, "RateLimit-Reset")).toBe("60");
 });
 
 describe("an answer of the gateway's own", () => {

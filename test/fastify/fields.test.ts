@@ -281,12 +281,15 @@ test("several Set-Cookie lines arrive, however they were set", async () => {
 });
 
 test.each([
-  ["larger than headgate's", "5000", "5000"],
-  ["smaller than headgate's", "1", "60"],
-  ["that says nothing", "soon", "60"],
-])("of a 429 of the app's own with a Retry-After %s, the larger one is sent", async (_, given, sent) => {
+  ["larger than headgate's, whose quota is used up,", 1, "5000", "5000"],
+  ["smaller than headgate's, whose quota is used up,", 1, "1", "60"],
+  ["that says nothing", 1, "soon", "60"],
+  ["that says nothing, with quota left,", 2, "soon", "soon"],
+  ["smaller than headgate's, with quota left,", 2, "1", "1"],
+])("of a 429 of the app's own, a Retry-After %s", async (_, limit, given, sent) => {
   const { connect } = await startTestApp(cleanup, {
     clock: new FakeClock(),
+    options: { policies: [{ name: "per-ip", limit, window: "60s" }] },
     routes: (app) => get(app, (reply) => reply.code(429).header("retry-after", given).send("later")),
   });
   const client = connect();

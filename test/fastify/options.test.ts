@@ -41,6 +41,7 @@ test("without options there is the one policy of the specification, and a token 
     auth: { mode: "presence" },
     routes: ["/"],
     fields: ["standard", "legacy"],
+    resetFormat: "epoch",
     upstream: null,
   });
 });

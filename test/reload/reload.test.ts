@@ -45,11 +45,11 @@ test("the next request on an open connection sees other routes, fields and check
   const { upstream, gateway, connect } = await stageHttp(cleanup);
   const client = connect();
   expect(await statusOf(client, "/v3/x")).toBe(404);
-  const changed = { routes: ["/v3/"], fields: ["legacy"], auth: { mode: "off" } } as const;
+  const changed = { routes: ["/v3/"], fields: ["legacy"], resetFormat: "delta", auth: { mode: "off" } } as const;
   expect(await gateway.reload(settingsOf(upstream.url, changed))).toEqual({
     ok: true,
     ...nothing,
-    changed: ["routes", "auth.mode", "fields"],
+    changed: ["routes", "auth.mode", "fields", "resetFormat"],
     loosened: ["auth.mode"],
   });
   expect(await statusOf(client, "/v2/x")).toBe(404);
@@ -58,6 +58,7 @@ test("the next request on an open connection sees other routes, fields and check
   expect(answer.status).toBe(200);
   expect(valuesOf(answer.rawHeaders, "RateLimit-Limit")).toEqual([]);
   expect(valuesOf(answer.rawHeaders, "X-RateLimit-Limit")).toEqual(["100"]);
+  expect(valuesOf(answer.rawHeaders, "X-RateLimit-Reset")).toEqual([expect.stringMatching(/^(?:60|61)$/)]);
   expect(await upstreamConnections(gateway)).toMatchObject({ active: 0, waiting: 0 });
 });
 

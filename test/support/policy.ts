@@ -30,7 +30,15 @@ const someKey = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
 
 /** A decision about one request that is not held. */
 export function decisionOf(decision: Pick<Decision, "outcome" | "policy" | "remaining" | "resetMs">): Decision {
-  return { key: someKey, client: someKey, limit: decision.policy.limit, held: null, others: null, ...decision };
+  return {
+    key: someKey,
+    client: someKey,
+    limit: decision.policy.limit,
+    held: null,
+    lasting: null,
+    others: null,
+    ...decision,
+  };
 }
 
 export function statsOf(policy: Policy, stats: Partial<PolicyStats> = {}): PolicyStats {

@@ -24,8 +24,6 @@ import { testReads, testTextWrites } from "./reads.ts";
 
 const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
 
-const fieldSettings = { fields: ["standard", "legacy"], auth: { realm: "finance" } } as const;
-
 const quota = (nowMs: number) => decisionOf({ outcome: "observed", policy, remaining: 100, resetMs: nowMs + 60_000 });
 
 export interface TestTraffic {
@@ -46,6 +44,8 @@ interface TrafficRules {
   readonly trustedProxies?: readonly string[];
   readonly errorFormat?: ErrorFormat;
 }
+
+const fieldSettings = { fields: ["standard", "legacy"], resetFormat: "epoch", auth: { realm: "finance" } } as const;
 
 /** Decides by `runtime.decide` and forwards nowhere, unless `runtime` says otherwise. */
 export function createTestTraffic(

@@ -3,7 +3,6 @@ import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
-import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
@@ -112,36 +111,6 @@ test("a 100 Continue that nobody asked for is not passed on, the response behind
   );
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
 });
-
-const policies = [slidingPolicy({ limit: 100, windowMs: 60_000 })];
-// An admission counts until a whole millisecond, which may be after the whole second.
-const inAnHour = new Date(Date.now() + 3_600_000).toUTCString();
-
-test.each([
-  ["longer than the gateway's", "3600", /^3600$/],
-  ["shorter than the gateway's", "1", /^(59|6[01])$/],
-  ["a later date", inAnHour, new RegExp(`^${inAnHour}$`)],
-  ["a past date", "Mon, 01 Jan 2001 00:00:00 GMT", /^(59|6[01])$/],
-  ["nonsense", "soon", /^(59|6[01])$/],
-  ["absent", null, /^(59|6[01])$/],
-  ["there twice, the longer one last", "70\r\nRetry-After: 3600", /^3600$/],
-  ["there twice, the longer one first", "3600\r\nretry-after: 70", /^3600$/],
-])(
-  "an upstream 429 whose Retry-After is %s reaches the client with the larger of the two",
-  async (_, value, expected) => {
-    const { connect } = await stageRaw(
-      cleanup,
-      (socket) =>
-        void socket.write(response("busy", value === null ? "" : `Retry-After: ${value}\r\n`, "429 Too Many")),
-      { policies },
-    );
-    const client = connect();
-    client.write(request("/v2/x"));
-    const { status, rawHeaders, body } = await client.read();
-    expect({ status, body }).toEqual({ status: 429, body: "busy" });
-    expect(valuesOf(rawHeaders, "Retry-After")).toEqual([expect.stringMatching(expected)]);
-  },
-);
 
 test("an upstream's Retry-After on a 503 passes as often as it is there", async () => {
   const { client } = await answeredWith(response("", "Retry-After: 1\r\nRetry-After: 2\r\n", "503 Down"));

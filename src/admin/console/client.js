@@ -136,7 +136,8 @@ function Use({ state, policy, clock, isWhole }) {
 /** `isRequest`: a unit is a request that is admitted. */
 function NextUnit({ state: { reset, remaining, used }, isRequest, clock }) {
   useTick(100);
-  if (reset === null || used === 0) return html`<span class="muted">nothing is used</span>`;
+  if (used === 0) return html`<span class="muted">nothing is used</span>`;
+  if (reset === null) return html`<span class="muted">more when a request ends</span>`;
   const seconds = Math.max(0, (Date.parse(reset) - clock.nowMs()) / 1000);
   const text = remaining === 0 && isRequest ? "next request admitted" : "next unit free";
   if (seconds === 0) return html`<span>${text} <b>now</b></span>`;

@@ -145,7 +145,7 @@ function stateOf({ client, rules }: Known): WhyAnswer["state"] {
 function explanationOf(known: Known, nowMs: number): string[] {
   const { request, client, rules } = known;
   return [
-    ...(request === null ? [] : requestSentences(request, nowMs)),
+    ...(request === null ? [] : requestSentences(request, known, nowMs)),
     headline(known),
     ...refusing(known).flatMap((state) => policySentences(state, known, nowMs)),
     ...rules.flatMap((rule) => ruleLines(rule, nowMs)),
@@ -153,7 +153,7 @@ function explanationOf(known: Known, nowMs: number): string[] {
   ];
 }
 
-function requestSentences(request: RequestAnswer, nowMs: number): string[] {
+function requestSentences(request: RequestAnswer, { policies }: Known, nowMs: number): string[] {
   const { method, path, at, source, status, reason, client, policy, key, rule, explanation } = request;
   const asker = source === "ext-auth" ? "an ingress asked about " : "";
   // Of some requests that were refused nothing was read.
@@ -161,8 +161,10 @@ function requestSentences(request: RequestAnswer, nowMs: number): string[] {
   const what = `${sinceText(at, nowMs)}: ${asker}${asked} from ${client} got ${status} (${reason}).`;
   if (reason === "throttled" && policy !== null) {
     const used = `Policy ${policy.policy} refused it: all ${policy.limit} of ${key ?? client} were used.`;
+    const isSlot = policies.find(({ name }) => name === policy.policy)?.kind === "concurrency";
     const isFree = Date.parse(policy.reset) <= nowMs;
-    return [what, `${used} The next one ${isFree ? "was" : "is"} free at ${instantText(policy.reset, nowMs)}.`];
+    const next = `The next one ${isFree ? "was" : "is"} free at ${instantText(policy.reset, nowMs)}.`;
+    return [what, `${used} ${isSlot ? freeLater : next}`];
   }
   if (reason === "blocked") return [what, `Rule ${rule ?? "(which has ended)"} blocked it.`];
   return [what, ...explanation];
@@ -189,16 +191,17 @@ function headline(known: Known): string {
   }
 }
 
+/** A slot, or units that are only held. */
+const freeLater = "The next one is free when a request ends.";
+
 function policySentences(state: PolicyState, known: Known, nowMs: number): string[] {
   const { policy: name, used, limit, reset, resetSeconds, method, route, countedAs } = state;
   const policy = known.policies.find((each) => each.name === name);
   const part = [method, route].filter((each) => each !== null).join(" ");
   const free =
-    policy?.kind === "concurrency"
-      ? "The next one is free when a request ends."
-      : reset === null
-        ? ""
-        : `The next one is free in ${durationText(resetSeconds ?? 0)}, at ${instantText(reset, nowMs)}.`;
+    reset === null
+      ? freeLater
+      : `The next one is free in ${durationText(resetSeconds ?? 0)}, at ${instantText(reset, nowMs)}.`;
   const settings = settingOf(name, limit, known).map(({ key, place }) => {
     return `The limit is ${key} in the configuration${place === null ? "" : `, at ${place}`}.`;
   });

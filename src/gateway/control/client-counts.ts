@@ -277,9 +277,9 @@ function explain({ status, reason, policy, blockedBy, route, policies }: TriedAn
   if (blockedBy !== null) return [`Rule ${blockedBy} blocks it: 403.`, ...notes];
   if (status === null)
     return [route === null ? "It would be forwarded, unlimited." : "It would be forwarded.", ...notes];
-  const refusing = policies.find((each) => each.policy === policy);
-  const until =
-    refusing?.quota && !refusing.quota.fits ? ` It fits at ${new Date(refusing.quota.resetMs).toISOString()}.` : "";
+  const quota = policies.find((each) => each.policy === policy)?.quota;
+  const when = quota?.resetMs == null ? "when a request under way ends" : `at ${new Date(quota.resetMs).toISOString()}`;
+  const until = quota && !quota.fits ? ` It fits ${when}.` : "";
   if (reason === "throttled") return [`Policy ${policy} refuses it: ${status}.${until}`, ...notes];
   return [`The gateway answers ${status}${reason === null ? "" : ` (${reason})`}.`, ...notes];
 }

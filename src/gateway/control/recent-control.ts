@@ -158,7 +158,9 @@ function explanationOf(
     const shown = keyText(key);
     return [
       `Policy ${name} admits ${limit}${policy === undefined ? "" : periodOf(policy)} for ${shown}, and all of it was used.`,
-      `The next request fits at ${new Date(reset * 1000).toISOString()}.`,
+      policy?.rate.kind === "concurrency"
+        ? "The next request fits when one that is under way ends."
+        : `The next request fits at ${new Date(reset * 1000).toISOString()}.`,
       `To let it in before: DELETE /api/clients/${encodeURIComponent(shown)}, which forgets what all policies have counted for it, or a rule with action limit or exempt.`,
     ];
   }

@@ -10,6 +10,19 @@ import { header, keyLine, kindOf, kinds, type Locks } from "./layout.ts";
 /** Units that were admitted at one instant. */
 export type Pair = readonly [instant: number, units: number];
 
+/** What counts of a key, for those who look at it. */
+export interface Inspection {
+  readonly units: number;
+  /** When they were admitted, by the monotonic clock, the oldest first. Empty for a period, and for what is under way. */
+  readonly admissions: readonly { readonly atMs: number; readonly units: number }[];
+  /** What is counted in place of the key. */
+  readonly coarse: Forgiven["coarse"];
+  /** Units that requests under way hold until their status is known; null: the policy holds none. */
+  readonly heldUnits: number | null;
+  /** When the period ends, by the wall clock; null: it is none of the calendar. */
+  readonly periodEndMs: number | null;
+}
+
 export class TableView implements CounterSource {
   readonly thread: number;
   readonly locks: Locks;

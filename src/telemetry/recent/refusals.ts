@@ -5,7 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import { type CounterKey, wordMask } from "../../core/counter-key.ts";
 import type { ExchangeRecord, RequestSource } from "../../core/exchange-record.ts";
 import { type RefusalReason, ruleOf } from "../../core/local-reply.ts";
-import { resetSecond } from "../../core/response-fields.ts";
+import { resetSecond, retryAfterSeconds } from "../../core/response-fields.ts";
 import type { KeyWords } from "./sketch.ts";
 import { hashOfBytes, hashOfWords, none, SlotIndex } from "./slot-index.ts";
 
@@ -157,7 +157,7 @@ export class Refusals {
     this.#numbers[number + 2] = resetSecond(decision, atMs, wallMs);
     this.#numbers[number + 3] = decision.limit;
     this.#numbers[number + 4] = decision.remaining;
-    this.#numbers[number + 5] = retryAfter(status, reason, decision.resetMs - atMs);
+    this.#numbers[number + 5] = status === 429 ? retryAfterSeconds(reason, decision.resetMs - atMs) : 0;
     this.#statuses[slot] = status;
     this.#setKey(slot, decision.key);
     this.#sources[slot] = exchange.source;
@@ -332,12 +332,6 @@ export class Refusals {
       ...{ rule: this.#rules[slot] ?? null, brokenRule: this.#brokenRules[slot] ?? null },
     };
   }
-}
-
-/** Returns what the response says, as in ResponseFields; 0 without one. */
-function retryAfter(status: number, reason: RefusalReason, leftMs: number): number {
-  if (status !== 429) return 0;
-  return reason === "too_many_refusals" ? 1 : Math.max(1, Math.ceil(leftMs / 1000));
 }
 
 /** A client with more than this part of the room displaces its own refusals. */
