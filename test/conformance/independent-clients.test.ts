@@ -9,6 +9,7 @@ import ky from "ky";
 import { parseRateLimit } from "ratelimit-header-parser";
 import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import { createRetryingFetch, listTransactions } from "../../src/client/index.ts";
+import type { ResetFormat } from "../../src/core/response-fields.ts";
 import { type FinanceBackend, startFinanceBackend } from "../../src/finance-backend/server.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway.ts";
@@ -36,9 +37,13 @@ beforeAll(async () => {
 afterAll(() => backend.close());
 
 /** A gateway of the test's own, so that its quota is untouched. */
-async function gate({ onTestFinished }: Pick<TestContext, "onTestFinished">, windowMs = 60_000): Promise<TestGateway> {
+async function gate(
+  { onTestFinished }: Pick<TestContext, "onTestFinished">,
+  windowMs = 60_000,
+  resetFormat: ResetFormat = "epoch",
+): Promise<TestGateway> {
   const policies = [slidingPolicy({ limit: LIMIT, windowMs })];
-  const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides: { policies } });
+  const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides: { policies, resetFormat } });
   onTestFinished(() => gateway.close());
   return gateway;
 }
@@ -154,6 +159,14 @@ test("ratelimit-header-parser reads our fields by itself: it takes a number this
     expect(leftMs).toBeGreaterThan(0);
     expect(leftMs).toBeLessThanOrEqual(windowMs + 2_000);
   }
+});
+
+test("ratelimit-header-parser reads resetFormat delta by itself as well: it takes a small number for seconds", async (context) => {
+  const response = await fetch(`${(await gate(context, 60_000, "delta")).url}/v2/me`, { headers: HEADERS });
+  const leftMs = Number(parseRateLimit(response)?.reset) - Date.now();
+  expect(response.headers.get("ratelimit-reset")).toMatch(/^6[01]$/);
+  expect(leftMs).toBeGreaterThan(50_000);
+  expect(leftMs).toBeLessThanOrEqual(61_000);
 });
 
 test("ratelimit-header-parser, told that the reset is a number of seconds, lands decades away: the documented hazard", async (context) => {
