@@ -25,6 +25,11 @@ function take(limiter: PolicyLimiter, nowMs = 0, parts: Request = {}, identity =
   return decided(limiter.decideIdentified(request, head, identity, first, nowMs));
 }
 
+const bySubject: Partial<Policy> = { key: [{ kind: "subject" }] };
+const slotsBy = (kind: "client" | "subject", name = "slots"): Policy =>
+  policy(name, 1, { rate: { kind: "concurrency" }, key: [{ kind }] });
+const heldLonger = policy("held", 1, { rate: { kind: "sliding", windowMs: 15 * minute }, chargeStatuses: [401] });
+
 function create(policies: readonly Policy[], options: PolicyLimiterOptions = {}): PolicyLimiter {
   return new PolicyLimiter(policies, options);
 }
@@ -576,4 +581,20 @@ describe("a reload", () => {
     });
     expect(take(first)).toMatchObject({ outcome: "admitted", remaining: 0, resetMs });
   });
+});
+
+/** Policies of the first step, and one of the step after the token check. All are used up; the latest reset is shown. */
+test.each<[claim: string, first: readonly Policy[], second: Policy, lasting: string | null]>([
+  ["the window before slots", [policy("window", 1)], slotsBy("subject"), "window"],
+  ["the window behind slots", [slotsBy("client")], policy("window", 1, bySubject), "window"],
+  ["the window behind held units, before slots", [policy("window", 1), heldLonger], slotsBy("subject"), "window"],
+  ["nothing but slots", [slotsBy("client")], slotsBy("subject", "more"), null],
+  ["units that a 429 keeps", [slotsBy("client")], policy("kept", 1, { ...bySubject, chargeStatuses: [429] }), "kept"],
+  ["units that it gives back", [slotsBy("client")], policy("back", 1, { ...bySubject, chargeStatuses: [401] }), null],
+  ["a shadow", [slotsBy("client")], policy("shadow", 1, { ...bySubject, mode: "shadow" }), null],
+])("what lasts beyond an upstream's 429: %s", (_, first, second, lasting) => {
+  const decision = take(create([...first, second]));
+  expect(decision.outcome).toBe("admitted");
+  expect(decision.lasting?.policy.name ?? null).toBe(lasting);
+  expect(decision.lasting?.remaining ?? 0).toBe(0);
 });
