@@ -99,41 +99,53 @@ const rows: Readonly<Record<string, Row>> = {
   },
 };
 
-// HTTP/1.1 and HTTP/2.
-test.concurrent.for(Object.entries(rows))(
-  "%s",
-  async ([, { policies, says, overrides, target = "/v2/x" }], context) => {
-    const cleanup = cleanupOf(context);
-    const { ca, overrides: ofTls } = withTls({ policies, drain: { timeoutMs: 0 }, ...overrides });
-    let retryAfter: readonly string[] = [];
-    const answer = (socket: { write(text: string): unknown }) => {
-      const lines = retryAfter.map((value) => `reTRY-after: ${value}\r\n`).join("");
-      socket.write(response("busy", `A: 1\r\n${lines}B: 2\r\n`, "429 Busy"));
-    };
-    const clock = new FakeClock();
-    const plain = await stageRaw(cleanup, answer, { policies, ...overrides }, clock);
-    const { gateway } = await stageRaw(cleanup, answer, ofTls, clock);
-    for (const [upstream, expected] of says) {
-      // The quota of the time before is free again.
-      clock.advance(86_400_000);
-      // What has been idle for a day is closed.
-      const [client, http2] = [plain.connect(), new Http2Client(gateway.traffic.port, ca, cleanup)];
-      retryAfter = upstream;
-      if (target === "/elsewhere") {
-        client.write(request("/v2/x"));
-        await client.read();
-        await http2.ask();
-      }
+const stageOf = async (
+  { policies, overrides = {} }: Row,
+  context: Parameters<typeof cleanupOf>[0],
+  listener: Overrides = {},
+) => {
+  const clock = new FakeClock();
+  const cleanup = cleanupOf(context);
+  let retryAfter: readonly string[] = [];
+  const answer = (socket: { write(text: string): unknown }) => {
+    const lines = retryAfter.map((value) => `reTRY-after: ${value}\r\n`).join("");
+    socket.write(response("busy", `A: 1\r\n${lines}B: 2\r\n`, "429 Busy"));
+  };
+  const { gateway, connect } = await stageRaw(cleanup, answer, { policies, ...overrides, ...listener }, clock);
+  const begin = (values: readonly string[]) => {
+    // The quota of the time before is free again, and what has been idle for a day is closed.
+    clock.advance(86_400_000);
+    retryAfter = values;
+  };
+  return { gateway, connect, cleanup, begin };
+};
+
+test.concurrent.for(Object.entries(rows))("%s", async ([, row], context) => {
+  const { connect, begin } = await stageOf(row, context);
+  for (const [upstream, expected] of row.says) {
+    begin(upstream);
+    const client = connect();
+    const ask = (target: string) => {
       client.write(request(target));
-      const { status, rawHeaders, body } = await client.read();
-      expect([status, body, valuesOf(rawHeaders, "Retry-After")]).toEqual([429, "busy", expected]);
-      expect(valuesOf(rawHeaders, "B")).toEqual(["2"]);
-      const overHttp2 = await http2.ask({ path: target });
-      expect([overHttp2.status, overHttp2.body]).toEqual([429, "busy"]);
-      expect(valuesOf(overHttp2.rawHeaders, "retry-after")).toEqual(expected);
-    }
-  },
-);
+      return client.read();
+    };
+    if (row.target !== undefined) await ask("/v2/x");
+    const { status, rawHeaders, body } = await ask(row.target ?? "/v2/x");
+    expect([status, body, valuesOf(rawHeaders, "Retry-After")]).toEqual([429, "busy", expected]);
+    expect(valuesOf(rawHeaders, "B")).toEqual(["2"]);
+  }
+});
+
+test.for(["a window with quota left", "a window that is used up"])("over HTTP/2: %s", async (name, context) => {
+  const row = rows[name] as Row;
+  const { ca, overrides } = withTls();
+  const { gateway, cleanup, begin } = await stageOf(row, context, overrides);
+  for (const [upstream, expected] of row.says) {
+    begin(upstream);
+    const { status, rawHeaders, body } = await new Http2Client(gateway.traffic.port, ca, cleanup).ask();
+    expect([status, body, valuesOf(rawHeaders, "retry-after")]).toEqual([429, "busy", expected]);
+  }
+});
 
 test("a Retry-After that passes as it came keeps its spelling and its place", async (context) => {
   const { connect } = await stageRaw(cleanupOf(context), (socket) =>
