@@ -49,6 +49,7 @@ function cpuNs(): number {
 /** One object of one shape for all calls, as the exchanges of a gateway have one. */
 const record: { -readonly [Name in keyof ExchangeRecord]: ExchangeRecord[Name] } = {
   ...{ source: "proxy", head: { target: "/v2/transactions/1234", rawHeaders: [] }, id: "", traceId: null },
+  requestId: null,
   ...{ method: "GET", route: "/v2/", client: "10.0.0.1", unreadFrom: null, decision: admitted },
   ...{ auth: "accepted", subject: null },
   ...{ startedMs: 1_000, queuedMs: null, dispatchedMs: 1_002, answeredMs: 1_042, respondedMs: 1_043, endedMs: 1_050 },
@@ -90,7 +91,7 @@ function set(call: number, client: string, decision: ExchangeRecord["decision"],
 
 const history = new HistoryRow(HistoryRow.createMemory(), 0);
 const sizes = { refusals: 10_000, keys: 1_000 };
-const recent = new ThreadRecent({ sizes, clock: systemClock, history, targetOf: keptTarget });
+const recent = new ThreadRecent({ sizes, clock: systemClock, history, targetOf: keptTarget, requestIdOf: () => null });
 const nothing = { finishUnlogged: (_record: ExchangeRecord, _path: string): void => {} };
 const ways = { loop: nothing, without: telemetryOf(null), with: telemetryOf(recent) };
 

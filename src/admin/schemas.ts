@@ -331,7 +331,7 @@ export const Forgiven = object({
 // Requests
 
 export const RequestParameter = object({
-  id: text("As in X-Request-Id.", { minLength: 1, maxLength: 200, pattern: requestIdPattern }),
+  id: text("As in X-Request-Id, or `id` in the log.", { minLength: 1, maxLength: 128, pattern: requestIdPattern }),
 });
 
 const policyAnswer = object({
@@ -344,7 +344,9 @@ const policyAnswer = object({
 });
 
 export const RequestAnswer = object({
-  id: text(""),
+  id: text("The gateway's own; the X-Request-Id of the answer, if `requestId` is null."),
+  requestId: orNull(text("The X-Request-Id that the request came with, upstream and back: the client's word.")),
+  isRepeated: flag("It was found by its `requestId`, which older ones had as well."),
   at: instant("When it was answered."),
   method: text(""),
   path: text("Without its query."),

@@ -146,6 +146,14 @@ export const errors = section("The responses that the gateway makes itself.", {
   ),
 });
 
+export const requestId = section("The X-Request-Id that the upstream and the client get.", {
+  keep: choice(
+    "any",
+    ["any", "trusted"],
+    "Clients whose X-Request-Id goes upstream and back unchanged: all of them (any), or trusted proxies alone.",
+  ),
+});
+
 export const fields = listOf(
   choice("standard", ["standard", "legacy", "structured"], "A family of headers."),
   3,

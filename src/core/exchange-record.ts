@@ -12,8 +12,10 @@ export type RequestSource = "proxy" | "ext-auth";
 export interface ExchangeRecord {
   readonly source: RequestSource;
   readonly head: Pick<RequestHead, "target" | "rawHeaders" | "memory">;
-  /** The value of X-Request-Id. */
+  /** The gateway's own; the value of X-Request-Id if `requestId` is null. */
   readonly id: string;
+  /** The X-Request-Id that the request came with, if it is kept: the client's word, which may come again; null: it is not. */
+  readonly requestId: string | null;
   /** The trace ID in the request's traceparent; null without one. */
   readonly traceId: string | null;
   /** Empty if no request could be parsed. */

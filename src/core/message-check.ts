@@ -46,6 +46,8 @@ export interface MessageReading {
   readonly isLastHop: boolean;
   /** Its Authorization may log in the upstream connection that carries it. */
   readonly logsInConnection: boolean;
+  /** The only X-Request-Id, if it is short and of visible characters; else null. */
+  readonly requestId: string | null;
 }
 
 export function readMessage(message: MessageHead, names: FieldNames = fixedFieldNames): MessageReading {
@@ -56,6 +58,7 @@ export function readMessage(message: MessageHead, names: FieldNames = fixedField
     encodings: none,
     expectations: none,
     hops: none,
+    ids: none,
     logsIn: false,
     badName: null,
     hasUpgrade: false,
@@ -75,7 +78,14 @@ export function readMessage(message: MessageHead, names: FieldNames = fixedField
     asksToUpgrade: seen.hasUpgrade && seen.namesUpgrade && contentLength === 0,
     isLastHop: method === "OPTIONS" && seen.hops.some((hops) => /^0+$/.test(hops)),
     logsInConnection: seen.logsIn,
+    requestId: readRequestId(seen.ids),
   };
+}
+
+/** `values`: of the X-Request-Id headers. Visible ASCII cannot break a line of the log or of a head. */
+export function readRequestId(values: readonly string[]): string | null {
+  const [id] = values;
+  return id !== undefined && values.length === 1 && /^[!-~]{1,128}$/.test(id) ? id : null;
 }
 
 /** Shared, because most requests lack most of these headers. It stays empty. */
@@ -94,6 +104,7 @@ interface Seen {
   encodings: string[];
   expectations: string[];
   hops: string[];
+  ids: string[];
   logsIn: boolean;
   badName: LocalReply | null;
   hasUpgrade: boolean;
@@ -145,6 +156,9 @@ function note(seen: Seen, name: string, value: string, names: FieldNames): void 
     case "max-forwards":
       seen.hops = added(seen.hops, value);
       break;
+    case "x-request-id":
+      seen.ids = added(seen.ids, value);
+      break;
     default: {
       const other = names.takenFor(name);
       if (other !== null) seen.badName ??= badFieldName(name, other);
@@ -155,7 +169,7 @@ function note(seen: Seen, name: string, value: string, names: FieldNames): void 
 /** Of headers that are checked. No length has more than two. */
 const specialName = nameFinder([
   ...(["host", "content-length", "transfer-encoding", "upgrade", "keep-alive"] as const),
-  ...(["proxy-connection", "te", "connection", "expect", "max-forwards", "authorization"] as const),
+  ...(["proxy-connection", "te", "connection", "expect", "max-forwards", "x-request-id", "authorization"] as const),
 ]);
 
 /** Finds what the reader of HTTP/1.1 refuses by itself, and the other carriers accept. */

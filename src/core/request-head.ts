@@ -5,7 +5,7 @@ import { brokenRule } from "./broken-rule.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import { CounterKey } from "./counter-key.ts";
 import type { FieldNames } from "./field-names.ts";
-import type { HeaderLines, HeaderList, KeptText } from "./headers.ts";
+import { type HeaderLines, type HeaderList, headerValues, type KeptText } from "./headers.ts";
 import { type LocalReply, localReplies, malformedBy, serverOptions } from "./local-reply.ts";
 import {
   type BasePaths,
@@ -14,6 +14,7 @@ import {
   type MessageReading,
   type RequestTarget,
   readMessage,
+  readRequestId,
   readTarget,
   rebase,
 } from "./message-check.ts";
@@ -52,6 +53,7 @@ export class HeadersMemory {
 interface LoggedRequest {
   readonly route: string | null;
   readonly client: string;
+  readonly requestId: string | null;
   readonly text: string;
 }
 
@@ -139,11 +141,13 @@ const outside: PathReading = { kind: "outside" };
 
 /** Makes the verdict on bytes that are not a request, or after a failure. `decision`: the quota to show, if it is known. */
 export function unchargedVerdict(
-  peer: Peer,
+  { peer, rawHeaders }: RequestHead,
   decision: Decision | null,
   localReply: LocalReply = localReplies.internal,
 ): Verdict {
-  const parsed = { ...pendingVerdict.parsed, client: peer.key, counterKey: peer.counterKey };
+  const requestId = readRequestId(headerValues(rawHeaders, "x-request-id"));
+  const message = { ...pendingVerdict.parsed.message, requestId };
+  const parsed = { ...pendingVerdict.parsed, client: peer.key, counterKey: peer.counterKey, message };
   return { parsed, decision: decision ?? pendingVerdict.decision, auth: "skipped", identity: null, localReply };
 }
 
@@ -167,6 +171,7 @@ export const pendingVerdict: Verdict = {
       asksToUpgrade: false,
       isLastHop: false,
       logsInConnection: false,
+      requestId: null,
     },
     upstreamTarget: null,
   },

@@ -65,6 +65,8 @@ export interface Settings {
   /** Origins as browsers send them. */
   readonly cors: { readonly origins: readonly string[]; readonly preflights: "forward" | "answer" };
   readonly errors: { readonly format: ErrorFormat };
+  /** Whose X-Request-Id goes upstream and back. */
+  readonly requestId: { readonly keep: "any" | "trusted" };
   readonly fields: readonly FieldKind[];
   readonly resetFormat: ResetFormat;
   /** Where a caller is told what it has left; below the base path. Null: nowhere. */

@@ -35,6 +35,7 @@ abstract class RecordedExchange implements ExchangeRecord {
   readonly head: RequestHead;
   readonly startedMs: number;
   id = "";
+  abstract readonly requestId: string | null;
   queuedMs: number | null = null;
   dispatchedMs: number | null = null;
   answeredMs: number | null = null;
@@ -131,7 +132,10 @@ export interface Runtime {
   readonly source: RequestSource;
   readonly fields: ResponseFields;
   readonly nowMs: () => number;
-  readonly requestId: (head: RequestHead) => string;
+  /** Returns the id of a new exchange. */
+  readonly newId: () => string;
+  /** Whether a request's own X-Request-Id goes upstream and back, instead of the id. */
+  readonly keepsIdOf: (peer: RequestHead["peer"]) => boolean;
   readonly decide: (head: RequestHead, nowMs: number) => Verdict | Promise<Verdict>;
   /** Returns the quota of a peer without charging it. */
   readonly peekQuota: (peer: RequestHead["peer"]) => Decision;
@@ -191,7 +195,7 @@ export class Exchange extends RecordedExchange {
   /** Decides about the request, and acts on the verdict now or when it is known. */
   start(): void {
     try {
-      this.id = this.#runtime.requestId(this.head);
+      this.id = this.#runtime.newId();
       const verdict = this.#runtime.decide(this.head, this.startedMs);
       if (verdict instanceof Promise) void this.#concludeLater(verdict);
       else this.#conclude(verdict);
@@ -206,12 +210,12 @@ export class Exchange extends RecordedExchange {
    */
   reject(reply: LocalReply): void {
     try {
-      this.id = this.#runtime.requestId(this.head);
+      this.id = this.#runtime.newId();
       const { peer } = this.head;
       const mayReject = this.#runtime.mayReject(peer.key);
       const quota = this.#runtime.observeQuota(peer);
       if (mayReject) {
-        this.#conclude(unchargedVerdict(peer, quota, reply));
+        this.#conclude(unchargedVerdict(this.head, quota, reply));
         return;
       }
       this.problem = localReplies.tooManyRefusals.reason;
@@ -229,7 +233,7 @@ export class Exchange extends RecordedExchange {
     const passed = status === 429 ? fields.withLongestWait(lines, this.#usedUp(nowMs)) : lines;
     const { exposed } = this;
     const more = exposed === "" || lines.includes(exposed) || !letsPagesRead(lines) ? "" : exposed;
-    this.#sendHead(status, reason, passed + more + fields.always(decision, this.id, nowMs), hasLength, nowMs);
+    this.#sendHead(status, reason, passed + more + fields.always(decision, this.shownId, nowMs), hasLength, nowMs);
   }
 
   /** Sends a local reply. If a head has been sent already, aborts the response instead. */
@@ -247,7 +251,7 @@ export class Exchange extends RecordedExchange {
     const decision = this.#decisionToShow(nowMs);
     const { fields } = this.#runtime;
     const formatted = fields.inFormat(reply);
-    const lines = fields.localReply(formatted, decision, this.id, this.head.rawHeaders, nowMs);
+    const lines = fields.localReply(formatted, decision, this.shownId, this.head.rawHeaders, nowMs);
     this.#sendHead(reply.status, reply.message, lines, reply.status !== 204, nowMs);
     // A transport may end the response to a HEAD with its head.
     this.#isReplying = true;
@@ -269,7 +273,7 @@ export class Exchange extends RecordedExchange {
       const { peer } = this.head;
       if (this.listener !== null) this.listener.cancel(localReplies.internal);
       else if (this.#state === "deciding")
-        this.#conclude(unchargedVerdict(peer, this.#runtime.peekQuota(peer), localReplies.internal));
+        this.#conclude(unchargedVerdict(this.head, this.#runtime.peekQuota(peer), localReplies.internal));
       else this.localReply(localReplies.internal);
     } catch (another) {
       this.#runtime.onFailure(another);
@@ -304,7 +308,7 @@ export class Exchange extends RecordedExchange {
   switchProtocols(protocol: string, lines: HeaderLines): TunnelStart | null {
     if (this.isEnded) return null;
     const nowMs = this.#runtime.nowMs();
-    const always = this.#runtime.fields.always(this.#decisionToShow(nowMs), this.id, nowMs);
+    const always = this.#runtime.fields.always(this.#decisionToShow(nowMs), this.shownId, nowMs);
     const switched = this.transport.switchProtocols(`${lines}Connection: Upgrade\r\nUpgrade: ${protocol}\r\n${always}`);
     if (switched === null) return null;
     this.status = 101;
@@ -321,6 +325,15 @@ export class Exchange extends RecordedExchange {
 
   get body(): Readable | PushedBody | Buffer {
     return this.transport.body;
+  }
+
+  get requestId(): string | null {
+    return this.#runtime.keepsIdOf(this.head.peer) ? this.verdict.parsed.message.requestId : null;
+  }
+
+  /** The value of X-Request-Id, upstream and back. */
+  get shownId(): string {
+    return this.requestId ?? this.id;
   }
 
   get subject(): string | null {
@@ -386,7 +399,7 @@ export class Exchange extends RecordedExchange {
 
   /** `quota` is what the log shows if nothing has been decided; null if it is unknown. */
   #abortWith(quota: Decision | null): void {
-    if (this.#state === "deciding") this.verdict = unchargedVerdict(this.head.peer, quota);
+    if (this.#state === "deciding") this.verdict = unchargedVerdict(this.head, quota);
     this.transport.abort();
     this.#end(false);
   }

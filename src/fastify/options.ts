@@ -28,6 +28,7 @@ export interface HeadgateOptions {
   };
   readonly cors?: { readonly origins?: readonly string[]; readonly preflights?: "forward" | "answer" };
   readonly errors?: { readonly format?: "v2" | "problem" | "plain" };
+  readonly requestId?: { readonly keep?: "any" | "trusted" };
   readonly fields?: readonly ("standard" | "legacy" | "structured")[];
   readonly resetFormat?: "epoch" | "delta";
   /** Path prefixes that are gated; the default is `["/"]`. What is outside of them is left to the app. */

@@ -91,7 +91,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     log,
     forward: handOver,
   };
-  const logged = { ...runtimeParts, keyHash: counters.keyHash, logged: settings.log };
+  const logged = { ...runtimeParts, keyHash: counters.keyHash, logged: settings.log, requestId: settings.requestId };
   const runtime = new RuntimeRef(createRuntime(logged));
   const readUnmatched = () => ({ kind: "unmatched" }) as const;
   const outside = { ...rules, pathReader: { readPlain: readUnmatched, read: readUnmatched } };

@@ -23,7 +23,7 @@ import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
 const { policies, enforcement, refusals, auth, clientAddress, cors, errors, fields, resetFormat, routes } = schema.keys;
-const { counters, maxBodyBytes, maxTargetBytes, timeouts, upstream, log } = schema.keys;
+const { counters, maxBodyBytes, maxTargetBytes, timeouts, upstream, log, requestId } = schema.keys;
 const { addresses, healthCheck, ...upstreamKeys } = upstream.keys;
 const { body, bodyRate, linger } = timeouts.keys;
 
@@ -50,6 +50,7 @@ export const pluginOptions = section(
     clientAddress,
     cors,
     errors,
+    requestId,
     fields,
     resetFormat,
     routes: { ...routes, default: ["/"] },
@@ -64,6 +65,7 @@ export const pluginOptions = section(
 
 export interface PluginSettings
   extends Pick<Settings, "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "errors" | "routes"> {
+  readonly requestId: Settings["requestId"];
   readonly maxBodyBytes: number;
   readonly maxTargetBytes: number;
   readonly policies: readonly Policy[];

@@ -101,7 +101,7 @@ export function configure(
   const rules = rulesOf(settings, before);
   const fields = new ResponseFields(settings, clock, rules.cors);
   const forward = createForward(forwardingOptions(settings, rules, upstream, context));
-  const { log: logged } = settings;
+  const { log: logged, requestId } = settings;
   const { keyHash } = context.counters;
   const demandOf = createDemandReader(settings.auth, settings.routes, settings.basePath);
   const judge = judgeOf(limiter, context, onTrial);
@@ -120,6 +120,7 @@ export function configure(
     forward,
     keyHash,
     logged,
+    requestId,
   };
   const ofChecks = { limiter: limiter.forChecks(), quotas: limiter.forQuotas() };
   const unchecked = uncheckedPaths(settings);

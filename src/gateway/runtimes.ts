@@ -26,7 +26,7 @@ import type { SipHash } from "../limits/table/sip-hash.ts";
 import { createDecide, type Decide } from "../pipeline.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { createRequestIdOf, createRequestIds, sentRequestId } from "../upstream/request-fields.ts";
+import { createRequestIds } from "../upstream/request-fields.ts";
 
 export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddress">): ClientAddressRules {
   const { header, trustedProxies, ipv6Prefix } = clientAddress;
@@ -90,6 +90,7 @@ interface RuntimeParts {
   readonly forward: Runtime["forward"];
   readonly keyHash: SipHash;
   readonly logged: Pick<Settings["log"], "access" | "subject">;
+  readonly requestId: Settings["requestId"];
 }
 
 /** The name, or its hash by the key of the counters, which gateways with one store share; null: it is not logged. */
@@ -111,14 +112,15 @@ function hashOf(name: string | null, keyHash: SipHash): string | null {
 }
 
 export function createRuntime(parts: RuntimeParts): Runtime {
-  const { limiter, refusals, fields, telemetry, clock, log, forward, logged, keyHash, judge = null } = parts;
+  const { limiter, refusals, fields, telemetry, clock, log, forward, logged, keyHash, judge = null, requestId } = parts;
   return {
     source: "proxy",
     fields,
     tokenEnds: new TokenEnds(clock),
     subjectOf: ({ tokenName, subject }) => loggedName(tokenName ?? subject, logged.subject, keyHash),
     nowMs: clock.monotonicMs,
-    requestId: createRequestIdOf(),
+    newId: createRequestIds(),
+    keepsIdOf: ({ isTrusted }) => isTrusted || requestId.keep === "any",
     decide: judged(createDecide({ ...parts, nowMs: clock.monotonicMs }), judge),
     peekQuota: ({ key, counterKey }) => limiter.peek(key, counterKey, clock.monotonicMs()),
     observeQuota: ({ key, counterKey }) => limiter.observe(key, counterKey, clock.monotonicMs()),
@@ -182,12 +184,11 @@ export function configureChecks(
   const cors = traffic.rules.cors && new AllowedOrigins(settings.cors.origins);
   const rules = { ...traffic.rules, clientAddress, cors, quota: null };
   const parts = { ...traffic, limiter: limiters.limiter, rules };
-  const newId = createRequestIds();
   const runtime: Runtime = {
     ...createRuntime({ ...parts, forward: admitCheck }),
     source: "ext-auth",
-    // The upstream does not see this id, so one that the ingress forwards from a client does no harm.
-    requestId: ({ rawHeaders }) => sentRequestId(rawHeaders) ?? newId(),
+    // The ingress forwards the id that it asks with, whoever has chosen it.
+    keepsIdOf: () => true,
   };
   const decideQuota = createDecideQuota({ ...parts, limiter: limiters.quotas, nowMs: parts.clock.monotonicMs });
   const known = before?.checks?.settings.callers;

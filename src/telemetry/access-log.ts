@@ -1,12 +1,13 @@
 // One line for each request, when it is over. Refusing must stay cheap under a flood: refusals that spend no quota are logged
 // at most a few times a second for each client, and the others are counted. No query, no token and no field of the request
-// is logged, except User-Agent, the id of a well-formed traceparent, and the name of a field that breaks a rule.
+// is logged, except User-Agent, X-Request-Id, the id of a well-formed traceparent, and the name of a field that breaks a rule.
 import { type Logger, symbols } from "pino";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { inOnePiece } from "../core/headers.ts";
 import type { Policy } from "../core/policy.ts";
 import type { LogDestination } from "./destination.ts";
-import { loggedMethod, loggedPath, loggedUserAgent, redactLine, type Samplers, type TimeWriter } from "./log.ts";
+import type { Samplers, TimeWriter } from "./log.ts";
+import { loggedMethod, loggedPath, loggedRequestId, loggedUserAgent, redactLine } from "./log.ts";
 
 export interface AccessLog {
   /** `target` is the request's target as it came. */
@@ -63,7 +64,7 @@ class AccessLines {
     const line = this.#line;
     line.length = 0;
     line.addBytes(this.#start.bytes(exchange, level));
-    line.addText(plain.test(id) ? id : quoted(id).slice(1, -1));
+    line.addText(id);
     line.addText(requestText(exchange, target));
     line.addText(exchange.subject === null ? noSubject : `,"subject":${quoted(exchange.subject)}`);
     line.addBytes(this.#result.bytes(exchange));
@@ -166,19 +167,20 @@ function detailText(detail: ExchangeRecord["detail"]): string {
 
 /** The piece about the request as it came. */
 function requestText(exchange: ExchangeRecord, target: string): string {
-  const { route, client } = exchange;
+  const { route, client, requestId } = exchange;
   const { memory } = exchange.head;
   const logged = memory?.logged;
   // A reload may change what is said of the same request.
-  if (logged && logged.route === route && logged.client === client) return logged.text;
+  if (logged?.route === route && logged.client === client && logged.requestId === requestId) return logged.text;
   const text = newRequestText(exchange, target);
-  if (memory) memory.logged = { route, client, text: inOnePiece(text) };
+  if (memory) memory.logged = { route, client, requestId, text: inOnePiece(text) };
   return text;
 }
 
-function newRequestText({ head, traceId, method, route, client }: ExchangeRecord, target: string): string {
+function newRequestText(exchange: ExchangeRecord, target: string): string {
+  const { head, traceId, method, route, client } = exchange;
   return (
-    `","traceId":${quoted(traceId)},"method":${quoted(loggedMethod(method))},"route":${quoted(route)},` +
+    `","requestId":${quoted(loggedRequestId(exchange))},"traceId":${quoted(traceId)},"method":${quoted(loggedMethod(method))},"route":${quoted(route)},` +
     `"path":${quoted(loggedPath(target))},"client":${quoted(client)},"userAgent":${quoted(loggedUserAgent(head.rawHeaders))}`
   );
 }

@@ -2,6 +2,7 @@
 // reads only the clock it is given and says nothing about the host. And how many lines of one kind are written.
 import { type Logger, pino, symbols } from "pino";
 import { type Clock, systemClock } from "../core/clock.ts";
+import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError, WatchEvents } from "../core/file-group.ts";
 import { type HeaderList, headerValue, headerValues } from "../core/headers.ts";
@@ -131,13 +132,25 @@ const maxUserAgentLength = 256;
  * which a client may repeat there; null without one.
  */
 export function loggedUserAgent(rawHeaders: HeaderList): string | null {
-  let userAgent = headerValue(rawHeaders, "user-agent");
-  if (userAgent === undefined) return null;
+  const value = headerValue(rawHeaders, "user-agent");
+  if (value === undefined) return null;
+  const userAgent = withoutTokens(value, rawHeaders);
+  return userAgent.length > maxUserAgentLength ? `${userAgent.slice(0, maxUserAgentLength - 3)}...` : userAgent;
+}
+
+/** Returns the X-Request-Id of a request as it is logged and remembered: without what looks like a credential. */
+export function loggedRequestId({ requestId, head }: Pick<ExchangeRecord, "requestId" | "head">): string | null {
+  return requestId && redactLine(withoutTokens(requestId, head.rawHeaders));
+}
+
+/** Returns a value of a request's header without the credentials of the same request. */
+function withoutTokens(value: string, rawHeaders: HeaderList): string {
+  let clean = value;
   for (const authorization of headerValues(rawHeaders, "authorization")) {
     const secret = authorization.slice(authorization.indexOf(" ") + 1).trim();
-    if (secret !== "") userAgent = withoutSecret(userAgent, secret);
+    if (secret !== "") clean = withoutSecret(clean, secret);
   }
-  return userAgent.length > maxUserAgentLength ? `${userAgent.slice(0, maxUserAgentLength - 3)}...` : userAgent;
+  return clean;
 }
 
 /** Searches no more than may be logged. */

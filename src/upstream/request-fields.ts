@@ -2,12 +2,11 @@
 // the gateway's own. The client's are removed before the gateway's are added, so no `Connection:` of a client can remove
 // what the gateway adds (RFC 9110, 7.6.1). And the id of the request, which the upstream and the log get.
 import { randomFillSync } from "node:crypto";
-import type { ForwardingHeader, Peer } from "../core/client-address.ts";
+import type { ForwardingHeader } from "../core/client-address.ts";
 import type { FieldNames } from "../core/field-names.ts";
 import {
   connectionOptions,
   type HeaderLines,
-  type HeaderList,
   headerValue,
   inOnePiece,
   isHopByHop,
@@ -27,12 +26,12 @@ export interface RequestFieldsOptions extends UpstreamHost {
 }
 
 export function upstreamRequestFields(exchange: Exchange, options: RequestFieldsOptions): HeaderLines {
-  return `${linesBeforeId(exchange, options)}${exchange.id}\r\n`;
+  return `${linesBeforeId(exchange, options)}${exchange.shownId}\r\n`;
 }
 
 /** Returns the request line and the same headers, without the line end of the last one. */
 export function upstreamRequestStart(exchange: Exchange, options: RequestFieldsOptions): string {
-  return textBeforeId(exchange, options) + exchange.id;
+  return textBeforeId(exchange, options) + exchange.shownId;
 }
 
 function textBeforeId(exchange: Exchange, options: RequestFieldsOptions): string {
@@ -102,18 +101,6 @@ function readLines(exchange: Exchange, settings: RequestFieldsOptions): HeaderLi
 /** Subtracts one, as each proxy does for OPTIONS (RFC 9110, 7.6.2): 0 is not forwarded. What is no number stays as it is. */
 function oneLess(maxForwards: string): string {
   return /^\d{1,15}$/.test(maxForwards) ? `${Number(maxForwards) - 1}` : maxForwards;
-}
-
-/** Returns what gives each request its id: the one that a trusted peer sent, or a new one. */
-export function createRequestIdOf(): (head: { readonly rawHeaders: HeaderList; readonly peer: Peer }) => string {
-  const newId = createRequestIds();
-  return ({ rawHeaders, peer }) => (peer.isTrusted ? sentRequestId(rawHeaders) : undefined) ?? newId();
-}
-
-/** The id that a peer sent, if it is short and of visible characters, or undefined. */
-export function sentRequestId(rawHeaders: HeaderList): string | undefined {
-  const id = headerValue(rawHeaders, "x-request-id");
-  return id !== undefined && /^[\x21-\x7e]{1,200}$/.test(id) ? id : undefined;
 }
 
 // New ids: UUIDs of version 4 with 122 random bits (RFC 9562, 5.4), as crypto.randomUUID makes them. That one puts

@@ -74,6 +74,7 @@ export const config: Config = {
 };
 
 export const requestAnswer: RequestAnswer = {
+  ...{ requestId: null, isRepeated: false },
   ...{ id: "abc", at, method: "GET", path: "/v2/me", status: 429, reason: "throttled", client: "203.0.113.7" },
   ...{ subject: null, source: "proxy", route: "/v2/", retryAfterSeconds: 3 },
   key: "client:203.0.113.7",

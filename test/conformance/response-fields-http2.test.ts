@@ -28,6 +28,9 @@ test.concurrent.for(cases)("$status $name", async (row, context) => {
   expectContractFields(answer, { limit: row.limit ?? 100, remaining: row.remaining ?? 99 }, (name) =>
     name.toLowerCase(),
   );
+  const [id = ""] = valuesOf(answer.rawHeaders, "x-request-id");
+  // Of a head that is too large, the rest is not kept.
+  expect(id).toMatch(row.status === 431 ? /^[0-9a-f-]{36}$/ : /^mine\/1$/);
   if (row.own !== undefined) {
     const [message, errMsg] = row.own;
     expect(answer.body).toBe(method === "HEAD" ? "" : JSON.stringify({ message, errors: [{ errMsg }] }));
@@ -47,7 +50,7 @@ function asHttp2({ send }: AnswerCase) {
   const [head = "", body = ""] = send.split("\r\n\r\n");
   const [line = "", ...lines] = head.split("\r\n");
   const [method = "", path = ""] = line.split(" ");
-  const fields: Record<string, string | string[]> = { authorization: [] };
+  const fields: Record<string, string | string[]> = { authorization: [], "x-request-id": "mine/1" };
   let isChunked = false;
   for (const text of lines) {
     const [name = "", value = ""] = text.split(": ");

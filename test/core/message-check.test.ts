@@ -42,6 +42,7 @@ describe("what passes", () => {
     ],
   ])("%s", (_, fields, contentLength, expectsContinue) => {
     expect(read([...host, ...fields])).toEqual({
+      requestId: fields.includes("X-Request-Id") ? "x" : null,
       unparsable: null,
       problem: null,
       host: "api.example",

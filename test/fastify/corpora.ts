@@ -65,13 +65,13 @@ async function checkAnswer(row: AnswerCase, { start, cleanup }: Stage): Promise<
   const { gateway, raw } = await stageServing(row, cleanup, start);
   const client = new RawConnection(gateway.traffic.port);
   cleanup(() => client.destroy());
-  client.write(row.send);
+  client.write(row.send.replace("\r\n\r\n", "\r\nX-Request-Id: mine/1\r\n\r\n"));
   const [method = ""] = row.send.split(" ");
   let response = await client.read({ method });
   while (response.status < 200) response = await client.read({ method });
   expect(response.status).toBe(row.status);
   expectContractFields(response, { limit: row.limit ?? 100, remaining: row.remaining ?? 99 });
-  expect(valuesOf(response.rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/)]);
+  expect(valuesOf(response.rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(/^(mine\/1|[0-9a-f-]{36})$/)]);
   if (row.own !== undefined) expectOwnAnswer(response, ...row.own, method);
   if (row.upstream === undefined) expect(raw.bytes()).toBe("");
   if (!valuesOf(response.rawHeaders, "Connection").includes("close")) {

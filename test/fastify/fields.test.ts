@@ -245,6 +245,9 @@ const rows: readonly Row[] = [
   { name: "OPTIONS *", send: request("*", { method: "OPTIONS" }), status: 204, remaining: 100 },
 ];
 
+/** Of these no header is read, so the id is one of the gateway's. */
+const unread: ReadonlySet<string> = new Set(["not HTTP", "the preface of HTTP/2", "CONNECT"]);
+
 describe("an answer of the app", () => {
   test.each(rows)("$name has each field once", async (row) => {
     const { connect } = await startTestApp(cleanup, {
@@ -253,12 +256,14 @@ describe("an answer of the app", () => {
     });
     const client = connect();
     const bytes = row.send ?? request("/x");
-    client.write(bytes);
+    client.write(bytes.replace("\r\n\r\n", "\r\nX-Request-Id: mine/1\r\n\r\n"));
     const [method = ""] = bytes.split(" ");
     const answer = await client.read({ method });
     expect(answer.status).toBe(row.status ?? 200);
     expectContractFields(answer, { limit: 100, remaining: row.remaining ?? 99 });
-    expect(valuesOf(answer.rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/)]);
+    expect(valuesOf(answer.rawHeaders, "X-Request-Id")).toEqual([
+      unread.has(row.name) ? expect.stringMatching(/^[0-9a-f-]{36}$/) : "mine/1",
+    ]);
     if (row.body !== undefined) expect(answer.body).toBe(row.body);
   });
 });

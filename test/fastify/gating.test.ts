@@ -189,7 +189,7 @@ describe("the client", () => {
     client.write(request("/x", { fields: "X-Forwarded-For: 6.6.6.6, 9.9.9.9\r\nX-Request-Id: from-the-proxy\r\n" }));
     expect(valuesOf((await client.read()).rawHeaders, "X-Request-Id")).toEqual(["from-the-proxy"]);
     await eventually("it is logged", () => accessLines(app).length === 1);
-    expect(accessLines(app)[0]).toMatchObject({ client: "9.9.9.9", id: "from-the-proxy" });
+    expect(accessLines(app)[0]).toMatchObject({ client: "9.9.9.9", requestId: "from-the-proxy" });
   });
 });
 

@@ -51,6 +51,7 @@ test("a request is one line with all there is to know, and neither query nor tok
       time: 1_700_000_005_000,
       source: "proxy",
       id: "request-1",
+      requestId: null,
       traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
       method: "GET",
       route: "/v2/",
@@ -84,9 +85,21 @@ test("a bound that was exceeded is named in its line, and in no other", () => {
 test("whatever stands in its texts, a line is one line of JSON", () => {
   const { access, lines, written } = setUp();
   const odd = ['"', "\\", "\n", "\u2028", "\x7f", "\0", "\xe4", '","level":"error', "\\u0022"];
-  for (const id of odd) access.record(exchangeOf({ id, client: id, method: id, route: id }), `/v2/${id}x`);
-  for (const [i, id] of odd.entries()) expect(lines()[i]).toMatchObject({ id, client: id, method: id, route: id });
+  for (const id of odd) access.record(exchangeOf({ requestId: id, client: id, method: id, route: id }), `/v2/${id}x`);
+  for (const [i, id] of odd.entries())
+    expect(lines()[i]).toMatchObject({ requestId: id, client: id, method: id, route: id });
   for (const line of written) expect(line.indexOf("\n")).toBe(line.length - 1);
+});
+
+test("an id that a request came with is in its own line alone, without a credential", () => {
+  const { access, lines } = setUp();
+  const rawHeaders = ["Authorization", "Bearer s3cret-token", "X-Request-Id", "x"];
+  const head = { target: "/v2/x", rawHeaders, memory: new HeadMemory(new HeadersMemory()) };
+  const ids = ["order/7", null, "Bearer%20abc", "of-s3cret-token"];
+  for (const requestId of ids) access.record(exchangeOf({ requestId, head }), "/v2/x");
+  expect(lines().map((line) => Reflect.get(line, "requestId"))).toEqual([
+    ...["order/7", null, "Bearer [redacted]", "of-[redacted]"],
+  ]);
 });
 
 test("a message that breaks a rule of HTTP has the rule, the line and the field, and the next one has not", () => {

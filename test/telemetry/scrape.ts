@@ -69,6 +69,7 @@ export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecor
     source: "proxy",
     head: { target: "/v2/x", rawHeaders: [] },
     id: "request-1",
+    requestId: null,
     traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
     method: "GET",
     route: "/v2/",

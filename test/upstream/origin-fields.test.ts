@@ -15,9 +15,10 @@ const spoofed =
 async function forwarded(
   fields: string,
   trustedProxies: string[],
-  { target = "/v2/x", header = "x-forwarded-for" as ForwardingHeader } = {},
+  { target = "/v2/x", header = "x-forwarded-for" as ForwardingHeader, keep = "any" as "any" | "trusted" } = {},
 ): Promise<readonly string[]> {
-  const { upstream, connect } = await stageHttp(cleanup, undefined, { clientAddress: { trustedProxies, header } });
+  const clientAddress = { trustedProxies, header };
+  const { upstream, connect } = await stageHttp(cleanup, undefined, { clientAddress, requestId: { keep } });
   const client = connect();
   client.write(request(target, { fields }));
   expect((await client.read()).status).toBe(200);
@@ -42,7 +43,7 @@ test.each(["x-forwarded-for", "forwarded"] as const)(
     expect(valuesOf(rawHeaders, "X-Forwarded-For")).toEqual(["127.0.0.1"]);
     expect(valuesOf(rawHeaders, "X-Forwarded-Proto")).toEqual(["http"]);
     expect(valuesOf(rawHeaders, "X-Forwarded-Host")).toEqual(["api.test"]);
-    expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
+    expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual(["spoofed"]);
     const dropped = [
       "X-Forwarded-Port",
       "X-Forwarded-Prefix",
@@ -70,9 +71,28 @@ test.each([
   expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual(["spoofed"]);
 });
 
-test.each(["a b", "\xe4", "x".repeat(201), ""])("an id like %j is replaced, even from a trusted peer", async (id) => {
-  const rawHeaders = await forwarded(`X-Request-Id: ${id}\r\n`, ["127.0.0.1/32"]);
-  expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
+test.each(["a", "~!", '"x\\y', "sha-256=:X48E9q==:", "x".repeat(128)])(
+  "an id like %j goes upstream as it came",
+  async (id) => {
+    expect(valuesOf(await forwarded(`x-request-ID:  ${id} \r\n`, []), "X-Request-Id")).toEqual([id]);
+    const named = `X-Request-Id: ${id}\r\nConnection: x-request-id\r\n`;
+    expect(valuesOf(await forwarded(named, []), "X-Request-Id")).toEqual([id]);
+  },
+);
+
+test.each([...["a b", "a\tb", "\xe4", "x".repeat(129), "", "a, b\r\nX-Request-Id: c", "a\r\nx-request-id: a"]])(
+  "an id like %j is replaced, even from a trusted peer",
+  async (id) => {
+    const rawHeaders = await forwarded(`X-Request-Id: ${id}\r\n`, ["127.0.0.1/32"]);
+    expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
+  },
+);
+
+test.each([
+  ["10.0.0.0/8", expect.stringMatching(uuid)],
+  ["127.0.0.0/8", "spoofed"],
+])("with keep: trusted, where %s is trusted, the upstream gets the id %j", async (trusted, id) => {
+  expect(valuesOf(await forwarded(spoofed, [trusted], { keep: "trusted" }), "X-Request-Id")).toEqual([id]);
 });
 
 test("a Via of the client's stays, and the gateway's is added behind it", async () => {

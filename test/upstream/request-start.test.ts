@@ -13,7 +13,7 @@ const peer = { isTrusted: true, text: "192.0.2.9" };
 /** The parts of an exchange from which the head is made. */
 const exchangeOf = (memory: HeadMemory | null, parsed: object, id: string): Exchange =>
   ({
-    ...{ id, method: "GET", transport: { scheme: "http" }, verdict: { parsed } },
+    ...{ shownId: id, method: "GET", transport: { scheme: "http" }, verdict: { parsed } },
     head: { memory, rawHeaders, method: "GET", peer },
   }) as unknown as Exchange;
 

@@ -38,6 +38,7 @@ function Explained({ api, id, status: gateway }) {
     ["Status", html`${status} · <${Reason} reason=${reason} />`],
     ["Client", html`<a href=${clientLink(key ?? `client:${client}`)}>${client}</a>`],
     ["Subject", others.subject],
+    ["X-Request-Id", others.requestId && `${others.requestId}${others.isRepeated ? ", as others before it" : ""}`],
     ["Asked by", others.source === "ext-auth" ? "an ingress" : null],
     ["Route", others.route],
     [

@@ -180,7 +180,7 @@ export type KeyKind = "client" | "token" | "subject" | "key";
 
 /**
  * What a word on the command line means: an address or a network is a client, the form of a request id a request, and
- * any other word the name of a token. `kind:value` is always possible.
+ * any other word the name of a token, or for `why` the id of a request. `kind:value` is always possible.
  */
 export interface NamedClient {
   readonly kind: KeyKind;
@@ -215,8 +215,8 @@ export function namedByKey(key: string): NamedClient {
 }
 
 const withKind = /^(client|token|subject|key):(.*)$/s;
-/** As the gateway makes them, and the same without hyphens. */
-const requestId = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$/i;
+/** As the gateway makes them, the same without hyphens, or named as one, as those that clients choose. */
+const requestId = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|request:([!-~]{1,128}))$/i;
 
 /** Returns a message about what is wrong. */
 function readNamedClient(text: string): NamedClient | string {
@@ -256,7 +256,8 @@ export function readRuledClient(text: string): RuledClient | string {
 
 /** Returns a message about what is wrong. */
 function readWhy(text: string): WhyAsked | string {
-  if (requestId.test(text)) return { text, kind: "request", id: text };
+  const request = requestId.exec(text);
+  if (request !== null) return { text, kind: "request", id: request[1] ?? text };
   const client = readNamedClient(text);
   return typeof client === "string" ? client : { text, kind: "client", client };
 }

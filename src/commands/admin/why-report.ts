@@ -68,7 +68,12 @@ async function findKnown(client: AdminClient, asked: WhyAsked): Promise<Known> {
   const refusals = last?.refusals ?? [];
   const isCounted = state !== null && state.policies.length > 0;
   const isKnown = request !== null || rules.length > 0 || refusals.length > 0 || isCounted;
-  if (!isKnown) throw unknown(named);
+  if (!isKnown) {
+    const { text } = asked;
+    if (named.isBare && /^[!-~]{1,128}$/.test(text) && (await orNotFound(client.request(text))) !== null)
+      return findKnown(client, { text, kind: "request", id: text });
+    throw unknown(named);
+  }
   const counted = { named: asCounted(named, state), client: state };
   return { request, ...counted, refusals, rules, policies: policies.policies, config };
 }
@@ -110,6 +115,7 @@ function unknown(named: NamedClient): CommandError {
     key: "No policy has counted anything for this hash.",
   }[kind];
   const details = [`Tried: ${keyOf(named)}. ${why}`];
+  if (isBare) details.push("No refusal that is remembered has it as its X-Request-Id.");
   if (kind === "token" && isBare) details.push(`A subject that is no listed token is written subject:${value}.`);
   return new CommandError(exitCodes.refused, `nothing is known of ${value}`, details);
 }
@@ -158,7 +164,10 @@ function requestSentences(request: RequestAnswer, { policies }: Known, nowMs: nu
   const asker = source === "ext-auth" ? "an ingress asked about " : "";
   // Of some requests that were refused nothing was read.
   const asked = method === "" ? "a request" : `${method} ${path}`;
-  const what = `${sinceText(at, nowMs)}: ${asker}${asked} from ${client} got ${status} (${reason}).`;
+  const { requestId, isRepeated } = request;
+  const again = isRepeated ? ", and refusals before it had the same" : "";
+  const own = requestId ? ` The client chose its X-Request-Id, ${requestId}${again}.` : "";
+  const what = `${sinceText(at, nowMs)}: ${asker}${asked} from ${client} got ${status} (${reason}).${own}`;
   if (reason === "throttled" && policy !== null) {
     const used = `Policy ${policy.policy} refused it: all ${policy.limit} of ${key ?? client} were used.`;
     const isSlot = policies.find(({ name }) => name === policy.policy)?.kind === "concurrency";

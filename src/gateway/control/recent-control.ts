@@ -129,10 +129,11 @@ function requestAnswer(
   keyText: RecentControlOptions["keyText"],
 ): RequestAnswer {
   const { id, atMs, source, method, target, route, client, subject, status, reason, retryAfterSeconds, rule } = refusal;
-  const { policy, limit, remaining, reset } = refusal;
+  const { policy, limit, remaining, reset, requestId, isRepeated = false } = refusal;
   const isThrottled = reason === "throttled";
   return {
-    ...{ id, at: new Date(atMs).toISOString(), method, path: target, status, reason: reason ?? "", client, subject },
+    ...{ id, requestId, isRepeated },
+    ...{ at: new Date(atMs).toISOString(), method, path: target, status, reason: reason ?? "", client, subject },
     ...{ source, route, retryAfterSeconds, rule },
     // Other refusals show a quota, which has not refused them.
     key: isThrottled ? keyText(refusal.key) : null,

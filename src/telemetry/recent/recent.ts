@@ -73,15 +73,13 @@ export class Recent {
     this.#readHistory();
   }
 
-  /** Returns the refusal with this X-Request-Id, the latest one if there are several; null if it is not kept. */
+  /** Returns the refusal with this id, or else the latest one with this `requestId`; null if none is kept. */
   async request(id: string): Promise<RefusedRequest | null> {
-    const { answers } = await this.#options.threads.ask({ kind: "request", id });
-    let latest: RefusedRequest | null = null;
-    for (const answer of answers) {
-      if (answer.kind !== "request" || answer.refusal === null) continue;
-      if (latest === null || answer.refusal.atMs > latest.atMs) latest = answer.refusal;
-    }
-    return latest;
+    const [own] = (await this.last({ kind: "id", id }, 1)).refusals;
+    if (own !== undefined) return own;
+    const { refusals, isComplete } = await this.last({ kind: "requestId", id }, 1);
+    const [latest] = refusals;
+    return latest === undefined || isComplete ? (latest ?? null) : { ...latest, isRepeated: true };
   }
 
   /** Returns the last refusals of all threads, at most `limit`. */

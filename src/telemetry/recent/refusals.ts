@@ -1,5 +1,5 @@
 // The last refusals of one thread, found by X-Request-Id. All columns are made once, so a refusal leaves nothing for the
-// garbage collector and keeps no text of a request alive. Nothing of a request's fields is kept, and of its target the path
+// garbage collector and keeps no text of a request alive. Of a request's fields X-Request-Id is kept, and of its target the path
 // alone: the names in a query can be secrets as well as its values, and no policy and no route looks at them.
 import type { Clock } from "../../core/clock.ts";
 import { type CounterKey, wordMask } from "../../core/counter-key.ts";
@@ -7,12 +7,16 @@ import type { ExchangeRecord, RequestSource } from "../../core/exchange-record.t
 import { type RefusalReason, ruleOf } from "../../core/local-reply.ts";
 import { resetSecond, retryAfterSeconds } from "../../core/response-fields.ts";
 import type { KeyWords } from "./sketch.ts";
-import { hashOfBytes, hashOfWords, none, SlotIndex } from "./slot-index.ts";
+import { hashOfWords, none, SlotIndex } from "./slot-index.ts";
 
 /** Why a request was answered so. */
 export interface RefusedRequest {
-  /** X-Request-Id. */
+  /** The gateway's own. */
   readonly id: string;
+  /** The X-Request-Id that the request came with, without what looks like a credential; null: the answer had `id`. */
+  readonly requestId: string | null;
+  /** It was found by its `requestId`, and others had the same before it. */
+  readonly isRepeated?: true;
   /** When it was answered, in Unix milliseconds. */
   readonly atMs: number;
   readonly source: RequestSource;
@@ -49,7 +53,8 @@ export type RefusalsOf =
   | { readonly kind: "all" }
   | { readonly kind: "client"; readonly network: Omit<KeyWords, "isAddress">; readonly prefixBits: number }
   | { readonly kind: "key"; readonly key: Omit<KeyWords, "isAddress"> }
-  | { readonly kind: "subject"; readonly subject: string };
+  | { readonly kind: "subject"; readonly subject: string }
+  | { readonly kind: "id" | "requestId"; readonly id: string };
 
 export interface LastRefusals {
   /** The newest first. */
@@ -69,10 +74,10 @@ export interface RefusalsSince {
 }
 
 // The texts of a refusal, one right after the other, so that short ones share a cache line: the most bytes of each.
-const [idBytes, targetBytes, clientBytes, methodBytes, subjectBytes] = [200, 256, 48, 32, 96] as const;
-const texts = 5;
-/** A multiple of a word. */
-const textBytes = idBytes + targetBytes + clientBytes + methodBytes + subjectBytes;
+const [idBytes, requestIdBytes, targetBytes] = [36, 128, 256] as const;
+const [clientBytes, methodBytes, subjectBytes] = [48, 32, 96] as const;
+const texts = 6;
+const textBytes = idBytes + requestIdBytes + targetBytes + clientBytes + methodBytes + subjectBytes;
 
 /** Its number, the instant, and the values that the response told; as `#at` reads them. */
 const numbers = 6;
@@ -86,14 +91,11 @@ export class Refusals {
   #size = 0;
   #last = 0;
   readonly #texts: Buffer;
-  /** The same bytes. */
-  readonly #textWords: Int32Array;
   readonly #lengths: Uint16Array;
   readonly #numbers: Float64Array;
   readonly #keys: Int32Array;
   readonly #statuses: Uint16Array;
   readonly #isAddress: Uint8Array;
-  readonly #isIndexed: Uint8Array;
   readonly #hasSubject: Uint8Array;
   // Texts of the code and of the configuration, of which nothing else is kept alive.
   readonly #sources: RequestSource[];
@@ -102,8 +104,6 @@ export class Refusals {
   readonly #routes: (string | null)[];
   readonly #rules: (string | null)[];
   readonly #brokenRules: (string | null)[];
-  /** By the id. */
-  readonly #index: SlotIndex;
   /** Which refusal goes when there is no room. */
   readonly #eviction: RefusalEviction;
 
@@ -111,15 +111,12 @@ export class Refusals {
   constructor(capacity: number, clock: Pick<Clock, "wallMsAt">) {
     this.capacity = capacity;
     this.#clock = clock;
-    const memory = new ArrayBuffer(textBytes * capacity);
-    this.#texts = Buffer.from(memory);
-    this.#textWords = new Int32Array(memory);
+    this.#texts = Buffer.alloc(textBytes * capacity);
     this.#lengths = new Uint16Array(texts * capacity);
     this.#numbers = new Float64Array(numbers * capacity);
     this.#keys = new Int32Array(4 * capacity);
     this.#statuses = new Uint16Array(capacity);
     this.#isAddress = new Uint8Array(capacity);
-    this.#isIndexed = new Uint8Array(capacity);
     this.#hasSubject = new Uint8Array(capacity);
     this.#sources = new Array<RequestSource>(capacity).fill("proxy");
     this.#reasons = new Array<RefusalReason | null>(capacity).fill(null);
@@ -127,16 +124,15 @@ export class Refusals {
     this.#routes = new Array<string | null>(capacity).fill(null);
     this.#rules = new Array<string | null>(capacity).fill(null);
     this.#brokenRules = new Array<string | null>(capacity).fill(null);
-    this.#index = new SlotIndex(capacity);
     this.#eviction = new RefusalEviction(capacity);
   }
 
   get bytes(): number {
     const typed = [this.#texts, this.#lengths, this.#numbers, this.#keys, this.#statuses];
-    const flags = 3 * this.#isAddress.byteLength;
+    const flags = 2 * this.#isAddress.byteLength;
     const pointers = 6 * 8 * this.capacity;
     const columns = typed.reduce((sum, { byteLength }) => sum + byteLength, flags + pointers);
-    return columns + this.#index.bytes + this.#eviction.bytes;
+    return columns + this.#eviction.bytes;
   }
 
   /** How many are kept. */
@@ -144,8 +140,8 @@ export class Refusals {
     return this.#size;
   }
 
-  /** `target`: as it may be logged, in ASCII. `subject`: that of the exchange, which is made anew at each reading. */
-  add(exchange: ExchangeRecord, reason: RefusalReason, target: string, subject: string | null): void {
+  /** The texts are as they may be kept; all but `subject`, which the exchange makes anew at each reading, are ASCII. */
+  add(exchange: ExchangeRecord, reason: RefusalReason, target: string, subject: string | null, sent = ""): void {
     const { decision, id, status, endedMs } = exchange;
     const slot = this.#slotFor(decision.client);
     const atMs = exchange.respondedMs ?? endedMs;
@@ -170,22 +166,12 @@ export class Refusals {
     const start = textBytes * slot;
     const lengths = texts * slot;
     const idEnd = this.#write(lengths, start, idBytes, id);
-    this.#indexId(slot, id, idEnd);
-    const targetEnd = this.#write(lengths + 1, idEnd, targetBytes, target);
-    const clientEnd = this.#write(lengths + 2, targetEnd, clientBytes, exchange.client);
-    const methodEnd = this.#write(lengths + 3, clientEnd, methodBytes, exchange.method);
+    const requestIdEnd = this.#write(lengths + 1, idEnd, requestIdBytes, sent);
+    const targetEnd = this.#write(lengths + 2, requestIdEnd, targetBytes, target);
+    const clientEnd = this.#write(lengths + 3, targetEnd, clientBytes, exchange.client);
+    const methodEnd = this.#write(lengths + 4, clientEnd, methodBytes, exchange.method);
     // No part of a character is written.
-    this.#lengths[lengths + 4] = subject === null ? 0 : this.#texts.write(subject, methodEnd, subjectBytes);
-  }
-
-  /** Returns the last refusal with this id; null if there is none. */
-  find(id: string): RefusedRequest | null {
-    // In words of zeros, as where it is kept: what is longer than the room is not found.
-    const bytes = Buffer.from(new ArrayBuffer(idBytes));
-    const length = bytes.write(id, "latin1");
-    const words = new Int32Array(bytes.buffer);
-    const slot = length === id.length ? this.#find(hashOfBytes(words, 0, length), id) : none;
-    return slot === none ? null : this.#at(slot);
+    this.#lengths[lengths + 5] = subject === null ? 0 : this.#texts.write(subject, methodEnd, subjectBytes);
   }
 
   /**
@@ -229,10 +215,15 @@ export class Refusals {
         return (slot) => this.#eviction.isWithin(slot, of.network, of.prefixBits);
       case "key":
         return (slot) => this.#isAddress[slot] === 0 && this.#hasKey(slot, of.key);
+      case "id":
+      case "requestId": {
+        const bytes = Buffer.from(of.id, "latin1");
+        return (slot) => this.#isText(slot, of.kind === "id" ? 0 : 1, bytes);
+      }
       case "subject": {
         const bytes = Buffer.alloc(subjectBytes);
         const written = bytes.subarray(0, bytes.write(of.subject));
-        return (slot) => this.#hasSubject[slot] === 1 && this.#subjectIs(slot, written);
+        return (slot) => this.#hasSubject[slot] === 1 && this.#isText(slot, texts - 1, written);
       }
     }
   }
@@ -242,11 +233,11 @@ export class Refusals {
     return keys[at] === a && keys[at + 1] === b && keys[at + 2] === c && keys[at + 3] === d;
   }
 
-  #subjectIs(slot: number, bytes: Uint8Array): boolean {
+  #isText(slot: number, text: number, bytes: Uint8Array): boolean {
     const lengths = texts * slot;
-    if (this.#lengths[lengths + texts - 1] !== bytes.length) return false;
+    if (this.#lengths[lengths + text] !== bytes.length) return false;
     let start = textBytes * slot;
-    for (let i = 0; i < texts - 1; i += 1) start += this.#lengths[lengths + i] as number;
+    for (let i = 0; i < text; i += 1) start += this.#lengths[lengths + i] as number;
     // Most differ soon, so that a call into Node would take longer.
     for (let i = 0; i < bytes.length; i += 1) if (this.#texts[start + i] !== bytes[i]) return false;
     return true;
@@ -256,36 +247,9 @@ export class Refusals {
   #slotFor(client: CounterKey): number {
     let slot = this.#size;
     if (slot < this.capacity) this.#size += 1;
-    else {
-      slot = this.#eviction.takeOldest(client);
-      // A later request may have had the same id.
-      if (this.#isIndexed[slot] === 1) this.#index.remove(slot);
-    }
+    else slot = this.#eviction.takeOldest(client);
     this.#eviction.add(slot, client);
     return slot;
-  }
-
-  /** The latest refusal with an id is the one that is found: a trusted peer may use an id again. Must come before the next text. */
-  #indexId(slot: number, id: string, end: number): void {
-    const start = textBytes * slot;
-    // The last word of the id has nothing else.
-    for (let i = end; i % 4 !== 0; i += 1) this.#texts[i] = 0;
-    const hash = hashOfBytes(this.#textWords, start / 4, end - start);
-    const before = this.#find(hash, id);
-    if (before !== none) {
-      this.#index.remove(before);
-      this.#isIndexed[before] = 0;
-    }
-    this.#index.add(hash, slot);
-    this.#isIndexed[slot] = 1;
-  }
-
-  #find(hash: number, id: string): number {
-    for (let position = this.#index.next(hash); position !== none; position = this.#index.next(hash, position)) {
-      const slot = this.#index.slotAt(position);
-      if (this.#textsOf(slot)[0] === id) return slot;
-    }
-    return none;
   }
 
   #setKey(slot: number, { a, b, c, d, isAddress }: CounterKey): void {
@@ -304,7 +268,7 @@ export class Refusals {
     return start + length;
   }
 
-  /** Returns id, target, client, method and subject. */
+  /** Returns id, requestId, target, client, method and subject. */
   #textsOf(slot: number): string[] {
     let start = textBytes * slot;
     return Array.from(this.#lengths.subarray(texts * slot, texts * (slot + 1)), (length, i) => {
@@ -321,9 +285,10 @@ export class Refusals {
   #at(slot: number): RefusedRequest {
     const [, atMs = 0, reset = 0, limit = 0, remaining = 0, wait = 0] = this.#numbers.subarray(numbers * slot);
     const [a = 0, b = 0, c = 0, d = 0] = this.#keys.subarray(4 * slot);
-    const [id = "", target = "", client = "", method = "", subject = ""] = this.#textsOf(slot);
+    const [id = "", requestId = "", target = "", client = "", method = "", subject = ""] = this.#textsOf(slot);
     return {
-      ...{ id, atMs, source: this.#sources[slot] as RequestSource, method, target },
+      ...{ id, requestId: requestId === "" ? null : requestId },
+      ...{ atMs, source: this.#sources[slot] as RequestSource, method, target },
       ...{ route: this.#routes[slot] ?? null, client, subject: this.#hasSubject[slot] === 1 ? subject : null },
       ...{ status: this.#statuses[slot] as number, reason: this.#reasons[slot] as RefusalReason },
       policy: this.#policies[slot] as string,

@@ -65,8 +65,8 @@ export class SlotIndex {
 }
 
 /** Random, so that nobody can choose addresses whose hashes are near each other. */
-const secrets = randomFillSync(new Int32Array(5));
-const [s0 = 0, s1 = 0, s2 = 0, s3 = 0, textSecret = 0] = secrets;
+const secrets = randomFillSync(new Int32Array(4));
+const [s0 = 0, s1 = 0, s2 = 0, s3 = 0] = secrets;
 
 /** Hashes the four words of a CounterKey. */
 export function hashOfWords(a: number, b: number, c: number, d: number): number {
@@ -74,16 +74,6 @@ export function hashOfWords(a: number, b: number, c: number, d: number): number 
   hash = mixed(hash ^ b ^ s1);
   hash = mixed(hash ^ c ^ s2);
   return mixed(hash ^ d ^ s3);
-}
-
-/** Hashes `length` bytes from the word `start` on. What follows them in the last word must be 0. */
-export function hashOfBytes(words: Int32Array, start: number, length: number): number {
-  let hash = textSecret ^ length;
-  const end = start + ((length + 3) >>> 2);
-  // With less mixing, clients could choose texts that meet whatever the secret is: a difference in the high bits of a word
-  // becomes a foreseeable one, which the next word can take back.
-  for (let at = start; at < end; at += 1) hash = mixed(hash ^ (words[at] as number));
-  return hash;
 }
 
 function mixed(value: number): number {

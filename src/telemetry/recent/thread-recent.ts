@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import type { RefusalReason } from "../../core/local-reply.ts";
 import type { HistoryRow } from "./history.ts";
-import { type LastRefusals, Refusals, type RefusalsOf, type RefusalsSince, type RefusedRequest } from "./refusals.ts";
+import { type LastRefusals, Refusals, type RefusalsOf, type RefusalsSince } from "./refusals.ts";
 import { type KeySummary, RefusedKeys } from "./sketch.ts";
 
 /** How much is remembered; 0: nothing. */
@@ -17,7 +17,6 @@ export interface RecentSizes {
 
 /** What the main thread asks a thread. Each answer is bounded in size. */
 export type RecentQuestion =
-  | { readonly kind: "request"; readonly id: string }
   /** The last `limit` refusals. */
   | { readonly kind: "last"; readonly of: RefusalsOf; readonly limit: number }
   | { readonly kind: "refused"; readonly policy: string }
@@ -25,7 +24,6 @@ export type RecentQuestion =
   | { readonly kind: "sample"; readonly isFirst: boolean; readonly limit: number };
 
 export type RecentAnswer =
-  | { readonly kind: "request"; readonly refusal: RefusedRequest | null }
   | { readonly kind: "last"; readonly last: LastRefusals }
   | { readonly kind: "refused"; readonly summary: KeySummary }
   | { readonly kind: "sample"; readonly refused: RefusalsSince };
@@ -36,6 +34,8 @@ interface ThreadRecentOptions {
   readonly history: HistoryRow;
   /** Returns the part of a request's target that may be kept: in ASCII, without query and credentials. */
   readonly targetOf: (target: string) => string;
+  /** Returns the id that a request came with, as it may be kept. */
+  readonly requestIdOf: (exchange: ExchangeRecord) => string | null;
 }
 
 export class ThreadRecent {
@@ -76,8 +76,6 @@ export class ThreadRecent {
 
   answer(question: RecentQuestion): RecentAnswer {
     switch (question.kind) {
-      case "request":
-        return { kind: "request", refusal: this.#refusals?.find(question.id) ?? null };
       case "last": {
         const { of, limit } = question;
         return { kind: "last", last: this.#refusals?.last(of, limit) ?? { refusals: [], isComplete: true } };
@@ -107,6 +105,7 @@ export class ThreadRecent {
     if (refusals === 0) return;
     this.#refusals ??= new Refusals(refusals, this.#options.clock);
     // Without a reading of the path, the target is still what a person looks for.
-    this.#refusals.add(exchange, reason, this.#options.targetOf(path === "" ? exchange.head.target : path), subject);
+    const target = this.#options.targetOf(path === "" ? exchange.head.target : path);
+    this.#refusals.add(exchange, reason, target, subject, this.#options.requestIdOf(exchange) ?? "");
   }
 }

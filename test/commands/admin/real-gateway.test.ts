@@ -103,6 +103,39 @@ describe("clients and why", () => {
     expect(out).toMatch(/ UTC: a request from 127\.0\.0\.1 got 400 \(malformed\)\.\n/);
   });
 
+  test("a request by the id that its client chose, also one that came twice, or is an address", async (context) => {
+    const { headgate: run, gateway } = await stage(context);
+    const client = new RawConnection(gateway.traffic.port);
+    cleanupOf(context)(() => client.destroy());
+    const ids = ["order/7?%41", "203.0.113.9", "alice", "order/7?%41"];
+    for (const [i, id] of ids.entries()) {
+      client.write(`GET /none/${i} HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\n\r\n`);
+      expect(valuesOf((await client.read()).rawHeaders, "X-Request-Id")).toEqual([id]);
+    }
+    for (const asked of ["order/7?%41", "request:order/7?%41"]) {
+      const { out } = await run(`why ${asked}`);
+      expect(out).toContain(
+        "GET /none/3 from 127.0.0.1 got 404 (no_route). The client chose its X-Request-Id, order/7?%41,",
+      );
+      expect(out).toContain("order/7?%41, and refusals before it had the same.\n");
+    }
+    for (const [i, asked] of [
+      [1, "request:203.0.113.9"],
+      [2, "request:alice"],
+    ] as const) {
+      expect((await run(`why ${asked}`)).out).toContain(
+        `GET /none/${i} from 127.0.0.1 got 404 (no_route). The client chose`,
+      );
+    }
+    // A known token is not hidden by it.
+    expect((await run("why alice --json")).json).toMatchObject({ request: null, asked: "alice" });
+    const { json } = await run("why request:alice --json");
+    expect(json).toMatchObject({
+      request: { requestId: "alice", isRepeated: false, id: expect.stringMatching(/^[0-9a-f-]{36}$/) },
+    });
+    expect((await run(`why ${(json as { request: { id: string } }).request.id}`)).out).toContain("GET /none/2 ");
+  });
+
   test("a request that its policy refused, and one that a rule blocked", async (context) => {
     const { headgate: run, refusedOf } = await stage(context);
     const [id] = await refusedOf(3, "alices-token");
@@ -144,6 +177,9 @@ describe("clients and why", () => {
 
   test.for([
     ["why carol", "nothing is known of carol", "Tried: token:carol."],
+    ["why carol", "nothing is known of carol", "No refusal that is remembered has it as its X-Request-Id."],
+    ["why request:carol", "No refusal with this id is remembered", "Tried: request carol."],
+    ["why request:order-7", "No refusal with this id is remembered", "Only requests that were refused are remembered."],
     ["why 236dbc4e-a7bf-435c-bac1-5bf091b10570", "No refusal with this id is remembered", "Tried: request 236dbc4e"],
     [
       "why 00000000000000000000000000000000",

@@ -71,7 +71,14 @@ test.each(threadCounts)(
     for (const [i, response] of refused.entries()) {
       const refusal = await gateway.recent.request(idOf(response));
       expect(refusal).toEqual({
-        ...{ id: idOf(response), atMs: expect.any(Number), source: "proxy", method: "GET", target: `/v2/tags/${i}` },
+        ...{
+          id: idOf(response),
+          requestId: null,
+          atMs: expect.any(Number),
+          source: "proxy",
+          method: "GET",
+          target: `/v2/tags/${i}`,
+        },
         ...{
           route: "/v2/",
           client: "127.0.0.1",
@@ -220,6 +227,8 @@ test("the history has the upstream's failures and its time, and of an id that ca
     target: "/v2/second",
     client: "192.0.2.3",
     reason: "upstream_failed",
+    requestId: "mine",
+    isRepeated: true,
   });
   clock.advance(stepMs);
   expect(gateway.recent.history().steps).toMatchObject([

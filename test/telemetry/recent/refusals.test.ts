@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
 import type { Decision } from "../../../src/core/policy.ts";
-import { Refusals, type RefusalsOf } from "../../../src/telemetry/recent/refusals.ts";
+import { Refusals, type RefusalsOf, type RefusedRequest } from "../../../src/telemetry/recent/refusals.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { decisionOf } from "../../support/policy.ts";
 import { runs } from "../../support/runs.ts";
@@ -22,7 +22,11 @@ function refusalOf(id: string, client: number, changes: Partial<ExchangeRecord> 
 }
 
 function add(refusals: Refusals, exchange: ExchangeRecord, target = "/v2/x", subject: string | null = null): void {
-  refusals.add(exchange, exchange.problem ?? "internal", target, subject);
+  refusals.add(exchange, exchange.problem ?? "internal", target, subject, exchange.requestId ?? "");
+}
+
+function find(refusals: Refusals, id: string, kind: "id" | "requestId" = "id"): RefusedRequest | null {
+  return refusals.last({ kind, id }, 1).refusals[0] ?? null;
 }
 
 test("all facts of a refusal are found by its id, as its response told them", () => {
@@ -30,7 +34,8 @@ test("all facts of a refusal are found by its id, as its response told them", ()
   const key = new CounterKey(1, -2, 3, -4, false);
   const decision: Decision = { ...throttled, key, limit: 2 ** 40, remaining: 3 };
   add(refusals, refusalOf("one", 7, { decision, source: "ext-auth", method: "POST" }), "/v2/transactions", "alice");
-  expect(refusals.find("one")).toEqual({
+  expect(find(refusals, "one")).toEqual({
+    ...{ requestId: null },
     ...{ id: "one", atMs: clock.wallMs(), source: "ext-auth", method: "POST", target: "/v2/transactions" },
     ...{ route: "/v2/", client: "192.0.2.7", subject: "alice", status: 429, reason: "throttled", policy: "per-ip" },
     ...{
@@ -43,8 +48,8 @@ test("all facts of a refusal are found by its id, as its response told them", ()
     // The reset is 1.501 s after the response.
     ...{ reset: Math.ceil((clock.wallMs() + 1_501) / 1000), retryAfterSeconds: 2 },
   });
-  expect(refusals.find("two")).toBe(null);
-  expect(refusals.find("")).toBe(null);
+  expect(find(refusals, "two")).toBe(null);
+  expect(find(refusals, "")).toBe(null);
 });
 
 test.each<[string, Partial<ExchangeRecord>, number | null]>([
@@ -55,25 +60,25 @@ test.each<[string, Partial<ExchangeRecord>, number | null]>([
 ])("Retry-After is that of the response: %s", (_, changes, expected) => {
   const refusals = new Refusals(10, clock);
   add(refusals, refusalOf("one", 1, changes));
-  expect(refusals.find("one")).toMatchObject({ retryAfterSeconds: expected, atMs: clock.wallMs() });
+  expect(find(refusals, "one")).toMatchObject({ retryAfterSeconds: expected, atMs: clock.wallMs() });
 });
 
 test("a refusal says which rule has blocked its request, and the next one in its place does not", () => {
   const refusals = new Refusals(1, clock);
   add(refusals, refusalOf("blocked", 1, { status: 403, problem: "blocked", rule: "abuse-1" }));
-  expect(refusals.find("blocked")).toMatchObject({ status: 403, reason: "blocked", rule: "abuse-1" });
+  expect(find(refusals, "blocked")).toMatchObject({ status: 403, reason: "blocked", rule: "abuse-1" });
   add(refusals, refusalOf("throttled", 1));
-  expect(refusals.find("throttled")?.rule).toBe(null);
+  expect(find(refusals, "throttled")?.rule).toBe(null);
 });
 
 test("texts are cut to their room, and none reaches into its neighbour", () => {
   const refusals = new Refusals(3, clock);
   const long = (length: number) => "x".repeat(length);
-  for (const id of ["before", long(200), "after"]) {
+  for (const id of ["before", long(36), "after"]) {
     add(refusals, refusalOf(id, 1, { method: long(40), client: long(60) }), long(300), `${long(95)}é`);
   }
-  for (const id of ["before", long(200), "after"]) {
-    expect(refusals.find(id)).toMatchObject({
+  for (const id of ["before", long(36), "after"]) {
+    expect(find(refusals, id)).toMatchObject({
       id,
       method: long(32),
       client: long(48),
@@ -82,28 +87,40 @@ test("texts are cut to their room, and none reaches into its neighbour", () => {
     });
   }
   add(refusals, refusalOf("short", 1), "/", null);
-  expect(refusals.find("short")).toMatchObject({ target: "/", subject: null, method: "GET", client: "192.0.2.1" });
-  expect(refusals.find("before")).toBe(null);
+  expect(find(refusals, "short")).toMatchObject({ target: "/", subject: null, method: "GET", client: "192.0.2.1" });
+  expect(find(refusals, "before")).toBe(null);
 });
 
 test("of refusals with one id the latest is found, also when the earlier ones go", () => {
   const refusals = new Refusals(4, clock);
   for (let client = 1; client <= 3; client += 1) add(refusals, refusalOf("same", client));
-  expect(refusals.find("same")?.client).toBe("192.0.2.3");
+  expect(find(refusals, "same")?.client).toBe("192.0.2.3");
   // The first two leave the ring; the third is found until it leaves, too.
   for (let client = 4; client <= 6; client += 1) add(refusals, refusalOf(`other ${client}`, client));
-  expect(refusals.find("same")?.client).toBe("192.0.2.3");
+  expect(find(refusals, "same")?.client).toBe("192.0.2.3");
   add(refusals, refusalOf("other 7", 7));
-  expect(refusals.find("same")).toBe(null);
+  expect(find(refusals, "same")).toBe(null);
   add(refusals, refusalOf("same", 8));
-  expect(refusals.find("same")?.client).toBe("192.0.2.8");
+  expect(find(refusals, "same")?.client).toBe("192.0.2.8");
+});
+
+test("of refusals that came with one id the latest is found, and an id of the gateway's own is not hidden by it", () => {
+  const refusals = new Refusals(5, clock);
+  add(refusals, refusalOf("own-1", 1));
+  for (let client = 2; client <= 4; client += 1)
+    add(refusals, refusalOf(`own-${client}`, client, { requestId: "own-1" }));
+  expect(find(refusals, "own-1")).toMatchObject({ client: "192.0.2.1", requestId: null });
+  const { refusals: found, isComplete } = refusals.last({ kind: "requestId", id: "own-1" }, 1);
+  expect(found).toMatchObject([{ id: "own-4", client: "192.0.2.4", requestId: "own-1" }]);
+  expect(isComplete).toBe(false);
+  for (const id of ["own-", "own-12"]) expect(find(refusals, id, "requestId")).toBe(null);
 });
 
 test("when the ring is full, the oldest goes, and the ring takes no more memory", () => {
   const refusals = new Refusals(1_000, clock);
   const { bytes } = refusals;
   for (let i = 0; i < 3_500; i += 1) add(refusals, refusalOf(`id-${i}`, i));
-  const found = Array.from({ length: 3_500 }, (_, i) => refusals.find(`id-${i}`) !== null);
+  const found = Array.from({ length: 3_500 }, (_, i) => find(refusals, `id-${i}`) !== null);
   expect([found.indexOf(true), found.lastIndexOf(true), found.filter(Boolean).length]).toEqual([2_500, 3_499, 1_000]);
   expect([refusals.bytes, refusals.size]).toEqual([bytes, 1_000]);
 });
@@ -116,14 +133,14 @@ test("one client that is refused all the time keeps a tenth of a full ring, and 
     add(refusals, refusalOf(`calm-${i}`, 2 + i));
     for (let j = 0; j < 10; j += 1) add(refusals, refusalOf(`flood-${i}-${j}`, 1));
   }
-  const calm = Array.from({ length: 900 }, (_, i) => refusals.find(`calm-${i}`));
+  const calm = Array.from({ length: 900 }, (_, i) => find(refusals, `calm-${i}`));
   expect(calm.filter((refusal) => refusal === null)).toEqual([]);
-  expect(refusals.find("flood-899-9")).not.toBe(null);
-  expect(refusals.find("flood-4999")).toBe(null);
+  expect(find(refusals, "flood-899-9")).not.toBe(null);
+  expect(find(refusals, "flood-4999")).toBe(null);
   // From now on the calm ones share the rest.
   for (let i = 900; i < 1_000; i += 1) add(refusals, refusalOf(`calm-${i}`, 2 + i));
-  expect(refusals.find("flood-899-9")).not.toBe(null);
-  expect([refusals.find("calm-99"), refusals.find("calm-100")?.id]).toEqual([null, "calm-100"]);
+  expect(find(refusals, "flood-899-9")).not.toBe(null);
+  expect([find(refusals, "calm-99"), find(refusals, "calm-100")?.id]).toEqual([null, "calm-100"]);
 });
 
 interface Kept {
@@ -178,7 +195,7 @@ test("the ring keeps what a naive one keeps, whoever is refused and whatever the
       expect(refusals.size).toBe(naive.kept.length);
       for (let id = 0; id <= 30; id += 1) {
         const kept = naive.kept.find((each) => each.id === `id-${id}`);
-        expect(refusals.find(`id-${id}`)?.client).toBe(kept && `192.0.2.${kept.client}`);
+        expect(find(refusals, `id-${id}`)?.client).toBe(kept && `192.0.2.${kept.client}`);
       }
     }),
     runs(1_000),
