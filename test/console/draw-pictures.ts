@@ -41,7 +41,7 @@ const pictures: readonly Picture[] = [
   },
   { name: "console-clients", path: "#/clients", afterMs: 55_000, shows: "text=127.0.1.13", maxHeight: 760 },
   { name: "console-now", path: "#/now", afterMs: 75_000, shows: "#main svg", maxHeight: 1200 },
-  { name: "console-policies", path: "#/policies", afterMs: 76_000, shows: "text=per-token", maxHeight: 760 },
+  { name: "console-policies", path: "#/policies", afterMs: 76_000, shows: "text=per-ip", maxHeight: 760 },
   {
     name: "console-configuration",
     path: "#/configuration",

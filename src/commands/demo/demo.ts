@@ -141,7 +141,6 @@ export function writeDemoFiles(wanted: Wanted): DemoFiles {
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
   try {
     writeFileSync(join(folder, "admin-tokens.txt"), `${hash("sha256", adminToken)}  write  # demo\n`);
-    writeFileSync(join(folder, "tokens.txt"), `${hash("sha256", partner)}  # ${partner}\n`);
     writeFileSync(configFile, configuration(wanted));
   } catch (error) {
     remove();
@@ -156,17 +155,7 @@ listen: { host: 127.0.0.1, port: ${port} }
 admin: { host: 127.0.0.1, port: ${adminPort}, tokensFile: admin-tokens.txt }
 upstream: { url: "${upstreamUrl}" }
 policies:
-  - { name: per-ip, who: others, limit: 100, window: 60s }
-  - name: per-token
-    who: verified
-    limit: 100
-    window: 60s
-    key: [token]
-    overrides: [{ token: ${partner}, limit: 600 }]
-auth:
-  mode: tokens
-  tokensFile: tokens.txt
-  rules: [{ paths: [/v2/], mode: presence }]
+  - { name: per-ip, limit: 100, window: 60s, overrides: [{ client: ${partner}, limit: 600 }] }
 quota: { path: /quota }
 log: { access: ${logsRequests} }
 `;
