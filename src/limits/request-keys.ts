@@ -6,6 +6,7 @@ import { readPeer } from "../core/client-address.ts";
 import { addressOfKey, CounterKey } from "../core/counter-key.ts";
 import { type HeaderList, onlyHeaderValue, trimBlanks } from "../core/headers.ts";
 import { cidrOf } from "../core/ip-address.ts";
+import { usualMethods } from "../core/message-check.ts";
 import { overridingMethods } from "../core/method-override.ts";
 import { NetworkMap, NetworkSet } from "../core/network-set.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
@@ -125,17 +126,16 @@ function partOf(
     case "header":
       return headerPart(head.rawHeaders, part.name);
     case "method":
-      return usualMethods.has(head.method) ? head.method : "other";
+      return ownKeys.has(head.method) ? head.method : "other";
     case "route":
       return request.route ?? "";
   }
 }
 
-/** All other methods have one key, because a client can invent them. */
-const usualMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+const ownKeys: ReadonlySet<string> = new Set(usualMethods);
 
 /** One method for each value of the part. */
-export const keyedMethods: readonly string[] = [...usualMethods, "other"];
+export const keyedMethods: readonly string[] = [...ownKeys, "other"];
 
 /** Tagged texts one after the other, in one buffer that is used again for each request. */
 class TaggedText {

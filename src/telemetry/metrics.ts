@@ -18,6 +18,7 @@ import {
 } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { type RefusalReason, refusalReasons } from "../core/local-reply.ts";
+import { usualMethods } from "../core/message-check.ts";
 import {
   confirmReasons,
   type ReloadResult,
@@ -328,7 +329,7 @@ const noPolicy = { policy: null, series: undefined };
 /** The label of requests under no configured route. */
 const noRoute = "none";
 
-export const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"] as const;
+export const methods = [...usualMethods, "other"] as const;
 
 /** Indexed by the first digit of the status. `none`: the client left before there was a status. */
 export const statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"] as const;

@@ -247,7 +247,11 @@ export function freshMsOf(keepAlive: KeepAliveMs): number {
   return Math.min(1_000, idleMsOf(keepAlive));
 }
 
-const methodsWithBody = namesIn(...contentMethods, "PROPFIND PROPPATCH REPORT SEARCH LOCK");
+const methodsWithBody = namesIn(
+  ...contentMethods,
+  // WebDAV and its extensions (RFC 3253, 3744, 4791, 4918, 5323, 5689 and 5842).
+  "PROPFIND PROPPATCH REPORT SEARCH LOCK ACL BIND CHECKOUT MERGE MKCALENDAR MKCOL REBIND UNBIND",
+);
 
 /**
  * Returns whether a request is the last on its connection. A server that does not expect a body, on a GET for example, may

@@ -87,7 +87,7 @@ describe.each<[string, readonly KeyPart[], ForgivenKey, readonly Asked[], string
 });
 
 function methodsOf(asked: Asked): Asked[] {
-  const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"];
+  const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY", "PURGE"];
   return methods.map((each) => ({ ...asked, method: each }));
 }
 

@@ -106,6 +106,11 @@ test.each([
   expect(await counted({ status })).toHaveProperty([series], 1);
 });
 
+test("QUERY has a label of its own", async () => {
+  const series = `headgate_requests_total{method="QUERY",route="/v2/",status_class="2xx"}`;
+  expect(await counted({ method: "QUERY" })).toHaveProperty([series], 1);
+});
+
 test.each(["PROPFIND", "constructor", "__proto__", "get", ""])("method %j counts as other", async (method) => {
   const series = 'headgate_requests_total{method="other",route="/v2/",status_class="2xx"}';
   expect(await counted({ method })).toHaveProperty([series], 1);

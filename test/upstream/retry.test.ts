@@ -35,6 +35,7 @@ const retried = [
   ["GET", {}, "reset", reset],
   ["GET", { fields: "Content-Length: 0\r\n" }, "closed", end],
   ["QUERY", {}, "closed", end],
+  ["QUERY", { fields: "Content-Length: 0\r\n" }, "closed", end],
 ] as const;
 
 test.each(retried)(
@@ -70,6 +71,8 @@ const once = [
   ["a POST without a body", { method: "POST" }],
   ["a PUT", { method: "PUT", ...two }],
   ["a DELETE", { method: "DELETE" }],
+  ["a QUERY with a body", { method: "QUERY", ...two }],
+  ["a QUERY with a chunked body", { method: "QUERY", fields: "Transfer-Encoding: chunked\r\n", body: "0\r\n\r\n" }],
   ["an OPTIONS", { method: "OPTIONS" }],
   ["a GET with a body", { method: "GET", ...two }],
   ["a QUERY with a body", { method: "QUERY", ...two }],

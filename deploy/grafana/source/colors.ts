@@ -210,6 +210,7 @@ export const methodColors: Colors<(typeof methods)[number]> = {
   PATCH: "#02c5ff",
   DELETE: "#7548a8",
   OPTIONS: "#7195a9",
+  QUERY: "#0a3f7d",
   other: "#aa65f6",
 };
 
