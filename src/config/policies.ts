@@ -30,6 +30,18 @@ const wordsForPolicy: WordsOfOthers = {
   "maxClients maxKeys": "counters.memory bounds the memory of all policies together",
 };
 
+/** Where the policies are written, and not within one. */
+export const wordsForPolicies: WordsOfOthers = {
+  "policy limit limits rate burst rateLimit rateLimits rateLimiting rateLimiter throttle throttling quotas": [
+    "policies",
+  ],
+  "max average requests maxRequests points rps rpm": ["policies.0.limit"],
+  "window windowMs timeWindow period duration interval": ["policies.0.window"],
+  "allow allowList whitelist skip bypass": ["policies.0.exempt"],
+  "deny denyList block blockList blacklist ban":
+    "clients are blocked while the gateway runs: headgate block 203.0.113.7 --for 1h",
+};
+
 const wordsForOverride: WordsOfOthers = {
   "ip ips address cidr network host source remoteAddr": ["client"],
   "user name consumer sub": ["token", "subject"],

@@ -5,6 +5,7 @@ import { fixedFieldNames, ownNames } from "../core/field-names.ts";
 import { parseAddress } from "./addresses.ts";
 import { type Flaw, listOf, section } from "./definition.ts";
 import { choice, duration, networkList, orNull, repeatedItems, size, text, wholeNumber } from "./leaves.ts";
+import type { Scalar } from "./written.ts";
 
 // Characters that are read in one way only (RFC 3986's pchar without percent-encoding and `;`).
 const segment = "[A-Za-z0-9._~!$&'()*+,=:@-]+";
@@ -27,7 +28,7 @@ export const basePath = text(
 );
 
 /** A prefix that begins and ends with a slash. */
-const route = text(
+const prefix = text(
   "/",
   {
     expected: 'a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \\ or ;',
@@ -36,6 +37,14 @@ const route = text(
   },
   "A path prefix.",
 );
+
+const route = {
+  ...prefix,
+  hint(value: Scalar): string | undefined {
+    const meant = `/${String(value).replace(/^\/|\/?\*?$/g, "")}/`;
+    return prefix.parse(meant) === undefined ? undefined : `a path that begins and ends with "/", such as ${meant}`;
+  },
+};
 
 export const routes = listOf(
   route,

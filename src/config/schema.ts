@@ -17,7 +17,7 @@ import {
   judgeProxyScheme,
   listen,
 } from "./listeners.ts";
-import { enforcement, policies, toPolicy } from "./policies.ts";
+import { enforcement, policies, toPolicy, wordsForPolicies } from "./policies.ts";
 import { judgePolicies, type PoliciesInContext } from "./policy-contradictions.ts";
 import {
   basePath,
@@ -54,12 +54,25 @@ const workers = orAuto(
 );
 
 const wordsForConfiguration: WordsOfOthers = {
-  "policy limit limits rateLimit rateLimits rateLimiting quotas": ["policies"],
+  ...wordsForPolicies,
   "shadow dryRun enforce": ["enforcement"],
   "largeClientHeaderBuffers maxHeaderSize maxRequestHeadersKb bufsize": ["maxHeaderBytes", "maxTargetBytes"],
   "errorFormat errorBody errorPage problemJson problemDetails": ["errors.format"],
   "threads nbthread workerProcesses workerThreads": ["workers"],
   "zoneSize tableSize stickTable": ["counters.memory"],
+  "redis valkey": ["counters.redis"],
+  "maxBodySize clientMaxBodySize bodyLimit bodySizeLimit maxRequestBodySize maxRequestBodyBytes": ["maxBodyBytes"],
+  "upstreams target backend backends proxyPass proxyTo service services server servers": ["upstream.url"],
+  "bind address": ["listen.host"],
+  "path paths prefix pathPrefix location locations": ["routes"],
+  "tls ssl https cert certFile certificate sslCertificate keyFile privateKey sslCertificateKey": ["listen.tls"],
+  "trustProxy trustedProxies trustedIps setRealIpFrom forwardedHeaders realIpHeader": ["clientAddress.trustedProxies"],
+  "proxyConnectTimeout proxyReadTimeout": ["upstream.connectTimeout", "upstream.responseTimeout"],
+  "clientHeaderTimeout clientBodyTimeout readTimeout requestTimeout keepAliveTimeout idleTimeout": ["timeouts"],
+  "logging logger logLevel accessLog": ["log"],
+  "token tokens apiKey apiKeys": ["auth.tokensFile"],
+  "shutdownTimeout gracefulShutdown gracePeriod": ["drain.timeout"],
+  "headers standardHeaders legacyHeaders": ["fields"],
 };
 
 const trial = section("Tries what SIGHUP and a changed file bring: the configuration before it comes back by itself.", {
@@ -83,10 +96,13 @@ const trial = section("Tries what SIGHUP and a changed file bring: the configura
 export const schema = section(
   "The configuration of Headgate.",
   {
-    listen,
+    listen: { ...listen, wordsOfOthers: { "bind address ip": ["host"] } },
     admin,
     basePath,
-    upstream,
+    upstream: {
+      ...upstream,
+      wordsOfOthers: { "target uri": ["url"], "readTimeout timeoutServer": ["responseTimeout"] },
+    },
     upgrade,
     routes,
     unmatched,
@@ -97,7 +113,7 @@ export const schema = section(
     workers,
     refusals,
     auth,
-    cors,
+    cors: { ...cors, wordsOfOthers: { "origin allowedOrigins allowOrigins allowOrigin": ["origins"] } },
     errors,
     requestId,
     fields,
@@ -106,7 +122,7 @@ export const schema = section(
     maxBodyBytes,
     maxHeaderBytes,
     maxTargetBytes,
-    timeouts,
+    timeouts: { ...timeouts, wordsOfOthers: { "idle keepAliveTimeout": ["keepAlive"], "request read": ["body"] } },
     extAuth,
     reload: section("How a changed configuration is put into force while the gateway runs (SIGHUP does it, too).", {
       watch: flag(true, "Reload when the configuration file has changed."),

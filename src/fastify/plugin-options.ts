@@ -2,7 +2,7 @@
 // error, not only the first.
 import { resolve } from "node:path";
 import { type Parsed, section, type WordsOfOthers } from "../config/definition.ts";
-import { toPolicy } from "../config/policies.ts";
+import { toPolicy, wordsForPolicies } from "../config/policies.ts";
 import { pluginPairErrors, schema } from "../config/schema.ts";
 import { validate } from "../config/validate.ts";
 import {
@@ -28,6 +28,8 @@ const { addresses, healthCheck, ...upstreamKeys } = upstream.keys;
 const { body, bodyRate, linger } = timeouts.keys;
 
 const wordsForOptions: WordsOfOthers = {
+  ...wordsForPolicies,
+  "deny denyList block blockList blacklist ban": "the plugin blocks nobody: put the gateway in front of the app",
   quota:
     "only the gateway answers callers that ask what they have left; the plugin says it in the headers of each response",
   maxHeaderBytes: "the server of the app reads heads before any plugin: give serverOptions({ maxHeaderBytes: 32768 })",
