@@ -98,9 +98,31 @@ describe("resets", () => {
     ["a WINDOW_UPDATE of 0", (id) => frame(frameTypes.windowUpdate, 0, id, code(0))],
     ["PRIORITY of a wrong size", (id) => frame(frameTypes.priority, 0, id, Buffer.alloc(4))],
     ["DATA behind the end", (id) => data(id, 1)],
-  ])("those that the client provokes by %s count, too", (_, provoke) => {
+    ["trailers behind the end", (id) => frame(frameTypes.headers, endHeaders | endStream, id, literals([["x", "y"]]))],
+  ])("those that the client provokes by %s count, too (MadeYouReset)", (_, provoke) => {
     const attack = (i: number): Buffer => Buffer.concat([whole(2 * i + 1), provoke(2 * i + 1)]);
     expect(readBefore(start(), attack, 1_000)).toBe(200);
+  });
+
+  const post = (id: number): Buffer =>
+    frame(frameTypes.headers, endHeaders, id, literals([...requestFields(), ["content-length", "2"]]));
+  const trailers = (id: number, flags: number, name: string): Buffer =>
+    frame(frameTypes.headers, flags, id, literals([[name, "y"]]));
+
+  test.each<[claim: string, provoke: (stream: number) => Buffer]>([
+    ["is longer than its length", (id) => data(id, 3)],
+    ["ends before its length", (id) => frame(frameTypes.data, endStream, id, "x")],
+    ["has trailers before its length", (id) => trailers(id, endHeaders | endStream, "x")],
+    ["has trailers that do not end it", (id) => trailers(id, endHeaders, "x")],
+    ["has a pseudo-header among its trailers", (id) => trailers(id, endHeaders | endStream, ":path")],
+  ])("so do those by a body that %s", (_, provoke) => {
+    const attack = (i: number): Buffer => Buffer.concat([post(2 * i + 1), provoke(2 * i + 1)]);
+    expect(readBefore(start(), attack, 1_000)).toBe(200);
+  });
+
+  test("a stream that depends on itself is not reset: priorities are not read", () => {
+    const conversation = start(open(1), frame(frameTypes.priority, 0, 1, Buffer.concat([code(1), Buffer.of(16)])));
+    expect([conversation.session.streams.size, conversation.session.isOver]).toEqual([1, false]);
   });
 
   test("malformed requests count, too", () => {

@@ -137,3 +137,43 @@ test.each([
   other.headers(1, get());
   expect(await other.ended(1)).toBe("whole");
 });
+
+// A client need not reset its streams itself: an error of its own makes the server do it, while the request is at the upstream
+// (MadeYouReset, CVE-2025-8671). test/http2/bounds.test.ts has each such error, and that it counts.
+test("MadeYouReset: the upstream's requests are canceled, never more than its connections are open, and the client is stopped", async () => {
+  const most = 80;
+  const { ca, overrides } = withTls({
+    policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000 })],
+    upstream: { maxConnections: most },
+  });
+  const open = new Set<Socket>();
+  let mostOpen = 0;
+  const onData = (socket: Socket, bytes: Buffer): void => {
+    if (bytes.toString("latin1").startsWith("GET /v2/answer")) return void socket.write(response("ok"));
+    open.add(socket.once("close", () => open.delete(socket)));
+    mostOpen = Math.max(mostOpen, open.size);
+  };
+  const { gateway } = await stageRaw(cleanup, onData, overrides, new FakeClock());
+  const client = (): FrameClient => new FrameClient(gateway.traffic.port, { ca }, cleanup);
+  const one = client();
+  const overflow = (id: number): Buffer => frame(8, 0, id, code(0x7fffffff));
+  let resets = 0;
+  for (let id = 1; !one.isClosed && resets < 300; ) {
+    const ids = Array.from({ length: most / 2 }, (_, i) => id + 2 * i);
+    for (const each of ids) one.headers(each, get());
+    await eventually("they are at the upstream", () => open.size === most / 2 || one.isClosed);
+    one.socket.write(Buffer.concat(ids.map(overflow)));
+    for (const each of ids) await one.ended(each);
+    await eventually("all are canceled", () => open.size === 0);
+    resets += ids.length;
+    id += 2 * ids.length;
+  }
+  // The one after 200 ends the connection.
+  expect(resets).toBe(240);
+  expect(one.goaways).toContain(enhanceYourCalm);
+  expect(mostOpen).toBeLessThanOrEqual(most);
+  await eventually("nothing is left", () => open.size === 0);
+  const other = client();
+  other.headers(1, get("/v2/answer"));
+  expect(await other.ended(1)).toBe("whole");
+});
