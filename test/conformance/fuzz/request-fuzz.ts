@@ -53,6 +53,8 @@ export class RequestFuzz {
       upstreamUrl: backend.url,
       overrides: {
         policies: [slidingPolicy({ limit: 1_000_000, windowMs: 1_000 })],
+        // The ids by which it finds requests again are those of the gateway.
+        requestId: { keep: "trusted" },
         upstream: { maxConnections: 64, connectTimeoutMs: 4_000, responseTimeoutMs: 4_000, bodyTimeoutMs: 4_000 },
         timeouts: { headMs: 1_000, bodyMs: 1_000, keepAliveMs: 1_000 },
         drain: { delayMs: 0, timeoutMs: 0 },
