@@ -85,8 +85,9 @@ const upstreamKeys = {
 };
 
 export const upstream = section("The API behind the gateway.", upstreamKeys, {
+  "target uri": ["url"],
   "preserveHost passHost passHostHeader hostRewrite changeOrigin upstreamHost": ["hostHeader"],
-  "readTimeout idleTimeout proxyReadTimeout": ["responseTimeout", "bodyTimeout"],
+  "readTimeout idleTimeout proxyReadTimeout timeoutServer": ["responseTimeout", "bodyTimeout"],
 });
 
 // Requests inside of these would be neither counted nor checked.
