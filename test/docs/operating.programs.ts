@@ -22,6 +22,7 @@ policies:
 /** Those that do not end with 0 here, since there is no such request, and nothing on trial any more. */
 const codes: ReadonlyMap<string, number> = new Map([
   ["headgate why 236dbc4e-a7bf-435c-bac1-5bf091b10570", 1],
+  ["headgate why request:order-7", 1],
   ["headgate take-back", 1],
 ]);
 
