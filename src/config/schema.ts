@@ -67,11 +67,8 @@ const wordsForConfiguration: WordsOfOthers = {
   "path paths prefix pathPrefix location locations": ["routes"],
   "tls ssl https cert certFile certificate sslCertificate keyFile privateKey sslCertificateKey": ["listen.tls"],
   "trustProxy trustedProxies trustedIps setRealIpFrom forwardedHeaders realIpHeader": ["clientAddress.trustedProxies"],
-  "proxyConnectTimeout proxyReadTimeout": [
-    "upstream.connectTimeout",
-    "upstream.responseTimeout",
-    "upstream.bodyTimeout",
-  ],
+  proxyConnectTimeout: ["upstream.connectTimeout"],
+  proxyReadTimeout: ["upstream.responseTimeout", "upstream.bodyTimeout"],
   "clientHeaderTimeout clientBodyTimeout readTimeout requestTimeout keepAliveTimeout idleTimeout": ["timeouts"],
   "logging logger logLevel accessLog": ["log"],
   "token tokens apiKey apiKeys": ["auth.tokensFile"],

@@ -353,10 +353,8 @@ export function downstreamResponseFields(received: HeaderList, status: number): 
       // A second one is equal.
       if (status < 200 || status === 204 || hasLength) continue;
       hasLength = true;
-      lines += `${name}: ${value}\r\n`;
-    } else if (!isHopByHop(lower, options)) {
-      lines += `${name}: ${value}\r\n`;
-    }
+    } else if (isHopByHop(lower, options)) continue;
+    lines += `${name}: ${value}\r\n`;
   }
   return { lines, hasLength };
 }

@@ -193,7 +193,6 @@ export interface SharedStoreSettings {
   readonly maxKeys: number;
 }
 
-/** Where the store is. */
 export interface StoreUser {
   /** Null: the default user. */
   readonly username: string | null;
@@ -201,6 +200,7 @@ export interface StoreUser {
   readonly passwordFile: string | null;
 }
 
+/** Where the store is. */
 export interface StoreConnectionSettings extends StoreUser {
   readonly servers:
     | { readonly kind: "one"; readonly address: HostPort }

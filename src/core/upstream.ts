@@ -116,7 +116,7 @@ export interface UpstreamFault extends Partial<BrokenRule> {
   readonly code: string | null;
   /** The upstream's address, as in a URL; null if none was reached. For the log only. */
   readonly address: string | null;
-  /** The X-Request-Id of the request. */
+  /** The gateway's own id of the request. */
   readonly id: string;
   /** Its connection had carried a request before, and was then idle for `idleMs`. */
   readonly reused?: true;

@@ -17,8 +17,6 @@ import {
   valueError,
 } from "../config/written.ts";
 import { enumerate } from "../core/enumerate.ts";
-import type { Policy } from "../core/policy.ts";
-import type { FieldKind, ResetFormat } from "../core/response-fields.ts";
 import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
@@ -65,15 +63,19 @@ export const pluginOptions = section(
   wordsForOptions,
 );
 
-export interface PluginSettings
-  extends Pick<Settings, "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "errors" | "routes"> {
-  readonly requestId: Settings["requestId"];
-  readonly maxBodyBytes: number;
-  readonly maxTargetBytes: number;
-  readonly policies: readonly Policy[];
+type SameSettings =
+  | "policies"
+  | "enforcement"
+  | "refusals"
+  | "auth"
+  | "clientAddress"
+  | "cors"
+  | "errors"
+  | "requestId";
+type SameFields = "fields" | "resetFormat" | "routes" | "maxBodyBytes" | "maxTargetBytes";
+
+export interface PluginSettings extends Pick<Settings, SameSettings | SameFields> {
   readonly counters: Pick<Settings["counters"], "memoryBytes">;
-  readonly fields: readonly FieldKind[];
-  readonly resetFormat: ResetFormat;
   readonly timeouts: Pick<Settings["timeouts"], "bodyMs" | "bodyRate" | "lingerMs">;
   /** Null: the app answers all requests itself. */
   readonly upstream: PluginUpstream | null;
