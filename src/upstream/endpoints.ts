@@ -2,14 +2,14 @@
 // equals), and how connections to them are opened. If a connection cannot be opened, no byte of the request can have
 // arrived, so the request is given to one other address.
 import { bracketed, type HostPort } from "../core/ip-address.ts";
-import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
+import type { EndpointEvents, ResponseTimeouts, UpstreamErrorReason } from "../core/upstream.ts";
 import type { TextWrites } from "../exchange/sockets.ts";
 import { type ConnectionResources, createConnectionResources } from "./outbound-connection.ts";
 import { upstreamErrorCode, upstreamErrorReason } from "./upstream-error.ts";
 import { openSocket, type SocketReader } from "./upstream-socket.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
-interface EndpointsOptions extends EndpointEvents {
+interface EndpointsOptions extends EndpointEvents, ResponseTimeouts {
   readonly tls: UpstreamTls | null;
   readonly connectTimeoutMs: number;
   readonly maxHeaderBytes: number;
@@ -33,7 +33,7 @@ interface OpenOptions {
 }
 
 export class Endpoints {
-  readonly shared: ConnectionResources;
+  readonly shared: ConnectionResources & ResponseTimeouts;
   readonly #options: EndpointsOptions;
   #list: readonly Endpoint[] = [];
   #turn = 0;
@@ -42,7 +42,8 @@ export class Endpoints {
 
   constructor(options: EndpointsOptions) {
     this.#options = options;
-    this.shared = createConnectionResources(options.maxHeaderBytes, options.textWrites);
+    const { maxHeaderBytes, textWrites, responseTimeoutMs, bodyTimeoutMs } = options;
+    this.shared = { ...createConnectionResources(maxHeaderBytes, textWrites), responseTimeoutMs, bodyTimeoutMs };
   }
 
   get all(): readonly Endpoint[] {

@@ -6,7 +6,6 @@ import {
   type AddressFigures,
   type AddressState,
   type EndpointEvents,
-  type ResponseTimeouts,
   type UpstreamErrorReason,
   type UpstreamEvents,
   type UpstreamSettings,
@@ -39,7 +38,7 @@ export interface Upstream {
   close(): void;
 }
 
-interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints" | keyof ResponseTimeouts> {
+interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints"> {
   readonly names: NameOptions;
   readonly textWrites: TextWrites;
   /** Null: the upstream's URL is plain http. */
@@ -63,13 +62,13 @@ export async function openUpstream(
   events: UpstreamEvents,
 ): Promise<Upstream> {
   const { host, targets } = upstreamTargets(settings);
-  const { connectTimeoutMs, responseTimeoutMs, bodyTimeoutMs, maxHeaderBytes } = settings;
-  const { nowMs, textWrites } = options;
+  const { connectTimeoutMs } = settings;
+  const { nowMs } = options;
   const tls = options.tlsFiles === null ? null : await openTls(settings, host, options.tlsFiles);
   const counted = counting(events);
-  const endpoints = new Endpoints({ ...counted.events, tls, connectTimeoutMs, maxHeaderBytes, nowMs, textWrites });
+  const endpoints = new Endpoints({ ...settings, ...options, ...counted.events, tls });
   const connections = new UpstreamConnections({ ...settings, ...options, endpoints });
-  const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs, bodyTimeoutMs });
+  const tunnels = new Tunnels({ ...options, endpoints });
   const names = new NameLookup({
     ...options.names,
     targets,

@@ -6,14 +6,14 @@ import type { Socket } from "node:net";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { TunnelEnd, TunnelEndReason } from "../core/connection-ends.ts";
 import { ignoreError } from "../core/failure.ts";
-import type { ResponseTimeouts, TunnelFigures } from "../core/upstream.ts";
+import type { TunnelFigures } from "../core/upstream.ts";
 import type { TunnelStart } from "../exchange/transport.ts";
 import { ClientShares, type Reclaimable } from "./client-places.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { type Connections, type PoolWaiter, UpstreamConnection } from "./upstream-connections.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 
-export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd">, ResponseTimeouts {
+export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd"> {
   readonly endpoints: Endpoints;
   readonly maxTunnels: number;
   readonly onShareExceeded: OnShareExceeded;
@@ -37,7 +37,7 @@ export class Tunnels implements Connections {
   }
 
   acquire(waiter: PoolWaiter): void {
-    const { endpoints, responseTimeoutMs, bodyTimeoutMs } = this.#options;
+    const { endpoints } = this.#options;
     if (!this.#hasRoom(waiter)) return;
     const endpoint = endpoints.choose();
     if (endpoint === null) {
@@ -50,8 +50,7 @@ export class Tunnels implements Connections {
       isStream: true,
       onOpened: (opened) => {
         this.#opening.delete(waiter);
-        const timeouts = { responseTimeoutMs, bodyTimeoutMs };
-        const connection = new UpstreamConnection(opened, share, { ...endpoints.shared, ...timeouts });
+        const connection = new UpstreamConnection(opened, share, endpoints.shared);
         this.#requesting.add(connection);
         waiter.onConnection(connection);
       },

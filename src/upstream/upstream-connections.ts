@@ -11,7 +11,7 @@ import { type ConnectionResources, OutboundConnection } from "./outbound-connect
 import { UpstreamFailure } from "./upstream-error.ts";
 import { freshMsOf } from "./upstream-socket.ts";
 
-interface UpstreamConnectionsOptions extends ResponseTimeouts {
+interface UpstreamConnectionsOptions {
   readonly endpoints: Endpoints;
   readonly connectTimeoutMs: number;
   readonly keepAliveMs: KeepAliveMs;
@@ -39,8 +39,6 @@ export class UpstreamConnections implements Connections {
     });
     this.#connectionOptions = {
       ...options.endpoints.shared,
-      responseTimeoutMs: options.responseTimeoutMs,
-      bodyTimeoutMs: options.bodyTimeoutMs,
       keepAliveMs: options.keepAliveMs,
       // A connection that closes during a request is removed when that request releases it.
       onClose: (connection) => {

@@ -219,8 +219,6 @@ async function tunnel(draw: Draw): Promise<string | null> {
   let isOver = false;
   const tunnels = new Tunnels({
     endpoints: null as unknown as Endpoints,
-    responseTimeoutMs: 0,
-    bodyTimeoutMs: 0,
     maxTunnels: 10,
     idleTimeoutMs: 2 ** 30,
     nowMs: () => 0,
