@@ -32,9 +32,8 @@ const wordsForPolicy: WordsOfOthers = {
 
 /** Where the policies are written, and not within one. */
 export const wordsForPolicies: WordsOfOthers = {
-  "policy limit limits rate burst rateLimit rateLimits rateLimiting rateLimiter throttle throttling quotas": [
-    "policies",
-  ],
+  "policy limit limits rate burst quotas throttle throttling": ["policies"],
+  "rateLimit rateLimits rateLimiting rateLimiter": ["policies"],
   "max average requests maxRequests points rps rpm": ["policies.0.limit"],
   "window windowMs timeWindow period duration interval": ["policies.0.window"],
   "allow allowList whitelist skip bypass": ["policies.0.exempt"],

@@ -68,11 +68,12 @@ export class ResponseFields {
     const kinds = new Set(fields);
     this.#hasStructured = kinds.has("structured");
     const prefixes = [kinds.has("standard") ? ["RateLimit"] : [], kinds.has("legacy") ? ["X-RateLimit"] : []].flat();
+    const exposed = exposedNames(prefixes, this.#hasStructured).join(", ");
     this.#resetOf = resetFormat === "delta" ? secondsLeft : resetSecond;
     this.#quota = new QuotaLines(prefixes, this.#hasStructured ? "" : idName);
     this.#realm = auth.realm;
     this.#cors = cors;
-    this.#exposedLine = `Access-Control-Expose-Headers: ${exposedNames(kinds).join(", ")}\r\n`;
+    this.#exposedLine = `Access-Control-Expose-Headers: ${exposed}\r\n`;
     this.errorFormat = errors.format;
     const known: readonly LocalReply[] = this.errorFormat === "v2" ? [] : Object.values(localReplies);
     this.#formatted = new Map(known.map((reply) => [reply, inFormat(reply, this.errorFormat)]));
@@ -240,12 +241,14 @@ function secondsUntil(retryAfter: string, wallMs: number): number {
 }
 
 /** Without being named, these headers are hidden from pages of other origins. */
-function exposedNames(kinds: ReadonlySet<FieldKind>): string[] {
+function exposedNames(prefixes: readonly string[], hasStructured: boolean): string[] {
+  const ofQuota = prefixes.flatMap((prefix) => [`${prefix}-Limit`, `${prefix}-Remaining`, `${prefix}-Reset`]);
   return [
-    ...(kinds.has("standard") ? ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"] : []),
-    ...(kinds.has("legacy") ? ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"] : []),
-    ...(kinds.has("structured") ? ["RateLimit", "RateLimit-Policy"] : []),
-    ...["Retry-After", "Date", "X-Request-Id"],
+    ...ofQuota,
+    ...(hasStructured ? ["RateLimit", "RateLimit-Policy"] : []),
+    "Retry-After",
+    "Date",
+    "X-Request-Id",
   ];
 }
 

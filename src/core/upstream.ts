@@ -49,16 +49,12 @@ export interface UpstreamSettings extends ResponseTimeouts {
 export type KeepAliveMs = number | "auto";
 
 /** `host` is the URL's, which is the upstream's name in Host and TLS, whatever the targets are. */
-export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url" | "addresses">): {
-  readonly host: string;
-  readonly isTls: boolean;
-  readonly targets: readonly HostPort[];
-} {
+export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url" | "addresses">) {
   const { protocol, hostname, port: written } = new URL(url);
   const isTls = protocol === "https:";
   const host = withoutBrackets(hostname);
   const port = written === "" ? (isTls ? 443 : 80) : Number(written);
-  const targets = addresses.map((address) => {
+  const targets = addresses.map((address): HostPort => {
     const { host, port: own } = splitAddress(address);
     return { host, port: own ?? port };
   });

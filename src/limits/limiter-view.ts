@@ -3,7 +3,7 @@
 import type { Identity } from "../core/authentication.ts";
 import { addressOfKey, type CounterKey, counterText } from "../core/counter-key.ts";
 import { cidrOf, isWithin, parseCidr } from "../core/ip-address.ts";
-import type { Limiter } from "../core/limiter.ts";
+import type { CallerQuotaState, Limiter } from "../core/limiter.ts";
 import { type Outcome, outcomes, type Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
@@ -29,17 +29,12 @@ export interface PolicyCheck {
   readonly quota: CheckedQuota | null;
 }
 
-interface CheckedQuota {
+/** Before the request. If it does not fit, `resetMs` is the instant at which it does. */
+interface CheckedQuota extends Omit<CallerQuotaState, "isExempt"> {
   /** As `counterText` returns it. */
   readonly key: string;
-  readonly limit: number;
-  /** Before the request. */
-  readonly used: number;
-  readonly remaining: number;
   /** Whether what it costs is left. */
   readonly fits: boolean;
-  /** The monotonic instant at which more becomes available; if it does not fit, at which it does. Null: nobody knows. */
-  readonly resetMs: number | null;
 }
 
 /** What one policy has counted of a name. */
@@ -51,17 +46,13 @@ export interface PolicyState {
   readonly gap: string | null;
 }
 
-export interface KeyState extends Inspection {
+export interface KeyState extends Inspection, Pick<CallerQuotaState, "limit" | "remaining" | "resetMs"> {
   /** As `counterText` returns it. */
   readonly key: string;
   readonly method: string | null;
   readonly route: string | null;
   /** As in `PolicyCheck`. */
   readonly exemptBy: string | null;
-  readonly limit: number;
-  readonly remaining: number;
-  /** The monotonic instant at which more becomes available; null: nobody knows. */
-  readonly resetMs: number | null;
 }
 
 /** Of a policy, so many admissions are listed. */

@@ -74,12 +74,9 @@ export class UpstreamConnections implements Connections {
 
   release(connection: UpstreamConnection, waiter: PoolWaiter): void {
     this.#endRequest(connection, waiter);
-    if (connection.isClosed || connection.endpoint.isRemoved) {
-      this.#remove(connection);
-    } else {
-      connection.idleSinceMs = this.#options.nowMs();
-      connection.endpoint.idle.push(connection);
-    }
+    connection.idleSinceMs = this.#options.nowMs();
+    if (connection.isClosed || connection.endpoint.isRemoved) this.#remove(connection);
+    else connection.endpoint.idle.push(connection);
     if (this.#places.waiting > 0) this.#serveWaiting();
   }
 
@@ -115,13 +112,9 @@ export class UpstreamConnections implements Connections {
     for (const connection of this.#all) connection.abort();
   }
 
-  #isFull(): boolean {
-    return this.#all.size + this.#opening.size >= this.#options.maxConnections;
-  }
-
   /** Only if a place is free: then a connection is idle, or one more may be opened. */
   #assign(chosen: Endpoint, waiter: PoolWaiter): void {
-    const { nowMs, keepAliveMs } = this.#options;
+    const { nowMs, keepAliveMs, maxConnections } = this.#options;
     const afterMs = waiter.mayRepeat ? Number.NEGATIVE_INFINITY : nowMs() - freshMsOf(keepAliveMs);
     if (chosen.hasIdle(afterMs)) {
       this.#assignIdle(chosen, waiter);
@@ -129,7 +122,7 @@ export class UpstreamConnections implements Connections {
     }
     // A new connection takes the place of one that has been idle for too long, so that they do not become more.
     let [spare] = chosen.idle;
-    if (spare === undefined && this.#isFull()) {
+    if (spare === undefined && this.#all.size + this.#opening.size >= maxConnections) {
       const other = this.#endpoints.chooseIdle(afterMs);
       if (other !== null && !needsConnection(chosen, other)) {
         this.#assignIdle(other, waiter);

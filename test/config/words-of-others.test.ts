@@ -11,7 +11,7 @@ const cases: readonly [yaml: string, message: string][] = [
   // nginx
   ["client_max_body_size: 10m", '"maxBodyBytes"'],
   ["proxy_pass: http://a", '"upstream.url"'],
-  ["proxy_read_timeout: 60s", '"upstream.connectTimeout", "upstream.responseTimeout" or "upstream.bodyTimeout"'],
+  ["proxy_read_timeout: 60s", '"upstream.responseTimeout" or "upstream.bodyTimeout"'],
   ["client_body_timeout: 60s", '"timeouts"'],
   ["keepalive_timeout: 60s", '"timeouts"'],
   ["set_real_ip_from: 10.0.0.0/8", '"clientAddress.trustedProxies"'],

@@ -63,7 +63,7 @@ test.each([
   [{ polices: [] }, 'options: polices: unknown key; did you mean "policies"?'],
   [
     { listen: { port: 80 } },
-    /^options: listen: unknown key; expected policies, enforcement, counters, refusals, auth, clientAddress, /,
+    /^options: listen: unknown key; expected policies, enforcement, refusals, auth, clientAddress, /,
   ],
   [{ prefix: "/v1" }, /^options: prefix: unknown key/],
   [

@@ -100,12 +100,7 @@ export class ShardLink {
     );
   }
 
-  #evaluate(
-    parameters: readonly string[],
-    isAsking: boolean,
-    onReply: OnReply,
-    by: "evalsha" | "eval" = "evalsha",
-  ): void {
+  #evaluate(parameters: readonly string[], isAsking: boolean, onReply: OnReply, isWhole = false): void {
     const connection = this.#connection;
     if (connection === null) {
       const failure = this.#failure;
@@ -113,8 +108,8 @@ export class ShardLink {
       return;
     }
     if (isAsking) connection.send("asking", [], () => undefined);
-    const script = by === "eval" ? this.#script.text : this.#script.sha;
-    connection.send(by, [script, ...parameters], (reply, failure, errorReply) => {
+    const [command, script] = isWhole ? ["eval", this.#script.text] : ["evalsha", this.#script.sha];
+    connection.send(command, [script, ...parameters], (reply, failure, errorReply) => {
       if (errorReply?.startsWith("READONLY")) {
         // It was demoted. The name or the sentinels may know another server.
         connection.drop({ kind: "unready", detail: "the server has become a replica" });
@@ -138,7 +133,7 @@ export class ShardLink {
       const onReply: OnReply = (late, lateFailure, lateError) => {
         answered(late, lateFailure && isLacking(lateFailure) ? notLoaded : lateFailure, lateError);
       };
-      this.#evaluate(parameters, isAsking, onReply, "eval");
+      this.#evaluate(parameters, isAsking, onReply, true);
     });
   }
 
