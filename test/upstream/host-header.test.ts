@@ -64,13 +64,16 @@ describe.each([
   ["url", ofUrl],
   ["name:Other.test:8443", "Other.test:8443"],
 ])("%s", (hostHeader, host) => {
-  test.each(Object.entries(asks))("%s", async (_, [bytes, client]) => {
+  test("HTTP/1.1, HTTP/1.0 and an offer of WebSocket", async () => {
     const { upstream, gateway } = await stage(hostHeader);
-    const connection = new RawConnection(gateway.traffic.port);
-    cleanup(() => connection.destroy());
-    connection.write(bytes);
-    await eventually("it is at the upstream", () => upstream.bytes().includes("\r\n\r\n"));
-    expect(lines(upstream.bytes())).toEqual(expected(host, client));
+    for (const [name, [bytes, client]] of Object.entries(asks)) {
+      const before = upstream.bytes().length;
+      const connection = new RawConnection(gateway.traffic.port);
+      cleanup(() => connection.destroy());
+      connection.write(bytes);
+      await connection.read();
+      expect([name, ...lines(upstream.bytes().slice(before))]).toEqual([name, ...expected(host, client)]);
+    }
   });
 
   test("HTTP/2", async () => {

@@ -67,19 +67,16 @@ const dots: readonly (readonly [path: string, status: number])[] = [
   ["/v2/foo/..#frag", 400],
 ];
 
-test.each([["/v1/", "/v2/"], ["/"]])(
-  "a segment of two dots beside anything unusual is 400, and counted",
-  async (...routes) => {
-    const ownYaml = "auth: { mode: off }\npolicies: [{ name: per-ip, limit: 20, window: 60s }]\n";
-    const options = { tls: tls(), yaml: ownYaml, tokens: [], withPlugin: true, routes } as const;
-    const { carriers } = await stageTokens(cleanup, options);
-    expect(carriers).toHaveLength(5);
-    for (const [way, { name, ask }] of carriers.entries()) {
-      for (const [i, [path, status]] of dots.entries()) {
-        const answer = await ask({ client: `192.0.2.${way}`, path, token: null });
-        const remaining = Number(answer.fields.get("ratelimit-remaining"));
-        expect([name, path, answer.status, remaining]).toEqual([name, path, status, 19 - i]);
-      }
+test("a segment of two dots beside anything unusual is 400, and counted", async () => {
+  const ownYaml = "auth: { mode: off }\npolicies: [{ name: per-ip, limit: 20, window: 60s }]\n";
+  const options = { tls: tls(), yaml: ownYaml, tokens: [], withPlugin: true, routes: ["/"] } as const;
+  const { carriers } = await stageTokens(cleanup, options);
+  expect(carriers).toHaveLength(5);
+  for (const [way, { name, ask }] of carriers.entries()) {
+    for (const [i, [path, status]] of dots.entries()) {
+      const answer = await ask({ client: `192.0.2.${way}`, path, token: null });
+      const remaining = Number(answer.fields.get("ratelimit-remaining"));
+      expect([name, path, answer.status, remaining]).toEqual([name, path, status, 19 - i]);
     }
-  },
-);
+  }
+});
