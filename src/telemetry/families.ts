@@ -194,10 +194,16 @@ function labelled(reading: Reading, { label = "", fixed = {} }: Labelling): Labe
 /** Returns the line prefixes of the buckets, the sum and the count. */
 function histogramPrefixes(name: string, bounds: readonly number[], labels: Labels): string[] {
   return [
-    ...[...bounds, "+Inf"].map((le) => linePrefix(`${name}_bucket`, { le: `${le}`, ...labels })),
+    ...[...bounds.map(boundText), "+Inf"].map((le) => linePrefix(`${name}_bucket`, { le, ...labels })),
     linePrefix(`${name}_sum`, labels),
     linePrefix(`${name}_count`, labels),
   ];
+}
+
+/** `1.0`, `5e-05`: as Prometheus 3 rewrites `le` when it ingests it. So a query finds the bucket in every version. */
+function boundText(bound: number): string {
+  if (Number.isInteger(bound)) return bound.toFixed(1);
+  return bound < 0.0001 ? bound.toExponential().replace(/-(\d)$/, "-0$1") : `${bound}`;
 }
 
 function copyHistogram({ counts, sum }: HistogramSeries, into: Float64Array, start: number): number {

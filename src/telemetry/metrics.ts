@@ -1,5 +1,6 @@
-// Every metric of the gateway. All series exist from the start, and no label has a value that a client can choose, so their
-// number is constant. Addresses, paths, queries and tokens are never labels. docs/metrics.md explains each metric.
+// Every metric of the gateway. No label has a value that a client can choose, so the number of series is bounded. They exist
+// from the start, except the rarer ones of requests. Addresses, paths, queries and tokens are never labels.
+// docs/metrics.md explains each metric.
 import { authOutcomes } from "../core/authentication.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import {
@@ -237,16 +238,25 @@ function requestMetrics(families: Families): Labelled {
   const wait = "From forwarding the request to the head of the upstream's response.";
   const upstream = families.histogram("headgate_upstream_duration_seconds", wait, secondsBounds);
   const bindClasses = (route: string, method: string) =>
-    new Map(statusClasses.map((status_class) => [status_class, requests.series({ route, method, status_class })]));
+    new Map(
+      statusClasses.map((status_class) => [status_class, once(() => requests.series({ route, method, status_class }))]),
+    );
   const bind = (route: string) => ({
-    duration: duration.series({ route }),
-    upstream: upstream.series({ route }),
+    duration: once(() => duration.series({ route })),
+    upstream: once(() => upstream.series({ route })),
     // Maps, not objects: `constructor` must not be found as a method.
-    requests: new Map<string, ReadonlyMap<string, CounterSeries>>(
+    requests: new Map<string, ReadonlyMap<string, () => CounterSeries>>(
       methods.map((method) => [method, bindClasses(route, method)]),
     ),
   });
+  // An increase that creates its series is lost to rate(): the series of errors exist first, and all of GET.
+  const makeCommon = ({ requests }: ReturnType<typeof bind>) => {
+    for (const [method, classes] of requests) {
+      for (const [status_class, make] of classes) if (method === "GET" || status_class === "5xx") make();
+    }
+  };
   const outside = bind(noRoute);
+  makeCommon(outside);
   const byRoute = new Map([[noRoute, outside]]);
   const find = (route: string, method: string, status: number) => {
     const series = byRoute.get(route) ?? outside;
@@ -261,16 +271,32 @@ function requestMetrics(families: Families): Labelled {
       // Most requests are like the one before.
       if (route !== last.route || method !== last.method || status !== last.status) last = find(route, method, status);
       const { series } = last;
-      last.counter?.add();
-      series.duration.observe(wholeUs(endedMs - startedMs), usInSecond);
+      last.counter?.().add();
+      series.duration().observe(wholeUs(endedMs - startedMs), usInSecond);
       if (dispatchedMs === null || answeredMs === null) return;
-      series.upstream.observe(wholeUs(answeredMs - dispatchedMs), usInSecond);
+      series.upstream().observe(wholeUs(answeredMs - dispatchedMs), usInSecond);
     },
     add(routes) {
-      for (const route of routes) if (!byRoute.has(route)) byRoute.set(route, bind(route));
+      for (const route of routes) {
+        if (byRoute.has(route)) continue;
+        const series = bind(route);
+        byRoute.set(route, series);
+        makeCommon(series);
+        series.duration();
+        series.upstream();
+      }
       // The last route may have had no series of its own.
       last = find(noRoute, "", 0);
     },
+  };
+}
+
+/** Makes the series when it is first asked for. */
+function once<Series>(make: () => Series): () => Series {
+  let made: Series | undefined;
+  return () => {
+    made ??= make();
+    return made;
   };
 }
 
@@ -298,7 +324,7 @@ function decisionMetrics(families: Families): Labelled {
   const checked = "Requests by outcome of the bearer check; skipped: there was no check.";
   const countAuth = families.counterBy("headgate_auth_total", checked, "outcome", authOutcomes);
   const left = "Share left of the limit that the response speaks of, for requests admitted or throttled.";
-  const ratio = families.histogram("headgate_remaining_ratio", left, tenths);
+  const ratio = families.histogram("headgate_remaining_ratio", left, shares);
   const byPolicy = new Map<string, HistogramSeries>();
   let last: { readonly policy: object | null; readonly series: HistogramSeries | undefined } = noPolicy;
   return {
@@ -350,4 +376,4 @@ function checkOutcome(problem: RefusalReason | null): (typeof checkOutcomes)[num
 
 const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const overheadBounds = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
-const tenths = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
+const shares = [0, 0.1, 0.2, 0.5, 0.8];

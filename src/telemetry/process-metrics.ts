@@ -13,7 +13,6 @@ let threadRegistry: Registry | null = null;
  */
 const merges: Readonly<Record<string, Merge>> = {
   nodejs_external_memory_bytes: "sum",
-  nodejs_heap_space_size_available_bytes: "min",
   nodejs_gc_duration_seconds: "sum",
   nodejs_version_info: "process",
 };
@@ -37,18 +36,22 @@ export function processFamilies(isWanted: (merge: Merge) => boolean): readonly F
 
 /**
  * prom-client's own metrics, without those that do harm: gauges with names that promtool rejects, a walk over every open
- * socket at each scrape, series that appear and disappear, and event loop figures that are NaN or 292 years if nothing was
- * sampled since the last scrape.
+ * socket at each scrape, series that appear and disappear, event loop figures that are NaN or 292 years if nothing was
+ * sampled since the last scrape, and 39 series for the parts of the heap.
  */
 function createThreadRegistry(): Registry {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  // The sum and the count are enough. prom-client writes a bound of 1 as `le="1"`, which Prometheus 3 rewrites.
+  collectDefaultMetrics({ register: registry, gcDurationBuckets: [0.1] });
   for (const counted of ["handles", "requests", "resources"]) {
     registry.removeSingleMetric(`nodejs_active_${counted}`);
     registry.removeSingleMetric(`nodejs_active_${counted}_total`);
   }
   for (const figure of ["min", "mean", "stddev"]) {
     registry.removeSingleMetric(`nodejs_eventloop_lag_${figure}_seconds`);
+  }
+  for (const figure of ["total", "used", "available"]) {
+    registry.removeSingleMetric(`nodejs_heap_space_size_${figure}_bytes`);
   }
   // Otherwise a series would appear only with the first collection of its kind.
   const collections = registry.getSingleMetric("nodejs_gc_duration_seconds") as Histogram<"kind">;

@@ -128,7 +128,11 @@ function addressMetrics(families: Families, addresses: () => AddressFigures): vo
   families.gauge("headgate_upstream_addresses", help, states, { ...byState, ...ofProcess });
   const failovers = "Requests sent to another address because the gateway could not connect to the first, by reason.";
   const none = Object.fromEntries(upstreamErrorReasons.map((reason) => [reason, 0]));
-  const failedOver = () => ({ ...none, ...Object.fromEntries(addresses().failovers) });
+  const failedOver = () => {
+    const { available, ejected, failovers: counted } = addresses();
+    // With one address there are none.
+    return { ...(available + ejected > 1 ? none : {}), ...Object.fromEntries(counted) };
+  };
   families.total("headgate_upstream_failovers_total", failovers, failedOver, byReason);
   const ejections = "Times an address of the upstream was ejected.";
   families.total("headgate_upstream_ejections_total", ejections, () => addresses().ejections);

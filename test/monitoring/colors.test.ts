@@ -1,7 +1,7 @@
 // The colours of the dashboard: a name has the same colour in every panel, a colour has one meaning, and its tone says
 // whether that is good. The names of the lines are taken from a scrape of the gateway's metrics.
 import { beforeAll, describe, expect, test } from "vitest";
-import { metricsOf, scrape, storeOf } from "../telemetry/scrape.ts";
+import { metricsOf, scrape, storeOf, twoAddresses } from "../telemetry/scrape.ts";
 import { colorDistance, hueOf } from "./color-distance.ts";
 import { type DashboardPanel, fixedColorOf, panelsOf, shippedDashboard } from "./dashboard-queries.ts";
 
@@ -63,7 +63,7 @@ const stats = panelsOf(shippedDashboard()).filter(({ type }) => type === "stat")
 let drawn: readonly Drawn[];
 
 beforeAll(async () => {
-  const series = [...(await scrape(metricsOf({ store: storeOf() }))).keys()];
+  const series = [...(await scrape(metricsOf({ store: storeOf(), upstreamAddresses: twoAddresses }))).keys()];
   drawn = charts.flatMap((panel) => linesOf(panel, series));
 });
 

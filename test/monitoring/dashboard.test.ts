@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { dashboardText } from "../../deploy/grafana/source/dashboard.ts";
-import { exchangeOf, metricsOf, storeOf } from "../telemetry/scrape.ts";
+import { exchangeOf, metricsOf, storeOf, twoAddresses } from "../telemetry/scrape.ts";
 import {
   type DashboardPanel,
   dashboardFile,
@@ -92,6 +92,28 @@ test("every query selects the chosen job and instance", () => {
   expect(() => filledIn("$unknown", everything, 60)).toThrow("no variable unknown");
 });
 
+test("a process of another program in the same job is in no panel: each figure of a process is taken of gateways alone", () => {
+  const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  const ofProcesses = queries.filter((expr) => /\b(?:nodejs|process)_\w+\{/.test(expr));
+  expect(ofProcesses.length).toBeGreaterThan(10);
+  for (const expr of ofProcesses)
+    expect(expr).toMatch(/\band (?:ignoring \(kind\) )?headgate_draining|\bheadgate_heap_limit/);
+});
+
+test("no query names a whole bound that Prometheus 3 names in another way, and none turns a missing series into a number", () => {
+  const pages = ["metrics.md", "monitoring.md", "runbooks.md"].map((name) =>
+    readFileSync(new URL(`../../docs/${name}`, import.meta.url), "utf8"),
+  );
+  const queries = [
+    ...panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
+    ...readRules().map(({ expr }) => expr),
+  ];
+  for (const text of [...queries, ...pages]) expect(text).not.toMatch(/\ble=~?"(?:\d+|5e-5|0\.0000\d+)"/);
+  for (const query of queries) expect(query).not.toMatch(/\bvector\b|\babsent_over_time\b|\bor \(*\d/);
+  const absences = readRules().filter(({ expr }) => expr.includes("absent("));
+  expect(absences.map(({ alert }) => alert)).toEqual(["HeadgateMissing"]);
+});
+
 test("the gateway has every metric that panels, variables and rules use", async () => {
   const known = await knownNames();
   const rules = readRules();
@@ -130,7 +152,7 @@ function namesIn(expr: string): string[] {
 }
 
 async function knownNames(): Promise<Set<string>> {
-  const metrics = metricsOf({ store: storeOf() });
+  const metrics = metricsOf({ store: storeOf(), upstreamAddresses: twoAddresses });
   metrics.observe(exchangeOf());
   const { body } = await metrics.text(false);
   return new Set(body.split("\n").flatMap((line) => /^[a-z]\w*/.exec(line)?.[0] ?? []));

@@ -139,7 +139,6 @@ test("every family that is not a sum is decided one by one", async () => {
     "headgate_tokens_file_current",
     "headgate_tokens_listed",
     "headgate_upstream_names_current",
-    "nodejs_heap_space_size_available_bytes",
   ]);
   expect(byMerge["process"]?.filter((name) => !name.startsWith("process_")).sort()).toEqual([
     "headgate_admissions_merged_total",

@@ -8,6 +8,7 @@ import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
 import { upstreamErrorReasons } from "../../src/core/upstream.ts";
+import { methods, statusClasses } from "../../src/telemetry/metrics.ts";
 import { decisionOf, figuresOf } from "../support/policy.ts";
 import { changesOf, exchangeOf, metricsOf, policy, scrape, storeOf } from "./scrape.ts";
 
@@ -134,7 +135,7 @@ test("a bucket's bound is inclusive, and the gateway's share is told apart down 
   for (const ms of [0.05, 0.06, 0.1, 2_000]) metrics.observe(after(ms));
   const series = await scrape(metrics);
   const below = (le: string) => series.get(`headgate_overhead_seconds_bucket{le="${le}"}`);
-  expect([below("0.00005"), below("0.0001"), below("0.00025"), below("1"), below("+Inf")]).toEqual([1, 3, 3, 3, 4]);
+  expect([below("5e-05"), below("0.0001"), below("0.00025"), below("1.0"), below("+Inf")]).toEqual([1, 3, 3, 3, 4]);
 });
 
 test("what is kept elsewhere is read at each scrape", async () => {
@@ -203,7 +204,33 @@ test("upstream errors and draining are counted when they are told", async () => 
   expect(changes).toEqual({ 'headgate_upstream_errors_total{reason="refused"}': 2, headgate_draining: 1 });
 });
 
-test("10,000 different clients, ids, methods and routes add no series", async () => {
+test("a sidecar has at most 350 series, also after requests of several kinds", async () => {
+  const metrics = metricsOf();
+  expect((await scrape(metrics)).size).toBeLessThanOrEqual(320);
+  for (const route of ["/v1/", "/v2/"]) {
+    for (const method of ["GET", "POST", "HEAD"]) {
+      for (const status of [200, 401, 429, 503]) metrics.observe(exchangeOf({ route, method, status }));
+    }
+  }
+  metrics.observe(exchangeOf({ route: null, status: 404, dispatchedMs: null, answeredMs: null }));
+  expect((await scrape(metrics)).size).toBeLessThanOrEqual(350);
+});
+
+test("every increase of errors is seen: their series are there before, for each method and route", async () => {
+  const series = await scrape(metricsOf());
+  for (const route of ["/v1/", "/v2/", "none"]) {
+    for (const method of methods) {
+      expect(series.get(`headgate_requests_total{method="${method}",route="${route}",status_class="5xx"}`)).toBe(0);
+    }
+    for (const status_class of statusClasses) {
+      expect(series.get(`headgate_requests_total{method="GET",route="${route}",status_class="${status_class}"}`)).toBe(
+        0,
+      );
+    }
+  }
+});
+
+test("10,000 different clients, ids, methods and routes add no series but those of requests that had none yet", async () => {
   const metrics = metricsOf();
   const before = [...(await scrape(metrics)).keys()];
   for (let i = 0; i < 10_000; i++) {
@@ -228,7 +255,32 @@ test("10,000 different clients, ids, methods and routes add no series", async ()
   for (const kind of ["major", "minor", "incremental", "weakcb"]) {
     expect(before).toContain(`nodejs_gc_duration_seconds_count{kind="${kind}"}`);
   }
-  expect(after).toEqual(before);
+  const added = after.filter((series) => !before.includes(series));
+  expect(after.filter((series) => !added.includes(series))).toEqual(before);
+  for (const series of added) {
+    expect(series).toMatch(
+      /^headgate_(?:requests_total\{method="other"|(?:request|upstream)_duration_seconds_\w+\{.*route="none")/,
+    );
+  }
+  expect(added.length).toBeLessThanOrEqual(3 * 5 + 2 * 17);
+});
+
+test("a bucket is named as Prometheus 3 names it when it ingests it, in both formats", async () => {
+  const metrics = metricsOf({ store: storeOf() });
+  // Go's FormatFloat(x, 'g', -1, 64) and `.0` where it has neither a point nor an exponent.
+  const asInPrometheus3 = (le: string): string => {
+    const bound = Number(le);
+    if (!Number.isFinite(bound)) return le;
+    const exponent = Math.floor(Math.log10(Math.abs(bound)));
+    if (bound !== 0 && exponent < -4) return bound.toExponential().replace(/-(\d)$/, "-0$1");
+    return Number.isInteger(bound) ? `${bound}.0` : `${bound}`;
+  };
+  for (const openMetrics of [false, true]) {
+    const { body } = await metrics.text(openMetrics);
+    const bounds = [...new Set([...body.matchAll(/\ble="([^"]+)"/g)].map(([, le = ""]) => le))];
+    expect(bounds).toEqual(bounds.map(asInPrometheus3));
+    expect(bounds).toEqual(expect.arrayContaining(["0.0", "1.0", "10.0", "5e-05", "+Inf"]));
+  }
 });
 
 test("docs/metrics.md describes every metric, and none that does not exist", async () => {

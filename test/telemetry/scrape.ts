@@ -2,6 +2,7 @@
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { SharedStoreFigures } from "../../src/core/store-link.ts";
+import type { AddressFigures } from "../../src/core/upstream.ts";
 import { createMetrics, type Metrics, type MetricsRole, type MetricsSources } from "../../src/telemetry/metrics.ts";
 import type { StoreSources } from "../../src/telemetry/shared-store-metrics.ts";
 import { decisionOf, figuresOf, slidingPolicy, statsOf } from "../support/policy.ts";
@@ -35,6 +36,11 @@ export function storeOf(changes: Partial<SharedStoreFigures> = {}): StoreSources
   return { figures: () => storeFigures(changes), health: () => storeFigures(changes), rules };
 }
 
+/** Of an upstream that has a second address, so that requests can fail over. */
+export function twoAddresses(): AddressFigures {
+  return { available: 2, ejected: 0, ejections: 0, failovers: new Map(), failedLookups: 0, areCurrent: true };
+}
+
 export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsRole): Metrics {
   const all: MetricsSources = {
     routes: ["/v1/", "/v2/"],
@@ -45,10 +51,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsR
     waitingBodyBytes: () => 0,
     upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
     tunnels: () => ({ opening: 0, open: 0 }),
-    upstreamAddresses: () => ({
-      ...{ available: 1, ejected: 0, ejections: 0, failovers: new Map() },
-      ...{ failedLookups: 0, areCurrent: true },
-    }),
+    upstreamAddresses: () => ({ ...twoAddresses(), available: 1 }),
     upstreamHealth: () => ({ state: "unknown", reason: null }),
     clientConnections: () => 0,
     sharesReads: () => true,
@@ -116,7 +119,8 @@ export async function changesOf(metrics: Metrics, act: () => void): Promise<Reco
   const after = await scrape(metrics);
   const changes: Record<string, number> = {};
   for (const [series, value] of after) {
-    const difference = value - (before.get(series) ?? Number.NaN);
+    // A series of requests is made when the first one is counted.
+    const difference = value - (before.get(series) ?? 0);
     if (series.startsWith("headgate_") && difference !== 0) changes[series] = Number(difference.toFixed(9));
   }
   return changes;

@@ -85,7 +85,7 @@ test("answers and waits are counted with their times, and failed connections wit
   });
   expect(changes).toMatchObject({
     'headgate_store_call_duration_seconds_bucket{le="0.0005"}': 1,
-    'headgate_store_call_duration_seconds_bucket{le="1"}': 1,
+    'headgate_store_call_duration_seconds_bucket{le="1.0"}': 1,
     headgate_store_call_duration_seconds_sum: 2.0005,
     headgate_store_call_duration_seconds_count: 2,
     'headgate_store_wait_seconds_bucket{le="0.01"}': 1,

@@ -86,7 +86,7 @@ test("without any thread the counters of those before are still there", async ()
   readings.remove(2);
   expect(await scraped(readings)).toEqual({
     a_total: 3,
-    'b_seconds_bucket{le="1"}': 0,
+    'b_seconds_bucket{le="1.0"}': 0,
     'b_seconds_bucket{le="+Inf"}': 0,
     b_seconds_sum: 0,
     b_seconds_count: 0,

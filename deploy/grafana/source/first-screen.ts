@@ -10,7 +10,7 @@ import {
   upstreamErrorColors,
 } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
-import { decided, gateway, quantile, requests, share, sumRate } from "./queries.ts";
+import { decided, gateway, ofGateways, quantile, requests, share, sumRate } from "./queries.ts";
 
 export const firstScreen: readonly AnyPanelSpec[] = [
   {
@@ -95,7 +95,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     words: { 0: ["up", health.well], 1: ["unknown", health.unknown], 2: ["down", health.failed] },
     queries: [
       {
-        expr: `max(2 * headgate_upstream_state{${gateway}, state="down"} or headgate_upstream_state{${gateway}, state="unknown"})`,
+        expr: `max(2 * headgate_upstream_state{${gateway}, state="down"} + ignoring (state) headgate_upstream_state{${gateway}, state="unknown"})`,
         legend: "state",
       },
     ],
@@ -152,8 +152,8 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     unit: "s",
     width: 5,
     queries: [
-      { expr: `max(nodejs_eventloop_lag_p50_seconds{${gateway}})`, legend: "p50", color: lines.first },
-      { expr: `max(nodejs_eventloop_lag_p99_seconds{${gateway}})`, legend: "p99", color: lines.third },
+      { expr: `max(${ofGateways(`nodejs_eventloop_lag_p50_seconds{${gateway}}`)})`, legend: "p50", color: lines.first },
+      { expr: `max(${ofGateways(`nodejs_eventloop_lag_p99_seconds{${gateway}}`)})`, legend: "p99", color: lines.third },
     ],
   },
   {
@@ -164,8 +164,12 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     unit: "bytes",
     width: 5,
     queries: [
-      { expr: `max(process_resident_memory_bytes{${gateway}})`, legend: "resident", color: lines.first },
-      { expr: `max(nodejs_heap_size_used_bytes{${gateway}})`, legend: "heap", color: lines.second },
+      {
+        expr: `max(${ofGateways(`process_resident_memory_bytes{${gateway}}`)})`,
+        legend: "resident",
+        color: lines.first,
+      },
+      { expr: `max(${ofGateways(`nodejs_heap_size_used_bytes{${gateway}}`)})`, legend: "heap", color: lines.second },
     ],
   },
   {

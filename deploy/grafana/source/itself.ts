@@ -1,7 +1,7 @@
 // Details of the gateway itself, with one line for each instance: overhead, CPU, event loop, memory, open files, log.
 import { collectionColors, health, lines, lostLineColors, recentColors, reloadColors, trialColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
-import { gateway, quantile, quantiles, rate, sumRate } from "./queries.ts";
+import { gateway, ofGateways, quantile, quantiles, rate, sumRate } from "./queries.ts";
 
 export const itself: readonly AnyPanelSpec[] = [
   {
@@ -27,7 +27,7 @@ export const itself: readonly AnyPanelSpec[] = [
       "CPU time as a share of one core. Each worker can use one core, and the main thread takes a little more.",
     unit: "percentunit",
     width: 8,
-    queries: [{ expr: rate("process_cpu_seconds_total", gateway), legend: "{{instance}}" }],
+    queries: [{ expr: ofGateways(rate("process_cpu_seconds_total", gateway)), legend: "{{instance}}" }],
   },
   {
     kind: "chart",
@@ -47,8 +47,8 @@ export const itself: readonly AnyPanelSpec[] = [
     unit: "s",
     width: 8,
     queries: [
-      { expr: `nodejs_eventloop_lag_p99_seconds{${gateway}}`, legend: "{{instance}} p99" },
-      { expr: `nodejs_eventloop_lag_max_seconds{${gateway}}`, legend: "{{instance}} max" },
+      { expr: ofGateways(`nodejs_eventloop_lag_p99_seconds{${gateway}}`), legend: "{{instance}} p99" },
+      { expr: ofGateways(`nodejs_eventloop_lag_max_seconds{${gateway}}`), legend: "{{instance}} max" },
     ],
   },
   {
@@ -59,9 +59,9 @@ export const itself: readonly AnyPanelSpec[] = [
     unit: "bytes",
     width: 8,
     queries: [
-      { expr: `process_resident_memory_bytes{${gateway}}`, legend: "{{instance}} resident" },
-      { expr: `nodejs_heap_size_used_bytes{${gateway}}`, legend: "{{instance}} heap" },
-      { expr: `nodejs_external_memory_bytes{${gateway}}`, legend: "{{instance}} external" },
+      { expr: ofGateways(`process_resident_memory_bytes{${gateway}}`), legend: "{{instance}} resident" },
+      { expr: ofGateways(`nodejs_heap_size_used_bytes{${gateway}}`), legend: "{{instance}} heap" },
+      { expr: ofGateways(`nodejs_external_memory_bytes{${gateway}}`), legend: "{{instance}} external" },
     ],
   },
   {
@@ -97,7 +97,11 @@ export const itself: readonly AnyPanelSpec[] = [
     width: 8,
     stacked: true,
     queries: [
-      { expr: sumRate("nodejs_gc_duration_seconds_sum", gateway, "kind"), legend: "{{kind}}", color: collectionColors },
+      {
+        expr: `sum by (kind) (${ofGateways(rate("nodejs_gc_duration_seconds_sum", gateway), "kind")})`,
+        legend: "{{kind}}",
+        color: collectionColors,
+      },
     ],
   },
   {
@@ -106,7 +110,9 @@ export const itself: readonly AnyPanelSpec[] = [
     description: "Open files, sockets included, as a share of what the process may open (`ulimit -n`).",
     unit: "percentunit",
     width: 8,
-    queries: [{ expr: `process_open_fds{${gateway}} / process_max_fds{${gateway}}`, legend: "{{instance}}" }],
+    queries: [
+      { expr: ofGateways(`process_open_fds{${gateway}} / process_max_fds{${gateway}}`), legend: "{{instance}}" },
+    ],
   },
   {
     kind: "chart",
@@ -130,7 +136,7 @@ export const itself: readonly AnyPanelSpec[] = [
       "Time since the start. Without a snapshot of the counters, a restart gives every client its full quota again.",
     unit: "s",
     width: 12,
-    queries: [{ expr: `time() - process_start_time_seconds{${gateway}}`, legend: "{{instance}}" }],
+    queries: [{ expr: ofGateways(`time() - process_start_time_seconds{${gateway}}`), legend: "{{instance}}" }],
   },
   {
     kind: "chart",

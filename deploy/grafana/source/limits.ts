@@ -4,10 +4,10 @@ import { authColors, decisionColors, evictionColors, lines, refusalColors, ruleC
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, share, sumRate } from "./queries.ts";
 
-/** Share of decisions that left at most `le` of the limit. `le` is written as in the histogram's label. */
+/** Share of decisions that left at most so much of the limit. `le` selects the label of the bucket. */
 function leftAtMost(le: string): string {
   return share(
-    sumRate("headgate_remaining_ratio_bucket", `${gateway}, le="${le}"`),
+    sumRate("headgate_remaining_ratio_bucket", `${gateway}, ${le}`),
     sumRate("headgate_remaining_ratio_count", gateway),
   );
 }
@@ -38,9 +38,10 @@ export const limits: readonly AnyPanelSpec[] = [
     width: 8,
     max: 1,
     queries: [
-      { expr: leftAtMost("0"), legend: "none left", color: lines.first },
-      { expr: leftAtMost("0.1"), legend: "at most 10 %", color: lines.second },
-      { expr: leftAtMost("0.5"), legend: "at most 50 %", color: lines.third },
+      // Earlier gateways wrote `0`, which Prometheus 3 rewrites as `0.0`.
+      { expr: leftAtMost('le=~"0|0[.]0"'), legend: "none left", color: lines.first },
+      { expr: leftAtMost('le="0.1"'), legend: "at most 10 %", color: lines.second },
+      { expr: leftAtMost('le="0.5"'), legend: "at most 50 %", color: lines.third },
     ],
   },
   {

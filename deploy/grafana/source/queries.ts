@@ -22,9 +22,17 @@ export function sumRate(metric: string, labels: string, by = ""): string {
 /** Requests and checks that were decided, each once: every policy that applies makes a decision of its own. */
 export const decided = sumRate("headgate_auth_total", gateway);
 
-/** From 0 to 1. It is 0 while `whole` is 0, and has no value while `whole` has none. */
+/** From 0 to 1. It is 0 while both are 0, and has no value while one of them has none: no number stands in for it. */
 export function share(part: string, whole: string): string {
-  return `${part} / (${whole} > 0) or 0 * ${whole}`;
+  return `${part} / (${whole} > 0) or ${part} + ${whole} == 0`;
+}
+
+/**
+ * Leaves out the other programs that have such a metric: a job like `kubernetes-pods` has them among its targets.
+ * `own`: a label that the target does not have.
+ */
+export function ofGateways(expr: string, own = ""): string {
+  return `${expr} and ${own === "" ? "" : `ignoring (${own}) `}headgate_draining{${gateway}}`;
 }
 
 /** The median, the 90th and the 99th percentile of a histogram, as p50, p90 and p99. */
