@@ -58,6 +58,8 @@ test("each value does what it says", () => {
   expect(kinds({})).not.toContain("ServiceMonitor");
   expect(kinds({ networkPolicy: { enabled: false } })).not.toContain("NetworkPolicy");
   const monitor = only(template({ serviceMonitor: { enabled: true, interval: "5s" } }), "ServiceMonitor");
+  // The name of the Service follows the release, this label does not.
+  expect(at(monitor, "spec.jobLabel")).toBe("app.kubernetes.io/name");
   expect(at(monitor, "spec.endpoints.0.interval")).toBe("5s");
   const policy = only(template({ networkPolicy: { traffic: { team: "edge" } } }), "NetworkPolicy");
   expect(at(policy, "spec.ingress.0.from.0.namespaceSelector.matchLabels")).toMatchObject({ team: "edge" });

@@ -205,7 +205,7 @@ const kinds: Readonly<Record<string, Shape>> = {
     apiVersion: oneOf("monitoring.coreos.com/v1"),
     kind: oneOf("ServiceMonitor"),
     metadata,
-    spec: object({ selector, endpoints: metricsEndpoints }),
+    spec: object({ jobLabel: oneOf("app.kubernetes.io/name"), selector, endpoints: metricsEndpoints }),
   }),
   "gateway.networking.k8s.io/v1 Gateway": object({
     apiVersion: oneOf("gateway.networking.k8s.io/v1"),

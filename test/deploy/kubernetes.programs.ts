@@ -225,6 +225,7 @@ describe.skipIf(cannotRender).each(overlays)("%s, rendered (needs kubectl or kus
       if (kind === "ServiceMonitor") {
         const chosen = services.filter((one) => selects(at(spec, "selector.matchLabels"), one.metadata.labels ?? {}));
         expect(chosen.map(({ spec }) => at(spec, "ports.0.name"))).toEqual([at(spec, "endpoints.0.port")]);
+        expect(chosen.map(({ metadata: { labels = {} } }) => labels[`${spec["jobLabel"]}`])).toEqual(["headgate"]);
       }
     }
   });

@@ -25,6 +25,21 @@ test("every alert and every recording rule is in the tests of the rules, and eve
   expect(silent.map(({ alert, record }) => alert ?? record)).toEqual([]);
 });
 
+test("no rule groups or joins by labels that the installation chooses, or asks for a job, except where a gateway is told from others", () => {
+  const found = readRules().filter(({ expr }) => /\bby \(|\bon \(|\b(?:job|instance)[=!]/.test(expr));
+  expect(found.map(({ alert, record }) => alert ?? record)).toEqual(["HeadgateDown", "target:headgate:known"]);
+});
+
+test("the command in docs/monitoring.md for a label of each gateway changes every rule about an installation", () => {
+  const page = readFileSync(new URL("../../docs/monitoring.md", import.meta.url), "utf8");
+  const [, script = ""] = /^sed -i '([^']+)' alerts\.rules\.yaml recording\.rules\.yaml$/m.exec(page) ?? [];
+  const input = ["alerts", "recording"].map((name) => readFileSync(new URL(`${name}.rules.yaml`, rulesFolder), "utf8"));
+  const { stdout } = spawnSync("sed", [script], { input: input.join(""), encoding: "utf8" });
+  const before = input.join("").split("instance, pod, node, host").length;
+  expect(before).toBeGreaterThan(20);
+  expect(stdout.split("(instance, kubernetes_pod_name, pod, node, host").length).toBe(before);
+});
+
 test("every alert has a severity, a summary, a description and a runbook", () => {
   for (const { alert = "", labels, annotations } of alerts) {
     expect(alert).toMatch(/^Headgate[A-Z]/);
