@@ -9,12 +9,13 @@ import { keepAliveMs, maxHeadBytes } from "../core/http-bounds.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { Certificate } from "../core/settings.ts";
 import type { AdminApi, ApiOptions } from "./api.ts";
+import { Compressor } from "./compressor.ts";
 import { type AdminConnections, stopParsingWhen } from "./connections.ts";
 import { ConsoleFiles } from "./console-files.ts";
 import type { Health } from "./control-plane.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
 import { createServer } from "./node-http.ts";
-import { hasBody, jsonType, wantsOpenMetrics } from "./request-fields.ts";
+import { hasBody, jsonType, wantsGzip, wantsOpenMetrics } from "./request-fields.ts";
 import { SharedAnswers } from "./turns.ts";
 
 interface MetricsText {
@@ -156,11 +157,13 @@ function noSchemas(): never {
 function serveMetrics(app: FastifyInstance, { metrics, clock }: AdminAppOptions): void {
   const plain = new SharedAnswers(() => metrics(false), clock);
   const openMetrics = new SharedAnswers(() => metrics(true), clock);
+  const compressor = new Compressor();
   app.get("/metrics", async (request, reply) => {
     const scrapes = wantsOpenMetrics(request.headers.accept) ? openMetrics : plain;
     const { contentType, body } = await scrapes.rendered();
-    // The format depends on the Accept field.
-    return uncached(reply).header("vary", "accept").type(contentType).send(body);
+    const sent = wantsGzip(request.headers["accept-encoding"]) ? await compressor.gzip(body) : body;
+    if (sent !== body) reply.header("content-encoding", "gzip");
+    return uncached(reply).header("vary", "accept, accept-encoding").type(contentType).send(sent);
   });
 }
 

@@ -1,5 +1,5 @@
-// What fields of a request to the admin listener mean: of its body, which is JSON; of the format of a scrape; and of
-// the conditions of a call.
+// What fields of a request to the admin listener mean: of its body, which is JSON; of the format and the coding of a
+// scrape; and of the conditions of a call.
 import type { IncomingHttpHeaders } from "node:http";
 import type { Precondition } from "./control-plane.ts";
 
@@ -32,6 +32,14 @@ export function wantsOpenMetrics(accept: string | undefined): boolean {
     ...ranges.filter((range) => range.type === "application/openmetrics-text" && speaks(range)).map(({ q }) => q),
   );
   return openMetrics > 0 && openMetrics >= textQuality(ranges);
+}
+
+/** Whether gzip is accepted, with a weight at least that of the text as it is (RFC 9110, section 12.5.3). */
+export function wantsGzip(acceptEncoding: string | undefined): boolean {
+  const codings = (acceptEncoding ?? "").split(",", maxRanges).map(parseRange);
+  const weightOf = (...names: string[]) => codings.find(({ type }) => names.includes(type))?.q;
+  const gzip = weightOf("gzip", "x-gzip") ?? weightOf("*") ?? 0;
+  return gzip > 0 && gzip >= (weightOf("identity") ?? 0);
 }
 
 interface MediaRange {

@@ -1,6 +1,7 @@
 // The two text formats of a scrape. A registry of prom-client has one content type; for OpenMetrics it renames its
 // counters permanently, so that later scrapes in the other format are wrong. Therefore the families are always written
 // in 0.0.4, and OpenMetrics is made from that text.
+import { once } from "./families.ts";
 import { type FamilyFigures, familyText } from "./figures.ts";
 
 export interface Exposition {
@@ -21,13 +22,13 @@ const lengthPerRestMs = 10_000;
  * that scrapes continuously does not keep the event loop busy.
  */
 export function exposer(families: () => AsyncIterable<FamilyFigures>): (openMetrics: boolean) => Promise<Exposition> {
-  let collecting: Promise<Texts> | null = null;
+  let collecting: ReturnType<typeof collect> | null = null;
   let rest: Promise<void> | null = null;
-  const collect = async (): Promise<Texts> => {
+  const collect = async () => {
     await rest;
-    const text = await textOf(families());
-    rest = delay(text.length / lengthPerRestMs);
-    return new Texts(text);
+    const plain = await textOf(families());
+    rest = delay(plain.length / lengthPerRestMs);
+    return { plain, openMetrics: once(() => toOpenMetrics(plain)) };
   };
   return async (openMetrics) => {
     collecting ??= collect().finally(() => {
@@ -35,24 +36,9 @@ export function exposer(families: () => AsyncIterable<FamilyFigures>): (openMetr
     });
     const texts = await collecting;
     return openMetrics
-      ? { contentType: openMetricsType, body: texts.openMetrics }
+      ? { contentType: openMetricsType, body: texts.openMetrics() }
       : { contentType: textType, body: texts.plain };
   };
-}
-
-/** Both formats of one scrape. */
-class Texts {
-  readonly plain: string;
-  #openMetrics: string | null = null;
-
-  constructor(plain: string) {
-    this.plain = plain;
-  }
-
-  get openMetrics(): string {
-    this.#openMetrics ??= toOpenMetrics(this.plain);
-    return this.#openMetrics;
-  }
 }
 
 async function textOf(families: AsyncIterable<FamilyFigures>): Promise<string> {

@@ -60,6 +60,15 @@ export class HistogramSeries {
   }
 }
 
+/** Makes something when it is first asked for. */
+export function once<Made>(make: () => Made): () => Made {
+  let made: Made | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
 /** A family that only the main thread has, which reports it for all threads. */
 export const ofProcess = { merge: "process" } as const;
 

@@ -31,7 +31,7 @@ import {
 import type { SnapshotResult } from "../core/snapshot-result.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer } from "./exposition.ts";
-import { type CounterSeries, Families, figuresOf, type HistogramSeries, ofProcess } from "./families.ts";
+import { type CounterSeries, Families, figuresOf, type HistogramSeries, ofProcess, once } from "./families.ts";
 import type { FamilyFigures, Merge } from "./figures.ts";
 import { processFamilies } from "./process-metrics.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
@@ -288,15 +288,6 @@ function requestMetrics(families: Families): Labelled {
       // The last route may have had no series of its own.
       last = find(noRoute, "", 0);
     },
-  };
-}
-
-/** Makes the series when it is first asked for. */
-function once<Series>(make: () => Series): () => Series {
-  let made: Series | undefined;
-  return () => {
-    made ??= make();
-    return made;
   };
 }
 

@@ -43,16 +43,11 @@ function createThreadRegistry(): Registry {
   const registry = new Registry();
   // The sum and the count are enough. prom-client writes a bound of 1 as `le="1"`, which Prometheus 3 rewrites.
   collectDefaultMetrics({ register: registry, gcDurationBuckets: [0.1] });
-  for (const counted of ["handles", "requests", "resources"]) {
-    registry.removeSingleMetric(`nodejs_active_${counted}`);
-    registry.removeSingleMetric(`nodejs_active_${counted}_total`);
-  }
-  for (const figure of ["min", "mean", "stddev"]) {
-    registry.removeSingleMetric(`nodejs_eventloop_lag_${figure}_seconds`);
-  }
-  for (const figure of ["total", "used", "available"]) {
-    registry.removeSingleMetric(`nodejs_heap_space_size_${figure}_bytes`);
-  }
+  const active = ["handles", "requests", "resources"].map((counted) => `nodejs_active_${counted}`);
+  const totals = active.map((name) => `${name}_total`);
+  const lag = ["min", "mean", "stddev"].map((figure) => `nodejs_eventloop_lag_${figure}_seconds`);
+  const spaces = ["total", "used", "available"].map((figure) => `nodejs_heap_space_size_${figure}_bytes`);
+  for (const name of [...active, ...totals, ...lag, ...spaces]) registry.removeSingleMetric(name);
   // Otherwise a series would appear only with the first collection of its kind.
   const collections = registry.getSingleMetric("nodejs_gc_duration_seconds") as Histogram<"kind">;
   for (const kind of ["major", "minor", "incremental", "weakcb"]) collections.zero({ kind });
