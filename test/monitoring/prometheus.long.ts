@@ -5,8 +5,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { skipRedis } from "../support/redis-servers.ts";
 import { type Choice, everything, filledIn, panelsOf, shippedDashboard } from "./dashboard-queries.ts";
-import type { Series } from "./prometheus.ts";
-import { openScene, type Scene } from "./scene.ts";
+import { otherJobs, type Series } from "./prometheus.ts";
+import { readRules } from "./rules.ts";
+import { figureOfProgram, openScene, type Scene } from "./scene.ts";
 
 const installed = spawnSync("prometheus", ["--version"]).status === 0;
 // HEADGATE_REQUIRE=all turns what is missing into a failure.
@@ -32,7 +33,7 @@ describe.skipIf(skip)(
     let range: { startSeconds: number; endSeconds: number; stepSeconds: number };
 
     beforeAll(async () => {
-      scene = await openScene((close) => void open.push(close), 1);
+      scene = await openScene((close) => void open.push(close), 1, true);
       const startSeconds = Date.now() / 1000;
       await scene.play(playMs);
       range = { startSeconds, endSeconds: Date.now() / 1000, stepSeconds: 1 };
@@ -41,6 +42,8 @@ describe.skipIf(skip)(
     afterAll(async () => {
       for (const close of open.reverse()) await close();
     });
+
+    const coarse = () => ({ ...range, stepSeconds: 5 });
 
     const rules = async (): Promise<Rule[]> =>
       ((await scene.prometheus.api("rules")) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
@@ -56,6 +59,7 @@ describe.skipIf(skip)(
     const chosen: readonly (readonly [string, Choice])[] = [
       ["everything", everything],
       ["one gateway and one route", { job: "headgate", instance: "gateway-a:9464", route: "/v2/" }],
+      ...otherJobs.map(({ job_name }) => [`the job ${job_name}`, { ...everything, job: job_name }] as const),
     ];
     test.each(chosen)("every query of every panel returns numbers, for %s", async (_, choice) => {
       const empty: string[] = [];
@@ -66,6 +70,55 @@ describe.skipIf(skip)(
         }
       }
       expect(empty).toEqual([]);
+    });
+
+    test("the share of requests with nothing left is the same whatever a version of Prometheus calls the bucket", async () => {
+      const { targets = [] } = panelsOf(shippedDashboard()).find(({ title }) => title === "Remaining quota") ?? {};
+      for (const { expr } of targets) {
+        const means: number[] = [];
+        for (const job of ["headgate", ...otherJobs.map(({ job_name }) => job_name)]) {
+          const series = await scene.prometheus.queryRange(filledIn(expr, { ...everything, job }, rateSeconds), range);
+          const values = series.flatMap(({ values }) => values.map(([, value]) => Number(value)));
+          means.push(values.reduce((sum, value) => sum + value, 0) / values.length);
+        }
+        expect(Math.min(...means)).toBeGreaterThan(0.01);
+        expect(Math.max(...means) - Math.min(...means)).toBeLessThan(0.1);
+      }
+    });
+
+    test("another program in the same job is in no panel", async () => {
+      const [program] = await scene.prometheus.queryRange('process_open_fds{instance="another-program"}', range);
+      expect(Number(program?.values[0]?.[1])).toBe(figureOfProgram);
+      for (const { title, targets } of panelsOf(shippedDashboard())) {
+        for (const { expr } of targets ?? []) {
+          const found = await scene.prometheus.queryRange(filledIn(expr, everything, rateSeconds), coarse());
+          expect(
+            found.map(({ metric }) => metric["instance"]),
+            title,
+          ).not.toContain("another-program");
+          const values = found.flatMap(({ values }) => values.map(([, value]) => Number(value)));
+          expect(
+            values.filter((value) => value === figureOfProgram),
+            title,
+          ).toEqual([]);
+        }
+      }
+    });
+
+    test("no query of a panel or a rule returns a number if a series that it asks for is missing", async () => {
+      const panels = panelsOf(shippedDashboard()).flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+      const rules = readRules().filter(({ alert, record }) => !saysWhatIsMissing.includes(alert ?? record ?? ""));
+      const queries = [...panels, ...rules.map(({ expr }) => expr)].flatMap((expr) => {
+        const filled = filledIn(expr, everything, rateSeconds);
+        return selectorsIn(filled).map((selector) => filled.replaceAll(selector, "headgate_missing"));
+      });
+      expect(queries.length).toBeGreaterThan(150);
+      for (let i = 0; i < queries.length; i += 20) {
+        const answers = queries.slice(i, i + 20).map(async (query) => {
+          expect(await scene.prometheus.queryRange(query, coarse()), query).toEqual([]);
+        });
+        await Promise.all(answers);
+      }
     });
 
     test("the load is mixed enough that only the expected panels show nothing but zeros", async () => {
@@ -95,7 +148,7 @@ describe.skipIf(skip)(
         const parameters = { "match[]": filledIn(series, everything, rateSeconds) };
         const values = await scene.prometheus.api(`label/${label}/values`, parameters);
         const expected: Record<string, string[]> = {
-          job: ["headgate"],
+          job: ["finance-limits-admin", "headgate", "kubernetes-pods"],
           instance: ["gateway-a:9464", "gateway-b:9464"],
           route: ["/v1/", "/v2/", "none"],
         };
@@ -144,6 +197,17 @@ describe.skipIf(skip)(
     });
   },
 );
+
+/** A gateway is known by one of three series; the alert is that there is none. */
+const saysWhatIsMissing = ["target:headgate:known", "HeadgateMissing"];
+
+/** What an expression selects, as a regular expression for each: a name alone, or with its labels. */
+function selectorsIn(expr: string): RegExp[] {
+  const found = new Set(expr.match(/(?<![\w:"])(?:[a-z_]+:)?(?:headgate|nodejs|process)_[\w:]+(?:\{[^}]*\})?/g));
+  return [...found].map(
+    (selector) => new RegExp(`(?<![\\w:"])${selector.replaceAll(/[{}|.*[\]()+?^$]/g, "\\$&")}(?![\\w:{])`, "g"),
+  );
+}
 
 function hasNumber({ values }: Series): boolean {
   return values.some(([, value]) => Number.isFinite(Number(value)));

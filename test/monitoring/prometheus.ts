@@ -9,6 +9,19 @@ import { eventually } from "../support/eventually.ts";
 import { startProcessGroup } from "../support/process-group.ts";
 import { freeAddress } from "../support/unavailable.ts";
 
+/**
+ * The same gateways again, as other installations have them. `le`: as Prometheus 3 names the buckets when it ingests them,
+ * and as Prometheus 2 has those of gateways that wrote whole numbers.
+ */
+export const otherJobs = [
+  {
+    job_name: "finance-limits-admin",
+    labels: { cluster: "eu-1", env: "prod", tenant: "shop" },
+    le: { regex: "(\\d+)", replacement: "$1.0" },
+  },
+  { job_name: "kubernetes-pods", labels: { app: "limits" }, le: { regex: "(\\d+)[.]0", replacement: "$1" } },
+];
+
 const shipped = new URL("../../deploy/prometheus/", import.meta.url);
 
 export interface Target {
@@ -34,12 +47,14 @@ export async function startPrometheus(
   cleanup: Cleanup,
   targets: readonly Target[],
   intervalSeconds: number,
+  /** Of another program, which the job kubernetes-pods scrapes too. Null: there is only the shipped job. */
+  programPort: number | null,
 ): Promise<Prometheus> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-prometheus-"));
   cleanup(() => rmSync(folder, { recursive: true, force: true }));
   cpSync(shipped, folder, { recursive: true });
   const file = join(folder, "prometheus.yaml");
-  writeFileSync(file, adapted(readFileSync(file, "utf8"), targets, intervalSeconds));
+  writeFileSync(file, adapted(readFileSync(file, "utf8"), targets, intervalSeconds, programPort));
   const url = await freeAddress();
   const options = [`--config.file=${file}`, `--storage.tsdb.path=${join(folder, "data")}`, "--log.level=error"];
   const { end } = startProcessGroup("prometheus", [...options, `--web.listen-address=${new URL(url).host}`], {
@@ -68,18 +83,33 @@ export async function startPrometheus(
   };
 }
 
-function adapted(text: string, targets: readonly Target[], intervalSeconds: number): string {
+function adapted(
+  text: string,
+  targets: readonly Target[],
+  intervalSeconds: number,
+  programPort: number | null,
+): string {
   const config = parse(text) as {
     global: Record<string, string>;
-    scrape_configs: { static_configs: { targets: string[]; labels?: Record<string, string> }[] }[];
+    scrape_configs: Record<string, unknown>[];
   };
   const interval = `${intervalSeconds}s`;
   config.global = { scrape_interval: interval, evaluation_interval: interval };
   const [job] = config.scrape_configs;
   if (job === undefined) throw new Error("nothing is scraped");
-  job.static_configs = targets.map(({ instance, adminPort }) => ({
-    targets: [`127.0.0.1:${adminPort}`],
-    labels: { instance },
-  }));
+  const configs = (added: Record<string, string>) =>
+    targets.map(({ instance, adminPort }) => ({
+      targets: [`127.0.0.1:${adminPort}`],
+      labels: { instance, ...(Object.keys(added).length > 0 && { ...added, pod: `pod-of-${instance}` }) },
+    }));
+  const programs = [{ targets: [`127.0.0.1:${programPort}`], labels: { instance: "another-program" } }];
+  config.scrape_configs = [
+    { ...job, static_configs: configs({}) },
+    ...(programPort === null ? [] : otherJobs).map(({ job_name, labels, le }) => ({
+      job_name,
+      static_configs: [...configs(labels), ...(job_name === "kubernetes-pods" ? programs : [])],
+      metric_relabel_configs: [{ source_labels: ["le"], target_label: "le", ...le }],
+    })),
+  ];
   return stringify(config);
 }

@@ -2,6 +2,8 @@
 // rules on. The gateways differ, so that a query that works for only one kind of gateway fails.
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Authority } from "../support/certificates.ts";
@@ -20,7 +22,7 @@ export interface Scene {
   knock(): Promise<void>;
 }
 
-export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promise<Scene> {
+export async function openScene(cleanup: Cleanup, scrapeSeconds: number, hasOtherJobs = false): Promise<Scene> {
   const upstream = await startMoodyUpstream(cleanup);
   const authority = new Authority(cleanup);
   const { certFile, keyFile } = authority.issue({ validDays: [-1, 60] });
@@ -60,7 +62,8 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
     { instance: "gateway-a:9464", adminPort: a.adminPort },
     { instance: "gateway-b:9464", adminPort: b.adminPort },
   ];
-  const prometheus = await startPrometheus(cleanup, targets, scrapeSeconds);
+  const programPort = hasOtherJobs ? await startProgram(cleanup) : null;
+  const prometheus = await startPrometheus(cleanup, targets, scrapeSeconds, programPort);
   const gateways = [
     { port: a.port, ca: authority.cert },
     { port: b.port, ca: null },
@@ -81,6 +84,25 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
       await (await fetch(`http://127.0.0.1:${b.port}/v2/me`, { headers })).arrayBuffer();
     },
   };
+}
+
+/** A figure that no gateway has. */
+export const figureOfProgram = 987_654_321_987;
+
+/** Another program with the usual metrics of processes. Returns its port. */
+async function startProgram(cleanup: Cleanup): Promise<number> {
+  const names = [
+    ...["process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds", "process_open_fds"],
+    ...["p50", "p99", "max"].map((figure) => `nodejs_eventloop_lag_${figure}_seconds`),
+    ...["nodejs_heap_size_used_bytes", "nodejs_external_memory_bytes", 'nodejs_gc_duration_seconds_sum{kind="major"}'],
+  ];
+  const text = [...names.map((name) => `${name} ${figureOfProgram}`), "process_max_fds 1", ""].join("\n");
+  const server = createServer((_, res) =>
+    res.writeHead(200, { "Content-Type": "text/plain; version=0.0.4" }).end(text),
+  );
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  cleanup(() => void server.close().closeAllConnections());
+  return (server.address() as AddressInfo).port;
 }
 
 function tokensFile(cleanup: Cleanup): string {
