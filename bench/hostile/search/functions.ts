@@ -133,7 +133,10 @@ const readings: readonly Omit<ReadingFunction, "tokens">[] = [
   },
   {
     name: "check over http",
-    seeds: seeds("x-original-uri:/v1/x\nx-original-method:GET\nx-forwarded-for:10.0.0.1, 10.0.0.2"),
+    seeds: seeds(
+      "x-original-uri:/v1/x\nx-original-method:GET\nx-forwarded-for:10.0.0.1, 10.0.0.2",
+      "x-original-url:http://a:80/v1/x\nx-original-method:GET\nx-forwarded-for:10.0.0.1",
+    ),
     read: (bytes) => readHttpCheck({ method: "GET", target: "/auth-request", rawHeaders: fieldsOf(bytes) }),
   },
   {

@@ -4,10 +4,18 @@
 import type { Socket } from "node:net";
 import type { CheckRefusal } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
-import { type HeaderList, isNamed, onlyHeaderValue, serializeHead, trimBlanks } from "../../core/headers.ts";
+import {
+  type HeaderList,
+  headerValues,
+  isNamed,
+  onlyHeaderValue,
+  serializeHead,
+  trimBlanks,
+} from "../../core/headers.ts";
 import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import { ruleOf } from "../../core/local-reply.ts";
+import { isValidHost } from "../../core/message-check.ts";
 import type { RequestHead } from "../../core/request-head.ts";
 import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
@@ -342,49 +350,69 @@ interface HttpCheck {
 
 const extAuthzPrefix = "/ext-authz";
 
-/** The headers that name the client's request. */
-interface Named {
-  readonly method: string;
-  readonly target: string;
-}
-
-/** By the path of the call. */
-const endpoints: ReadonlyMap<string, Named> = new Map([
-  ["/auth-request", { method: "x-original-method", target: "x-original-uri" }],
-  ["/forward-auth", { method: "x-forwarded-method", target: "x-forwarded-uri" }],
-]);
-
 const methodToken = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 export function readHttpCheck({ method, target, rawHeaders }: HttpCheck): Check | CheckProblem {
   if (target.startsWith(`${extAuthzPrefix}/`)) {
-    return withClient(rawHeaders, method, target.slice(extAuthzPrefix.length));
+    return withClient(rawHeaders, method, { target: target.slice(extAuthzPrefix.length), host: null });
   }
-  const named = endpoints.get(target) ?? endpoints.get(target.split("?", 1)[0] ?? "");
-  if (named === undefined) return checkProblems.noEndpoint;
-  const askedMethod = onlyHeaderValue(rawHeaders, named.method) ?? "";
-  const askedTarget = onlyHeaderValue(rawHeaders, named.target) ?? "";
-  const isComplete = askedTarget !== "" && methodToken.test(askedMethod);
-  return isComplete ? withClient(rawHeaders, askedMethod, askedTarget) : checkProblems.noTarget;
+  const path = target.split("?", 1)[0];
+  if (path !== "/auth-request" && path !== "/forward-auth") return checkProblems.noEndpoint;
+  const isAuthRequest = path === "/auth-request";
+  const asked = onlyHeaderValue(rawHeaders, isAuthRequest ? "x-original-method" : "x-forwarded-method") ?? "";
+  const named = isAuthRequest ? readOriginal(rawHeaders) : readNamed(onlyHeaderValue(rawHeaders, "x-forwarded-uri"));
+  return named !== null && methodToken.test(asked) ? withClient(rawHeaders, asked, named) : checkProblems.noTarget;
 }
+
+/** What a call names of the client's request. An empty target is refused by the pipeline, and the client is charged. */
+interface Named {
+  readonly target: string;
+  /** Null: the one in Host. */
+  readonly host: string | null;
+}
+
+function readNamed(target: string | undefined): Named | null {
+  return target === undefined || target === "" ? null : { target, host: null };
+}
+
+/**
+ * Reads the target that nginx names: `$request_uri` in X-Original-URI, or, as the template of ingress-nginx does it, the
+ * complete URL `$scheme://$http_host$request_uri` in X-Original-URL. The URL is cut by bytes: with a catch-all server the
+ * client chooses the whole host, and a URL parser would find the path of `http://a?/v2/me` somewhere else. Where the
+ * ingress sets one of the two fields, the other one is the client's, so they have to agree.
+ */
+function readOriginal(rawHeaders: HeaderList): Named | null {
+  const [url, anotherUrl] = headerValues(rawHeaders, "x-original-url");
+  if (anotherUrl !== undefined) return null;
+  if (url === undefined) {
+    const named = readNamed(onlyHeaderValue(rawHeaders, "x-original-uri"));
+    return named === null || named.target === "*" || named.target.startsWith("/") ? named : refused;
+  }
+  const [, host = "", target = ""] = /^https?:\/\/([^/]*)(\/.*)$/s.exec(url) ?? [];
+  const isNamedOnce = headerValues(rawHeaders, "x-original-uri").every((uri) => uri === target);
+  return isNamedOnce && isValidHost(host) ? { target, host } : refused;
+}
+
+const refused: Named = { target: "", host: null };
 
 /**
  * The ingress writes the last entry of X-Forwarded-For, the address of its peer; the entries before it came from that peer.
  * No other field is used, whatever `clientAddress.header` is: an ingress passes a client's own Forwarded on.
  */
-function withClient(all: HeaderList, method: string, target: string): Check {
+function withClient(all: HeaderList, method: string, { target, host }: Named): Check {
   const rawHeaders: string[] = [];
   let line = "";
   let isFirst = true;
   for (let i = 0; i < all.length; i += 2) {
     const [name = "", value = ""] = [all[i], all[i + 1]];
     if (!isNamed(name, "x-forwarded-for")) {
-      rawHeaders.push(name, value);
+      if (host === null || !isNamed(name, "host")) rawHeaders.push(name, value);
     } else {
       line = isFirst ? value : `${line},${value}`;
       isFirst = false;
     }
   }
+  if (host !== null) rawHeaders.push("Host", host);
   const lastComma = line.lastIndexOf(",");
   if (lastComma !== -1) rawHeaders.push("X-Forwarded-For", line.slice(0, lastComma));
   return { peerAddress: trimBlanks(line, lastComma + 1), method, target, rawHeaders };
