@@ -112,13 +112,18 @@ export class Checks {
     return this.#options.settings.current.policyNames;
   }
 
+  /** The line of an answer that no check gets. */
+  get date(): HeaderLines {
+    return this.#options.runtime.current.fields.date();
+  }
+
   /** Returns the answer to a call that asks nothing that could be decided. It names no client, so no quota is shown. */
   refuse(problem: CheckProblem): CheckAnswer {
     const { runtime, settings } = this.#options;
     const { body, lines } = errorContent(problem, runtime.current.fields.errorFormat);
     const status = statusOf(problem.status, settings.current.denyStatus, false);
     const named = `X-Headgate-Status: ${problem.status}\r\n`;
-    return { status, reason: reasonOf(status, problem), lines: named + lines + runtime.current.fields.date(), body };
+    return { status, reason: reasonOf(status, problem), lines: named + lines + this.date, body };
   }
 
   #start(head: RequestHead, transport: CheckTransport, runtime: RuntimeRef): void {

@@ -37,9 +37,14 @@ export class TrustedCallers {
 
   /** Whether a call may ask: by the address of its connection, or by the one secret among its fields. */
   admits(address: string | undefined, rawHeaders: HeaderList): boolean {
-    const isAdmitted = this.includeAddress(address) || this.#includeSecret(headerValues(rawHeaders, secretField));
+    const isAdmitted = this.include(address, rawHeaders);
     if (this.#firstRefused !== null) this.#noteFirst(this.#firstRefused, isAdmitted, address ?? "");
     return isAdmitted;
+  }
+
+  /** The same without counting the call among the first ones. */
+  include(address: string | undefined, rawHeaders: HeaderList): boolean {
+    return this.includeAddress(address) || this.#includeSecret(headerValues(rawHeaders, secretField));
   }
 
   includeAddress(address: string | undefined): boolean {

@@ -64,7 +64,7 @@ async function openTls(options: TransportOptions, { tlsFailed: onFailure }: Tele
 export interface CheckListeners {
   readonly http: HostPort | null;
   readonly grpc: HostPort | null;
-  /** Makes the health check of gRPC report that the gateway is ready. */
+  /** Makes the health check of gRPC, and /readyz of HTTP, report that the gateway is ready. */
   announceStart(): void;
   announceEnd(): void;
   /** Resolves with the number of calls that were broken off. */
@@ -119,7 +119,10 @@ export async function openChecks(
   return {
     http: addressOf(http),
     grpc: addressOf(grpc),
-    announceStart: () => grpc?.setServing(true),
+    announceStart() {
+      http?.announceStart();
+      grpc?.setServing(true);
+    },
     announceEnd() {
       http?.announceEnd();
       grpc?.setServing(false);

@@ -45,6 +45,8 @@ export interface CallOwner {
   /** Null: sockets are read as streams. */
   readonly reads: SharedReads | null;
   readonly textWrites: TextWrites;
+  /** The gateway has announced its start, so the checks of an orchestrator may send calls here. */
+  readonly isServing: boolean;
   /** Every answer closes its connection. */
   readonly isEnding: boolean;
   /** Header lines of an answer that keeps the connection open. */
@@ -223,6 +225,7 @@ export class CallConnection implements CheckCaller {
     this.#wait("decision");
     this.#isHead = call.method === "HEAD";
     this.#isLastCall = call.isLast || isLastInRead;
+    if (this.#answerProbe(call)) return;
     if (!settings.callers.admits(this.#address, call.rawHeaders)) {
       this.#isLastCall = true;
       this.#refuse("untrusted", checkProblems.untrusted);
@@ -232,6 +235,23 @@ export class CallConnection implements CheckCaller {
     const head = call.head?.peer.rules === settings.clientAddress ? call.head : this.#readHead(call);
     if ("peer" in head) checks.ask(head, this.#transport);
     else this.#refuse("malformed", head);
+  }
+
+  /**
+   * Answers a probe, which is no check: the probe of an orchestrator shows no secret, and learns one word. It neither is
+   * counted nor makes its caller a trusted one. Returns false for any other call.
+   */
+  #answerProbe({ method, target, rawHeaders }: ReadCall): boolean {
+    if ((target !== "/livez" && target !== "/readyz") || (method !== "GET" && method !== "HEAD")) return false;
+    const { isServing, isEnding, settings, checks } = this.#owner;
+    if (!settings.callers.include(this.#address, rawHeaders)) this.#isLastCall = true;
+    const state = isEnding ? "draining" : isServing ? "ready" : "starting";
+    const word = target === "/livez" ? "alive" : state;
+    const isWell = word === "alive" || word === "ready";
+    const lines = `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${word.length}\r\n${checks.date}`;
+    const [status, reason] = isWell ? [200, "OK"] : [503, "Service Unavailable"];
+    this.answer({ status, reason, lines: `Cache-Control: no-store\r\n${lines}`, body: word });
+    return true;
   }
 
   /** Returns the head of the request that the call is about. */

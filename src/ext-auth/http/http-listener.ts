@@ -23,7 +23,9 @@ export interface ExtAuthHttpOptions extends Pick<CallOwner, "checks" | "onRefuse
 export interface ExtAuthHttp {
   readonly host: string;
   readonly port: number;
-  /** From now on every answer closes its connection. New connections are still accepted. */
+  /** From now on /readyz reports that the gateway is ready. */
+  announceStart(): void;
+  /** From now on /readyz reports the end, and every answer closes its connection. New connections are still accepted. */
   announceEnd(): void;
   /** Accepts no new connections. Resolves when the last one is closed, at the latest after the timeout. */
   drain(timeoutMs: number): Promise<void>;
@@ -34,6 +36,7 @@ export async function startExtAuthHttp(options: ExtAuthHttpOptions): Promise<Ext
   const listener = new HttpListener(options);
   return {
     ...(await listener.listen(options)),
+    announceStart: () => listener.announceStart(),
     announceEnd: () => listener.announceEnd(),
     drain: (timeoutMs) => listener.drain(timeoutMs),
   };
@@ -51,6 +54,7 @@ class HttpListener implements CallOwner {
   readonly reads: SharedReads | null;
   readonly textWrites: TextWrites;
   readonly onRefused: ExtAuthHttpOptions["onRefused"];
+  isServing = false;
   isEnding = false;
   readonly #settings: Replaceable<CheckSettings>;
   readonly #server: Server;
@@ -84,6 +88,10 @@ class HttpListener implements CallOwner {
     // Behind the reads of this turn: a call that has arrived is answered.
     this.#sweeper = setInterval(() => setImmediate(() => this.#sweep()), this.#sweepMs).unref();
     return address;
+  }
+
+  announceStart(): void {
+    this.isServing = true;
   }
 
   announceEnd(): void {
