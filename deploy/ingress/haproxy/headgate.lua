@@ -50,6 +50,12 @@ local function question(txn)
   for _, name in ipairs(asked) do
     for _, value in ipairs(values(sent, name)) do table.insert(lines, name .. ": " .. value) end
   end
+  -- The gateway refuses a request with a name that some servers take for another one, such as x_request_id.
+  for name in pairs(sent) do
+    if name:find("[^%w%-]") then
+      for _, value in ipairs(values(sent, name)) do table.insert(lines, name .. ": " .. value) end
+    end
+  end
   return table.concat(lines, "\r\n") .. "\r\n\r\n"
 end
 

@@ -44,7 +44,7 @@ interface Plan {
   readonly isError: (line: string) => boolean;
 }
 
-const shipped = (file: string): string =>
+export const shipped = (file: string): string =>
   readFileSync(new URL(`../../../deploy/ingress/${file}`, import.meta.url), "utf8");
 
 const nginx: Plan = {
