@@ -31,15 +31,18 @@ export interface Surroundings {
   readonly whenDown: "closed" | "open";
 }
 
-interface Plan {
+/** With the folder of its files, and the port that it is to listen on. */
+type Placed = Surroundings & { readonly port: number; readonly folder: string };
+
+export interface Plan {
   readonly command: string;
   readonly args: (folder: string) => readonly string[];
   /** Of deploy/ingress, by the name each has in the folder. */
   readonly files: Readonly<Record<string, string>>;
   /** What stands in the files, and what has to stand there in a test. */
-  readonly changes: (around: Surroundings & { readonly port: number; readonly folder: string }) => [string, string][];
+  readonly changes: (around: Placed) => [string, string][];
   /** Beside the shipped files. */
-  readonly frame?: (folder: string) => Readonly<Record<string, string>>;
+  readonly frame?: (around: Placed) => Readonly<Record<string, string>>;
   /** Whether a line of its output, or of the file `errors`, is an error. */
   readonly isError: (line: string) => boolean;
 }
@@ -47,7 +50,7 @@ interface Plan {
 export const shipped = (file: string): string =>
   readFileSync(new URL(`../../../deploy/ingress/${file}`, import.meta.url), "utf8");
 
-const nginx: Plan = {
+export const nginx: Plan = {
   command: "nginx",
   args: (folder) => ["-c", join(folder, "nginx.conf"), "-p", folder, "-e", join(folder, "errors")],
   files: { "headgate.conf": "nginx/headgate.conf" },
@@ -57,21 +60,22 @@ const nginx: Plan = {
     ["server 127.0.0.1:3000;", `server 127.0.0.1:${backendPort};`],
     ["default closed;", `default ${whenDown};`],
   ],
-  frame: (folder) => ({
-    "nginx.conf": `
-      ${process.getuid?.() === 0 ? "user root;" : ""} # Its workers keep large bodies in this folder.
-      daemon off;
-      worker_processes 1;
-      pid ${folder}/pid;
-      events { worker_connections 256; }
-      http {
-        access_log off;
-        ${["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((use) => `${use}_temp_path ${folder}/${use};`).join(" ")}
-        include ${folder}/headgate.conf;
-      }`,
-  }),
+  frame: ({ folder }) => ({ "nginx.conf": nginxFrame(folder, `include ${folder}/headgate.conf;`) }),
   isError: (line) => / \[(?:error|crit|alert|emerg)\] /.test(line),
 };
+
+/** A whole configuration with these directives for HTTP. */
+export const nginxFrame = (folder: string, http: string): string => `
+  ${process.getuid?.() === 0 ? "user root;" : ""} # Its workers keep large bodies in this folder.
+  daemon off;
+  worker_processes 1;
+  pid ${folder}/pid;
+  events { worker_connections 256; }
+  http {
+    access_log off;
+    ${["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((use) => `${use}_temp_path ${folder}/${use};`).join(" ")}
+    ${http}
+  }`;
 
 const caddy: Plan = {
   command: "caddy",
@@ -122,7 +126,7 @@ function goSpelling(name: string): string {
   return name.toLowerCase().replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase());
 }
 
-async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promise<RunningIngress> {
+export async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promise<RunningIngress> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-ingress-"));
   const port = await freePort();
   const changes = plan.changes({ ...around, port, folder });
@@ -130,7 +134,7 @@ async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promis
   for (const [found] of changes) {
     if (!texts.some(([, text]) => text.includes(found))) throw new Error(`not in the shipped files: ${found}`);
   }
-  for (const [name, text] of [...texts, ...Object.entries(plan.frame?.(folder) ?? {})]) {
+  for (const [name, text] of [...texts, ...Object.entries(plan.frame?.({ ...around, port, folder }) ?? {})]) {
     writeFileSync(
       join(folder, name),
       changes.reduce((changed, [found, meant]) => changed.replaceAll(found, meant), text),
