@@ -60,6 +60,9 @@ function envoyCall(prefix: string, isAllowed: (name: string) => boolean): Proxy[
   });
 }
 
+/** Envoy writes these itself, whatever is allowed. */
+const isOwn = (name: string): boolean => name === "content-length" || name === "date";
+
 function envoy(): Proxy {
   const filter = z.strictObject({
     "@type": z.literal("type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz"),
@@ -70,7 +73,10 @@ function envoy(): Proxy {
     http_service: z.strictObject({
       server_uri: z.strictObject({ uri: z.string(), cluster: z.literal("headgate"), timeout: z.literal("1s") }),
       path_prefix: z.string(),
-      authorization_response: z.strictObject({ allowed_client_headers_on_success: patterns }),
+      authorization_response: z.strictObject({
+        allowed_client_headers: patterns,
+        allowed_client_headers_on_success: patterns,
+      }),
     }),
   });
   const text = JSON.stringify(shipped("envoy/envoy.yaml", z.any()));
@@ -79,11 +85,12 @@ function envoy(): Proxy {
   const [asks, routes] = config.static_resources.listeners[0].filter_chains[0].filters[0].typed_config.http_filters;
   expect([asks.name, routes.name]).toEqual(["envoy.filters.http.ext_authz", "envoy.filters.http.router"]);
   const { allowed_headers, http_service } = filter.parse(asks.typed_config);
+  const { allowed_client_headers, allowed_client_headers_on_success } = http_service.authorization_response;
   return {
     name: "Envoy",
     call: envoyCall(http_service.path_prefix, matches(allowed_headers)),
-    passesOnSuccess: matches(http_service.authorization_response.allowed_client_headers_on_success),
-    passesOnDenial: () => true,
+    passesOnSuccess: matches(allowed_client_headers_on_success),
+    passesOnDenial: (name) => matches(allowed_client_headers)(name) || isOwn(name),
   };
 }
 
@@ -111,8 +118,7 @@ function istio(): Proxy {
     name: "Istio",
     call: envoyCall(parsed.pathPrefix, among(parsed.includeRequestHeadersInCheck)),
     passesOnSuccess: among(parsed.headersToDownstreamOnAllow),
-    passesOnDenial: (name) =>
-      among(parsed.headersToDownstreamOnDeny)(name) || name === "content-length" || name === "date",
+    passesOnDenial: (name) => among(parsed.headersToDownstreamOnDeny)(name) || isOwn(name),
   };
 }
 
@@ -196,6 +202,9 @@ describe.each([envoy(), istio(), traefik()])("$name, by its documents", ({ call,
     const rest = passed(refused, passesOnDenial);
     expectContractFields({ rawHeaders: rest }, { limit: 100, remaining: 0 }, undefined, sentByNow());
     for (const name of ["Retry-After", "Cache-Control", "Content-Type"]) expect(valuesOf(rest, name)).toHaveLength(1);
+    const names = refused.rawHeaders.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
+    // Every field but those of the connection.
+    expect(names.filter((name) => !passesOnDenial(name) && !/^(?:connection|keep-alive)$/.test(name))).toEqual([]);
   });
 
   test("no token is 401 with its challenge, and a path under no route 404", async () => {

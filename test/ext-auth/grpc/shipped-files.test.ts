@@ -90,3 +90,15 @@ test("Istio's file names one provider, closed on failure, and asks about every r
     spec: { action: "CUSTOM", provider: { name: provider["name"] }, rules: [{}] },
   });
 });
+
+test("Envoy Gateway's policy asks over gRPC, closed on failure, with all headers of the request", () => {
+  const [policy] = readDocuments("envoy-gateway/security-policy.yaml");
+  expect(policy).toMatchObject({ apiVersion: "gateway.envoyproxy.io/v1alpha1", kind: "SecurityPolicy" });
+  // Over HTTP the client would get no field of a refusal. With headersToExtAuth, only these are sent.
+  expect(at(policy, "spec.extAuth")).toEqual({
+    failOpen: false,
+    statusOnError: 503,
+    timeout: "250ms",
+    grpc: { backendRefs: [{ name: "headgate", port: shippedSettings().grpc?.port }] },
+  });
+});
