@@ -1,9 +1,12 @@
 // The HTTP port for checks answers the probes of an orchestrator, who is no caller, with one word.
 import { expect, test } from "vitest";
+import { NetworkSet } from "../../src/core/network-set.ts";
+import { TextWrites } from "../../src/exchange/sockets.ts";
+import { type ExtAuthHttpOptions, startExtAuthHttp } from "../../src/ext-auth/http/http-listener.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { metric } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
-import type { FramedResponse } from "../support/raw-connection.ts";
+import { type FramedResponse, RawConnection } from "../support/raw-connection.ts";
 import { type DecisionStage, stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
@@ -70,11 +73,11 @@ test("probes count neither as refused nor as first calls", async () => {
   for (let i = 0; i < 12; i += 1) await probe(stage, i % 2 === 0 ? "GET /livez" : "GET /readyz");
   expect(await counted(stage, "untrusted")).toBe(5);
   expect(await counted(stage, "malformed")).toBe(0);
-  const warnings = () => stage.gateway.logLines.filter(({ level, caller }) => level === "warn" && caller !== undefined);
-  const before = warnings().length;
-  // Neither have they ended the wait for ten calls that are all refused.
+  const warnings = () => stage.gateway.logLines.filter(({ calls }) => calls === 10);
+  expect(warnings()).toHaveLength(0);
+  // Nor have they ended the wait for ten calls that are all refused.
   for (let i = 0; i < 5; i += 1) await probe(stage, "GET /ext-authz/v2/x");
-  expect(warnings().length).toBe(before + 1);
+  expect(warnings()).toHaveLength(1);
 });
 
 test("a probe makes no caller of a stranger: its connection keeps no caller's place", async () => {
@@ -97,4 +100,29 @@ test("in a drain /readyz is 503 while /livez and decisions go on", async () => {
   const [decided] = await probe(stage, "GET /ext-authz/v2/x", `X-Forwarded-For: 192.0.2.1\r\n${token}`);
   expect(decided.status).toBe(200);
   await drained;
+});
+
+test("until the gateway announces its start, /readyz is 503", async () => {
+  const settings = {
+    callers: { include: () => true, includeAddress: () => true },
+    clientAddress: { header: "x-forwarded-for", ipv6Prefix: 64, trustedProxies: new NetworkSet([]) },
+    headBounds: { maxBytes: 16_384, maxFields: 100 },
+    ...{ headTimeoutMs: 5_000, keepAliveTimeoutMs: 5_000, maxConnections: { http: 10, grpc: 10 } },
+  };
+  const listener = await startExtAuthHttp({
+    ...{ settings: { current: settings }, checks: { date: "" }, reads: null, textWrites: new TextWrites() },
+    ...{ host: "127.0.0.1", port: 0, isShared: false, onFailure: () => {}, onRefused: () => {} },
+  } as unknown as ExtAuthHttpOptions);
+  cleanup(() => listener.drain(0));
+  const connection = new RawConnection(listener.port);
+  const ask = async (): Promise<[number, string]> => {
+    connection.write("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n");
+    const { status, body } = await connection.read();
+    return [status, body];
+  };
+  expect(await ask()).toEqual([503, "starting"]);
+  listener.announceStart();
+  expect(await ask()).toEqual([200, "ready"]);
+  listener.announceEnd();
+  expect(await ask()).toEqual([503, "draining"]);
 });

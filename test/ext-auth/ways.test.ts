@@ -58,12 +58,15 @@ const corpus: readonly string[] = [
     `X-Forwarded-For:\r\n${asked}`,
     `x-forwarded-for: 192.0.2.8\r\nX_Request_Id: 2\r\n${asked}`,
     `Host: b\r\n${asked}`,
+    `X-Original-Method: GET\r\nX-Original-URL: https://b:443/v2/x\r\n`,
+    `X-Original-URL: http://b?/v2/x\r\n${asked}`,
     `Connection: keep-alive\r\n${asked}`,
     `${asked}${"A: b\r\n".repeat(150)}`,
   ].map((fields) => `GET /auth-request?x HTTP/1.1\r\n${client}${fields}\r\n`),
   `GET /auth-request HTTP/1.1\r\nHost: a\r\n${asked}\r\n`,
   `GET /auth-request HTTP/1.1\r\n${asked}X-Forwarded-For: 192.0.2.1\r\n${token}X-Request-Id: 1\r\n\r\n`,
   `GET /auth-request HTTP/1.1\r\n${client.replace(token, "")}${asked}\r\n`,
+  ...["GET /livez", "GET /readyz", "HEAD /readyz"].map((line) => `${line} HTTP/1.1\r\nHost: a\r\n\r\n`),
   // Each of these is the last on its connection.
   ...["GET", "HEAD"].map((method) => `${method} /auth-request HTTP/1.1\r\n${client}${asked}Connection: close\r\n\r\n`),
 ];
