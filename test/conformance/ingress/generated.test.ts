@@ -211,10 +211,7 @@ describe.each(all)("$name, by its template", ({ name, call, passesOnDenial }) =>
     expect(lying.status).toBe(name === "ingress-nginx without auth-method" ? 400 : 200);
     const lines = stage.gateway.logLines.filter(({ source, status }) => source === "ext-auth" && status === 200);
     for (const line of lines) expect(line).toMatchObject({ client: peer, method: "POST", path: "/v2/me" });
-  });
-
-  test("what a client gets of a refusal is what the pages say", async () => {
-    const stage = await stageDecision(cleanup);
+    // And what the client gets of a refusal is what the pages say.
     const noRoute = await send(stage, { ...client("/elsewhere"), target: "/elsewhere" });
     expect(noRoute.status).toBe(404);
     const passed = noRoute.rawHeaders.filter((_, i) =>
