@@ -4,7 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { worstState } from "../core/store-link.ts";
 import type { Store } from "../limits/store/store.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { keptTarget, type Logger, loggedRequestId } from "../telemetry/log.ts";
 import { historyBytes as countsBytes, HistoryRow, policyHistoryBytes } from "../telemetry/recent/history.ts";
 import { Recent } from "../telemetry/recent/recent.ts";
 import { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
@@ -14,7 +14,8 @@ import type { Carrier } from "./carrier.ts";
 /** `history`: the row of the thread. Default: there is one thread. */
 export function openThreadRecent({ admin }: Settings, clock: Clock, history?: HistoryRow): ThreadRecent {
   const row = history ?? new HistoryRow(HistoryRow.createMemory(), 0);
-  return new ThreadRecent({ sizes: admin.recent, clock, history: row });
+  const kept = { targetOf: keptTarget, requestIdOf: loggedRequestId };
+  return new ThreadRecent({ sizes: admin.recent, clock, history: row, ...kept });
 }
 
 const historyBytes = countsBytes + policyHistoryBytes;

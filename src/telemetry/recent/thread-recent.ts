@@ -3,7 +3,6 @@
 import type { Clock } from "../../core/clock.ts";
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import type { RefusalReason } from "../../core/local-reply.ts";
-import { keptTarget, loggedRequestId } from "../log.ts";
 import type { HistoryRow } from "./history.ts";
 import { type LastRefusals, Refusals, type RefusalsOf, type RefusalsSince } from "./refusals.ts";
 import { type KeySummary, RefusedKeys } from "./sketch.ts";
@@ -33,6 +32,10 @@ interface ThreadRecentOptions {
   readonly sizes: RecentSizes;
   readonly clock: Clock;
   readonly history: HistoryRow;
+  /** Returns the part of a request's target that may be kept: in ASCII, without query and credentials. */
+  readonly targetOf: (target: string) => string;
+  /** Returns the id that a request came with, as it may be kept. */
+  readonly requestIdOf: (exchange: ExchangeRecord) => string | null;
 }
 
 export class ThreadRecent {
@@ -102,7 +105,7 @@ export class ThreadRecent {
     if (refusals === 0) return;
     this.#refusals ??= new Refusals(refusals, this.#options.clock);
     // Without a reading of the path, the target is still what a person looks for.
-    const target = keptTarget(path === "" ? exchange.head.target : path);
-    this.#refusals.add(exchange, reason, target, subject, loggedRequestId(exchange) ?? "");
+    const target = this.#options.targetOf(path === "" ? exchange.head.target : path);
+    this.#refusals.add(exchange, reason, target, subject, this.#options.requestIdOf(exchange) ?? "");
   }
 }

@@ -18,7 +18,13 @@ function open(count: number) {
   const memory = HistoryRow.createMemory();
   const threads = Array.from({ length: count }, (_, i) => {
     const history = new HistoryRow(memory, i + 1);
-    return new ThreadRecent({ sizes: { refusals: 100, keys: 10 }, clock, history });
+    return new ThreadRecent({
+      sizes: { refusals: 100, keys: 10 },
+      clock,
+      history,
+      requestIdOf: () => null,
+      targetOf: (target) => target,
+    });
   });
   const asked: RecentQuestion[] = [];
   const source: RecentThreads & { missing: number } = {

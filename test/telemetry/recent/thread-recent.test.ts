@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
+import { keptTarget, loggedRequestId } from "../../../src/telemetry/log.ts";
 import { History, HistoryRow, stepMs } from "../../../src/telemetry/recent/history.ts";
 import { type RecentSizes, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
 import { FakeClock } from "../../support/clock.ts";
@@ -12,7 +13,10 @@ import { exchangeOf, policy } from "../scrape.ts";
 function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
   const clock = new FakeClock();
   const memory = HistoryRow.createMemory();
-  const recent = new ThreadRecent({ sizes, clock, history: new HistoryRow(memory, 0) });
+  const recent = new ThreadRecent({
+    ...{ sizes, clock, history: new HistoryRow(memory, 0) },
+    ...{ targetOf: keptTarget, requestIdOf: loggedRequestId },
+  });
   const history = new History(memory, false, () => 0, clock.nowMs);
   const refusal = (id: string, changes: Partial<ExchangeRecord> = {}, outcome: Outcome = "throttled") => {
     const decision = decisionOf({ outcome, policy, remaining: 0, resetMs: clock.nowMs + 1_000 });
