@@ -13,10 +13,7 @@ export interface ConfigArguments {
   /** Absent: HEADGATE_CONFIG, or the packaged file. */
   readonly file: string | undefined;
   readonly overrides: readonly Override[];
-}
-
-export interface CheckArguments extends ConfigArguments {
-  /** Whether the servers of the store are asked. */
+  /** Of `check` alone: whether the servers of the store are asked. */
   readonly isOnline?: boolean;
 }
 
@@ -60,8 +57,7 @@ export type Shell = (typeof shells)[number];
 type Invocation =
   | { readonly command: "help"; readonly topic: CommandName | null }
   | { readonly command: "version" }
-  | { readonly command: "start"; readonly args: ConfigArguments }
-  | { readonly command: "check"; readonly args: CheckArguments }
+  | { readonly command: "start" | "check"; readonly args: ConfigArguments }
   | { readonly command: "check-diff"; readonly args: DiffArguments }
   | { readonly command: "demo"; readonly args: DemoArguments }
   | { readonly command: "token"; readonly args: TokenArguments }
@@ -128,10 +124,7 @@ function parseConfig(command: "start" | "check", given: Given): ParsedArguments 
   const file = lastOf(given, "config");
   const diff = given.options.findLast(({ name }) => name === "diff");
   const isOnline = given.options.some(({ name }) => name === "online");
-  if (diff?.second === undefined) {
-    const args = { file, overrides };
-    return accept(command === "check" && isOnline ? { command, args: { ...args, isOnline } } : { command, args });
-  }
+  if (diff?.second === undefined) return accept({ command, args: { file, overrides, ...(isOnline && { isOnline }) } });
   if (isOnline) return refuse(command, "--online: found with --diff, expected one of the two");
   if (file !== undefined) return refuse(command, "--config: found with --diff, expected one of the two");
   return accept({ command: "check-diff", args: { files: [diff.value, diff.second], overrides } });

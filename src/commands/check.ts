@@ -8,11 +8,11 @@ import { addedWarnings, configurationWarnings, uncheckedLines } from "../config/
 import { describeChange } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { flawOfPath } from "../limits/snapshot/file.ts";
-import type { CheckArguments, DiffArguments } from "./arguments.ts";
+import type { ConfigArguments, DiffArguments } from "./arguments.ts";
 import { type CommandIo, exitCodes } from "./io.ts";
 import { loadConfig } from "./load-config.ts";
 
-export async function run({ isOnline = false, ...args }: CheckArguments, io: CommandIo): Promise<number> {
+export async function run({ isOnline = false, ...args }: ConfigArguments, io: CommandIo): Promise<number> {
   const loaded = await loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
   const lines = [

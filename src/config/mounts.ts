@@ -6,9 +6,12 @@ import { readFileSync, realpathSync } from "node:fs";
 const mountsFile = "/proc/self/mountinfo";
 
 /** Returns those of the files that are mounted by themselves; none where the system does not tell. */
-export function mountedAlone(files: readonly string[], mounts: string = textOf(mountsFile)): readonly string[] {
+export function mountedAlone(
+  files: readonly string[],
+  mounts = orElse(() => readFileSync(mountsFile, "utf8"), ""),
+): readonly string[] {
   const points = new Set(mounts.split("\n").map((line) => unescaped(line.split(" ")[4] ?? "")));
-  return files.filter((file) => points.has(targetOf(file)));
+  return files.filter((file) => points.has(orElse(() => realpathSync(file), file)));
 }
 
 /** The kernel writes blanks, tabs, line ends and backslashes of a path in octal. */
@@ -16,20 +19,11 @@ function unescaped(path: string): string {
   return path.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 }
 
-function textOf(file: string): string {
+/** `otherwise`: where the system does not tell of mounts, or the file cannot be read, which its reader reports. */
+function orElse(read: () => string, otherwise: string): string {
   try {
-    return readFileSync(file, "utf8");
+    return read();
   } catch {
-    // Not Linux, or a container without it.
-    return "";
-  }
-}
-
-function targetOf(file: string): string {
-  try {
-    return realpathSync(file);
-  } catch {
-    // It is gone, or not readable: whoever reads it says so.
-    return file;
+    return otherwise;
   }
 }

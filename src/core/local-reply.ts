@@ -31,10 +31,9 @@ export function errorBody({ message, errMsg }: Pick<ErrorText, "message" | "errM
 }
 
 const notStored = "Cache-Control: no-store\r\n";
-const json = "application/json; charset=utf-8";
 
 const formats = {
-  v2: { type: json, render: errorBody },
+  v2: { type: "application/json; charset=utf-8", render: errorBody },
   // RFC 9457. A type of its own for each reason would tell the reason, which is for the log.
   problem: {
     type: "application/problem+json",
@@ -58,7 +57,7 @@ function contentOf(body: string, type: string): Pick<LocalReply, "body" | "lines
   return { body, lines: `${notStored}Content-Type: ${type}\r\nContent-Length: ${body.length}\r\n` };
 }
 
-/** Returns a refusal in another format. What refuses nothing stays as it is. */
+/** Returns a refusal in this format. What refuses nothing stays as it is. */
 export function inFormat(reply: LocalReply, format: ErrorFormat): LocalReply {
   if (reply.reason === null) return reply;
   const { body, lines } = errorContent(reply, format);
@@ -196,7 +195,7 @@ export const quotaPreflight = preflightReply("GET, HEAD", ["Authorization"]);
 /** Makes a reply of JSON that refuses nothing. Other characters than ASCII are escaped. */
 export function jsonReply(value: unknown): LocalReply {
   const body = JSON.stringify(value).replace(/[^\x20-\x7e]/g, escaped);
-  return { status: 200, reason: null, message: "OK", errMsg: "", ...contentOf(body, json) };
+  return { status: 200, reason: null, message: "OK", errMsg: "", ...contentOf(body, formats.v2.type) };
 }
 
 function escaped(character: string): string {

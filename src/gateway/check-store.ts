@@ -30,17 +30,15 @@ interface Finding {
 }
 
 /** Returns at least one finding for each server. */
-export async function checkStore({
-  connection,
-  store,
-}: NonNullable<Settings["counters"]["redis"]>): Promise<Finding[]> {
+export async function checkStore(settings: NonNullable<Settings["counters"]["redis"]>): Promise<Finding[]> {
+  const { connection, store } = settings;
   const link = openRedisLink(connection, { script: storeScript, readFile: readRegularFile, connectTimeoutMs });
   const failures = await firstAttempts(link);
-  const found = [...failures].flatMap(([shard, failure]) =>
-    failure === null ? [] : [missing(placeOf(link, shard), failure)],
-  );
-  const connected = link.shards.filter((shard) => failures.get(shard) === null);
-  for (const shard of connected) found.push(...(await checkShard(link, shard, store.prefix)));
+  const found: Finding[] = [];
+  for (const [shard, failure] of [...failures]) {
+    if (failure !== null) found.push(missing(placeOf(link, shard), failure));
+    else if (shard !== null) found.push(...(await checkShard(link, shard, store.prefix)));
+  }
   await link.close();
   return found;
 }

@@ -192,15 +192,14 @@ function stateOf(
   client: ParsedRequest["counterKey"],
   nowMs: number,
 ): CallerQuotaState {
-  const isExempt = limit === 0;
-  if (isExempt) {
+  if (limit === 0) {
     const { limit: usual } = row.policy;
-    return { isExempt, limit: usual, used: 0, remaining: usual, resetMs: nowMs };
+    return { isExempt: true, limit: usual, used: 0, remaining: usual, resetMs: nowMs };
   }
   const { remaining } = peekAt(row, key, client, limit, nowMs);
   // After the limit was lowered, more than the limit may be used. A store may know of more than was counted here.
   const used = Math.max(row.ask.counted, limit - remaining);
-  return { isExempt, limit, used, remaining, resetMs: row.ask.knownResetMs };
+  return { isExempt: false, limit, used, remaining, resetMs: row.ask.knownResetMs };
 }
 
 /** Anybody can send any value of a header, so a key of nothing else could be that of another caller. */
