@@ -189,7 +189,7 @@ export function preflightReply(method: string, names: readonly string[]): LocalR
   };
 }
 
-/** About the caller's own quota, whose token is in a header. */
+/** The reply to a preflight about the caller's own quota, whose token is in a header. */
 export const quotaPreflight = preflightReply("GET, HEAD", ["Authorization"]);
 
 /** Makes a reply of JSON that refuses nothing. Other characters than ASCII are escaped. */

@@ -26,7 +26,7 @@ export const knownMethods = namesIn(
   "UNLOCK UNSUBSCRIBE",
 );
 
-/** Those that metrics and keys of policies tell apart. A client can invent others. */
+/** The methods that metrics and keys of policies tell apart. A client can invent others. */
 export const usualMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"] as const;
 
 /** CONNECT opens a tunnel, and TRACE shows the headers that proxies added, which a client must not see (RFC 9110, 9.3.8). */

@@ -20,7 +20,7 @@ import type { Decision, Rate } from "./policy.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";
 
-/** Of both Reset headers: a Unix time, or a number of seconds from now. */
+/** The form of both Reset headers: a Unix time, or a number of seconds from now. */
 export type ResetFormat = "epoch" | "delta";
 
 /** Headers that only the gateway sets; an upstream's own are removed, because a client may read either. Lower case. */
@@ -377,7 +377,7 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
  * them, and they may read the gateway's own responses.
  */
 export class AllowedOrigins {
-  /** The gateway answers preflights about its routes. */
+  /** Whether the gateway answers preflights about its routes. */
   readonly answersPreflights: boolean;
   readonly #origins: ReadonlySet<string>;
 

@@ -1,7 +1,7 @@
 // Forwards one request to the upstream and its response to the client. Both bodies stream with backpressure. A client
 // that leaves cancels the request to the upstream. A response that breaks off breaks off for the client too and never
-// ends well-formed. A request is sent twice only if it is a GET, HEAD or QUERY without a body and the upstream closed the idle
-// connection it was sent on.
+// ends well-formed. A request is sent twice only if it is a GET, HEAD or QUERY without a body and the upstream closed the
+// idle connection it was sent on.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { brokenRule } from "../core/broken-rule.ts";
@@ -106,7 +106,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     return this.#exchange.client;
   }
 
-  /** It has the same effect if it is sent twice, and no body that would have to be kept for that. */
+  /** Whether sending the request twice has the effect of sending it once, and no body has to be kept for that. */
   get mayRepeat(): boolean {
     const { hasBody, method } = this.#exchange;
     return !hasBody && (method === "GET" || method === "HEAD" || method === "QUERY");

@@ -57,7 +57,7 @@ export class OutboundConnection implements BodySink, Ticked, DeferredWriter {
   isClosed = false;
   /** A response has been completed on it, so the upstream may close it as idle while the next request is sent. */
   isReused = false;
-  /** 0: it is not used again. */
+  /** How long the connection may be idle; 0: it is not used again. */
   maxIdleMs: number;
 
   constructor(reader: SocketReader, options: OutboundConnectionOptions) {

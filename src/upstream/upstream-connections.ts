@@ -120,7 +120,7 @@ export class UpstreamConnections implements Connections {
       this.#assignIdle(chosen, waiter);
       return;
     }
-    // A new connection takes the place of one that has been idle for too long, so that they do not become more.
+    // A new connection takes the place of one that has been idle for too long, so that their number does not grow.
     let [spare] = chosen.idle;
     if (spare === undefined && this.#all.size + this.#opening.size >= maxConnections) {
       const other = this.#endpoints.chooseIdle(afterMs);
@@ -222,7 +222,7 @@ export class UpstreamConnection extends OutboundConnection implements EndpointCo
 
 /** A request that needs a connection. `acquire` leads to one call of onConnection or onNoConnection, unless cancelled. */
 export interface PoolWaiter extends Waiter, Reclaimable {
-  /** Otherwise it gets no connection that the upstream may be closing. */
+  /** Whether the request may be sent on a connection that the upstream may be closing. */
   readonly mayRepeat: boolean;
   /** A connection is being opened for it: the time that passes from now on is the upstream's. */
   onOpening(): void;
