@@ -121,6 +121,19 @@ describe.skipIf(skip)(
       }
     });
 
+    const units = (fate: string) => `headgate_store_units_total{fate="${fate}"}`;
+    test.each([
+      `${units("granted")} - ignoring (fate) ${units("spent")} - ignoring (fate) ${units("returned")} - ignoring (fate) headgate_store_held_units`,
+      "sum without (outcome) (headgate_auth_total) - sum without (route, method, status_class) (headgate_requests_total)",
+      "headgate_request_duration_seconds_count - sum without (method, status_class) (headgate_requests_total)",
+    ])("what the pages promise of sums holds at each instant: %s", async (difference) => {
+      const series = await scene.prometheus.queryRange(difference, range);
+      expect(series.length).toBeGreaterThanOrEqual(2);
+      for (const { metric, values } of series) {
+        expect(new Set(values.map(([, value]) => value)), JSON.stringify(metric)).toEqual(new Set(["0"]));
+      }
+    });
+
     test("the load is mixed enough that only the expected panels show nothing but zeros", async () => {
       const allZero: string[] = [];
       for (const { title, targets } of panelsOf(shippedDashboard())) {
