@@ -25,7 +25,7 @@ export const listen = section("The listener for traffic.", {
   maxConnectionsPerPeer: wholeNumber(
     1000,
     [1, 1_000_000],
-    "Open connections of one address or IPv6 network (more get 503), except trusted proxies; at most maxConnections.",
+    "Open connections of one address or IPv6 network, except proxies; a new one closes one idle for 5 s or gets 503.",
   ),
   newConnectionsPerPeer: wholeNumber(
     200,

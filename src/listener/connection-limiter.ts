@@ -86,7 +86,7 @@ export class ConnectionLimiter {
     return true;
   }
 
-  /** Admits a connection whose peer is known. A peer over its own bound is refused and evicts nobody. */
+  /** Admits a connection whose peer is known. A peer over its own bound evicts nobody but itself. */
   admit(socket: Socket, peer: Peer): boolean {
     const { settings, count, peers, onConnectionShed } = this.#options;
     const { bounds } = settings.current;
@@ -99,8 +99,9 @@ export class ConnectionLimiter {
     }
     // It may be closed already.
     if (this.#admitted.has(socket)) {
-      // A trusted proxy has connections for many clients.
-      if (!peer.isTrusted && !peers.enter(peer, bounds.maxConnectionsPerPeer)) {
+      // A trusted proxy has connections for many clients. Others may keep theirs idle for long, behind one NAT too.
+      const enter = (): boolean => peers.enter(peer, bounds.maxConnectionsPerPeer);
+      if (!peer.isTrusted && !enter() && !(this.#closeLongestIdle(peer) && enter())) {
         this.#refuse(socket, peer, "per_peer");
         return false;
       }
@@ -186,8 +187,9 @@ export class ConnectionLimiter {
     while (isOver() && connections.idleCount > 0 && !this.#hasOlderElsewhere && !isNew()) yield null;
   }
 
-  #closeLongestIdle(): boolean {
-    const longest = this.#options.connections.takeIdle();
+  /** Of one peer: the longest idle one that is not expected to be used again soon. */
+  #closeLongestIdle(peer?: Peer): boolean {
+    const longest = this.#options.connections.takeIdle(peer);
     if (longest === undefined) return false;
     this.#makeRoom(longest.tcp);
     longest.socket.destroy();

@@ -15,6 +15,9 @@ import {
 /** A connection that has been idle for so long is not expected to be used again soon. */
 const forgetAfterMs = 5_000;
 
+/** A search is short, because each new connection of a peer over its bound begins one. */
+const maxLookedAt = 1_000;
+
 export class ConnectionTable implements ConnectionRegistry {
   /** True: every response from now on announces that its connection closes. */
   isDraining = false;
@@ -53,12 +56,15 @@ export class ConnectionTable implements ConnectionRegistry {
     if (this.#isEnding) connection.endWhenIdle();
   }
 
-  /** Returns the connection that has been idle longest. It is not returned again before its next request has ended. */
-  takeIdle(): ClientConnection | undefined {
-    const { first } = this.#idle;
-    if (first === null) return undefined;
-    this.#idle.remove(first);
-    return first.connection;
+  /**
+   * Returns the connection that has been idle longest. Of one peer: the longest idle one that is not expected to be used again
+   * soon, if it is among the first. It is not returned again before its next request has ended.
+   */
+  takeIdle(peer: Peer | null = null): ClientConnection | undefined {
+    const found = peer === null ? this.#idle.first : this.#idle.find(peer, this.#nowMs() - forgetAfterMs);
+    if (found === null) return undefined;
+    this.#idle.remove(found);
+    return found.connection;
   }
 
   /**
@@ -217,6 +223,16 @@ class IdleList {
   constructor(nowMs: () => number, allThreads: Pick<ConnectionCount, "setIdle">) {
     this.#nowMs = nowMs;
     this.#allThreads = allThreads;
+  }
+
+  /** Returns the first one of the peer, if it is idle since this instant or before. */
+  find({ key }: Peer, untilMs: number): Place | null {
+    let place = this.first;
+    for (let i = 0; i < maxLookedAt && place !== null && place.sinceMs <= untilMs; i += 1) {
+      if (place.connection.peer.key === key) return place;
+      place = place.after;
+    }
+    return null;
   }
 
   append(place: Place, nowMs = this.#nowMs()): void {

@@ -26,8 +26,8 @@ const open = (gateway: Parameters<typeof metric>[0]) => metric(gateway, "headgat
 const isOpen = (client: RawConnection) => new Promise((resolve) => client.socket.once("connect", resolve));
 
 /** An upstream that never answers. */
-const startHeld = (listen: object, more: object = {}) =>
-  stageRaw(cleanup, () => {}, { listen: { ...bounds, ...listen }, ...more });
+const startHeld = (listen: object, more: object = {}, clock?: FakeClock) =>
+  stageRaw(cleanup, () => {}, { listen: { ...bounds, ...listen }, ...more }, clock);
 
 async function exchange(client: RawConnection, bytes = request("/v2/x")): Promise<number> {
   client.write(bytes);
@@ -57,6 +57,26 @@ test("a peer over its bound is answered 503 with all fields before it says anyth
   expect(gateway.logLines).toContainEqual(
     expect.objectContaining({ status: 503, problem: "overloaded", client: "127.0.0.1" }),
   );
+});
+
+test("a connection that a peer has not used for long makes room for its next one, and for nobody else's", async () => {
+  const clock = new FakeClock();
+  const { gateway, connect } = await startHeld({}, {}, clock);
+  const [first, second] = [connect(), connect()];
+  for (const client of [first, second]) expect(await exchange(client, request("/elsewhere"))).toBe(404);
+  clock.advance(4_000);
+  expect(await exchange(second, request("/elsewhere"))).toBe(404);
+  expect((await connect().read()).status, "both were used shortly before").toBe(503);
+  clock.advance(2_000);
+  const other = connect({ localAddress: "127.0.0.2" });
+  expect(await exchange(other, request("/elsewhere"))).toBe(404);
+  expect([first.ending, await shed(gateway, "idle")]).toEqual([null, 0]);
+  const third = connect();
+  expect(await exchange(third, request("/elsewhere"))).toBe(404);
+  await within("the first ends", first.closed);
+  expect([first.rest, second.ending, other.ending]).toEqual(["", null, null]);
+  expect((await connect().read()).status, "the others were used shortly before").toBe(503);
+  expect([await shed(gateway, "per_peer"), await shed(gateway, "idle")]).toEqual([2, 1]);
 });
 
 test("a request that a refused connection sends is never read, and its answer arrives whole", async () => {
