@@ -232,7 +232,10 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
       this.#minRate ??= new MinRateTimeout(this.#options, this);
       this.#minRate.begin();
       this.#minRate.moved(chunk.length);
-      this.#connection?.pause();
+      if (this.#connection !== null) {
+        this.#connection.pausedSinceMs ??= this.#options.nowMs();
+        this.#connection.pause();
+      }
     }
     return !this.#exchange.transport.isFlushed;
   }

@@ -74,7 +74,8 @@ export class UpstreamConnections implements Connections {
 
   release(connection: UpstreamConnection, waiter: PoolWaiter): void {
     this.#endRequest(connection, waiter);
-    connection.idleSinceMs = this.#options.nowMs();
+    connection.idleSinceMs = connection.pausedSinceMs ?? this.#options.nowMs();
+    connection.pausedSinceMs = null;
     if (connection.isClosed || connection.endpoint.isRemoved) this.#remove(connection);
     else connection.endpoint.idle.push(connection);
     if (this.#places.waiting > 0) this.#serveWaiting();
@@ -208,6 +209,8 @@ export class UpstreamConnection extends OutboundConnection implements EndpointCo
   readonly endpoint: Endpoint;
   isProbe: boolean;
   idleSinceMs = Number.NEGATIVE_INFINITY;
+  /** When the client first read its response too slowly: the upstream may have sent the end of it since then. */
+  pausedSinceMs: number | null = null;
   /** The share of the client whose request it carries, or carried last. */
   share: ClientShare;
 

@@ -95,6 +95,38 @@ test("a POST takes the connection that was used last, though others have been id
   expect((await upstreamConnections(gateway)).idle).toBe(new Set(connections).size);
 });
 
+test("after a response that its client read slowly, the upstream may have waited since the client stopped reading", async () => {
+  const clock = new FakeClock();
+  const sockets: Socket[] = [];
+  const long = "x".repeat(12_000_000);
+  const onData = (socket: Socket, data: Buffer): void => {
+    if (!sockets.includes(socket)) sockets.push(socket);
+    socket.write(response(data.includes("/v2/long") ? long : `${sockets.indexOf(socket)}`));
+  };
+  const { connect } = await stageRaw(cleanup, onData, {}, clock);
+  const other = connect();
+  const used: string[] = [];
+  for (const stoppedMs of [500, 1_000]) {
+    // A new one, because the system gives a connection that has read much a larger buffer.
+    const slow = connect();
+    slow.socket.pause();
+    slow.write(request("/v2/long"));
+    let [unsent, polls] = [-1, 0];
+    await eventually("the gateway has stopped reading", () => {
+      const left = sockets[0]?.writableLength ?? -1;
+      polls = left === unsent && left >= 0 ? polls + 1 : 0;
+      unsent = left;
+      return polls === 10;
+    });
+    clock.advance(stoppedMs);
+    slow.socket.resume();
+    await eventually("the response is whole", () => slow.receivedBytes > long.length);
+    other.write(request("/v2/x", { method: "POST", ...two }));
+    used.push((await other.read()).body);
+  }
+  expect(used).toEqual(["0", "1"]);
+});
+
 test("where all connections are taken, one that has been idle for long is closed for a POST", async () => {
   const { ask, clock, connections, gateway, upstream } = await stage({ maxConnections: 1 });
   await ask();
