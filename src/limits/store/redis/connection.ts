@@ -1,5 +1,6 @@
 // One connection to one server, from its first byte to its end: it never connects again, sends nothing twice, and keeps
 // no command that it cannot send. The library (ioredis) writes the commands, reads the replies and matches the two.
+import { randomUUID } from "node:crypto";
 import { connect, isIP, type Socket } from "node:net";
 import { checkServerIdentity, connect as connectTls, type SecureContextOptions } from "node:tls";
 import { AbstractConnector, Command, Redis } from "ioredis";
@@ -20,6 +21,8 @@ const closed = unreachable("the server closed the connection");
 
 export class Connection {
   readonly address: HostPort;
+  /** Of this connection alone. */
+  readonly id = randomUUID();
   /** Called once, when the connection is lost or dropped. */
   onLost: (failure: CallFailure) => void = ignoreError;
   readonly #socket: Socket;

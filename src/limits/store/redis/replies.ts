@@ -172,6 +172,8 @@ const kinds: Readonly<Record<string, CallFailureKind>> = {
   READONLY: "unready",
   LOADING: "unready",
   MASTERDOWN: "unready",
+  MISCONF: "unready",
+  BUSY: "unready",
   CLUSTERDOWN: "unready",
   TRYAGAIN: "unready",
   NOREPLICAS: "unready",

@@ -312,10 +312,9 @@ async function identify(connection: Connection): Promise<StoreIdentity> {
     connection.ask("config", "GET", "save").catch(() => null),
   ]);
   const fields = fieldsOf(texts.join("\n"));
-  const run = fields.get("run_id");
-  if (run === undefined) throw new StoreError({ kind: "failed", detail: "INFO does not name the run of the server" });
+  // Servers that are not Redis may name no run: it may have ended with any connection.
   return {
-    epoch: `${run} ${fields.get("master_replid") ?? ""}`,
+    epoch: `${fields.get("run_id") ?? connection.id} ${fields.get("master_replid") ?? ""}`,
     evictedKeys: Number(fields.get("evicted_keys") ?? 0),
     server: `${serverName(fields)} at ${bracketed(connection.address.host)}:${connection.address.port}`,
     warnings: warningsOf(fields, savePoints(saved)),

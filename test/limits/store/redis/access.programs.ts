@@ -1,4 +1,5 @@
 // Who the gateway is to the store, and the store to the gateway: users with few permissions, and certificates.
+import { mkdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -80,6 +81,22 @@ describe.skipIf(skipRedis)(`servers that lack a command${redisNeeded}`, () => {
     const { failure } = step === "call" ? await watched.call("count") : await watched.identify();
     expect(failure).toMatchObject({ kind: "failed", detail: expect.stringContaining(`unknown command '${command}'`) });
   });
+});
+
+test.skipIf(skipRedis)(`a server that cannot save takes no writes, and is away at once${redisNeeded}`, async () => {
+  const server = await start();
+  const watched = openWatched(cleanup, settingsOf(server.port));
+  await watched.connected();
+  // A folder is in the place of the file.
+  const folder = server.cli("CONFIG", "GET", "dir").split("\n")[1] ?? "";
+  mkdirSync(join(folder, "dump.rdb", "full"), { recursive: true });
+  server.cli("CONFIG", "SET", "save", "3600 1");
+  server.cli("SET", "a", "b");
+  server.cli("BGSAVE");
+  const hasFailed = () => server.cli("INFO", "persistence").includes("rdb_last_bgsave_status:err");
+  await eventually("it could not save", hasFailed);
+  expect((await watched.call("1")).failure).toBeNull();
+  expect((await watched.call("count")).failure?.kind).toBe("unready");
 });
 
 describe.skipIf(skipRedis)(`TLS${redisNeeded}`, () => {

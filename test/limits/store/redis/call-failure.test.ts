@@ -16,7 +16,8 @@ test.each([
   ["CLUSTERDOWN Hash slot not served", "unready"],
   ["TRYAGAIN Multiple keys request during rehashing of slot", "unready"],
   ["ERR max number of clients reached", "unready"],
-  ["BUSY Redis is busy running a script.", "failed"],
+  ["BUSY Redis is busy running a script.", "unready"],
+  ["MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.", "unready"],
   ["WRONGTYPE Operation against a key holding the wrong kind of value", "failed"],
   ["", "failed"],
 ])("%s", (message, kind) => {

@@ -33,6 +33,22 @@ async function startFake(onCall: (socket: Socket, text: string) => void, onAccep
   return { port: typeof address === "object" ? (address?.port ?? 0) : 0, pieces, sockets };
 }
 
+test("a server that names no run of its own may have ended with each connection", async () => {
+  const { port, sockets } = await startFake((socket, text) => {
+    const questions = text.split("*2\r\n$4\r\ninfo").length - 1;
+    socket.write(`${"$17\r\nmaster_replid:abc\r\n".repeat(questions)}*2\r\n$4\r\nsave\r\n$0\r\n\r\n`);
+  });
+  const watched = openWatched(cleanup, settingsOf(port));
+  const epochOf = async () => (await watched.identify()).identity?.epoch;
+  await watched.connected();
+  const first = await epochOf();
+  expect(first).toMatch(/ abc$/);
+  expect(await epochOf()).toBe(first);
+  for (const socket of sockets) socket.destroy();
+  await watched.connected(2);
+  expect(await epochOf()).not.toBe(first);
+});
+
 describe("a reply", () => {
   test("is read in pieces of one byte", async () => {
     const { port } = await startFake(async (socket) => {
