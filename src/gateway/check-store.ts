@@ -5,11 +5,12 @@ import { readRegularFile } from "../config/files.ts";
 import type { Settings } from "../core/settings.ts";
 import type { CallFailure, StoreIdentity, StoreLink } from "../core/store-link.ts";
 import { openRedisLink } from "../limits/store/redis/link.ts";
+import { rulesScript } from "../limits/store/rules-script.ts";
 import { storeScript } from "../limits/store/script.ts";
 import {
   type CounterItem,
   counterStoreKey,
-  decodeAnswer,
+  decodedOrNull,
   encodeCall,
   gatewayLength,
   type Item,
@@ -32,22 +33,26 @@ interface Finding {
 /** Returns at least one finding for each server. */
 export async function checkStore(settings: NonNullable<Settings["counters"]["redis"]>): Promise<Finding[]> {
   const { connection, store } = settings;
-  const link = openRedisLink(connection, { script: storeScript, readFile: readRegularFile, connectTimeoutMs });
+  const link = openRedisLink(connection, { script, readFile: readRegularFile, connectTimeoutMs });
   const failures = await firstAttempts(link);
-  const found: Finding[] = [];
-  for (const [shard, failure] of [...failures]) {
-    if (failure !== null) found.push(missing(placeOf(link, shard), failure));
-    else if (shard !== null) found.push(...(await checkShard(link, shard, store.prefix)));
+  const found = [...failures.values()].flatMap((failure) => (failure === null ? [] : [missing(failure.detail)]));
+  for (const shard of link.shards.filter((shard) => failures.get(shard) === null)) {
+    // It ends all calls that have no answer.
+    const timer = setInterval(() => link.reconnect(shard), connectTimeoutMs);
+    found.push(...(await checkShard(link, shard, store.prefix)));
+    clearInterval(timer);
   }
   await link.close();
   return found;
 }
 
-function placeOf({ isClustered }: StoreLink, shard: number | null): string {
-  return shard === null || !isClustered ? "the store" : `server ${shard} of the store`;
-}
+/** Both scripts, because a link has one. That of the log has five keys: a forgiveness is written, has ended, is removed. */
+const script = `local function log() ${rulesScript} end
+if #KEYS == 5 then log() ARGV[1] = 'remove' log() return redis.call('DEL', unpack(KEYS)) end
+${storeScript}`;
 
-const missing = (where: string, { detail }: CallFailure): Finding => ({ kind: "missing", text: `${where}: ${detail}` });
+const missing = (text: string): Finding => ({ kind: "missing", text });
+const warning = (server: string, text: string): Finding => ({ kind: "warning", text: `${server}: ${text}` });
 
 /** Resolves with why each known server could not be connected; null: it was. Without a known one, the key is null. */
 function firstAttempts(link: StoreLink): Promise<ReadonlyMap<number | null, CallFailure | null>> {
@@ -72,14 +77,22 @@ function firstAttempts(link: StoreLink): Promise<ReadonlyMap<number | null, Call
 
 async function checkShard(link: StoreLink, shard: number, prefix: string): Promise<Finding[]> {
   const [identity, unidentified] = await identify(link, shard);
-  const where = identity?.server ?? placeOf(link, shard);
-  if (unidentified !== null) return [missing(where, unidentified)];
-  const warnings = (identity?.warnings ?? []).map((text): Finding => ({ kind: "warning", text: `${where}: ${text}` }));
-  for (const items of probes(prefix, link.anyTagOf(shard) ?? "check")) {
-    const failure = await call(link, shard, items);
-    if (failure !== null) return [...warnings, missing(where, failure)];
+  if (identity === null) return [missing(unidentified?.detail ?? "")];
+  const { server, warnings } = identity;
+  const found = warnings.map((text) => warning(server, text));
+  const tag = link.anyTagOf(shard) ?? "check";
+  for (const items of probes(prefix, tag, link.isClustered ? tag : "other")) {
+    const { keys, args } = encodeCall(items);
+    const [reply, failure] = await call(link, shard, keys, args);
+    const detail = failure?.detail ?? (decodedOrNull(reply, items) ? null : "its answer is not the script's");
+    const hint = link.isClustered ? "" : " (it belongs to a cluster: see counters.redis.cluster)";
+    if (detail !== null)
+      return [...found, missing(`${server}: ${detail.replace(/^(MOVED|CLUSTERDOWN|CROSSSLOT) .*/, `$&${hint}`)}`)];
   }
-  return [...warnings, { kind: "usable", text: `${where} can be used` }];
+  const logKeys = [1, 2, 3, 4, 5].map((i) => storeKeyOf(prefix, tag, `check/${randomBytes(6).toString("hex")}/${i}`));
+  const [, lacking] = await call(link, shard, logKeys, ["forgive", "check", "0", "2", "f/check", "-1", "1"]);
+  if (lacking) found.push(warning(server, `rules and forgiveness cannot be shared: ${lacking.detail}`));
+  return [...found, { kind: "usable", text: `${server} can be used` }];
 }
 
 function identify(link: StoreLink, shard: number) {
@@ -88,18 +101,14 @@ function identify(link: StoreLink, shard: number) {
   });
 }
 
-function call(link: StoreLink, shard: number, items: readonly Item[]): Promise<CallFailure | null> {
-  const { keys, args } = encodeCall(items);
-  return new Promise((resolve) => {
-    link.call(shard, keys, args, (reply, failure) => {
-      if (failure === null) decodeAnswer(reply, items);
-      resolve(failure);
-    });
+function call(link: StoreLink, shard: number, keys: readonly string[], args: readonly string[]) {
+  return new Promise<[unknown, CallFailure | null]>((resolve) => {
+    link.call(shard, keys, args, (...answer) => resolve(answer));
   });
 }
 
 /** Calls in which the script runs its commands: units are granted, refused, told and returned, and a counter is forgiven. */
-function* probes(prefix: string, tag: string): Generator<readonly Item[]> {
+function* probes(prefix: string, tag: string, otherTag: string): Generator<readonly Item[]> {
   const gateway = randomBytes(gatewayLength).toString("hex").slice(0, gatewayLength);
   const id = `${gateway}${"-".repeat(threadLength)}1`;
   const name = `check/${gateway}`;
@@ -108,10 +117,13 @@ function* probes(prefix: string, tag: string): Generator<readonly Item[]> {
     ...{ untilUs: 0, keepUs: 0, step: 1, needed: 2, wanted: 2, id, reports: [], told: null },
   };
   const markKey = markKeyOf(prefix, tag, name);
+  // Its lease has ended when the next call comes.
+  const brief = { ...sliding, key: counterStoreKey(prefix, otherTag, name, 0), windowUs: 1, leaseUs: 1 };
   const told = { units: 1, ageUs: 0, forgivenUntil: 0, markKey };
-  yield [sliding];
-  yield [{ ...sliding, id: `${id}1`, reports: [{ id, granted: 2, spent: 1, ageUs: 0 }], told }];
+  yield [sliding, brief];
+  yield [{ ...sliding, id: `${id}1`, reports: [{ id, granted: 2, spent: 1, ageUs: 0 }], told }, brief];
   yield [{ ...sliding, id: `${id}2` }];
-  yield [{ item: "forget", key: sliding.key, markKey, seq: 1, keepMs: 500 }];
+  const secret = { item: "secret", key: markKey, proposed: "00" } as const;
+  yield [secret, { item: "forget", key: sliding.key, markKey, seq: 1, keepMs: 500 }];
   yield [{ item: "gateways", key: storeKeyOf(prefix, tag, `${name}/gateways`), gateway, silenceUs: 500_000, ageUs: 0 }];
 }

@@ -3,7 +3,7 @@
 import type { HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, OnAnswer, StoreEvents, StoreIdentity, StoreLink } from "../../../core/store-link.ts";
 import { type Connection, type OnReply, type Opener, openAny, openPrimary } from "./connection.ts";
-import { StoreError, unreachable } from "./replies.ts";
+import { failureAt, StoreError, unreachable } from "./replies.ts";
 import { failureOf, type Script, type ShardEvents, ShardLink } from "./shard-link.ts";
 
 const calmMs = 5_000;
@@ -243,6 +243,8 @@ class ClusterMap {
     const connection = await openAny(this.#opener, address, signal);
     try {
       return await this.#readFrom(connection);
+    } catch (error) {
+      throw new StoreError(failureAt(address, failureOf(error)));
     } finally {
       connection.drop(unreachable("not needed any more"));
     }

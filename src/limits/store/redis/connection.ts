@@ -8,7 +8,7 @@ import { errorCode, ignoreError } from "../../../core/failure.ts";
 import { passwordIn } from "../../../core/file-group.ts";
 import type { HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, StoreConnectionSettings } from "../../../core/store-link.ts";
-import { errorReplyFailure, isLacking, ReplyGuard, StoreError, unreachable } from "./replies.ts";
+import { errorReplyFailure, failureAt, isLacking, ReplyGuard, StoreError, unreachable } from "./replies.ts";
 
 /** Called once, never within the call that it was given to. `errorReply` is the whole message of the server. */
 export type OnReply = (reply: unknown, failure: CallFailure | null, errorReply?: string) => void;
@@ -301,9 +301,10 @@ export function openPrimary(
 ): Promise<Connection> {
   return open(opener, locate, signal, async (connection, credentials) => {
     const { database } = opener.settings;
-    const steps = [authenticate(connection, credentials)];
-    if (database !== 0) steps.push(connection.ask("select", String(database)).then(() => undefined));
-    steps.push(requirePrimary(connection), requireLoaded(connection));
+    const steps: Promise<unknown>[] = [authenticate(connection, credentials)];
+    if (database !== 0) steps.push(connection.ask("select", String(database)));
+    // A server that is loading its data says so.
+    steps.push(requirePrimary(connection), unlessLacking(connection.ask("ping")));
     await first(steps);
   });
 }
@@ -359,7 +360,7 @@ async function open(
     return connection;
   } catch (error) {
     connection?.drop({ kind: "unreachable", detail: "not usable" });
-    throw error;
+    throw error instanceof StoreError ? new StoreError(failureAt(address, error.failure)) : error;
   } finally {
     clearTimeout(timer);
     cancelled.removeEventListener("abort", abort);
@@ -374,7 +375,7 @@ function tooLate(signal: AbortSignal): Promise<never> {
 }
 
 /** Rejects with the failure of the first step that fails: a wrong password is why the later ones fail. */
-async function first(steps: readonly Promise<void>[]): Promise<void> {
+async function first(steps: readonly Promise<unknown>[]): Promise<void> {
   for (const step of await Promise.allSettled(steps)) if (step.status === "rejected") throw step.reason;
 }
 
@@ -397,15 +398,11 @@ function withoutPassword({ failure }: StoreError, password: string): StoreError 
  * that takes writes is then taken for a primary.
  */
 async function requirePrimary(connection: Connection): Promise<void> {
-  const role = await unlessLacking(connection.ask("role"));
-  const isReplica = Array.isArray(role)
-    ? role[0] !== "master"
-    : /^role:slave\b/m.test(String(await unlessLacking(connection.ask("info", "replication"))));
-  if (isReplica) throw new StoreError({ kind: "unready", detail: "the server is a replica" });
-}
-
-async function requireLoaded(connection: Connection): Promise<void> {
-  await unlessLacking(connection.ask("ping"));
+  const reply = await unlessLacking(connection.ask("role"));
+  const said = Array.isArray(reply) ? `role:${reply[0]}` : await unlessLacking(connection.ask("info", "replication"));
+  const [, role = "master"] = /^role:(\w+)/m.exec(String(said)) ?? [];
+  if (role === "master") return;
+  throw new StoreError({ kind: "unready", detail: `the server is a ${role === "sentinel" ? role : "replica"}` });
 }
 
 /** Resolves with null if the user may not run the command, or the server does not have it. */

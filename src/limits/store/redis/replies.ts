@@ -1,6 +1,7 @@
 // Follows the frames of what a server sends, before the library reads them. It guarantees that every reply was asked for,
 // is written as the protocol says, and has a bounded size and depth: the library reserves memory for as many items as a
 // reply announces, and throws where a reply comes that nobody has asked for. So both must agree where a reply ends.
+import { bracketed, type HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, CallFailureKind } from "../../../core/store-link.ts";
 
 const maxReplyBytes = 4 * 1024 * 1024;
@@ -163,6 +164,11 @@ export function unreachable(detail: string): CallFailure {
   return { kind: "unreachable", detail };
 }
 
+/** The address may come from a server: what follows it is one line too. */
+export function failureAt({ host, port }: HostPort, { kind, detail }: CallFailure): CallFailure {
+  return { kind, detail: oneLine(`${bracketed(host)}:${port}: ${detail}`) };
+}
+
 const kinds: Readonly<Record<string, CallFailureKind>> = {
   WRONGPASS: "refused",
   NOAUTH: "refused",
@@ -197,6 +203,14 @@ function kindOf(message: string): CallFailureKind {
   if (/^ERR (?:The user executing the script can't|ACL failure in script)/.test(message)) return "refused";
   if (/^ERR (?:invalid password|AUTH |Client sent AUTH)/.test(message)) return "refused";
   return message.startsWith("ERR max number of clients") ? "unready" : "failed";
+}
+
+/** Adds the command of the script that has failed, which Redis 7.0 names by its line alone. */
+export function withCommand(script: string, { kind, detail }: CallFailure): CallFailure {
+  const [, line] = /@user_script: ?(\d+)/.exec(detail) ?? [];
+  const [, command] = /redis\.p?call\('(\w+)'/.exec(script.split("\n")[Number(line) - 1] ?? "") ?? [];
+  if (command === undefined) return { kind, detail };
+  return { kind, detail: `${detail.replace(/\.? script: [0-9a-f]{40}, on @user_script:\d+\.$/, "")} (${command})` };
 }
 
 /** Whether the command does not exist there (a managed server, `rename-command`), or the user may not run it. */

@@ -4,7 +4,7 @@ import { hash } from "node:crypto";
 import { bracketed, type HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, StoreEvents, StoreIdentity } from "../../../core/store-link.ts";
 import { type Connection, type OnReply, type Opener, openSentinel } from "./connection.ts";
-import { isLacking, StoreError, unreachable } from "./replies.ts";
+import { failureAt, isLacking, StoreError, unreachable, withCommand } from "./replies.ts";
 
 const firstDelayMs = 50;
 const longestDelayMs = 1_000;
@@ -96,7 +96,7 @@ export class ShardLink {
     }
     identify(connection).then(
       (identity) => identified(identity, null),
-      (error) => identified(null, failureOf(error)),
+      (error) => identified(null, failureAt(connection.address, failureOf(error))),
     );
   }
 
@@ -114,7 +114,7 @@ export class ShardLink {
         // It was demoted. The name or the sentinels may know another server.
         connection.drop({ kind: "unready", detail: "the server has become a replica" });
       } else if (failure === null) this.#delayMs = firstDelayMs;
-      onReply(reply, failure, errorReply);
+      onReply(reply, failure && withCommand(this.#script.text, failure), errorReply);
     });
   }
 
@@ -243,7 +243,7 @@ export class Sentinels {
     if (typeof host === "string" && host !== "" && Number(port) > 0 && Number(port) < 65_536) {
       return { address: { host, port: Number(port) }, epoch };
     }
-    throw new StoreError({ kind: "failed", detail: "a sentinel does not name a primary" });
+    throw new StoreError(failureAt(address, { kind: "failed", detail: `it names no primary of ${this.#name}` }));
   }
 
   async #answerOf(connection: Connection, question: string): Promise<unknown> {
@@ -251,7 +251,7 @@ export class Sentinels {
       return await connection.askWithin(this.#opener.connectTimeoutMs, "sentinel", question, this.#name);
     } catch (error) {
       connection.drop(unreachable("the sentinel does not answer"));
-      throw error;
+      throw new StoreError(failureAt(connection.address, failureOf(error)));
     }
   }
 

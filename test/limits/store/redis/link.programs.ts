@@ -99,7 +99,7 @@ describe.skipIf(skipRedis)(`a loss${redisNeeded}`, () => {
     const details = new Set<string | undefined>();
     await eventually("it says that it loads", async () => {
       details.add((await watched.call("1")).failure?.detail);
-      return [...details].some((detail) => detail?.startsWith("LOADING"));
+      return [...details].some((detail) => detail?.includes(": LOADING"));
     });
     server.cli("CONFIG", "SET", "key-load-delay", "0");
     await restarted;
