@@ -1,6 +1,5 @@
 // The TLS handshakes of the admin listener, bounded in time. A new certificate is used for the handshakes that begin after it
 // was loaded. Loaded only where TLS is configured.
-import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import type { Certificate } from "../core/settings.ts";
@@ -53,9 +52,8 @@ export class AdminHandshakes {
   }
 }
 
-function contextOf({ cert, key }: Certificate) {
-  // Renegotiation costs the server a key exchange each time.
-  return { cert, key, minVersion: "TLSv1.2", secureOptions: constants.SSL_OP_NO_RENEGOTIATION } as const;
+function contextOf({ cert, key, handshake }: Certificate) {
+  return { cert, key, ...handshake };
 }
 
 const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>

@@ -37,7 +37,7 @@ export async function loadConfig(
 ): Promise<LoadedConfig | undefined> {
   const input = configFileOf(file, io.env) === inputFile ? await io.readInput(maxFileBytes) : null;
   const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides, input, processors: availableProcessors });
-  const files = await judgeFiles(loaded.files, io.cwd, systemClock.wallMs());
+  const files = await judgeFiles(loaded, io.cwd, systemClock.wallMs());
   const errors = [...(loaded.ok ? [] : loaded.errors.map(renderConfigError)), ...files.errors];
   const unlistedNames = loaded.ok ? unlisted(loaded.settings, files.tokens) : [];
   const switchedOff = loaded.ok ? writtenAsFalse(loaded.raw).map((key) => ({ key, detail: readAsOff })) : [];
@@ -98,9 +98,9 @@ interface FilesJudged {
  * Whether the files that the configuration names can be used, before anything is opened: one line for each error, in
  * the style of the configuration's own.
  */
-async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number): Promise<FilesJudged> {
-  const { path, place } = files;
-  const tls = await judgeTlsFiles(files, wallMs);
+async function judgeFiles(loaded: LoadedSettings, cwd: string, wallMs: number): Promise<FilesJudged> {
+  const { path, place } = loaded.files;
+  const tls = await judgeTlsFiles(loaded, wallMs);
   const tokensPath = path("auth.tokensFile");
   const tokens = await readFiles(tokensFile("auth.tokensFile", tokensPath));
   const errors = [
@@ -152,7 +152,8 @@ interface TlsJudged {
 }
 
 /** Imports TLS only if files of it are named, because a start without it is faster. */
-async function judgeTlsFiles({ path }: NamedFiles, wallMs: number): Promise<TlsJudged> {
+async function judgeTlsFiles(loaded: LoadedSettings, wallMs: number): Promise<TlsJudged> {
+  const { path } = loaded.files;
   const listen = {
     cert: path("listen.tls.cert"),
     key: path("listen.tls.key"),
@@ -163,9 +164,10 @@ async function judgeTlsFiles({ path }: NamedFiles, wallMs: number): Promise<TlsJ
   const named = [listen, admin, upstream, store].flatMap((paths) => Object.values(paths));
   if (named.every((file) => file === null)) return { certificates: [], upstream: [], store: [], warnings: [] };
   const { certificateWarning, clientTlsFiles, listenTlsFiles } = await import("../config/tls-files.ts");
+  const settings = loaded.ok ? loaded.settings : null;
   const listeners = [
-    { key: "listen.tls.cert", read: await readFiles(listenTlsFiles(listen)) },
-    { key: "admin.tls.cert", read: await readFiles(listenTlsFiles(admin, "admin.tls")) },
+    { key: "listen.tls.cert", read: await readFiles(listenTlsFiles({ ...settings?.listen.tls, ...listen })) },
+    { key: "admin.tls.cert", read: await readFiles(listenTlsFiles({ ...settings?.admin.tls, ...admin }, "admin.tls")) },
   ];
   return {
     certificates: listeners.flatMap(({ read }) => (read.ok ? [] : read.errors)),

@@ -209,13 +209,14 @@ export function toSettings(values: ParsedConfig, processors: () => number): Sett
   const { listen, admin, extAuth, counters } = values;
   const { path, everyMs } = counters.snapshot;
   const { cert, key } = listen.tls;
+  const own = admin.tls;
   const policies = values.policies.map(toPolicy);
   return {
     ...values,
     listen: { ...listen, tls: cert === null || key === null ? null : { ...listen.tls, cert, key } },
     admin: {
       ...admin,
-      tls: admin.tls.cert === null || admin.tls.key === null ? null : { cert: admin.tls.cert, key: admin.tls.key },
+      tls: own.cert === null || own.key === null ? null : { ...own, cert: own.cert, key: own.key },
     },
     policies,
     extAuth: {

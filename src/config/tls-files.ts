@@ -2,16 +2,28 @@
 // parsed, and whether certificate and key belong together. Quotes nothing from a file, because any may be a secret in the
 // wrong place.
 
-import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { constants, createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { errorCode } from "../core/failure.ts";
 import type { FileFlaw, FileGroup } from "../core/file-group.ts";
-import type { Certificate, TlsFiles } from "../core/settings.ts";
+import type { Certificate, TlsFiles, TlsOffer } from "../core/settings.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
+import { hasSuiteFor, openSslList } from "./tls-suites.ts";
+
+/**
+ * Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1 forbids it). A client without hardware for AES prefers
+ * ChaCha20, and gets it. OpenSSL's other groups are slower (P-521 takes the server four times as long), and no client needs
+ * them. OpenSSL's tickets are good for two hours, in which nobody looks at a client's certificate again.
+ */
+const fixedOffer = {
+  secureOptions: constants.SSL_OP_NO_RENEGOTIATION | constants.SSL_OP_PRIORITIZE_CHACHA,
+  ecdhCurve: "X25519MLKEM768:X25519:P-256:P-384",
+  sessionTimeout: 300,
+};
 
 /** Without certificate and key there is no value. */
 export function listenTlsFiles(
-  paths: Readonly<Record<keyof TlsFiles, string | null>>,
+  { minVersion = "TLSv1.2", ciphers, ...paths }: Readonly<Record<keyof TlsFiles, string | null>> & TlsOffer,
   section: "listen.tls" | "admin.tls" = "listen.tls",
 ): FileGroup<Certificate> {
   const keys = { cert: `${section}.cert`, key: `${section}.key`, clientCa: `${section}.clientCa` } as const;
@@ -34,15 +46,19 @@ export function listenTlsFiles(
       });
       const authorities = parseCertificates(clientCa ?? undefined, (found) => refuse("clientCa", found));
       for (const { ca } of authorities) if (!ca) refuse("clientCa", "a certificate of no authority");
+      const handshake = { minVersion, ciphers: openSslList(ciphers), ...fixedOffer };
       if (flaws.length > 0 || cert === undefined || key === undefined || leaf === null) return { ok: false, flaws };
       try {
-        createSecureContext({ cert, key, ...(clientCa === null ? {} : { ca: clientCa }) });
+        createSecureContext({ cert, key, ...handshake, ...(clientCa === null ? {} : { ca: clientCa }) });
+        const isRsa = leaf.publicKey.asymmetricKeyType?.startsWith("rsa") ?? false;
+        const without = `a certificate ${isRsa ? "with" : "without"} an RSA key, and ${section}.ciphers has no suite of TLS 1.2 for it`;
+        if (!hasSuiteFor(isRsa, ciphers)) refuse("cert", without);
       } catch (cause) {
         refuse("cert", openSslReason(cause));
-        return { ok: false, flaws };
       }
+      if (flaws.length > 0) return { ok: false, flaws };
       const [validFromMs, expiresMs] = [leaf.validFromDate.getTime(), leaf.validToDate.getTime()];
-      return { ok: true, value: { cert, key, clientCa, validFromMs, expiresMs } };
+      return { ok: true, value: { cert, key, clientCa, validFromMs, expiresMs, handshake } };
     },
   };
 }

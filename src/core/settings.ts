@@ -110,7 +110,7 @@ export interface AdminSettings extends HostPort {
   /** Null: there is no Unix socket. */
   readonly socket: string | null;
   /** Null: plain. */
-  readonly tls: Pick<TlsFiles, "cert" | "key"> | null;
+  readonly tls: (Pick<TlsFiles, "cert" | "key"> & TlsOffer) | null;
   /** How much is remembered of the last minutes; 0: nothing. */
   readonly recent: { readonly refusals: number; readonly keys: number };
 }
@@ -162,7 +162,14 @@ export interface TlsFiles {
   readonly clientCa: string | null;
 }
 
-interface ListenerTls extends TlsFiles {
+/** What is absent is the default. */
+export interface TlsOffer {
+  readonly minVersion?: "TLSv1.2" | "TLSv1.3";
+  /** Names of cipher suites, the preferred one first. */
+  readonly ciphers?: readonly string[];
+}
+
+interface ListenerTls extends TlsFiles, TlsOffer {
   /** Whether HTTP/2 is offered beside HTTP/1.1. */
   readonly http2: boolean;
 }
@@ -173,6 +180,8 @@ export interface Certificate extends TlsFiles {
   readonly validFromMs: number;
   /** Unix milliseconds, exclusive. */
   readonly expiresMs: number;
+  /** What handshakes with it agree on: further options of `node:tls`. */
+  readonly handshake: { readonly minVersion: "TLSv1.2" | "TLSv1.3"; readonly ciphers: string };
 }
 
 export interface CertificateInUse extends Pick<Certificate, "expiresMs"> {

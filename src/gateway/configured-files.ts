@@ -52,7 +52,7 @@ export async function openConfiguredFiles(
       ),
       certificate: await keptOrOpened(
         "certificate",
-        ({ listen: { tls } }) => tls && [tls.cert, tls.key, tls.clientCa],
+        ({ listen: { tls } }) => tls,
         () => openCertificate(settings, files, log, clock),
       ),
       secrets: await keptOrOpened(

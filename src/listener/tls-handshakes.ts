@@ -1,7 +1,7 @@
 // The TLS handshakes of clients, bounded in time; failures are counted by reason. The HTTP parser sees a connection
 // only after its handshake, with a client certificate where one is required. Plain HTTP is recognized by its first
 // bytes before TLS takes the socket, so that it gets a reply.
-import { constants, createHash, hkdfSync } from "node:crypto";
+import { createHash, hkdfSync } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
 import type { TlsFailure } from "../core/connection-ends.ts";
@@ -130,28 +130,26 @@ const maxMethodBytes = 32;
 /** A client of HTTP/1.0 may name only that. */
 const http1Protocols = ["http/1.1", "http/1.0"];
 
-function contextOptions({ cert, key, clientCa }: Certificate, http2: boolean): TlsOptions {
+function contextOptions({ cert, key, clientCa, handshake }: Certificate, http2: boolean): TlsOptions {
   const client = clientCa === null ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
   return {
     cert,
     key,
     ...client,
-    minVersion: "TLSv1.2",
+    ...handshake,
     ALPNProtocols: http2 ? ["h2", ...http1Protocols] : http1Protocols,
-    // Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1 forbids it).
-    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   };
 }
 
 /**
  * Returns the keys of session tickets, so that a client can resume a session with another thread. They depend on the
- * files, because a session that is resumed is not checked against other authorities again.
+ * files and the offer, because a session that is resumed is not checked against other authorities or suites again.
  */
-function ticketKeys(secret: Uint8Array, { cert, key, clientCa }: Certificate): Buffer {
-  return Buffer.from(hkdfSync("sha512", secret, "", digestOf([cert, key, clientCa]), 48));
+function ticketKeys(secret: Uint8Array, { cert, key, clientCa, handshake }: Certificate): Buffer {
+  return Buffer.from(hkdfSync("sha512", secret, "", digestOf([cert, key, clientCa, handshake]), 48));
 }
 
-function digestOf(texts: readonly (string | null)[]): Buffer {
+function digestOf(texts: readonly unknown[]): Buffer {
   return createHash("sha512").update(JSON.stringify(texts)).digest();
 }
 

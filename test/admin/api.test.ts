@@ -7,7 +7,7 @@ import { maxAdminConnections, maxApiConnections } from "../../src/admin/connecti
 import type { ControlPlane } from "../../src/admin/control-plane.ts";
 import { maxStreams } from "../../src/admin/event-streams.ts";
 import { maxAtOnce } from "../../src/admin/turns.ts";
-import { Authority } from "../support/certificates.ts";
+import { Authority, certificateOf } from "../support/certificates.ts";
 import { cleanupOf, useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { testSettings } from "../support/gateway.ts";
@@ -373,7 +373,7 @@ test("over the Unix socket no token is asked, and the API exists without a token
 
 test("over TLS the same calls are answered, an origin must be https, and a new certificate is used at once", async () => {
   const authority = new Authority(cleanup);
-  const issue = () => ({ ...authority.issue(), clientCa: null, validFromMs: 0, expiresMs: 0 });
+  const issue = () => certificateOf(authority.issue());
   let certificate = issue();
   const stage = await stageApi(cleanup, (await planeWithRules()).plane, { certificate: () => certificate });
   const secure = (method: string, path: string, options: Call = {}) =>
@@ -388,7 +388,7 @@ test("over TLS the same calls are answered, an origin must be https, and a new c
   expect((await secure("GET", "/api/status", { headers: { origin: `https://${origin}` } })).status).toBe(200);
   expectError(await secure("GET", "/api/status", { headers: { origin: `http://${origin}` } }), 403);
   const other = new Authority(cleanup);
-  certificate = { ...other.issue(), clientCa: null, validFromMs: 0, expiresMs: 0 };
+  certificate = certificateOf(other.issue());
   await expect(secure("GET", "/api/status")).rejects.toThrow();
   expect((await stage.call("GET", "/api/status", { ca: other.cert })).status).toBe(200);
   await expect(stage.call("GET", "/livez")).rejects.toThrow();

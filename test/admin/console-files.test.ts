@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { AdminConnections } from "../../src/admin/connections.ts";
 import { ConsoleFiles, readConsoleFiles } from "../../src/admin/console-files.ts";
-import { Authority } from "../support/certificates.ts";
+import { Authority, certificateOf } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { type Answer, type Call, listedTokens, stageApi } from "./api-stage.ts";
@@ -154,7 +154,7 @@ test("other hosts are not answered, so that a name which leads here by rebinding
 
 test("over TLS the page is the same", async () => {
   const authority = new Authority(cleanup);
-  const certificate = { ...authority.issue(), clientCa: null, validFromMs: 0, expiresMs: 0 };
+  const certificate = certificateOf(authority.issue());
   const stage = await stageApi(cleanup, fakePlane(), { certificate: () => certificate });
   const answer = await stage.call("GET", "/console/", { ...open, ca: authority.cert });
   expect([answer.status, answer.text]).toEqual([

@@ -66,5 +66,7 @@ test("a path in the file starts from its folder, one on the command line from wh
     key: "/place/b/key.pem",
     clientCa: "/place/ca.pem",
     http2: true,
+    minVersion: "TLSv1.2",
+    ciphers: [],
   });
 });

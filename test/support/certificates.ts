@@ -4,6 +4,8 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { listenTlsFiles } from "../../src/config/tls-files.ts";
+import type { Certificate } from "../../src/core/settings.ts";
 import type { Cleanup } from "./cleanup.ts";
 
 /** Paths of PEM files, and what is in them. */
@@ -76,6 +78,14 @@ export class Authority {
   #openssl(...args: string[]): void {
     execFileSync("openssl", args, { stdio: "pipe", cwd: this.#folder });
   }
+}
+
+/** As a listener with the defaults uses it. */
+export function certificateOf({ cert, key }: Pick<Issued, "cert" | "key">): Certificate {
+  const texts = { "listen.tls.cert": cert, "listen.tls.key": key };
+  const reading = listenTlsFiles({ cert: null, key: null, clientCa: null }).parse(texts, true);
+  if (!reading.ok) throw new Error("the certificate cannot be used");
+  return reading.value;
 }
 
 const authorityConfig = `
