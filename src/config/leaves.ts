@@ -1,5 +1,6 @@
 // The kinds of values a key can have. Each says what it accepts once for a person (`expected`) and once for an editor
 // (`json`). `parse` decides; the JSON Schema may accept more, but never less.
+import { existsSync } from "node:fs";
 import { enumerate } from "../core/enumerate.ts";
 import { parseAddress, parseHost, parseNetwork } from "./addresses.ts";
 import {
@@ -179,12 +180,19 @@ export function optional<T>(leaf: Leaf<T>): Leaf<T | null> {
   return shownIfWritten({ ...orNull(leaf), expected: leaf.expected });
 }
 
-/** The path of a file, or none. */
-export function filePath(description: string): Leaf<string | null> {
-  const parse = (path: string): string | undefined => (/^$|^~|\0/.test(path) ? undefined : path);
-  const leaf = orNull(text("", { expected: "the path of a file", json: { pattern: "^[^~]" }, parse }, description));
-  const hint = (value: Scalar): string | undefined =>
-    String(value).startsWith("~") ? "the path of a file without ~, which only shells read" : leaf.hint?.(value);
+/** The path of a file, or none. `system`: the files of which the first that exists is meant by this word; else it is a path. */
+export function filePath(description: string, system: readonly string[] = []): Leaf<string | null> {
+  const isWord = (value: Scalar): boolean => value === "system" && system.length > 0;
+  const expected = system.length > 0 ? "system, the path of a file" : "the path of a file";
+  const parse = (path: string): string | undefined => {
+    if (isWord(path)) return system.find((file) => existsSync(file));
+    return /^$|^~|\0/.test(path) ? undefined : path;
+  };
+  const leaf = orNull(text("", { expected, json: { pattern: "^[^~]" }, parse }, description));
+  const hint = (value: Scalar): string | undefined => {
+    if (isWord(value)) return `the path of a file, since there is none of ${enumerate(system)}`;
+    return String(value).startsWith("~") ? `the path of a file without ~, which only shells read` : leaf.hint?.(value);
+  };
   return { ...leaf, isPath: true, hint };
 }
 

@@ -3,7 +3,7 @@ import { canonicalHost as canonical, type HostPort } from "../core/ip-address.ts
 import { isLoopback } from "./addresses.ts";
 import { type Leaf, type Parsed, section } from "./definition.ts";
 import { addressList, choice, filePath, flag, host, networkList, wholeNumber } from "./leaves.ts";
-import { judgeHttp2Suites, tlsOffer } from "./tls-suites.ts";
+import { judgeHttp2Suites, serverTls } from "./tls-suites.ts";
 import type { Refuse } from "./written.ts";
 
 export const listen = section("The listener for traffic.", {
@@ -39,11 +39,9 @@ export const listen = section("The listener for traffic.", {
     "Requests on one connection; the last response announces that the connection closes.",
   ),
   tls: section("TLS on the listener; without cert it accepts plain HTTP. Changed files are loaded without a restart.", {
-    cert: filePath("Certificate of the server and its intermediate certificates, in PEM."),
-    key: filePath("Private key of the certificate, in PEM, without a passphrase."),
+    ...serverTls,
     clientCa: filePath("CA certificates in PEM; each client must present a certificate of one of them (mTLS)."),
     http2: flag(true, "Offer HTTP/2 in addition to HTTP/1.1."),
-    ...tlsOffer,
   }),
 });
 
@@ -59,11 +57,7 @@ export const admin = section(
       "Hosts for which the API answers; without any, loopback names and the listener's own address.",
     ),
     socket: filePath("Unix socket on which the API needs no token; only the user of the gateway can open it."),
-    tls: section("TLS on the admin listener; without cert it accepts plain HTTP. Changed files are loaded.", {
-      cert: filePath("Certificate of the server and its intermediate certificates, in PEM."),
-      key: filePath("Private key of the certificate, in PEM, without a passphrase."),
-      ...tlsOffer,
-    }),
+    tls: section("TLS on the admin listener; without cert it accepts plain HTTP. Changed files are loaded.", serverTls),
     recent: section(
       "What is remembered of refusals, to tell why a request was refused and which keys are refused most. The history of 15 minutes takes 0.4 MB beside it.",
       {
@@ -146,7 +140,7 @@ export function judgeProxyScheme({ listen }: Listeners, refuse: Refuse): void {
 
 export function judgeListenTls({ listen }: Listeners, refuse: Refuse): void {
   judgeCertificate("listen.tls", listen.tls, refuse);
-  judgeHttp2Suites(listen.tls, refuse);
+  judgeHttp2Suites(listen.tls.http2, listen.tls.ciphers, refuse);
 }
 
 type CertificateFiles = Record<"cert" | "key", string | null> & { readonly clientCa?: string | null };

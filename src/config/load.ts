@@ -4,6 +4,7 @@
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
+import { nodeAt } from "./definition.ts";
 import { explainReadFailure, readRegularFileSync } from "./files.ts";
 import { applyOverrides, type Environment, type Override, readEnvironment } from "./overrides.ts";
 import { pairErrors, schema, toSettings } from "./schema.ts";
@@ -101,9 +102,10 @@ export function loadSettings(sources: ConfigSources): LoadedSettings {
   const isSound = soundness(errors);
   const files: NamedFiles = {
     path: (key) => {
-      const written = rawAt(raw, key.split("."));
-      const isPath = written?.kind === "scalar" && typeof written.value === "string" && isSound(key);
-      return isPath ? resolvePath(String(written.value), written.at) : null;
+      const [written, node] = [rawAt(raw, key.split(".")), nodeAt(schema, key.split("."))];
+      if (written?.kind !== "scalar" || node?.kind !== "leaf" || !isSound(key)) return null;
+      const path = node.parse(written.value);
+      return typeof path === "string" ? resolvePath(path, written.at) : null;
     },
     place: (key) => renderPlace(originOf(raw, key), key),
   };

@@ -85,7 +85,7 @@ export function clientTlsFiles(
       });
       if (flaws.length > 0) return { ok: false, flaws };
       try {
-        // Without `ca` the system's authorities are trusted.
+        // Without `ca`, those of Node's own list are trusted.
         const given = Object.fromEntries(Object.entries({ ca, cert, key }).filter(([, text]) => text !== undefined));
         return { ok: true, value: createSecureContext({ ...given, minVersion: "TLSv1.2" }) };
       } catch (error) {

@@ -7,6 +7,11 @@ import { addressList, duration, filePath, flag, orAuto, orNull, size, text, whol
 import { collide, type Listeners, openListeners } from "./listeners.ts";
 import type { IsSound, Refuse } from "./written.ts";
 
+/** Of Debian, Alpine and their kin; Fedora and RHEL; openSUSE; BSDs. */
+const systemStores = [
+  ...["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"],
+  ...["/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"],
+];
 const upstreamKeys = {
   url: text(
     "http://127.0.0.1:3000",
@@ -169,7 +174,7 @@ export function clientTls(peer: string, host: string) {
   const expected = "a host name or an IP address (without brackets)";
   const name = `Name for SNI and for the verification of the certificate; null uses ${host}.`;
   return {
-    ca: filePath("CA certificates in PEM to trust instead of the system's."),
+    ca: filePath("CA certificates in PEM to trust instead of Node's own; system: those of the system.", systemStores),
     serverName: orNull(text("", { expected, parse: parseHost }, name)),
     cert: filePath(`Client certificate that the gateway presents to the ${peer}, in PEM; requires key.`),
     key: filePath("Private key of cert, in PEM, without a passphrase."),

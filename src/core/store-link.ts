@@ -216,7 +216,7 @@ export interface StoreConnectionSettings extends StoreUser {
   readonly database: number;
   /** Null: plain. The paths are absolute. */
   readonly tls: {
-    /** Null: the authorities of the system. */
+    /** Null: the authorities of Node's own list. */
     readonly caFile: string | null;
     /** Both or none: what the gateway shows of itself. */
     readonly certFile: string | null;

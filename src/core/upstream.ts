@@ -89,7 +89,7 @@ interface HealthCheckSettings {
 
 /** Paths are absolute. */
 export interface UpstreamTlsSettings {
-  /** Certificate authorities to trust; null: the system's. */
+  /** Certificate authorities to trust; null: Node's own list. */
   readonly ca: string | null;
   /** Sent in the handshake and expected in the certificate; null: the host of the URL. */
   readonly serverName: string | null;

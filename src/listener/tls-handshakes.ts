@@ -3,7 +3,7 @@
 // bytes before TLS takes the socket, so that it gets a reply.
 import { createHash, hkdfSync } from "node:crypto";
 import type { Socket } from "node:net";
-import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
+import { createServer, type Server, type TLSSocket } from "node:tls";
 import type { TlsFailure } from "../core/connection-ends.ts";
 import { errorCode } from "../core/failure.ts";
 import type { Certificate, Replaceable, TrafficSettings } from "../core/settings.ts";
@@ -25,8 +25,9 @@ interface HandshakeHandlers {
 export class TlsHandshakes {
   readonly #settings: Replaceable<TrafficSettings>;
   readonly #onFailure: TlsHandshakesOptions["onFailure"];
-  /** For new handshakes. Those in progress keep the server with which they began. */
-  #current: HandshakeServer | null = null;
+  /** For new handshakes; it never listens. Those in progress keep the server with which they began. */
+  #server: Server | null = null;
+  #madeOf: readonly unknown[] = [];
   readonly #turns = new HandshakeTurns();
   /** By the addresses of both ends, because a TLS socket has no reference to its TCP socket. */
   readonly #waiting = new Map<string, WaitingHandshake>();
@@ -69,20 +70,22 @@ export class TlsHandshakes {
     }
   }
 
-  #serverOf({ tls, headTimeoutMs: timeoutMs }: TrafficSettings): Server {
+  #serverOf({ tls, headTimeoutMs: handshakeTimeout }: TrafficSettings): Server {
     if (tls === null) throw new Error("a listener without TLS has no handshakes");
     const { certificate, http2, ticketSecret } = tls;
-    const made = this.#current;
-    const isMade = made?.certificate === certificate.value && made.http2 === http2 && made.timeoutMs === timeoutMs;
-    if (isMade) return made.server;
+    const madeOf = [certificate.value, http2, handshakeTimeout];
+    if (this.#server !== null && madeOf.every((part, i) => part === this.#madeOf[i])) return this.#server;
+    const { cert, key, clientCa, handshake } = certificate.value;
     const server = createServer({
-      ...contextOptions(certificate.value, http2),
+      ...{ cert, key, ...handshake, handshakeTimeout },
+      ...(clientCa === null ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true }),
+      ALPNProtocols: http2 ? ["h2", ...http1Protocols] : http1Protocols,
       ...(ticketSecret === null ? {} : { ticketKeys: ticketKeys(ticketSecret, certificate.value) }),
-      handshakeTimeout: timeoutMs,
     });
     server.on("secureConnection", (socket) => this.#onSecure(socket));
     server.on("tlsClientError", (error, socket) => this.#onFailed(error, socket));
-    this.#current = { server, certificate: certificate.value, http2, timeoutMs };
+    this.#madeOf = madeOf;
+    this.#server = server;
     return server;
   }
 
@@ -115,31 +118,12 @@ interface WaitingHandshake {
   readonly onClose: () => void;
 }
 
-/** A server that never listens, and what it was made from. */
-interface HandshakeServer {
-  readonly server: Server;
-  readonly certificate: Certificate;
-  readonly http2: boolean;
-  readonly timeoutMs: number;
-}
-
 /** The beginning of a request line, which no TLS record can be: its first byte would be 0x16. */
 const methodAndSpace = /^[A-Z][A-Z-]* /;
 const maxMethodBytes = 32;
 
 /** A client of HTTP/1.0 may name only that. */
 const http1Protocols = ["http/1.1", "http/1.0"];
-
-function contextOptions({ cert, key, clientCa, handshake }: Certificate, http2: boolean): TlsOptions {
-  const client = clientCa === null ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
-  return {
-    cert,
-    key,
-    ...client,
-    ...handshake,
-    ALPNProtocols: http2 ? ["h2", ...http1Protocols] : http1Protocols,
-  };
-}
 
 /**
  * Returns the keys of session tickets, so that a client can resume a session with another thread. They depend on the

@@ -120,7 +120,7 @@ test("a certificate of an authority that was not named is refused, and so is one
   expect(byAddress.codes()).toEqual(["ERR_TLS_CERT_ALTNAME_INVALID"]);
 });
 
-test("without ca the system's authorities count, and ours is none of them", async () => {
+test("without ca Node's own authorities count, and ours is none of them", async () => {
   const { status, reasons } = await stage((await start()).url, { ca: null });
   expect(await status()).toBe(502);
   expect(await reasons()).toEqual(["certificate"]);

@@ -28,7 +28,7 @@ import type { TrialArguments } from "./invocation.ts";
 /** How a gateway is reached. */
 export type Where =
   | { readonly kind: "socket"; readonly path: string }
-  /** `tokenFile`: where the token is from, for messages. `ca`: in PEM; null: what the system trusts. */
+  /** `tokenFile`: where the token is from, for messages. `ca`: in PEM; null: Node's own list. */
   | {
       readonly kind: "url";
       readonly url: URL;

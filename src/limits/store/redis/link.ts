@@ -10,7 +10,7 @@ import type {
   StoreLink,
 } from "../../../core/store-link.ts";
 import { ClusterLink } from "./cluster.ts";
-import { type Opener, openPrimary, type ReadFile } from "./connection.ts";
+import { lastContext, type Opener, openPrimary, type ReadFile } from "./connection.ts";
 import { namedScript, type Script, Sentinels, ShardLink } from "./shard-link.ts";
 
 interface RedisLinkOptions {
@@ -24,7 +24,7 @@ interface RedisLinkOptions {
 /** Does nothing until `open`. */
 export function openRedisLink(settings: StoreConnectionSettings, options: RedisLinkOptions): StoreLink {
   const { readFile, connectTimeoutMs = 1_000 } = options;
-  const opener: Opener = { settings, readFile, connectTimeoutMs };
+  const opener: Opener = { settings, readFile, connectTimeoutMs, contextOf: lastContext() };
   const script = namedScript(options.script);
   const { servers } = settings;
   switch (servers.kind) {

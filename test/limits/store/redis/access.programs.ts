@@ -1,8 +1,11 @@
 // Who the gateway is to the store, and the store to the gateway: users with few permissions, and certificates.
+import dns from "node:dns";
 import { mkdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import tlsModule from "node:tls";
+import { describe, expect, test, vi } from "vitest";
 import type { StoreConnectionSettings } from "../../../../src/core/store-link.ts";
 import { Authority } from "../../../support/certificates.ts";
 import { useCleanup } from "../../../support/cleanup.ts";
@@ -108,6 +111,7 @@ describe.skipIf(skipRedis)(`TLS${redisNeeded}`, () => {
     `tls-key-file ${keyFile}`,
     `tls-ca-cert-file ${caFile}`,
   ];
+  type Found = (error: null, addresses: readonly dns.LookupAddress[]) => void;
   type Tls = NonNullable<StoreConnectionSettings["tls"]>;
 
   test("both sides show a certificate, and the server's is verified", async () => {
@@ -133,5 +137,66 @@ describe.skipIf(skipRedis)(`TLS${redisNeeded}`, () => {
     expect(await failure(shown)).toBe(`127.0.0.1:${port}: ERR_TLS_CERT_ALTNAME_INVALID`);
     expect(await failure({ ...shown, caFile: null, serverName: "store.example" })).toMatch(/SELF_SIGNED|UNABLE_TO/);
     expect(await failure({ ...shown, certFile: null, keyFile: null, serverName: "store.example" })).toBeTruthy();
+  });
+
+  test("a name with a final dot is the name in the certificate, without it", async () => {
+    const authority = new Authority(cleanup);
+    const port = await freePort();
+    await start(
+      ...lines(port, authority.issue({ names: ["DNS:store.example"] }), authority.certFile),
+      "tls-auth-clients no",
+    );
+    const asked = vi.spyOn(dns, "lookup").mockImplementation(((_name: string, _options: unknown, done: Found) => {
+      done(null, [{ address: "127.0.0.1", family: 4 }]);
+    }) as unknown as typeof dns.lookup);
+    cleanup(() => asked.mockRestore());
+    const tls: Tls = { caFile: authority.certFile, certFile: null, keyFile: null, serverName: null };
+    const servers = { kind: "one" as const, address: { host: "store.example.", port } };
+    const watched = openWatched(cleanup, settingsOf(port, { servers, tls }));
+    await watched.connected();
+    expect((await watched.call("count")).reply).toBe(1);
+    expect(asked.mock.calls[0]?.[0]).toBe("store.example.");
+  });
+
+  test("files that have become unusable are told, and the connection is made once they are good again", async () => {
+    const authority = new Authority(cleanup);
+    const port = await freePort();
+    await start(...lines(port, authority.issue(), authority.certFile));
+    const [own, other] = [authority.issue(), authority.issue()];
+    const keyFile = authority.write("changing.pem", other.key);
+    const tls: Tls = { caFile: authority.certFile, certFile: own.certFile, keyFile, serverName: null };
+    const watched = openWatched(cleanup, settingsOf(port, { tls }));
+    await eventually("it is told", () => watched.failedAttempts.length > 0);
+    expect((await watched.call("1")).failure).toEqual({
+      ...{ kind: "refused", detail: "the files for TLS cannot be used: ERR_OSSL_X509_KEY_VALUES_MISMATCH" },
+    });
+    authority.write("changing.pem", own.key);
+    await watched.connected();
+    expect((await watched.call("count")).reply).toBe(1);
+  });
+
+  test("all connections have one context, until a file has changed", async () => {
+    const authority = new Authority(cleanup);
+    const port = await freePort();
+    const server = await start(...lines(port, authority.issue(), authority.certFile), "tls-auth-clients no");
+    const caFile = authority.write("ca.pem", authority.cert);
+    const created = vi.spyOn(tlsModule, "createSecureContext");
+    syncBuiltinESMExports();
+    cleanup(() => {
+      created.mockRestore();
+      syncBuiltinESMExports();
+    });
+    const tls: Tls = { caFile, certFile: null, keyFile: null, serverName: null };
+    const watched = openWatched(cleanup, settingsOf(port, { tls }));
+    const again = async (times: number): Promise<void> => {
+      server.cli("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+      await watched.connected(times);
+    };
+    await watched.connected();
+    await again(2);
+    expect(created).toHaveBeenCalledTimes(1);
+    authority.write("ca.pem", `${authority.cert}${authority.cert}`);
+    await again(3);
+    expect(created).toHaveBeenCalledTimes(2);
   });
 });
