@@ -184,10 +184,8 @@ export function optional<T>(leaf: Leaf<T>): Leaf<T | null> {
 export function filePath(description: string, system: readonly string[] = []): Leaf<string | null> {
   const isWord = (value: Scalar): boolean => value === "system" && system.length > 0;
   const expected = system.length > 0 ? "system, the path of a file" : "the path of a file";
-  const parse = (path: string): string | undefined => {
-    if (isWord(path)) return system.find((file) => existsSync(file));
-    return /^$|^~|\0/.test(path) ? undefined : path;
-  };
+  const parse = (path: string): string | undefined =>
+    isWord(path) ? system.find((file) => existsSync(file)) : /^$|^~|\0/.test(path) ? undefined : path;
   const leaf = orNull(text("", { expected, json: { pattern: "^[^~]" }, parse }, description));
   const hint = (value: Scalar): string | undefined => {
     if (isWord(value)) return `the path of a file, since there is none of ${enumerate(system)}`;

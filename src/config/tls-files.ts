@@ -10,11 +10,9 @@ import type { Certificate, TlsFiles, TlsOffer } from "../core/settings.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
 import { hasSuiteFor, openSslList } from "./tls-suites.ts";
 
-/**
- * Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1 forbids it). A client without hardware for AES prefers
- * ChaCha20, and gets it. OpenSSL's other groups are slower (P-521 takes the server four times as long), and no client needs
- * them. OpenSSL's tickets are good for two hours, in which nobody looks at a client's certificate again.
- */
+// Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1). Clients without hardware for AES prefer ChaCha20.
+// OpenSSL's other groups are slow: P-521 takes the server four times as long. Its tickets are good for two hours, in which nobody
+// looks at a client's certificate again.
 const fixedOffer = {
   secureOptions: constants.SSL_OP_NO_RENEGOTIATION | constants.SSL_OP_PRIORITIZE_CHACHA,
   ecdhCurve: "X25519MLKEM768:X25519:P-256:P-384",

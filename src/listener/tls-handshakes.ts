@@ -130,11 +130,10 @@ const http1Protocols = ["http/1.1", "http/1.0"];
  * files and the offer, because a session that is resumed is not checked against other authorities or suites again.
  */
 function ticketKeys(secret: Uint8Array, { cert, key, clientCa, handshake }: Certificate): Buffer {
-  return Buffer.from(hkdfSync("sha512", secret, "", digestOf([cert, key, clientCa, handshake]), 48));
-}
-
-function digestOf(texts: readonly unknown[]): Buffer {
-  return createHash("sha512").update(JSON.stringify(texts)).digest();
+  const digest = createHash("sha512")
+    .update(JSON.stringify([cert, key, clientCa, handshake]))
+    .digest();
+  return Buffer.from(hkdfSync("sha512", secret, "", digest, 48));
 }
 
 const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>

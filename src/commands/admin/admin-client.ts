@@ -88,10 +88,11 @@ export async function senderTo(where: Where): Promise<Send> {
   return isTls ? (await import("node:https")).request : sendPlain;
 }
 
-/** Each request has a connection of its own. */
-export function reachOf(where: Where): RequestOptions & { readonly ca?: string } {
+/** Each request has a connection of its own, past any proxy. No variable of the environment turns the verification off. */
+export function reachOf(where: Where): RequestOptions & { readonly ca?: string; readonly rejectUnauthorized?: true } {
   if (where.kind === "socket") return { agent: false, socketPath: where.path };
-  return { agent: false, ...addressOf(where.url), ...(where.ca === null ? {} : { ca: where.ca }) };
+  const ca = where.ca === null ? {} : { ca: where.ca };
+  return { agent: false, rejectUnauthorized: true, ...addressOf(where.url), ...ca };
 }
 
 export class AdminClient {

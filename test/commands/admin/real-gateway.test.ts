@@ -1,5 +1,5 @@
 // Each command against the real gateway: what it says, what it does, and that its JSON fits its schema.
-import { describe, expect, type TestContext, test } from "vitest";
+import { describe, expect, type TestContext, test, vi } from "vitest";
 import * as schemas from "../../../src/admin/schemas.ts";
 import { Why } from "../../../src/commands/admin/printed-schemas.ts";
 import { Authority } from "../../support/certificates.ts";
@@ -386,7 +386,9 @@ describe("over a URL", () => {
     const tls = `, tls: { cert: ${certFile}, key: ${keyFile} }`;
     const { gateway, writeFile } = await stageCommands(cleanupOf(context), yaml, tls);
     const over = `--url https://localhost:${gateway.admin.port} --token-file ${writeFile}`;
+    vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
     const untrusted = await headgate(`status ${over}`);
+    vi.unstubAllEnvs();
     expect(untrusted).toMatchObject({ code: 69, out: "" });
     expect(untrusted.err).toMatch(/its certificate is not trusted \([A-Z_]+\); name its authority with --ca/);
     const trusted = await headgate(`status ${over} --ca ${authority.certFile}`);

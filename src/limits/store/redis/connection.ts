@@ -225,7 +225,9 @@ function begin({ address: { host, port }, tls, serverName, onBytes }: SocketOpti
       return true;
     },
   };
-  const shared = { host, port, onread, noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_000 };
+  // RFC 8305, 5. Node's 500 ms each would leave no time for a third address of the name.
+  const address = { host, port, autoSelectFamilyAttemptTimeout: 250 };
+  const shared = { ...address, onread, noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_000 };
   if (tls === null) return connect(shared);
   return connectTls({
     ...shared,

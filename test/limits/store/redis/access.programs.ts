@@ -147,7 +147,11 @@ describe.skipIf(skipRedis)(`TLS${redisNeeded}`, () => {
       "tls-auth-clients no",
     );
     const asked = vi.spyOn(dns, "lookup").mockImplementation(((_name: string, _options: unknown, done: Found) => {
-      done(null, [{ address: "127.0.0.1", family: 4 }]);
+      // The first one is for documentation: nobody is there.
+      done(null, [
+        { address: "2001:db8::1", family: 6 },
+        { address: "127.0.0.1", family: 4 },
+      ]);
     }) as unknown as typeof dns.lookup);
     cleanup(() => asked.mockRestore());
     const tls: Tls = { caFile: authority.certFile, certFile: null, keyFile: null, serverName: null };
