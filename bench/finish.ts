@@ -50,7 +50,7 @@ function cpuNs(): number {
 const record: { -readonly [Name in keyof ExchangeRecord]: ExchangeRecord[Name] } = {
   ...{ source: "proxy", head: { target: "/v2/transactions/1234", rawHeaders: [] }, id: "", traceId: null },
   requestId: null,
-  ...{ method: "GET", route: "/v2/", client: "10.0.0.1", unreadFrom: null, decision: admitted },
+  ...{ method: "GET", route: "/v2/", client: "10.0.0.1", isProbe: false, decision: admitted },
   ...{ auth: "accepted", subject: null },
   ...{ startedMs: 1_000, queuedMs: null, dispatchedMs: 1_002, answeredMs: 1_042, respondedMs: 1_043, endedMs: 1_050 },
   ...{

@@ -18,6 +18,7 @@ import {
   parseRequest,
   parseWithoutPath,
   type QuotaPath,
+  type ReadinessPath,
   type RequestHead,
   type RequestOrigin,
   type RequestRules,
@@ -68,6 +69,10 @@ class Pipeline {
     }
     // The client, and a path in a usual spelling, are read first: everything else needs them, and they cost little.
     const origin = readOrigin(head, rules);
+    // Before what clients behind the load balancer's address could have it refused for.
+    if (rules.readiness !== null && origin.target?.path === rules.readiness.path) {
+      return this.#tellReadiness(head, origin, rules.readiness, nowMs);
+    }
     // Before the quota and the path, which a blocked client must not make the gateway read.
     const block = runtimeRules.isEmpty ? null : runtimeRules.blockOfClient(origin.counterKey);
     if (block !== null) return this.#refuseUncharged(parseCheaply(origin, rules), localReplies.blocked, nowMs, block);
@@ -90,6 +95,20 @@ class Pipeline {
     }
     const quota = limiter.peek(origin.client, origin.counterKey, nowMs);
     return this.#refuseUnread(origin, quota, isSpent, nowMs) ?? this.#read(head, origin, nowMs);
+  }
+
+  /** Spends nothing and asks for nothing: its answers are prepared, so they cost no more than a refusal. */
+  #tellReadiness({ method }: RequestHead, origin: RequestOrigin, { reply }: ReadinessPath, atMs: number): Verdict {
+    const parsed = parseWithoutPath(origin);
+    const { problem } = parsed.message;
+    if (problem !== null) return this.#refuseUncharged(parsed, problem, atMs);
+    return this.#observed(
+      parsed,
+      "skipped",
+      null,
+      isRead(method) ? reply.current : localReplies.methodNotAllowed,
+      atMs,
+    );
   }
 
   /** Tells a caller what it has left. Spends no quota: the budget for refusals pays, for wrong tokens too. */
@@ -395,8 +414,12 @@ function findQuotaPathRefusal(
   { cors }: RequestRules,
 ): LocalReply | null {
   if (message.problem !== null) return message.problem;
-  if (head.method === "GET" || head.method === "HEAD") return null;
+  if (isRead(head.method)) return null;
   return cors?.isPreflight(head, message) ? quotaPreflight : localReplies.methodNotAllowed;
+}
+
+function isRead(method: string): boolean {
+  return method === "GET" || method === "HEAD";
 }
 
 function findAuthRefusal(auth: AuthOutcome, { rawHeaders }: RequestHead): LocalReply | null {

@@ -82,6 +82,10 @@ export const Status = object({
     serving: count("Those that accept connections."),
     restarts: count("Threads that have ended and were replaced."),
   }),
+  possibleProxies: texts(
+    "Untrusted peers, four at most, that have named 20 clients in 10 s within the last 10 minutes. A client that invents " +
+      "addresses looks the same: trust one only if it is your own proxy.",
+  ),
   upstream: object({
     state: Type.Enum(["unknown", "up", "down"], { description: "The result of the last attempt of a request." }),
     reason: orNull(text("Why it is down.")),

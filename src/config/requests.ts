@@ -2,10 +2,12 @@
 
 import { enumerate } from "../core/enumerate.ts";
 import { fixedFieldNames, ownNames } from "../core/field-names.ts";
+import { createPathReader } from "../core/request-path.ts";
+import type { Settings } from "../core/settings.ts";
 import { parseAddress } from "./addresses.ts";
 import { type Flaw, listOf, section } from "./definition.ts";
 import { choice, duration, networkList, orNull, repeatedItems, size, text, wholeNumber } from "./leaves.ts";
-import type { Scalar } from "./written.ts";
+import type { Refuse, Scalar } from "./written.ts";
 
 // Characters that are read in one way only (RFC 3986's pchar without percent-encoding and `;`).
 const segment = "[A-Za-z0-9._~!$&'()*+,=:@-]+";
@@ -16,11 +18,13 @@ export const withoutDotSegment = (path: string): string | undefined =>
 
 export const pathPattern = `^/(${segment}/)*(${segment})?$`;
 
+const expectedPath = 'a path that begins with "/", without empty or dot segments and without %, ?, #, \\ or ;';
+
 /** A path without a slash at its end, except "/" itself. */
 export const basePath = text(
   "/",
   {
-    expected: 'a path that begins with "/", without empty or dot segments and without %, ?, #, \\ or ;',
+    expected: expectedPath,
     pattern: pathPattern,
     parse: (path) => withoutDotSegment(path.length > 1 ? path.replace(/\/$/, "") : path),
   },
@@ -46,10 +50,12 @@ const route = {
   },
 };
 
+const limited = ["/v1/", "/v2/"];
+
 export const routes = listOf(
   route,
   64,
-  { default: ["/v1/", "/v2/"], minItems: 1, items: "paths", flaws: routeFlaws },
+  { default: limited, minItems: 1, items: "paths", flaws: routeFlaws },
   "Path prefixes that are rate limited and forwarded.",
 );
 
@@ -207,6 +213,29 @@ const quotaPath = text(
 );
 
 export const quota = section("What a caller is told of its own quota.", { path: orNull(quotaPath) });
+
+export const readiness = section("What a load balancer is told on the traffic port.", {
+  path: orNull(
+    text(
+      "/readyz",
+      { expected: expectedPath, pattern: pathPattern, parse: withoutDotSegment },
+      "Path on the traffic port that a load balancer may ask: 200 while /readyz is 200, else 503. Null: nowhere.",
+    ),
+  ),
+});
+
+type OwnPaths = Pick<Settings, "basePath" | "readiness" | "quota">;
+
+/** The path is as it stands, whatever the base path is. What is limited must not be open in either reading. */
+export function judgeReadiness({ readiness: { path }, quota, basePath }: OwnPaths, refuse: Refuse): void {
+  if (path === null) return;
+  if (["/", basePath].some((base) => createPathReader(limited, base).read(path).kind === "route")) {
+    refuse("readiness.path", "a path outside of /v1/ and /v2/, which are limited; choose another one", "basePath");
+  }
+  if (path === basePath.replace(/^\/$/, "") + quota.path) {
+    refuse("readiness.path", "another path than that of quota.path; change one of the two", "quota.path", "basePath");
+  }
+}
 
 // 0 is refused, since some take it for "nothing" and some for "no bound".
 export const maxBodyBytes = size("10MiB", ["1B", "1TiB"], "Maximum size of a request body; larger ones get 413.");

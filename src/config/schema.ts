@@ -25,10 +25,12 @@ import {
   cors,
   errors,
   fields,
+  judgeReadiness,
   maxBodyBytes,
   maxHeaderBytes,
   maxTargetBytes,
   quota,
+  readiness,
   refusals,
   requestId,
   resetFormat,
@@ -101,7 +103,7 @@ export const schema = section(
     ...{ admin, basePath, upstream, upgrade, routes, unmatched, clientAddress },
     ...{ policies, enforcement, counters, workers, refusals, auth },
     cors: { ...cors, wordsOfOthers: { "origin allowedOrigins allowOrigins allowOrigin": ["origins"] } },
-    ...{ errors, requestId, fields, resetFormat, quota, maxBodyBytes, maxHeaderBytes, maxTargetBytes },
+    ...{ errors, requestId, fields, resetFormat, quota, readiness, maxBodyBytes, maxHeaderBytes, maxTargetBytes },
     timeouts: { ...timeouts, wordsOfOthers: { "idle keepAliveTimeout": ["keepAlive"], "request read": ["body"] } },
     extAuth,
     reload: section("How a changed configuration is put into force while the gateway runs (SIGHUP does it, too).", {
@@ -132,6 +134,7 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
   return collect(raw, isSound, (refuse) => {
     judgeConnections(values, refuse);
     judgeHead(values, refuse);
+    judgeReadiness(values, refuse);
     judgePorts(values, refuse);
     judgeExtAuth(values, refuse);
     judgeProxyScheme(values, refuse);

@@ -2,6 +2,7 @@
 // limits that refuse nobody. `headgate check` prints these warnings, the start logs them, and `check --diff` and a reload show
 // those that are new.
 import { type AuthMode, type AuthRule, type ListedTokens, verifiesTokens } from "../core/authentication.ts";
+import { ownNetworks } from "../core/client-address.ts";
 import { enumerate } from "../core/enumerate.ts";
 import { cidrOf, parseIpAddress } from "../core/ip-address.ts";
 import { NetworkSet } from "../core/network-set.ts";
@@ -13,14 +14,15 @@ import {
   type PolicyWho,
   saysWho,
 } from "../core/policy.ts";
+import { createPathReader } from "../core/request-path.ts";
 import type { Settings } from "../core/settings.ts";
 import { leasedAheadFrom, type StoreConnectionSettings } from "../core/store-link.ts";
 import { isLoopback } from "./addresses.ts";
 import { formatDuration } from "./leaves.ts";
 import { coversMethods, coversPath, modesOver, regionOf } from "./policies.ts";
 
-export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement" | "routes" | "clientAddress"> {
-  readonly cors: Settings["cors"];
+export interface WarnedSettings
+  extends Pick<Settings, "policies" | "enforcement" | "routes" | "clientAddress" | "cors" | "basePath" | "readiness"> {
   readonly auth: Pick<Settings["auth"], "mode" | "rules">;
   /** `leave`: the gateway does not handle paths outside of all routes. */
   readonly unmatched: Settings["unmatched"] | "leave";
@@ -50,6 +52,7 @@ export function configurationWarnings(settings: WarnedSettings): readonly string
   if (settings.cors.preflights === "answer" && settings.cors.origins.length === 0) {
     warn("cors.preflights is answer, and cors.origins is empty: no preflight is answered; list the origins");
   }
+  warnOfReadiness(settings, warn);
   if (settings.upstream?.tls.insecureSkipVerify === true) {
     warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
   }
@@ -60,6 +63,13 @@ function warnOfAdmin({ admin }: WarnedSettings, warn: Warn): void {
   if (admin === null || admin.tokensFile === null || admin.tls !== null || isLoopback(admin.host)) return;
   const what = "anyone on the network path can read the tokens of the admin API; name a certificate";
   warn(`admin.tokensFile is set, and admin.host is ${admin.host} without admin.tls: ${what}, or listen on 127.0.0.1`);
+}
+
+function warnOfReadiness({ readiness: { path }, routes, basePath }: WarnedSettings, warn: Warn): void {
+  const reading = path === null ? null : createPathReader(routes, basePath).read(path);
+  if (reading?.kind !== "route") return;
+  const what = "the gateway answers it without a token and without a limit, and forwards none of its requests";
+  warn(`readiness.path ${path} is under the route ${reading.route}: ${what}`);
 }
 
 /** Returns the warnings about `settings` that there were not about `before`. */
@@ -99,7 +109,7 @@ function warnOfTrust({ clientAddress, listen, extAuth }: WarnedSettings, warn: W
 
 function isPrivate(host: string): boolean {
   const address = parseIpAddress(host);
-  return isLoopback(host) || (address !== undefined && privateNetworks.has(address));
+  return isLoopback(host) || (address !== undefined && ownNetworks.has(address));
 }
 
 type RatedSettings = Omit<WarnedSettings, "policies"> & { readonly policies: readonly RatedPolicy[] };
@@ -112,13 +122,6 @@ const regions = [
   // All that is assigned for use on the internet (RFC 4291, 2.4; IANA).
   { name: "global IPv6", region: cidrOf("2000::/3") },
 ];
-
-/** Networks that nobody reaches from the internet (RFC 1918, 6598, 3927, 4193, 4291). */
-const privateNetworks = new NetworkSet(
-  ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "fc00::/7", "fe80::/10"].map(
-    cidrOf,
-  ),
-);
 
 /** Says how much of the internet is in the networks; null if it is not more than a 64th. */
 function wideShare(networks: readonly string[]): string | null {

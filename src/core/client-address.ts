@@ -4,8 +4,8 @@
 
 import { type CounterKey, countedKey } from "./counter-key.ts";
 import { type HeaderList, isNamed, trimBlanks } from "./headers.ts";
-import { clientKey, countedAs, formatIpAddress, type IpAddress, parseIpAddress } from "./ip-address.ts";
-import type { NetworkSet } from "./network-set.ts";
+import { cidrOf, clientKey, countedAs, formatIpAddress, type IpAddress, parseIpAddress } from "./ip-address.ts";
+import { NetworkSet } from "./network-set.ts";
 
 /** The header that trusted proxies write; the other is ignored, because they may forward a client's own. */
 export type ForwardingHeader = "x-forwarded-for" | "forwarded";
@@ -31,6 +31,8 @@ export interface Peer extends Client {
   /** Canonical spelling, without port or zone. */
   readonly text: string;
   readonly isTrusted: boolean;
+  /** Of the own network and not trusted: perhaps a proxy that the configuration does not list. */
+  readonly mayBeProxy: boolean;
   /** The rules under which it was read. */
   readonly rules: ClientAddressRules;
 }
@@ -62,17 +64,26 @@ export function peerUnder(rules: ClientAddressRules, peer: Peer): Peer {
 
 function judgePeer(address: IpAddress, text: string, rules: ClientAddressRules): Peer {
   const isTrusted = rules.trustedProxies.has(address);
-  return { address, text, isTrusted, ...clientAt(address, rules), rules };
+  const mayBeProxy = !isTrusted && ownNetworks.has(address);
+  return { address, text, isTrusted, mayBeProxy, ...clientAt(address, rules), rules };
 }
+
+/** Private networks, which nobody reaches from the internet (RFC 1918, 6598, 3927, 4193, 4291). */
+const privates = "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 169.254.0.0/16 fc00::/7 fe80::/10";
+/** These, and loopback. */
+export const ownNetworks = new NetworkSet(`${privates} 127.0.0.0/8 ::1`.split(" ").map(cidrOf));
 
 /**
  * Returns the client to charge. It is the peer itself unless a trusted proxy names another address. `isUnread`: the proxy
- * names one, in a form that is no address, so that many clients may be charged as one.
+ * names one, in a form that is no address, so that many clients may be charged as one. `ignored`: the address that a peer
+ * names which may be a proxy; else null.
  */
 export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddressRules) {
-  if (!peer.isTrusted) return { client: peer, isUnread: false };
+  if (!peer.isTrusted && !peer.mayBeProxy) return { client: peer, isUnread: false, ignored: null };
   const { address, isUnread } = lastUntrusted(peer.address, rawHeaders, rules);
-  return { client: address === peer.address ? peer : clientAt(address, rules), isUnread };
+  const named = address === peer.address ? null : address;
+  if (!peer.isTrusted) return { client: peer, isUnread: false, ignored: named };
+  return { client: named === null ? peer : clientAt(named, rules), isUnread, ignored: null };
 }
 
 function clientAt(address: IpAddress, { ipv6Prefix }: ClientAddressRules): Client {

@@ -24,8 +24,8 @@ export interface ExchangeRecord {
   readonly route: string | null;
   /** The address that is charged, grouped by prefix for IPv6. */
   readonly client: string;
-  /** The trusted peer that named the client in a form that cannot be read; else null. */
-  readonly unreadFrom: string | null;
+  /** As in LocalReply. */
+  readonly isProbe: boolean;
   readonly decision: Decision;
   readonly auth: AuthOutcome;
   /** Whom the token stands for, as it may be logged; null if nobody verified it, or it must not be. */

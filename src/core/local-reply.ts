@@ -19,6 +19,8 @@ export interface LocalReply {
   readonly varies?: string;
   /** For the log, if the reason does not say it: which bound was exceeded, and by how much, or which rule was broken. */
   readonly detail?: string | BrokenRule;
+  /** It tells a load balancer about the gateway, so it is no traffic: no line in the log, and in no figure of clients. */
+  readonly isProbe?: true;
 }
 
 export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["reason"];
@@ -191,6 +193,18 @@ export function preflightReply(method: string, names: readonly string[]): LocalR
 
 /** The reply to a preflight about the caller's own quota, whose token is in a header. */
 export const quotaPreflight = preflightReply("GET, HEAD", ["Authorization"]);
+
+/** The replies at `readiness.path`, by what `/readyz` says. They refuse nothing. */
+export const readinessReplies = {
+  starting: readinessReply(503, "starting"),
+  ready: readinessReply(200, "ready"),
+  draining: readinessReply(503, "draining"),
+};
+
+function readinessReply(status: number, word: string): LocalReply {
+  const content = contentOf(word, formats.plain.type);
+  return Object.freeze({ status, reason: null, message: reasonPhrase(status), errMsg: "", ...content, isProbe: true });
+}
 
 /** Makes a reply of JSON that refuses nothing. Other characters than ASCII are escaped. */
 export function jsonReply(value: unknown): LocalReply {

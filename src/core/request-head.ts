@@ -6,6 +6,7 @@ import { type ClientAddressRules, type Peer, readClient } from "./client-address
 import { CounterKey } from "./counter-key.ts";
 import type { FieldNames } from "./field-names.ts";
 import { type HeaderLines, type HeaderList, headerValues, type KeptText } from "./headers.ts";
+import type { IpAddress } from "./ip-address.ts";
 import { type LocalReply, localReplies, malformedBy, serverOptions } from "./local-reply.ts";
 import {
   type BasePaths,
@@ -70,6 +71,8 @@ export class HeadMemory {
   /** The piece of the access log's line about the request, for what the line says of the route and the client. */
   logged: LoggedRequest | null = null;
   upstream: UpstreamStart | null = null;
+  /** What it names is counted each time. */
+  isReadAgain = false;
   #parsed: ParsedRequest | null = null;
   #rules: RequestRules | null = null;
 
@@ -83,6 +86,7 @@ export class HeadMemory {
   }
 
   remember(parsed: ParsedRequest, rules: RequestRules): void {
+    if (this.isReadAgain) return;
     this.#parsed = parsed;
     this.#rules = rules;
   }
@@ -101,6 +105,15 @@ export interface RequestRules {
   readonly paths: BasePaths;
   /** Null: nowhere. */
   readonly quota: QuotaPath | null;
+  readonly readiness: ReadinessPath | null;
+  /** A peer names a client which is not charged: because it may be a proxy and is not trusted, or (null) cannot be read. */
+  readonly onIgnored: (peer: Peer, client: IpAddress | null) => void;
+}
+
+/** Where a load balancer is told whether to send requests: the exact path, whatever the base path is. */
+export interface ReadinessPath {
+  readonly path: string;
+  readonly reply: { readonly current: LocalReply };
 }
 
 /** Where callers are told what they have left. */
@@ -158,7 +171,6 @@ export const pendingVerdict: Verdict = {
   parsed: {
     client: "",
     counterKey: noKey,
-    unreadFrom: null,
     target: undefined,
     path: outside,
     route: null,
@@ -210,8 +222,6 @@ export interface RequestOrigin {
   readonly client: string;
   /** The same as a key for counters; that of the peer if the client is the peer. */
   readonly counterKey: CounterKey;
-  /** The trusted peer that names the client in a form that cannot be read; else null. */
-  readonly unreadFrom: string | null;
   readonly target: RequestTarget | undefined;
   /** Undefined for a path in an unusual spelling, which costs more to read. */
   readonly plainPath: PathReading | undefined;
@@ -225,11 +235,14 @@ export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigi
   const target = readTarget(isTooLong ? head.target.slice(0, maxTargetBytes) : head.target, head.method);
   // Requests with other targets share what was read from the headers.
   const message = messageOf(head, rules.fieldNames);
-  const { client, isUnread } = readClient(head.peer, head.rawHeaders, rules.clientAddress);
+  const { client, isUnread, ignored } = readClient(head.peer, head.rawHeaders, rules.clientAddress);
+  if (isUnread || ignored !== null) {
+    rules.onIgnored(head.peer, ignored);
+    if (head.memory) head.memory.isReadAgain = true;
+  }
   return {
     client: client.key,
     counterKey: client.counterKey,
-    unreadFrom: isUnread ? head.peer.text : null,
     target,
     // "*" is about the server as a whole; the gateway answers it.
     plainPath: target === undefined || target.path === "*" ? outside : rules.pathReader.readPlain(target.path),
@@ -238,12 +251,11 @@ export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigi
 }
 
 export function parseRequest(origin: RequestOrigin, rules: RequestRules): ParsedRequest {
-  const { client, counterKey, unreadFrom, target, message } = origin;
+  const { client, counterKey, target, message } = origin;
   const path = origin.plainPath ?? (target === undefined ? outside : rules.pathReader.read(target.path));
   return {
     client,
     counterKey,
-    unreadFrom,
     target,
     path,
     route: path.kind === "route" || path.kind === "ambiguous" ? path.route : null,
@@ -264,8 +276,8 @@ function messageOf(head: RequestHead, names: FieldNames): MessageReading {
 
 /** Parses a request that is refused whatever its path is, without reading the path. */
 export function parseWithoutPath(origin: RequestOrigin): ParsedRequest {
-  const { client, counterKey, unreadFrom, target, message } = origin;
-  return { client, counterKey, unreadFrom, target, path: outside, route: null, message, upstreamTarget: null };
+  const { client, counterKey, target, message } = origin;
+  return { client, counterKey, target, path: outside, route: null, message, upstreamTarget: null };
 }
 
 /** Returns the refusal of the limiter. */

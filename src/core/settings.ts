@@ -71,6 +71,8 @@ export interface Settings {
   readonly resetFormat: ResetFormat;
   /** Where a caller is told what it has left; below the base path. Null: nowhere. */
   readonly quota: { readonly path: string | null };
+  /** Where a load balancer is told whether the gateway is ready; null: nowhere. */
+  readonly readiness: { readonly path: string | null };
   readonly maxBodyBytes: number;
   /** Of a request. */
   readonly maxHeaderBytes: number;

@@ -96,8 +96,8 @@ abstract class RecordedExchange implements ExchangeRecord {
     return this.#verdict.parsed.client;
   }
 
-  get unreadFrom(): string | null {
-    return this.#verdict.parsed.unreadFrom;
+  get isProbe(): boolean {
+    return this.#verdict.localReply?.isProbe === true;
   }
 
   get decision(): Decision {

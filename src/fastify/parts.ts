@@ -135,9 +135,11 @@ const noAddresses: AddressFigures = {
   areCurrent: true,
 };
 
+const ofTheApp = { basePath: "/", readiness: { path: null } };
+
 function pluginRules(settings: PluginSettings, clientAddress: ClientAddressRules): RequestRules {
   const upstream = settings.upstream ?? { url: "http://app" };
-  return requestRules({ ...settings, basePath: "/", unmatched: "leave", upstream }, clientAddress, null);
+  return requestRules({ ...settings, ...ofTheApp, unmatched: "leave", upstream }, clientAddress, null);
 }
 
 function logFindings(settings: PluginSettings, log: Logger): void {
@@ -147,7 +149,7 @@ function logFindings(settings: PluginSettings, log: Logger): void {
 
 /** Leaves out what the app does itself, of which the plugin does not warn. */
 function warnedOf(settings: PluginSettings): WarnedSettings {
-  return { ...settings, unmatched: "leave", listen: null, admin: null, extAuth: null, counters: null };
+  return { ...settings, ...ofTheApp, unmatched: "leave", listen: null, admin: null, extAuth: null, counters: null };
 }
 
 function rethrow(error: unknown): never {

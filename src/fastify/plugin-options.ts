@@ -30,6 +30,7 @@ const wordsForOptions: WordsOfOthers = {
   "deny denyList block blockList blacklist ban": "the plugin blocks nobody: put the gateway in front of the app",
   quota:
     "only the gateway answers callers that ask what they have left; the plugin says it in the headers of each response",
+  readiness: "a load balancer asks the app: give it a route with config: { headgate: false }, which asks for no token",
   maxHeaderBytes: "the server of the app reads heads before any plugin: give serverOptions({ maxHeaderBytes: 32768 })",
 };
 

@@ -98,7 +98,7 @@ export function configure(
   const { authenticator, certificate, secrets } = files;
   const limiter = limiterOf(settings, context, before, { chosen, keep: onTrial?.fallback.policies ?? [] });
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
-  const rules = rulesOf(settings, before);
+  const rules = rulesOf(settings, context, before);
   const fields = new ResponseFields(settings, clock, rules.cors);
   const forward = createForward(forwardingOptions(settings, rules, upstream, context));
   const { log: logged, requestId } = settings;
@@ -167,11 +167,13 @@ function refusalsOf({ refusals }: Settings, before: Configuration | null, nowMs:
   return isSame ? before.refusals : before.refusals.withRate(refusals, nowMs);
 }
 
-function rulesOf(settings: Settings, before: Configuration | null): RequestRules {
+function rulesOf(settings: Settings, context: ThreadContext, before: Configuration | null): RequestRules {
   const pathsOf = ({ routes, basePath }: Settings) => ({ routes, basePath });
   const isSame = before !== null && isDeepStrictEqual(pathsOf(before.settings), pathsOf(settings));
   const pathReader = isSame ? before.rules.pathReader : undefined;
-  return requestRules(settings, clientAddressOf(settings, before), quotaPathOf(settings), pathReader);
+  const rules = requestRules(settings, clientAddressOf(settings, before), quotaPathOf(settings), pathReader);
+  const { readiness: reply, telemetry } = context;
+  return { ...rules, readiness: rules.readiness && { ...rules.readiness, reply }, onIgnored: telemetry.clientIgnored };
 }
 
 function clientAddressOf(settings: Settings, before: Configuration | null): ClientAddressRules {

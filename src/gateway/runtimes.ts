@@ -11,6 +11,7 @@ import { FieldNames } from "../core/field-names.ts";
 import type { Watched } from "../core/file-group.ts";
 import { cidrOf } from "../core/ip-address.ts";
 import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
+import { readinessReplies } from "../core/local-reply.ts";
 import { NetworkSet } from "../core/network-set.ts";
 import type { DemandReader, QuotaPath, RequestRules } from "../core/request-head.ts";
 import { createPathReader, type PathReader } from "../core/request-path.ts";
@@ -36,7 +37,7 @@ export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddr
 interface RequestSettings
   extends Pick<
     Settings,
-    "routes" | "basePath" | "maxBodyBytes" | "maxTargetBytes" | "cors" | "clientAddress" | "policies"
+    "routes" | "basePath" | "readiness" | "maxBodyBytes" | "maxTargetBytes" | "cors" | "clientAddress" | "policies"
   > {
   readonly unmatched: RequestRules["unmatched"];
   readonly upstream: Pick<Settings["upstream"], "url">;
@@ -58,6 +59,7 @@ export function requestRules(
   quota: QuotaPath | null,
   pathReader: PathReader = createPathReader(settings.routes, settings.basePath),
 ): RequestRules {
+  const { path } = settings.readiness;
   const upstreamPath = new URL(settings.upstream.url).pathname;
   const { origins, preflights } = settings.cors;
   return {
@@ -70,6 +72,8 @@ export function requestRules(
     cors: origins.length === 0 ? null : new AllowedOrigins(origins, preflights === "answer"),
     paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
     quota,
+    readiness: path === null ? null : { path, reply: { current: readinessReplies.ready } },
+    onIgnored: () => {},
   };
 }
 
@@ -153,6 +157,8 @@ function judged(decide: Decide, judge: Judge | null): Decide {
   };
 }
 
+const nothingServed = { quota: null, readiness: null };
+
 /** What the listeners for checks of an ingress take from the settings. */
 export interface CheckConfiguration {
   readonly runtime: Runtime;
@@ -179,10 +185,10 @@ export function configureChecks(
   const { extAuth, timeouts } = settings;
   if (extAuth.http === null && extAuth.grpc === null) return null;
   // An ingress names its peer in X-Forwarded-For, and forwards a client's own Forwarded, which must be ignored. It takes each
-  // answer of 2xx for an admission, so no check is about the quota itself, or answers a preflight.
+  // answer of 2xx for an admission, so no check is about the quota itself or the gateway, or answers a preflight.
   const clientAddress: ClientAddressRules = { ...traffic.rules.clientAddress, header: "x-forwarded-for" };
   const cors = traffic.rules.cors && new AllowedOrigins(settings.cors.origins);
-  const rules = { ...traffic.rules, clientAddress, cors, quota: null };
+  const rules = { ...traffic.rules, clientAddress, cors, ...nothingServed };
   const parts = { ...traffic, limiter: limiters.limiter, rules };
   const runtime: Runtime = {
     ...createRuntime({ ...parts, forward: admitCheck }),

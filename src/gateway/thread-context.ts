@@ -5,6 +5,7 @@ import type { Authenticator } from "../core/authentication.ts";
 import type { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Files } from "../core/file-group.ts";
+import type { LocalReply } from "../core/local-reply.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { Replaceable, Settings } from "../core/settings.ts";
 import type { TextWrites } from "../exchange/sockets.ts";
@@ -18,6 +19,8 @@ import type { ThreadCounters } from "./open-counters.ts";
 export interface ThreadContext {
   /** In force. */
   readonly settings: Replaceable<Settings>;
+  /** One of readinessReplies. */
+  readonly readiness: Replaceable<LocalReply>;
   readonly clock: Clock;
   readonly log: Logger;
   /** For warnings about the configuration, and for reloads and errors of files. */

@@ -63,6 +63,8 @@ export interface Metrics extends StoreEventCounts {
   shareExceeded(resource: SharedResource): void;
   /** A check was refused without a decision. Decided checks are observed. */
   checkRefused(reason: CheckRefusal): void;
+  /** Of a trusted proxy, which named it in a form that cannot be read. */
+  clientUnread(): void;
   setDraining(): void;
   /** A reload is over. */
   reloaded(result: ReloadResult): void;
@@ -115,7 +117,6 @@ export function createMetrics(
       // The ingress carries a checked request itself: its duration and status are not known here.
       if (exchange.source === "proxy") requests.observe(exchange);
       else countCheck(checkOutcome(exchange.problem));
-      if (exchange.unreadFrom !== null) countUnread.add();
       observeReply(exchange);
       decisions.observe(exchange);
     },
@@ -126,6 +127,7 @@ export function createMetrics(
     ...(sources.store === null ? withoutStore : sharedStoreMetrics(families, sources.store)),
     addSeries,
     checkRefused: countCheck,
+    clientUnread: () => countUnread.add(),
     setDraining() {
       draining = 1;
     },

@@ -113,7 +113,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const warnings = createWarnings(options, metrics, samplers, linesPerSecond);
   const finishUnlogged = (exchange: ExchangeRecord, path: string): void => {
     metrics.observe(exchange);
-    if (exchange.unreadFrom !== null) warnings.clientUnread(exchange.unreadFrom);
+    if (exchange.isProbe) return;
     busiest.count(exchange.client, exchange.endedMs);
     recent?.finish(exchange, path);
   };
@@ -125,7 +125,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     ...storeTelemetry(store, storeLog, metrics),
     finish(exchange, path) {
       finishUnlogged(exchange, path);
-      accessLog.record(exchange, path);
+      if (!exchange.isProbe) accessLog.record(exchange, path);
     },
     finishUnlogged,
     upstreamAnswered: (nowMs) => upstream.answered(nowMs),

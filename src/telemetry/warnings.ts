@@ -1,4 +1,5 @@
 // Warnings about what clients and ingresses do: each is counted, and some are logged.
+import type { Peer } from "../core/client-address.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import {
@@ -8,8 +9,11 @@ import {
   type Http2CloseReason,
   http2CloseReasons,
 } from "../core/connection-ends.ts";
+import type { IpAddress } from "../core/ip-address.ts";
 import type { Logger, Samplers } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
+import { PossibleProxies } from "./recent/possible-proxies.ts";
+import type { ThreadRecent } from "./recent/thread-recent.ts";
 
 export interface Warnings {
   /** An HTTP/2 connection was closed because it cost too much; `peer` is its address. */
@@ -23,8 +27,8 @@ export interface Warnings {
   checkRefused(reason: CheckRefusal, caller: string, detail: string | null): void;
   /** A request or a tunnel of the client was refused or ended because other clients waited. */
   shareExceeded(resource: SharedResource, client: string): void;
-  /** `peer`: the address of a trusted proxy, which has named a client in a form that cannot be read. */
-  clientUnread(peer: string): void;
+  /** As `onIgnored` of RequestRules. */
+  clientIgnored(peer: Peer, client: IpAddress | null): void;
 }
 
 /** How many lines of a kind are written in a second, by all threads together. */
@@ -32,7 +36,7 @@ export const allLinesPerSecond = 5;
 
 /** `perSecond`: the lines of each kind. */
 export function createWarnings(
-  { log, clock }: { readonly log: Logger; readonly clock: Clock },
+  { log, clock, recent = null }: { readonly log: Logger; readonly clock: Clock; readonly recent?: ThreadRecent | null },
   metrics: Metrics,
   samplers: Samplers,
   perSecond: number,
@@ -48,6 +52,7 @@ export function createWarnings(
   const closedHttp2 = sampled("reason", http2CloseReasons.length, "closed HTTP/2 connections left out");
   const shedConnections = sampled("reason", connectionShedReasons.length, "refused connections left out");
   const unreadClients = samplers.add({ perPeriod: 1, periodMs: 60_000, maxKeys: 1, report: () => {} });
+  const proxies = new PossibleProxies(recent?.history.memory);
   return {
     http2Closed(reason, peer) {
       metrics.http2Closed(reason);
@@ -73,9 +78,16 @@ export function createWarnings(
         log.warn({ resource, client }, "client over its share");
       }
     },
-    clientUnread(peer) {
-      if (unreadClients.passes("", clock.monotonicMs())) {
+    clientIgnored(from, client) {
+      const { text: peer } = from;
+      const nowMs = clock.monotonicMs();
+      if (client === null) {
+        metrics.clientUnread();
+        if (!unreadClients.passes("", nowMs)) return;
         log.warn({ peer }, "clients of a trusted proxy share a quota: their addresses in its header cannot be read");
+      } else if (proxies.note(from, client, nowMs)) {
+        const what = "an untrusted peer names many clients: if it is your own proxy, and only then, trust it";
+        log.warn({ peer, key: "clientAddress.trustedProxies" }, what);
       }
     },
   };

@@ -39,6 +39,7 @@ export const status: Status = {
   },
   lastTrial: null,
   workers: { configured: 1, serving: 1, restarts: 0 },
+  possibleProxies: ["10.0.0.9"],
   upstream: { state: "up", reason: null, addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }] },
   store: {
     ...{ state: "up", shards: { up: 1, slow: 0, away: 0, returned: 0 }, replicas: 2 },

@@ -287,6 +287,18 @@ const messages = new Map([
     String.raw`quota-path-query.yaml:2:9: quota.path: found "/quota?of=me", expected a path that begins with "/" and does not end with one, without empty or dot segments and without %, ?, #, \ or ;, and none of /livez, /readyz, /metrics and /.well-known/oauth-protected-resource, or null`,
   ],
   [
+    "readiness-path.yaml",
+    String.raw`readiness-path.yaml:1:20: readiness.path: found "/%68ealthz", expected a path that begins with "/", without empty or dot segments and without %, ?, #, \ or ;, or null`,
+  ],
+  [
+    "readiness-path-limited.yaml",
+    'readiness-path-limited.yaml:2:20: readiness.path: found "/finance/V2", expected a path outside of /v1/ and /v2/, which are limited; choose another one',
+  ],
+  [
+    "readiness-path-of-quota.yaml",
+    'readiness-path-of-quota.yaml:3:20: readiness.path: found "/finance/mine", expected another path than that of quota.path; change one of the two',
+  ],
+  [
     "route-double-slash.yaml",
     String.raw`route-double-slash.yaml:1:10: routes.0: found "//v1/", expected a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \ or ;`,
   ],
@@ -374,7 +386,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-far.yaml",
-    "unknown-key-far.yaml:1:1: caching: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, counters, workers, refusals, auth, cors, errors, requestId, fields, resetFormat, quota, maxBodyBytes, maxHeaderBytes, maxTargetBytes, timeouts, extAuth, reload, drain or log",
+    "unknown-key-far.yaml:1:1: caching: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, counters, workers, refusals, auth, cors, errors, requestId, fields, resetFormat, quota, readiness, maxBodyBytes, maxHeaderBytes, maxTargetBytes, timeouts, extAuth, reload, drain or log",
   ],
   [
     "unknown-key.yaml",

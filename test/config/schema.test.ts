@@ -144,6 +144,7 @@ describe("the JSON Schema", () => {
       "only-comments.yaml",
       ...unmarkedPolicies,
       ...["proxy-name.yaml", "proxy-prefix.yaml", "proxy-scheme.yaml", "quota-path-known.yaml"],
+      ...["readiness-path-limited.yaml", "readiness-path-of-quota.yaml"],
       ...["route-inside-another.yaml", "route-twice.yaml", "size-of-heads.yaml", "target-above-head.yaml"],
       ...["tls-without-cert.yaml", "tls-without-key.yaml"],
       ...["tokens-file-bad-line.yaml", "tokens-file-empty.yaml"],

@@ -125,3 +125,13 @@ test("the Fastify plugin logs it", async () => {
     { detail: proxies("every IPv4 address") },
   ]);
 });
+
+test("a readiness path under a route is named: nothing there is limited or forwarded", async () => {
+  const what = "the gateway answers it without a token and without a limit, and forwards none of its requests";
+  const routes = "routes: [/v1/, /v2/, /api/]\n";
+  expect(await warnings(`${routes}readiness: { path: /api/up }`)).toEqual([
+    `warning: readiness.path /api/up is under the route /api/: ${what}`,
+  ]);
+  expect(await warnings(`${routes}basePath: /finance\nreadiness: { path: /api/up }`)).toEqual([]);
+  expect(await warnings("readiness: { path: / }")).toEqual([]);
+});

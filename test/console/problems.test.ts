@@ -6,7 +6,7 @@ import * as colors from "../../src/admin/console/colors.js";
 import { problemsOf, worstOf } from "../../src/admin/console/problems.js";
 import { status as shown } from "../admin/fake-plane.ts";
 
-const well = { ...shown, certificate: null, tokens: null };
+const well = { ...shown, certificate: null, tokens: null, possibleProxies: [] };
 const upstream = { answered: 100, meanSeconds: 0.01, failed: {} };
 const step = { seconds: 5, admitted: 100, refused: {}, latencySeconds: null, upstream, store: null };
 const history = { stepSeconds: 5, end: null, steps: [null, step] };
@@ -26,6 +26,7 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
     "critical",
     "HeadgateWorkerRestarts",
   ],
+  ["a peer that may be a proxy", { possibleProxies: ["10.0.0.9"] }, {}, "warning", "HeadgateOneClient"],
   [
     "a wrong configuration",
     { config: { ...config, isCurrent: false, lastReload } },

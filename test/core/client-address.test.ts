@@ -204,6 +204,7 @@ describe("the peer", () => {
       address: parseIpAddress("10.0.0.1"),
       text: "10.0.0.1",
       isTrusted: true,
+      mayBeProxy: false,
       key: "10.0.0.1",
       counterKey: new CounterKey(0, 0, 0xffff, 0x0a000001, true),
       rules,

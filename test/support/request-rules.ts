@@ -10,7 +10,8 @@ export function requestRules(given: Partial<RequestRules> = {}): RequestRules {
     clientAddress: { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 },
     fieldNames: fixedFieldNames,
     pathReader: createPathReader(["/v1/", "/v2/"], "/"),
-    ...{ unmatched: "reject", maxBodyBytes: 10, maxTargetBytes: 8192, cors: null, quota: null },
+    ...{ unmatched: "reject", maxBodyBytes: 10, maxTargetBytes: 8192, cors: null, quota: null, readiness: null },
+    onIgnored: () => {},
     paths: { own: "/", upstream: "/" },
     ...given,
   };

@@ -141,7 +141,6 @@ export function admitted(nowMs: number): Verdict {
   const parsed: ParsedRequest = {
     client: "a",
     counterKey: new CounterKey(0, 0, 0, 1, false),
-    unreadFrom: null,
     target: { original: "/v2/x", path: "/v2/x", authority: null },
     path: { kind: "route", route: "/v2/" },
     route: "/v2/",

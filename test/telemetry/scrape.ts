@@ -77,7 +77,7 @@ export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecor
     method: "GET",
     route: "/v2/",
     client: "192.0.2.1",
-    unreadFrom: null,
+    isProbe: false,
     decision: decisionOf({ outcome: "admitted", policy, remaining: 99, resetMs: 61_000 }),
     auth: "accepted",
     subject: null,

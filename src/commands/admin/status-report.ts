@@ -16,6 +16,10 @@ export function statusLines(status: Status, nowMs: number): string[] {
     ...trialRow(status, nowMs),
     ...lastTrialRow(status, nowMs),
     ["workers", `${workers.serving} of ${workers.configured} serving, ${counted(workers.restarts, "restart")}`],
+    ...status.possibleProxies.flatMap((peer) => [
+      ["possible proxy", `${peer} is not trusted, and names many clients, which share its quota`],
+      ["", "add it to clientAddress.trustedProxies only if it is your own proxy: a client can invent addresses"],
+    ]),
     ...upstreamRows(status),
     ...storeRows(status),
     ...certificateRow("certificate", status.certificate),

@@ -22,6 +22,7 @@ import { isTokenDigest } from "../../config/policies.ts";
 import { endingSoonMs } from "../../core/authentication.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Watched } from "../../core/file-group.ts";
+import { formatIpAddress } from "../../core/ip-address.ts";
 import { keyPartText, type Policy } from "../../core/policy.ts";
 import {
   type ReloadCause,
@@ -33,6 +34,7 @@ import {
 } from "../../core/reload.ts";
 import type { RuleKeeper } from "../../core/rules.ts";
 import type { Certificate } from "../../core/settings.ts";
+import { PossibleProxies } from "../../telemetry/recent/possible-proxies.ts";
 import { shownChanges } from "../../telemetry/reloads.ts";
 import type { Carrier, PolicyOutcomes } from "../carrier.ts";
 import type { Reloader } from "../reloader.ts";
@@ -50,7 +52,10 @@ export interface Seams {
 }
 
 export interface ControlOptions extends Seams {
-  readonly carrier: Pick<Carrier, "settings" | "listedTokens" | "health" | "overview" | "certificate">;
+  readonly carrier: Pick<
+    Carrier,
+    "settings" | "listedTokens" | "health" | "overview" | "certificate" | "clientAddress" | "recent"
+  >;
   /** Null: gateways share nothing. */
   readonly sharing: Pick<Sharing, "gateways"> | null;
   readonly clock: Clock;
@@ -118,6 +123,7 @@ export class GatewayControl implements ControlPlane {
     const last = this.#lastReload;
     const list = carrier.listedTokens();
     const wallMs = clock.wallMs();
+    const proxies = new PossibleProxies(carrier.recent.memory).named(clock.monotonicMs());
     return {
       ...{ version, nodeVersion, state: status() },
       started: isoTime(this.startedWallMs),
@@ -129,6 +135,8 @@ export class GatewayControl implements ControlPlane {
       trial: trial && trialFacts(trial),
       lastTrial: this.#lastTrial,
       workers: threads,
+      // A reload may have made one a trusted proxy.
+      possibleProxies: proxies.filter((proxy) => !carrier.clientAddress.trustedProxies.has(proxy)).map(formatIpAddress),
       ...states,
       certificate: certificateFacts(carrier.certificate(), wallMs),
       adminCertificate: certificateFacts(adminCertificate(), wallMs),

@@ -7,6 +7,7 @@ import type { Outcome } from "../../core/policy.ts";
 import { maxThreads } from "../../core/settings.ts";
 import { badnessOf, type StoreState, storeStates } from "../../core/store-link.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../../core/upstream.ts";
+import { PossibleProxies } from "./possible-proxies.ts";
 
 export const stepMs = 5_000;
 
@@ -77,6 +78,9 @@ const columns = latencies + buckets;
 /** Whole cache lines, so that a thread does not slow down another one. */
 const stride = 16 * Math.ceil(columns / 16);
 
+/** Then the possible proxies follow. */
+const rowsBytes = Uint32Array.BYTES_PER_ELEMENT * stride * (maxThreads + 1);
+
 const reasonColumns = new Map(refusalReasons.map((reason, i) => [reason, refused + i]));
 const errorColumns = new Map(upstreamErrorReasons.map((reason, i) => [reason, upstreamErrors + i]));
 
@@ -94,7 +98,7 @@ export class HistoryRow {
   }
 
   static createMemory(): SharedArrayBuffer {
-    return new SharedArrayBuffer(Uint32Array.BYTES_PER_ELEMENT * stride * (maxThreads + 1));
+    return new SharedArrayBuffer(rowsBytes + PossibleProxies.bytes);
   }
 
   /** The thread has ended: its counts stay, and what it saw of the store and of its memory does not. */
@@ -181,7 +185,7 @@ export class History {
 
   /** `resident`: the memory of the process, in bytes. */
   constructor(memory: SharedArrayBuffer, hasStore: boolean, resident: () => number, nowMs: number) {
-    this.#rows = new Uint32Array(memory);
+    this.#rows = new Uint32Array(memory, 0, stride * (maxThreads + 1));
     this.#before = this.#rows.slice();
     this.#hasStore = hasStore;
     this.#residentBytes = resident;

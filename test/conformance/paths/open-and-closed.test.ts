@@ -1,13 +1,14 @@
 // What a spelling of a path opens, and what it closes, before every backend of path-readers.ts, through the whole pipeline
-// and without a socket. What opens (mode `off`, `unmatched: proxy`, `quota.path`) opens no more for any backend than it
-// says; what closes (a limit, a token that is asked for, a policy) does so wherever one backend reads the path.
-// `npm run test:rare` tries 500,000 spellings.
+// and without a socket. What opens (mode `off`, `unmatched: proxy`, `quota.path`, `readiness.path`) opens no more for any
+// backend than it says; what closes (a limit, a token that is asked for, a policy) does so wherever one backend reads the
+// path. `npm run test:rare` tries 500,000 spellings.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createAuthenticator, createDemandReader } from "../../../src/auth/authenticator.ts";
 import type { AuthDemands, AuthRule } from "../../../src/core/authentication.ts";
 import { readPeer } from "../../../src/core/client-address.ts";
 import { systemClock } from "../../../src/core/clock.ts";
+import { readinessReplies } from "../../../src/core/local-reply.ts";
 import { NetworkSet } from "../../../src/core/network-set.ts";
 import type { Policy } from "../../../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../../../src/core/request-head.ts";
@@ -23,6 +24,7 @@ import { isTriedRarely, runs, scaled } from "../../support/runs.ts";
 
 const routes = ["/v1/", "/v2/", "/files/"];
 const quotaPath = "/v2/quota";
+const readinessPath = "/files/ready";
 /** Some name a whole route, some a part of one, and some any segment. */
 const named = ["/v2/public/", "/v2/tasks", "/v1/", "/files/*/pass"];
 
@@ -41,6 +43,7 @@ const rulesAt = ({ base, routes }: Place): RequestRules =>
     ...{ unmatched: "proxy", maxBodyBytes: 1 },
     paths: { own: base || "/", upstream: "/" },
     quota: { path: base + quotaPath, mode: "presence", routes, isShared: false },
+    readiness: { path: base + readinessPath, reply: { current: readinessReplies.ready } },
   });
 
 const everything = slidingPolicy({ name: "everything", limit: 1_000_000, windowMs: 100 });
@@ -130,7 +133,16 @@ const beginnings = [
   ..."//a%3fb //a#b //a;b //[::1] //[::1 //[::1]%2f /%2fa /%252fa //%2fa //a%20 //v1 //v2 //v1%2f@h //x/y".split(" "),
   ..."//a%23b //u:p%2f%40@h:80 //a%2e%2e //%761 //%762 /x /x/.. /./".split(" "),
 ];
-const targets = ["/v2/public/x", "/v2/tasks", "/v1/login", "/files/a/pass", "/v2/secret", "/v2/quota", "/other/x"];
+const targets = [
+  "/v2/public/x",
+  "/v2/tasks",
+  "/v1/login",
+  "/files/a/pass",
+  "/v2/secret",
+  "/v2/quota",
+  "/files/ready",
+  "/other/x",
+];
 
 function hexOf(character: string): string {
   return character.charCodeAt(0).toString(16).padStart(2, "0");
@@ -166,9 +178,10 @@ test("what opens does so in every reading, and what closes in any", { timeout: 9
       const { kind, route } = { ...open.parsed, kind: open.parsed.path.kind };
       seen.spellings += 1;
       seen.quotas += Number(open.localReply?.status === 200);
-      // The path of the quota has one spelling.
-      expect([path, open.localReply?.status === 200]).toEqual([path, path === quotaPath]);
-      if (path === quotaPath) return;
+      // What the gateway serves itself has one spelling each.
+      const isServed = path === quotaPath || path === readinessPath;
+      expect([path, open.localReply?.status === 200]).toEqual([path, isServed]);
+      if (isServed) return;
       const charged = new Set(closed.decision.others?.map(({ policy }) => policy.name));
       const isOpen = open.localReply === null && route !== null;
       const isUnlimited = open.localReply === null && route === null;
