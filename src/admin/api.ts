@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import AjvCompiler from "@fastify/ajv-compiler";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { canonicalHost } from "../core/ip-address.ts";
 import { type AdminAccess, decideAccess, Guesses } from "./access.ts";
 import type { AdminIdentity } from "./admin-tokens.ts";
 import { type ApiListener, type AuditLine, addRoutes } from "./api-routes.ts";
@@ -72,7 +73,7 @@ export async function openApi(options: ApiOptions, connections: AdminConnections
     identity,
     caller: (request) => ({
       name: identity(request).name,
-      peer: connections.isUnixSocket(request.raw.socket) ? null : (request.raw.socket.remoteAddress ?? null),
+      peer: connections.isUnixSocket(request.raw.socket) ? null : canonicalHost(request.raw.socket.remoteAddress ?? ""),
     }),
     stream(request, reply) {
       connections.streams(request.raw.socket);

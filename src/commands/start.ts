@@ -9,6 +9,7 @@ import type { NamedFiles, SettingsSource } from "../config/load.ts";
 import { mountedAlone } from "../config/mounts.ts";
 import { systemClock } from "../core/clock.ts";
 import { asError, errorCode } from "../core/failure.ts";
+import { bracketed } from "../core/ip-address.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenError, startGateway } from "../gateway/gateway.ts";
 import { openDestination } from "../telemetry/destination.ts";
@@ -178,7 +179,7 @@ function explainStartFailure(error: unknown): string {
   if (error instanceof UnixSocketError) return `cannot listen on ${error.path} (admin.socket): ${error.message}`;
   if (!(error instanceof ListenError)) throw error;
   const { host, port } = error.address;
-  return `cannot listen on ${host}:${port} (${error.listener}): ${explainListenFailure(error.cause)}`;
+  return `cannot listen on ${bracketed(host)}:${port} (${error.listener}): ${explainListenFailure(error.cause)}`;
 }
 
 function explainListenFailure(cause: unknown): string {
@@ -189,6 +190,8 @@ function explainListenFailure(cause: unknown): string {
       return "not permitted (ports below 1024 need a privilege)";
     case "EADDRNOTAVAIL":
       return "this machine has no such address";
+    case "EAFNOSUPPORT":
+      return "this system has no IPv6, so listen on an IPv4 address, such as 0.0.0.0 in place of ::";
     case "ENOTSUP":
       return "this system cannot share a port among threads, so set workers to 1";
     case "ENOTFOUND":

@@ -9,7 +9,7 @@ import type { Clock } from "../core/clock.ts";
 import { hexOfKey } from "../core/counter-key.ts";
 import { FieldNames } from "../core/field-names.ts";
 import type { Watched } from "../core/file-group.ts";
-import { cidrOf } from "../core/ip-address.ts";
+import { canonicalHost, cidrOf } from "../core/ip-address.ts";
 import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
 import { readinessReplies } from "../core/local-reply.ts";
 import { NetworkSet } from "../core/network-set.ts";
@@ -226,7 +226,7 @@ function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null
     onFirstCallsRefused(caller, calls) {
       const keys = ["extAuth.trustedCallers", "extAuth.secretsFile"];
       log.warn(
-        { keys, caller, calls },
+        { keys, caller: canonicalHost(caller), calls },
         "every ext-auth call so far was refused: extAuth.trustedCallers and extAuth.secretsFile do not allow this caller",
       );
     },

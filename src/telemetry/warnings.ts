@@ -9,7 +9,7 @@ import {
   type Http2CloseReason,
   http2CloseReasons,
 } from "../core/connection-ends.ts";
-import type { IpAddress } from "../core/ip-address.ts";
+import { canonicalHost, type IpAddress } from "../core/ip-address.ts";
 import type { Logger, Samplers } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { PossibleProxies } from "./recent/possible-proxies.ts";
@@ -57,7 +57,7 @@ export function createWarnings(
     http2Closed(reason, peer) {
       metrics.http2Closed(reason);
       if (closedHttp2.passes(reason, clock.monotonicMs())) {
-        log.warn({ reason, peer }, "HTTP/2 connection closed: it cost too much");
+        log.warn({ reason, peer: canonicalHost(peer) }, "HTTP/2 connection closed: it cost too much");
       }
     },
     connectionShed(reason, peer) {
@@ -69,7 +69,7 @@ export function createWarnings(
     checkRefused(reason, caller, detail) {
       metrics.checkRefused(reason);
       if (refusedChecks.passes(reason, clock.monotonicMs())) {
-        log.warn({ reason, detail, caller }, "ext-auth check refused");
+        log.warn({ reason, detail, caller: canonicalHost(caller) }, "ext-auth check refused");
       }
     },
     shareExceeded(resource, client) {
