@@ -86,8 +86,8 @@ export function createWarnings(
         if (!unreadClients.passes("", nowMs)) return;
         log.warn({ peer }, "clients of a trusted proxy share a quota: their addresses in its header cannot be read");
       } else if (proxies.note(from, client, nowMs)) {
-        const what = "an untrusted peer names many clients: if it is your own proxy, and only then, trust it";
-        log.warn({ peer, key: "clientAddress.trustedProxies" }, what);
+        const key = "clientAddress.trustedProxies";
+        log.warn({ peer, key }, "an untrusted peer names many clients: trust it only if it is your own proxy");
       }
     },
   };

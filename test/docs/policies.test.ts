@@ -51,6 +51,7 @@ const unsound = [
   "policies: [{ name: a, limit: 1000000000, window: 60s }, { name: b, limit: 1, per: month }]",
   "unmatched: proxy\nclientAddress: { trustedProxies: [0.0.0.0/1] }\nlisten: { proxyProtocol: true }",
   "upstream: { url: 'https://a', tls: { insecureSkipVerify: true } }",
+  "{ routes: [/v1/, /v2/, /api/], readiness: { path: /api/up } }",
 ];
 
 test("each warning has its row, and no other", () => {

@@ -64,7 +64,7 @@ describe.each(threadCounts)("with %d threads", (workers) => {
         level: "warn",
         peer: "127.0.0.1",
         key: "clientAddress.trustedProxies",
-        msg: expect.stringContaining("only then"),
+        msg: expect.stringContaining("only if it is your own proxy"),
       },
     ]);
     const shown = await status();
