@@ -40,6 +40,8 @@ function warning(text, runbook = null) {
   return { severity: "warning", text, runbook };
 }
 
+const proxyText = "names many clients. Add it to clientAddress.trustedProxies only if it is your own proxy.";
+
 function ofGateway({ state, workers, tokens, possibleProxies }) {
   const missing = workers.configured - workers.serving;
   return [
@@ -48,16 +50,10 @@ function ofGateway({ state, workers, tokens, possibleProxies }) {
     state === "ready" &&
       missing > 0 &&
       critical(`${missing} of ${workers.configured} workers do not serve.`, "HeadgateWorkerRestarts"),
-    possibleProxies.length > 0 && warning(proxiesText(possibleProxies), "HeadgateOneClient"),
+    possibleProxies.length > 0 && warning(`${possibleProxies.join(", ")}: ${proxyText}`, "HeadgateOneClient"),
     tokens !== null &&
       tokens.ending > 0 && { severity: "note", text: `${tokens.ending} tokens end within 14 days.`, runbook: null },
   ].filter(Boolean);
-}
-
-function proxiesText(peers) {
-  const only =
-    "Add a peer to clientAddress.trustedProxies only if it is your own proxy: a client can invent addresses.";
-  return `Untrusted peers name many clients, which share their quota: ${peers.join(", ")}. ${only}`;
 }
 
 function ofConfiguration({ config: { isCurrent, lastReload, restart }, lastTrial }) {
