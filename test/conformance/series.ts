@@ -41,7 +41,8 @@ export async function expectSameSeries(count: number, cleanup: Cleanup): Promise
     await gateway.close();
     await upstream.close();
   });
-  const before = await seriesOf(gateway.adminUrl);
+  let before = await seriesOf(gateway.adminUrl);
+  const most = before.length + 80;
   const statuses = new Map<number, number>();
   for (let batch = 0; batch < count / 100; batch += 1) {
     const answers = await Promise.all(
@@ -54,8 +55,11 @@ export async function expectSameSeries(count: number, cleanup: Cleanup): Promise
       }),
     );
     for (const status of answers) statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    // The first hundred have every method on every route, which makes the series of those that are rare.
+    if (batch === 0) before = await seriesOf(gateway.adminUrl);
   }
   expect([...statuses.keys()].sort()).toEqual([200, 401, 404]);
   expect(await seriesOf(gateway.adminUrl)).toEqual(before);
+  expect(before.length).toBeLessThan(most);
   expect(before.join("\n")).not.toMatch(/token-|10\.0\.|elsewhere/);
 }
