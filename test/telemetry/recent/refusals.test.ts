@@ -163,8 +163,6 @@ class NaiveRing {
 
   add(id: string, client: number): void {
     if (this.kept.length === this.#capacity) this.kept.splice(this.#leaving(client), 1);
-    // A refusal with the id of a later one is not found again.
-    this.kept = this.kept.map((each) => (each.id === id ? { ...each, id: "" } : each));
     this.kept.push({ id, client });
     const heavy = this.#heavy.filter((each) => this.#heldBy(each) > this.#most);
     this.#heavy = this.#heldBy(client) > this.#most && !heavy.includes(client) ? [...heavy, client] : heavy;
@@ -194,7 +192,7 @@ test("the ring keeps what a naive one keeps, whoever is refused and whatever the
       }
       expect(refusals.size).toBe(naive.kept.length);
       for (let id = 0; id <= 30; id += 1) {
-        const kept = naive.kept.find((each) => each.id === `id-${id}`);
+        const kept = naive.kept.findLast((each) => each.id === `id-${id}`);
         expect(find(refusals, `id-${id}`)?.client).toBe(kept && `192.0.2.${kept.client}`);
       }
     }),
