@@ -147,6 +147,7 @@ const targets: readonly MessageRule[] = [
     outcome: forwarded,
     except: {
       ...overHttp2(malformed),
+      "auth-request": but(unread(400), "X-Original-URI takes no URL; X-Original-URL does"),
       "ext-authz": ofCall(404, "the path of the call begins with /ext-authz/"),
     },
   },
