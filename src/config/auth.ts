@@ -19,20 +19,15 @@ const rule = section(
   "What is asked of some requests, instead of mode.",
   {
     ...matchKeys,
-    mode: required(choice("off", authModes, "What is asked of these requests, as in mode.", laterModes)),
+    mode: required(choice("off", authModes, laterModes)("What is asked of these requests, as in mode.")),
     scopes: listOf(
-      text(
-        "read",
-        {
-          expected: "a scope of at most 128 printable ASCII characters without \\, commas, quotes and blanks",
-          pattern: "^[!$-+\\--\\[\\]-~]{1,128}$",
-        },
-        "A scope as in tokensFile.",
-      ),
+      text("read", {
+        expected: "a scope of at most 128 printable ASCII characters without \\, commas, quotes and blanks",
+        pattern: "^[!$-+\\--\\[\\]-~]{1,128}$",
+      })("A scope as in tokensFile."),
       16,
       { items: "scopes", flaws: repeatedItems },
-      "With mode tokens: scopes that the token must have, all of them.",
-    ),
+    )("With mode tokens: scopes that the token must have, all of them."),
   },
   wordsForRule,
 );
@@ -48,25 +43,17 @@ export const auth = section(
     mode: choice(
       "presence",
       authModes,
-      "off checks nothing, presence requires a well-formed token, tokens requires one listed in tokensFile.",
       laterModes,
-    ),
+    )("off checks nothing, presence requires a well-formed token, tokens requires one listed in tokensFile."),
     rules: shownIfWritten(
-      listOf(
-        rule,
-        32,
-        { expected: "a list of at most 32 rules, such as [{ paths: [/v1/login], mode: off }]" },
+      listOf(rule, 32, { expected: "a list of at most 32 rules, such as [{ paths: [/v1/login], mode: off }]" })(
         "Another mode for some requests; the first rule that fits decides, and mode if none does.",
       ),
     ),
-    realm: text(
-      "finance",
-      {
-        expected: 'at most 128 printable ASCII characters without \\ and "',
-        pattern: "^[ !#-\\[\\]-~]{1,128}$",
-      },
-      "Realm in the WWW-Authenticate header.",
-    ),
+    realm: text("finance", {
+      expected: 'at most 128 printable ASCII characters without \\ and "',
+      pattern: "^[ !#-\\[\\]-~]{1,128}$",
+    })("Realm in the WWW-Authenticate header."),
     tokensFile: filePath("SHA-256 digests of the accepted tokens, for mode tokens."),
   },
   wordsForAuth,

@@ -40,9 +40,7 @@ const wordsForStore: WordsOfOthers = {
 /** `where`: whom the user is known to. `otherwise`: what no password means. */
 const userOf = (where: string, otherwise = "") => ({
   username: orNull(
-    text(
-      "",
-      { expected: "the name of a user, without blanks", pattern: "^[!-~]{1,128}$" },
+    text("", { expected: "the name of a user, without blanks", pattern: "^[!-~]{1,128}$" })(
       `User of the ${where} (ACL); null is the default user.`,
     ),
   ),
@@ -51,17 +49,13 @@ const userOf = (where: string, otherwise = "") => ({
 
 const withoutPassword = "without user, password and query: username and passwordFile are keys of their own";
 
-const url = text(
-  "redis://127.0.0.1:6379",
-  {
-    expected:
-      'a redis:// or rediss:// URL such as "redis://127.0.0.1:6379/0", with host, port and number of the database',
-    json: { format: "uri" },
-    pattern: "^[rR][eE][dD][iI][sS]{1,2}://([^\\s\\\\/@?#]+)(/([0-9]{1,5})?)?$",
-    parse: (url) => (parseAddress(authorityOf(url)) === undefined ? undefined : url),
-  },
-  "URL of the only server, or of the primary; rediss:// is TLS. Without a port, 6379; without a database, 0.",
-);
+const url = text("redis://127.0.0.1:6379", {
+  expected:
+    'a redis:// or rediss:// URL such as "redis://127.0.0.1:6379/0", with host, port and number of the database',
+  json: { format: "uri" },
+  pattern: "^[rR][eE][dD][iI][sS]{1,2}://([^\\s\\\\/@?#]+)(/([0-9]{1,5})?)?$",
+  parse: (url) => (parseAddress(authorityOf(url)) === undefined ? undefined : url),
+})("URL of the only server, or of the primary; rediss:// is TLS. Without a port, 6379; without a database, 0.");
 
 const redis = section(
   "Redis or Valkey, for store: redis. One of url, sentinels and cluster says where it is.",
@@ -73,11 +67,10 @@ const redis = section(
     }),
     sentinels: section("Sentinels, which know the primary.", {
       name: orNull(
-        text(
-          "",
-          { expected: "the name of a primary, of letters, digits, ., _ and -", pattern: "^[A-Za-z0-9._-]{1,128}$" },
-          'Name of the primary, as the sentinels know it, such as "mymaster".',
-        ),
+        text("", {
+          expected: "the name of a primary, of letters, digits, ., _ and -",
+          pattern: "^[A-Za-z0-9._-]{1,128}$",
+        })('Name of the primary, as the sentinels know it, such as "mymaster".'),
       ),
       addresses: addressList("sentinels", 6379, "Addresses of sentinels; without a port, 26379."),
       ...userOf("sentinels", "; null: the password of the store"),
@@ -89,47 +82,34 @@ const redis = section(
     ),
     ...userOf("store"),
     tls: section("TLS to the store.", {
-      enabled: flag(false, "Use TLS to sentinels or a cluster and what they name; a URL says it by its scheme."),
+      enabled: flag(false)("Use TLS to sentinels or a cluster and what they name; a URL says it by its scheme."),
       ...clientTls("store", "the host of each address"),
     }),
-    prefix: text(
-      "headgate:",
-      {
-        expected: "1 to 64 printable ASCII characters without braces and blanks",
-        pattern: "^[!-z|~]{1,64}$",
-      },
-      "Begins the name of each key in the store. Gateways with the same prefix share their limits.",
-    ),
+    prefix: text("headgate:", {
+      expected: "1 to 64 printable ASCII characters without braces and blanks",
+      pattern: "^[!-z|~]{1,64}$",
+    })("Begins the name of each key in the store. Gateways with the same prefix share their limits."),
     wait: orAuto(
-      duration(
-        "1s",
-        ["1ms", "1s"],
+      duration("1s", { from: "1ms", to: "1s" })(
         "Maximum time that a request waits for the store; auto is a 50th of the shortest window, from 10ms to 50ms.",
       ),
     ),
     lease: section("Limits of 1000 and more: quota that a gateway takes from the store ahead of requests.", {
-      duration: duration(
-        "1s",
-        ["100ms", "10s"],
+      duration: duration("1s", { from: "100ms", to: "10s" })(
         "Maximum time for which a gateway keeps it; a 50th of the window if that is shorter.",
       ),
-      most: wholeNumber(1000, [1, 100_000], "Maximum quota that a thread takes of one key at once."),
+      most: wholeNumber(1000, { from: 1, to: 100_000 })("Maximum quota that a thread takes of one key at once."),
     }),
     onFailure: choice(
       "local",
       onFailureModes,
-      "While the store is away, local divides the limit by replicas, open admits all, closed responds 503.",
-    ),
+    )("While the store is away, local divides the limit by replicas, open admits all, closed responds 503."),
     replicas: orAuto(
-      wholeNumber(
-        1,
-        [1, 10_000],
+      wholeNumber(1, { from: 1, to: 10_000 })(
         "Gateways that share the store, for onFailure: local; auto counts those in the store's list.",
       ),
     ),
-    maxKeys: wholeNumber(
-      1_000_000,
-      [1000, 100_000_000],
+    maxKeys: wholeNumber(1_000_000, { from: 1000, to: 100_000_000 })(
       "Unexpired keys of a policy that one gateway has made; beyond it, new clients are counted with their network.",
     ),
   },
@@ -139,22 +119,16 @@ const redis = section(
 const defaultSnapshotEvery = "30s";
 
 export const counters = section("The counters of all policies, in one table.", {
-  memory: size(
-    "32MiB",
-    ["1MiB", "4GiB"],
+  memory: size("32MiB", { from: "1MiB", to: "4GiB" })(
     "Memory of the table. When it is full, keys that have used the least are forgotten, exhausted ones never.",
   ),
   snapshot: section("A file from which a restart takes over the counters.", {
     path: filePath("The file, in a folder where the gateway may create and rename files; null keeps no snapshot."),
-    every: duration(
-      defaultSnapshotEvery,
-      ["1s", "1h"],
+    every: duration(defaultSnapshotEvery, { from: "1s", to: "1h" })(
       "Time between two snapshots; a crash loses what was counted since the last one. A drain writes one, too.",
     ),
   }),
-  store: choice(
-    "memory",
-    ["memory", "redis"],
+  store: choice("memory", ["memory", "redis"])(
     "memory: each gateway counts for itself. redis: gateways share one limit through Redis or Valkey.",
   ),
   redis: shownIfWritten(redis),

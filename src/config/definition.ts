@@ -124,11 +124,10 @@ export function listOf<N extends Item>(
     readonly expected?: string;
     flaws?(values: readonly Parsed<N>[]): readonly Flaw[];
   },
-  description: string,
-): List<N> {
+): (description: string) => List<N> {
   const { items, minItems = 0, ...list } = rule;
   const expected = `a list of ${minItems === 0 ? "at most" : `${minItems} to`} ${maxItems} ${items}`;
-  return { kind: "list", item, default: [], minItems, maxItems, expected, description, ...list };
+  return (description) => ({ kind: "list", item, default: [], minItems, maxItems, expected, description, ...list });
 }
 
 /** The default in the form of a written value. */

@@ -14,21 +14,25 @@ import {
 } from "./definition.ts";
 import type { Scalar } from "./written.ts";
 
-type Range = readonly [from: number, to: number];
+/** Both ends are accepted. `string`: with units, as in the file. */
+interface Range<T extends number | string = number> {
+  readonly from: T;
+  readonly to: T;
+}
 
-/** With units, as in the file. */
-type WrittenRange = readonly [from: string, to: string];
+/** A kind of values gets what is said of the key last: `duration("2s", { from: "1ms", to: "1d" })("Maximum time …")`. */
+type Describe<N> = (description: string) => N;
 
-export function wholeNumber(byDefault: number, [from, to]: Range, description: string): Leaf<number> {
+export function wholeNumber(byDefault: number, { from, to }: Range): Describe<Leaf<number>> {
   const expected = `a whole number from ${from} to ${to}`;
-  return {
+  return (description) => ({
     ...leaf(byDefault, expected, { type: "integer", minimum: from, maximum: to }, description),
-    parse: (value) => (typeof value === "number" ? wholeWithin(value, [from, to]) : undefined),
+    parse: (value) => (typeof value === "number" ? wholeWithin(value, { from, to }) : undefined),
     hint: (value) => {
       if (typeof value !== "string" || !/^[0-9]+$/.test(value)) return undefined;
       return `${expected}, without ${/^0./.test(value) ? "a leading zero" : "quotes"}`;
     },
-  };
+  });
 }
 
 /** The same, or `auto`. */
@@ -48,11 +52,11 @@ export function orAuto<T>(leaf: Leaf<T>, byDefault: Scalar = "auto"): Leaf<T | "
   };
 }
 
-export function flag(byDefault: boolean, description: string): Leaf<boolean> {
-  return {
+export function flag(byDefault: boolean): Describe<Leaf<boolean>> {
+  return (description) => ({
     ...leaf(byDefault, "true or false", { type: "boolean" }, description),
     parse: (value) => (typeof value === "boolean" ? value : undefined),
-  };
+  });
 }
 
 /** YAML 1.1, which Helm and others read, has these words for booleans, and writes them so. */
@@ -68,25 +72,24 @@ const switches: ReadonlyMap<Scalar, string> = new Map([
 export function choice<const W extends string | number>(
   byDefault: W,
   words: readonly W[],
-  description: string,
   later: readonly string[] = [],
-): Leaf<W> {
+): Describe<Leaf<W>> {
   const expected = enumerate(words.map(String));
   const written = [...switches].filter(([, word]) => words.some((each) => each === word)).map(([value]) => value);
-  return {
+  return (description) => ({
     ...leaf(byDefault, expected, { enum: [...words, ...written] }, description),
     parse: (value) => words.find((word) => word === (switches.get(value) ?? value)),
     hint: (value) => (later.includes(String(value)) ? `${expected} (${value} is not supported yet)` : undefined),
-  };
+  });
 }
 
-export function duration(byDefault: string, written: WrittenRange, description: string): Duration {
-  const expected = `a duration from ${written[0]} to ${written[1]}`;
+export function duration(byDefault: string, written: Range<string>): Describe<Duration> {
+  const expected = `a duration from ${written.from} to ${written.to}`;
   const range = rangeOf(written, parseDuration);
   const withUnit: JsonSchema = { type: "string", pattern: durationPattern };
   // 0 needs no unit, where it is accepted.
-  const json: JsonSchema = range[0] === 0 ? { anyOf: [withUnit, { enum: [0, "0"] }] } : withUnit;
-  return {
+  const json: JsonSchema = range.from === 0 ? { anyOf: [withUnit, { enum: [0, "0"] }] } : withUnit;
+  return (description) => ({
     ...leaf(byDefault, expected, json, description),
     unit: "Ms",
     parse: (value) => wholeWithin(value === 0 ? 0 : onText(value, parseDuration), range),
@@ -94,33 +97,33 @@ export function duration(byDefault: string, written: WrittenRange, description: 
       typeof value === "number" && value !== 0
         ? `a duration with its unit, such as "${value > 0 ? Math.ceil(value) : 1}s"`
         : `${expected}${howWritten(value, parseDuration, durationUnits)}, such as "${byDefault}"`,
-  };
+  });
 }
 
 /** A percentage, as a share of 1. */
-export function percentage(byDefault: string, [from, to]: Range, description: string): Leaf<number> {
+export function percentage(byDefault: string, { from, to }: Range): Describe<Leaf<number>> {
   const expected = `a percentage from ${from}% to ${to}%`;
   const parse = (text: string): number | undefined => {
     const percent = /^[0-9]{1,3}(\.[0-9]{1,3})?%$/.test(text) ? Number(text.slice(0, -1)) : Number.NaN;
     return percent >= from && percent <= to ? percent / 100 : undefined;
   };
-  return {
+  return (description) => ({
     ...leaf(byDefault, expected, { type: "string", pattern: "^[0-9]{1,3}(\\.[0-9]{1,3})?%$" }, description),
     parse: (value) => onText(value, parse),
     hint: () => `${expected}, such as "${byDefault}"`,
-  };
+  });
 }
 
-export function size(byDefault: string, written: WrittenRange, description: string): Leaf<number> {
-  const expected = `a size from ${written[0]} to ${written[1]}`;
+export function size(byDefault: string, written: Range<string>): Describe<Leaf<number>> {
+  const expected = `a size from ${written.from} to ${written.to}`;
   const range = rangeOf(written, parseSize);
   const withUnit: JsonSchema = { type: "string", pattern: sizePattern };
-  const json: JsonSchema = { anyOf: [withUnit, { type: "integer", minimum: range[0], maximum: range[1] }] };
-  return {
+  const json: JsonSchema = { anyOf: [withUnit, { type: "integer", minimum: range.from, maximum: range.to }] };
+  return (description) => ({
     ...leaf(byDefault, expected, json, description),
     parse: (value) => wholeWithin(typeof value === "number" ? value : onText(value, parseSize), range),
     hint: (value) => `${expected}${howWritten(value, parseSize, sizeUnits)}, such as "${byDefault}"`,
-  };
+  });
 }
 
 /** For "1.5GiB" or "32Mi", which may look as if they were within the range. */
@@ -138,13 +141,12 @@ export function text(
     readonly json?: JsonSchema;
     parse?(text: string): string | undefined;
   },
-  description: string,
-): Leaf<string> {
+): Describe<Leaf<string>> {
   const { expected, pattern = "", parse = (text) => text } = rule;
   const json = { type: "string", ...rule.json, ...(pattern === "" ? {} : { pattern }) };
   const matching = new RegExp(pattern);
   const accepted = (text: string): string | undefined => (matching.test(text) ? parse(text) : undefined);
-  return {
+  return (description) => ({
     ...leaf(byDefault, expected, json, description),
     form: "text",
     parse: (value) => onText(value, accepted),
@@ -152,7 +154,7 @@ export function text(
       typeof value !== "string" && value !== null && accepted(String(value)) !== undefined
         ? `${expected}, in quotes`
         : undefined,
-  };
+  });
 }
 
 /** The same, or null, which is the default. */
@@ -186,7 +188,7 @@ export function filePath(description: string, system: readonly string[] = []): L
   const expected = system.length > 0 ? "system, the path of a file" : "the path of a file";
   const parse = (path: string): string | undefined =>
     isWord(path) ? system.find((file) => existsSync(file)) : /^$|^~|\0/.test(path) ? undefined : path;
-  const leaf = orNull(text("", { expected, json: { pattern: "^[^~]" }, parse }, description));
+  const leaf = orNull(text("", { expected, json: { pattern: "^[^~]" }, parse })(description));
   const hint = (value: Scalar): string | undefined => {
     if (isWord(value)) return `the path of a file, since there is none of ${enumerate(system)}`;
     return String(value).startsWith("~") ? `the path of a file without ~, which only shells read` : leaf.hint?.(value);
@@ -196,29 +198,27 @@ export function filePath(description: string, system: readonly string[] = []): L
 
 export function host(byDefault: string, description: string): Leaf<string> {
   const expected = "an IP address (without brackets) or a host name";
-  return text(byDefault, { expected, parse: parseHost }, description);
+  return text(byDefault, { expected, parse: parseHost })(description);
 }
 
-export const network = text(
-  "0.0.0.0",
-  { expected: 'an IP address or a network such as "10.0.0.0/8"', parse: parseNetwork },
-  "An IPv4 or IPv6 address, or a network in CIDR notation.",
-);
+export const network = text("0.0.0.0", {
+  expected: 'an IP address or a network such as "10.0.0.0/8"',
+  parse: parseNetwork,
+})("An IPv4 or IPv6 address, or a network in CIDR notation.");
 
 /** Empty by default. `flaws`: see `listOf`. */
 export function networkList(description: string, flaws: List<Leaf<string>>["flaws"] = () => []): List<Leaf<string>> {
-  return listOf(network, 1024, { items: "addresses or networks", flaws }, description);
+  return listOf(network, 1024, { items: "addresses or networks", flaws })(description);
 }
 
 /** Hosts with or without a port; none by default. `items`: the word for them. `port`: that of the examples. */
 export function addressList(items: string, port: number, description: string): List<Leaf<string>> {
   const examples = `"10.0.0.1:${port}" or "[::1]:${port}"`;
-  const address = text(
-    "",
-    { expected: `a host name or an IP address, with a port or without, such as ${examples}`, parse: parseAddress },
-    'A host, or a host and a port joined by ":".',
-  );
-  return listOf(address, 64, { items, flaws: repeatedItems }, description);
+  const address = text("", {
+    expected: `a host name or an IP address, with a port or without, such as ${examples}`,
+    parse: parseAddress,
+  })('A host, or a host and a port joined by ":".');
+  return listOf(address, 64, { items, flaws: repeatedItems })(description);
 }
 
 function leaf(byDefault: Scalar, expected: string, json: JsonSchema, description: string) {
@@ -229,12 +229,12 @@ function leaf(byDefault: Scalar, expected: string, json: JsonSchema, description
 const onText = <T>(value: Scalar, parse: (text: string) => T | undefined): T | undefined =>
   typeof value === "string" ? parse(value) : undefined;
 
-const rangeOf = ([from, to]: WrittenRange, parse: (text: string) => number | undefined): Range => [
-  parse(from) ?? Number.NaN,
-  parse(to) ?? Number.NaN,
-];
+const rangeOf = ({ from, to }: Range<string>, parse: (text: string) => number | undefined): Range => ({
+  from: parse(from) ?? Number.NaN,
+  to: parse(to) ?? Number.NaN,
+});
 
-const wholeWithin = (value: number | undefined, [from, to]: Range): number | undefined =>
+const wholeWithin = (value: number | undefined, { from, to }: Range): number | undefined =>
   Number.isInteger(value) && Number(value) >= from && Number(value) <= to ? value : undefined;
 
 /** An upstream address that is repeated would get twice the requests. */

@@ -8,40 +8,29 @@ import type { Refuse } from "./written.ts";
 
 export const listen = section("The listener for traffic.", {
   host: host("0.0.0.0", "IP address or host name to listen on."),
-  port: wholeNumber(8080, [0, 65535], "TCP port to listen on; 0 picks a free port."),
-  proxyProtocol: flag(
-    false,
+  port: wholeNumber(8080, { from: 0, to: 65535 })("TCP port to listen on; 0 picks a free port."),
+  proxyProtocol: flag(false)(
     "Require a PROXY protocol header (version 1 or 2), which names the peer, on each connection.",
   ),
-  proxyScheme: choice(
-    "http",
-    ["http", "https"],
+  proxyScheme: choice("http", ["http", "https"])(
     "Scheme of the clients whose PROXY header does not say whether they came by TLS, for X-Forwarded-Proto.",
   ),
-  maxConnections: wholeNumber(
-    10_000,
-    [1, 1_000_000],
+  maxConnections: wholeNumber(10_000, { from: 1, to: 1_000_000 })(
     "Open connections. At the limit the longest idle one is closed; if none is idle, new ones get 503.",
   ),
-  maxConnectionsPerPeer: wholeNumber(
-    1000,
-    [1, 1_000_000],
+  maxConnectionsPerPeer: wholeNumber(1000, { from: 1, to: 1_000_000 })(
     "Open connections of one address or IPv6 network, except proxies; a new one closes one idle for 5 s or gets 503.",
   ),
-  newConnectionsPerPeer: wholeNumber(
-    200,
-    [1, 1_000_000],
+  newConnectionsPerPeer: wholeNumber(200, { from: 1, to: 1_000_000 })(
     "New connections of one peer per second, and maxConnectionsPerPeer more in a burst; others are closed.",
   ),
-  maxRequestsPerConnection: wholeNumber(
-    1000,
-    [1, 1_000_000_000],
+  maxRequestsPerConnection: wholeNumber(1000, { from: 1, to: 1_000_000_000 })(
     "Requests on one connection; the last response announces that the connection closes.",
   ),
   tls: section("TLS on the listener; without cert it accepts plain HTTP. Changed files are loaded without a restart.", {
     ...serverTls,
     clientCa: filePath("CA certificates in PEM; each client must present a certificate of one of them (mTLS)."),
-    http2: flag(true, "Offer HTTP/2 in addition to HTTP/1.1."),
+    http2: flag(true)("Offer HTTP/2 in addition to HTTP/1.1."),
   }),
 });
 
@@ -49,7 +38,7 @@ export const admin = section(
   "The listener for metrics, health and the admin API, separate from traffic.",
   {
     host: host("127.0.0.1", "IP address or host name of the admin listener."),
-    port: wholeNumber(9464, [0, 65535], "TCP port of the admin listener; 0 picks a free port."),
+    port: wholeNumber(9464, { from: 0, to: 65535 })("TCP port of the admin listener; 0 picks a free port."),
     tokensFile: filePath("SHA-256 digests of the tokens of the API; without it, the API does not exist over TCP."),
     hosts: addressList(
       "hosts",
@@ -61,14 +50,10 @@ export const admin = section(
     recent: section(
       "What is remembered of refusals, to tell why a request was refused and which keys are refused most. The history of 15 minutes takes 0.4 MB beside it.",
       {
-        refusals: wholeNumber(
-          10_000,
-          [0, 100_000],
+        refusals: wholeNumber(10_000, { from: 0, to: 100_000 })(
           "Refusals that are remembered, 0.8 KiB each; workers share them. A client with a tenth loses its own. 0: none.",
         ),
-        keys: wholeNumber(
-          1000,
-          [0, 10_000],
+        keys: wholeNumber(1000, { from: 0, to: 10_000 })(
           "Keys that are counted for each policy and worker, in at most 0.3 KiB each. 0: none.",
         ),
       },
@@ -83,18 +68,14 @@ export const extAuth = section(
     http: listener(
       "Over HTTP, for nginx, Caddy, HAProxy, Traefik, Envoy and Istio.",
       9465,
-      wholeNumber(
-        1000,
-        [1, 65535],
+      wholeNumber(1000, { from: 1, to: 65535 })(
         "Open connections of trusted callers; one caller gets at most as many as are free. Other peers share 128 more.",
       ),
     ),
     grpc: listener(
       "Over gRPC, for Envoy and Istio: external authorization, rate limit service and health check.",
       9466,
-      wholeNumber(
-        256,
-        [1, 65535],
+      wholeNumber(256, { from: 1, to: 65535 })(
         "As extAuth.http.maxConnections. Each connection of a trusted caller has at most 100 calls at once.",
       ),
     ),
@@ -105,16 +86,15 @@ export const extAuth = section(
     denyStatus: choice(
       429,
       [429, 403],
-      "429: a refusal has its own status. 403: it has 403 instead, except 401; X-Headgate-Status has its own.",
-    ),
+    )("429: a refusal has its own status. 403: it has 403 instead, except 401; X-Headgate-Status has its own."),
   },
 );
 
 function listener(description: string, port: number, maxConnections: Leaf<number>) {
   return section(description, {
-    enabled: flag(false, "Open the listener; requires trustedCallers or secretsFile."),
+    enabled: flag(false)("Open the listener; requires trustedCallers or secretsFile."),
     host: host("127.0.0.1", "IP address or host name of the listener."),
-    port: wholeNumber(port, [0, 65535], "TCP port of the listener; 0 picks a free port."),
+    port: wholeNumber(port, { from: 0, to: 65535 })("TCP port of the listener; 0 picks a free port."),
     maxConnections,
   });
 }

@@ -63,7 +63,9 @@ export const maxChargedLimit = 10_000;
 const limit = optional(limitNumber());
 
 function limitNumber() {
-  const number = wholeNumber(100, [1, maxLimit], "What is admitted for one key within any window, or in each period.");
+  const number = wholeNumber(100, { from: 1, to: maxLimit })(
+    "What is admitted for one key within any window, or in each period.",
+  );
   const isRate = (value: unknown): boolean => /^\d+ *(r|req[a-z]*)?(\/| per )/.test(String(value));
   return {
     ...number,
@@ -72,9 +74,7 @@ function limitNumber() {
 }
 
 function period() {
-  const periods = choice(
-    "month",
-    ["minute", "hour", "day", "month"],
+  const periods = choice("month", ["minute", "hour", "day", "month"])(
     "Instead of window: the limit is for each calendar minute, hour, day or month, and starts again at its border.",
   );
   const hint = `${periods.expected} (for any other length, use window)`;
@@ -111,19 +111,15 @@ function headerName(part: string): string | undefined {
 
 /** A part of the key of a policy, as it is written. */
 const keyPart = {
-  ...text(
-    "client",
-    {
-      expected: "client, token, subject, method, route or header:NAME",
-      pattern: `^(client|token|subject|method|route|[hH][eE][aA][dD][eE][rR]:${headerNamePattern}|claim:[!-~]{1,128})$`,
-      parse: (part) => {
-        const name = headerName(part);
-        if (name === undefined) return part;
-        return readElsewhere.has(name) || fixedFieldNames.takenFor(name) !== null ? undefined : `header:${name}`;
-      },
+  ...text("client", {
+    expected: "client, token, subject, method, route or header:NAME",
+    pattern: `^(client|token|subject|method|route|[hH][eE][aA][dD][eE][rR]:${headerNamePattern}|claim:[!-~]{1,128})$`,
+    parse: (part) => {
+      const name = headerName(part);
+      if (name === undefined) return part;
+      return readElsewhere.has(name) || fixedFieldNames.takenFor(name) !== null ? undefined : `header:${name}`;
     },
-    "A part of the key; what a request lacks is replaced by the client.",
-  ),
+  })("A part of the key; what a request lacks is replaced by the client."),
   hint: keyPartHint,
 };
 
@@ -139,16 +135,12 @@ function keyPartHint(value: Scalar): string | undefined {
 
 /** A path of `match`, unchanged. */
 const path = {
-  ...text(
-    "/",
-    {
-      expected:
-        'a path that begins with "/", of names and "*", without empty or dot segments and without %, ?, #, \\ or ;',
-      pattern: pathPattern,
-      parse: (path) => (oddSegment(path) === undefined ? withoutDotSegment(path) : undefined),
-    },
-    'A path, or a prefix that ends in "/".',
-  ),
+  ...text("/", {
+    expected:
+      'a path that begins with "/", of names and "*", without empty or dot segments and without %, ?, #, \\ or ;',
+    pattern: pathPattern,
+    parse: (path) => (oddSegment(path) === undefined ? withoutDotSegment(path) : undefined),
+  })('A path, or a prefix that ends in "/".'),
   hint: pathHint,
 };
 
@@ -170,15 +162,11 @@ function pathHint(value: Scalar): string | undefined {
 const everyMethod = new Set(["*", "ANY", "ALL"]);
 
 const method = {
-  ...text(
-    "GET",
-    {
-      expected: "the name of a method in upper case, such as GET",
-      pattern: "^[!#$%&'*+.^_`|~0-9A-Z-]{1,32}$",
-      parse: (name) => (everyMethod.has(name) ? undefined : name),
-    },
-    "The name of a method.",
-  ),
+  ...text("GET", {
+    expected: "the name of a method in upper case, such as GET",
+    pattern: "^[!#$%&'*+.^_`|~0-9A-Z-]{1,32}$",
+    parse: (name) => (everyMethod.has(name) ? undefined : name),
+  })("The name of a method."),
   hint(value: Scalar): string | undefined {
     if (typeof value !== "string") return undefined;
     if (everyMethod.has(value.toUpperCase())) return "the name of a method; leave methods out for all of them";
@@ -186,15 +174,11 @@ const method = {
   },
 };
 
-const timeZone = text(
-  "UTC",
-  {
-    expected: 'a time zone of the IANA database, such as "Europe/Berlin" or "UTC"',
-    pattern: "^[A-Za-z][A-Za-z0-9_+/-]{1,63}$",
-    parse: (name) => (isTimeZone(name) ? name : undefined),
-  },
-  "Time zone of per (IANA database); without it, UTC.",
-);
+const timeZone = text("UTC", {
+  expected: 'a time zone of the IANA database, such as "Europe/Berlin" or "UTC"',
+  pattern: "^[A-Za-z][A-Za-z0-9_+/-]{1,63}$",
+  parse: (name) => (isTimeZone(name) ? name : undefined),
+})("Time zone of per (IANA database); without it, UTC.");
 
 function isTimeZone(name: string): boolean {
   try {
@@ -208,14 +192,10 @@ function isTimeZone(name: string): boolean {
 /** Somebody may have written the token itself, so only what `auth.tokensFile` has as a name is shown. */
 const tokenReference = {
   ...secret(
-    text(
-      "",
-      {
-        expected: "the name of a token in auth.tokensFile, or its SHA-256 digest (64 hex digits)",
-        pattern: "^([0-9a-fA-F]{64}|[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63})$",
-      },
-      "Name of a token in auth.tokensFile, or its SHA-256 digest in hex, never the token itself.",
-    ),
+    text("", {
+      expected: "the name of a token in auth.tokensFile, or its SHA-256 digest (64 hex digits)",
+      pattern: "^([0-9a-fA-F]{64}|[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63})$",
+    })("Name of a token in auth.tokensFile, or its SHA-256 digest in hex, never the token itself."),
   ),
   mayBeTokenName: true,
 } as const;
@@ -227,27 +207,20 @@ export function isTokenDigest(reference: string): boolean {
 
 /** The requests that a policy, or a rule about tokens, is about. */
 export const matchKeys = {
-  paths: listOf(
-    path,
-    64,
-    {
-      items: "paths",
-      flaws: (paths) => repeatedItems(paths.map((path) => path.toLowerCase())),
-    },
-    'Paths below basePath: one that ends in "/" is a prefix, "*" is one segment of any name; [] means all.',
-  ),
-  methods: listOf(method, 16, { items: "methods", flaws: repeatedItems }, "Methods in upper case; [] means all."),
+  paths: listOf(path, 64, {
+    items: "paths",
+    flaws: (paths) => repeatedItems(paths.map((path) => path.toLowerCase())),
+  })('Paths below basePath: one that ends in "/" is a prefix, "*" is one segment of any name; [] means all.'),
+  methods: listOf(method, 16, { items: "methods", flaws: repeatedItems })("Methods in upper case; [] means all."),
 };
 
 const match = section("The limited requests that the policy is about; without it, all of them.", matchKeys);
 
 const charge = section("What is charged, if it depends on the response.", {
-  statuses: listOf(
-    wholeNumber(401, [100, 599], "A status."),
-    100,
-    { items: "statuses", flaws: repeatedItems },
-    "Only a request whose response has one of these statuses is charged; the unit is held until then.",
-  ),
+  statuses: listOf(wholeNumber(401, { from: 100, to: 599 })("A status."), 100, {
+    items: "statuses",
+    flaws: repeatedItems,
+  })("Only a request whose response has one of these statuses is charged; the unit is held until then."),
 });
 
 const override = section(
@@ -259,26 +232,20 @@ const override = section(
     }),
     token: optional(tokenReference),
     subject: optional(
-      text(
-        "",
-        { expected: "text of at most 256 characters", pattern: "^[^\\x00-\\x1f\\x7f]{1,256}$" },
+      text("", { expected: "text of at most 256 characters", pattern: "^[^\\x00-\\x1f\\x7f]{1,256}$" })(
         "The subject of a verified token.",
       ),
     ),
     header: optional(
       secret(
-        text(
-          "",
-          {
-            expected: "at most 1024 printable ASCII characters without blanks at the ends",
-            pattern: "^[!-~]([ -~]{0,1022}[!-~])?$",
-          },
-          "The value of the header in key.",
-        ),
+        text("", {
+          expected: "at most 1024 printable ASCII characters without blanks at the ends",
+          pattern: "^[!-~]([ -~]{0,1022}[!-~])?$",
+        })("The value of the header in key."),
       ),
     ),
     limit: required({
-      ...wholeNumber(100, [1, maxLimit], "The limit for them."),
+      ...wholeNumber(100, { from: 1, to: maxLimit })("The limit for them."),
       hint: (value) =>
         value === 0 || value === -1 || value === "unlimited"
           ? `a whole number from 1 to ${maxLimit} (for no limit, name the clients in exempt)`
@@ -292,77 +259,56 @@ const policy = section(
   "A rate limit: limit with window, limit with per, or concurrency.",
   {
     name: required(
-      text(
-        "per-ip",
-        {
-          expected: "a name of at most 32 lower-case letters, digits and hyphens that begins with a letter",
-          pattern: "^[a-z][a-z0-9-]{0,31}$",
-        },
-        "Name of the policy in metrics and logs; required, and different from all others.",
-      ),
+      text("per-ip", {
+        expected: "a name of at most 32 lower-case letters, digits and hyphens that begins with a letter",
+        pattern: "^[a-z][a-z0-9-]{0,31}$",
+      })("Name of the policy in metrics and logs; required, and different from all others."),
     ),
     limit,
     // Windows below a second are of use in tests only, and below 100 ms the response would be older than the window.
-    window: optional(duration("60s", ["100ms", "31d"], "Length of the sliding window.")),
+    window: optional(duration("60s", { from: "100ms", to: "31d" })("Length of the sliding window.")),
     per: optional(period()),
     timezone: optional(timeZone),
     concurrency: optional(
-      wholeNumber(20, [1, maxConcurrency], "Requests of one key that may be in progress at once, instead of limit."),
+      wholeNumber(20, { from: 1, to: maxConcurrency })(
+        "Requests of one key that may be in progress at once, instead of limit.",
+      ),
     ),
     match: shownIfWritten(match),
     who: optional(
-      choice(
-        "verified",
-        ["verified", "others"],
+      choice("verified", ["verified", "others"])(
         "verified: only requests whose token was verified; others: all the rest, refused ones too; without it, both.",
       ),
     ),
     key: shownIfWritten(
-      listOf(
-        keyPart,
-        8,
-        {
-          default: ["client"],
-          expected: "a list of at most 8 parts, such as [client] or [token, route]",
-          flaws: repeatedItems,
-        },
-        "What has a counter of its own; [] is one counter for all requests.",
-      ),
+      listOf(keyPart, 8, {
+        default: ["client"],
+        expected: "a list of at most 8 parts, such as [client] or [token, route]",
+        flaws: repeatedItems,
+      })("What has a counter of its own; [] is one counter for all requests."),
     ),
-    cost: shownIfWritten(wholeNumber(1, [1, 1_000_000], "What one request spends; at most limit.")),
+    cost: shownIfWritten(wholeNumber(1, { from: 1, to: 1_000_000 })("What one request spends; at most limit.")),
     charge: shownIfWritten(charge),
     mode: shownIfWritten(
-      choice("enforce", ["enforce", "shadow"], "shadow refuses nothing and counts what it would have refused."),
+      choice("enforce", ["enforce", "shadow"])("shadow refuses nothing and counts what it would have refused."),
     ),
     exempt: shownIfWritten(networkList("Clients that the policy neither asks nor charges.", repeatedItems)),
     overrides: shownIfWritten(
-      listOf(
-        override,
-        1024,
-        {
-          expected: "a list of at most 1024 overrides, such as [{ client: 203.0.113.7, limit: 1000 }]",
-        },
-        "Other limits for some keys, each with one of client, token, subject and header.",
-      ),
+      listOf(override, 1024, {
+        expected: "a list of at most 1024 overrides, such as [{ client: 203.0.113.7, limit: 1000 }]",
+      })("Other limits for some keys, each with one of client, token, subject and header."),
     ),
   },
   wordsForPolicy,
 );
 
-export const policies = listOf(
-  policy,
-  32,
-  {
-    default: [{ name: "per-ip", limit: 100, window: "60s" }],
-    minItems: 1,
-    expected: "a list of 1 to 32 policies",
-  },
-  "The rate limits. A list of your own replaces the default one, whose name, limit and window are shown here.",
-);
+export const policies = listOf(policy, 32, {
+  default: [{ name: "per-ip", limit: 100, window: "60s" }],
+  minItems: 1,
+  expected: "a list of 1 to 32 policies",
+})("The rate limits. A list of your own replaces the default one, whose name, limit and window are shown here.");
 
-export const enforcement = choice(
-  "on",
-  ["on", "shadow"],
+export const enforcement = choice("on", ["on", "shadow"])(
   "shadow makes every policy a shadow: nothing is refused, and what would have been refused is counted.",
 );
 

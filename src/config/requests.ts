@@ -21,26 +21,18 @@ export const pathPattern = `^/(${segment}/)*(${segment})?$`;
 const expectedPath = 'a path that begins with "/", without empty or dot segments and without %, ?, #, \\ or ;';
 
 /** A path without a slash at its end, except "/" itself. */
-export const basePath = text(
-  "/",
-  {
-    expected: expectedPath,
-    pattern: pathPattern,
-    parse: (path) => withoutDotSegment(path.length > 1 ? path.replace(/\/$/, "") : path),
-  },
-  "Prefix of all routes for clients; removed before a request is forwarded. Paths outside of it get 404.",
-);
+export const basePath = text("/", {
+  expected: expectedPath,
+  pattern: pathPattern,
+  parse: (path) => withoutDotSegment(path.length > 1 ? path.replace(/\/$/, "") : path),
+})("Prefix of all routes for clients; removed before a request is forwarded. Paths outside of it get 404.");
 
 /** A prefix that begins and ends with a slash. */
-const prefix = text(
-  "/",
-  {
-    expected: 'a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \\ or ;',
-    pattern: `^/(${segment}/)*$`,
-    parse: withoutDotSegment,
-  },
-  "A path prefix.",
-);
+const prefix = text("/", {
+  expected: 'a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \\ or ;',
+  pattern: `^/(${segment}/)*$`,
+  parse: withoutDotSegment,
+})("A path prefix.");
 
 const route = {
   ...prefix,
@@ -52,10 +44,7 @@ const route = {
 
 const limited = ["/v1/", "/v2/"];
 
-export const routes = listOf(
-  route,
-  64,
-  { default: limited, minItems: 1, items: "paths", flaws: routeFlaws },
+export const routes = listOf(route, 64, { default: limited, minItems: 1, items: "paths", flaws: routeFlaws })(
   "Path prefixes that are rate limited and forwarded.",
 );
 
@@ -76,9 +65,7 @@ function overlaps(a: string, b: string): boolean {
   return a.startsWith(b) || b.startsWith(a);
 }
 
-export const unmatched = choice(
-  "reject",
-  ["reject", "proxy"],
+export const unmatched = choice("reject", ["reject", "proxy"])(
   "Paths outside of all routes: reject responds 404, proxy forwards them without a limit and without a token check.",
 );
 
@@ -86,63 +73,47 @@ export const headerNamePattern = "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}";
 
 export const clientAddress = section("How the address of a client, which is charged, is found.", {
   trustedProxies: networkList("Addresses and networks of the proxies whose forwarding header is trusted."),
-  header: choice(
-    "x-forwarded-for",
-    ["x-forwarded-for", "forwarded"],
+  header: choice("x-forwarded-for", ["x-forwarded-for", "forwarded"])(
     "The header in which trusted proxies name the client; forwarded is that of RFC 7239. The other is ignored.",
   ),
   // Wider than /32 is wider than what one provider gets (RIPE-738), so unrelated clients would share a quota.
-  ipv6Prefix: wholeNumber(64, [32, 128], "Bits of an IPv6 address that identify a client."),
+  ipv6Prefix: wholeNumber(64, { from: 32, to: 128 })("Bits of an IPv6 address that identify a client."),
   dropHeaders: listOf(
-    text(
-      "",
-      {
-        expected:
-          'a header that neither frames a message nor is read by the gateway, in any spelling, such as "X-SSL-Client-CN"',
-        pattern: `^${headerNamePattern}$`,
-        parse: (name) =>
-          ownNames.has(name.toLowerCase()) || fixedFieldNames.takenFor(name) !== null ? undefined : name.toLowerCase(),
-      },
-      "The name of a header.",
-    ),
+    text("", {
+      expected:
+        'a header that neither frames a message nor is read by the gateway, in any spelling, such as "X-SSL-Client-CN"',
+      pattern: `^${headerNamePattern}$`,
+      parse: (name) =>
+        ownNames.has(name.toLowerCase()) || fixedFieldNames.takenFor(name) !== null ? undefined : name.toLowerCase(),
+    })("The name of a header."),
     64,
     { items: "names of headers", flaws: repeatedItems },
-    "Headers that only trusted proxies may send, beside those by which a proxy names a client; removed from others.",
-  ),
+  )("Headers that only trusted proxies may send, beside those by which a proxy names a client; removed from others."),
 });
 
 // Generous: a monitor that asks for a missing page, or a broken client behind a large NAT, stays within it.
 export const refusals = section(
   "The budget of each client for refusals that spend no quota (400, 404); over it, 429.",
   {
-    perSecond: wholeNumber(50, [1, 1_000_000], "Refusals per second."),
-    burst: wholeNumber(500, [1, 1_000_000], "Refusals in a burst."),
+    perSecond: wholeNumber(50, { from: 1, to: 1_000_000 })("Refusals per second."),
+    burst: wholeNumber(500, { from: 1, to: 1_000_000 })("Refusals in a burst."),
   },
 );
 
 /** Without a wildcard: a page of any name below a domain could then be one that somebody else has put there. */
 const originPattern = "^[hH][tT][tT][pP][sS]?://([^\\s\\\\/@?#*]+)$";
 
-const origin = text(
-  "",
-  {
-    expected: 'an origin such as "https://app.example" or "http://localhost:5173", without a path and without *',
-    pattern: originPattern,
-    parse: parseOrigin,
-  },
-  "A scheme and a host, with a port or without.",
-);
+const origin = text("", {
+  expected: 'an origin such as "https://app.example" or "http://localhost:5173", without a path and without *',
+  pattern: originPattern,
+  parse: parseOrigin,
+})("A scheme and a host, with a port or without.");
 
 export const cors = section("Browsers: pages of other origins that may call the API.", {
-  origins: listOf(
-    origin,
-    64,
-    { items: "origins", flaws: repeatedItems },
+  origins: listOf(origin, 64, { items: "origins", flaws: repeatedItems })(
     "Origins whose preflights need no token, and whose pages may read the gateway's own responses.",
   ),
-  preflights: choice(
-    "forward",
-    ["forward", "answer"],
+  preflights: choice("forward", ["forward", "answer"])(
     "Who answers their preflights: the upstream (forward; each spends quota) or the gateway (answer; none does).",
   ),
 });
@@ -154,36 +125,25 @@ function parseOrigin(text: string): string | undefined {
 }
 
 export const errors = section("The responses that the gateway makes itself.", {
-  format: choice(
-    "v2",
-    ["v2", "problem", "plain"],
+  format: choice("v2", ["v2", "problem", "plain"])(
     "Body of an error: v2 (the API's JSON), problem (application/problem+json, RFC 9457) or plain (a line of text).",
   ),
 });
 
 export const requestId = section("The X-Request-Id that the upstream and the client get.", {
-  keep: choice(
-    "any",
-    ["any", "trusted"],
+  keep: choice("any", ["any", "trusted"])(
     "Clients whose X-Request-Id goes upstream and back unchanged: all of them (any), or trusted proxies alone.",
   ),
 });
 
-export const fields = listOf(
-  choice("standard", ["standard", "legacy", "structured"], "A family of headers."),
-  3,
-  {
-    default: ["standard", "legacy"],
-    minItems: 1,
-    expected: "a list of standard, legacy and structured, with at least one of the first two",
-    flaws: fieldFlaws,
-  },
-  "Rate limit headers: RateLimit-* (standard), X-RateLimit-* (legacy), the newer draft's RateLimit (structured).",
-);
+export const fields = listOf(choice("standard", ["standard", "legacy", "structured"])("A family of headers."), 3, {
+  default: ["standard", "legacy"],
+  minItems: 1,
+  expected: "a list of standard, legacy and structured, with at least one of the first two",
+  flaws: fieldFlaws,
+})("Rate limit headers: RateLimit-* (standard), X-RateLimit-* (legacy), the newer draft's RateLimit (structured).");
 
-export const resetFormat = choice(
-  "epoch",
-  ["epoch", "delta"],
+export const resetFormat = choice("epoch", ["epoch", "delta"])(
   "Value of both Reset headers: a Unix time (epoch), or a number of seconds from now (delta).",
 );
 
@@ -200,25 +160,19 @@ function fieldFlaws(fields: readonly string[]): Flaw[] {
 const otherPaths = ["/livez", "/readyz", "/metrics", "/.well-known/oauth-protected-resource"];
 
 /** Compared byte by byte with the path of a request. */
-const quotaPath = text(
-  "/quota",
-  {
-    expected:
-      'a path that begins with "/" and does not end with one, without empty or dot segments and without %, ?, #, \\ or ;, ' +
-      `and none of ${enumerate(otherPaths, "and")}`,
-    pattern: `^(/${segment})+$`,
-    parse: (path) => (otherPaths.includes(path.toLowerCase()) ? undefined : withoutDotSegment(path)),
-  },
-  "Path at which a caller is told, as JSON, what it has left of each policy; costs no quota. Null: nowhere.",
-);
+const quotaPath = text("/quota", {
+  expected:
+    'a path that begins with "/" and does not end with one, without empty or dot segments and without %, ?, #, \\ or ;, ' +
+    `and none of ${enumerate(otherPaths, "and")}`,
+  pattern: `^(/${segment})+$`,
+  parse: (path) => (otherPaths.includes(path.toLowerCase()) ? undefined : withoutDotSegment(path)),
+})("Path at which a caller is told, as JSON, what it has left of each policy; costs no quota. Null: nowhere.");
 
 export const quota = section("What a caller is told of its own quota.", { path: orNull(quotaPath) });
 
 export const readiness = section("What a load balancer is told on the traffic port.", {
   path: orNull(
-    text(
-      "/readyz",
-      { expected: expectedPath, pattern: pathPattern, parse: withoutDotSegment },
+    text("/readyz", { expected: expectedPath, pattern: pathPattern, parse: withoutDotSegment })(
       "Path on the traffic port that a load balancer may ask: 200 while /readyz is 200, else 503. Null: nowhere.",
     ),
   ),
@@ -238,41 +192,31 @@ export function judgeReadiness({ readiness: { path }, quota, basePath }: OwnPath
 }
 
 // 0 is refused, since some take it for "nothing" and some for "no bound".
-export const maxBodyBytes = size("10MiB", ["1B", "1TiB"], "Maximum size of a request body; larger ones get 413.");
+export const maxBodyBytes = size("10MiB", { from: "1B", to: "1TiB" })(
+  "Maximum size of a request body; larger ones get 413.",
+);
 
-export const maxHeaderBytes = size(
-  "16KiB",
-  ["4KiB", "256KiB"],
+export const maxHeaderBytes = size("16KiB", { from: "4KiB", to: "256KiB" })(
   "Maximum size of a request head (target, names, values), which a connection may hold; larger ones get 431.",
 );
 
-export const maxTargetBytes = size(
-  "8KiB",
-  ["1KiB", "64KiB"],
+export const maxTargetBytes = size("8KiB", { from: "1KiB", to: "64KiB" })(
   "Maximum length of a request target (path and query); longer ones get 414. At most maxHeaderBytes.",
 );
 
 export const timeouts = section("Timeouts of client connections.", {
-  head: duration("10s", ["1ms", "1d"], "Maximum time until a request head is complete (else 408)."),
-  body: duration(
-    "60s",
-    ["1ms", "1d"],
+  head: duration("10s", { from: "1ms", to: "1d" })("Maximum time until a request head is complete (else 408)."),
+  body: duration("60s", { from: "1ms", to: "1d" })(
     "Maximum wait for a client within a body, both ways; as many bytes as bodyRate give one second back.",
   ),
   // Never off: one byte a minute would hold a connection to the upstream for ever.
-  bodyRate: size(
-    "4KiB",
-    ["256B", "1MiB"],
+  bodyRate: size("4KiB", { from: "256B", to: "1MiB" })(
     "Minimum rate of a body, both ways, in bytes per second, after body is over.",
   ),
-  keepAlive: duration(
-    "620s",
-    ["1ms", "1d"],
+  keepAlive: duration("620s", { from: "1ms", to: "1d" })(
     "Maximum idle time of a connection between two requests; longer than proxies in front keep it.",
   ),
-  linger: duration(
-    "30s",
-    ["1ms", "1h"],
+  linger: duration("30s", { from: "1ms", to: "1h" })(
     "Maximum time that a request which has been answered may go on being sent; 5 s without a byte end it.",
   ),
 });

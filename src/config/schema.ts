@@ -51,7 +51,9 @@ import {
 } from "./written.ts";
 
 const workers = orAuto(
-  wholeNumber(1, [1, maxThreads], "Threads that carry traffic; auto uses as many as the container may use processors."),
+  wholeNumber(1, { from: 1, to: maxThreads })(
+    "Threads that carry traffic; auto uses as many as the container may use processors.",
+  ),
   1,
 );
 
@@ -80,20 +82,19 @@ const wordsForConfiguration: WordsOfOthers = {
 
 const trial = section("Tries what SIGHUP and a changed file bring: the configuration before it comes back by itself.", {
   confirmWithin: orNull(
-    duration("5m", ["1s", "24h"], "Time within which somebody has to confirm it; null: it is not on trial."),
+    duration("5m", { from: "1s", to: "24h" })(
+      "Time within which somebody has to confirm it; null: it is not on trial.",
+    ),
   ),
   unlessRefused: orNull(
-    percentage(
-      "5%",
-      [0, 99],
+    percentage("5%", { from: 0, to: 99 })(
       "It is taken back if it throttles more than this share, and 20 requests, of what the one before would admit.",
     ),
   ),
   unconfirmed: choice(
     "takeBack",
     unconfirmedEnds,
-    "What happens if nobody confirms it in time: takeBack, or keep, which stands for a confirmation.",
-  ),
+  )("What happens if nobody confirms it in time: takeBack, or keep, which stands for a confirmation."),
 });
 
 export const schema = section(
@@ -107,22 +108,24 @@ export const schema = section(
     timeouts: { ...timeouts, wordsOfOthers: { "idle keepAliveTimeout": ["keepAlive"], "request read": ["body"] } },
     extAuth,
     reload: section("How a changed configuration is put into force while the gateway runs (SIGHUP does it, too).", {
-      watch: flag(true, "Reload when the configuration file has changed."),
+      watch: flag(true)("Reload when the configuration file has changed."),
       trial,
     }),
     drain: section("The shutdown after SIGTERM or SIGINT.", {
-      delay: duration("0s", ["0", "1h"], "Time during which readiness fails and new requests are still accepted."),
-      timeout: duration("25s", ["1ms", "1h"], "Maximum time for the requests in progress to finish, after that."),
+      delay: duration("0s", { from: "0", to: "1h" })(
+        "Time during which readiness fails and new requests are still accepted.",
+      ),
+      timeout: duration("25s", { from: "1ms", to: "1h" })(
+        "Maximum time for the requests in progress to finish, after that.",
+      ),
     }),
     log: section("The log: JSON lines on standard output.", {
-      level: choice("info", ["debug", "info", "warn", "error", "silent"], "Lowest level that is logged."),
-      access: flag(true, "Log one line for each request."),
-      time: choice(
-        "unix",
-        ["unix", "iso"],
+      level: choice("info", ["debug", "info", "warn", "error", "silent"])("Lowest level that is logged."),
+      access: flag(true)("Log one line for each request."),
+      time: choice("unix", ["unix", "iso"])(
         "Time of a line: Unix milliseconds, or a text as 2026-11-24T17:30:24.123Z.",
       ),
-      subject: choice("plain", ["plain", "hashed", "off"], "How the name of a verified token is logged."),
+      subject: choice("plain", ["plain", "hashed", "off"])("How the name of a verified token is logged."),
     }),
   },
   wordsForConfiguration,

@@ -18,13 +18,12 @@ const forOldClients = [
 export const serverTls = {
   cert: filePath("Certificate of the server and its intermediate certificates, in PEM."),
   key: filePath("Private key of the certificate, in PEM, without a passphrase."),
-  minVersion: choice("TLSv1.2", ["TLSv1.2", "TLSv1.3"], "The lowest version of TLS that is agreed on."),
+  minVersion: choice("TLSv1.2", ["TLSv1.2", "TLSv1.3"])("The lowest version of TLS that is agreed on."),
   ciphers: listOf(
-    choice<string>("TLS_AES_256_GCM_SHA384", [...suites, ...forOldClients], "A cipher suite by OpenSSL's name."),
+    choice<string>("TLS_AES_256_GCM_SHA384", [...suites, ...forOldClients])("A cipher suite by OpenSSL's name."),
     suites.length + forOldClients.length,
     { items: "names of cipher suites", flaws: repeatedItems },
-    "Cipher suites, the preferred one first; without any, TLS 1.3's, and ECDHE with AEAD for TLS 1.2.",
-  ),
+  )("Cipher suites, the preferred one first; without any, TLS 1.3's, and ECDHE with AEAD for TLS 1.2."),
 };
 
 /** One of suites of TLS 1.2 alone leaves TLS 1.3 as it is; one of TLS 1.3 alone ends TLS 1.2. */

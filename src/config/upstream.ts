@@ -13,78 +13,55 @@ const systemStores = [
   ...["/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"],
 ];
 const upstreamKeys = {
-  url: text(
-    "http://127.0.0.1:3000",
-    {
-      expected: "an absolute http:// or https:// URL without credentials, query or fragment",
-      json: { format: "uri" },
-      pattern: "^[hH][tT][tT][pP][sS]?://[^\\s\\\\/@?#]+(/[^\\s\\\\?#]*)?$",
-      // The parser of the URL standard repairs blanks, backslashes and missing slashes. Such text is refused instead.
-      parse: (url) => (URL.canParse(url) ? url : undefined),
-    },
-    "URL that requests are forwarded to; its path is put before the path of each request.",
-  ),
+  url: text("http://127.0.0.1:3000", {
+    expected: "an absolute http:// or https:// URL without credentials, query or fragment",
+    json: { format: "uri" },
+    pattern: "^[hH][tT][tT][pP][sS]?://[^\\s\\\\/@?#]+(/[^\\s\\\\?#]*)?$",
+    // The parser of the URL standard repairs blanks, backslashes and missing slashes. Such text is refused instead.
+    parse: (url) => (URL.canParse(url) ? url : undefined),
+  })("URL that requests are forwarded to; its path is put before the path of each request."),
   addresses: addressList(
     "addresses",
     3000,
     "Addresses to connect to instead of the URL's host; one without a port uses the URL's port.",
   ),
-  hostHeader: text(
-    "client",
-    {
-      expected: "client, url or name: and a host, with a port or without, such as name:api.example.com",
-      pattern: "^(client|url|name:[^\\s/@?#]+)$",
-      parse: (text) => (text.startsWith("name:") && parseAddress(text.slice(5)) === undefined ? undefined : text),
-    },
-    "The Host that the upstream gets: the client's, the host of url, or the one that is named.",
-  ),
+  hostHeader: text("client", {
+    expected: "client, url or name: and a host, with a port or without, such as name:api.example.com",
+    pattern: "^(client|url|name:[^\\s/@?#]+)$",
+    parse: (text) => (text.startsWith("name:") && parseAddress(text.slice(5)) === undefined ? undefined : text),
+  })("The Host that the upstream gets: the client's, the host of url, or the one that is named."),
   tls: section("TLS to an upstream whose URL is https.", {
     ...clientTls("upstream", "the URL's host"),
-    insecureSkipVerify: flag(
-      false,
+    insecureSkipVerify: flag(false)(
       "Accept any certificate of the upstream: anyone on the network path can impersonate it.",
     ),
   }),
   healthCheck: section("Health checks of the upstream's addresses, in addition to what traffic shows.", {
     path: orNull(
-      text(
-        "",
-        {
-          expected: 'a path that begins with "/", without blanks, fragment and control characters',
-          pattern: '^/[!"$-~]*$',
-        },
-        "Path of the GET request, without the URL's path; 2xx and 3xx mean healthy. null turns health checks off.",
-      ),
+      text("", {
+        expected: 'a path that begins with "/", without blanks, fragment and control characters',
+        pattern: '^/[!"$-~]*$',
+      })("Path of the GET request, without the URL's path; 2xx and 3xx mean healthy. null turns health checks off."),
     ),
-    interval: duration("5s", ["100ms", "1d"], "Time between two checks of an address."),
-    timeout: duration("2s", ["1ms", "1d"], "Maximum time to connect, and again for the response."),
+    interval: duration("5s", { from: "100ms", to: "1d" })("Time between two checks of an address."),
+    timeout: duration("2s", { from: "1ms", to: "1d" })("Maximum time to connect, and again for the response."),
   }),
-  connectTimeout: duration(
-    "2s",
-    ["1ms", "1d"],
+  connectTimeout: duration("2s", { from: "1ms", to: "1d" })(
     "Maximum time to open a connection to the upstream (else 504), or to wait for a free one (else 503).",
   ),
-  responseTimeout: duration(
-    "30s",
-    ["1ms", "1d"],
+  responseTimeout: duration("30s", { from: "1ms", to: "1d" })(
     "Maximum time until the response begins, and until then for the request's body to be read on (else 504).",
   ),
-  bodyTimeout: duration("120s", ["1ms", "1d"], "Maximum time between two pieces of the response's body."),
+  bodyTimeout: duration("120s", { from: "1ms", to: "1d" })("Maximum time between two pieces of the response's body."),
   keepAlive: orAuto(
-    duration(
-      "4s",
-      ["0", "1d"],
+    duration("4s", { from: "0", to: "1d" })(
       "Maximum idle time of a connection; 0 keeps none. auto: 4s, or what the upstream's Keep-Alive allows.",
     ),
   ),
-  maxConnections: wholeNumber(
-    256,
-    [1, 65535],
+  maxConnections: wholeNumber(256, { from: 1, to: 65535 })(
     "Open connections to the upstream; one client gets half of them. As many more requests may wait (100 at least).",
   ),
-  maxHeaderBytes: size(
-    "16KiB",
-    ["4KiB", "256KiB"],
+  maxHeaderBytes: size("16KiB", { from: "4KiB", to: "256KiB" })(
     "Maximum size of the head of a response (else 502); a connection may hold twice as much.",
   ),
 };
@@ -98,29 +75,20 @@ export const upstream = section("The API behind the gateway.", upstreamKeys, {
 // Requests inside of these would be neither counted nor checked.
 const carriesHttp = /^(h[23]|s?http|tls|ssl)/i;
 
-const protocol = text(
-  "websocket",
-  {
-    expected: "the name of a protocol such as websocket, and none that carries HTTP (h2c, TLS/1.0)",
-    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+(/[!#$%&'*+.^_`|~0-9A-Za-z-]+)?$",
-    parse: (name) => (carriesHttp.test(name) ? undefined : name.toLowerCase()),
-  },
-  "The name of a protocol, as in the Upgrade header.",
-);
+const protocol = text("websocket", {
+  expected: "the name of a protocol such as websocket, and none that carries HTTP (h2c, TLS/1.0)",
+  pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+(/[!#$%&'*+.^_`|~0-9A-Za-z-]+)?$",
+  parse: (name) => (carriesHttp.test(name) ? undefined : name.toLowerCase()),
+})("The name of a protocol, as in the Upgrade header.");
 
 export const upgrade = section("Tunnels: connections that an Upgrade turns to another protocol, such as WebSocket.", {
-  protocols: listOf(
-    protocol,
-    16,
-    { default: ["websocket"], items: "names of protocols" },
+  protocols: listOf(protocol, 16, { default: ["websocket"], items: "names of protocols" })(
     "Protocols whose Upgrade is forwarded; with any other, the request is handled as ordinary HTTP.",
   ),
-  maxTunnels: wholeNumber(
-    1000,
-    [1, 65535],
+  maxTunnels: wholeNumber(1000, { from: 1, to: 65535 })(
     "Open tunnels, in addition to upstream.maxConnections; one client alone gets half of them. More get 503.",
   ),
-  idleTimeout: duration("5m", ["1ms", "1d"], "Maximum time without a byte in either direction."),
+  idleTimeout: duration("5m", { from: "1ms", to: "1d" })("Maximum time without a byte in either direction."),
 });
 
 type Upstream = Parsed<typeof upstream>;
@@ -175,7 +143,7 @@ export function clientTls(peer: string, host: string) {
   const name = `Name for SNI and for the verification of the certificate; null uses ${host}.`;
   return {
     ca: filePath("CA certificates in PEM to trust instead of Node's own; system: those of the system.", systemStores),
-    serverName: orNull(text("", { expected, parse: parseHost }, name)),
+    serverName: orNull(text("", { expected, parse: parseHost })(name)),
     cert: filePath(`Client certificate that the gateway presents to the ${peer}, in PEM; requires key.`),
     key: filePath("Private key of cert, in PEM, without a passphrase."),
   };
