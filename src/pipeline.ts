@@ -102,13 +102,8 @@ class Pipeline {
     const parsed = parseWithoutPath(origin);
     const { problem } = parsed.message;
     if (problem !== null) return this.#refuseUncharged(parsed, problem, atMs);
-    return this.#observed(
-      parsed,
-      "skipped",
-      null,
-      isRead(method) ? reply.current : localReplies.methodNotAllowed,
-      atMs,
-    );
+    const told = isRead(method) ? reply.current : localReplies.methodNotAllowed;
+    return this.#observed(parsed, "skipped", null, told, atMs);
   }
 
   /** Tells a caller what it has left. Spends no quota: the budget for refusals pays, for wrong tokens too. */

@@ -194,14 +194,15 @@ export function preflightReply(method: string, names: readonly string[]): LocalR
 /** The reply to a preflight about the caller's own quota, whose token is in a header. */
 export const quotaPreflight = preflightReply("GET, HEAD", ["Authorization"]);
 
-/** The replies at `readiness.path`, by what `/readyz` says. They refuse nothing. */
-export const readinessReplies = {
-  starting: readinessReply(503, "starting"),
-  ready: readinessReply(200, "ready"),
-  draining: readinessReply(503, "draining"),
+/** The replies at `readiness.path` and to the probes of an ext-auth listener. They refuse nothing. */
+export const probeReplies = {
+  alive: probeReply(200, "alive"),
+  starting: probeReply(503, "starting"),
+  ready: probeReply(200, "ready"),
+  draining: probeReply(503, "draining"),
 };
 
-function readinessReply(status: number, word: string): LocalReply {
+function probeReply(status: number, word: string): LocalReply {
   const content = contentOf(word, formats.plain.type);
   return Object.freeze({ status, reason: null, message: reasonPhrase(status), errMsg: "", ...content, isProbe: true });
 }

@@ -6,7 +6,7 @@ import type { ClientAddressRules, PeerConnections } from "../core/client-address
 import { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
-import { readinessReplies } from "../core/local-reply.ts";
+import { probeReplies } from "../core/local-reply.ts";
 import type { RuleAction, RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { type Certificate, type Settings, shareOf } from "../core/settings.ts";
@@ -110,7 +110,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   store?.forgivenUntil(options.forgivenUntil ?? 0);
   const context: ThreadContext = {
     settings: { current: settings },
-    readiness: { current: readinessReplies.starting },
+    readiness: { current: probeReplies.starting },
     ...{ clock, log, notices, files, counters, store, telemetry, recent, textWrites, waitingBodies },
     runtimeRules: new RulesInForce(),
     names: options.names ?? namesBySystem,
@@ -193,7 +193,7 @@ export class Engine implements Carrier {
   }
 
   announceStart(): void {
-    this.#context.readiness.current = readinessReplies.ready;
+    this.#context.readiness.current = probeReplies.ready;
     this.#checks?.announceStart();
   }
 
@@ -278,7 +278,7 @@ export class Engine implements Carrier {
   }
 
   announceEnd(): void {
-    this.#context.readiness.current = readinessReplies.draining;
+    this.#context.readiness.current = probeReplies.draining;
     this.#traffic.announceEnd();
     this.#checks?.announceEnd();
   }

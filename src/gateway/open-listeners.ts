@@ -64,7 +64,7 @@ async function openTls(options: TransportOptions, { tlsFailed: onFailure }: Tele
 export interface CheckListeners {
   readonly http: HostPort | null;
   readonly grpc: HostPort | null;
-  /** Makes the health check of gRPC, and /readyz of HTTP, report that the gateway is ready. */
+  /** Makes the health check of gRPC report that the gateway is ready. */
   announceStart(): void;
   announceEnd(): void;
   /** Resolves with the number of calls that were broken off. */
@@ -85,7 +85,7 @@ export interface CheckRefs {
 export async function openChecks(
   { extAuth }: Pick<Settings, "extAuth">,
   refs: CheckRefs | null,
-  { clock, telemetry, log, textWrites }: ThreadContext,
+  { clock, telemetry, log, textWrites, readiness }: ThreadContext,
   reads: SharedReads | null,
   isShared: boolean,
 ): Promise<CheckListeners> {
@@ -95,6 +95,7 @@ export async function openChecks(
     isShared,
     reads,
     textWrites,
+    readiness,
     settings: refs.settings,
     checks: new Checks(refs),
     nowMs: clock.monotonicMs,
@@ -120,7 +121,6 @@ export async function openChecks(
     http: addressOf(http),
     grpc: addressOf(grpc),
     announceStart() {
-      http?.announceStart();
       grpc?.setServing(true);
     },
     announceEnd() {

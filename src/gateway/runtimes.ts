@@ -11,7 +11,7 @@ import { FieldNames } from "../core/field-names.ts";
 import type { Watched } from "../core/file-group.ts";
 import { canonicalHost, cidrOf } from "../core/ip-address.ts";
 import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
-import { readinessReplies } from "../core/local-reply.ts";
+import { probeReplies } from "../core/local-reply.ts";
 import { NetworkSet } from "../core/network-set.ts";
 import type { DemandReader, QuotaPath, RequestRules } from "../core/request-head.ts";
 import { createPathReader, type PathReader } from "../core/request-path.ts";
@@ -72,7 +72,7 @@ export function requestRules(
     cors: origins.length === 0 ? null : new AllowedOrigins(origins, preflights === "answer"),
     paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
     quota,
-    readiness: path === null ? null : { path, reply: { current: readinessReplies.ready } },
+    readiness: path === null ? null : { path, reply: { current: probeReplies.ready } },
     onIgnored: () => {},
   };
 }

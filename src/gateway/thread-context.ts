@@ -19,7 +19,7 @@ import type { ThreadCounters } from "./open-counters.ts";
 export interface ThreadContext {
   /** In force. */
   readonly settings: Replaceable<Settings>;
-  /** One of readinessReplies. */
+  /** One of probeReplies. */
   readonly readiness: Replaceable<LocalReply>;
   readonly clock: Clock;
   readonly log: Logger;

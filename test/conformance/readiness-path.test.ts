@@ -1,7 +1,7 @@
 // `readiness.path`: a load balancer that reaches the traffic port alone is told what /readyz says. It needs no token, spends
 // nothing, is refused for nothing that clients behind its address have done, and makes no line in the log.
 import { expect, test } from "vitest";
-import { readinessReplies } from "../../src/core/local-reply.ts";
+import { probeReplies } from "../../src/core/local-reply.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
@@ -120,5 +120,5 @@ test("follows a drain, and no format of errors replaces its word", async () => {
 });
 
 test("before the start is over, it says so", () => {
-  expect([readinessReplies.starting.status, readinessReplies.starting.body]).toEqual([503, "starting"]);
+  expect([probeReplies.starting.status, probeReplies.starting.body]).toEqual([503, "starting"]);
 });

@@ -1,6 +1,8 @@
 // The HTTP port for checks answers the probes of an orchestrator, who is no caller, with one word.
 import { expect, test } from "vitest";
+import { type LocalReply, probeReplies } from "../../src/core/local-reply.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
+import type { Replaceable } from "../../src/core/settings.ts";
 import { TextWrites } from "../../src/exchange/sockets.ts";
 import { type ExtAuthHttpOptions, startExtAuthHttp } from "../../src/ext-auth/http/http-listener.ts";
 import { useCleanup } from "../support/cleanup.ts";
@@ -109,8 +111,9 @@ test("until the gateway announces its start, /readyz is 503", async () => {
     headBounds: { maxBytes: 16_384, maxFields: 100 },
     ...{ headTimeoutMs: 5_000, keepAliveTimeoutMs: 5_000, maxConnections: { http: 10, grpc: 10 } },
   };
+  const readiness: Replaceable<LocalReply> = { current: probeReplies.starting };
   const listener = await startExtAuthHttp({
-    ...{ settings: { current: settings }, checks: { date: "" }, reads: null, textWrites: new TextWrites() },
+    ...{ settings: { current: settings }, readiness, checks: { date: "" }, reads: null, textWrites: new TextWrites() },
     ...{ host: "127.0.0.1", port: 0, isShared: false, onFailure: () => {}, onRefused: () => {} },
   } as unknown as ExtAuthHttpOptions);
   cleanup(() => listener.drain(0));
@@ -121,8 +124,8 @@ test("until the gateway announces its start, /readyz is 503", async () => {
     return [status, body];
   };
   expect(await ask()).toEqual([503, "starting"]);
-  listener.announceStart();
+  readiness.current = probeReplies.ready;
   expect(await ask()).toEqual([200, "ready"]);
-  listener.announceEnd();
+  readiness.current = probeReplies.draining;
   expect(await ask()).toEqual([503, "draining"]);
 });

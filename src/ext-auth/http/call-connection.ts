@@ -14,9 +14,10 @@ import {
 } from "../../core/headers.ts";
 import { maxUnreadBytes } from "../../core/http-bounds.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
-import { ruleOf } from "../../core/local-reply.ts";
+import { type LocalReply, probeReplies, ruleOf } from "../../core/local-reply.ts";
 import { isValidHost } from "../../core/message-check.ts";
 import type { RequestHead } from "../../core/request-head.ts";
+import type { Replaceable } from "../../core/settings.ts";
 import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { emptyLineBytes, HeadScan, type Http1Head, readHead } from "../../http1/request-head.ts";
@@ -45,8 +46,8 @@ export interface CallOwner {
   /** Null: sockets are read as streams. */
   readonly reads: SharedReads | null;
   readonly textWrites: TextWrites;
-  /** The gateway has announced its start, so the checks of an orchestrator may send calls here. */
-  readonly isServing: boolean;
+  /** What /readyz says. */
+  readonly readiness: Replaceable<LocalReply>;
   /** Every answer closes its connection. */
   readonly isEnding: boolean;
   /** Header lines of an answer that keeps the connection open. */
@@ -243,14 +244,10 @@ export class CallConnection implements CheckCaller {
    */
   #answerProbe({ method, target, rawHeaders }: ReadCall): boolean {
     if ((target !== "/livez" && target !== "/readyz") || (method !== "GET" && method !== "HEAD")) return false;
-    const { isServing, isEnding, settings, checks } = this.#owner;
+    const { readiness, settings, checks } = this.#owner;
     if (!settings.callers.include(this.#address, rawHeaders)) this.#isLastCall = true;
-    const state = isEnding ? "draining" : isServing ? "ready" : "starting";
-    const word = target === "/livez" ? "alive" : state;
-    const isWell = word === "alive" || word === "ready";
-    const lines = `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${word.length}\r\n${checks.date}`;
-    const [status, reason] = isWell ? [200, "OK"] : [503, "Service Unavailable"];
-    this.answer({ status, reason, lines: `Cache-Control: no-store\r\n${lines}`, body: word });
+    const { status, message: reason, lines, body } = target === "/livez" ? probeReplies.alive : readiness.current;
+    this.answer({ status, reason, lines: lines + checks.date, body });
     return true;
   }
 

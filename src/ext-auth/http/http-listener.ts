@@ -10,7 +10,8 @@ import type { Checks } from "../check.ts";
 import type { CheckSettings } from "../trusted-callers.ts";
 import { CallConnection, type CallOwner } from "./call-connection.ts";
 
-export interface ExtAuthHttpOptions extends Pick<CallOwner, "checks" | "onRefused" | "reads" | "textWrites"> {
+export interface ExtAuthHttpOptions
+  extends Pick<CallOwner, "checks" | "readiness" | "onRefused" | "reads" | "textWrites"> {
   readonly settings: Replaceable<CheckSettings>;
   readonly host: string;
   /** 0 picks a free port. */
@@ -23,9 +24,7 @@ export interface ExtAuthHttpOptions extends Pick<CallOwner, "checks" | "onRefuse
 export interface ExtAuthHttp {
   readonly host: string;
   readonly port: number;
-  /** From now on /readyz reports that the gateway is ready. */
-  announceStart(): void;
-  /** From now on /readyz reports the end, and every answer closes its connection. New connections are still accepted. */
+  /** From now on every answer closes its connection. New connections are still accepted. */
   announceEnd(): void;
   /** Accepts no new connections. Resolves when the last one is closed, at the latest after the timeout. */
   drain(timeoutMs: number): Promise<void>;
@@ -36,7 +35,6 @@ export async function startExtAuthHttp(options: ExtAuthHttpOptions): Promise<Ext
   const listener = new HttpListener(options);
   return {
     ...(await listener.listen(options)),
-    announceStart: () => listener.announceStart(),
     announceEnd: () => listener.announceEnd(),
     drain: (timeoutMs) => listener.drain(timeoutMs),
   };
@@ -54,7 +52,7 @@ class HttpListener implements CallOwner {
   readonly reads: SharedReads | null;
   readonly textWrites: TextWrites;
   readonly onRefused: ExtAuthHttpOptions["onRefused"];
-  isServing = false;
+  readonly readiness: CallOwner["readiness"];
   isEnding = false;
   readonly #settings: Replaceable<CheckSettings>;
   readonly #server: Server;
@@ -64,9 +62,10 @@ class HttpListener implements CallOwner {
   #keepAliveMs = Number.NaN;
   #keepAliveLines = "";
 
-  constructor({ settings, checks, reads, textWrites, onRefused }: ExtAuthHttpOptions) {
+  constructor({ settings, checks, readiness, reads, textWrites, onRefused }: ExtAuthHttpOptions) {
     this.#settings = settings;
     this.checks = checks;
+    this.readiness = readiness;
     this.connections = new CallerConnections({
       settings,
       listener: "http",
@@ -88,10 +87,6 @@ class HttpListener implements CallOwner {
     // Behind the reads of this turn: a call that has arrived is answered.
     this.#sweeper = setInterval(() => setImmediate(() => this.#sweep()), this.#sweepMs).unref();
     return address;
-  }
-
-  announceStart(): void {
-    this.isServing = true;
   }
 
   announceEnd(): void {

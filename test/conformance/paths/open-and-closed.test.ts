@@ -8,7 +8,7 @@ import { createAuthenticator, createDemandReader } from "../../../src/auth/authe
 import type { AuthDemands, AuthRule } from "../../../src/core/authentication.ts";
 import { readPeer } from "../../../src/core/client-address.ts";
 import { systemClock } from "../../../src/core/clock.ts";
-import { readinessReplies } from "../../../src/core/local-reply.ts";
+import { probeReplies } from "../../../src/core/local-reply.ts";
 import { NetworkSet } from "../../../src/core/network-set.ts";
 import type { Policy } from "../../../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../../../src/core/request-head.ts";
@@ -43,7 +43,7 @@ const rulesAt = ({ base, routes }: Place): RequestRules =>
     ...{ unmatched: "proxy", maxBodyBytes: 1 },
     paths: { own: base || "/", upstream: "/" },
     quota: { path: base + quotaPath, mode: "presence", routes, isShared: false },
-    readiness: { path: base + readinessPath, reply: { current: readinessReplies.ready } },
+    readiness: { path: base + readinessPath, reply: { current: probeReplies.ready } },
   });
 
 const everything = slidingPolicy({ name: "everything", limit: 1_000_000, windowMs: 100 });
