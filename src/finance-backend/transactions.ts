@@ -55,40 +55,19 @@ export function transactionListing(database: DatabaseSync): (query: TransactionQ
   };
 }
 
-/** A record in the shape of /v2. What the sample data lacks (splits, groups, recurring items) is null or false. */
+/** A record in the shape of /v2. What the sample data lacks (splits, groups, recurring items) is null in the row, or false. */
 export function v2Transaction(row: TransactionRow): Record<string, unknown> {
-  return {
-    id: row.id,
-    date: row.date,
-    amount: row.amount,
-    currency: row.currency,
-    to_base: row.to_base,
-    recurring_id: null,
-    payee: row.payee,
-    original_name: row.original_name,
-    category_id: row.category_id,
-    notes: row.notes,
-    status: row.status,
-    is_pending: row.is_pending === 1,
-    created_at: row.created_at,
-    updated_at: row.updated_at,
-    is_split_parent: false,
-    split_parent_id: null,
-    is_group_parent: false,
-    group_parent_id: null,
-    manual_account_id: row.manual_account_id,
-    plaid_account_id: row.plaid_account_id,
-    tag_ids: JSON.parse(row.tag_ids),
-    source: row.source,
-    external_id: row.external_id,
-  };
+  const lacking = { is_split_parent: false, is_group_parent: false };
+  return { ...row, ...lacking, is_pending: row.is_pending === 1, tag_ids: JSON.parse(row.tag_ids) };
 }
 
-/** One statement for every combination of filters: an unused filter is bound to NULL. */
+/** One statement for every combination of filters: an unused filter is bound to NULL. The columns are in the order of /v2. */
 const pageSql = `
-SELECT id, date, amount, currency, to_base, payee, original_name, category_id, notes, status, is_pending,
-  manual_account_id, plaid_account_id, source, external_id, created_at, updated_at,
-  (SELECT json_group_array(tag_id ORDER BY tag_id) FROM transaction_tags WHERE transaction_id = listed.id) AS tag_ids
+SELECT id, date, amount, currency, to_base, NULL AS recurring_id, payee, original_name, category_id, notes, status, is_pending,
+  created_at, updated_at, 0 AS is_split_parent, NULL AS split_parent_id, 0 AS is_group_parent, NULL AS group_parent_id,
+  manual_account_id, plaid_account_id,
+  (SELECT json_group_array(tag_id ORDER BY tag_id) FROM transaction_tags WHERE transaction_id = listed.id) AS tag_ids,
+  source, external_id
 FROM transactions AS listed
 WHERE date BETWEEN :start_date AND :end_date
   AND (:manual_account_id IS NULL OR coalesce(manual_account_id, 0) = :manual_account_id)

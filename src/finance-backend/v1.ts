@@ -5,15 +5,8 @@ import type { TransactionRow } from "./transactions.ts";
 import type { User } from "./user.ts";
 
 export function v1User(user: User): Record<string, unknown> {
-  return {
-    user_id: user.id,
-    user_name: user.name,
-    user_email: user.email,
-    account_id: user.account_id,
-    budget_name: user.budget_name,
-    primary_currency: user.primary_currency,
-    api_key_label: user.api_key_label,
-  };
+  const { id, name, email, ...rest } = user;
+  return { user_id: id, user_name: name, user_email: email, ...rest };
 }
 
 /** Returns the function that makes a record of a row. */
