@@ -72,12 +72,10 @@ const redis = section(
           pattern: "^[A-Za-z0-9._-]{1,128}$",
         })('Name of the primary, as the sentinels know it, such as "mymaster".'),
       ),
-      addresses: addressList("sentinels", 6379, "Addresses of sentinels; without a port, 26379."),
+      addresses: addressList({ items: "sentinels", port: 6379 })("Addresses of sentinels; without a port, 26379."),
       ...userOf("sentinels", "; null: the password of the store"),
     }),
-    cluster: addressList(
-      "servers",
-      6379,
+    cluster: addressList({ items: "servers", port: 6379 })(
       "Addresses of some servers of a cluster, which name the others; without a port, 6379.",
     ),
     ...userOf("store"),

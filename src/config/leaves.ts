@@ -212,13 +212,13 @@ export function networkList(description: string, flaws: List<Leaf<string>>["flaw
 }
 
 /** Hosts with or without a port; none by default. `items`: the word for them. `port`: that of the examples. */
-export function addressList(items: string, port: number, description: string): List<Leaf<string>> {
+export function addressList({ items, port }: { readonly items: string; readonly port: number }) {
   const examples = `"10.0.0.1:${port}" or "[::1]:${port}"`;
   const address = text("", {
     expected: `a host name or an IP address, with a port or without, such as ${examples}`,
     parse: parseAddress,
   })('A host, or a host and a port joined by ":".');
-  return listOf(address, 64, { items, flaws: repeatedItems })(description);
+  return listOf(address, 64, { items, flaws: repeatedItems });
 }
 
 function leaf(byDefault: Scalar, expected: string, json: JsonSchema, description: string) {

@@ -40,9 +40,7 @@ export const admin = section(
     host: host("127.0.0.1", "IP address or host name of the admin listener."),
     port: wholeNumber(9464, { from: 0, to: 65535 })("TCP port of the admin listener; 0 picks a free port."),
     tokensFile: filePath("SHA-256 digests of the tokens of the API; without it, the API does not exist over TCP."),
-    hosts: addressList(
-      "hosts",
-      9464,
+    hosts: addressList({ items: "hosts", port: 9464 })(
       "Hosts for which the API answers; without any, loopback names and the listener's own address.",
     ),
     socket: filePath("Unix socket on which the API needs no token; only the user of the gateway can open it."),

@@ -20,9 +20,7 @@ const upstreamKeys = {
     // The parser of the URL standard repairs blanks, backslashes and missing slashes. Such text is refused instead.
     parse: (url) => (URL.canParse(url) ? url : undefined),
   })("URL that requests are forwarded to; its path is put before the path of each request."),
-  addresses: addressList(
-    "addresses",
-    3000,
+  addresses: addressList({ items: "addresses", port: 3000 })(
     "Addresses to connect to instead of the URL's host; one without a port uses the URL's port.",
   ),
   hostHeader: text("client", {

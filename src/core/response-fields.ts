@@ -243,13 +243,8 @@ function secondsUntil(retryAfter: string, wallMs: number): number {
 /** Without being named, these headers are hidden from pages of other origins. */
 function exposedNames(prefixes: readonly string[], hasStructured: boolean): string[] {
   const ofQuota = prefixes.flatMap((prefix) => [`${prefix}-Limit`, `${prefix}-Remaining`, `${prefix}-Reset`]);
-  return [
-    ...ofQuota,
-    ...(hasStructured ? ["RateLimit", "RateLimit-Policy"] : []),
-    "Retry-After",
-    "Date",
-    "X-Request-Id",
-  ];
+  const structured = hasStructured ? ["RateLimit", "RateLimit-Policy"] : [];
+  return [...ofQuota, ...structured, "Retry-After", "Date", "X-Request-Id"];
 }
 
 /** The text for a limit and a reset. */
