@@ -108,9 +108,9 @@ test("comes before the routes, and a reload changes it", async () => {
 });
 
 test("follows a drain, and no format of errors replaces its word", async () => {
-  const { ask, gateway } = await start({ drain: { delayMs: 60, timeoutMs: 0 }, errors: { format: "problem" } });
+  const { ask, gateway } = await start({ drain: { delayMs: 500, timeoutMs: 0 }, errors: { format: "problem" } });
   const drained = gateway.close();
-  const [response, readyz] = [await ask(probe()), await fetch(`${gateway.adminUrl}/readyz`)];
+  const [response, readyz] = await Promise.all([ask(probe()), fetch(`${gateway.adminUrl}/readyz`)]);
   expect([response.status, response.body, readyz.status]).toEqual([503, "draining", 503]);
   expect(valuesOf(response.rawHeaders, "Retry-After")).toEqual([]);
   expect(valuesOf(response.rawHeaders, "Connection")).toEqual(["close"]);
