@@ -4,9 +4,11 @@
 import { createRequire } from "node:module";
 import { maxApiConnections } from "../admin/connections.ts";
 import { UnixSocketError } from "../admin/unix-socket.ts";
+import { allEntries } from "../config/definition.ts";
 import { FilesError } from "../config/files.ts";
 import type { NamedFiles, SettingsSource } from "../config/load.ts";
 import { mountedAlone } from "../config/mounts.ts";
+import { schema } from "../config/schema.ts";
 import { systemClock } from "../core/clock.ts";
 import { asError, errorCode } from "../core/failure.ts";
 import { bracketed } from "../core/ip-address.ts";
@@ -103,9 +105,11 @@ export async function serve(
 
 /** `file`: that of the configuration; null if it was read from standard input. */
 function watchedFiles({ path }: NamedFiles, file: string | null): readonly string[] {
-  const named = ["auth.tokensFile", "admin.tokensFile", "extAuth.secretsFile"].map(path);
-  const ofTls = ["listen", "admin", "upstream"].flatMap((name) => [path(`${name}.tls.cert`), path(`${name}.tls.key`)]);
-  return [file, ...named, ...ofTls].filter((each) => each !== null);
+  const entries = allEntries(schema).filter(({ node }) => node.kind === "leaf" && node.isPath);
+  const keys = entries.map((entry) => entry.path.join("."));
+  // The gateway makes these two itself.
+  const read = keys.filter((key) => key !== "counters.snapshot.path" && key !== "admin.socket");
+  return [file, ...read.map(path)].filter((each) => each !== null);
 }
 
 function fittingSource({ file, load }: SettingsSource, io: CommandIo, log: Logger): SettingsSource {

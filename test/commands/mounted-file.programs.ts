@@ -1,21 +1,28 @@
-// A configuration file that is mounted by itself, and then replaced, as editors do it.
+// Files that are mounted by themselves: the configuration, which is then replaced, as editors do it, and one that it names.
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { Authority } from "../support/certificates.ts";
+import { useCleanup } from "../support/cleanup.ts";
 import { main, run } from "./command-process.ts";
 
-test("the start warns of a configuration file that is mounted by itself, and so does a SIGHUP that finds nothing new", async () => {
+const cleanup = useCleanup();
+
+test("the start warns of files that are mounted by themselves, and so does a SIGHUP that finds nothing new", async () => {
   const folder = mkdtempSync(join(tmpdir(), "headgate-mount-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  writeFileSync(join(folder, "a.yaml"), "policies: [{ name: a, limit: 100, window: 60s }]\n");
-  writeFileSync(join(folder, "mounted.yaml"), "");
-  const script = `mount --bind a.yaml mounted.yaml && exec "$0" "$@" --config mounted.yaml --port 0 --admin-port 0`;
+  const upstream = 'upstream: { url: "https://127.0.0.1:1", tls: { ca: mounted.pem } }\n';
+  writeFileSync(join(folder, "a.yaml"), `policies: [{ name: a, limit: 100, window: 60s }]\n${upstream}`);
+  writeFileSync(join(folder, "a.pem"), new Authority(cleanup).cert);
+  for (const name of ["mounted.yaml", "mounted.pem"]) writeFileSync(join(folder, name), "");
+  const script = `mount --bind a.yaml mounted.yaml && mount --bind a.pem mounted.pem && exec "$0" "$@" --config mounted.yaml --port 0 --admin-port 0`;
   const command = ["--mount", "bash", "-c", `cd '${folder}' && ${script}`, process.execPath, main, "start"];
   const started = run("unshare", command);
-  const warning = /"file":"[^"]*mounted\.yaml","msg":"mounted by itself, so it never changes: mount its folder"/g;
+  const warning =
+    /"file":"[^"]*mounted\.(?:yaml|pem)","msg":"mounted by itself, so it never changes: mount its folder"/g;
   await started.until(/"msg":"listening/);
-  expect(started.output.out.match(warning)).toHaveLength(1);
+  expect(started.output.out.match(warning)).toHaveLength(2);
   writeFileSync(join(folder, "b.yaml"), "policies: [{ name: a, limit: 50, window: 60s }]\n");
   renameSync(join(folder, "b.yaml"), join(folder, "a.yaml"));
   started.process.kill("SIGHUP");
