@@ -4,14 +4,14 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 
 const compress = promisify(gzip);
-/** For those who share the text. */
+/** For this long, all requests for the same text share its bytes. */
 const keptMs = 1_000;
 
 export class Compressor {
   #last: { readonly text: string; readonly bytes: Promise<Buffer> } | null = null;
   #isBusy = false;
 
-  /** The text in gzip, or as it is while another one is being compressed. */
+  /** Returns the text in gzip, or as it is while another text is being compressed. */
   async gzip(text: string): Promise<Buffer | string> {
     if (this.#last?.text === text) return this.#last.bytes;
     if (this.#isBusy) return text;

@@ -11,8 +11,8 @@ import type { UpstreamTlsSettings } from "../core/upstream.ts";
 import { hasSuiteFor, openSslList } from "./tls-suites.ts";
 
 // Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1). Clients without hardware for AES prefer ChaCha20.
-// OpenSSL's other groups are slow: P-521 takes the server four times as long. Its tickets are good for two hours, in which nobody
-// looks at a client's certificate again.
+// OpenSSL's other groups are slow: P-521 takes the server four times as long. Its tickets are valid for two hours; a session that
+// is resumed is not checked against the client's certificate again.
 const fixedOffer = {
   secureOptions: constants.SSL_OP_NO_RENEGOTIATION | constants.SSL_OP_PRIORITIZE_CHACHA,
   ecdhCurve: "X25519MLKEM768:X25519:P-256:P-384",

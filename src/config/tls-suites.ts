@@ -26,13 +26,13 @@ export const serverTls = {
   )("Cipher suites, the preferred one first; without any, TLS 1.3's, and ECDHE with AEAD for TLS 1.2."),
 };
 
-/** One of suites of TLS 1.2 alone leaves TLS 1.3 as it is; one of TLS 1.3 alone ends TLS 1.2. */
+/** Returns the list for OpenSSL. If it names only suites of TLS 1.2, those of TLS 1.3 are added; never the other way round. */
 export function openSslList(ciphers: readonly string[] = []): string {
   if (ciphers.length === 0) return suites.join(":");
   return [...(ciphers.some((name) => ofTls13.includes(name)) ? [] : ofTls13), ...ciphers].join(":");
 }
 
-/** Whether a certificate can be used in TLS 1.2, with an RSA key or without, unless the list has nothing of TLS 1.2. */
+/** Whether the suites of TLS 1.2 in the list, if there are any, have one for the key of the certificate. */
 export function hasSuiteFor(isRsa: boolean, ciphers: readonly string[] = []): boolean {
   const ofTls12 = ciphers.filter((name) => !ofTls13.includes(name));
   return ofTls12.length === 0 || ofTls12.some((name) => name.includes("ECDSA") !== isRsa);

@@ -1,5 +1,5 @@
-// `headgate check --online`: asks the servers of the store what a gateway would, and says what they lack. It writes keys of
-// its own alone, which expire within a second, and one within an hour. It prints no secret.
+// `headgate check --online`: asks the servers of the store what a gateway would, and says what they lack. It writes no key of
+// a gateway. Its own keys expire within a second, except one, which expires within an hour. It prints no secret.
 import { randomBytes } from "node:crypto";
 import { readRegularFile } from "../config/files.ts";
 import type { Settings } from "../core/settings.ts";
@@ -37,7 +37,7 @@ export async function checkStore(settings: NonNullable<Settings["counters"]["red
   const failures = await firstAttempts(link);
   const found = [...failures.values()].flatMap((failure) => (failure === null ? [] : [missing(failure.detail)]));
   for (const shard of link.shards.filter((shard) => failures.get(shard) === null)) {
-    // It ends all calls that have no answer.
+    // A new connection ends all calls that have no answer.
     const timer = setInterval(() => link.reconnect(shard), connectTimeoutMs);
     found.push(...(await checkShard(link, shard, store.prefix)));
     clearInterval(timer);
@@ -46,7 +46,7 @@ export async function checkStore(settings: NonNullable<Settings["counters"]["red
   return found;
 }
 
-/** Both scripts, because a link has one. That of the log has five keys: a forgiveness is written, has ended, is removed. */
+/** Both scripts, because a link has one. A call with five keys writes a forgiveness to the log, and removes it. */
 const script = `local function log() ${rulesScript} end
 if #KEYS == 5 then log() ARGV[1] = 'remove' log() return redis.call('DEL', unpack(KEYS)) end
 ${storeScript}`;
@@ -54,7 +54,7 @@ ${storeScript}`;
 const missing = (text: string): Finding => ({ kind: "missing", text });
 const warning = (server: string, text: string): Finding => ({ kind: "warning", text: `${server}: ${text}` });
 
-/** Resolves with why each known server could not be connected; null: it was. Without a known one, the key is null. */
+/** Resolves with why each server could not be connected, by shard; null: it was. The key is null if no server is known. */
 function firstAttempts(link: StoreLink): Promise<ReadonlyMap<number | null, CallFailure | null>> {
   const ended = new Map<number | null, CallFailure | null>();
   const { promise, resolve } = Promise.withResolvers<typeof ended>();
@@ -117,7 +117,7 @@ function* probes(prefix: string, tag: string, otherTag: string): Generator<reado
     ...{ untilUs: 0, keepUs: 0, step: 1, needed: 2, wanted: 2, id, reports: [], told: null },
   };
   const markKey = markKeyOf(prefix, tag, name);
-  // Its lease has ended when the next call comes.
+  // The lease has ended when the next call comes.
   const brief = { ...sliding, key: counterStoreKey(prefix, otherTag, name, 0), windowUs: 1, leaseUs: 1 };
   const told = { units: 1, ageUs: 0, forgivenUntil: 0, markKey };
   yield [sliding, brief];

@@ -27,7 +27,7 @@ export interface Warnings {
   checkRefused(reason: CheckRefusal, caller: string, detail: string | null): void;
   /** A request or a tunnel of the client was refused or ended because other clients waited. */
   shareExceeded(resource: SharedResource, client: string): void;
-  /** As `onIgnored` of RequestRules. */
+  /** A peer named a client and was not believed: see `onIgnored` of RequestRules. */
   clientIgnored(peer: Peer, client: IpAddress | null): void;
 }
 

@@ -238,10 +238,7 @@ export class CallConnection implements CheckCaller {
     else this.#refuse("malformed", head);
   }
 
-  /**
-   * Answers a probe, which is no check: the probe of an orchestrator shows no secret, and learns one word. It neither is
-   * counted nor makes its caller a trusted one. Returns false for any other call.
-   */
+  /** Answers a probe, which is no check: it is not counted and needs no trusted caller. Returns false for any other call. */
   #answerProbe({ method, target, rawHeaders }: ReadCall): boolean {
     if ((target !== "/livez" && target !== "/readyz") || (method !== "GET" && method !== "HEAD")) return false;
     const { readiness, settings, checks } = this.#owner;

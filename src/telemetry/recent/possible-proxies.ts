@@ -1,11 +1,11 @@
-// Finds peers that may be proxies which nobody trusts: those of the own network whose requests name many clients. A client
-// that invents addresses looks the same, so this changes no decision, and few are named. The memory is shared by all threads,
-// without locks: of what two threads write in the same moment, one may be lost, and a peer be named twice.
+// Finds peers that may be proxies which nobody trusts: peers of the gateway's own network whose requests name many clients. A
+// client that invents addresses looks the same, so this changes no decision, and few peers are named. All threads share the
+// memory without locks: if two threads write in the same moment, one address may be lost, or a peer may be named twice.
 import type { Peer } from "../../core/client-address.ts";
 import { addressKey, addressOfKey, type CounterKey } from "../../core/counter-key.ts";
 import type { IpAddress } from "../../core/ip-address.ts";
 
-/** So many addresses within so long. */
+/** A peer is named once it has named this many addresses within this time. */
 const minAddresses = 20;
 const windowMs = 10_000;
 
@@ -13,7 +13,7 @@ const maxNamed = 4;
 const namedForMs = 600_000;
 
 // A row is about one peer: the four words of its address, until when it is named, and the last addresses that it named, each
-// as a hash and the instant from which it is too old. Before the rows stands how often one was given away.
+// as a hash and the instant from which it is too old. The cell before the rows counts the peers that have got a row.
 const rows = 64;
 const namedUntil = 4;
 const hashes: readonly number[] = Array.from({ length: minAddresses }, (_, i) => namedUntil + 1 + 2 * i);
@@ -24,14 +24,14 @@ export class PossibleProxies {
   readonly #given: Float64Array;
   readonly #rows: readonly Float64Array[];
 
-  /** In the last bytes of `memory`. */
+  /** Uses the last bytes of `memory`. */
   constructor(memory = new SharedArrayBuffer(PossibleProxies.bytes)) {
     const cells = new Float64Array(memory, memory.byteLength - PossibleProxies.bytes);
     this.#given = cells;
     this.#rows = Array.from({ length: rows }, (_, i) => cells.subarray(1 + i * stride, 1 + (i + 1) * stride));
   }
 
-  /** `client`: whom a request of the peer names. Returns true if the peer is to be named now. */
+  /** `client`: the address that a request of the peer names. Returns true if the peer is to be named now. */
   note(peer: Peer, client: IpAddress, nowMs: number): boolean {
     const row = this.#rowOf(addressKey(peer.address, 128), nowMs);
     if (at(row, namedUntil) > nowMs) return false;
@@ -52,7 +52,7 @@ export class PossibleProxies {
     return named.map(([a = 0, b = 0, c = 0, d = 0]) => addressOfKey({ a, b, c, d }));
   }
 
-  /** A peer that changes its address within its own network of IPv6 stays one. */
+  /** Returns the row of the peer. All addresses of an IPv6 /64 are one peer. */
   #rowOf({ a, b, c, d }: CounterKey, nowMs: number): Float64Array {
     const isOf = (row: Float64Array) => row[0] === a && row[1] === b && (a !== 0 || (row[2] === c && row[3] === d));
     const known = this.#rows.find(isOf);

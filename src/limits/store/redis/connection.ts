@@ -22,7 +22,7 @@ const closed = unreachable("the server closed the connection");
 
 export class Connection {
   readonly address: HostPort;
-  /** Of this connection alone. */
+  /** No other connection has it. */
   readonly id = randomUUID();
   /** Called once, when the connection is lost or dropped. */
   onLost: (failure: CallFailure) => void = ignoreError;
@@ -278,7 +278,7 @@ async function readCredentials({ settings, readFile, contextOf }: Opener): Promi
   };
 }
 
-/** Makes one for all connections while the files are the same: with a system's authorities it takes 27 ms and a megabyte. */
+/** All connections share a context while the files are the same: one with the authorities of a system takes 27 ms and 1 MB. */
 export function lastContext(): typeof createSecureContext {
   let [made, context]: [unknown, SecureContext | null] = [null, null];
   return (files) => {
@@ -407,8 +407,8 @@ function withoutPassword({ failure }: StoreError, password: string): StoreError 
 }
 
 /**
- * A managed server may have no ROLE, and INFO says it too. Where neither may be asked, a replica refuses the first call; only one
- * that takes writes is then taken for a primary.
+ * Rejects if the server is a replica. A managed server may have no ROLE, and INFO says the role too. If neither may be asked, the
+ * server is taken for a primary: a replica then refuses the first call, unless it takes writes.
  */
 async function requirePrimary(connection: Connection): Promise<void> {
   const reply = await unlessLacking(connection.ask("role"));

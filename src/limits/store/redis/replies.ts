@@ -164,7 +164,7 @@ export function unreachable(detail: string): CallFailure {
   return { kind: "unreachable", detail };
 }
 
-/** The address may come from a server: what follows it is one line too. */
+/** Puts the address before the detail, in one line: a sentinel or a cluster may have named the address. */
 export function failureAt({ host, port }: HostPort, { kind, detail }: CallFailure): CallFailure {
   return { kind, detail: oneLine(`${bracketed(host)}:${port}: ${detail}`) };
 }
