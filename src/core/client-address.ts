@@ -31,7 +31,7 @@ export interface Peer extends Client {
   /** Canonical spelling, without port or zone. */
   readonly text: string;
   readonly isTrusted: boolean;
-  /** Of the own network and not trusted: perhaps a proxy that the configuration does not list. */
+  /** The peer is in the gateway's own network and not trusted: perhaps a proxy that the configuration does not list. */
   readonly mayBeProxy: boolean;
   /** The rules under which it was read. */
   readonly rules: ClientAddressRules;

@@ -71,7 +71,7 @@ export class HeadMemory {
   /** The piece of the access log's line about the request, for what the line says of the route and the client. */
   logged: LoggedRequest | null = null;
   upstream: UpstreamStart | null = null;
-  /** What it names is counted each time. */
+  /** The head was parsed for an earlier request: the client that it names is counted again. */
   isReadAgain = false;
   #parsed: ParsedRequest | null = null;
   #rules: RequestRules | null = null;

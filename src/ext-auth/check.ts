@@ -112,7 +112,7 @@ export class Checks {
     return this.#options.settings.current.policyNames;
   }
 
-  /** The line of an answer that no check gets. */
+  /** The Date line, for the answer to a call that is no check. */
   get date(): HeaderLines {
     return this.#options.runtime.current.fields.date();
   }
