@@ -87,8 +87,9 @@ function put(
   refuse: Refuse,
 ): Raw {
   if (head === undefined) {
-    // A section given as a whole, such as `--set 'listen={port: 80}'`.
-    if (node?.kind !== "section" || value.kind !== "mapping" || base?.kind !== "mapping") return value;
+    // A section given as a whole, such as `--set 'listen={port: 80}'`. A variable that was left empty names no key.
+    if (node?.kind !== "section" || base?.kind !== "mapping") return value;
+    if (value.kind !== "mapping") return value.kind === "scalar" && value.value === null ? base : value;
     const named = new Set(value.entries.map(({ key }) => key));
     const entries = value.entries.map((entry) => {
       const before = base.entries.find(({ key }) => key === entry.key)?.value;

@@ -69,6 +69,20 @@ test.each(['"off"', "'off'"])("the quotes in the variable %s are named", (text) 
   ]);
 });
 
+// A compose file writes HEADGATE_AUTH: ${AUTH}, and nobody has set AUTH: the keys of the file must not become the defaults.
+test.each(["", " ", "null", "{}"])(
+  "a section that the variable %j gives as a whole keeps the keys of the file",
+  (text) => {
+    const file =
+      "auth: { mode: tokens, tokensFile: t }\nlisten: { tls: { cert: c, key: k, clientCa: ca } }\npolicies: [{ name: a, limit: 1, window: 1s, match: { paths: [/v1/a] } }]";
+    const names = ["AUTH", "LISTEN", "LISTEN_TLS", "POLICIES_0", "POLICIES_0_MATCH"];
+    const loaded = load(file, Object.fromEntries(names.map((name) => [`HEADGATE_${name}`, text])));
+    if (!loaded.ok) throw new Error(loaded.errors.map(renderConfigError).join("\n"));
+    const { auth, listen, policies } = loaded.settings;
+    expect([auth.mode, listen.tls?.clientCa !== null, policies[0]?.match.paths]).toEqual(["tokens", true, ["/v1/a"]]);
+  },
+);
+
 test("a leading zero in a variable is an error, too", () => {
   expect(errorsOf("{}", { HEADGATE_POLICIES_0_LIMIT: "0100" })).toEqual([
     'environment HEADGATE_POLICIES_0_LIMIT: policies.0.limit: found "0100", expected a whole number from 1 to 1000000000, without a leading zero',
