@@ -66,7 +66,22 @@ export interface Command {
 
 const help: Options = { help: { value: null, short: "h", means: "Print this help." } };
 
-const port: ValueCheck = { kind: "number", from: 0, to: 65535 };
+function number(from: number, to: number, means: string): Option {
+  return { value: "a number", check: { kind: "number", from, to }, means };
+}
+
+function port(means: string): Option {
+  return number(0, 65535, means);
+}
+
+function duration(from: string, to: string, example: string, means: string): Option {
+  return { value: "a duration", check: { kind: "duration", from, to, example }, means };
+}
+
+/** `value`: as in Option. */
+function word(value: string, words: readonly string[], means: string): Option {
+  return { value, check: { kind: "words", words }, means };
+}
 
 const settings: Options = {
   config: {
@@ -95,11 +110,8 @@ const gateway: Options = {
   ...help,
 };
 
-const clientSort: Option = {
-  value: "an order",
-  check: { kind: "words", words: ["used", "refused", "recent"] },
-  means: "used, refused or recent, the largest first (default: used).",
-};
+const sorts = ["used", "refused", "recent"];
+const clientSort = word("an order", sorts, "used, refused or recent, the largest first (default: used).");
 
 const whom: Positional = {
   name: "whom",
@@ -114,12 +126,7 @@ export const ruleId = {
 
 /** Of a rule that holds while the gateway runs. */
 const ruleOptions: Options = {
-  for: {
-    value: "a duration",
-    check: { kind: "duration", from: "1s", to: "30d", example: "1h" },
-    isRequired: true,
-    means: "How long it holds, from 1s to 30d.",
-  },
+  for: { ...duration("1s", "30d", "1h", "How long it holds, from 1s to 30d."), isRequired: true },
   note: { value: "a text", means: "Why, for people." },
   id: { value: "an id", check: ruleId, means: "The id of the rule (default: made of what it does and for whom)." },
   force: { value: null, means: "Also if it covers a trusted proxy, a trusted caller, or yourself." },
@@ -160,12 +167,8 @@ export const commands: Readonly<Record<CommandName, Command>> = {
   demo: {
     means: "Run the gateway with a reference backend and simulated clients, on loopback.",
     options: {
-      port: { value: "a number", check: port, means: "Where the gateway listens (default: 8080)." },
-      "admin-port": {
-        value: "a number",
-        check: port,
-        means: "Where the console, metrics and health are served (default: 9464).",
-      },
+      port: port("Where the gateway listens (default: 8080)."),
+      "admin-port": port("Where the console, metrics and health are served (default: 9464)."),
       quiet: { value: null, means: "Without the simulated clients; requests are logged." },
       ...help,
     },
@@ -176,16 +179,8 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     options: {
       name: { value: "a name", check: tokenName, means: "Also print the line of the tokens file, with this name." },
       scopes: { value: "scopes", means: "Also print the line, with these scopes, joined by commas." },
-      expires: {
-        value: "a duration",
-        check: { kind: "duration", from: "1s", to: "3650d", example: "90d" },
-        means: "Also print the line, with the end after this time, such as 90d.",
-      },
-      admin: {
-        value: "read or write",
-        check: { kind: "words", words: ["read", "write"] },
-        means: "Print the line for admin.tokensFile instead.",
-      },
+      expires: duration("1s", "3650d", "90d", "Also print the line, with the end after this time, such as 90d."),
+      admin: word("read or write", ["read", "write"], "Print the line for admin.tokensFile instead."),
       ...help,
     },
     examples: ["--name alice --expires 90d --scopes read,export", "--admin write --name ops"],
@@ -194,7 +189,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     means: "Run the reference backend without the gateway.",
     options: {
       host: { value: "an address", means: "Where the backend listens (default: 127.0.0.1)." },
-      port: { value: "a number", check: port, means: "Where the backend listens (default: 3000)." },
+      port: port("Where the backend listens (default: 3000)."),
       database: { value: "a file", means: "The SQLite file for the data (default: in memory)." },
       ...help,
     },
@@ -218,11 +213,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
       policy: { value: "a name", means: "Keys of this policy alone." },
       sort: clientSort,
       search: { value: "a text", means: "Only keys that begin with it, such as 203.0.113." },
-      limit: {
-        value: "a number",
-        check: { kind: "number", from: 1, to: 1000 },
-        means: "At most so many (default: 20).",
-      },
+      limit: number(1, 1000, "At most so many (default: 20)."),
       ...gateway,
     },
     examples: ["--sort refused --limit 10", "--policy per-client --search 203.0.113."],
@@ -268,12 +259,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     means: "Give a client another limit, until an end.",
     positionals: [ruledClient],
     options: {
-      limit: {
-        value: "a number",
-        check: { kind: "number", from: 1, to: 1_000_000_000 },
-        isRequired: true,
-        means: "The limit, in place of that of the policy.",
-      },
+      limit: { ...number(1, 1_000_000_000, "The limit, in place of that of the policy."), isRequired: true },
       policy: { value: "a name", means: "The policy; needed if there are several." },
       ...ruleOptions,
       ...gateway,
@@ -294,21 +280,22 @@ export const commands: Readonly<Record<CommandName, Command>> = {
   reload: {
     means: "Load the configuration again, for good or on trial.",
     options: {
-      "confirm-within": {
-        value: "a duration",
-        check: { kind: "duration", from: "1s", to: "1d", example: "5m" },
-        means: "On trial: without `headgate confirm` in this time, it is taken back.",
-      },
+      "confirm-within": duration(
+        "1s",
+        "1d",
+        "5m",
+        "On trial: without `headgate confirm` in this time, it is taken back.",
+      ),
       "unless-refused": {
         value: "a share",
         check: { kind: "percentage", example: "5%" },
         means: "Take it back at once if it refuses more of the requests that the old one admits.",
       },
-      unconfirmed: {
-        value: "take-back or keep",
-        check: { kind: "words", words: ["take-back", "keep"] },
-        means: "What happens when the time is over (default: take-back).",
-      },
+      unconfirmed: word(
+        "take-back or keep",
+        ["take-back", "keep"],
+        "What happens when the time is over (default: take-back).",
+      ),
       ...gateway,
     },
     examples: ["", "--confirm-within 5m --unless-refused 5%"],
@@ -335,11 +322,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
   config: {
     means: "Show the configuration in force, and where each value was written.",
     options: {
-      against: {
-        value: "previous",
-        check: { kind: "words", words: ["previous"] },
-        means: "Show what the last reload has changed, instead.",
-      },
+      against: word("previous", ["previous"], "Show what the last reload has changed, instead."),
       ...gateway,
     },
     examples: ["", "--against previous"],
@@ -351,11 +334,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
       sort: clientSort,
       policy: { value: "a name", means: "Keys of this policy alone." },
       search: { value: "a text", means: "Only keys that begin with it, such as 203.0.113." },
-      interval: {
-        value: "a duration",
-        check: { kind: "duration", from: "500ms", to: "1h", example: "5s" },
-        means: "How long to wait between two calls (default: 1s).",
-      },
+      interval: duration("500ms", "1h", "5s", "How long to wait between two calls (default: 1s)."),
       once: { value: null, means: "Print the table once, as without a terminal." },
       ...gateway,
     },
@@ -365,7 +344,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
   console: {
     means: "Open the page and the API on a port of this machine, until Ctrl-C.",
     options: {
-      port: { value: "a number", check: port, means: "The port on 127.0.0.1 (default: a free one)." },
+      port: port("The port on 127.0.0.1 (default: a free one)."),
       read: { value: null, means: "Only calls that change nothing." },
       ...gateway,
     },
