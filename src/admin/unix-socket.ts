@@ -116,15 +116,13 @@ async function removeOwn(path: string, ino: number): Promise<void> {
 }
 
 function explain(error: unknown): string {
-  switch (errorCode(error)) {
-    case "ENOENT":
-      return "its folder does not exist";
-    case "EACCES":
-    case "EPERM":
-      return "not permitted";
-    case "EROFS":
-      return "its folder is read-only";
-    default:
-      return errorCode(error) ?? String(error);
-  }
+  const code = errorCode(error);
+  return failures.get(code ?? "") ?? code ?? String(error);
 }
+
+const failures: ReadonlyMap<string, string> = new Map([
+  ["ENOENT", "its folder does not exist"],
+  ["EACCES", "not permitted"],
+  ["EPERM", "not permitted"],
+  ["EROFS", "its folder is read-only"],
+]);

@@ -187,24 +187,20 @@ function explainStartFailure(error: unknown): string {
 }
 
 function explainListenFailure(cause: unknown): string {
-  switch (errorCode(cause)) {
-    case "EADDRINUSE":
-      return "the port is in use";
-    case "EACCES":
-      return "not permitted (ports below 1024 need a privilege)";
-    case "EADDRNOTAVAIL":
-      return "this machine has no such address";
-    case "EAFNOSUPPORT":
-      return "this system has no IPv6, so listen on an IPv4 address, such as 0.0.0.0 in place of ::";
-    case "ENOTSUP":
-      return "this system cannot share a port among threads, so set workers to 1";
-    case "ENOTFOUND":
-    case "EAI_AGAIN":
-      return "the host name has no address";
-    default:
-      return asError(cause).message;
-  }
+  return listenFailures.get(errorCode(cause) ?? "") ?? asError(cause).message;
 }
+
+const noAddress = "the host name has no address";
+
+const listenFailures: ReadonlyMap<string, string> = new Map([
+  ["EADDRINUSE", "the port is in use"],
+  ["EACCES", "not permitted (ports below 1024 need a privilege)"],
+  ["EADDRNOTAVAIL", "this machine has no such address"],
+  ["EAFNOSUPPORT", "this system has no IPv6, so listen on an IPv4 address, such as 0.0.0.0 in place of ::"],
+  ["ENOTSUP", "this system cannot share a port among threads, so set workers to 1"],
+  ["ENOTFOUND", noAddress],
+  ["EAI_AGAIN", noAddress],
+]);
 
 // Fits the bounds on connections into the maximum of open files of the process, since each connection is an open file.
 // If they do not fit, the bound on client connections is lowered, so that clients get a 503 instead of no answer.

@@ -49,22 +49,17 @@ function refuseOthers(kind: Stats): void {
 /** Explains to an operator why a file cannot be read. */
 export function explainReadFailure(cause: unknown): string {
   const code = errorCode(cause);
-  switch (code) {
-    case "ENOENT":
-      return "no such file";
-    case "EISDIR":
-      return "it is a folder";
-    case "ENOTREGULAR":
-      return "it is no regular file";
-    case "EFBIG":
-      return `it is larger than ${maxMebibytes} MiB`;
-    case "EACCES":
-    case "EPERM":
-      return "permission denied";
-    default:
-      return code ?? String(cause);
-  }
+  return readFailures.get(code ?? "") ?? code ?? String(cause);
 }
+
+const readFailures: ReadonlyMap<string, string> = new Map([
+  ["ENOENT", "no such file"],
+  ["EISDIR", "it is a folder"],
+  ["ENOTREGULAR", "it is no regular file"],
+  ["EFBIG", `it is larger than ${maxMebibytes} MiB`],
+  ["EACCES", "permission denied"],
+  ["EPERM", "permission denied"],
+]);
 
 type FilesRead<T> =
   | { readonly ok: true; readonly value: T }

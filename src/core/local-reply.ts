@@ -157,18 +157,13 @@ export function badFieldName(name: string, other: string): LocalReply {
   return { ...refusal(400, "bad_field_name", `The header name ${field} can be read as ${other}.`), detail };
 }
 
-export function shareReply(resource: SharedResource): LocalReply {
-  switch (resource) {
-    case "connections":
-      return localReplies.overConnectionShare;
-    case "queue":
-      return localReplies.overQueueShare;
-    case "tunnels":
-      return localReplies.overTunnelShare;
-    case "client_connections":
-      return localReplies.overClientConnectionShare;
-  }
-}
+/** To a client that has used up its share of the resource. */
+export const shareReplies: Readonly<Record<SharedResource, LocalReply>> = {
+  connections: localReplies.overConnectionShare,
+  queue: localReplies.overQueueShare,
+  tunnels: localReplies.overTunnelShare,
+  client_connections: localReplies.overClientConnectionShare,
+};
 
 /** The reply to `OPTIONS *`, which is about the server as a whole (RFC 9110, 9.3.7). Refuses nothing. */
 export const serverOptions: LocalReply = Object.freeze({

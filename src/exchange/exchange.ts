@@ -11,7 +11,7 @@ import type { BrokenRule } from "../core/broken-rule.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import { type HeaderLines, type HeaderList, headerValues } from "../core/headers.ts";
-import { type LocalReply, localReplies, type RefusalReason, shareReply } from "../core/local-reply.ts";
+import { type LocalReply, localReplies, type RefusalReason, shareReplies } from "../core/local-reply.ts";
 import { type Decision, type Held, outlasts429 } from "../core/policy.ts";
 import {
   headTextBytes,
@@ -457,7 +457,7 @@ export class Exchange extends RecordedExchange {
  */
 export function startOn(place: ConnectionPlace | null, exchange: Exchange): void {
   if (place === null || place.begin()) exchange.start();
-  else exchange.reject(shareReply("client_connections"));
+  else exchange.reject(shareReplies.client_connections);
 }
 
 /** Returns whether, after such a refusal, client and gateway may disagree about where the next request begins. */

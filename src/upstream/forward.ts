@@ -8,7 +8,7 @@ import { brokenRule } from "../core/broken-rule.ts";
 import type { ClientBytes, SharedResource } from "../core/client-share.ts";
 import { ignoreError } from "../core/failure.ts";
 import { connectionOptions } from "../core/headers.ts";
-import { type LocalReply, localReplies, shareReply } from "../core/local-reply.ts";
+import { type LocalReply, localReplies, shareReplies } from "../core/local-reply.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../exchange/exchange.ts";
@@ -120,7 +120,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
   onShareExceeded(resource: SharedResource): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const reply = this.#connection === null ? shareReply(resource) : localReplies.slowWhileOthersWait;
+    const reply = this.#connection === null ? shareReplies[resource] : localReplies.slowWhileOthersWait;
     this.#cancelRequest();
     replyAfterPacket(this.#exchange, reply);
   }

@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 import type { Dispatcher, Pool } from "undici";
 import type { SharedResource } from "../../core/client-share.ts";
 import { type HeaderList, listOf } from "../../core/headers.ts";
-import { type LocalReply, localReplies, shareReply } from "../../core/local-reply.ts";
+import { type LocalReply, localReplies, shareReplies } from "../../core/local-reply.ts";
 import { downstreamResponseFields } from "../../core/response-fields.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
@@ -77,7 +77,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
   }
 
   onShareExceeded(resource: SharedResource): void {
-    this.cancel(this.#slot === null ? shareReply(resource) : localReplies.slowWhileOthersWait);
+    this.cancel(this.#slot === null ? shareReplies[resource] : localReplies.slowWhileOthersWait);
   }
 
   onSlot(slot: ClientShare): void {
