@@ -3,6 +3,7 @@
 import { count, failureText, instant, span, trialEnd } from "./format.js";
 
 const severities = ["critical", "warning", "note"];
+const [critical, warning, note] = severities.map((severity) => (text, runbook = null) => ({ severity, text, runbook }));
 
 /** Steps of the history that count as now. */
 const recentSteps = 12;
@@ -32,14 +33,6 @@ export function worstOf(problems) {
   return problems.find(({ severity }) => severity !== "note")?.severity ?? "well";
 }
 
-function critical(text, runbook) {
-  return { severity: "critical", text, runbook };
-}
-
-function warning(text, runbook = null) {
-  return { severity: "warning", text, runbook };
-}
-
 const proxyText = "names many clients. Add it to clientAddress.trustedProxies only if it is your own proxy.";
 
 function ofGateway({ state, workers, tokens, possibleProxies }) {
@@ -51,8 +44,7 @@ function ofGateway({ state, workers, tokens, possibleProxies }) {
       missing > 0 &&
       critical(`${missing} of ${workers.configured} workers do not serve.`, "HeadgateWorkerRestarts"),
     possibleProxies.length > 0 && warning(`${possibleProxies.join(", ")}: ${proxyText}`, "HeadgateOneClient"),
-    tokens !== null &&
-      tokens.ending > 0 && { severity: "note", text: `${tokens.ending} tokens end within 14 days.`, runbook: null },
+    tokens !== null && tokens.ending > 0 && note(`${tokens.ending} tokens end within 14 days.`),
   ].filter(Boolean);
 }
 
@@ -171,7 +163,7 @@ function failureProblem(steps, [fromMs, toMs], isDown, isOn) {
   if (isOn) return warning(`The upstream fails ${share}: ${facts.join(", ")}.`, runbook);
   const when = `${instant(fromMs, toMs)}–${instant(toMs, toMs)} (${span((toMs - fromMs) / 1000)})`;
   const text = `The upstream ${isDown ? "was down" : `failed ${share}`} ${when}: ${facts.join(", ")}.`;
-  return { severity: "note", text, runbook };
+  return note(text, runbook);
 }
 
 function shown(share) {
