@@ -197,11 +197,8 @@ function judgeSentinels({ sentinels }: StoreValues, refuse: Refuse): void {
 function judgeUser(section: string, { username, passwordFile }: StoreUser, refuse: Refuse): void {
   const userKey = `${section}.username`;
   if (username === null || passwordFile !== null) return;
-  refuse(
-    `${section}.passwordFile`,
-    `the path of a file, since ${userKey} is set; name it, or remove ${userKey}`,
-    userKey,
-  );
+  const expected = `the path of a file, since ${userKey} is set; name it, or remove ${userKey}`;
+  refuse(`${section}.passwordFile`, expected, userKey);
 }
 
 function judgeStoreTls({ url, tls }: StoreValues, refuse: Refuse): void {

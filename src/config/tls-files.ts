@@ -88,11 +88,8 @@ export function clientTlsFiles(
         return { ok: true, value: createSecureContext({ ...given, minVersion: "TLSv1.2" }) };
       } catch (error) {
         // A key that is too short for OpenSSL, for example.
-        refuse(
-          cert === undefined ? keys.ca : keys.cert,
-          errorCode(error) ?? "OpenSSL refuses",
-          "a certificate that OpenSSL accepts",
-        );
+        const at = cert === undefined ? keys.ca : keys.cert;
+        refuse(at, errorCode(error) ?? "OpenSSL refuses", "a certificate that OpenSSL accepts");
         return { ok: false, flaws };
       }
     },

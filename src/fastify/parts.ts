@@ -78,24 +78,15 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const refusals = new RefusalBuckets(settings.refusals);
   const demandOf = createDemandReader(settings.auth, settings.routes, "/");
   const runtimeParts = {
-    rules,
+    ...{ rules, limiter, authenticator, demandOf, refusals, fields, telemetry, clock, log, forward: handOver },
     // Nobody sets rules in an app.
     runtimeRules: new RulesInForce(),
-    limiter,
-    authenticator,
-    demandOf,
-    refusals,
-    fields,
-    telemetry,
-    clock,
-    log,
-    forward: handOver,
+    ...{ keyHash: counters.keyHash, logged: settings.log, requestId: settings.requestId },
   };
-  const logged = { ...runtimeParts, keyHash: counters.keyHash, logged: settings.log, requestId: settings.requestId };
-  const runtime = new RuntimeRef(createRuntime(logged));
+  const runtime = new RuntimeRef(createRuntime(runtimeParts));
   const readUnmatched = () => ({ kind: "unmatched" }) as const;
   const outside = { ...rules, pathReader: { readPlain: readUnmatched, read: readUnmatched } };
-  const leftOut = new RuntimeRef(createRuntime({ ...logged, rules: outside }));
+  const leftOut = new RuntimeRef(createRuntime({ ...runtimeParts, rules: outside }));
   const gate = new Gate({ runtime, leftOut, clientAddress, lingerMs: settings.timeouts.lingerMs });
   return {
     gate,

@@ -61,12 +61,8 @@ export const headTooLarge = failure(431, "Request Header Fields Too Large", "The
 /** No endpoint reads a body. A client may send this much anyway. */
 export const maxBodyBytes = 65_536;
 
-export const bodyTooLarge = failure(
-  413,
-  "Content Too Large",
-  `The request body is larger than ${maxBodyBytes} bytes.`,
-  { connection: "close" },
-);
+const tooLarge = `The request body is larger than ${maxBodyBytes} bytes.`;
+export const bodyTooLarge = failure(413, "Content Too Large", tooLarge, { connection: "close" });
 
 export const internalError = failure(500, "Internal Server Error", "The server failed to handle the request.");
 

@@ -106,21 +106,8 @@ export function configure(
   const demandOf = createDemandReader(settings.auth, settings.routes, settings.basePath);
   const judge = judgeOf(limiter, context, onTrial);
   const parts = {
-    judge,
-    rules,
-    runtimeRules,
-    limiter,
-    authenticator,
-    demandOf,
-    refusals,
-    fields,
-    telemetry,
-    clock,
-    log,
-    forward,
-    keyHash,
-    logged,
-    requestId,
+    ...{ judge, rules, runtimeRules, limiter, authenticator, demandOf, refusals },
+    ...{ fields, telemetry, clock, log, forward, keyHash, logged, requestId },
   };
   const ofChecks = { limiter: limiter.forChecks(), quotas: limiter.forQuotas() };
   const unchecked = uncheckedPaths(settings);

@@ -271,23 +271,20 @@ export class AdminClient {
   #refusal(status: number, json: unknown, headers: IncomingMessage["headers"]): CommandError {
     const details = detailsOf(json);
     const own = this.where.kind === "url" ? ` (--token-file ${this.where.tokenFile})` : "";
+    const notPermitted = (message: string) => new CommandError(exitCodes.notPermitted, message, details);
     switch (status) {
       case 401:
-        return new CommandError(exitCodes.notPermitted, `the gateway does not accept the token${own}`, details);
+        return notPermitted(`the gateway does not accept the token${own}`);
       case 403:
-        return new CommandError(
-          exitCodes.notPermitted,
+        return notPermitted(
           `a token that may write is needed${own}: "headgate token --admin write" makes one for admin.tokensFile`,
-          details,
         );
       case 421:
         return this.#unavailable("add the host of --url to its admin.hosts", details);
       case 429: {
         const wait = headers["retry-after"];
-        return new CommandError(
-          exitCodes.notPermitted,
+        return notPermitted(
           `too many wrong tokens came from here${wait === undefined ? "" : `; try again in ${wait} s`}`,
-          details,
         );
       }
       case 400:
