@@ -8,7 +8,7 @@ import {
 } from "./core/authentication.ts";
 import type { CallerQuota, Limiter, RefusalBudget } from "./core/limiter.ts";
 import { jsonReply, type LocalReply, localReplies, quotaPreflight } from "./core/local-reply.ts";
-import { type Decision, keyPartText, type Rate } from "./core/policy.ts";
+import { type Awaitable, type Decision, keyPartText, type Rate } from "./core/policy.ts";
 import {
   type DemandReader,
   findBodyRefusal,
@@ -43,7 +43,7 @@ export interface PipelineParts {
 }
 
 /** `nowMs`: the only reading of the monotonic clock, unless something is awaited. */
-export type Decide = (head: RequestHead, nowMs: number) => Verdict | Promise<Verdict>;
+export type Decide = (head: RequestHead, nowMs: number) => Awaitable<Verdict>;
 
 /** The returned function makes no promise if neither the limiter nor the authenticator does. */
 export function createDecide(parts: PipelineParts): Decide {
@@ -58,7 +58,7 @@ class Pipeline {
     this.#parts = parts;
   }
 
-  decide(head: RequestHead, nowMs: number): Verdict | Promise<Verdict> {
+  decide(head: RequestHead, nowMs: number): Awaitable<Verdict> {
     const { rules, runtimeRules, limiter, refusals } = this.#parts;
     const known = head.memory?.parsedUnder(rules);
     if (known) {
@@ -107,12 +107,7 @@ class Pipeline {
   }
 
   /** Tells a caller what it has left. Spends no quota: the budget for refusals pays, for wrong tokens too. */
-  #answerQuota(
-    head: RequestHead,
-    origin: RequestOrigin,
-    quotaPath: QuotaPath,
-    atMs: number,
-  ): Verdict | Promise<Verdict> {
+  #answerQuota(head: RequestHead, origin: RequestOrigin, quotaPath: QuotaPath, atMs: number): Awaitable<Verdict> {
     const { rules, authenticator } = this.#parts;
     const parsed = parseWithoutPath(origin);
     const isPaid = this.#spendRefusal(parsed.client, atMs);
@@ -187,7 +182,7 @@ class Pipeline {
   }
 
   /** `atMs`: the clock, read after whatever was waited for. */
-  #read(head: RequestHead, origin: RequestOrigin, atMs: number): Verdict | Promise<Verdict> {
+  #read(head: RequestHead, origin: RequestOrigin, atMs: number): Awaitable<Verdict> {
     const { rules } = this.#parts;
     const parsed = parseRequest(origin, rules);
     // Other paths have to pass the budget for refusals each time.
@@ -195,7 +190,7 @@ class Pipeline {
     return this.#charge(head, parsed, atMs);
   }
 
-  #charge(head: RequestHead, parsed: ParsedRequest, atMs: number): Verdict | Promise<Verdict> {
+  #charge(head: RequestHead, parsed: ParsedRequest, atMs: number): Awaitable<Verdict> {
     const { limiter, rules } = this.#parts;
     // Before the quota: a preflight over the limit would keep the page from reading the 429 of its call.
     const isOpen = parsed.path.kind === "route" && parsed.upstreamTarget !== null && parsed.message.problem === null;
@@ -214,7 +209,7 @@ class Pipeline {
       : this.#charged(head, parsed, decision, atMs);
   }
 
-  #charged(head: RequestHead, parsed: ParsedRequest, decision: Decision, atMs: number): Verdict | Promise<Verdict> {
+  #charged(head: RequestHead, parsed: ParsedRequest, decision: Decision, atMs: number): Awaitable<Verdict> {
     const { rules, limiter, refusals } = this.#parts;
     // Throttled, not to be decided, malformed, ambiguous or outside of all routes: refused without checking the token.
     const refusal = findRefusal(parsed, decision, rules);
@@ -244,12 +239,7 @@ class Pipeline {
     }
   }
 
-  #authenticate(
-    head: RequestHead,
-    parsed: ParsedRequest,
-    decision: Decision,
-    atMs: number,
-  ): Verdict | Promise<Verdict> {
+  #authenticate(head: RequestHead, parsed: ParsedRequest, decision: Decision, atMs: number): Awaitable<Verdict> {
     const { rules, limiter, authenticator, demandOf, refusals } = this.#parts;
     // A preflight has no token.
     const { cors } = rules;
@@ -279,7 +269,7 @@ class Pipeline {
     authentication: Authentication,
     scopes: readonly string[],
     atMs: number,
-  ): Verdict | Promise<Verdict> {
+  ): Awaitable<Verdict> {
     const { limiter } = this.#parts;
     const identity = typeof authentication === "string" ? null : authentication;
     const auth = typeof authentication === "string" ? authentication : "accepted";
@@ -342,7 +332,7 @@ class Pipeline {
     auth: AuthOutcome,
     refusal: LocalReply,
     atMs: number,
-  ): Verdict | Promise<Verdict> {
+  ): Awaitable<Verdict> {
     const { limiter, refusals } = this.#parts;
     const refuse = (known: Decision): Verdict => {
       const quotaRefusal = findQuotaRefusal(known);

@@ -2,7 +2,7 @@
 // known at once.
 import type { Identity } from "./authentication.ts";
 import type { CounterKey } from "./counter-key.ts";
-import type { Decision, Outcome, Policy } from "./policy.ts";
+import type { Awaitable, Decision, Outcome, Policy } from "./policy.ts";
 import type { ParsedRequest, RequestHead } from "./request-head.ts";
 
 export interface Limiter {
@@ -10,7 +10,7 @@ export interface Limiter {
    * Asks the policies for which it does not matter whether the token is verified, and charges all of them or none. Called once for each limited
    * request.
    */
-  decide(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision>;
+  decide(request: ParsedRequest, head: RequestHead, nowMs: number): Awaitable<Decision>;
   /** Whether policies are about requests without a verified token, so that `decideRefused` must be called. */
   readonly limitsOthers: boolean;
   /**
@@ -23,17 +23,12 @@ export interface Limiter {
     identity: Identity | null,
     first: Decision,
     nowMs: number,
-  ): Decision | Promise<Decision>;
+  ): Awaitable<Decision>;
   /**
    * Asks the policies about requests without a verified token, for one that is about to be refused for another reason than
    * a limit. Returns the decision on the whole request. What `first` has charged stays charged.
    */
-  decideRefused(
-    request: ParsedRequest,
-    head: RequestHead,
-    first: Decision,
-    nowMs: number,
-  ): Decision | Promise<Decision>;
+  decideRefused(request: ParsedRequest, head: RequestHead, first: Decision, nowMs: number): Awaitable<Decision>;
   /**
    * Returns the refusal that `decideRefused` would give, as far as this process knows; null if there is none. Charges
    * nothing, and waits for nothing.

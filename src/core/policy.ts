@@ -78,6 +78,9 @@ export const outcomes = ["admitted", "throttled", "would_throttle", "exempt", "o
 
 export type Outcome = (typeof outcomes)[number];
 
+/** A promise only where something is waited for, such as a shared store: one for each request would cost too much. */
+export type Awaitable<T> = T | Promise<T>;
+
 /** What a response, the metrics and the log say of a request's policies. */
 export interface Decision {
   readonly outcome: Outcome;

@@ -12,7 +12,7 @@ import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import { type HeaderLines, type HeaderList, headerValues } from "../core/headers.ts";
 import { type LocalReply, localReplies, type RefusalReason, shareReplies } from "../core/local-reply.ts";
-import { type Decision, type Held, outlasts429 } from "../core/policy.ts";
+import { type Awaitable, type Decision, type Held, outlasts429 } from "../core/policy.ts";
 import {
   headTextBytes,
   pendingVerdict,
@@ -136,7 +136,7 @@ export interface Runtime {
   readonly newId: () => string;
   /** Whether a request's own X-Request-Id goes upstream and back, instead of the id. */
   readonly keepsIdOf: (peer: RequestHead["peer"]) => boolean;
-  readonly decide: (head: RequestHead, nowMs: number) => Verdict | Promise<Verdict>;
+  readonly decide: (head: RequestHead, nowMs: number) => Awaitable<Verdict>;
   /** Returns the quota of a peer without charging it. */
   readonly peekQuota: (peer: RequestHead["peer"]) => Decision;
   /** The same; counts the request as observed. */

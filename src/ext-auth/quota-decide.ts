@@ -5,7 +5,7 @@ import { type Authentication, type Authenticator, type Identity, readBearer } fr
 import type { HeaderList } from "../core/headers.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { localReplies } from "../core/local-reply.ts";
-import { type Decision, isMoreUrgent } from "../core/policy.ts";
+import { type Awaitable, type Decision, isMoreUrgent } from "../core/policy.ts";
 import {
   type DemandReader,
   findQuotaRefusal,
@@ -43,9 +43,7 @@ interface QuotaParts {
   readonly nowMs: () => number;
 }
 
-export function createDecideQuota(
-  parts: QuotaParts,
-): (head: QuotaHead, nowMs: number) => QuotaVerdict | Promise<QuotaVerdict> {
+export function createDecideQuota(parts: QuotaParts): (head: QuotaHead, nowMs: number) => Awaitable<QuotaVerdict> {
   return ({ questions }, nowMs) => {
     const requests = questions.map((question) => requestOf(question, parts));
     return areReady(requests)
@@ -54,7 +52,7 @@ export function createDecideQuota(
   };
 }
 
-function areReady(requests: readonly (QuotaRequest | Promise<QuotaRequest>)[]): requests is readonly QuotaRequest[] {
+function areReady(requests: readonly Awaitable<QuotaRequest>[]): requests is readonly QuotaRequest[] {
   return !requests.some((request) => request instanceof Promise);
 }
 
@@ -62,7 +60,7 @@ function decide(
   requests: readonly QuotaRequest[],
   { limiter, runtimeRules }: Pick<QuotaParts, "limiter" | "runtimeRules">,
   nowMs: number,
-): QuotaVerdict | Promise<QuotaVerdict> {
+): Awaitable<QuotaVerdict> {
   const [first] = requests;
   if (first === undefined) throw new Error("a call has at least one question");
   if (!runtimeRules.isEmpty) {
@@ -105,10 +103,7 @@ function refuseBlocked(
 }
 
 /** A token that is not good is left out, or a client could invent one for each request: the client is charged instead. */
-function requestOf(
-  question: AskedQuestion,
-  { authenticator, demandOf, rules }: QuotaParts,
-): QuotaRequest | Promise<QuotaRequest> {
+function requestOf(question: AskedQuestion, { authenticator, demandOf, rules }: QuotaParts): Awaitable<QuotaRequest> {
   const { head, policy, hits } = question;
   const request = parseRequest(readOrigin(head, rules), rules);
   const credential = readBearer(head.rawHeaders);

@@ -7,7 +7,15 @@ import type { Identity } from "../core/authentication.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
 import type { CallerQuota, CounterFigures, Limiter, PolicyStats, QuotaLimiter } from "../core/limiter.ts";
-import { type Decision, type Held, isContinued, isTighter, needsIdentity, type Policy } from "../core/policy.ts";
+import {
+  type Awaitable,
+  type Decision,
+  type Held,
+  isContinued,
+  isTighter,
+  needsIdentity,
+  type Policy,
+} from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
@@ -90,7 +98,7 @@ export class PolicySteps implements Limiter {
     this.#single = isAlone && first === this.#outside && !this.needsIdentity ? first : null;
   }
 
-  decide(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision> {
+  decide(request: ParsedRequest, head: RequestHead, nowMs: number): Awaitable<Decision> {
     if (this.#single !== null) return this.#decideAlone(this.#single, request.counterKey, nowMs);
     return this.#decide(this.#firstStep, request, head, null, null, nowMs);
   }
@@ -101,17 +109,12 @@ export class PolicySteps implements Limiter {
     identity: Identity | null,
     first: Decision,
     nowMs: number,
-  ): Decision | Promise<Decision> {
+  ): Awaitable<Decision> {
     const step = identity === null ? this.#unverifiedStep : this.#verifiedStep;
     return step === 0 ? first : this.#decide(step, request, head, identity, first, nowMs);
   }
 
-  decideRefused(
-    request: ParsedRequest,
-    head: RequestHead,
-    first: Decision,
-    nowMs: number,
-  ): Decision | Promise<Decision> {
+  decideRefused(request: ParsedRequest, head: RequestHead, first: Decision, nowMs: number): Awaitable<Decision> {
     return this.#decide(this.#refusedStep, request, head, null, first, nowMs);
   }
 
@@ -216,7 +219,7 @@ export class PolicySteps implements Limiter {
     identity: Identity | null,
     first: Decision | null,
     nowMs: number,
-  ): Decision | Promise<Decision> {
+  ): Awaitable<Decision> {
     const { rows, match, tokens, store } = this.#set;
     const applies = step & match(request, head);
     const asks = store === null ? this.#asks : [];
