@@ -17,6 +17,7 @@ const namedForMs = 600_000;
 const rows = 64;
 const namedUntil = 4;
 const hashes: readonly number[] = Array.from({ length: minAddresses }, (_, i) => namedUntil + 1 + 2 * i);
+const secondUntil = namedUntil + 4;
 const stride = namedUntil + 1 + 2 * minAddresses;
 
 export class PossibleProxies {
@@ -57,8 +58,10 @@ export class PossibleProxies {
     const isOf = (row: Float64Array) => row[0] === a && row[1] === b && (a !== 0 || (row[2] === c && row[3] === d));
     const known = this.#rows.find(isOf);
     if (known !== undefined) return known;
-    // A named one keeps its row.
-    const free = this.#rows.filter((row) => at(row, namedUntil) <= nowMs);
+    // A named one keeps its row, and so does one that has named two addresses, as long as another row can go.
+    const unnamed = this.#rows.filter((row) => at(row, namedUntil) <= nowMs);
+    const single = unnamed.filter((row) => at(row, secondUntil) <= nowMs);
+    const free = single.length > 0 ? single : unnamed;
     const given = at(this.#given, 0);
     this.#given[0] = given + 1;
     const row = free[given % free.length] as Float64Array;

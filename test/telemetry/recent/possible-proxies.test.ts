@@ -77,3 +77,14 @@ test("many peers take little room, and the named ones keep theirs", () => {
   expect(name(proxies, peerAt("10.2.0.1"), 2)).toBe(true);
   expect(PossibleProxies.bytes).toBeLessThan(32_768);
 });
+
+test("a proxy among many peers that name one address each is named", () => {
+  const proxies = new PossibleProxies();
+  const others = Array.from({ length: 200 }, (_, i) => peerAt(`10.1.0.${i}`));
+  const named = Array.from({ length: 20 }, (_, i) => {
+    const isNamed = proxies.note(peer, client(i), i);
+    for (const [j, other] of others.slice(0, i === 0 ? 40 : 200).entries()) proxies.note(other, client(j), i);
+    return isNamed;
+  });
+  expect(named.indexOf(true)).toBe(19);
+});
