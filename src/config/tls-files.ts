@@ -122,7 +122,8 @@ function parsePair(
 
 function parseCertificates(pem: string | undefined, onFlaw: (found: string) => void): X509Certificate[] {
   if (pem === undefined) return [];
-  const blocks = pem.match(/-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs) ?? [];
+  // With what follows each, since a file that was cut off ends within one.
+  const [, ...blocks] = pem.split("-----BEGIN CERTIFICATE-----").map((text) => `-----BEGIN CERTIFICATE-----${text}`);
   if (blocks.length === 0) onFlaw("no certificate");
   return blocks.flatMap((block, index) => {
     try {

@@ -49,6 +49,16 @@ describe("what is wrong is said, without a word of what is in the files", () => 
       () => texts(({ cert }) => ({ cert: cert.replace(/\n.{30}/, "\n") })),
       [["cert", expect.stringMatching(/^a certificate that cannot be read \(number 1: [\w ]+\)$/)]],
     ],
+    [
+      "a chain that was cut off",
+      () => texts(({ cert }, by) => ({ cert: cert + by.cert.slice(0, -60) })),
+      [["cert", expect.stringMatching(/^a certificate that cannot be read \(number 2: [\w ]+\)$/)]],
+    ],
+    [
+      "a chain with text and a key between",
+      () => texts(({ cert, key }, by) => ({ cert: `# a\n${cert}${key}# b\n${by.cert}# c` })),
+      [],
+    ],
     ["the certificate as key", () => texts(({ cert }) => ({ key: cert })), [["key", "no private key"]]],
     [
       "a damaged key",
