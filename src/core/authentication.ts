@@ -1,6 +1,7 @@
 // What is asked of the token of a request, how the token is read, and who it stands for. Whether a token is accepted is
 // decided in auth/, after the quota was charged.
 import { type HeaderList, headerValues } from "./headers.ts";
+import type { Awaitable } from "./policy.ts";
 
 export type BearerCredential =
   | { readonly kind: "token"; readonly token: string }
@@ -99,10 +100,7 @@ export type Authentication = AuthOutcome | Identity;
 /** Checks the token of a request after its quota was charged. A local authenticator answers at once. */
 export interface Authenticator {
   /** Answers `skipped` only if nothing is demanded. */
-  authenticate(
-    credential: BearerCredential,
-    demand: Pick<AuthDemand, "mode">,
-  ): Authentication | Promise<Authentication>;
+  authenticate(credential: BearerCredential, demand: Pick<AuthDemand, "mode">): Awaitable<Authentication>;
   /** Returns whether `authenticate` answers without hashing or verifying the token, because it is not asked for or known. */
   isKnown(credential: BearerCredential, demand: Pick<AuthDemand, "mode">): boolean;
   /** Returns the state of the list of tokens; null if there is none. */
