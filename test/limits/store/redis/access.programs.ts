@@ -172,7 +172,8 @@ describe.skipIf(skipRedis)(`TLS${redisNeeded}`, () => {
     const watched = openWatched(cleanup, settingsOf(port, { tls }));
     await eventually("it is told", () => watched.failedAttempts.length > 0);
     expect((await watched.call("1")).failure).toEqual({
-      ...{ kind: "refused", detail: "the files for TLS cannot be used: ERR_OSSL_X509_KEY_VALUES_MISMATCH" },
+      kind: "refused",
+      detail: `127.0.0.1:${port}: the files for TLS cannot be used: ERR_OSSL_X509_KEY_VALUES_MISMATCH`,
     });
     authority.write("changing.pem", own.key);
     await watched.connected();
