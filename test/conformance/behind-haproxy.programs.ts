@@ -7,32 +7,20 @@ import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
 import { startUpstream } from "../support/upstream.ts";
-import { isInstalled, startBackend } from "./fuzz/backends/backend.ts";
+import { isInstalled } from "./fuzz/backends/backend.ts";
+import { haproxyProgram, startProgram } from "./programs.ts";
 
 const { HEADGATE_REQUIRE } = process.env;
 const skip = !isInstalled("haproxy") && HEADGATE_REQUIRE !== "all";
 const needs = "(needs haproxy: apt-get install haproxy)";
 const cleanup = useCleanup();
 
-const config = (port: number, gatewayPort: number): string => `
-global
-  nbthread 1
-defaults
-  mode http
-  timeout client 10s
-  timeout connect 5s
-  timeout server 10s
-frontend edge
-  bind 127.0.0.1:${port}
+const frontend = `
   option forwardfor
   http-request set-header X-Forwarded-Proto https
   http-request set-header X-Real-IP %[src]
   http-request set-header X-Request-Id from-the-edge
-  http-request set-header X-SSL-Client-CN alice
-  default_backend gateway
-backend gateway
-  server gateway 127.0.0.1:${gatewayPort}
-`;
+  http-request set-header X-SSL-Client-CN alice`;
 
 const told: Readonly<Record<string, string[]>> = {
   "X-Forwarded-For": ["127.0.0.1, 127.0.0.1"],
@@ -53,15 +41,7 @@ test.skipIf(skip)(`what HAProxy tells arrives, whatever its client names in Conn
   const overrides = { clientAddress, drain: { timeoutMs: 0 } };
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
   cleanup(() => gateway.close());
-  const haproxy = await startBackend({
-    command: "haproxy",
-    args: (folder) => ["-db", "-f", `${folder}/config`],
-    files: (_folder, port) => ({ config: config(port, gateway.traffic.port) }),
-    logsToOutput: true,
-    shownAs: (sent) => sent,
-    readLine: () => ({ id: "", port: 0, line: null, fields: [], body: null }),
-  });
-  cleanup(() => haproxy.remove());
+  const haproxy = await startProgram(cleanup, haproxyProgram(`127.0.0.1:${gateway.traffic.port}`, { frontend }));
   const names = Object.keys(told);
   const connections = [...names, names.join(", "), `close, ${names.join(",")}`];
   for (const connection of connections) {

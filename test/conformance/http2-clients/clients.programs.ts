@@ -3,7 +3,8 @@
 import { test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";
 import { useTls } from "../../support/tls-listener.ts";
-import { isInstalled, startBackend } from "../fuzz/backends/backend.ts";
+import { isInstalled } from "../fuzz/backends/backend.ts";
+import { haproxyProgram, startProgram } from "../programs.ts";
 import { http2Clients, token, visitBy } from "./clients.ts";
 import { expectVisited, stageVisit } from "./stage.ts";
 
@@ -24,38 +25,18 @@ for (const { name, debianPackage, isInstalled, visit } of http2Clients) {
   );
 }
 
-const haproxyConfig = (port: number, gatewayPort: number): string => `
-global
-  nbthread 1
-defaults
-  mode http
-  timeout client 10s
-  timeout connect 5s
-  timeout server 10s
-frontend edge
-  bind 127.0.0.1:${port}
-  default_backend gateway
-backend gateway
-  http-reuse always
-  server gateway 127.0.0.1:${gatewayPort} ssl verify none alpn h2
-`;
-
 test.skipIf(mayBeSkipped && !isInstalled("haproxy"))(
   "HAProxy in front, over HTTP/2: 30 requests, 25 of them admitted (needs haproxy)",
   async () => {
     const { gateway, upstream } = await stageVisit(cleanup, withTls);
-    const haproxy = await startBackend({
-      command: "haproxy",
-      args: (folder) => ["-db", "-f", `${folder}/config`],
-      files: (_folder, port) => ({ config: haproxyConfig(port, gateway.traffic.port) }),
-      logsToOutput: true,
-      shownAs: (sent) => sent,
-      readLine: () => ({ id: "", port: 0, line: null, fields: [], body: null }),
-    });
-    cleanup(() => haproxy.remove());
+    const server = `127.0.0.1:${gateway.traffic.port} ssl verify none alpn h2`;
+    const haproxy = await startProgram(cleanup, haproxyProgram(server, { backend: "  http-reuse always" }));
     const visit = await visitBy(async (path, body) => {
       const upload = body === undefined ? {} : { method: "POST", body: new Uint8Array(body) };
-      const response = await fetch(`${haproxy.url}${path}`, { ...upload, headers: { authorization: token } });
+      const response = await fetch(`http://127.0.0.1:${haproxy.port}${path}`, {
+        ...upload,
+        headers: { authorization: token },
+      });
       return { status: response.status, body: await response.text() };
     });
     await expectVisited(visit, gateway, upstream);

@@ -1,61 +1,55 @@
 // nginx, Caddy and HAProxy as they keep idle connections to the gateway, over a path that takes a while. Nobody may repeat a
 // POST: one that a proxy sends on a connection which the gateway is closing is lost. None is lost if the proxy closes first.
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { type Cleanup, cleanupOf } from "../../support/cleanup.ts";
-import { eventually, within } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
+import { within } from "../../support/eventually.ts";
 import { startTestGateway } from "../../support/gateway.ts";
 import { slidingPolicy } from "../../support/policy.ts";
-import { startProcessGroup } from "../../support/process-group.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { request } from "../../support/stage.ts";
 import { startUpstream } from "../../support/upstream.ts";
-import { accepts, isInstalled } from "../fuzz/backends/backend.ts";
+import { isInstalled } from "../fuzz/backends/backend.ts";
+import { haproxyProgram, nginxArgs, nginxFrame, type Program, startProgram } from "../programs.ts";
 
 interface Proxy {
   readonly name: string;
-  readonly command: string;
   readonly debianPackage: string;
   readonly version?: string;
-  readonly args: (file: string, folder: string) => readonly string[];
   /** Keeps an idle connection for so many seconds. HAProxy closes half of them at each interval of so many. */
-  readonly config: (port: number, gatewayPort: number, idleSeconds: number, folder: string) => string;
+  readonly program: (gatewayPort: number, idleSeconds: number) => Program;
 }
 
 const proxies: readonly Proxy[] = [
   {
     name: "nginx",
-    command: "nginx",
     debianPackage: "nginx-light",
-    args: (file, folder) => ["-c", file, "-p", folder, "-e", join(folder, "errors")],
-    config: (port, gatewayPort, idleSeconds, folder) => `
-      ${process.getuid?.() === 0 ? "user root;" : ""}
-      daemon off;
-      worker_processes 1;
-      pid ${folder}/pid;
-      events { worker_connections 256; }
-      http {
-        access_log off;
-        ${["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((use) => `${use}_temp_path ${folder}/${use};`).join(" ")}
-        upstream gateway { server 127.0.0.1:${gatewayPort}; keepalive 64; keepalive_timeout ${idleSeconds}s; }
-        server {
-          listen 127.0.0.1:${port};
-          location / { proxy_pass http://gateway; proxy_http_version 1.1; proxy_set_header Connection ""; }
-        }
-      }`,
+    program: (gatewayPort, idleSeconds) => ({
+      command: "nginx",
+      args: nginxArgs,
+      files: (folder, port) => ({
+        "nginx.conf": nginxFrame(
+          folder,
+          `upstream gateway { server 127.0.0.1:${gatewayPort}; keepalive 64; keepalive_timeout ${idleSeconds}s; }
+          server {
+            listen 127.0.0.1:${port};
+            location / { proxy_pass http://gateway; proxy_http_version 1.1; proxy_set_header Connection ""; }
+          }`,
+        ),
+      }),
+    }),
   },
   {
     name: "Caddy",
-    command: "caddy",
     debianPackage: "caddy",
     version: "version",
-    args: (file) => ["run", "--config", file, "--adapter", "caddyfile"],
-    config: (port, gatewayPort, idleSeconds) => `
+    program: (gatewayPort, idleSeconds) => ({
+      command: "caddy",
+      args: (folder) => ["run", "--config", join(folder, "Caddyfile"), "--adapter", "caddyfile"],
+      files: (_folder, port) => ({
+        Caddyfile: `
 {
 	admin off
 	auto_https off
@@ -70,27 +64,14 @@ const proxies: readonly Proxy[] = [
 	}
 }
 `,
+      }),
+    }),
   },
   {
     name: "HAProxy",
-    command: "haproxy",
     debianPackage: "haproxy",
-    args: (file) => ["-db", "-f", file],
-    config: (port, gatewayPort, idleSeconds) => `
-global
-  nbthread 1
-defaults
-  mode http
-  timeout client 10s
-  timeout connect 5s
-  timeout server 10s
-  http-reuse always
-frontend edge
-  bind 127.0.0.1:${port}
-  default_backend gateway
-backend gateway
-  server gateway 127.0.0.1:${gatewayPort} pool-purge-delay ${idleSeconds}s
-`,
+    program: (gatewayPort, idleSeconds) =>
+      haproxyProgram(`127.0.0.1:${gatewayPort} pool-purge-delay ${idleSeconds}s`, { defaults: "  http-reuse always" }),
   },
 ];
 
@@ -119,25 +100,6 @@ async function startPath(cleanup: Cleanup, to: number): Promise<{ port: number; 
   return { port: (server.address() as AddressInfo).port, firstEnd };
 }
 
-async function startProxy(cleanup: Cleanup, proxy: Proxy, gatewayPort: number, idleSeconds: number): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-idle-"));
-  const [port, file] = [await freePort(), join(folder, "config")];
-  writeFileSync(file, proxy.config(port, gatewayPort, idleSeconds, folder));
-  const env = { PATH: process.env["PATH"] ?? "", HOME: folder };
-  const { child, end } = startProcessGroup(proxy.command, proxy.args(file, folder), { env });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data: Buffer) => (output += data.toString()));
-  cleanup(async () => {
-    await end();
-    rmSync(folder, { recursive: true, maxRetries: 3 });
-  });
-  await eventually(`${proxy.command} listens`, () => {
-    if (child.exitCode !== null) throw new Error(`${proxy.command} did not start: ${output}`);
-    return accepts(port);
-  });
-  return port;
-}
-
 /** The gateway behind the proxy, which has `count` idle connections to it. */
 async function stage(cleanup: Cleanup, proxy: Proxy, keepAliveMs: number, idleSeconds: number) {
   const held: (() => void)[] = [];
@@ -155,7 +117,7 @@ async function stage(cleanup: Cleanup, proxy: Proxy, keepAliveMs: number, idleSe
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
   cleanup(() => gateway.close());
   const { port: pathPort, firstEnd } = await startPath(cleanup, gateway.traffic.port);
-  const port = await startProxy(cleanup, proxy, pathPort, idleSeconds);
+  const { port } = await startProgram(cleanup, proxy.program(pathPort, idleSeconds));
   /** The statuses of requests that were sent at once; 0 is none. */
   const ask = (method: string): Promise<number[]> =>
     Promise.all(
@@ -178,8 +140,8 @@ async function stage(cleanup: Cleanup, proxy: Proxy, keepAliveMs: number, idleSe
 const all = (status: number): number[] => Array.from({ length: count }, () => status);
 
 for (const proxy of proxies) {
-  const { name, command, debianPackage, version = "-v" } = proxy;
-  const isMissing = !isInstalled(command, version) && HEADGATE_REQUIRE !== "all";
+  const { name, debianPackage, version = "-v" } = proxy;
+  const isMissing = !isInstalled(proxy.program(0, 0).command, version) && HEADGATE_REQUIRE !== "all";
   const runs = isMissing ? test.skip : test.concurrent;
   const needs = `(needs ${name}: apt-get install ${debianPackage})`;
 

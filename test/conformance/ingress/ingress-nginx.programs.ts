@@ -8,8 +8,9 @@ import { slidingPolicy } from "../../support/policy.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../../support/raw-connection.ts";
 import { isInstalled } from "../fuzz/backends/backend.ts";
+import { nginxFrame } from "../programs.ts";
 import { type RecordingUpstream, startRecordingUpstream } from "../recording-upstream.ts";
-import { nginx, nginxFrame, type Plan, start } from "./ingresses.ts";
+import { nginx, type Plan, start } from "./ingresses.ts";
 
 const cleanup = useCleanup();
 const { HEADGATE_REQUIRE } = process.env;

@@ -1,13 +1,10 @@
 // The ingresses of deploy/ingress as processes, each with its shipped file: nothing in it is changed but the addresses, and
 // one word where a test wants the other choice. A file in which one of these cannot be found is an error.
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Cleanup } from "../../support/cleanup.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
-import { startProcessGroup } from "../../support/process-group.ts";
-import { accepts, isInstalled } from "../fuzz/backends/backend.ts";
+import { isInstalled } from "../fuzz/backends/backend.ts";
+import { nginxArgs, nginxFrame, startProgram } from "../programs.ts";
 
 export interface Ingress {
   readonly name: string;
@@ -52,7 +49,7 @@ export const shipped = (file: string): string =>
 
 export const nginx: Plan = {
   command: "nginx",
-  args: (folder) => ["-c", join(folder, "nginx.conf"), "-p", folder, "-e", join(folder, "errors")],
+  args: nginxArgs,
   files: { "headgate.conf": "nginx/headgate.conf" },
   changes: ({ port, extAuthPort, backendPort, whenDown }) => [
     ["listen 8080;", `listen 127.0.0.1:${port};`],
@@ -63,19 +60,6 @@ export const nginx: Plan = {
   frame: ({ folder }) => ({ "nginx.conf": nginxFrame(folder, `include ${folder}/headgate.conf;`) }),
   isError: (line) => / \[(?:error|crit|alert|emerg)\] /.test(line),
 };
-
-/** A whole configuration with these directives for HTTP. */
-export const nginxFrame = (folder: string, http: string): string => `
-  ${process.getuid?.() === 0 ? "user root;" : ""} # Its workers keep large bodies in this folder.
-  daemon off;
-  worker_processes 1;
-  pid ${folder}/pid;
-  events { worker_connections 256; }
-  http {
-    access_log off;
-    ${["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((use) => `${use}_temp_path ${folder}/${use};`).join(" ")}
-    ${http}
-  }`;
 
 const caddy: Plan = {
   command: "caddy",
@@ -127,33 +111,19 @@ function goSpelling(name: string): string {
 }
 
 export async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promise<RunningIngress> {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-ingress-"));
-  const port = await freePort();
-  const changes = plan.changes({ ...around, port, folder });
-  const texts = Object.entries(plan.files).map(([name, file]) => [name, shipped(file)] as const);
-  for (const [found] of changes) {
-    if (!texts.some(([, text]) => text.includes(found))) throw new Error(`not in the shipped files: ${found}`);
-  }
-  for (const [name, text] of [...texts, ...Object.entries(plan.frame?.({ ...around, port, folder }) ?? {})]) {
-    writeFileSync(
-      join(folder, name),
-      changes.reduce((changed, [found, meant]) => changed.replaceAll(found, meant), text),
-    );
-  }
-  const env = { PATH: process.env["PATH"] ?? "", HOME: folder };
-  // nginx and HAProxy have workers, which outlive a killed master.
-  const { child, end } = startProcessGroup(plan.command, plan.args(folder), { env });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data: Buffer) => (output += data.toString()));
-  cleanup(async () => {
-    await end();
-    rmSync(folder, { recursive: true, maxRetries: 3 });
-  });
-  await eventually(`${plan.command} listens`, () => {
-    if (child.exitCode !== null) throw new Error(`${plan.command} did not start: ${output}`);
-    return accepts(port);
-  });
+  const files = (folder: string, port: number): Readonly<Record<string, string>> => {
+    const changes = plan.changes({ ...around, port, folder });
+    const texts = Object.entries(plan.files).map(([name, file]) => [name, shipped(file)] as const);
+    for (const [found] of changes) {
+      if (!texts.some(([, text]) => text.includes(found))) throw new Error(`not in the shipped files: ${found}`);
+    }
+    const all = [...texts, ...Object.entries(plan.frame?.({ ...around, port, folder }) ?? {})];
+    const changed = (text: string): string =>
+      changes.reduce((before, [found, meant]) => before.replaceAll(found, meant), text);
+    return Object.fromEntries(all.map(([name, text]) => [name, changed(text)]));
+  };
+  const { port, folder, output } = await startProgram(cleanup, { ...plan, files });
   const errorFile = join(folder, "errors");
-  const log = (): string => output + (existsSync(errorFile) ? readFileSync(errorFile, "utf8") : "");
+  const log = (): string => output() + (existsSync(errorFile) ? readFileSync(errorFile, "utf8") : "");
   return { port, errors: () => log().split("\n").filter(plan.isError) };
 }

@@ -2,18 +2,14 @@
 // that path under other spellings.
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fastify } from "fastify";
 import type { Cleanup } from "../../support/cleanup.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
-import { startProcessGroup } from "../../support/process-group.ts";
-import { accepts, isInstalled } from "../fuzz/backends/backend.ts";
+import { isInstalled } from "../fuzz/backends/backend.ts";
+import { nginxArgs, nginxFrame, type Program, startProgram } from "../programs.ts";
 
 export interface PathBackend {
   readonly name: string;
@@ -50,53 +46,17 @@ async function startFastify(cleanup: Cleanup): Promise<number> {
   return (app.server.address() as AddressInfo).port;
 }
 
-interface Program {
-  readonly command: string;
-  readonly args: (folder: string, port: number) => readonly string[];
-  readonly files: (folder: string, port: number) => Readonly<Record<string, string>>;
-}
-
-async function startProgram(cleanup: Cleanup, { command, args, files }: Program): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-paths-"));
-  const port = await freePort();
-  mkdirSync(join(folder, "www/v2"), { recursive: true });
-  for (const [name, text] of Object.entries(files(folder, port))) writeFileSync(join(folder, name), text);
-  const { child, end } = startProcessGroup(command, args(folder, port));
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data: Buffer) => (output += data.toString()));
-  cleanup(async () => {
-    await end();
-    rmSync(folder, { recursive: true, maxRetries: 3 });
-  });
-  await eventually(
-    `${command} listens`,
-    () => {
-      if (child.exitCode !== null) throw new Error(`${command} did not start: ${output}`);
-      return accepts(port);
-    },
-    20_000,
-  );
-  return port;
-}
-
 const nginx: Program = {
   command: "nginx",
-  args: (folder) => ["-c", join(folder, "nginx.conf"), "-p", folder, "-e", join(folder, "errors")],
+  args: nginxArgs,
   files: (folder, port) => ({
-    "nginx.conf": `
-      ${process.getuid?.() === 0 ? "user root;" : ""}
-      daemon off;
-      worker_processes 1;
-      pid ${folder}/pid;
-      events { worker_connections 64; }
-      http {
-        access_log off;
-        ${["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((use) => `${use}_temp_path ${folder}/${use};`).join(" ")}
-        server {
-          listen 127.0.0.1:${port};
-          location = /v2/login { return 200 "${served}"; }
-        }
+    "nginx.conf": nginxFrame(
+      folder,
+      `server {
+        listen 127.0.0.1:${port};
+        location = /v2/login { return 200 "${served}"; }
       }`,
+    ),
   }),
 };
 
@@ -138,6 +98,8 @@ make_server("127.0.0.1", int(sys.argv[1]), get_wsgi_application()).serve_forever
   }),
 };
 
+const portOf = (program: Program) => async (cleanup: Cleanup) => (await startProgram(cleanup, program)).port;
+
 const hasDjango = spawnSync("/usr/bin/python3", ["-c", "import django"]).status === 0;
 
 export const pathBackends: readonly PathBackend[] = [
@@ -147,18 +109,18 @@ export const pathBackends: readonly PathBackend[] = [
     name: "nginx",
     debianPackage: "nginx-light",
     isInstalled: isInstalled("nginx"),
-    start: (cleanup) => startProgram(cleanup, nginx),
+    start: portOf(nginx),
   },
   {
     name: "Apache",
     debianPackage: "apache2",
     isInstalled: isInstalled("apache2"),
-    start: (cleanup) => startProgram(cleanup, apache),
+    start: portOf(apache),
   },
   {
     name: "Django",
     debianPackage: "python3-django",
     isInstalled: hasDjango,
-    start: (cleanup) => startProgram(cleanup, django),
+    start: portOf(django),
   },
 ];
