@@ -17,7 +17,7 @@ import { Http2Client } from "../support/http2-client.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
-import { type FramedResponse, RawConnection } from "../support/raw-connection.ts";
+import { askOnce, type FramedResponse, RawConnection } from "../support/raw-connection.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
 import { request } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -52,14 +52,8 @@ async function start(overrides: Overrides = {}, clock = new FakeClock()) {
   return { upstream, gateway, clock, settings, ask: (bytes: string) => ask(gateway, bytes) };
 }
 
-/** Over a connection of its own. */
-async function ask({ traffic }: TestGateway, bytes: string): Promise<FramedResponse> {
-  const client = new RawConnection(traffic.port);
-  cleanup(() => client.destroy());
-  client.write(bytes);
-  const response = await client.read({ method: bytes.startsWith("HEAD") ? "HEAD" : "GET" });
-  client.destroy();
-  return response;
+function ask({ traffic }: TestGateway, bytes: string): Promise<FramedResponse> {
+  return askOnce(cleanup, traffic.port, bytes);
 }
 
 function toldBy({ status, body }: { readonly status: number; readonly body: string }): Told {

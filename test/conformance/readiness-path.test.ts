@@ -9,7 +9,7 @@ import { type Overrides, startTestGateway, type TestGateway, testSettings } from
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
-import { RawConnection } from "../support/raw-connection.ts";
+import { askOnce } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -30,14 +30,7 @@ async function start(overrides: Overrides = {}) {
 }
 
 function askingOf({ traffic }: TestGateway) {
-  const ask = async (bytes: string) => {
-    const client = new RawConnection(traffic.port);
-    cleanup(() => client.destroy());
-    client.write(bytes);
-    const response = await client.read({ method: bytes.startsWith("HEAD") ? "HEAD" : "GET" });
-    client.destroy();
-    return response;
-  };
+  const ask = (bytes: string) => askOnce(cleanup, traffic.port, bytes);
   return { ask, statusOf: async (bytes: string) => (await ask(bytes)).status };
 }
 

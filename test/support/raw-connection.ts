@@ -2,6 +2,7 @@
 // RFC 9112, 6.3 alone, so a response that is missing, doubled, torn or too long is seen as that.
 import { connect, type Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import type { Cleanup } from "./cleanup.ts";
 import { within } from "./eventually.ts";
 import { type RawResponse, valuesOf } from "./raw-client.ts";
 
@@ -148,4 +149,14 @@ function parseHead(head: string): { status: number; reason: string; rawHeaders: 
     return [line.slice(0, colon), line.slice(colon + 2)];
   });
   return { status: Number(match[1]), reason: match[2] ?? "", rawHeaders };
+}
+
+/** Sends a request over a connection of its own. Resolves with the response. */
+export async function askOnce(cleanup: Cleanup, port: number, bytes: string): Promise<FramedResponse> {
+  const client = new RawConnection(port);
+  cleanup(() => client.destroy());
+  client.write(bytes);
+  const response = await client.read({ method: bytes.startsWith("HEAD") ? "HEAD" : "GET" });
+  client.destroy();
+  return response;
 }
