@@ -5,7 +5,7 @@
 import { chmod, link, lstat, mkdtemp, rename, rmdir, unlink } from "node:fs/promises";
 import { connect, type Server } from "node:net";
 import { dirname, join } from "node:path";
-import { errorCode, ignoreError } from "../core/failure.ts";
+import { errorCode, explainError, ignoreError } from "../core/failure.ts";
 
 /** What the systems allow, with room for the folder in which it is made. */
 const maxPathBytes = 90;
@@ -43,7 +43,7 @@ export async function listenOnSocket(server: Server, path: string): Promise<() =
       await rmdir(folder).catch(ignoreError);
     }
   } catch (error) {
-    throw error instanceof UnixSocketError ? error : new UnixSocketError(path, explain(error), error);
+    throw error instanceof UnixSocketError ? error : new UnixSocketError(path, explainError(error, failures), error);
   }
 }
 
@@ -83,7 +83,7 @@ const inUse = "another process listens on it";
 async function assertFree(path: string): Promise<number | null> {
   const found = await lstat(path).catch((error) => {
     if (errorCode(error) === "ENOENT") return null;
-    throw new UnixSocketError(path, explain(error), error);
+    throw new UnixSocketError(path, explainError(error, failures), error);
   });
   if (found === null) return null;
   if (!found.isSocket()) throw new UnixSocketError(path, "there is a file of another kind");
@@ -113,11 +113,6 @@ function listening(server: Server, path: string): Promise<void> {
 async function removeOwn(path: string, ino: number): Promise<void> {
   const found = await lstat(path).catch(() => null);
   if (found?.ino === ino) await unlink(path).catch(ignoreError);
-}
-
-function explain(error: unknown): string {
-  const code = errorCode(error);
-  return failures.get(code ?? "") ?? code ?? String(error);
 }
 
 const failures: ReadonlyMap<string, string> = new Map([

@@ -5,7 +5,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { open } from "node:fs/promises";
-import { asError, errorCode, ignoreError } from "../core/failure.ts";
+import { asError, explainError, ignoreError } from "../core/failure.ts";
 import type { FileError, FileGroup, Files, WatchEvents, Watched } from "../core/file-group.ts";
 
 /** Several hundred thousand tokens. */
@@ -48,8 +48,7 @@ function refuseOthers(kind: Stats): void {
 
 /** Explains to an operator why a file cannot be read. */
 export function explainReadFailure(cause: unknown): string {
-  const code = errorCode(cause);
-  return readFailures.get(code ?? "") ?? code ?? String(cause);
+  return explainError(cause, readFailures);
 }
 
 const readFailures: ReadonlyMap<string, string> = new Map([

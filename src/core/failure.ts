@@ -10,6 +10,12 @@ export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }
 
+/** Returns the explanation of the error's code for an operator; without one the code, or else the error as a text. */
+export function explainError(error: unknown, explanations: ReadonlyMap<string, string>): string {
+  const code = errorCode(error);
+  return explanations.get(code ?? "") ?? code ?? String(error);
+}
+
 /** Returns the code, or without one the error's name. */
 export function failureCode(error: Error): string {
   return errorCode(error) ?? error.name;
