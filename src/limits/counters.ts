@@ -1,31 +1,10 @@
-// What policies count with: windows, periods of the calendar, or what is under way, in slots of the table. A request asks by
-// an object of its own that gets the answer too, because several policies are asked before any is charged.
-import type { Clock } from "../core/clock.ts";
+// The counters of policies in the table, and the windows that most policies count with. A request asks by an object of its own
+// that gets the answer too, because several policies are asked before any is charged.
 import { CounterKey } from "../core/counter-key.ts";
-import type { Policy, Rate } from "../core/policy.ts";
-import {
-  type ClockReading,
-  createCalendar,
-  latestWallMs,
-  longestPeriodMs,
-  periodEndAt,
-  untilEndMs,
-  untilResetMs,
-} from "./calendar.ts";
-import type { CounterSource, Period } from "./table/counter-table.ts";
+import type { CounterSource } from "./table/counter-table.ts";
 import { Cursor } from "./table/directory.ts";
 import { type Forgiven, isForgivenSince } from "./table/forgiveness.ts";
-import {
-  ageOf,
-  type CalendarInForce,
-  later,
-  rulesOf,
-  type SlotRules,
-  type Span,
-  tickNow,
-  tickOf,
-} from "./table/key-log.ts";
-import { heldSlotOf, kindOf } from "./table/layout.ts";
+import { ageOf, later, type SlotRules, type Span, tickNow, tickOf } from "./table/key-log.ts";
 import type { Inspection, TableView } from "./table/table-view.ts";
 
 /** The key of a decision that shows a quota for which nothing was looked up. Nothing is ever stored under it. */
@@ -112,30 +91,13 @@ export interface LocalCounters {
 /** Nobody knows when an exchange ends, so a client that may be admitted then is told to ask again after this time. */
 export const heldRetryMs = 1000;
 
-/** Makes the counters of a policy. `slot`: its number in the table. */
-export function createCounters(
-  policy: Policy,
-  table: CounterSource,
-  slot: number,
-  clock: PeriodClock,
-  rules = rulesOf(policy),
-): LocalCounters {
-  const { rate, chargeStatuses } = policy;
-  if (rate.kind === "concurrency") return new ConcurrencyCounters(table, slot, rules);
-  const all =
-    rate.kind === "sliding"
-      ? new SlidingCounters(table, slot, rules)
-      : new CalendarCounters(table, slot, rules, rate, clock);
-  return chargeStatuses === null ? all : new ChargedCounters(all, table, slot);
-}
-
 /** What counts at an instant, and the reset of a key with nothing stored. */
-interface Reading extends Span {
+export interface Reading extends Span {
   resetMs: number;
 }
 
 /** What the counters of all kinds have in common. What a kind adds is how it counts. */
-abstract class TableCounters implements LocalCounters {
+export abstract class TableCounters implements LocalCounters {
   protected readonly table: CounterSource;
   protected readonly slot: number;
   protected readonly rules: SlotRules;
@@ -295,7 +257,7 @@ abstract class TableCounters implements LocalCounters {
   protected abstract ownOf(units: number, newest: number, reading: Reading): OwnCount | null;
 }
 
-function isSameCell(newest: number | undefined, instant: number, ticks: number): boolean {
+export function isSameCell(newest: number | undefined, instant: number, ticks: number): boolean {
   if (newest === undefined || ticks === 1) return newest === instant;
   return Math.floor((newest >>> 0) / ticks) === Math.floor((instant >>> 0) / ticks);
 }
@@ -357,243 +319,5 @@ export class SlidingCounters extends TableCounters {
 
   get #windowMs(): number {
     return this.table.windowOf(this.slot) || this.rules.windowMs;
-  }
-}
-
-/** The clock of a store; that of this machine for as long as no server of the store has said what its clock shows. */
-export interface PeriodClock extends Clock {
-  readonly isGuess?: () => boolean;
-}
-
-type Calendar = Pick<Extract<Rate, { kind: "calendar" }>, "per" | "timezone">;
-
-/**
- * Quotas by periods of the calendar. The wall clock says when a period is over; then the number of the period rises, and all
- * keys start again at once. A clock that goes back refills nothing: see calendar.ts. The calendar is the one in force.
- */
-export class CalendarCounters extends TableCounters {
-  readonly #period: Period;
-  readonly #clock: PeriodClock;
-  readonly #reading: Reading = { now: 0, window: 1, resetMs: 0 };
-
-  /** Throws a RangeError if the runtime does not know the time zone. */
-  constructor(table: CounterSource, slot: number, rules: SlotRules, { per, timezone }: Calendar, clock: PeriodClock) {
-    super(table, slot, { ...rules, calendar: { per, timezone, nextBorder: createCalendar(per, timezone) } });
-    this.#period = table.periodOf(slot);
-    this.#clock = clock;
-  }
-
-  override comeIntoForce(nowMs: number, continues: boolean): void {
-    const { calendar } = this.rules;
-    const before = continues ? this.table.rulesOf(this.slot)?.calendar : undefined;
-    // A period that is over by the calendar before is over.
-    if (before !== undefined) this.readingAt(nowMs);
-    super.comeIntoForce(nowMs, continues);
-    if (before === undefined || (before.per === calendar?.per && before.timezone === calendar.timezone)) return;
-    this.#setEnd({ wallMs: this.#clock.wallMs(), nowMs }, this.#period.endMs, false);
-  }
-
-  /** Reads the wall clock, and begins the next period if it is time to. */
-  readingAt(nowMs: number): Reading {
-    const period = this.#period;
-    const wallMs = this.#clock.wallMs();
-    const seenEndMs = period.endMs;
-    if (untilEndMs(period, wallMs, nowMs) <= 0) this.#setEnd({ wallMs, nowMs }, seenEndMs, true);
-    else if (period.isGuess && !this.#isGuess) this.#setEnd({ wallMs, nowMs }, seenEndMs, false);
-    this.#reading.now = period.number;
-    this.#reading.resetMs = nowMs + untilResetMs(period, wallMs, nowMs);
-    return this.#reading;
-  }
-
-  protected override resetOf(ask: Ask, { resetMs }: Reading): number {
-    if (!ask.fits) this.table.markExhausted(ask.cursor, true);
-    return resetMs;
-  }
-
-  protected ownOf(units: number): OwnCount {
-    return { units, ageMs: 0, periodEndMs: this.#period.endMs };
-  }
-
-  /** Begins no period: the clock of a thread that decides nothing may not be the one that says when. */
-  protected override forgivenSpan(): Span {
-    return { now: this.#period.number, window: 1 };
-  }
-
-  protected override get periodEndMs(): number {
-    return this.#period.endMs;
-  }
-
-  get #isGuess(): boolean {
-    return this.#clock.isGuess?.() === true;
-  }
-
-  #setEnd(reading: ClockReading, seenEndMs: number, begins: boolean): void {
-    const { per, nextBorder } = (this.table.rulesOf(this.slot)?.calendar ?? this.rules.calendar) as CalendarInForce;
-    const isGuess = this.#isGuess;
-    // A clock that is known now has not gone back.
-    const latestMs = this.#period.isGuess && !isGuess ? reading.wallMs : latestWallMs(this.#period, reading);
-    this.#period.setEnd(periodEndAt(nextBorder, longestPeriodMs[per], latestMs, reading), seenEndMs, begins, isGuess);
-  }
-}
-
-const nothingForgiven: Forgiven = { units: 0, keys: 0, coarse: null };
-
-/** Units that are held do not expire. */
-const held: Reading = { now: 0, window: Number.POSITIVE_INFINITY, resetMs: 0 };
-
-/**
- * The units that the exchanges under way hold. They are counted by thread, so that those of a thread that has ended can be
- * given back.
- */
-export class ConcurrencyCounters extends TableCounters {
-  protected override readonly mayEndSoon = true;
-
-  readingAt(nowMs: number): Reading {
-    held.resetMs = nowMs + heldRetryMs;
-    return held;
-  }
-
-  override charge({ cursor, units, nowMs }: Ask): number {
-    this.table.addTo(cursor, this.table.thread, units, nowMs);
-    return 0;
-  }
-
-  protected override remove(cursor: Cursor, { units }: Charged): void {
-    this.table.removeFrom(cursor, this.table.thread, units);
-  }
-
-  /** What is under way stays under way. */
-  override forgive(): Forgiven {
-    return nothingForgiven;
-  }
-
-  /** Slots are told by renewing their leases. */
-  protected ownOf(): null {
-    return null;
-  }
-}
-
-/**
- * Counts what a policy with `charge` admits: units are held until the status of the response is known. Those that are held
- * are counted a second time, under a slot of their own, at the same instants: they expire together, and the difference is
- * what is kept, which decides whether a refusal lasts. Where the table has no memory for both, they count as kept.
- */
-export class ChargedCounters implements LocalCounters {
-  /** All units that count, kept and held. */
-  readonly all: SlidingCounters | CalendarCounters;
-  readonly #table: CounterSource;
-  /** Of the units that are held. */
-  readonly #slot: number;
-  readonly #cursor = new Cursor();
-  readonly #retirements: number;
-
-  constructor(all: SlidingCounters | CalendarCounters, table: CounterSource, slot: number) {
-    this.all = all;
-    this.#table = table;
-    this.#slot = heldSlotOf(slot);
-    this.#retirements = table.retirementsOf(this.#slot);
-  }
-
-  comeIntoForce(nowMs: number, continues: boolean): void {
-    this.all.comeIntoForce(nowMs, continues);
-  }
-
-  select(ask: Ask): void {
-    this.all.select(ask);
-    this.#table.select(ask.heldCursor, this.#slot, ask.key, ask.client);
-  }
-
-  ask(ask: Ask, nowMs: number): boolean {
-    const fits = this.all.ask(ask, nowMs);
-    this.#endSoon(ask, this.#countHeld(ask));
-    return fits;
-  }
-
-  /** A refusal because of held units alone may end at any moment. */
-  #endSoon(ask: Ask, heldUnits: number): void {
-    const fitsWithoutHeld = ask.counted >= 0 && ask.counted - heldUnits + ask.units <= ask.limit;
-    ask.mayEndSoon = !ask.fits && fitsWithoutHeld && ask.nowMs + heldRetryMs < ask.resetMs;
-    if (ask.mayEndSoon) ask.resetMs = ask.nowMs + heldRetryMs;
-  }
-
-  charge(ask: Ask): number {
-    const table = this.#table;
-    const { heldCursor: cursor, units, limit, nowMs } = ask;
-    const instant = this.all.charge(ask);
-    const joins = isSameCell(table.newest(cursor), instant, this.all.cellTicks(limit));
-    // An instant that is not the unit's own would not be found when it ends.
-    if (!table.add(cursor, instant, units, joins, nowMs)) table.forget(cursor);
-    ask.marks = table.marksOf(cursor);
-    return instant;
-  }
-
-  keep({ key, client, limit, units, charged, marks }: Charged): void {
-    const [table, cursor] = [this.#table, this.#cursor];
-    // Another policy may have the slot of one that is gone.
-    if (table.retirementsOf(this.#slot) !== this.#retirements) return;
-    table.select(cursor, this.#slot, key, client);
-    table.locks.within(() => {
-      // What was held then is forgotten, and what is held now is that of later requests.
-      if (isForgivenSince(marks, table.marksOf(cursor))) return;
-      table.remove(cursor, charged, units, this.all.cellTicks(limit));
-    });
-  }
-
-  giveBack(charged: Charged): void {
-    // First, because what is held must never be more than all.
-    this.keep(charged);
-    this.all.giveBack(charged);
-  }
-
-  peek(ask: Ask, nowMs: number): void {
-    this.all.peek(ask, nowMs);
-    this.#peekHeld(ask);
-  }
-
-  inspect(ask: Ask, nowMs: number, view: TableView, most: number): Inspection {
-    return { ...this.all.inspect(ask, nowMs, view, most), heldUnits: this.#peekHeld(ask) };
-  }
-
-  #peekHeld(ask: Ask): number {
-    this.#table.select(ask.heldCursor, this.#slot, ask.key, ask.client);
-    const units = this.#table.locks.within(() => this.#table.peek(ask.heldCursor, this.all.readingAt(ask.nowMs)));
-    this.#endSoon(ask, units);
-    // What the table has forgotten of all is not held either.
-    return Math.min(units, ask.counted);
-  }
-
-  /** Without the units that are held: nobody knows yet whether they will count. */
-  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
-    const all = this.all.own(key, client, nowMs);
-    const [table, cursor] = [this.#table, this.#cursor];
-    table.select(cursor, this.#slot, key, client);
-    const held = table.locks.within(() => table.peek(cursor, this.all.readingAt(nowMs)));
-    const units = (all?.units ?? 0) - (table.isOwn(cursor) ? Math.max(0, held) : 0);
-    return all === null || units <= 0 ? null : { ...all, units };
-  }
-
-  forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven {
-    return this.all.forgive(key, client, nowMs);
-  }
-
-  unspentResetMs(nowMs: number): number {
-    return this.all.unspentResetMs(nowMs);
-  }
-
-  spanAt(nowMs: number): Span {
-    return this.all.spanAt(nowMs);
-  }
-
-  /** Returns how many of the units that were counted are held. Makes room for one that is about to be. */
-  #countHeld({ heldCursor, cursor, fits, counted, nowMs }: Ask): number {
-    const table = this.#table;
-    const reading = this.all.readingAt(nowMs);
-    const units = fits ? table.count(heldCursor, reading, nowMs) : table.peek(heldCursor, reading);
-    // Counted by the client or its network, in one slot only: both numbers are about different keys.
-    if (units <= 0 || kindOf(heldCursor.identity) !== kindOf(cursor.identity)) return 0;
-    if (units <= counted) return units;
-    // The table has forgotten what was counted of the key.
-    table.forget(heldCursor);
-    return 0;
   }
 }

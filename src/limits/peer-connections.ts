@@ -1,7 +1,8 @@
 // Counts the open connections of each peer over all threads, in the table of the counters. They are counted by thread, so
 // that those of a thread that has ended can be given back.
 import type { Peer, PeerConnections } from "../core/client-address.ts";
-import { Ask, ConcurrencyCounters } from "./counters.ts";
+import { Ask } from "./counters.ts";
+import { ConcurrencyCounters } from "./slot-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import type { SlotRules } from "./table/key-log.ts";
 import { connectionSlot } from "./table/layout.ts";

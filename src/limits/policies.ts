@@ -8,7 +8,9 @@ import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
 import { isContinued, isTighter, outlasts429 } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
-import { type Charged, createCounters, type LocalCounters, noKey, type PeriodClock } from "./counters.ts";
+import type { PeriodClock } from "./calendar-counters.ts";
+import { createCounters } from "./counter-kinds.ts";
+import { type Charged, type LocalCounters, noKey } from "./counters.ts";
 import {
   createAddressLimits,
   createKeyLimits,

@@ -2,14 +2,9 @@
 // continues others comes into force with its first question, as by a reload just before it.
 import type { Clock } from "../../src/core/clock.ts";
 import type { CounterKey } from "../../src/core/counter-key.ts";
-import {
-  Ask,
-  CalendarCounters,
-  ChargedCounters,
-  ConcurrencyCounters,
-  type LocalCounters,
-  SlidingCounters,
-} from "../../src/limits/counters.ts";
+import { CalendarCounters } from "../../src/limits/calendar-counters.ts";
+import { Ask, type LocalCounters, SlidingCounters } from "../../src/limits/counters.ts";
+import { ChargedCounters, ConcurrencyCounters } from "../../src/limits/slot-counters.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import type { SlotRules } from "../../src/limits/table/key-log.ts";
 

@@ -2,8 +2,10 @@
 
 import { describe, expect, test } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
-import { CalendarCounters, type ChargedCounters, SlidingCounters } from "../../src/limits/counters.ts";
+import { CalendarCounters } from "../../src/limits/calendar-counters.ts";
+import { SlidingCounters } from "../../src/limits/counters.ts";
 import { assignSlots } from "../../src/limits/policies.ts";
+import type { ChargedCounters } from "../../src/limits/slot-counters.ts";
 import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
 import { takeLine } from "../../src/limits/table/directory.ts";
 import type { SlotRules } from "../../src/limits/table/key-log.ts";

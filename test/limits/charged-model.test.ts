@@ -3,7 +3,8 @@
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CalendarCounters, SlidingCounters } from "../../src/limits/counters.ts";
+import { CalendarCounters } from "../../src/limits/calendar-counters.ts";
+import { SlidingCounters } from "../../src/limits/counters.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { FakeClock } from "../support/clock.ts";
 import { runs, scaled } from "../support/runs.ts";
