@@ -357,6 +357,17 @@ export class TableMemory {
     this.locks = new Locks(this.w, thread, isShared, maySleep);
   }
 
+  /** Uses a shard with its lock. Returns false if the shard is busy. Never sleeps. */
+  withShard(index: number, use: (shard: number) => void): boolean {
+    const { geometry, locks } = this;
+    // The coarse shards have the lock of the first one.
+    const lockAt = shardAt(Math.min(index, geometry.ownShards), geometry) + shardHeader.lock;
+    if (!locks.tryAcquire(lockAt)) return false;
+    use(shardAt(index, geometry));
+    locks.free(lockAt);
+    return true;
+  }
+
   /** Adds to a word of the table header. */
   addTo(word: number, count: number): void {
     if (this.isShared) Atomics.add(this.w, word, count);

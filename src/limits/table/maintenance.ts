@@ -82,7 +82,7 @@ export class Maintenance {
     const { w, geometry, rules } = this.#memory;
     rules.setNow(nowMs);
     this.#giveBack();
-    const isLocked = this.#withShard(this.#shard, (shard) => {
+    const isLocked = this.#memory.withShard(this.#shard, (shard) => {
       let keys = 0;
       const end = Math.min(geometry.buckets, this.#bucket + bucketsInPortion);
       // In an idle gateway this loop would be the only work, and be compiled, which takes memory.
@@ -100,7 +100,7 @@ export class Maintenance {
   copyShard(index: number): Int32Array | null {
     const { w, geometry } = this.#memory;
     let copy: Int32Array | null = null;
-    this.#withShard(index, (shard) => {
+    this.#memory.withShard(index, (shard) => {
       copy = w.slice(shard, shard + geometry.shardWords);
     });
     return copy;
@@ -194,7 +194,7 @@ export class Maintenance {
     this.#unsearched = this.#unsearched.filter(({ index, thread }) => {
       if (lines >= linesInPortion) return true;
       lines += this.#memory.geometry.shardLines;
-      return !this.#withShard(index, (shard) => this.#giveBackOf(shard, thread));
+      return !this.#memory.withShard(index, (shard) => this.#giveBackOf(shard, thread));
     });
   }
 
@@ -230,17 +230,6 @@ export class Maintenance {
       });
       if (found !== 0) removeUnits(w, shard, line, found, w[found + 1] as number);
     } while (found !== 0);
-  }
-
-  /** Returns false if the shard is busy. */
-  #withShard(index: number, use: (shard: number) => void): boolean {
-    const { geometry, locks } = this.#memory;
-    const shard = shardAt(index, geometry);
-    const lockAt = shardAt(Math.min(index, geometry.ownShards), geometry) + shardHeader.lock;
-    if (!locks.tryAcquire(lockAt)) return false;
-    use(shard);
-    locks.free(lockAt);
-    return true;
   }
 }
 

@@ -1,19 +1,9 @@
 // Finds the keys of a table that have used most, or were used last. Reads portions of the table, each within one turn of the
-// event loop and with the lock of one shard, and makes no object for a key: the units that a key stores are at least those
-// that count, so only a key that may be among the first is counted.
+// event loop and with the lock of one shard. The units that a key stores are at least those that count, so only a key that
+// may be among the first is counted and copied.
 import type { TableMemory } from "./eviction.ts";
 import { ageOf, eachPair, isExpired, newestPairAt, oldestInstant, type Span } from "./key-log.ts";
-import {
-  bucketAt,
-  bucketEntries,
-  keyLine,
-  kindOf,
-  lineAt,
-  lineOfEntry,
-  shardAt,
-  shardHeader,
-  slotOf,
-} from "./layout.ts";
+import { bucketAt, bucketEntries, keyLine, kindOf, lineAt, lineOfEntry, shardHeader, slotOf } from "./layout.ts";
 
 /** What one list is about. */
 export interface TopQuery {
@@ -69,20 +59,13 @@ export class TopKeys {
 
   /** Reads the next portion. Returns whether it was the last one. */
   readPortion(): boolean {
-    const { geometry, locks } = this.#memory;
+    const { geometry } = this.#memory;
     this.#cost = 0;
-    while (this.#cost < portionCost) {
-      const index = this.#shards[0];
-      if (index === undefined) return true;
-      const lockAt = shardAt(Math.min(index, geometry.ownShards), geometry) + shardHeader.lock;
-      if (!locks.tryAcquire(lockAt)) {
-        if (!this.#postpone(index)) return true;
-        // Another thread is at work: what is left of the portion is for the next turn.
-        return false;
-      }
-      const isDone = this.#readShard(shardAt(index, geometry));
-      locks.free(lockAt);
-      if (!isDone) return false;
+    while (this.#shards.length > 0 && this.#cost < portionCost) {
+      const index = this.#shards[0] as number;
+      // Another thread is at work: what is left of the portion is for the next turn.
+      if (!this.#memory.withShard(index, (shard) => this.#readShard(shard))) return this.#postpone(index);
+      if (this.#bucket < geometry.buckets) return false;
       this.#shards.shift();
       this.#bucket = 0;
     }
@@ -91,30 +74,28 @@ export class TopKeys {
 
   /** The first keys of each query, in their order. */
   lists(): readonly (readonly TopKey[])[] {
-    return this.#lists.map((list) => list.sorted());
+    return this.#lists.map((list) => list.keys());
   }
 
-  /** Puts a shard behind the others. Returns false after too many tries: then what was read so far is listed. */
+  /** Puts a shard behind the others. Returns true after too many tries: then what was read so far is listed. */
   #postpone(index: number): boolean {
     this.#tries += 1;
     // A shard that is read in part goes on where it was.
     if (this.#bucket === 0) this.#shards.push(this.#shards.shift() ?? index);
-    return this.#tries <= maxTries * this.#memory.geometry.shards;
+    return this.#tries > maxTries * this.#memory.geometry.shards;
   }
 
-  /** Returns whether the whole shard is read. */
-  #readShard(shard: number): boolean {
+  /** Reads buckets of a shard, as many as the portion has room for. */
+  #readShard(shard: number): void {
     const { w, geometry } = this.#memory;
     if (w[shard + shardHeader.keys] === 0) this.#bucket = geometry.buckets;
-    for (; this.#bucket < geometry.buckets; this.#bucket += 1) {
-      if (this.#cost >= portionCost) return false;
+    for (; this.#bucket < geometry.buckets && this.#cost < portionCost; this.#bucket += 1) {
       const begin = bucketAt(shard, this.#bucket) + 1;
       this.#cost += 1;
       for (let at = begin; at < begin + bucketEntries && w[at] !== 0; at += 1) {
         this.#readKey(shard, lineAt(shard, lineOfEntry(w[at] as number)));
       }
     }
-    return true;
   }
 
   #readKey(shard: number, line: number): void {
@@ -124,19 +105,18 @@ export class TopKeys {
     const stored = w[line + keyLine.units] as number;
     this.#cost += 1;
     if (span === undefined || stored === 0) return;
-    let units = -1;
+    const age = this.#ageOf(shard, line, span);
     for (const list of this.#lists) {
-      if (list.slot !== null && list.slot !== slot) continue;
-      if (list.isByUse && !list.admits(stored)) continue;
-      const age = list.isByUse ? 0 : this.#ageOf(shard, line, span);
-      if (!list.isByUse && !list.admits(-age)) continue;
-      if (list.matches !== null) {
-        this.#cost += matchCost;
-        if (!list.matches(w, line, slot)) continue;
-      }
-      if (units < 0) units = this.#unitsOf(shard, line, stored, span);
-      if (units > 0) list.add(list.isByUse ? units : -age, w, line, units, this.#ageOf(shard, line, span));
+      if (!list.isAbout(slot) || !list.admits(stored, age) || !this.#matches(list, line, slot)) continue;
+      const units = this.#unitsOf(shard, line, stored, span);
+      if (units > 0 && list.admits(units, age)) list.add(keyAt(w, line, units, age), age);
     }
+  }
+
+  #matches({ query: { matches } }: TopList, line: number, slot: number): boolean {
+    if (matches === null) return true;
+    this.#cost += matchCost;
+    return matches(this.#memory.w, line, slot);
   }
 
   /** Without what has expired, which is left where it is. */
@@ -168,83 +148,55 @@ export class TopKeys {
 /** Longer than any window. */
 const unknownAge = 2 ** 33;
 
-/** Words of an entry: the key, `about`, its units. */
-const entryWords = 6;
+function keyAt(w: Int32Array, line: number, units: number, age: number): TopKey {
+  const about = w[line + keyLine.about] as number;
+  const [a = 0, b = 0, c = 0, d = 0] = w.subarray(line, line + 4);
+  return {
+    slot: slotOf(about),
+    kind: kindOf(about),
+    words: [a, b, c, d],
+    units,
+    ageMs: age === unknownAge ? null : age,
+  };
+}
 
-/** The first keys so far, as a heap: the last of them is at its root. */
+/** The first keys so far. All are sorted, and the last ones dropped, when there are twice as many as are listed. */
 class TopList {
-  readonly slot: number | null;
-  readonly isByUse: boolean;
-  readonly matches: TopQuery["matches"];
-  readonly #worth: Float64Array;
-  readonly #ages: Float64Array;
-  readonly #entries: Int32Array;
-  #size = 0;
+  readonly query: TopQuery;
+  #listed: { readonly key: TopKey; readonly worth: number }[] = [];
+  /** Enough keys are worth more. */
+  #tooLittle = Number.NEGATIVE_INFINITY;
 
-  constructor({ slot, sort, matches, limit }: TopQuery) {
-    this.slot = slot;
-    this.isByUse = sort === "used";
-    this.matches = matches;
-    this.#worth = new Float64Array(limit);
-    this.#ages = new Float64Array(limit);
-    this.#entries = new Int32Array(limit * entryWords);
+  constructor(query: TopQuery) {
+    this.query = query;
   }
 
-  /** Whether a key of at most this worth may be added. */
-  admits(worth: number): boolean {
-    return this.#size < this.#worth.length || worth > (this.#worth[0] as number);
+  isAbout(slot: number): boolean {
+    return this.query.slot === null || this.query.slot === slot;
   }
 
-  add(worth: number, w: Int32Array, line: number, units: number, age: number): void {
-    if (!this.admits(worth)) return;
-    let at = 0;
-    if (this.#size < this.#worth.length) {
-      at = this.#size;
-      this.#size += 1;
-      for (let above = (at - 1) >> 1; at > 0 && (this.#worth[above] as number) > worth; above = (at - 1) >> 1) {
-        this.#move(above, at);
-        at = above;
-      }
-    } else at = this.#sink(worth);
-    this.#worth[at] = worth;
-    this.#ages[at] = age;
-    const entry = at * entryWords;
-    for (let i = 0; i <= keyLine.about; i += 1) this.#entries[entry + i] = w[line + i] as number;
-    this.#entries[entry + entryWords - 1] = units;
+  /** Whether a key of at most so many units may be among the first. */
+  admits(units: number, age: number): boolean {
+    return this.#worthOf(units, age) > this.#tooLittle;
   }
 
-  sorted(): TopKey[] {
-    const order = Array.from({ length: this.#size }, (_, i) => i);
-    order.sort((i, j) => (this.#worth[j] as number) - (this.#worth[i] as number));
-    return order.map((i) => {
-      const [a = 0, b = 0, c = 0, d = 0, about = 0, units = 0] = this.#entries.subarray(i * entryWords);
-      const age = this.#ages[i] as number;
-      return {
-        slot: slotOf(about),
-        kind: kindOf(about),
-        words: [a, b, c, d],
-        units,
-        ageMs: age === unknownAge ? null : age,
-      };
-    });
+  add(key: TopKey, age: number): void {
+    this.#listed.push({ key, worth: this.#worthOf(key.units, age) });
+    if (this.#listed.length >= 2 * this.query.limit) this.#drop();
   }
 
-  /** Makes room in place of the root, for an entry of this worth. Returns where. */
-  #sink(worth: number): number {
-    let at = 0;
-    for (;;) {
-      let below = 2 * at + 1;
-      if (below >= this.#size) return at;
-      if (below + 1 < this.#size && (this.#worth[below + 1] as number) < (this.#worth[below] as number)) below += 1;
-      if ((this.#worth[below] as number) >= worth) return at;
-      this.#move(below, at);
-      at = below;
-    }
+  keys(): readonly TopKey[] {
+    this.#drop();
+    return this.#listed.map(({ key }) => key);
   }
 
-  #move(from: number, to: number): void {
-    this.#worth[to] = this.#worth[from] as number;
-    this.#ages[to] = this.#ages[from] as number;
-    this.#entries.copyWithin(to * entryWords, from * entryWords, (from + 1) * entryWords);
+  #drop(): void {
+    const { limit } = this.query;
+    this.#listed = this.#listed.sort((one, other) => other.worth - one.worth).slice(0, limit);
+    if (this.#listed.length === limit) this.#tooLittle = this.#listed.at(-1)?.worth ?? this.#tooLittle;
+  }
+
+  #worthOf(units: number, age: number): number {
+    return this.query.sort === "used" ? units : -age;
   }
 }
