@@ -1,7 +1,7 @@
 // What it costs to list the clients by use, with a million of them: `node bench/top-keys.ts`. Fills a table, then reads the
 // first hundred several times, and prints the processor time and the longest portion, during which nothing else runs.
 import { randomBytes } from "node:crypto";
-import { addressKey, clientOfKey } from "../src/core/counter-key.ts";
+import { addressKey } from "../src/core/counter-key.ts";
 import { createCounters } from "../src/limits/counter-kinds.ts";
 import { Ask } from "../src/limits/counters.ts";
 import { createKeySearch } from "../src/limits/key-listing.ts";
@@ -41,8 +41,7 @@ const stored = table.figures().bySlot[slot]?.keys ?? 0;
 process.stdout.write(`${stored} keys\n`);
 
 const spans = [{ now: nowMs, window: windowMs, hasInstants: true }];
-const matches = (text: string): TopQuery["matches"] =>
-  createKeySearch(text, { addressText: (key) => clientOfKey(key, 64), hashesNamed: () => new Map() });
+const matches = (text: string): TopQuery["matches"] => createKeySearch(text, 64, new Map());
 const queries: Readonly<Record<string, TopQuery>> = {
   "by use": { slot: null, sort: "used", matches: null, limit: 100 },
   "by use, the first 1,000": { slot: null, sort: "used", matches: null, limit: 1000 },

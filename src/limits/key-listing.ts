@@ -1,16 +1,16 @@
 // Lists the keys that have used most, or were used last, with their names. Takes at most a twentieth of the thread's time,
 // however often it is asked: questions that come while the table is read wait for the next reading, which answers all of them.
 import { setImmediate } from "node:timers/promises";
-import type { Identity, ListedTokens } from "../core/authentication.ts";
+import type { Identity } from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
-import { addressKey, CounterKey, clientOfKey, counterText, hexOfKey, wordMask } from "../core/counter-key.ts";
+import { addressKey, CounterKey, clientOfKey, hexOfKey, keyOfHex, wordMask } from "../core/counter-key.ts";
 import { parseCidr } from "../core/ip-address.ts";
 import { Ask } from "./counters.ts";
 import type { LimiterView } from "./limiter-view.ts";
 import { createKeyFinder, keysOfIdentities, type NameContext } from "./named-keys.ts";
 import type { CheckRow } from "./policies.ts";
 import { isByAddress } from "./request-keys.ts";
-import { BusyError, isAddressKey, keyLine, kinds } from "./table/layout.ts";
+import { BusyError, coarseNameOf, isAddressKey, keyLine, kinds } from "./table/layout.ts";
 import { type SlotSpan, type TopKey, TopKeys, type TopQuery } from "./table/top-keys.ts";
 
 export interface ListQuery {
@@ -69,12 +69,7 @@ export class KeyListing {
   readonly #clock: Pick<Clock, "monotonicMs">;
   readonly #waiting = new Map<string, WaitingQuery>();
   #isReading = false;
-  #names: {
-    readonly of: LimiterView;
-    readonly list: ListedTokens | null;
-    readonly probe: string;
-    readonly names: KeyNames;
-  } | null = null;
+  #names: KeyNames | null = null;
 
   /** `source`: what is in force. */
   constructor(source: () => ListSource, clock: Pick<Clock, "monotonicMs">) {
@@ -107,14 +102,12 @@ export class KeyListing {
   async #answer(asked: readonly WaitingQuery[]): Promise<number> {
     const watch = new BusyTime(this.#clock);
     try {
-      const source = this.#source();
-      const lists = await this.#find(
-        source,
-        asked.map(({ query }) => query),
-        watch,
-      );
-      for (const [i, { query, answer }] of asked.entries()) {
-        answer.resolve(await this.#named(source, query, lists[i] ?? [], watch));
+      const names = await this.#namesOf(this.#source(), watch);
+      const top = watch.during(() => names.topKeys(asked, this.#clock.monotonicMs()));
+      while (!watch.during(() => top.readPortion())) await setImmediate();
+      for (const [i, keys] of top.lists().entries()) {
+        const { query, answer } = asked[i] as WaitingQuery;
+        answer.resolve(await this.#named(names, query, keys, watch));
       }
     } catch (error) {
       for (const { answer } of asked) answer.reject(error);
@@ -122,37 +115,7 @@ export class KeyListing {
     return watch.busyMs;
   }
 
-  async #find(
-    source: ListSource,
-    queries: readonly ListQuery[],
-    watch: BusyTime,
-  ): Promise<ReturnType<TopKeys["lists"]>> {
-    const { view, context } = source;
-    const names = await this.#namesOf(source, watch);
-    const top = watch.during(() => {
-      const search = {
-        addressText: (key: Parameters<typeof clientOfKey>[0]) => clientOfKey(key, context.ipv6Prefix),
-        hashesNamed: (text: string) => names.startingWith(text),
-      };
-      const wanted = queries.map(({ policy, sort, search: text, limit }) => ({
-        // No policy has such a slot.
-        slot: policy === null ? null : (view.rows.find((row) => row.policy.name === policy)?.slot ?? -1),
-        ...{ sort, limit },
-        matches: createKeySearch(text, search),
-      }));
-      return new TopKeys(view.table.memory, wanted, spansOf(view, this.#clock.monotonicMs()));
-    });
-    while (!watch.during(() => top.readPortion())) await setImmediate();
-    return top.lists();
-  }
-
-  async #named(
-    source: ListSource,
-    { sort }: ListQuery,
-    keys: readonly TopKey[],
-    watch: BusyTime,
-  ): Promise<ListedKey[]> {
-    const names = await this.#namesOf(source, watch);
+  async #named(names: KeyNames, { sort }: ListQuery, keys: readonly TopKey[], watch: BusyTime): Promise<ListedKey[]> {
     const listed = new Map<string, ListedKey>();
     for (let i = 0; i < keys.length; i += namedInPortion) {
       await setImmediate();
@@ -171,11 +134,10 @@ export class KeyListing {
   /** Made again when the list of tokens, the limiter or the hash of keys is another one. */
   async #namesOf({ view, context }: ListSource, watch: BusyTime): Promise<KeyNames> {
     const probe = probeOf(view, context);
-    const made = this.#names;
-    if (made !== null && made.of === view && made.list === context.listed && made.probe === probe) return made.names;
-    const names = await KeyNames.create(view, context, watch);
-    this.#names = { of: view, list: context.listed, probe, names };
-    return names;
+    if (this.#names?.isOf(view, context, probe) !== true) {
+      this.#names = await KeyNames.create(view, context, probe, watch);
+    }
+    return this.#names;
   }
 }
 
@@ -198,7 +160,7 @@ class BusyTime {
   }
 }
 
-function spansOf({ rows }: LimiterView, nowMs: number): (SlotSpan | undefined)[] {
+function spansOf(rows: readonly CheckRow[], nowMs: number): (SlotSpan | undefined)[] {
   const spans: (SlotSpan | undefined)[] = [];
   for (const { slot, policy, counters } of rows) {
     spans[slot] = { ...counters.spanAt(nowMs), hasInstants: policy.rate.kind === "sliding" };
@@ -213,31 +175,32 @@ function probeOf({ rows }: LimiterView, context: NameContext): string {
   return keys.map(({ key }) => hexOfKey(key)).join();
 }
 
-interface NamedHash {
-  readonly name: string;
-  readonly limit: number;
-  readonly method: string | null;
-  readonly route: string | null;
+type KeyName = Pick<ListedKey, "name" | "id" | "limit" | "method" | "route">;
+
+interface NamedHash extends Pick<ListedKey, "name" | "limit" | "method" | "route"> {
+  readonly firstWord: number;
 }
 
 /** The names of the keys of a table. */
 class KeyNames {
-  readonly #context: NameContext;
-  readonly #rows: ReadonlyMap<number, CheckRow>;
   readonly #view: LimiterView;
+  readonly #context: NameContext;
+  readonly #probe: string;
+  readonly #rows: ReadonlyMap<number, CheckRow>;
   /** Of the keys of listed tokens, by slot and by their digits. */
   readonly #named: ReadonlyMap<number, Map<string, NamedHash>>;
 
-  private constructor(view: LimiterView, context: NameContext) {
-    this.#context = context;
+  private constructor(view: LimiterView, context: NameContext, probe: string) {
     this.#view = view;
+    this.#context = context;
+    this.#probe = probe;
     this.#rows = new Map(view.rows.map((row) => [row.slot, row]));
     this.#named = new Map(view.rows.map(({ slot }) => [slot, new Map()]));
   }
 
   /** Hashes the keys of all listed tokens, in portions. */
-  static async create(view: LimiterView, context: NameContext, watch: BusyTime): Promise<KeyNames> {
-    const names = new KeyNames(view, context);
+  static async create(view: LimiterView, context: NameContext, probe: string, watch: BusyTime): Promise<KeyNames> {
+    const names = new KeyNames(view, context, probe);
     const byName = watch.during(() => Map.groupBy(context.listed?.identities() ?? [], ({ tokenName }) => tokenName));
     let left = namedInPortion;
     for (const [name, identities] of byName) {
@@ -253,19 +216,32 @@ class KeyNames {
     for (const row of this.#view.rows) {
       for (const { key, limit, method, route } of keysOfIdentities(row, identities, this.#context).keys) {
         // It was charged before it was exempt.
-        const named = { name, limit: limit || row.policy.limit, method, route };
+        const named = { name, firstWord: key.a, limit: limit || row.policy.limit, method, route };
         this.#named.get(row.slot)?.set(hexOfKey(key), named);
       }
     }
   }
 
-  startingWith(text: string): ReadonlyMap<number, ReadonlySet<number>> {
+  isOf(view: LimiterView, { listed }: NameContext, probe: string): boolean {
+    return this.#view === view && this.#context.listed === listed && this.#probe === probe;
+  }
+
+  /** The reading that answers several queries. */
+  topKeys(asked: readonly WaitingQuery[], nowMs: number): TopKeys {
+    const { rows, table } = this.#view;
+    const queries = asked.map(({ query: { policy, sort, search, limit } }) => ({
+      // No policy has such a slot.
+      slot: policy === null ? null : (rows.find((row) => row.policy.name === policy)?.slot ?? -1),
+      ...{ sort, limit },
+      matches: search === "" ? null : createKeySearch(search, this.#context.ipv6Prefix, this.#hashesNamed(search)),
+    }));
+    return new TopKeys(table.memory, queries, spansOf(rows, nowMs));
+  }
+
+  /** The first words of the hashes whose name begins with a text, by slot. */
+  #hashesNamed(text: string): HashesBySlot {
     const words = (named: ReadonlyMap<string, NamedHash>): Set<number> =>
-      new Set(
-        [...named].flatMap(([hex, { name }]) =>
-          name.startsWith(text) ? [Number.parseInt(hex.slice(0, 8), 16) | 0] : [],
-        ),
-      );
+      new Set([...named.values()].flatMap(({ name, firstWord }) => (name.startsWith(text) ? [firstWord] : [])));
     return new Map([...this.#named].map(([slot, named]) => [slot, words(named)]));
   }
 
@@ -273,50 +249,40 @@ class KeyNames {
   listed({ slot, kind, words: [a, b, c, d], units, ageMs }: TopKey, nowMs: number): ListedKey | null {
     const row = this.#rows.get(slot);
     if (row === undefined) return null;
-    const { policy } = row;
     const isOwn = kind === kinds.own;
-    const key = new CounterKey(a, b, c, d, !isOwn || isByAddress(policy));
-    const hex = key.isAddress ? "" : hexOfKey(key);
-    const named = this.#named.get(slot)?.get(hex);
-    const found = named ?? {
-      name: this.#nameOf(key, kind, hex),
-      limit: this.#limitOf(row, key, isOwn),
-      method: null,
-      route: null,
-    };
-    const id =
-      named !== undefined
-        ? `token:${named.name}`
-        : kind === kinds.network
-          ? null
-          : isOwn
-            ? counterText(key, this.#context.ipv6Prefix)
-            : `client:${found.name}`;
-    const state = isOwn ? this.#stateOf(row, key, found.limit, nowMs) : null;
+    const key = new CounterKey(a, b, c, d, !isOwn || isByAddress(row.policy));
+    const named = this.#nameOf(row, key, kind);
+    const state = isOwn ? this.#stateOf(row, key, named.limit, nowMs) : null;
     const used = state?.units ?? units;
     return {
-      ...{ policy: policy.name, ...found, id, used },
-      coarse: isOwn ? null : kind === kinds.network ? "network" : "client",
-      remaining: Math.max(0, found.limit - used),
+      ...{ policy: row.policy.name, ...named, used },
+      coarse: coarseNameOf(kind),
+      remaining: Math.max(0, named.limit - used),
       resetMs: state?.resetMs ?? null,
       lastMs: ageMs === null ? null : nowMs - ageMs,
     };
   }
 
-  #nameOf(key: CounterKey, kind: number, hex: string): string {
-    if (!key.isAddress) return hex.slice(0, shownDigits);
-    if (kind !== kinds.network) return clientOfKey(key, this.#context.ipv6Prefix);
-    const isIpv4 = key.a === 0 && key.b === 0 && key.c === 0xffff;
-    return isIpv4 ? `${clientOfKey(key, 128)}/24` : clientOfKey(key, 48);
+  #nameOf(row: CheckRow, key: CounterKey, kind: number): KeyName {
+    const unnamed = { limit: row.policy.limit, method: null, route: null };
+    if (kind === kinds.network) return { ...unnamed, id: null, name: networkText(key) };
+    if (key.isAddress) {
+      const name = clientOfKey(key, this.#context.ipv6Prefix);
+      const limit = kind === kinds.own ? this.#limitOf(row, name) : row.policy.limit;
+      return { ...unnamed, id: `client:${name}`, name, limit };
+    }
+    const hex = hexOfKey(key);
+    const token = this.#named.get(row.slot)?.get(hex);
+    if (token === undefined) return { ...unnamed, id: `key:${hex}`, name: hex.slice(0, shownDigits) };
+    const { name, limit, method, route } = token;
+    return { name, limit, method, route, id: `token:${name}` };
   }
 
-  #limitOf(row: CheckRow, key: CounterKey, isOwn: boolean): number {
-    const isForAll = row.readLimit === null && row.runtimeRules.isEmpty;
-    if (!isOwn || !key.isAddress || isForAll) return row.policy.limit;
-    const value = clientOfKey(key, this.#context.ipv6Prefix);
-    const limit = createKeyFinder({ kind: "client", value }, this.#context)?.(row).keys[0]?.limit ?? row.policy.limit;
+  #limitOf(row: CheckRow, client: string): number {
+    if (row.readLimit === null && row.runtimeRules.isEmpty) return row.policy.limit;
+    const found = createKeyFinder({ kind: "client", value: client }, this.#context)?.(row).keys[0];
     // It was charged before it was exempt.
-    return limit === 0 ? row.policy.limit : limit;
+    return found?.limit || row.policy.limit;
   }
 
   /** Null if another thread is at work there, or nothing counts any more. */
@@ -333,81 +299,69 @@ class KeyNames {
   }
 }
 
-// Compares the keys of a table with what somebody searches for, without making a text for each: the beginning of an
-// address, of the name of a listed token or of a hash, or a network.
-
-interface SearchContext {
-  /** The text of an address key, as it is shown. */
-  readonly addressText: (words: {
-    readonly a: number;
-    readonly b: number;
-    readonly c: number;
-    readonly d: number;
-  }) => string;
-  /** The first words of the hashes whose name begins with a text, by slot. */
-  readonly hashesNamed: (text: string) => ReadonlyMap<number, ReadonlySet<number>>;
+function networkText(key: CounterKey): string {
+  const isIpv4 = key.a === 0 && key.b === 0 && key.c === 0xffff;
+  return isIpv4 ? `${clientOfKey(key, 128)}/24` : clientOfKey(key, 48);
 }
 
-type Matches = NonNullable<TopQuery["matches"]>;
+// Compares the keys of a table with what somebody searches for, without making a text for most of them: the beginning of an
+// address, of the name of a listed token or of a hash, or a network.
 
-/** Returns null for an empty text: all keys are listed. */
-export function createKeySearch(text: string, context: SearchContext): Matches | null {
-  if (text === "") return null;
+type HashesBySlot = ReadonlyMap<number, ReadonlySet<number>>;
+type MatchesKey = (w: Int32Array, line: number) => boolean;
+
+/** `named`: the first words of the hashes whose name begins with the text. */
+export function createKeySearch(
+  text: string,
+  ipv6Prefix: number,
+  named: HashesBySlot,
+): NonNullable<TopQuery["matches"]> {
   const cidr = text.includes("/") ? parseCidr(text) : undefined;
-  const ofAddress = cidr === undefined ? startsAddress(text, context) : isIn(cidr.network, cidr.prefixBits);
+  const ofAddress =
+    cidr === undefined ? startsAddress(text, ipv6Prefix) : startsBits(addressKey(cidr.network, 128), cidr.prefixBits);
   const ofHash = startsHash(text);
-  const named = context.hashesNamed(text);
   return (w, line, slot) => {
     if (isAddressKey(w[line + keyLine.about] as number)) return ofAddress(w, line);
     return ofHash(w, line) || named.get(slot)?.has(w[line] as number) === true;
   };
 }
 
-type MatchesKey = (w: Int32Array, line: number) => boolean;
-
-function isIn(network: Parameters<typeof addressKey>[0], prefixBits: number): MatchesKey {
-  const { a, b, c, d } = addressKey(network, 128);
-  const mask = (from: number): number => wordMask(prefixBits - from);
-  const [maskA, maskB, maskC, maskD] = [mask(0), mask(32), mask(64), mask(96)];
-  return (w, line) =>
-    (((w[line] as number) ^ a) & maskA) === 0 &&
-    (((w[line + 1] as number) ^ b) & maskB) === 0 &&
-    (((w[line + 2] as number) ^ c) & maskC) === 0 &&
-    (((w[line + 3] as number) ^ d) & maskD) === 0;
+/** Whether a key begins with the first bits of another one. */
+function startsBits({ a, b, c, d }: CounterKey, bits: number): MatchesKey {
+  const words = [a, b, c, d];
+  const masks = words.map((_, i) => wordMask(bits - 32 * i));
+  return (w, line) => words.every((word, i) => (((w[line + i] as number) ^ word) & (masks[i] as number)) === 0);
 }
 
-function startsAddress(text: string, { addressText }: SearchContext): MatchesKey {
-  const isDotted = /^[0-9.]+$/.test(text);
+/** Whether the digits of a hash begin with these. */
+function startsHash(text: string): MatchesKey {
+  const key = keyOfHex(text.padEnd(32, "0"));
+  return key === null || text === "" ? () => false : startsBits(key, 4 * text.length);
+}
+
+function startsAddress(text: string, ipv6Prefix: number): MatchesKey {
+  const ofIpv4 = startsIpv4(text);
+  const ofIpv6 = startsIpv6(text);
   const mayBeIpv6 = /^[0-9a-f:/.]+$/.test(text);
-  const prefix = Uint8Array.from(text, (character) => character.charCodeAt(0));
-  const first = startsIpv6(text);
   return (w, line) => {
-    if (w[line] === 0 && w[line + 1] === 0 && w[line + 2] === 0xffff)
-      return isDotted && startsIpv4(w[line + 3] as number, prefix);
-    if (!mayBeIpv6 || !first(w, line)) return false;
     const [a, b, c, d] = [w[line], w[line + 1], w[line + 2], w[line + 3]] as [number, number, number, number];
-    return addressText({ a, b, c, d }).startsWith(text);
+    if (a === 0 && b === 0 && c === 0xffff) return ofIpv4(w, line);
+    return mayBeIpv6 && ofIpv6(w, line) && clientOfKey({ a, b, c, d }, ipv6Prefix).startsWith(text);
   };
 }
 
-const zero = 0x30;
-const dot = 0x2e;
+const octets = Array.from({ length: 256 }, (_, octet) => `${octet}`);
 
-/** Whether the four octets of a word, in decimal, begin with these characters. */
-function startsIpv4(word: number, prefix: Uint8Array): boolean {
-  let at = 0;
-  const is = (code: number): boolean => {
-    at += 1;
-    return prefix[at - 1] === code;
-  };
-  for (let shift = 24; shift >= 0 && at < prefix.length; shift -= 8) {
-    const octet = (word >>> shift) & 0xff;
-    if (octet >= 100 && !is(zero + Math.floor(octet / 100))) return false;
-    if (octet >= 10 && at < prefix.length && !is(zero + (Math.floor(octet / 10) % 10))) return false;
-    if (at < prefix.length && !is(zero + (octet % 10))) return false;
-    if (at < prefix.length && (shift === 0 || !is(dot))) return false;
-  }
-  return true;
+/** Whether the four octets of an IPv4 address begin with a text; the last one that it names may be unfinished. */
+function startsIpv4(text: string): MatchesKey {
+  const begun = text.split(".");
+  const unfinished = begun.pop() ?? "";
+  const fitting = [
+    ...begun.map((whole) => octets.map((octet) => octet === whole)),
+    octets.map((octet) => octet.startsWith(unfinished)),
+  ];
+  if (fitting.length > 4) return () => false;
+  return (w, line) => fitting.every((fits, i) => fits[((w[line + 3] as number) >>> (24 - 8 * i)) & 0xff] === true);
 }
 
 /** Compares the groups before the first `::` or an unfinished group, which most keys differ in. */
@@ -418,13 +372,4 @@ function startsIpv6(text: string): MatchesKey {
   if (groups.some(Number.isNaN)) return () => true;
   return (w, line) =>
     groups.every((group, i) => (((w[line + (i >> 1)] as number) >>> (i % 2 === 0 ? 16 : 0)) & 0xffff) === group);
-}
-
-/** Whether the digits of a hash begin with these. */
-function startsHash(text: string): MatchesKey {
-  if (!/^[0-9a-f]{1,32}$/i.test(text)) return () => false;
-  const digits = text.padEnd(32, "0");
-  const words = [0, 8, 16, 24].map((from) => Number.parseInt(digits.slice(from, from + 8), 16) | 0);
-  const masks = words.map((_, i) => wordMask(4 * text.length - 32 * i));
-  return (w, line) => words.every((word, i) => (((w[line + i] as number) ^ word) & (masks[i] as number)) === 0);
 }

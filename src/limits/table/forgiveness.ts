@@ -6,7 +6,16 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import { Cursor, entryOfLine, findKey } from "./directory.ts";
 import { coarseLockAt, type Eviction, networkKey, type TableMemory } from "./eviction.ts";
 import { countUnits, type Span } from "./key-log.ts";
-import { figureAt, figures, forgivenessMarks, header, heldSlotOf, kinds, policySlotOf } from "./layout.ts";
+import {
+  coarseNameOf,
+  figureAt,
+  figures,
+  forgivenessMarks,
+  header,
+  heldSlotOf,
+  kinds,
+  policySlotOf,
+} from "./layout.ts";
 
 export interface Forgiven {
   /** That counted and are forgotten. */
@@ -47,11 +56,10 @@ export class Forgiveness {
       const units = forgiven.map((place) => this.#forget(this.#own, slot, place, span));
       const keys = units.filter((each) => each > 0).length;
       if (keys > 0) this.#memory.addTo(figureAt(slot, figures.forgiven), keys);
-      const last = coarse.at(-1)?.kind;
       return {
         units: units.reduce((sum, each) => sum + each, 0),
         keys,
-        coarse: last === undefined ? null : last === kinds.network ? "network" : "client",
+        coarse: coarseNameOf(coarse.at(-1)?.kind ?? kinds.own),
       };
     });
   }

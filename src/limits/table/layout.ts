@@ -116,6 +116,13 @@ const pairsInFirstPart = 2;
 /** Of a key. */
 export const kinds = { own: 1, client: 2, network: 3 } as const;
 
+const coarseNames = [null, null, "client", "network"] as const;
+
+/** The name of the kind of a coarse key; null for one that is counted by itself. */
+export function coarseNameOf(kind: number): "client" | "network" | null {
+  return coarseNames[kind] ?? null;
+}
+
 /** The bits of `about` that belong to the identity of a key: slot, kind, whether it is an address. */
 export const identityMask = 0x7ff;
 const exhaustedBit = 1 << 11;

@@ -5,7 +5,7 @@ import type { Cursor } from "./directory.ts";
 import type { TableMemory } from "./eviction.ts";
 import type { Forgiven } from "./forgiveness.ts";
 import { eachPair, instantOfUnit, isExpired, oldestInstant, type Span } from "./key-log.ts";
-import { header, keyLine, kindOf, kinds, type Locks } from "./layout.ts";
+import { coarseNameOf, header, keyLine, kindOf, type Locks } from "./layout.ts";
 
 /** Units that were admitted at one instant. */
 export type Pair = readonly [instant: number, units: number];
@@ -96,8 +96,7 @@ export class TableView implements CounterSource {
 
   /** Returns what was counted last in place of the key: its client or its network; null if it was the key itself. */
   coarseOf({ line, identity }: Cursor): Forgiven["coarse"] {
-    const kind = line === 0 ? kinds.own : kindOf(identity);
-    return kind === kinds.own ? null : kind === kinds.client ? "client" : "network";
+    return line === 0 ? null : coarseNameOf(kindOf(identity));
   }
 
   newest(cursor: Cursor): number | undefined {
