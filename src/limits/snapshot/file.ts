@@ -2,7 +2,7 @@
 // because it runs in a thread of its own.
 
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, constants, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
 import { access, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { asError, errorCode, failureCode, ignoreError } from "../../core/failure.ts";
@@ -44,11 +44,6 @@ export class SnapshotFile {
     } finally {
       closeSync(folder);
     }
-  }
-
-  /** Leaves nothing behind. */
-  drop(): void {
-    rmSync(this.#temporary, { force: true });
   }
 }
 

@@ -1,5 +1,5 @@
 // Writes a snapshot of a table that is in use. The thread that owns the table only copies it, one shard at a time with
-// the event loop in between. A thread that lives as long as this takes does the rest; at most a few copies wait for it.
+// the event loop in between. A thread that lives as long as this takes does the rest, and answers after each shard.
 import { rm } from "node:fs/promises";
 import { extname } from "node:path";
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
@@ -7,6 +7,7 @@ import { Worker } from "node:worker_threads";
 import { asError, failureCode, ignoreError } from "../../core/failure.ts";
 import { inPortions, type Rule } from "../../core/rules.ts";
 import type { SnapshotResult } from "../../core/snapshot-result.ts";
+import { BusyError, whenFree } from "../table/layout.ts";
 import { temporaryPath } from "./file.ts";
 import type { DescribedPolicy, SnapshotDescription } from "./format.ts";
 
@@ -24,10 +25,6 @@ export interface SnapshotSource {
   slots(): readonly WrittenSlot[];
 }
 
-/** A thread locks a shard for microseconds, unless it died meanwhile and has not been missed yet. */
-const busyRetryMs = 2;
-const maxBusyMs = 10_000;
-
 /** Longer only if the thread waits for the disk. */
 const maxEndMs = 1000;
 
@@ -38,12 +35,18 @@ export async function writeSnapshot(path: string, source: SnapshotSource): Promi
   try {
     const before = source.describe();
     thread = new WriterThread({ path, temporary, slots: source.slots() });
-    await copyShards(source, thread);
-    for (const rules of inPortions(source.rules())) {
-      thread.takeRules(rules);
+    for (let index = 0; index < source.shardCount; index += 1) {
+      const shard = await whenFree(() => copyOf(source, index));
+      await thread.ask({ kind: "shard", shard, tableMs: source.tableMs() }, [shard.buffer as ArrayBuffer]);
       await setImmediate();
     }
-    return { ok: true, ...(await thread.finish(unchanged(source.describe(), before))) };
+    for (const rules of inPortions(source.rules())) {
+      await thread.ask({ kind: "rules", rules });
+      await setImmediate();
+    }
+    const description = unchanged(source.describe(), before);
+    const { bytes, records } = await thread.ask({ kind: "finish", description });
+    return { ok: true, bytes, records };
   } catch (error) {
     if (thread !== null) await Promise.race([thread.end(), sleep(maxEndMs, undefined, { ref: false })]);
     // What keeps it from being removed is what the failure is about.
@@ -52,21 +55,11 @@ export async function writeSnapshot(path: string, source: SnapshotSource): Promi
   }
 }
 
-async function copyShards(source: SnapshotSource, thread: WriterThread): Promise<void> {
-  let left = Array.from({ length: source.shardCount }, (_, i) => i);
-  for (let waitedMs = 0; ; waitedMs += busyRetryMs) {
-    const busy: number[] = [];
-    for (const index of left) {
-      const shard = source.copyShard(index);
-      if (shard === null) busy.push(index);
-      else await thread.take(shard, source.tableMs());
-      await setImmediate();
-    }
-    if (busy.length === 0) return;
-    if (waitedMs >= maxBusyMs) throw new BusyError();
-    left = busy;
-    await sleep(busyRetryMs);
-  }
+/** A thread locks a shard for microseconds, unless it died meanwhile and has not been missed yet. */
+function copyOf(source: SnapshotSource, index: number): Int32Array {
+  const shard = source.copyShard(index);
+  if (shard === null) throw new BusyShardError("a shard of the table of counters is not free");
+  return shard;
 }
 
 /** A reload in between may have given a slot to another policy: keys of both would look like its own. */
@@ -76,14 +69,11 @@ function unchanged(now: SnapshotDescription, before: SnapshotDescription): Snaps
   return { ...now, policies: now.policies.filter((policy) => known.has(identity(policy))) };
 }
 
-class BusyError extends Error {
+class BusyShardError extends BusyError {
   readonly code = "BUSY";
 }
 
 // The thread that writes one snapshot, as the thread that owns the table sees it.
-
-/** Copies that wait for the thread; a shard has at most 1 MiB. */
-const maxWaiting = 4;
 
 /** A thread that says nothing for this time waits for a disk that may never answer, and a drain must end. */
 const maxSilenceMs = 10_000;
@@ -97,42 +87,26 @@ const resourceLimits = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 1
 export class WriterThread {
   readonly #worker: Worker;
   readonly #silenceMs: number;
-  #waiting = 0;
-  #end: Exclude<FromWriter, { kind: "taken" }> | null = null;
-  #changed = Promise.withResolvers<void>();
+  #answer = Promise.withResolvers<FromWriter>();
 
   /** Another thread, and how long it may say nothing: for tests. */
   constructor(workerData: WriterData, { entry = program, silenceMs = maxSilenceMs } = {}) {
     this.#silenceMs = silenceMs;
     this.#worker = new Worker(entry, { workerData, resourceLimits, name: "snapshot", execArgv: [] });
-    this.#worker.on("message", (message: FromWriter) => {
-      if (message.kind === "taken") this.#waiting -= 1;
-      else this.#end ??= message;
-      this.#wake();
-    });
+    this.#worker.on("message", (message: FromWriter) => this.#answer.resolve(message));
     this.#worker.on("error", (error) => this.#fail(failureCode(asError(error))));
     this.#worker.on("exit", () => this.#fail("ended"));
   }
 
-  /** Resolves when there is room for another one. The copy must not be used any more. Rejects if the thread has failed. */
-  async take(shard: Int32Array, tableMs: number): Promise<void> {
-    this.#waiting += 1;
-    this.#post({ kind: "shard", shard, tableMs }, [shard.buffer as ArrayBuffer]);
-    while (this.#waiting >= maxWaiting && this.#end === null) await this.#change();
-    if (this.#end?.kind === "failed") throw new WriterError(this.#end.code);
-  }
-
-  takeRules(rules: readonly Rule[]): void {
-    this.#post({ kind: "rules", rules });
-  }
-
-  /** Rejects if the file was not replaced. */
-  async finish(description: SnapshotDescription): Promise<WrittenSnapshot> {
-    this.#post({ kind: "finish", description });
-    while (this.#end === null) await this.#change();
-    if (this.#end.kind === "failed") throw new WriterError(this.#end.code);
-    const { bytes, records } = this.#end;
-    return { bytes, records };
+  /** Resolves with what is written so far. Rejects if the thread has failed. What is transferred must not be used any more. */
+  async ask(message: ToWriter, transfer: readonly ArrayBuffer[] = []): Promise<WrittenSnapshot> {
+    this.#worker.postMessage(message, transfer);
+    const timer = setTimeout(() => this.#fail("TIMEOUT"), this.#silenceMs);
+    const answer = await this.#answer.promise;
+    clearTimeout(timer);
+    if (answer.kind === "failed") throw new WriterError(answer.code);
+    this.#answer = Promise.withResolvers();
+    return answer;
   }
 
   /** Resolves when the thread has ended. One that waits for the disk cannot be ended before that. */
@@ -140,24 +114,8 @@ export class WriterThread {
     await this.#worker.terminate();
   }
 
-  async #change(): Promise<void> {
-    const timer = setTimeout(() => this.#fail("TIMEOUT"), this.#silenceMs);
-    await this.#changed.promise;
-    clearTimeout(timer);
-  }
-
-  #post(message: ToWriter, transfer: readonly ArrayBuffer[] = []): void {
-    this.#worker.postMessage(message, transfer);
-  }
-
   #fail(code: string): void {
-    this.#end ??= { kind: "failed", code };
-    this.#wake();
-  }
-
-  #wake(): void {
-    this.#changed.resolve();
-    this.#changed = Promise.withResolvers();
+    this.#answer.resolve({ kind: "failed", code });
   }
 }
 
@@ -192,9 +150,8 @@ export type ToWriter =
   | { readonly kind: "rules"; readonly rules: readonly Rule[] }
   | { readonly kind: "finish"; readonly description: SnapshotDescription };
 
+/** One for each message. */
 export type FromWriter =
-  /** A shard has been written. */
-  | { readonly kind: "taken" }
   | ({ readonly kind: "written" } & WrittenSnapshot)
   /** `code`: of the system, or the name of the error. */
   | { readonly kind: "failed"; readonly code: string };

@@ -10,41 +10,32 @@ import type { FromWriter, ToWriter, WriterData } from "./write.ts";
 
 if (parentPort !== null) serve(parentPort, workerData as WriterData);
 
-function serve(port: MessagePort, data: WriterData): void {
-  const answer = (message: FromWriter): void => port.postMessage(message);
-  let file: SnapshotFile | null = null;
-  const attempt = (step: () => void): void => {
+function serve(port: MessagePort, { path, temporary, slots }: WriterData): void {
+  const windows = new Map(slots.map(({ slot, windowMs }) => [slot, windowMs]));
+  let writing: { readonly file: SnapshotFile; readonly encoder: SnapshotEncoder } | null = null;
+  port.on("message", (message: ToWriter) => {
+    let answer: FromWriter;
     try {
-      step();
-    } catch (error) {
-      file?.drop();
-      answer({ kind: "failed", code: failureCode(asError(error)) });
-      port.close();
-    }
-  };
-  attempt(() => {
-    const opened = new SnapshotFile(data.path, data.temporary);
-    file = opened;
-    const encoder = new SnapshotEncoder((bytes) => opened.write(bytes));
-    const windows = new Map(data.slots.map(({ slot, windowMs }) => [slot, windowMs]));
-    port.on("message", (message: ToWriter) =>
-      attempt(() => {
-        if (message.kind === "shard") {
-          addShard(encoder, windows, message);
-          answer({ kind: "taken" });
-          return;
-        }
-        if (message.kind === "rules") {
-          encoder.addRules(message.rules);
-          return;
-        }
+      writing ??= begin(path, temporary);
+      const { file, encoder } = writing;
+      if (message.kind === "shard") addShard(encoder, windows, message);
+      else if (message.kind === "rules") encoder.addRules(message.rules);
+      else {
         encoder.finish(message.description);
-        opened.finish();
-        answer({ kind: "written", bytes: opened.bytes, records: encoder.records });
-        port.close();
-      }),
-    );
+        file.finish();
+      }
+      answer = { kind: "written", bytes: file.bytes, records: encoder.records };
+    } catch (error) {
+      answer = { kind: "failed", code: failureCode(asError(error)) };
+    }
+    port.postMessage(answer);
+    if (answer.kind === "failed" || message.kind === "finish") port.close();
   });
+}
+
+function begin(path: string, temporary: string) {
+  const file = new SnapshotFile(path, temporary);
+  return { file, encoder: new SnapshotEncoder((bytes) => file.write(bytes)) };
 }
 
 /** `windows`: by slot. */

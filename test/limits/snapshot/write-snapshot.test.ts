@@ -183,6 +183,6 @@ test("a thread that says nothing is given up, so that a drain ends", async () =>
   const entry = new URL("./silent-thread.ts", import.meta.url);
   const thread = new WriterThread({ path: "unused", temporary: "unused", slots: [] }, { entry, silenceMs: 20 });
   const { describe } = sourceOf(newTable());
-  await expect(thread.finish(describe())).rejects.toMatchObject({ code: "TIMEOUT" });
+  await expect(thread.ask({ kind: "finish", description: describe() })).rejects.toMatchObject({ code: "TIMEOUT" });
   await thread.end();
 });
