@@ -28,7 +28,6 @@ export const sections = { records: 1, description: 2, end: 3, rules: 4 } as cons
 export const sectionHeaderBytes = 12;
 /** A longer one is no section. */
 const maxContentBytes = 1024 * 1024;
-const endBytes = 40;
 
 const recordHeaderBytes = 24;
 const pairBytes = 8;
@@ -49,6 +48,10 @@ export function finishSection(section: Buffer, kind: number): Buffer {
   section.writeUInt32LE(section.length - sectionHeaderBytes, 4);
   section.writeUInt32LE(checksumOf(section), 8);
   return section;
+}
+
+function sectionOf(content: Buffer, kind: number): Buffer {
+  return finishSection(Buffer.concat([Buffer.alloc(sectionHeaderBytes), content]), kind);
 }
 
 /** The checksum that the section must have. */
@@ -101,8 +104,8 @@ export function encodeDescription({ placeSecret, keySecret, ...others }: Snapsho
 
 /** Null if it is not the description of a snapshot. */
 export function decodeDescription(content: Buffer): SnapshotDescription | null {
-  const value = objectIn(content);
-  if (value === null) return null;
+  const value = jsonIn(content);
+  if (!isObject(value)) return null;
   const { wallMs, tableMs, placeSecret: place, keySecret: key, owner = null, trialSinceMs = null, policies } = value;
   const [placeSecret, keySecret] = [secretIn(place), secretIn(key)];
   if (!isNumber(wallMs) || !isNumber(tableMs) || placeSecret === null || keySecret === null) return null;
@@ -112,14 +115,18 @@ export function decodeDescription(content: Buffer): SnapshotDescription | null {
   return { wallMs, tableMs, placeSecret, keySecret, owner, trialSinceMs, policies };
 }
 
-function objectIn(content: Buffer): Fields | null {
+/** Null if it is no JSON. */
+function jsonIn(content: Buffer): unknown {
   try {
-    const value: unknown = JSON.parse(content.toString("utf8"));
-    return isObject(value) ? value : null;
+    return JSON.parse(content.toString("utf8"));
   } catch (error) {
     if (error instanceof SyntaxError) return null;
     throw error;
   }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isNumber(value: unknown): value is number {
@@ -207,18 +214,14 @@ export class SnapshotEncoder {
   addRules(rules: readonly Rule[]): void {
     this.#flush();
     for (const content of encodeRules(rules, maxContentBytes)) {
-      this.#write(finishSection(Buffer.concat([Buffer.alloc(sectionHeaderBytes), content]), sections.rules));
+      this.#write(sectionOf(content, sections.rules));
     }
   }
 
   finish(description: SnapshotDescription): void {
     this.#flush();
-    const content = encodeDescription(description);
-    this.#put(finishSection(Buffer.concat([Buffer.alloc(sectionHeaderBytes), content]), sections.description));
-    const end = Buffer.alloc(sectionHeaderBytes + endBytes);
-    end.writeBigUInt64LE(BigInt(this.#records), sectionHeaderBytes);
-    this.#hash.digest().copy(end, sectionHeaderBytes + 8);
-    this.#write(finishSection(end, sections.end));
+    this.#put(sectionOf(encodeDescription(description), sections.description));
+    this.#write(sectionOf(encodeEnd(this.#records, this.#hash), sections.end));
   }
 
   #flush(): void {
@@ -256,9 +259,6 @@ export interface Snapshot {
 /** The reason for a refusal; never leaves this file. */
 class UnreadableError extends Error {}
 
-/** Enough for the description of a few policies. */
-const firstBytes = 4096;
-
 const foreign = "is not one of this program";
 const cut = "is cut short";
 const damaged = "is damaged";
@@ -268,7 +268,7 @@ export async function readSnapshot(readAt: ReadAt): Promise<SnapshotReading> {
     const { description, records, rules } = await check(readAt);
     const eachRecord: Snapshot["eachRecord"] = async (visit) => {
       for await (const { kind, content } of sectionsOf(readAt, null)) {
-        if (kind === sections.records) for (const record of recordsIn(content)) visit(record);
+        if (kind === sections.records) for (const at of recordsIn(content)) visit(recordAt(content, at));
       }
     };
     return { ok: true, snapshot: { description, records, rules, eachRecord } };
@@ -281,61 +281,54 @@ export async function readSnapshot(readAt: ReadAt): Promise<SnapshotReading> {
 async function check(readAt: ReadAt): Promise<Omit<Snapshot, "eachRecord">> {
   const hash = createHash("sha256");
   const slots = new Set<number>();
+  const rules: (readonly Rule[] | null)[] = [];
   let records = 0;
-  let rules: readonly Rule[] | null = [];
   let description: SnapshotDescription | null = null;
-  for await (const { kind, content } of sectionsOf(readAt, hash)) {
-    if (kind === sections.records && description === null) records += countRecords(content, slots);
-    else if (kind === sections.rules) rules = withRules(rules, content);
-    else if (kind === sections.description && description === null) description = decodeDescription(content);
-    else if (kind !== sections.end || !isEnd(content, records, hash)) throw new UnreadableError(damaged);
+  let isWhole = false;
+  for await (const section of sectionsOf(readAt, hash)) {
+    const { kind, content } = section;
+    if (kind === sections.rules) rules.push(decodeRules(section));
+    else if (kind === sections.end) isWhole = content.equals(encodeEnd(records, hash));
+    else if (description !== null) throw new UnreadableError(damaged);
+    else if (kind === sections.records) records += countRecords(content, slots);
+    else if (kind === sections.description) description = decodeDescription(content);
+    else throw new UnreadableError(damaged);
   }
-  if (description === null) throw new UnreadableError(damaged);
+  if (description === null || !isWhole) throw new UnreadableError(damaged);
   for (const { slot } of description.policies) slots.delete(slot);
   if (slots.size > 0) throw new UnreadableError(damaged);
-  return { description, records, rules };
+  const sound = rules.filter((list) => list !== null);
+  return { description, records, rules: sound.length < rules.length ? null : sound.flat() };
 }
 
-/** `content`: null if its checksum is wrong. */
-function withRules(rules: readonly Rule[] | null, content: Buffer | null): readonly Rule[] | null {
-  const more = content === null ? null : decodeRules(content);
-  return rules === null || more === null ? null : [...rules, ...more];
+interface SectionRead {
+  readonly kind: number;
+  /** Holds until the next section is read. */
+  readonly content: Buffer;
+  /** Whether its checksum is right. Counters do not depend on rules, so only rules may be damaged. */
+  readonly isSound: boolean;
 }
 
-/** The content holds until the next section is read; null: it is damaged. */
-type SectionRead =
-  | { readonly kind: typeof sections.rules; readonly content: Buffer | null }
-  | { readonly kind: number; readonly content: Buffer };
-
-/** The sections up to the end, which is one too. `hash`: gets everything before the end. */
+/** The sections up to the end, which is one too. `hash`: gets everything before the end but the rules. */
 async function* sectionsOf(readAt: ReadAt, hash: Hash | null): AsyncGenerator<SectionRead> {
-  let buffer = Buffer.allocUnsafe(firstBytes);
+  const buffer = Buffer.allocUnsafe(sectionHeaderBytes + maxContentBytes);
   let position = await readFileHeader(readAt, buffer);
   hash?.update(buffer.subarray(0, position));
   for (let kind = 0; kind !== sections.end; ) {
-    const header = buffer.subarray(0, sectionHeaderBytes);
-    if ((await fill(readAt, header, position)) < header.length) throw new UnreadableError(cut);
-    const length = header.readUInt32LE(4);
+    await readAll(readAt, buffer.subarray(0, sectionHeaderBytes), position);
+    const length = buffer.readUInt32LE(4);
     if (length > maxContentBytes) throw new UnreadableError(damaged);
-    if (sectionHeaderBytes + length > buffer.length) buffer = grown(header, sectionHeaderBytes + maxContentBytes);
     const section = buffer.subarray(0, sectionHeaderBytes + length);
     const content = section.subarray(sectionHeaderBytes);
-    if ((await fill(readAt, content, position + sectionHeaderBytes)) < length) throw new UnreadableError(cut);
+    await readAll(readAt, content, position + sectionHeaderBytes);
     kind = section.readUInt32LE(0);
     const isSound = section.readUInt32LE(8) === checksumOf(section);
     if (!isSound && kind !== sections.rules) throw new UnreadableError(damaged);
-    position += section.length;
     if (kind !== sections.end && kind !== sections.rules) hash?.update(section);
-    if (kind === sections.rules) yield { kind, content: isSound ? content : null };
-    else yield { kind, content };
+    position += section.length;
+    yield { kind, content, isSound };
   }
   if ((await fill(readAt, buffer.subarray(0, 1), position)) > 0) throw new UnreadableError(damaged);
-}
-
-function grown(begin: Buffer, length: number): Buffer<ArrayBuffer> {
-  const buffer = Buffer.allocUnsafe(length);
-  begin.copy(buffer);
-  return buffer;
 }
 
 async function readFileHeader(readAt: ReadAt, buffer: Buffer): Promise<number> {
@@ -349,6 +342,10 @@ async function readFileHeader(readAt: ReadAt, buffer: Buffer): Promise<number> {
   return fileHeaderBytes;
 }
 
+async function readAll(readAt: ReadAt, target: Buffer, position: number): Promise<void> {
+  if ((await fill(readAt, target, position)) < target.length) throw new UnreadableError(cut);
+}
+
 async function fill(readAt: ReadAt, target: Buffer, position: number): Promise<number> {
   let length = 0;
   while (length < target.length) {
@@ -359,19 +356,26 @@ async function fill(readAt: ReadAt, target: Buffer, position: number): Promise<n
   return length;
 }
 
-function isEnd(content: Buffer, records: number, hash: Hash): boolean {
-  if (content.length !== endBytes || content.readBigUInt64LE(0) !== BigInt(records)) return false;
-  return content.subarray(8).equals(hash.digest());
+/** What the end says of everything before it. */
+function encodeEnd(records: number, hash: Hash): Buffer {
+  const count = Buffer.alloc(8);
+  count.writeBigUInt64LE(BigInt(records));
+  return Buffer.concat([count, hash.digest()]);
 }
 
 /** Adds the slots of the records to `slots`. */
 function countRecords(content: Buffer, slots: Set<number>): number {
   let records = 0;
-  for (let at = 0; at < content.length; at += recordLength(content, at)) {
+  for (const at of recordsIn(content)) {
     slots.add(content[at] as number);
     records += 1;
   }
   return records;
+}
+
+/** Where each record of a section begins. */
+function* recordsIn(content: Buffer): Generator<number> {
+  for (let at = 0; at < content.length; at += recordLength(content, at)) yield at;
 }
 
 /** Throws an UnreadableError if there is no record. */
@@ -385,24 +389,20 @@ function recordLength(content: Buffer, at: number): number {
   return length;
 }
 
-function* recordsIn(content: Buffer): Generator<CounterRecord> {
-  let length = 0;
-  for (let at = 0; at < content.length; at += length) {
-    length = recordLength(content, at);
-    const about = content[at + 1] as number;
-    const word = (i: number): number => content.readInt32LE(at + 8 + 4 * i);
-    const entries: [number, number][] = [];
-    for (let pair = at + recordHeaderBytes; pair < at + length; pair += pairBytes) {
-      entries.push([content.readUInt32LE(pair), content.readUInt32LE(pair + 4)]);
-    }
-    yield {
-      slot: content[at] as number,
-      kind: recordKinds[about & ~addressBit] as CounterRecord["kind"],
-      key: [word(0), word(1), word(2), word(3)],
-      isAddress: (about & addressBit) !== 0,
-      entries,
-    };
-  }
+function recordAt(content: Buffer, at: number): CounterRecord {
+  const about = content[at + 1] as number;
+  const word = (i: number): number => content.readInt32LE(at + 8 + 4 * i);
+  const pairsAt = at + recordHeaderBytes;
+  return {
+    slot: content[at] as number,
+    kind: recordKinds[about & ~addressBit] as CounterRecord["kind"],
+    key: [word(0), word(1), word(2), word(3)],
+    isAddress: (about & addressBit) !== 0,
+    entries: Array.from({ length: content.readUInt32LE(at + 4) }, (_, i) => {
+      const pair = pairsAt + pairBytes * i;
+      return [content.readUInt32LE(pair), content.readUInt32LE(pair + 4)];
+    }),
+  };
 }
 
 /**
@@ -426,20 +426,9 @@ function* encodeRules(rules: readonly Rule[], maxBytes: number): Generator<Buffe
 }
 
 /** Null if it is no list of rules. */
-function decodeRules(content: Buffer): readonly Rule[] | null {
-  try {
-    const value: unknown = JSON.parse(content.toString("utf8"));
-    if (!Array.isArray(value)) return null;
-    const rules = value.map(parseRule);
-    return rules.every((rule) => rule !== null) ? rules : null;
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
-  }
-}
-
-type Fields = Readonly<Record<string, unknown>>;
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+function decodeRules({ content, isSound }: SectionRead): readonly Rule[] | null {
+  const value = isSound ? jsonIn(content) : null;
+  if (!Array.isArray(value)) return null;
+  const rules = value.map(parseRule);
+  return rules.every((rule) => rule !== null) ? rules : null;
 }
