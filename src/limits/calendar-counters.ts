@@ -11,7 +11,7 @@ import {
   untilResetMs,
 } from "./calendar.ts";
 import { type Ask, type OwnCount, type Reading, TableCounters } from "./counters.ts";
-import type { CounterSource, Period } from "./table/counter-table.ts";
+import type { CalendarPeriod, CounterTable } from "./table/counter-table.ts";
 import type { CalendarInForce, SlotRules, Span } from "./table/key-log.ts";
 
 /** The clock of a store; that of this machine for as long as no server of the store has said what its clock shows. */
@@ -26,12 +26,12 @@ type Calendar = Pick<Extract<Rate, { kind: "calendar" }>, "per" | "timezone">;
  * keys start again at once. A clock that goes back refills nothing: see calendar.ts. The calendar is the one in force.
  */
 export class CalendarCounters extends TableCounters {
-  readonly #period: Period;
+  readonly #period: CalendarPeriod;
   readonly #clock: PeriodClock;
   readonly #reading: Reading = { now: 0, window: 1, resetMs: 0 };
 
   /** Throws a RangeError if the runtime does not know the time zone. */
-  constructor(table: CounterSource, slot: number, rules: SlotRules, { per, timezone }: Calendar, clock: PeriodClock) {
+  constructor(table: CounterTable, slot: number, rules: SlotRules, { per, timezone }: Calendar, clock: PeriodClock) {
     super(table, slot, { ...rules, calendar: { per, timezone, nextBorder: createCalendar(per, timezone) } });
     this.#period = table.periodOf(slot);
     this.#clock = clock;

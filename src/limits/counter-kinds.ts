@@ -3,13 +3,13 @@ import type { Policy } from "../core/policy.ts";
 import { CalendarCounters, type PeriodClock } from "./calendar-counters.ts";
 import { type LocalCounters, SlidingCounters } from "./counters.ts";
 import { ChargedCounters, ConcurrencyCounters } from "./slot-counters.ts";
-import type { CounterSource } from "./table/counter-table.ts";
+import type { CounterTable } from "./table/counter-table.ts";
 import { rulesOf } from "./table/key-log.ts";
 
 /** Makes the counters of a policy. `slot`: its number in the table. */
 export function createCounters(
   policy: Policy,
-  table: CounterSource,
+  table: CounterTable,
   slot: number,
   clock: PeriodClock,
   rules = rulesOf(policy),

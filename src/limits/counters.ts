@@ -1,7 +1,7 @@
 // The counters of policies in the table, and the windows that most policies count with. A request asks by an object of its own
 // that gets the answer too, because several policies are asked before any is charged.
 import { CounterKey } from "../core/counter-key.ts";
-import type { CounterSource } from "./table/counter-table.ts";
+import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/directory.ts";
 import { type Forgiven, isForgivenSince } from "./table/forgiveness.ts";
 import { ageOf, later, type SlotRules, type Span, tickNow, tickOf } from "./table/key-log.ts";
@@ -98,7 +98,7 @@ export interface Reading extends Span {
 
 /** What the counters of all kinds have in common. What a kind adds is how it counts. */
 export abstract class TableCounters implements LocalCounters {
-  protected readonly table: CounterSource;
+  protected readonly table: CounterTable;
   protected readonly slot: number;
   protected readonly rules: SlotRules;
   protected readonly mayEndSoon: boolean = false;
@@ -108,7 +108,7 @@ export abstract class TableCounters implements LocalCounters {
   /** For what is looked up at once. */
   readonly #cursor = new Cursor();
 
-  constructor(table: CounterSource, slot: number, rules: SlotRules) {
+  constructor(table: CounterTable, slot: number, rules: SlotRules) {
     this.table = table;
     this.slot = slot;
     this.rules = rules;

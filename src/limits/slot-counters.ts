@@ -13,7 +13,7 @@ import {
   type SlidingCounters,
   TableCounters,
 } from "./counters.ts";
-import type { CounterSource } from "./table/counter-table.ts";
+import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/directory.ts";
 import { type Forgiven, isForgivenSince } from "./table/forgiveness.ts";
 import type { Span } from "./table/key-log.ts";
@@ -65,13 +65,13 @@ export class ConcurrencyCounters extends TableCounters {
 export class ChargedCounters implements LocalCounters {
   /** All units that count, kept and held. */
   readonly all: SlidingCounters | CalendarCounters;
-  readonly #table: CounterSource;
+  readonly #table: CounterTable;
   /** Of the units that are held. */
   readonly #slot: number;
   readonly #cursor = new Cursor();
   readonly #retirements: number;
 
-  constructor(all: SlidingCounters | CalendarCounters, table: CounterSource, slot: number) {
+  constructor(all: SlidingCounters | CalendarCounters, table: CounterTable, slot: number) {
     this.all = all;
     this.#table = table;
     this.#slot = heldSlotOf(slot);

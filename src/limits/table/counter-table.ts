@@ -63,34 +63,6 @@ export function createTableMemory(bytes: number): SharedArrayBuffer {
   return memory;
 }
 
-/** What counters use of a table. */
-export type CounterSource = Pick<
-  CounterTable,
-  | "thread"
-  | "locks"
-  | "configure"
-  | "retirementsOf"
-  | "rulesOf"
-  | "windowOf"
-  | "select"
-  | "count"
-  | "peek"
-  | "instantOf"
-  | "newest"
-  | "add"
-  | "addTo"
-  | "remove"
-  | "removeFrom"
-  | "forget"
-  | "forgive"
-  | "marksOf"
-  | "markExhausted"
-  | "isOwn"
-> & { periodOf(slot: number): Period };
-
-/** The period of a calendar, as counters use it. */
-export type Period = PeriodEnd & Pick<CalendarPeriod, "number" | "isGuess" | "setEnd">;
-
 export class CounterTable {
   readonly thread: number;
   readonly isShared: boolean;
@@ -104,9 +76,11 @@ export class CounterTable {
   readonly #coarse: CoarseKeys;
   readonly #forgiveness: Forgiveness;
 
-  /** `memory`: made by `createTableMemory`. */
-  constructor(memory: SharedArrayBuffer, options: TableOptions) {
-    const of = new TableMemory(memory, options);
+  /** `memory`: made by `createTableMemory`; with its options, or of a table of this thread. */
+  constructor(memory: SharedArrayBuffer, options: TableOptions);
+  constructor(memory: TableMemory);
+  constructor(memory: SharedArrayBuffer | TableMemory, options?: TableOptions) {
+    const of = memory instanceof TableMemory ? memory : new TableMemory(memory, options as TableOptions);
     this.memory = of;
     this.thread = of.thread;
     this.isShared = of.isShared;
@@ -160,7 +134,7 @@ export class CounterTable {
 
   /** The period of a calendar policy. */
   periodOf(slot: number): CalendarPeriod {
-    return new CalendarPeriod(this.#w, slot, this.locks);
+    return new CalendarPeriod(this.#w, calendarAt(slot), this.locks);
   }
 
   /** Points a cursor to a key, and adds its lock to those that are wanted. `client`: counted if there is no room. */
@@ -375,33 +349,39 @@ export class CalendarPeriod implements PeriodEnd {
   readonly #at: number;
   readonly #locks: Locks;
 
-  constructor(w: Int32Array, slot: number, locks: Locks) {
+  /** `at`: the first of its words. */
+  constructor(w: Int32Array, at: number, locks: Locks) {
     this.#w = w;
-    this.#at = calendarAt(slot);
+    this.#at = at;
     this.#locks = locks;
   }
 
   get number(): number {
-    return Atomics.load(this.#w, this.#at + calendarWords.number);
+    return this.word(calendarWords.number);
   }
 
   get endMs(): number {
-    return (Atomics.load(this.#w, this.#at + calendarWords.end) >>> 0) * 1000;
+    return (this.word(calendarWords.end) >>> 0) * 1000;
   }
 
   /** By the table's time, rounded up to a second. */
   get dueMs(): number {
-    return Atomics.load(this.#w, this.#at + calendarWords.due) * 1000;
+    return this.word(calendarWords.due) * 1000;
   }
 
   /** The same. */
   get lastMs(): number {
-    return Atomics.load(this.#w, this.#at + calendarWords.last) * 1000;
+    return this.word(calendarWords.last) * 1000;
   }
 
   /** Whether the end was computed by a clock that may not be the right one. */
   get isGuess(): boolean {
-    return Atomics.load(this.#w, this.#at + calendarWords.guess) !== 0;
+    return this.word(calendarWords.guess) !== 0;
+  }
+
+  /** One of `calendarWords`. */
+  word(index: number): number {
+    return Atomics.load(this.#w, this.#at + index);
   }
 
   /** Sets the end, unless another thread has done so since `seenEndMs` was read. `begins`: the next period. */

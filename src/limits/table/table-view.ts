@@ -1,11 +1,10 @@
 // A read-only view of a table. Counters that use it answer as they would with the table itself, and change nothing: what has
 // expired is left out but stays in the table, no room is made for a key, and a period that is over ends in this view alone.
-import { CalendarPeriod, type CounterSource, type CounterTable, type Period } from "./counter-table.ts";
+import { CalendarPeriod, CounterTable } from "./counter-table.ts";
 import type { Cursor } from "./directory.ts";
-import type { TableMemory } from "./eviction.ts";
 import type { Forgiven } from "./forgiveness.ts";
 import { eachPair, instantOfUnit, isExpired, oldestInstant, type Span } from "./key-log.ts";
-import { coarseNameOf, header, keyLine, kindOf, type Locks } from "./layout.ts";
+import { calendarAt, calendarWords, coarseNameOf, keyLine, kindOf, type Locks } from "./layout.ts";
 
 /** Units that were admitted at one instant. */
 export type Pair = readonly [instant: number, units: number];
@@ -23,69 +22,40 @@ export interface Inspection {
   readonly periodEndMs: number | null;
 }
 
-export class TableView implements CounterSource {
-  readonly thread: number;
-  readonly locks: Locks;
-  readonly memory: TableMemory;
-  readonly #table: CounterTable;
-  readonly #w: Int32Array;
+export class TableView extends CounterTable {
   /** Of what was counted last. */
   readonly #expiredUnits = new WeakMap<Cursor, number>();
-  /** The periods that have begun in this view. */
-  readonly #periods = new Int32Array(header.figures);
 
   constructor(table: CounterTable) {
-    this.thread = table.thread;
-    this.locks = table.locks;
-    this.#table = table;
-    this.memory = table.memory;
-    this.#w = table.memory.w;
+    super(table.memory);
   }
 
-  configure(): void {}
-
-  retirementsOf(slot: number): number {
-    return this.#table.retirementsOf(slot);
+  override periodOf(slot: number): CalendarPeriod {
+    return new PeriodView(this.memory.w, calendarAt(slot), this.locks);
   }
 
-  windowOf(slot: number): number {
-    return this.#table.windowOf(slot);
-  }
-
-  rulesOf(slot: number): ReturnType<CounterTable["rulesOf"]> {
-    return this.#table.rulesOf(slot);
-  }
-
-  periodOf(slot: number): Period {
-    return new PeriodView(this.#table.periodOf(slot), new CalendarPeriod(this.#periods, slot, this.locks));
-  }
-
-  select(...args: Parameters<CounterTable["select"]>): void {
-    this.#table.select(...args);
-  }
-
-  count(cursor: Cursor, span: Span): number {
+  override count(cursor: Cursor, span: Span): number {
     return this.peek(cursor, span);
   }
 
-  peek(cursor: Cursor, span: Span): number {
-    if (!this.#table.find(cursor)) return 0;
-    const w = this.#w;
+  override peek(cursor: Cursor, span: Span): number {
+    if (!this.find(cursor)) return 0;
+    const w = this.memory.w;
     const units = w[cursor.line + keyLine.units] as number;
     const expired = units === 0 ? 0 : expiredUnits(w, cursor, span);
     this.#expiredUnits.set(cursor, expired);
     return units - expired;
   }
 
-  instantOf(cursor: Cursor, unit: number): number {
-    return instantOfUnit(this.#w, cursor.shard, cursor.line, unit + (this.#expiredUnits.get(cursor) ?? 0));
+  override instantOf(cursor: Cursor, unit: number): number {
+    return instantOfUnit(this.memory.w, cursor.shard, cursor.line, unit + (this.#expiredUnits.get(cursor) ?? 0));
   }
 
   /** Returns the pairs that count of the key that was counted last, the oldest first; at most `most`. Its lock must be held. */
   pairsOf(cursor: Cursor, { now, window }: Span, most: number): Pair[] {
     const pairs: Pair[] = [];
     if (cursor.line === 0 || most === 0) return pairs;
-    const w = this.#w;
+    const w = this.memory.w;
     eachPair(w, cursor.shard, cursor.line, (at) => {
       const [instant, units] = [w[at] as number, w[at + 1] as number];
       if (units > 0 && !isExpired(instant, now, window)) pairs.push([instant, units]);
@@ -99,33 +69,29 @@ export class TableView implements CounterSource {
     return line === 0 ? null : coarseNameOf(kindOf(identity));
   }
 
-  newest(cursor: Cursor): number | undefined {
-    return this.#table.newest(cursor);
-  }
+  override configure(): void {}
 
-  isOwn(cursor: Cursor): boolean {
-    return this.#table.isOwn(cursor);
-  }
+  override retire(): void {}
 
-  add(): boolean {
+  override add(): boolean {
     return true;
   }
 
-  addTo(): void {}
+  override addTo(): void {}
 
-  remove(): void {}
+  override remove(): void {}
 
-  removeFrom(): void {}
+  override removeFrom(): void {}
 
-  forget(): void {}
+  override forget(): void {}
 
-  markExhausted(): void {}
+  override markExhausted(): void {}
 
-  marksOf(): number {
+  override marksOf(): number {
     return 0;
   }
 
-  forgive(): Forgiven {
+  override forgive(): Forgiven {
     return { units: 0, keys: 0, coarse: null };
   }
 }
@@ -143,44 +109,23 @@ function expiredUnits(w: Int32Array, { shard, line }: Cursor, { now, window }: S
 }
 
 /** The period of the table, until another one has begun in this view alone. */
-class PeriodView implements Period {
-  readonly #real: CalendarPeriod;
+class PeriodView extends CalendarPeriod {
   readonly #begun: CalendarPeriod;
   /** The end in the table when the other one began. */
-  #seenEndMs = Number.NaN;
+  #seenEnd = Number.NaN;
 
-  constructor(real: CalendarPeriod, begun: CalendarPeriod) {
-    this.#real = real;
-    this.#begun = begun;
+  constructor(w: Int32Array, at: number, locks: Locks) {
+    super(w, at, locks);
+    this.#begun = new CalendarPeriod(new Int32Array(calendarWords.words), 0, locks);
   }
 
-  get number(): number {
-    return this.#current.number;
+  override word(index: number): number {
+    return super.word(calendarWords.end) === this.#seenEnd ? this.#begun.word(index) : super.word(index);
   }
 
-  get endMs(): number {
-    return this.#current.endMs;
-  }
-
-  get dueMs(): number {
-    return this.#current.dueMs;
-  }
-
-  get lastMs(): number {
-    return this.#current.lastMs;
-  }
-
-  get isGuess(): boolean {
-    return this.#current.isGuess;
-  }
-
-  setEnd(...[end, , begins, isGuess]: Parameters<CalendarPeriod["setEnd"]>): void {
+  override setEnd(...[end, , begins, isGuess]: Parameters<CalendarPeriod["setEnd"]>): void {
     const number = begins ? this.number + 1 : this.number;
-    this.#seenEndMs = this.#real.endMs;
+    this.#seenEnd = super.word(calendarWords.end);
     this.#begun.restore(number, end, isGuess);
-  }
-
-  get #current(): CalendarPeriod {
-    return this.#real.endMs === this.#seenEndMs ? this.#begun : this.#real;
   }
 }
