@@ -12,7 +12,7 @@ import {
   blockOfRef,
   blockPairAt,
   blockPairs,
-  bufferPairAt,
+  bufferFirst,
   bufferPairs,
   calendarAt,
   calendarWords,
@@ -52,23 +52,21 @@ export function oldestPairAt(w: Int32Array, shard: number, line: number): number
 
 /** The word of the newest pair; 0 if there is none. */
 export function newestPairAt(w: Int32Array, shard: number, line: number): number {
-  if (w[line + keyLine.oldest] !== 0) {
-    const newest = w[line + keyLine.newest] as number;
-    const buffered = pairsInBuffer(newest);
-    if (buffered > 0) return bufferPairAt(line, buffered - 1);
-    return blockPairAt(shard, blockOfRef(newest), pairsInBlock(newest) - 1);
-  }
-  const about = w[line + keyLine.about] as number;
-  const pairs = ringPairs(about);
-  return pairs === 0 ? 0 : ringPairAt(line, ringFirst(about), pairs - 1);
+  const pairs = pairsInLine(w, line);
+  if (pairs > 0) return linePairAt(w, line, pairs - 1);
+  if (!hasChain(w, line)) return 0;
+  const newest = w[line + keyLine.newest] as number;
+  return blockPairAt(shard, blockOfRef(newest), pairsInBlock(newest) - 1);
 }
 
 /** Adds a pair. Its instant must not be earlier than the newest one. Returns false if pairs were merged for it. */
 export function addPair(w: Int32Array, shard: number, line: number, instant: number, units: number): boolean {
-  const isAlone =
-    w[line + keyLine.oldest] === 0
-      ? addToRing(w, shard, line, instant, units)
-      : addToBuffer(w, shard, line, instant, units);
+  const isFull = pairsInLine(w, line) === (hasChain(w, line) ? bufferPairs : inlinePairs);
+  const isAlone = !isFull || moveToChain(w, shard, line);
+  if (!isAlone) mergeClosest(w, line);
+  const pairs = isAlone ? pairsInLine(w, line) : pairsInLine(w, line) - 1;
+  writePair(w, linePairAt(w, line, pairs), instant, units);
+  if (isAlone) setPairsInLine(w, line, pairs + 1);
   w[line + keyLine.units] = (w[line + keyLine.units] as number) + units;
   return isAlone;
 }
@@ -109,24 +107,23 @@ export function instantOfUnit(w: Int32Array, shard: number, line: number, unit: 
 
 /** Calls back with the word of each pair, the oldest first, until it returns false. */
 export function eachPair(w: Int32Array, shard: number, line: number, visit: (at: number) => boolean): void {
+  if (hasChain(w, line) && !eachInChain(w, shard, line, visit)) return;
+  const pairs = pairsInLine(w, line);
+  for (let i = 0; i < pairs; i += 1) if (!visit(linePairAt(w, line, i))) return;
+}
+
+/** Returns false once the visit has. */
+function eachInChain(w: Int32Array, shard: number, line: number, visit: (at: number) => boolean): boolean {
   const oldest = w[line + keyLine.oldest] as number;
-  if (oldest === 0) {
-    const about = w[line + keyLine.about] as number;
-    for (let i = 0; i < ringPairs(about); i += 1) if (!visit(ringPairAt(line, ringFirst(about), i))) return;
-    return;
-  }
   const newest = w[line + keyLine.newest] as number;
+  const last = blockOfRef(newest);
   let index = indexOfRef(oldest);
-  let blockLine = blockOfRef(oldest);
-  for (;;) {
-    const isLast = blockLine === blockOfRef(newest);
-    const end = isLast ? pairsInBlock(newest) : blockPairs;
-    for (; index < end; index += 1) if (!visit(blockPairAt(shard, blockLine, index))) return;
-    if (isLast) break;
-    blockLine = nextBlock(w, shard, blockLine);
+  for (let blockLine = blockOfRef(oldest); ; blockLine = nextBlock(w, shard, blockLine)) {
+    const end = blockLine === last ? pairsInBlock(newest) : blockPairs;
+    for (; index < end; index += 1) if (!visit(blockPairAt(shard, blockLine, index))) return false;
+    if (blockLine === last) return true;
     index = 0;
   }
-  for (let i = 0; i < pairsInBuffer(newest); i += 1) if (!visit(bufferPairAt(line, i))) return;
 }
 
 /** Returns the word of the pair of an instant, or of its cell; 0 if there is none. `cell`: ticks; 1 for the instant. */
@@ -143,49 +140,55 @@ export function pairOf(w: Int32Array, shard: number, line: number, instant: numb
   return found;
 }
 
-function addToRing(w: Int32Array, shard: number, line: number, instant: number, units: number): boolean {
-  const about = w[line + keyLine.about] as number;
-  const first = ringFirst(about);
-  const pairs = ringPairs(about);
-  if (pairs < inlinePairs) {
-    writePair(w, ringPairAt(line, first, pairs), instant, units);
-    w[line + keyLine.about] = withRing(about, first, pairs + 1);
-    return true;
-  }
-  const blockLine = takeLine(w, shard);
-  if (blockLine === 0) {
-    mergeClosest(w, pairs, (i) => ringPairAt(line, first, i));
-    writePair(w, ringPairAt(line, first, pairs - 1), instant, units);
-    return false;
-  }
-  for (let i = 0; i < pairs; i += 1) copyPair(w, ringPairAt(line, first, i), blockPairAt(shard, blockLine, i));
-  w[line + keyLine.newest] = newestRef(blockLine, 0, pairs);
-  w[line + keyLine.oldest] = oldestRef(blockLine, 0);
-  w[line + keyLine.pairs] = w[blockPairAt(shard, blockLine, 0)] as number;
-  return addToBuffer(w, shard, line, instant, units);
+// The pairs that stand in the line: all of them as a ring, or the last ones, beside a chain, from the second place of the ring
+// on.
+
+function hasChain(w: Int32Array, line: number): boolean {
+  return w[line + keyLine.oldest] !== 0;
 }
 
-function addToBuffer(w: Int32Array, shard: number, line: number, instant: number, units: number): boolean {
-  if (pairsInBuffer(w[line + keyLine.newest] as number) === bufferPairs) flushBuffer(w, shard, line);
-  const newest = w[line + keyLine.newest] as number;
-  const buffered = pairsInBuffer(newest);
-  if (buffered === bufferPairs) {
-    mergeClosest(w, buffered, (i) => bufferPairAt(line, i));
-    writePair(w, bufferPairAt(line, buffered - 1), instant, units);
-    return false;
+function pairsInLine(w: Int32Array, line: number): number {
+  return hasChain(w, line)
+    ? pairsInBuffer(w[line + keyLine.newest] as number)
+    : ringPairs(w[line + keyLine.about] as number);
+}
+
+/** The word of a pair in the line. `index`: from the oldest of them. */
+function linePairAt(w: Int32Array, line: number, index: number): number {
+  return ringPairAt(line, hasChain(w, line) ? bufferFirst : ringFirst(w[line + keyLine.about] as number), index);
+}
+
+function setPairsInLine(w: Int32Array, line: number, pairs: number): void {
+  if (hasChain(w, line)) {
+    const newest = w[line + keyLine.newest] as number;
+    w[line + keyLine.newest] = newestRef(blockOfRef(newest), pairs, pairsInBlock(newest));
+  } else {
+    const about = w[line + keyLine.about] as number;
+    w[line + keyLine.about] = withRing(about, ringFirst(about), pairs);
   }
-  writePair(w, bufferPairAt(line, buffered), instant, units);
-  w[line + keyLine.newest] = newestRef(blockOfRef(newest), buffered + 1, pairsInBlock(newest));
+}
+
+/** Moves the pairs of the line to the chain, unless no block is free. */
+function moveToChain(w: Int32Array, shard: number, line: number): boolean {
+  return hasChain(w, line) ? flushBuffer(w, shard, line) : beginChain(w, shard, line);
+}
+
+function beginChain(w: Int32Array, shard: number, line: number): boolean {
+  const blockLine = takeLine(w, shard);
+  if (blockLine === 0) return false;
+  for (let i = 0; i < inlinePairs; i += 1) copyPair(w, linePairAt(w, line, i), blockPairAt(shard, blockLine, i));
+  w[line + keyLine.newest] = newestRef(blockLine, 0, inlinePairs);
+  w[line + keyLine.oldest] = oldestRef(blockLine, 0);
+  w[line + keyLine.pairs] = w[blockPairAt(shard, blockLine, 0)] as number;
   return true;
 }
 
-/** Moves the pairs of the buffer to the chain, unless no block is free. */
-function flushBuffer(w: Int32Array, shard: number, line: number): void {
+function flushBuffer(w: Int32Array, shard: number, line: number): boolean {
   const newest = w[line + keyLine.newest] as number;
   const blockLine = blockOfRef(newest);
   let used = pairsInBlock(newest);
   const more = used + bufferPairs > blockPairs ? takeLine(w, shard) : blockLine;
-  if (more === 0) return;
+  if (more === 0) return false;
   let into = blockLine;
   for (let i = 0; i < bufferPairs; i += 1) {
     if (used === blockPairs) {
@@ -193,26 +196,28 @@ function flushBuffer(w: Int32Array, shard: number, line: number): void {
       into = more;
       used = 0;
     }
-    copyPair(w, bufferPairAt(line, i), blockPairAt(shard, into, used));
+    copyPair(w, linePairAt(w, line, i), blockPairAt(shard, into, used));
     used += 1;
   }
   w[line + keyLine.newest] = newestRef(into, 0, used);
+  return true;
 }
 
-/** Makes the last of the pairs free: of the two neighbours that are closest, the older one joins the newer one. */
-function mergeClosest(w: Int32Array, pairs: number, pairAt: (index: number) => number): void {
+/** Makes the last place of the line free: of the two neighbours that are closest, the older one joins the newer one. */
+function mergeClosest(w: Int32Array, line: number): void {
+  const pairs = pairsInLine(w, line);
   let closest = 0;
   let gap = Number.POSITIVE_INFINITY;
   for (let i = 0; i + 1 < pairs; i += 1) {
-    const between = ((w[pairAt(i + 1)] as number) - (w[pairAt(i)] as number)) >>> 0;
+    const between = ((w[linePairAt(w, line, i + 1)] as number) - (w[linePairAt(w, line, i)] as number)) >>> 0;
     if (between < gap) {
       gap = between;
       closest = i;
     }
   }
-  const newer = pairAt(closest + 1);
-  w[newer + 1] = (w[newer + 1] as number) + (w[pairAt(closest) + 1] as number);
-  for (let i = closest; i + 1 < pairs; i += 1) copyPair(w, pairAt(i + 1), pairAt(i));
+  const newer = linePairAt(w, line, closest + 1);
+  w[newer + 1] = (w[newer + 1] as number) + (w[linePairAt(w, line, closest) + 1] as number);
+  for (let i = closest; i + 1 < pairs; i += 1) copyPair(w, linePairAt(w, line, i + 1), linePairAt(w, line, i));
 }
 
 function writePair(w: Int32Array, at: number, instant: number, units: number): void {
@@ -268,24 +273,21 @@ function closeGap(w: Int32Array, shard: number, line: number, gapAt: number): vo
 
 /** The key must have two pairs. */
 function dropNewest(w: Int32Array, shard: number, line: number): void {
-  const oldest = w[line + keyLine.oldest] as number;
-  if (oldest === 0) {
-    const about = w[line + keyLine.about] as number;
-    w[line + keyLine.about] = withRing(about, ringFirst(about), ringPairs(about) - 1);
+  const pairs = pairsInLine(w, line);
+  if (pairs > 0) {
+    setPairsInLine(w, line, pairs - 1);
     return;
   }
   const newest = w[line + keyLine.newest] as number;
   const last = blockOfRef(newest);
-  const buffered = pairsInBuffer(newest);
-  const inBlock = pairsInBlock(newest);
-  if (buffered > 0) w[line + keyLine.newest] = newestRef(last, buffered - 1, inBlock);
-  else if (inBlock > 1) w[line + keyLine.newest] = newestRef(last, 0, inBlock - 1);
-  else {
-    let before = blockOfRef(oldest);
-    while (nextBlock(w, shard, before) !== last) before = nextBlock(w, shard, before);
-    w[line + keyLine.newest] = newestRef(before, 0, blockPairs);
-    freeLine(w, shard, last);
+  if (pairsInBlock(newest) > 1) {
+    w[line + keyLine.newest] = newestRef(last, 0, pairsInBlock(newest) - 1);
+    return;
   }
+  let before = blockOfRef(w[line + keyLine.oldest] as number);
+  while (nextBlock(w, shard, before) !== last) before = nextBlock(w, shard, before);
+  w[line + keyLine.newest] = newestRef(before, 0, blockPairs);
+  freeLine(w, shard, last);
 }
 
 /** Removes the oldest pairs that have expired or have no units. Returns the units that are left. */
@@ -320,8 +322,7 @@ function dropFromChain(w: Int32Array, shard: number, line: number, now: number, 
   for (;;) {
     if (index === (blockLine === last ? pairsInBlock(newest) : blockPairs)) {
       if (blockLine === last) {
-        // A pair of the buffer stands where the ring has its second.
-        w[line + keyLine.about] = withRing(w[line + keyLine.about] as number, 1, pairsInBuffer(newest));
+        w[line + keyLine.about] = withRing(w[line + keyLine.about] as number, bufferFirst, pairsInBuffer(newest));
         w[line + keyLine.oldest] = 0;
         w[line + keyLine.units] = units;
         freeChain(w, shard, blockOfRef(oldest), last);

@@ -40,6 +40,8 @@ export const inlinePairs = 4;
 export const blockPairs = 7;
 /** Pairs of a line beside a chain of blocks. */
 export const bufferPairs = 3;
+/** They stand where the ring has this pair and those after it. */
+export const bufferFirst = 1;
 const maxShardLines = 16_384;
 const minShards = 16;
 /** Of the lines of a shard, one in so many is a bucket: two thirds of the entries are in use when all lines are. */
@@ -304,11 +306,6 @@ export function oldestRef(blockLine: number, index: number): number {
 
 export function newestRef(blockLine: number, inBuffer: number, inBlock: number): number {
   return (blockLine << 16) | (inBuffer << 8) | inBlock;
-}
-
-/** The word of a pair of the line beside a chain. It is where the ring has its pair `index` + 1. */
-export function bufferPairAt(line: number, index: number): number {
-  return line + keyLine.pairs + 2 * (index + 1);
 }
 
 /** Set while threads may sleep for the lock. */
