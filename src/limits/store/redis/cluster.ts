@@ -2,9 +2,9 @@
 // they are replaced, and follows a redirection of a call once.
 import type { HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, OnAnswer, StoreEvents, StoreIdentity, StoreLink } from "../../../core/store-link.ts";
-import { type Connection, type OnReply, type Opener, openAny, openPrimary } from "./connection.ts";
-import { failureAt, StoreError, unreachable } from "./replies.ts";
-import { failureOf, type Script, type ShardEvents, ShardLink } from "./shard-link.ts";
+import { type Connection, type Opener, openConnection } from "./connection.ts";
+import { failureAt, failureOf, StoreError, unreachable } from "./replies.ts";
+import { ShardLink } from "./shard-link.ts";
 
 const calmMs = 5_000;
 const firstDelayMs = 50;
@@ -16,45 +16,43 @@ const mostShards = 1_024;
 interface Primary {
   readonly shard: ShardLink;
   readonly address: HostPort;
+  /** The last that was found in a slot of it. */
+  tag: string;
 }
 
 export class ClusterLink implements StoreLink {
   readonly isClustered = true;
+  shards: readonly number[] = [];
   events: StoreEvents = { onConnected() {}, onDisconnected() {}, onGone() {} };
-  readonly #shardEvents: ShardEvents = {
+  readonly #shardEvents: StoreEvents = {
     onConnected: (shard) => this.events.onConnected(shard),
     onDisconnected: (shard, failure) => {
       this.#refreshSoon();
       this.events.onDisconnected(shard, failure);
     },
     onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
+    onGone() {},
   };
   readonly #opener: Opener;
-  readonly #script: Script;
   readonly #map: ClusterMap;
   readonly #primaries = new Map<number, Primary>();
   readonly #byAddress = new Map<string, Primary>();
   /** The shard of each slot; -1 if nobody knows. */
   readonly #slots = new Int32Array(slotCount).fill(-1);
-  readonly #tags = new Map<number, string>();
   readonly #closed = new AbortController();
-  readonly #closing = new Set<Promise<void>>();
-  #shards: readonly number[] = [];
   #nextNumber = 0;
   #failure: CallFailure = unreachable("the cluster was not found yet");
+  /** Null while the map is read. */
   #timer: NodeJS.Timeout | null = null;
   #delayMs = firstDelayMs;
   #isSoon = false;
-  #refreshing: Promise<void> | null = null;
+  #refreshed: Promise<void> = Promise.resolve();
+  /** Of all shards that have left. */
+  #ended: Promise<void> = Promise.resolve();
 
-  constructor(opener: Opener, script: Script, addresses: readonly HostPort[]) {
+  constructor(opener: Opener, addresses: readonly HostPort[]) {
     this.#opener = opener;
-    this.#script = script;
     this.#map = new ClusterMap(opener, addresses);
-  }
-
-  get shards(): readonly number[] {
-    return this.#shards;
   }
 
   shardOf(tag: string): number {
@@ -62,35 +60,30 @@ export class ClusterLink implements StoreLink {
   }
 
   anyTagOf(shard: number): string | null {
-    const known = this.#tags.get(shard);
-    if (known !== undefined && this.shardOf(known) === shard) return known;
-    this.#tags.delete(shard);
-    if (!this.#slots.includes(shard)) return null;
-    for (let i = 0; i < mostTags; i += 1) {
-      const tag = String(i);
-      if (this.shardOf(tag) !== shard) continue;
-      this.#tags.set(shard, tag);
-      return tag;
+    const primary = this.#primaries.get(shard);
+    if (primary === undefined) return null;
+    if (this.shardOf(primary.tag) !== shard && !this.#slots.includes(shard)) return null;
+    for (let i = 0; this.shardOf(primary.tag) !== shard; i += 1) {
+      if (i === mostTags) return null;
+      primary.tag = String(i);
     }
-    return null;
+    return primary.tag;
   }
 
   call(shard: number, keys: readonly string[], args: readonly string[], answered: OnAnswer): void {
     const primary = this.#primaryOr(shard, (failure) => answered(null, failure));
-    primary?.shard.call(keys, args, false, (reply, failure, errorReply = "") => {
+    primary?.shard.call(shard, keys, args, (reply, failure, errorReply = "") => {
       if (failure?.kind === "unready") this.#refreshSoon();
       const redirection = failure && parseRedirection(errorReply, primary.address.host);
-      if (!redirection) return answered(reply, failure);
-      const target = this.#byAddress.get(keyOf(redirection.address));
       // It is followed to a server that the cluster's own list names, not to any address.
-      if (target === undefined) return answered(null, failure);
-      const onReply: OnReply = (later, laterFailure) => answered(later, laterFailure);
-      target.shard.call(keys, args, redirection.isAsk, onReply);
+      const target = redirection && this.#byAddress.get(keyOf(redirection.address));
+      if (target) target.shard.call(target.shard.number, keys, args, answered, redirection.isAsk);
+      else answered(reply, failure);
     });
   }
 
   identify(shard: number, identified: (identity: StoreIdentity | null, failure: CallFailure | null) => void): void {
-    this.#primaryOr(shard, (failure) => identified(null, failure))?.shard.identify(identified);
+    this.#primaryOr(shard, (failure) => identified(null, failure))?.shard.identify(shard, identified);
   }
 
   reconnect(shard: number): void {
@@ -98,15 +91,16 @@ export class ClusterLink implements StoreLink {
   }
 
   open(): void {
-    this.#refresh();
+    this.#refreshed = this.#refresh();
   }
 
   async close(): Promise<void> {
     this.#closed.abort();
     if (this.#timer !== null) clearTimeout(this.#timer);
-    for (const { shard } of this.#primaries.values()) this.#closeLater(shard);
-    await this.#refreshing;
-    while (this.#closing.size > 0) await Promise.all(this.#closing);
+    this.#timer = null;
+    for (const { shard } of this.#primaries.values()) this.#close(shard);
+    await this.#refreshed;
+    await this.#ended;
   }
 
   #primaryOr(shard: number, onFailure: (failure: CallFailure) => void): Primary | undefined {
@@ -119,47 +113,38 @@ export class ClusterLink implements StoreLink {
     return undefined;
   }
 
-  #refresh(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer);
+  async #refresh(): Promise<void> {
     this.#timer = null;
-    if (this.#refreshing !== null || this.#closed.signal.aborted) return;
-    this.#refreshing = this.#readMap().finally(() => {
-      this.#refreshing = null;
-      if (this.#closed.signal.aborted) return;
-      if (this.#isCalm()) this.#delayMs = firstDelayMs;
-      this.#scheduleIn(this.#isCalm() ? calmMs : this.#delayMs);
-      this.#delayMs = Math.min(this.#delayMs * 2, longestDelayMs);
-    });
+    await this.#readMap();
+    if (this.#closed.signal.aborted) return;
+    const primaries = [...this.#primaries.values()];
+    const isCalm = primaries.length > 0 && primaries.every(({ shard }) => shard.connection !== null);
+    if (isCalm) this.#delayMs = firstDelayMs;
+    this.#refreshIn(isCalm ? calmMs : this.#delayMs);
+    this.#delayMs = Math.min(this.#delayMs * 2, longestDelayMs);
   }
 
   /** Something shows that the map is old. */
   #refreshSoon(): void {
     if (this.#timer === null || this.#isSoon) return;
     clearTimeout(this.#timer);
-    this.#scheduleIn(firstDelayMs);
+    this.#refreshIn(firstDelayMs);
   }
 
-  #scheduleIn(ms: number): void {
+  #refreshIn(ms: number): void {
     this.#isSoon = ms <= longestDelayMs;
-    this.#timer = setTimeout(() => this.#refresh(), ms * (0.5 + Math.random() / 2));
-  }
-
-  #isCalm(): boolean {
-    const primaries = [...this.#primaries.values()];
-    return primaries.length > 0 && primaries.every(({ shard }) => shard.connection !== null);
+    this.#timer = setTimeout(() => this.open(), ms * (0.5 + Math.random() / 2));
   }
 
   async #readMap(): Promise<void> {
-    const connected = [...this.#primaries.values()]
-      .map(({ shard }) => shard.connection)
-      .filter((used) => used !== null);
+    const connected = [...this.#primaries.values()].flatMap(({ shard }) => shard.connection ?? []);
+    const { signal } = this.#closed;
     try {
-      const ranges = await this.#map.read(connected, this.#closed.signal);
-      if (ranges !== null && !this.#closed.signal.aborted) this.#apply(ranges);
+      const ranges = await this.#map.read(connected, signal);
+      if (ranges !== null && !signal.aborted) this.#apply(ranges);
     } catch (error) {
       this.#failure = failureOf(error);
-      if (this.#primaries.size === 0 && !this.#closed.signal.aborted)
-        this.events.onConnectFailed?.(null, this.#failure);
+      if (this.#primaries.size === 0 && !signal.aborted) this.events.onConnectFailed?.(null, this.#failure);
     }
   }
 
@@ -178,10 +163,9 @@ export class ClusterLink implements StoreLink {
     for (const [key, { shard }] of gone) {
       this.#byAddress.delete(key);
       this.#primaries.delete(shard.number);
-      this.#tags.delete(shard.number);
-      this.#closeLater(shard);
+      this.#close(shard);
     }
-    this.#shards = [...this.#primaries.keys()];
+    this.shards = [...this.#primaries.keys()];
     for (const shard of opened) shard.open();
     for (const [, { shard }] of gone) this.events.onGone(shard.number);
   }
@@ -190,18 +174,18 @@ export class ClusterLink implements StoreLink {
     const known = this.#byAddress.get(keyOf(address));
     if (known !== undefined) return known;
     const number = this.#nextNumber++;
-    const connect = (signal: AbortSignal): Promise<Connection> => openPrimary(this.#opener, () => address, signal);
-    const shard = new ShardLink(number, connect, this.#script, () => this.#shardEvents);
-    const primary = { shard, address };
+    const shard = new ShardLink(this.#opener, () => address, number);
+    shard.events = this.#shardEvents;
+    const primary = { shard, address, tag: "0" };
     this.#byAddress.set(keyOf(address), primary);
     this.#primaries.set(number, primary);
     opened.push(shard);
     return primary;
   }
 
-  #closeLater(shard: ShardLink): void {
-    const closing = shard.close().finally(() => this.#closing.delete(closing));
-    this.#closing.add(closing);
+  #close(shard: ShardLink): void {
+    const others = this.#ended;
+    this.#ended = shard.close().then(() => others);
   }
 }
 
@@ -240,7 +224,7 @@ class ClusterMap {
     const nodes = [...this.#configured, ...this.#known];
     const address = nodes[Math.floor(used === undefined ? turn : turn / 4) % nodes.length];
     if (address === undefined) throw new StoreError(unreachable("no node of the cluster is configured"));
-    const connection = await openAny(this.#opener, address, signal);
+    const connection = await openConnection("node", this.#opener, address, signal);
     try {
       return await this.#readFrom(connection);
     } catch (error) {
@@ -295,29 +279,18 @@ interface SlotRange {
   readonly replicas: readonly HostPort[];
 }
 
-/** A cluster has at most so many primaries that make sense; what says more is no cluster. */
-const mostRanges = slotCount;
-
 /** Parses the reply of CLUSTER SLOTS; null if it is none. A node without a host is at the host that was asked. */
 export function parseSlots(reply: unknown, askedHost: string): SlotRange[] | null {
-  if (!Array.isArray(reply) || reply.length > mostRanges) return null;
+  if (!Array.isArray(reply) || reply.length > slotCount) return null;
   const ranges: SlotRange[] = [];
   for (const entry of reply) {
-    const range = parseRange(entry, askedHost);
-    if (range === null) return null;
-    if (range !== "unknown") ranges.push(range);
+    const [first, last, ...nodes]: unknown[] = Array.isArray(entry) ? entry : [];
+    if (!isSlot(first) || !isSlot(last)) return null;
+    const [primary, ...replicas] = nodes.map((node) => parseNode(node, askedHost));
+    // The others may not know how to reach a node.
+    if (primary) ranges.push({ first, last, primary, replicas: replicas.filter((replica) => replica !== null) });
   }
   return ranges;
-}
-
-function parseRange(entry: unknown, askedHost: string): SlotRange | "unknown" | null {
-  if (!Array.isArray(entry)) return null;
-  const [first, last, ...nodes]: unknown[] = entry;
-  if (!isSlot(first) || !isSlot(last)) return null;
-  const [primary, ...replicas] = nodes.map((node) => parseNode(node, askedHost));
-  // A node that the others do not know how to reach.
-  if (primary === null || primary === undefined) return "unknown";
-  return { first, last, primary, replicas: replicas.filter((replica) => replica !== null) };
 }
 
 function isSlot(value: unknown): value is number {

@@ -2,14 +2,20 @@
 // no command that it cannot send. The library (ioredis) writes the commands, reads the replies and matches the two.
 import { randomUUID } from "node:crypto";
 import { connect, isIP, type Socket } from "node:net";
-import { checkServerIdentity, connect as connectTls, createSecureContext, type SecureContext } from "node:tls";
+import {
+  checkServerIdentity,
+  connect as connectTls,
+  createSecureContext,
+  type SecureContext,
+  TLSSocket,
+} from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import { AbstractConnector, Command, Redis } from "ioredis";
 import { errorCode, ignoreError } from "../../../core/failure.ts";
 import { passwordIn } from "../../../core/file-group.ts";
 import type { HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, StoreConnectionSettings } from "../../../core/store-link.ts";
-import { errorReplyFailure, failureAt, isLacking, ReplyGuard, StoreError, unreachable } from "./replies.ts";
+import { errorReplyFailure, failureAt, failureOf, isLacking, ReplyGuard, StoreError, unreachable } from "./replies.ts";
 
 /** Called once, never within the call that it was given to. `errorReply` is the whole message of the server. */
 export type OnReply = (reply: unknown, failure: CallFailure | null, errorReply?: string) => void;
@@ -19,6 +25,7 @@ const mostOutstanding = 1_024;
 const mostUnsentBytes = 8 * 1024 * 1024;
 
 const closed = unreachable("the server closed the connection");
+const noAnswer = unreachable("the server does not answer");
 
 export class Connection {
   readonly address: HostPort;
@@ -28,44 +35,36 @@ export class Connection {
   onLost: (failure: CallFailure) => void = ignoreError;
   readonly #socket: Socket;
   readonly #redis: Redis;
-  readonly #guard: ReplyGuard;
+  readonly #guard = new ReplyGuard();
   #outstanding = 0;
   #isCorked = false;
   #lost: CallFailure | null = null;
 
-  /** Resolves when commands can be sent; rejects with a StoreError. */
-  static async open(options: Omit<SocketOptions, "onBytes">): Promise<Connection> {
-    const guard = new ReplyGuard();
-    let connection: Connection | null = null;
-    let early: CallFailure | null = null;
-    const onBytes = (bytes: Uint8Array): void => {
-      if (connection === null || early !== null) early ??= refusalOf(bytes);
-      else connection.#receive(bytes);
-    };
-    const socket = await openSocket({ ...options, onBytes });
-    const redis = libraryOn(socket);
-    connection = new Connection(options.address, socket, redis, guard);
-    await redis.connect().catch(ignoreError);
-    if (early !== null || redis.status !== "ready") {
-      connection.drop(early ?? closed);
-      throw new StoreError(early ?? connection.#lost ?? closed);
-    }
-    return connection;
-  }
-
-  private constructor(address: HostPort, socket: Socket, redis: Redis, guard: ReplyGuard) {
+  /** Begins to connect. `serverName`: in the server's certificate. */
+  constructor(address: HostPort, tls: SecureContext | null, serverName: string) {
     this.address = address;
-    this.#socket = socket;
-    this.#redis = redis;
-    this.#guard = guard;
-    redis.on("error", () => this.drop(unreachable("the server's replies cannot be read")));
-    socket.once("error", (error) => {
-      this.#lost ??= unreachable(errorCode(error) ?? closed.detail);
+    this.#socket = openSocket(address, tls, serverName, (bytes) => this.#receive(bytes));
+    this.#redis = libraryOn(this.#socket);
+    this.#redis.on("error", () => this.drop(unreachable("the server's replies cannot be read")));
+    // Messages of the system repeat the address, those of TLS say in words what the code says. "close" follows.
+    this.#socket.on("error", (error) => {
+      this.#lost ??= unreachable(errorCode(error) ?? "the connection failed");
     });
-    socket.once("close", () => {
+    this.#socket.once("close", () => {
       this.#lost ??= closed;
       this.onLost(this.#lost);
     });
+  }
+
+  /** Resolves when commands can be sent; rejects with a StoreError. Must be called at once. */
+  async opened(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const event = this.#socket instanceof TLSSocket ? "secureConnect" : "connect";
+    this.#socket.once(event, resolve).once("close", resolve);
+    await promise;
+    if (this.#lost === null) await this.#redis.connect().catch(ignoreError);
+    if (!this.#isReady) this.drop(closed);
+    if (this.#lost !== null) throw new StoreError(this.#lost);
   }
 
   /** Commands of one turn of the event loop leave in one write. */
@@ -97,8 +96,7 @@ export class Connection {
   /** The same of a server that may never answer: waits so long, and keeps the connection for answers to others. */
   askWithin(ms: number, name: string, ...args: string[]): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const late = (): void => reject(new StoreError(unreachable("the server does not answer")));
-      const timer = setTimeout(late, ms);
+      const timer = setTimeout(() => reject(new StoreError(noAnswer)), ms);
       this.ask(name, ...args)
         .then(resolve, reject)
         .finally(() => clearTimeout(timer));
@@ -113,6 +111,10 @@ export class Connection {
 
   get lost(): CallFailure | null {
     return this.#lost;
+  }
+
+  get #isReady(): boolean {
+    return this.#redis.status === "ready";
   }
 
   #refusal(): CallFailure | null {
@@ -133,6 +135,10 @@ export class Connection {
 
   #receive(bytes: Uint8Array): void {
     if (this.#lost !== null) return;
+    if (!this.#isReady) {
+      this.drop(refusalOf(bytes));
+      return;
+    }
     const fault = this.#guard.fault(bytes);
     if (fault === null) this.#socket.emit("data", Buffer.from(bytes));
     else this.drop(unreachable(`the server sends what was not asked for, or is no reply, in the ${fault} of one`));
@@ -173,51 +179,18 @@ function libraryOn(socket: Socket): Redis {
   });
 }
 
-// Opens a TCP or TLS socket to a server of the store. What arrives is given to `onBytes`, without an event that the
-// library could see first. The server's certificate is always verified.
-
 const receiveBytes = 16 * 1024;
 
-interface SocketOptions {
-  readonly address: HostPort;
-  /** Null: plain. */
-  readonly tls: SecureContext | null;
-  /** The name in the server's certificate. */
-  readonly serverName: string;
-  /** Aborts the attempt; the socket that has been opened does not know it any more. */
-  readonly signal: AbortSignal;
-  /** The bytes are used for others afterwards. */
-  readonly onBytes: (bytes: Uint8Array) => void;
-}
-
-/** Rejects with a StoreError. */
-function openSocket(options: SocketOptions): Promise<Socket> {
-  const { signal } = options;
-  return new Promise((resolve, reject) => {
-    const socket = begin(options);
-    // Errors that come later are followed by "close".
-    socket.on("error", ignoreError);
-    const fail = (detail: string): void => {
-      signal.removeEventListener("abort", onAbort);
-      socket.destroy();
-      reject(new StoreError(unreachable(detail)));
-    };
-    const onAbort = (): void => fail("no connection within the time for it");
-    // Messages of the system repeat the address, those of TLS say in words what the code says.
-    const onError = (error: Error): void => fail(errorCode(error) ?? "the connection failed");
-    const onClose = (): void => fail("the server closed the connection");
-    signal.addEventListener("abort", onAbort);
-    socket.once("error", onError).once("close", onClose);
-    socket.once(options.tls === null ? "connect" : "secureConnect", () => {
-      socket.off("error", onError).off("close", onClose);
-      signal.removeEventListener("abort", onAbort);
-      resolve(socket);
-    });
-    if (signal.aborted) onAbort();
-  });
-}
-
-function begin({ address: { host, port }, tls, serverName, onBytes }: SocketOptions): Socket {
+/**
+ * Opens a TCP or TLS socket, which verifies the server's certificate. What arrives is given to `onBytes`, without an event
+ * that the library could see first; the bytes are used for others afterwards.
+ */
+function openSocket(
+  { host, port }: HostPort,
+  tls: SecureContext | null,
+  serverName: string,
+  onBytes: (bytes: Uint8Array) => void,
+): Socket {
   const onread = {
     buffer: new Uint8Array(receiveBytes),
     callback: (length: number, buffer: Uint8Array): boolean => {
@@ -246,7 +219,6 @@ function begin({ address: { host, port }, tls, serverName, onBytes }: SocketOpti
 export type ReadFile = (path: string) => Promise<string>;
 
 interface Credentials {
-  readonly username: string | null;
   readonly password: string | null;
   /** Null: plain. */
   readonly tls: SecureContext | null;
@@ -261,21 +233,20 @@ async function readCredentials({ settings, readFile, contextOf }: Opener): Promi
       throw new StoreError({ kind: "refused", detail: `the ${what}: ${errorCode(error) ?? "not readable"}` });
     }
   };
-  const read = async (path: string | null, what: string): Promise<string | null> =>
-    path === null ? null : told(`${what} cannot be read`, () => readFile(path));
-  const { tls } = settings;
-  const [password, ca, cert, key] = await Promise.all([
-    read(settings.passwordFile, "password file"),
-    read(tls?.caFile ?? null, "file of authorities"),
-    read(tls?.certFile ?? null, "certificate file"),
-    read(tls?.keyFile ?? null, "key file"),
+  const read = async (path: string | null | undefined, what: string): Promise<string | undefined> =>
+    path ? told(`${what} cannot be read`, () => readFile(path)) : undefined;
+  const { passwordFile, tls } = settings;
+  const [text, ca, cert, key] = await Promise.all([
+    read(passwordFile, "password file"),
+    read(tls?.caFile, "file of authorities"),
+    read(tls?.certFile, "certificate file"),
+    read(tls?.keyFile, "key file"),
   ]);
-  const files = { ...(ca !== null && { ca }), ...(cert !== null && { cert }), ...(key !== null && { key }) };
-  return {
-    username: settings.username,
-    password: password === null ? null : onlyLine(password),
-    tls: tls && (await told("files for TLS cannot be used", () => contextOf(files))),
-  };
+  const password = text === undefined ? null : passwordIn(text);
+  if (text !== undefined && password === null) {
+    throw new StoreError({ kind: "refused", detail: "the password file has no password in one line" });
+  }
+  return { password, tls: tls && (await told("files for TLS cannot be used", () => contextOf({ ca, cert, key }))) };
 }
 
 /** All connections share a context while the files are the same: one with the authorities of a system takes 27 ms and 1 MB. */
@@ -289,121 +260,91 @@ export function lastContext(): typeof createSecureContext {
   };
 }
 
-function onlyLine(text: string): string {
-  const password = passwordIn(text);
-  if (password !== null) return password;
-  throw new StoreError({ kind: "refused", detail: "the password file has no password in one line" });
-}
-
 // Makes a connection usable: the password is accepted, the database chosen, and the server is a primary that has loaded
 // its data.
 
+/** What all connections of a link have in common. */
 export interface Opener {
   readonly settings: StoreConnectionSettings;
+  readonly script: string;
   readonly readFile: ReadFile;
   readonly connectTimeoutMs: number;
   readonly contextOf: typeof createSecureContext;
 }
 
-/** Connects to a server that holds keys. Rejects with a StoreError. */
-export function openPrimary(
-  opener: Opener,
-  locate: () => HostPort | Promise<HostPort>,
-  signal: AbortSignal,
-): Promise<Connection> {
-  return open(opener, locate, signal, async (connection, credentials) => {
+const handshakes = {
+  /** A server that holds keys. */
+  async primary(connection: Connection, opener: Opener, password: string | null): Promise<void> {
     const { database } = opener.settings;
-    const steps: Promise<unknown>[] = [authenticate(connection, credentials)];
+    const steps: Promise<unknown>[] = [authenticate(connection, opener, password)];
     if (database !== 0) steps.push(connection.ask("select", String(database)));
     // A server that is loading its data says so.
     steps.push(requirePrimary(connection), unlessLacking(connection.ask("ping")));
-    await first(steps);
-  });
-}
+    // A wrong password is why the later ones fail.
+    for (const step of await Promise.allSettled(steps)) if (step.status === "rejected") throw step.reason;
+  },
 
-/** Connects to a server that is only asked where others are. Rejects with a StoreError. */
-export function openAny(opener: Opener, address: HostPort, signal: AbortSignal): Promise<Connection> {
-  return open(opener, () => address, signal, authenticate);
-}
+  /** A sentinel, which has a password of its own or none. */
+  async sentinel(connection: Connection, opener: Opener, password: string | null): Promise<void> {
+    try {
+      await connection.ask("ping");
+    } catch (error) {
+      if (failureOf(error).kind !== "refused") throw error;
+      await authenticate(connection, opener, password);
+    }
+  },
 
-/** Connects to a sentinel, which has a password of its own or none. Rejects with a StoreError. */
-export function openSentinel(opener: Opener, address: HostPort, signal: AbortSignal): Promise<Connection> {
-  return open(
-    opener,
-    () => address,
-    signal,
-    async (connection, credentials) => {
-      try {
-        await connection.ask("ping");
-      } catch (error) {
-        if (!isRefused(error)) throw error;
-        await authenticate(connection, credentials);
-      }
-    },
-  );
-}
+  /** A node of a cluster that is only asked where others are. */
+  node: authenticate,
+};
 
-/** All of it is done within the time for it: a server that is stopped still accepts connections. */
-async function open(
+/**
+ * Connects and makes the connection usable, within the time for it: a server that is stopped still accepts connections.
+ * Rejects with a StoreError.
+ */
+export async function openConnection(
+  role: keyof typeof handshakes,
   opener: Opener,
-  locate: () => HostPort | Promise<HostPort>,
+  address: HostPort,
   cancelled: AbortSignal,
-  shakeHands: (connection: Connection, credentials: Credentials) => Promise<void>,
 ): Promise<Connection> {
-  const { settings, connectTimeoutMs } = opener;
-  const address = await locate();
-  const attempt = new AbortController();
-  const abort = (): void => attempt.abort();
-  const timer = setTimeout(abort, connectTimeoutMs);
-  cancelled.addEventListener("abort", abort);
-  if (cancelled.aborted) abort();
+  const signal = AbortSignal.any([cancelled, AbortSignal.timeout(opener.connectTimeoutMs)]);
   let connection: Connection | null = null;
-  const { signal } = attempt;
+  let missing = unreachable("no connection within the time for it");
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const onLate = (): void => {
+    connection?.drop(missing);
+    reject(new StoreError(missing));
+  };
+  signal.addEventListener("abort", onLate);
+  if (signal.aborted) onLate();
   try {
-    const credentials = await Promise.race([readCredentials(opener), tooLate(signal)]);
+    const { password, tls } = await Promise.race([readCredentials(opener), late]);
     // RFC 6066, 3: without a final dot.
-    const serverName = (settings.tls?.serverName ?? address.host).replace(/\.$/, "");
-    connection = await Connection.open({ address, tls: credentials.tls, serverName, signal });
-    const opened = connection;
-    const drop = (): void => opened.drop({ kind: "unreachable", detail: "the server does not answer" });
-    signal.addEventListener("abort", drop);
-    if (signal.aborted) drop();
-    await shakeHands(connection, credentials);
+    const serverName = (opener.settings.tls?.serverName ?? address.host).replace(/\.$/, "");
+    connection = new Connection(address, tls, serverName);
+    await connection.opened();
+    missing = noAnswer;
+    await handshakes[role](connection, opener, password);
     if (connection.lost !== null) throw new StoreError(connection.lost);
     return connection;
   } catch (error) {
-    connection?.drop({ kind: "unreachable", detail: "not usable" });
+    connection?.drop(unreachable("not usable"));
     throw error instanceof StoreError ? new StoreError(failureAt(address, error.failure)) : error;
   } finally {
-    clearTimeout(timer);
-    cancelled.removeEventListener("abort", abort);
+    signal.removeEventListener("abort", onLate);
   }
 }
 
-function tooLate(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const detail = "no connection within the time for it";
-    signal.addEventListener("abort", () => reject(new StoreError({ kind: "unreachable", detail })));
-  });
-}
-
-/** Rejects with the failure of the first step that fails: a wrong password is why the later ones fail. */
-async function first(steps: readonly Promise<unknown>[]): Promise<void> {
-  for (const step of await Promise.allSettled(steps)) if (step.status === "rejected") throw step.reason;
-}
-
-async function authenticate(connection: Connection, { username, password }: Credentials): Promise<void> {
+async function authenticate(connection: Connection, { settings }: Opener, password: string | null): Promise<void> {
   if (password === null) return;
+  const { username } = settings;
   try {
     await connection.ask("auth", ...(username === null ? [] : [username]), password);
   } catch (error) {
-    throw error instanceof StoreError ? withoutPassword(error, password) : error;
+    const { kind, detail } = failureOf(error);
+    throw new StoreError({ kind, detail: detail.replaceAll(password, "(password)") });
   }
-}
-
-function withoutPassword({ failure }: StoreError, password: string): StoreError {
-  const detail = password === "" ? failure.detail : failure.detail.replaceAll(password, "(password)");
-  return new StoreError({ ...failure, detail });
 }
 
 /**
@@ -426,8 +367,4 @@ async function unlessLacking(asked: Promise<unknown>): Promise<unknown> {
     if (error instanceof StoreError && isLacking(error.failure)) return null;
     throw error;
   }
-}
-
-function isRefused(error: unknown): boolean {
-  return error instanceof StoreError && error.failure.kind === "refused";
 }

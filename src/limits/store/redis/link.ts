@@ -1,17 +1,12 @@
-// Opens the link to the store that gateways share.
-
+// Opens the link to the store that gateways share: to one server, to the primary that sentinels name, or to a cluster.
+import { setTimeout as sleep } from "node:timers/promises";
+import { ignoreError } from "../../../core/failure.ts";
 import type { HostPort } from "../../../core/ip-address.ts";
-import type {
-  CallFailure,
-  OnAnswer,
-  StoreConnectionSettings,
-  StoreEvents,
-  StoreIdentity,
-  StoreLink,
-} from "../../../core/store-link.ts";
+import type { CallFailure, StoreConnectionSettings, StoreLink } from "../../../core/store-link.ts";
 import { ClusterLink } from "./cluster.ts";
-import { lastContext, type Opener, openPrimary, type ReadFile } from "./connection.ts";
-import { namedScript, type Script, Sentinels, ShardLink } from "./shard-link.ts";
+import { type Connection, lastContext, type Opener, openConnection, type ReadFile } from "./connection.ts";
+import { failureAt, failureOf, StoreError, unreachable } from "./replies.ts";
+import { ShardLink } from "./shard-link.ts";
 
 interface RedisLinkOptions {
   readonly script: string;
@@ -23,112 +18,125 @@ interface RedisLinkOptions {
 
 /** Does nothing until `open`. */
 export function openRedisLink(settings: StoreConnectionSettings, options: RedisLinkOptions): StoreLink {
-  const { readFile, connectTimeoutMs = 1_000 } = options;
-  const opener: Opener = { settings, readFile, connectTimeoutMs, contextOf: lastContext() };
-  const script = namedScript(options.script);
+  const opener: Opener = { connectTimeoutMs: 1_000, ...options, settings, contextOf: lastContext() };
   const { servers } = settings;
   switch (servers.kind) {
     case "one":
-      return new SingleLink(opener, script, () => servers.address);
+      return new ShardLink(opener, () => servers.address);
     case "sentinels":
-      return new SentinelLink(opener, script, servers);
+      return new SentinelLink(opener, servers);
     case "cluster":
-      return new ClusterLink(opener, script, servers.addresses);
+      return new ClusterLink(opener, servers.addresses);
   }
 }
 
-// The link to a store of one server: given by its address, or by sentinels that know it.
-
-class SingleLink implements StoreLink {
-  readonly isClustered = false;
-  readonly shards = [0];
-  events: StoreEvents = { onConnected() {}, onDisconnected() {}, onGone() {} };
-  protected readonly shard: ShardLink;
-
-  constructor(opener: Opener, script: Script, locate: () => HostPort | Promise<HostPort>) {
-    this.shard = new ShardLink(
-      0,
-      (signal) => openPrimary(opener, locate, signal),
-      script,
-      () => this.events,
-    );
-  }
-
-  shardOf(): number {
-    return 0;
-  }
-
-  anyTagOf(): string {
-    return "0";
-  }
-
-  call(_shard: number, keys: readonly string[], args: readonly string[], answered: OnAnswer): void {
-    this.shard.call(keys, args, false, answered);
-  }
-
-  identify(_shard: number, identified: (identity: StoreIdentity | null, failure: CallFailure | null) => void): void {
-    this.shard.identify(identified);
-  }
-
-  reconnect(): void {
-    this.shard.reconnect();
-  }
-
-  open(): void {
-    this.shard.open();
-  }
-
-  close(): Promise<void> {
-    return this.shard.close();
-  }
-}
-
-/** Sentinels do not tell a gateway that is cut off from the others; so they are asked. */
 const watchMs = 2_000;
 
 type SentinelSettings = Extract<StoreConnectionSettings["servers"], { readonly kind: "sentinels" }>;
 
-/** An old primary that the sentinels have replaced may still answer: its connection is dropped then. */
-class SentinelLink extends SingleLink {
-  readonly #sentinels: Sentinels;
-  #isClosed = false;
-  #timer: NodeJS.Timeout | null = null;
-  #watched: Promise<void> = Promise.resolve();
+interface Named {
+  readonly address: HostPort;
+  /** Grows with each promotion. */
+  readonly epoch: number;
+}
 
-  constructor(opener: Opener, script: Script, { name, addresses, user }: SentinelSettings) {
-    const sentinels = new Sentinels({ ...opener, settings: { ...opener.settings, ...user } }, name, addresses);
-    super(opener, script, () => sentinels.primary());
-    this.#sentinels = sentinels;
+/**
+ * Asks the sentinels which server is the primary. A sentinel that is cut off from the others may name an old one, so a majority
+ * is asked and the newest answer counts. Sentinels do not tell a gateway that is cut off from the others; so they are asked all
+ * the time: an old primary that they have replaced may still answer, and its connection is dropped then.
+ */
+class SentinelLink extends ShardLink {
+  readonly #opener: Opener;
+  readonly #name: string;
+  readonly #addresses: readonly HostPort[];
+  readonly #connections = new Map<HostPort, Connection>();
+  readonly #closed = new AbortController();
+  #watching: Promise<void> = Promise.resolve();
+
+  constructor(opener: Opener, { name, addresses, user }: SentinelSettings) {
+    super(opener, () => this.#primary());
+    this.#opener = { ...opener, settings: { ...opener.settings, ...user } };
+    this.#name = name;
+    this.#addresses = addresses;
   }
 
   override open(): void {
     super.open();
-    this.#watchLater();
+    this.#watching = this.#watch(this.#closed.signal);
   }
 
   override async close(): Promise<void> {
-    this.#isClosed = true;
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#sentinels.close();
+    this.#closed.abort();
+    for (const connection of this.#connections.values()) connection.drop(unreachable("the connection was closed"));
     await super.close();
-    await this.#watched;
+    await this.#watching;
   }
 
-  #watchLater(): void {
-    if (this.#isClosed) return;
-    this.#timer = setTimeout(
-      () => {
-        this.#watched = this.#watch().finally(() => this.#watchLater());
-      },
-      watchMs * (0.5 + Math.random()),
-    );
+  async #watch(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await sleep(watchMs * (0.5 + Math.random()), undefined, { signal }).catch(ignoreError);
+      const used = this.connection;
+      if (used === null || signal.aborted) continue;
+      const primary = await this.#primary().catch(() => used.address);
+      if (primary.host === used.address.host && primary.port === used.address.port) continue;
+      used.drop({ kind: "unready", detail: "the sentinels have promoted another server" });
+    }
   }
 
-  async #watch(): Promise<void> {
-    const used = this.shard.connection;
-    if (used === null) return;
-    const primary = await this.#sentinels.primary().catch(() => null);
-    if (primary === null || (primary.host === used.address.host && primary.port === used.address.port)) return;
-    used.drop({ kind: "unready", detail: "the sentinels have promoted another server" });
+  /** Resolves when a majority has answered, or all have ended. Rejects with a StoreError. */
+  async #primary(): Promise<HostPort> {
+    const answers: Named[] = [];
+    const failures: CallFailure[] = [];
+    const asked = new Set<Promise<void>>();
+    for (const address of this.#addresses) {
+      const ended = this.#ask(address)
+        .then(
+          (answer) => void answers.push(answer),
+          (error) => void failures.push(failureOf(error)),
+        )
+        .finally(() => asked.delete(ended));
+      asked.add(ended);
+    }
+    while (asked.size > 0 && answers.length <= this.#addresses.length / 2) await Promise.race(asked);
+    const [newest] = answers.sort((a, b) => b.epoch - a.epoch);
+    if (newest !== undefined) return newest.address;
+    const { kind, detail } = failures[0] ?? unreachable("none is configured");
+    throw new StoreError({ kind, detail: `sentinel: ${detail}` });
+  }
+
+  async #ask(address: HostPort): Promise<Named> {
+    const connection = await this.#connectionTo(address);
+    // During a failover, a sentinel names the new primary in the one answer before it does in the other, which has the
+    // epoch.
+    const [named, about] = await Promise.all([
+      this.#answerOf(connection, "GET-MASTER-ADDR-BY-NAME"),
+      this.#answerOf(connection, "MASTER"),
+    ]);
+    const [host, port]: unknown[] = Array.isArray(named) ? named : [];
+    const fields: unknown[] = Array.isArray(about) ? about : [];
+    const epoch = Number(fields[fields.indexOf("config-epoch") + 1]) || 0;
+    if (typeof host === "string" && host !== "" && Number(port) > 0 && Number(port) < 65_536) {
+      return { address: { host, port: Number(port) }, epoch };
+    }
+    throw new StoreError(failureAt(address, { kind: "failed", detail: `it names no primary of ${this.#name}` }));
+  }
+
+  async #answerOf(connection: Connection, question: string): Promise<unknown> {
+    try {
+      return await connection.askWithin(this.#opener.connectTimeoutMs, "sentinel", question, this.#name);
+    } catch (error) {
+      connection.drop(unreachable("the sentinel does not answer"));
+      throw new StoreError(failureAt(connection.address, failureOf(error)));
+    }
+  }
+
+  async #connectionTo(address: HostPort): Promise<Connection> {
+    const known = this.#connections.get(address);
+    if (known !== undefined && known.lost === null) return known;
+    const connection = await openConnection("sentinel", this.#opener, address, this.#closed.signal);
+    // Another question may have opened one meanwhile.
+    this.#connections.get(address)?.drop(unreachable("not needed any more"));
+    this.#connections.set(address, connection);
+    return connection;
   }
 }

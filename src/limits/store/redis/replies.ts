@@ -164,6 +164,10 @@ export function unreachable(detail: string): CallFailure {
   return { kind: "unreachable", detail };
 }
 
+export function failureOf(error: unknown): CallFailure {
+  return error instanceof StoreError ? error.failure : { kind: "failed", detail: String(error).slice(0, 200) };
+}
+
 /** Puts the address before the detail, in one line: a sentinel or a cluster may have named the address. */
 export function failureAt({ host, port }: HostPort, { kind, detail }: CallFailure): CallFailure {
   return { kind, detail: oneLine(`${bracketed(host)}:${port}: ${detail}`) };
