@@ -1,17 +1,15 @@
-// Opens the store that gateways share, for one thread.
+// Opens the store that gateways share, for the counters of one thread.
 import { setTimeout as sleep } from "node:timers/promises";
 import { readRegularFile } from "../config/files.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Timers } from "../core/store-link.ts";
-import type { Presence } from "../limits/store/presence.ts";
-import { gatewayLength, threadLength } from "../limits/store/script-call.ts";
-import type { SharedRules, SharedRulesOptions } from "../limits/store/shared-rules.ts";
+import { threadLength } from "../limits/store/script-call.ts";
 import type { Store } from "../limits/store/store.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { randomText, type ThreadCounters } from "./open-counters.ts";
 
-const systemTimers: Timers = {
+export const systemTimers: Timers = {
   after(ms, run) {
     const timer = setTimeout(run, ms).unref();
     return { cancel: () => clearTimeout(timer) };
@@ -59,40 +57,6 @@ export async function createStore(
   // For the log and the metrics alone: for the limiter, the shard stays away.
   link.events.onConnectFailed = telemetry.storeConnectFailed;
   return store;
-}
-
-/** What the gateway does with what is shared. */
-type RulesEvents = Pick<SharedRulesOptions, "onRules" | "onForgiven" | "onTakenBack" | "onState" | "restored">;
-
-/** What gateways share but counters. */
-interface SharedBesideCounters {
-  readonly rules: SharedRules;
-  readonly presence: Presence;
-}
-
-/**
- * What gateways share of rules and forgiveness, and who they are, once for a process; null if the counters are not shared. Its
- * connection is apart from those of the threads, so that neither waits for the other.
- */
-export async function createSharedRules(
-  { counters: { redis } }: Pick<Settings, "counters">,
-  clock: Clock,
-  events: RulesEvents,
-): Promise<SharedBesideCounters | null> {
-  if (redis === null) return null;
-  const [{ openRedisLink }, { SharedRules }, { Presence }, { rulesScript }] = await Promise.all([
-    import("../limits/store/redis/link.ts"),
-    import("../limits/store/shared-rules.ts"),
-    import("../limits/store/presence.ts"),
-    import("../limits/store/rules-script.ts"),
-  ]);
-  const link = openRedisLink(redis.connection, { script: rulesScript, readFile: readRegularFile });
-  const id = randomText(gatewayLength);
-  const common = { link, timers: systemTimers, prefix: redis.store.prefix };
-  return {
-    rules: new SharedRules({ ...common, clock, origin: id, ...events }),
-    presence: new Presence({ ...common, id }),
-  };
 }
 
 /** A store that is away delays the start by so much. */

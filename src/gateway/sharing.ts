@@ -2,6 +2,7 @@
 // what it says, and logs whether it can be read. Says who this gateway is, and lists the others. Without the store, the
 // gateway serves with what it knows.
 import { hostname } from "node:os";
+import { readRegularFile } from "../config/files.ts";
 import type { Clock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { TakeBackReason } from "../core/reload.ts";
@@ -9,10 +10,12 @@ import type { Rule, RuleKeeper } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import type { CallFailure, SharedRulesFigures, SharedRulesState } from "../core/store-link.ts";
 import type { GatewayFacts, ListedGateway, Presence } from "../limits/store/presence.ts";
+import { gatewayLength } from "../limits/store/script-call.ts";
 import type { SharedRules } from "../limits/store/shared-rules.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Forgiving } from "./forgiving.ts";
-import { createSharedRules, inTime } from "./open-store.ts";
+import { randomText } from "./open-counters.ts";
+import { inTime, systemTimers } from "./open-store.ts";
 
 interface SharingOptions {
   readonly clock: Clock;
@@ -72,13 +75,24 @@ export class Sharing {
   }
 }
 
-/** Connects to nothing yet. Null if the counters are not shared. */
+/** Connects to nothing yet. Null if the counters are not shared; what it needs is loaded here, because a gateway without a store does not need it. */
 export async function createSharing(
-  settings: Pick<Settings, "counters">,
+  { counters: { redis } }: Pick<Settings, "counters">,
   { clock, log, restored, rules, forgiving }: SharingOptions,
 ): Promise<Sharing | null> {
-  const shared = await createSharedRules(settings, clock, {
-    restored,
+  if (redis === null) return null;
+  const [{ openRedisLink }, { SharedRules }, { Presence }, { rulesScript }] = await Promise.all([
+    import("../limits/store/redis/link.ts"),
+    import("../limits/store/shared-rules.ts"),
+    import("../limits/store/presence.ts"),
+    import("../limits/store/rules-script.ts"),
+  ]);
+  // A link apart from those of the threads, so that neither waits for the other.
+  const link = openRedisLink(redis.connection, { script: rulesScript, readFile: readRegularFile });
+  const id = randomText(gatewayLength);
+  const common = { link, timers: systemTimers, prefix: redis.store.prefix };
+  const sharedRules = new SharedRules({
+    ...{ ...common, clock, origin: id, restored },
     onRules: (change, all) => void rules.take(change, all).catch(ignoreError),
     onForgiven(forgiven, place) {
       forgiving.take(forgiven, place).catch((error) => log.error({ err: error }, "internal error"));
@@ -86,7 +100,7 @@ export async function createSharing(
     onTakenBack: ({ host, reason }) => log.warn({ host, reason }, "another gateway has taken a reload on trial back"),
     onState: (state, failure) => logState(log, state, failure),
   });
-  return shared && new Sharing(shared.rules, shared.presence, log);
+  return new Sharing(sharedRules, new Presence({ ...common, id }), log);
 }
 
 function logState(log: Logger, state: SharedRulesState, failure: CallFailure | null): void {
