@@ -24,15 +24,6 @@ export class ClusterLink implements StoreLink {
   readonly isClustered = true;
   shards: readonly number[] = [];
   events: StoreEvents = { onConnected() {}, onDisconnected() {}, onGone() {} };
-  readonly #shardEvents: StoreEvents = {
-    onConnected: (shard) => this.events.onConnected(shard),
-    onDisconnected: (shard, failure) => {
-      this.#refreshSoon();
-      this.events.onDisconnected(shard, failure);
-    },
-    onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
-    onGone() {},
-  };
   readonly #opener: Opener;
   readonly #map: ClusterMap;
   readonly #primaries = new Map<number, Primary>();
@@ -175,7 +166,13 @@ export class ClusterLink implements StoreLink {
     if (known !== undefined) return known;
     const number = this.#nextNumber++;
     const shard = new ShardLink(this.#opener, () => address, number);
-    shard.events = this.#shardEvents;
+    shard.events = {
+      ...this.events,
+      onDisconnected: (lost, failure) => {
+        this.#refreshSoon();
+        this.events.onDisconnected(lost, failure);
+      },
+    };
     const primary = { shard, address, tag: "0" };
     this.#byAddress.set(keyOf(address), primary);
     this.#primaries.set(number, primary);

@@ -2,6 +2,7 @@
 // no command that it cannot send. The library (ioredis) writes the commands, reads the replies and matches the two.
 import { randomUUID } from "node:crypto";
 import { connect, isIP, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   checkServerIdentity,
   connect as connectTls,
@@ -36,8 +37,6 @@ export class Connection {
   readonly #socket: Socket;
   readonly #redis: Redis;
   readonly #guard = new ReplyGuard();
-  #outstanding = 0;
-  #isCorked = false;
   #lost: CallFailure | null = null;
 
   /** Begins to connect. `serverName`: in the server's certificate. */
@@ -74,11 +73,12 @@ export class Connection {
       queueMicrotask(() => onReply(null, failure));
       return;
     }
-    this.#cork();
-    this.#outstanding += 1;
+    if (this.#socket.writableCorked === 0) {
+      this.#socket.cork();
+      process.nextTick(() => this.#socket.uncork());
+    }
     this.#guard.expected += 1;
     const command = new Command(name, args, { replyEncoding: "utf8" }, (error, reply) => {
-      this.#outstanding -= 1;
       if (!error) onReply(reply ?? null, null);
       else if (error.name !== "ReplyError") onReply(null, this.#lost ?? closed);
       else onReply(null, errorReplyFailure(error.message), error.message);
@@ -95,12 +95,8 @@ export class Connection {
 
   /** The same of a server that may never answer: waits so long, and keeps the connection for answers to others. */
   askWithin(ms: number, name: string, ...args: string[]): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new StoreError(noAnswer)), ms);
-      this.ask(name, ...args)
-        .then(resolve, reject)
-        .finally(() => clearTimeout(timer));
-    });
+    const late = sleep(ms, undefined, { ref: false }).then(() => Promise.reject(new StoreError(noAnswer)));
+    return Promise.race([this.ask(name, ...args), late]);
   }
 
   /** Ends the connection without waiting for the server. Calls that have no answer fail with this. */
@@ -119,18 +115,8 @@ export class Connection {
 
   #refusal(): CallFailure | null {
     if (this.#lost !== null) return this.#lost;
-    if (this.#outstanding >= mostOutstanding) return unreachable(`${mostOutstanding} calls have no answer`);
+    if (this.#guard.expected >= mostOutstanding) return unreachable(`${mostOutstanding} calls have no answer`);
     return this.#socket.writableLength > mostUnsentBytes ? unreachable("the server does not read") : null;
-  }
-
-  #cork(): void {
-    if (this.#isCorked) return;
-    this.#isCorked = true;
-    this.#socket.cork();
-    process.nextTick(() => {
-      this.#isCorked = false;
-      this.#socket.uncork();
-    });
   }
 
   #receive(bytes: Uint8Array): void {
@@ -215,17 +201,8 @@ function openSocket(
 // The files that a connection needs: password, authority, own certificate. They are read again at each connection, so
 // that what is rotated is used at the next one. The password never leaves this object but to the server.
 
-/** Rejects with the system's error. What it reads has a bounded size, and it never waits for a pipe. */
-export type ReadFile = (path: string) => Promise<string>;
-
-interface Credentials {
-  readonly password: string | null;
-  /** Null: plain. */
-  readonly tls: SecureContext | null;
-}
-
-/** Rejects with a StoreError. */
-async function readCredentials({ settings, readFile, contextOf }: Opener): Promise<Credentials> {
+/** `tls`: null if plain. Rejects with a StoreError. */
+async function readCredentials({ settings, readFile, contextOf }: Opener) {
   const told = async <T>(what: string, step: () => T | Promise<T>): Promise<T> => {
     try {
       return await step();
@@ -267,7 +244,9 @@ export function lastContext(): typeof createSecureContext {
 export interface Opener {
   readonly settings: StoreConnectionSettings;
   readonly script: string;
-  readonly readFile: ReadFile;
+  /** Rejects with the system's error. What it reads has a bounded size, and it never waits for a pipe. */
+  readonly readFile: (path: string) => Promise<string>;
+  /** For all that is done until a connection can be used. */
   readonly connectTimeoutMs: number;
   readonly contextOf: typeof createSecureContext;
 }

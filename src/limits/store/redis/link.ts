@@ -4,17 +4,11 @@ import { ignoreError } from "../../../core/failure.ts";
 import type { HostPort } from "../../../core/ip-address.ts";
 import type { CallFailure, StoreConnectionSettings, StoreLink } from "../../../core/store-link.ts";
 import { ClusterLink } from "./cluster.ts";
-import { type Connection, lastContext, type Opener, openConnection, type ReadFile } from "./connection.ts";
+import { type Connection, lastContext, type Opener, openConnection } from "./connection.ts";
 import { failureAt, failureOf, StoreError, unreachable } from "./replies.ts";
 import { ShardLink } from "./shard-link.ts";
 
-interface RedisLinkOptions {
-  readonly script: string;
-  /** Rejects with the system's error. */
-  readonly readFile: ReadFile;
-  /** For all that is done until a connection can be used. */
-  readonly connectTimeoutMs?: number;
-}
+type RedisLinkOptions = Pick<Opener, "script" | "readFile"> & Partial<Pick<Opener, "connectTimeoutMs">>;
 
 /** Does nothing until `open`. */
 export function openRedisLink(settings: StoreConnectionSettings, options: RedisLinkOptions): StoreLink {
@@ -47,17 +41,15 @@ interface Named {
  */
 class SentinelLink extends ShardLink {
   readonly #opener: Opener;
-  readonly #name: string;
-  readonly #addresses: readonly HostPort[];
+  readonly #servers: SentinelSettings;
   readonly #connections = new Map<HostPort, Connection>();
   readonly #closed = new AbortController();
   #watching: Promise<void> = Promise.resolve();
 
-  constructor(opener: Opener, { name, addresses, user }: SentinelSettings) {
+  constructor(opener: Opener, servers: SentinelSettings) {
     super(opener, () => this.#primary());
-    this.#opener = { ...opener, settings: { ...opener.settings, ...user } };
-    this.#name = name;
-    this.#addresses = addresses;
+    this.#opener = { ...opener, settings: { ...opener.settings, ...servers.user } };
+    this.#servers = servers;
   }
 
   override open(): void {
@@ -88,7 +80,7 @@ class SentinelLink extends ShardLink {
     const answers: Named[] = [];
     const failures: CallFailure[] = [];
     const asked = new Set<Promise<void>>();
-    for (const address of this.#addresses) {
+    for (const address of this.#servers.addresses) {
       const ended = this.#ask(address)
         .then(
           (answer) => void answers.push(answer),
@@ -97,7 +89,7 @@ class SentinelLink extends ShardLink {
         .finally(() => asked.delete(ended));
       asked.add(ended);
     }
-    while (asked.size > 0 && answers.length <= this.#addresses.length / 2) await Promise.race(asked);
+    while (asked.size > 0 && answers.length <= this.#servers.addresses.length / 2) await Promise.race(asked);
     const [newest] = answers.sort((a, b) => b.epoch - a.epoch);
     if (newest !== undefined) return newest.address;
     const { kind, detail } = failures[0] ?? unreachable("none is configured");
@@ -118,12 +110,14 @@ class SentinelLink extends ShardLink {
     if (typeof host === "string" && host !== "" && Number(port) > 0 && Number(port) < 65_536) {
       return { address: { host, port: Number(port) }, epoch };
     }
-    throw new StoreError(failureAt(address, { kind: "failed", detail: `it names no primary of ${this.#name}` }));
+    throw new StoreError(
+      failureAt(address, { kind: "failed", detail: `it names no primary of ${this.#servers.name}` }),
+    );
   }
 
   async #answerOf(connection: Connection, question: string): Promise<unknown> {
     try {
-      return await connection.askWithin(this.#opener.connectTimeoutMs, "sentinel", question, this.#name);
+      return await connection.askWithin(this.#opener.connectTimeoutMs, "sentinel", question, this.#servers.name);
     } catch (error) {
       connection.drop(unreachable("the sentinel does not answer"));
       throw new StoreError(failureAt(connection.address, failureOf(error)));

@@ -38,7 +38,10 @@ export class ReplyGuard {
       this.#bytes += next - at;
       if (this.#bytes > maxReplyBytes) return "bulk";
       at = next;
-      if (this.#within === "type" && this.#lacking.length === 0) this.#endReply();
+      if (this.#within !== "type" || this.#lacking.length > 0) continue;
+      this.expected -= 1;
+      this.#bytes = 0;
+      this.#items = 0;
     }
     return null;
   }
@@ -97,12 +100,9 @@ export class ReplyGuard {
     }
     this.#digits += 1;
     this.#number = this.#number * 10 + byte - zero;
-    return byte >= zero && byte <= nine && this.#digits <= this.#mostDigits();
-  }
-
-  /** A length below zero is that of a null, and is written "-1". */
-  #mostDigits(): number {
-    return this.#isNegative && this.#type !== colon ? 1 : 20;
+    // A length below zero is that of a null, and is written "-1".
+    const mostDigits = this.#isNegative && this.#type !== colon ? 1 : 20;
+    return byte >= zero && byte <= nine && this.#digits <= mostDigits;
   }
 
   /** The line feed has come: of a line, or of the end of a bulk string. */
@@ -113,7 +113,12 @@ export class ReplyGuard {
       return !isLength || this.#number === 1;
     }
     if (this.#number > maxReplyBytes) return false;
-    if (this.#type === dollar) return this.#beginBulk();
+    if (this.#type === dollar) {
+      this.#within = this.#number === 0 ? "end" : "bulk";
+      // After its own line end it is an item like a line.
+      this.#type = plus;
+      return true;
+    }
     if (this.#number === 0) this.#endItem();
     else {
       this.#items += this.#number;
@@ -121,13 +126,6 @@ export class ReplyGuard {
       this.#within = "type";
     }
     return this.#items <= maxItems && this.#lacking.length <= maxDepth;
-  }
-
-  #beginBulk(): boolean {
-    this.#within = this.#number === 0 ? "end" : "bulk";
-    // After its own line end it is an item like a line.
-    this.#type = plus;
-    return true;
   }
 
   #endItem(): void {
@@ -138,12 +136,6 @@ export class ReplyGuard {
       this.#lacking.push(lacking);
       return;
     }
-  }
-
-  #endReply(): void {
-    this.expected -= 1;
-    this.#bytes = 0;
-    this.#items = 0;
   }
 }
 
@@ -173,40 +165,25 @@ export function failureAt({ host, port }: HostPort, { kind, detail }: CallFailur
   return { kind, detail: oneLine(`${bracketed(host)}:${port}: ${detail}`) };
 }
 
-const kinds: Readonly<Record<string, CallFailureKind>> = {
-  WRONGPASS: "refused",
-  NOAUTH: "refused",
-  NOPERM: "refused",
-  DENIED: "refused",
-  OOM: "full",
-  READONLY: "unready",
-  LOADING: "unready",
-  MASTERDOWN: "unready",
-  MISCONF: "unready",
-  BUSY: "unready",
-  CLUSTERDOWN: "unready",
-  TRYAGAIN: "unready",
-  NOREPLICAS: "unready",
-  MOVED: "unready",
-  ASK: "unready",
-};
+/** The first match counts. */
+const kinds: readonly (readonly [CallFailureKind, RegExp])[] = [
+  ["refused", /^(?:WRONGPASS|NOAUTH|NOPERM|DENIED)(?![A-Z])/],
+  ["full", /^OOM(?![A-Z])/],
+  ["unready", /^(?:READONLY|LOADING|MASTERDOWN|MISCONF|BUSY|CLUSTERDOWN|TRYAGAIN|NOREPLICAS|MOVED|ASK)(?![A-Z])/],
+  ["unready", /^ERR max number of clients/],
+  ["refused", /^ERR (?:invalid password|AUTH |Client sent AUTH)/],
+  // A command within a script that the user may not use: Redis 6 and 7.0, then later ones and Valkey.
+  ["refused", /^ERR (?:The user executing the script can't|ACL failure in script)/],
+];
+
+const kindOf = (text: string) => kinds.find(([, pattern]) => pattern.test(text));
 
 /** The message of an error reply begins with its code. */
 export function errorReplyFailure(message: string): CallFailure {
-  return { kind: kindOf(message), detail: oneLine(message) };
-}
-
-function kindOf(message: string): CallFailureKind {
-  const [, code = ""] = /^([A-Z]+)/.exec(message) ?? [];
-  const kind = kinds[code];
-  if (kind !== undefined) return kind;
   // Redis 6 reports what a command within a script was answered as "ERR Error running script (…): -OOM command …".
-  const [, inner = ""] = /[ :]-([A-Z]+) /.exec(message) ?? [];
-  if (kinds[inner] !== undefined) return kinds[inner];
-  // A command within a script that the user may not use: Redis 6 and 7.0, then later ones and Valkey.
-  if (/^ERR (?:The user executing the script can't|ACL failure in script)/.test(message)) return "refused";
-  if (/^ERR (?:invalid password|AUTH |Client sent AUTH)/.test(message)) return "refused";
-  return message.startsWith("ERR max number of clients") ? "unready" : "failed";
+  const [, inner = ""] = /[ :]-([A-Z]+ )/.exec(message) ?? [];
+  const [kind] = kindOf(message) ?? kindOf(inner) ?? ["failed" as const];
+  return { kind, detail: oneLine(message) };
 }
 
 /** Adds the command of the script that has failed, which Redis 7.0 names by its line alone. */
