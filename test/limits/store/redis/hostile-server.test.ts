@@ -2,13 +2,17 @@
 import { createServer, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../../../support/cleanup.ts";
-import { eventually } from "../../../support/eventually.ts";
+import { eventually, within } from "../../../support/eventually.ts";
 import { openWatched, settingsOf } from "./watched-link.ts";
 
 const cleanup = useCleanup();
 
-/** Answers ROLE and PING, by which a connection begins; `onCall` does the rest. */
-async function startFake(onCall: (socket: Socket, text: string) => void, onAccept?: (socket: Socket) => void) {
+/** Answers ROLE and PING, by which a connection begins, unless it is silent; `onCall` does the rest. */
+async function startFake(
+  onCall: (socket: Socket, text: string) => void,
+  onAccept?: (socket: Socket) => void,
+  isSilent = false,
+) {
   const pieces: string[] = [];
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -17,7 +21,7 @@ async function startFake(onCall: (socket: Socket, text: string) => void, onAccep
     onAccept?.(socket);
     socket.on("data", (piece: Buffer) => {
       const text = String(piece);
-      if (text.includes("\r\nrole\r\n")) socket.write("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n+PONG\r\n");
+      if (text.includes("\r\nrole\r\n") && !isSilent) socket.write("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n+PONG\r\n");
       else {
         pieces.push(text);
         onCall(socket, text);
@@ -123,6 +127,37 @@ test.each([
   const watched = openWatched(cleanup, settingsOf(port));
   await eventually("it is told", () => watched.seen.length > 0);
   expect(watched.seen).toEqual([`${kind} 0`]);
+});
+
+const silent = () =>
+  startFake(
+    () => {},
+    () => {},
+    true,
+  );
+const tls = { caFile: null, certFile: null, keyFile: null, serverName: null };
+
+test.each([
+  ["answers no command", {}, "the server does not answer"],
+  ["does not begin with TLS", { tls }, "no connection within the time for it"],
+])("a server that %s is left when the time for a connection is over", async (_, more, detail) => {
+  const { port } = await silent();
+  const watched = openWatched(cleanup, settingsOf(port, more), 100);
+  await eventually("two attempts have failed", () => watched.failedAttempts.length > 1);
+  expect(watched.failedAttempts.slice(0, 2)).toEqual(["unreachable 0", "unreachable 0"]);
+  expect((await watched.call("1")).failure?.detail).toBe(`127.0.0.1:${port}: ${detail}`);
+});
+
+test.each([
+  ["a server that never answers", {}],
+  ["one that does not begin with TLS", { tls }],
+])("close does not wait for %s", async (_, more) => {
+  const { port, pieces } = await silent();
+  const watched = openWatched(cleanup, settingsOf(port, more), 600_000);
+  await eventually("it was asked", () => pieces.length > 0);
+  await within("the end", watched.link.close());
+  expect(watched.seen).toEqual([]);
+  expect(watched.failedAttempts).toEqual([]);
 });
 
 test("the calls of one turn leave in one write", async () => {
