@@ -4,6 +4,7 @@
 import { randomBytes } from "node:crypto";
 import type { Identity } from "../src/core/authentication.ts";
 import { type Client, readPeer } from "../src/core/client-address.ts";
+import type { AskedRequest } from "../src/core/limiter.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
 import type { Decision, Policy } from "../src/core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../src/core/request-head.ts";
@@ -77,6 +78,9 @@ function ownLimiter(policies: readonly Policy[], token: "verified" | "refused" |
   const table = new CounterTable(createTableMemory(tableBytes(policies.length)), { secret });
   const placer = new KeyPlacer(secret);
   const request: { -readonly [Key in keyof ParsedRequest]: ParsedRequest[Key] } = { ...pendingVerdict.parsed };
+  const asked: { -readonly [Key in keyof AskedRequest]: AskedRequest[Key] } = {
+    ...{ parsed: request, head, identity: null, decision: null, nowMs: 0 },
+  };
   const limiter = new PolicyLimiter(policies, { table });
   const counted = policies.filter(
     ({ who }) => token === null || who === (token === "verified" ? "verified" : "others"),
@@ -86,11 +90,14 @@ function ownLimiter(policies: readonly Policy[], token: "verified" | "refused" |
     take({ key, counterKey }, nowMs) {
       request.client = key;
       request.counterKey = counterKey;
-      const first = limiter.decide(request, head, nowMs) as Decision;
-      if (token === null) return first;
-      return token === "verified"
-        ? limiter.decideIdentified(request, head, identity, first, nowMs)
-        : limiter.decideRefused(request, head, first, nowMs);
+      asked.identity = null;
+      asked.decision = null;
+      asked.nowMs = nowMs;
+      asked.decision = limiter.ask(asked, "anonymous") as Decision;
+      if (token === null) return asked.decision;
+      if (token === "refused") return limiter.ask(asked, "refused");
+      asked.identity = identity;
+      return limiter.ask(asked, "identified");
     },
     bytes() {
       const { usedBytes, policies: figures } = limiter.counterFigures();

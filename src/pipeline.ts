@@ -6,9 +6,9 @@ import {
   type Identity,
   readBearer,
 } from "./core/authentication.ts";
-import type { CallerQuota, Limiter, RefusalBudget } from "./core/limiter.ts";
+import type { AskedRequest, CallerQuota, LimitedClient, Limiter, RefusalBudget } from "./core/limiter.ts";
 import { jsonReply, type LocalReply, localReplies, quotaPreflight } from "./core/local-reply.ts";
-import { type Awaitable, type Decision, keyPartText, type Rate } from "./core/policy.ts";
+import { type Awaitable, type Decision, type Held, keyPartText, type Rate } from "./core/policy.ts";
 import {
   type DemandReader,
   findBodyRefusal,
@@ -51,6 +51,39 @@ export function createDecide(parts: PipelineParts): Decide {
   return (head, nowMs) => pipeline.decide(head, nowMs);
 }
 
+const noScopes: readonly string[] = [];
+
+/** What is known so far of a request on its way through the steps: each of them adds to it. */
+class PendingRequest implements AskedRequest {
+  readonly head: RequestHead;
+  readonly parsed: ParsedRequest;
+  /** The clock, read after whatever was waited for. */
+  nowMs: number;
+  auth: AuthOutcome = "skipped";
+  identity: Identity | null = null;
+  /** Which its token must have. */
+  scopes = noScopes;
+  decision: Decision | null = null;
+
+  constructor(head: RequestHead, parsed: ParsedRequest, nowMs: number) {
+    this.head = head;
+    this.parsed = parsed;
+    this.nowMs = nowMs;
+  }
+
+  authenticated(authentication: Authentication): void {
+    const isIdentity = typeof authentication !== "string";
+    this.auth = isIdentity ? "accepted" : authentication;
+    this.identity = isIdentity ? authentication : null;
+  }
+
+  verdict(decision: Decision, localReply: LocalReply | null, blockedBy: Rule | null = null): Verdict {
+    const { parsed, auth, identity } = this;
+    const verdict = { parsed, decision, auth, identity, localReply };
+    return blockedBy === null ? verdict : { ...verdict, blockedBy };
+  }
+}
+
 class Pipeline {
   readonly #parts: PipelineParts;
 
@@ -59,328 +92,291 @@ class Pipeline {
   }
 
   decide(head: RequestHead, nowMs: number): Awaitable<Verdict> {
-    const { rules, runtimeRules, limiter, refusals } = this.#parts;
+    const { rules } = this.#parts;
     const known = head.memory?.parsedUnder(rules);
     if (known) {
-      const block = runtimeRules.isEmpty ? null : runtimeRules.blockOfClient(known.counterKey);
-      return block === null
-        ? this.#charge(head, known, nowMs)
-        : this.#refuseUncharged(known, localReplies.blocked, nowMs, block);
+      const request = new PendingRequest(head, known, nowMs);
+      const block = this.#blockOf(known);
+      return block === null ? this.#charge(request) : this.#refuseUncharged(request, localReplies.blocked, block);
     }
     // The client, and a path in a usual spelling, are read first: everything else needs them, and they cost little.
     const origin = readOrigin(head, rules);
     // Before what clients behind the load balancer's address could have it refused for.
     if (rules.readiness !== null && origin.target?.path === rules.readiness.path) {
-      return this.#tellReadiness(head, origin, rules.readiness, nowMs);
+      return this.#tellReadiness(new PendingRequest(head, parseWithoutPath(origin), nowMs), rules.readiness);
     }
     // Before the quota and the path, which a blocked client must not make the gateway read.
-    const block = runtimeRules.isEmpty ? null : runtimeRules.blockOfClient(origin.counterKey);
-    if (block !== null) return this.#refuseUncharged(parseCheaply(origin, rules), localReplies.blocked, nowMs, block);
+    const block = this.#blockOf(origin);
+    if (block !== null) {
+      const request = new PendingRequest(head, parseCheaply(origin, rules), nowMs);
+      return this.#refuseUncharged(request, localReplies.blocked, block);
+    }
     const { unparsable } = origin.message;
-    if (unparsable !== null) return this.#refuseUncharged(parseWithoutPath(origin), unparsable, nowMs);
+    if (unparsable !== null)
+      return this.#refuseUncharged(new PendingRequest(head, parseWithoutPath(origin), nowMs), unparsable);
     // Before the routes, one of which it may be under.
     if (rules.quota !== null && origin.target?.path === rules.quota.path) {
-      return this.#answerQuota(head, origin, rules.quota, nowMs);
+      return this.#answerQuota(new PendingRequest(head, parseWithoutPath(origin), nowMs), rules.quota);
     }
-    if (refusals === null || needsNoBudget(origin.plainPath, rules)) return this.#read(head, origin, nowMs);
+    return this.#refuseUnread(head, origin, nowMs) ?? this.#read(head, origin, nowMs);
+  }
 
-    // The request may be refused without being charged. If the client's budget for such refusals is used up, or its
-    // quota, the request is refused now, because reading the path costs more. Requests plainly under a route pass above.
+  #blockOf({ counterKey }: LimitedClient): Rule | null {
+    const { runtimeRules } = this.#parts;
+    return runtimeRules.isEmpty ? null : runtimeRules.blockOfClient(counterKey);
+  }
+
+  #blockOfIdentity({ identity }: PendingRequest): Rule | null {
+    const { runtimeRules } = this.#parts;
+    return identity === null || runtimeRules.isEmpty ? null : runtimeRules.blockOfIdentity(identity);
+  }
+
+  /** Spends nothing and asks for nothing: its answers are prepared, so they cost no more than a refusal. */
+  #tellReadiness(request: PendingRequest, { reply }: ReadinessPath): Verdict {
+    const { problem } = request.parsed.message;
+    if (problem !== null) return this.#refuseUncharged(request, problem);
+    return this.#observed(request, isRead(request.head.method) ? reply.current : localReplies.methodNotAllowed);
+  }
+
+  /** Tells a caller what it has left. Spends no quota: the budget for refusals pays, for wrong tokens too. */
+  #answerQuota(request: PendingRequest, quotaPath: QuotaPath): Awaitable<Verdict> {
+    const { rules, authenticator } = this.#parts;
+    const isPaid = this.#spendRefusal(request);
+    const refusal = isPaid ? findQuotaPathRefusal(request, rules) : localReplies.tooManyRefusals;
+    if (refusal !== null) return this.#observed(request, refusal);
+    const auth = authenticator.authenticate(readBearer(request.head.rawHeaders), quotaPath);
+    return auth instanceof Promise
+      ? this.#tellQuotaLater(request, quotaPath, auth)
+      : this.#tellQuota(request, quotaPath, auth);
+  }
+
+  async #tellQuotaLater(
+    request: PendingRequest,
+    quotaPath: QuotaPath,
+    later: Promise<Authentication>,
+  ): Promise<Verdict> {
+    const authentication = await later;
+    request.nowMs = this.#parts.nowMs();
+    return this.#tellQuota(request, quotaPath, authentication);
+  }
+
+  #tellQuota(request: PendingRequest, { routes, isShared }: QuotaPath, authentication: Authentication): Verdict {
+    request.authenticated(authentication);
+    // Without a token, only what is counted for the address is told, which every response shows as well.
+    const refusal = request.auth === "missing" ? null : findAuthRefusal(request);
+    if (refusal !== null) return this.#observed(request, refusal);
+    const blockedBy = this.#blockOfIdentity(request);
+    if (blockedBy !== null) return this.#observed(request, localReplies.blocked, blockedBy);
+    const quotas = this.#parts.limiter.quotasOf(request, routes, request.nowMs);
+    const isVerified = request.identity !== null;
+    return this.#observed(request, quotaReply(quotas, { isVerified, isShared }, request.nowMs));
+  }
+
+  /** Replies to a request that is not charged, and shows the quota of its client. */
+  #observed(request: PendingRequest, localReply: LocalReply, blockedBy: Rule | null = null): Verdict {
+    const decision = this.#parts.limiter.show(request.parsed, request.nowMs, true);
+    return request.verdict(decision, localReply, blockedBy);
+  }
+
+  /** Spends no quota: the budget for refusals pays. */
+  #refuseUncharged(request: PendingRequest, reply: LocalReply, blockedBy: Rule | null = null): Verdict {
+    return this.#observed(request, this.#payRefusal(request, reply), blockedBy);
+  }
+
+  /** Returns the reply to a client that is refused without being charged. */
+  #payRefusal(request: PendingRequest, localReply: LocalReply): LocalReply {
+    return this.#spendRefusal(request) ? localReply : localReplies.tooManyRefusals;
+  }
+
+  /** Returns false if the client's budget for refusals is used up. */
+  #spendRefusal({ parsed: { client }, nowMs }: PendingRequest): boolean {
+    const { refusals } = this.#parts;
+    if (refusals?.isSpent(client, nowMs)) return false;
+    refusals?.spend(client, nowMs);
+    return true;
+  }
+
+  /**
+   * Refuses a request that may be refused without being charged, if the client's budget for such refusals is used up, or its quota,
+   * because reading the path costs more. Returns null if the path has to be read.
+   */
+  #refuseUnread(head: RequestHead, origin: RequestOrigin, nowMs: number): Verdict | null {
+    const { rules, limiter, refusals } = this.#parts;
+    // Requests plainly under a route pass here.
+    if (refusals === null || needsNoBudget(origin.plainPath, rules)) return null;
     const isSpent = refusals.isSpent(origin.client, nowMs);
     // The budget also pays for the path of a preflight, which is answered whatever is left of the quota.
     const isAsking = !isSpent && (rules.cors?.answerPreflight(head, origin.message) ?? null) !== null;
     if (isAsking) refusals.spend(origin.client, nowMs);
-    if (!isSpent && (isAsking || origin.plainPath !== undefined || rules.unmatched !== "reject")) {
-      return this.#read(head, origin, nowMs);
-    }
-    const quota = limiter.peek(origin.client, origin.counterKey, nowMs);
-    return this.#refuseUnread(origin, quota, isSpent, nowMs) ?? this.#read(head, origin, nowMs);
-  }
-
-  /** Spends nothing and asks for nothing: its answers are prepared, so they cost no more than a refusal. */
-  #tellReadiness({ method }: RequestHead, origin: RequestOrigin, { reply }: ReadinessPath, atMs: number): Verdict {
-    const parsed = parseWithoutPath(origin);
-    const { problem } = parsed.message;
-    if (problem !== null) return this.#refuseUncharged(parsed, problem, atMs);
-    const told = isRead(method) ? reply.current : localReplies.methodNotAllowed;
-    return this.#observed(parsed, "skipped", null, told, atMs);
-  }
-
-  /** Tells a caller what it has left. Spends no quota: the budget for refusals pays, for wrong tokens too. */
-  #answerQuota(head: RequestHead, origin: RequestOrigin, quotaPath: QuotaPath, atMs: number): Awaitable<Verdict> {
-    const { rules, authenticator } = this.#parts;
-    const parsed = parseWithoutPath(origin);
-    const isPaid = this.#spendRefusal(parsed.client, atMs);
-    const refusal = isPaid ? findQuotaPathRefusal(head, parsed, rules) : localReplies.tooManyRefusals;
-    if (refusal !== null) return this.#observed(parsed, "skipped", null, refusal, atMs);
-    const auth = authenticator.authenticate(readBearer(head.rawHeaders), quotaPath);
-    return auth instanceof Promise
-      ? auth.then((later) => this.#tellQuota(head, parsed, quotaPath, later, this.#parts.nowMs()))
-      : this.#tellQuota(head, parsed, quotaPath, auth, atMs);
-  }
-
-  #tellQuota(
-    head: RequestHead,
-    parsed: ParsedRequest,
-    { routes, isShared }: QuotaPath,
-    authentication: Authentication,
-    atMs: number,
-  ): Verdict {
-    const { limiter, runtimeRules } = this.#parts;
-    const identity = typeof authentication === "string" ? null : authentication;
-    const auth = typeof authentication === "string" ? authentication : "accepted";
-    // Without a token, only what is counted for the address is told, which every response shows as well.
-    const refusal = auth === "missing" ? null : findAuthRefusal(auth, head);
-    if (refusal !== null) return this.#observed(parsed, auth, identity, refusal, atMs);
-    const blockedBy = identity === null || runtimeRules.isEmpty ? null : runtimeRules.blockOfIdentity(identity);
-    if (blockedBy !== null) return this.#observed(parsed, auth, identity, localReplies.blocked, atMs, blockedBy);
-    const quotas = limiter.quotasOf(parsed, head, identity, routes, atMs);
-    const reply = quotaReply(quotas, { isVerified: identity !== null, isShared }, atMs);
-    return this.#observed(parsed, auth, identity, reply, atMs);
-  }
-
-  /** Replies to a request that is not charged, and shows the quota of its client. */
-  #observed(
-    parsed: ParsedRequest,
-    auth: AuthOutcome,
-    identity: Identity | null,
-    localReply: LocalReply,
-    atMs: number,
-    blockedBy?: Rule,
-  ): Verdict {
-    const decision = this.#parts.limiter.observe(parsed.client, parsed.counterKey, atMs);
-    return { parsed, decision, auth, identity, localReply, ...(blockedBy === undefined ? {} : { blockedBy }) };
-  }
-
-  /** Spends no quota: the budget for refusals pays. */
-  #refuseUncharged(parsed: ParsedRequest, reply: LocalReply, atMs: number, blockedBy?: Rule): Verdict {
-    return this.#observed(parsed, "skipped", null, this.#payRefusal(parsed.client, reply, atMs), atMs, blockedBy);
-  }
-
-  /** Returns the reply to a client that is refused without being charged. */
-  #payRefusal(client: string, localReply: LocalReply, atMs: number): LocalReply {
-    return this.#spendRefusal(client, atMs) ? localReply : localReplies.tooManyRefusals;
-  }
-
-  /** Returns false if the client's budget for refusals is used up. */
-  #spendRefusal(client: string, atMs: number): boolean {
-    const { refusals } = this.#parts;
-    if (refusals?.isSpent(client, atMs)) return false;
-    refusals?.spend(client, atMs);
-    return true;
-  }
-
-  /** Returns the refusal of a request whose path is not read; null if the path has to be read. */
-  #refuseUnread(origin: RequestOrigin, quota: Decision, isSpent: boolean, atMs: number): Verdict | null {
+    if (!isSpent && (isAsking || origin.plainPath !== undefined || rules.unmatched !== "reject")) return null;
+    const quota = limiter.show(origin, nowMs);
     // A request with a verified token does not pay for those of others behind its address.
     if (!isSpent && (quota.remaining > 0 || quota.policy.who === "others")) return null;
-    this.#parts.limiter.observe(origin.client, origin.counterKey, atMs);
-    const parsed = parseWithoutPath(origin);
-    const decision: Decision = isSpent ? quota : { ...quota, outcome: "throttled" };
-    const localReply = isSpent ? localReplies.tooManyRefusals : localReplies.throttled;
-    return { parsed, decision, auth: "skipped", identity: null, localReply };
+    limiter.show(origin, nowMs, true);
+    const request = new PendingRequest(head, parseWithoutPath(origin), nowMs);
+    return isSpent
+      ? request.verdict(quota, localReplies.tooManyRefusals)
+      : request.verdict({ ...quota, outcome: "throttled" }, localReplies.throttled);
   }
 
-  /** `atMs`: the clock, read after whatever was waited for. */
-  #read(head: RequestHead, origin: RequestOrigin, atMs: number): Awaitable<Verdict> {
+  #read(head: RequestHead, origin: RequestOrigin, nowMs: number): Awaitable<Verdict> {
     const { rules } = this.#parts;
     const parsed = parseRequest(origin, rules);
     // Other paths have to pass the budget for refusals each time.
     if (origin.plainPath?.kind === "route") head.memory?.remember(parsed, rules);
-    return this.#charge(head, parsed, atMs);
+    return this.#charge(new PendingRequest(head, parsed, nowMs));
   }
 
-  #charge(head: RequestHead, parsed: ParsedRequest, atMs: number): Awaitable<Verdict> {
+  #charge(request: PendingRequest): Awaitable<Verdict> {
     const { limiter, rules } = this.#parts;
+    const { head, parsed, nowMs } = request;
     // Before the quota: a preflight over the limit would keep the page from reading the 429 of its call.
     const isOpen = parsed.path.kind === "route" && parsed.upstreamTarget !== null && parsed.message.problem === null;
     const preflight = isOpen ? rules.cors?.answerPreflight(head, parsed.message) : null;
-    if (preflight) {
-      return this.#observed(parsed, "skipped", null, this.#payRefusal(parsed.client, preflight, atMs), atMs);
-    }
+    if (preflight) return this.#refuseUncharged(request, preflight);
     // The quota comes before everything that can refuse: a bad token, a bad path and a malformed message are each
     // charged, or guessing tokens would be free. A request outside of all routes is not charged.
-    const decision =
-      parsed.route === null
-        ? limiter.observe(parsed.client, parsed.counterKey, atMs)
-        : limiter.decide(parsed, head, atMs);
-    return decision instanceof Promise
-      ? this.#chargedLater(head, parsed, decision)
-      : this.#charged(head, parsed, decision, atMs);
+    const decision = parsed.route === null ? limiter.show(parsed, nowMs, true) : limiter.ask(request, "anonymous");
+    return decision instanceof Promise ? this.#chargedLater(request, decision) : this.#charged(request, decision);
   }
 
-  #charged(head: RequestHead, parsed: ParsedRequest, decision: Decision, atMs: number): Awaitable<Verdict> {
+  async #chargedLater(request: PendingRequest, later: Promise<Decision>): Promise<Verdict> {
+    const decision = await later;
+    request.nowMs = this.#parts.nowMs();
+    return this.#charged(request, decision);
+  }
+
+  /** What was taken for the request is given back if a later step fails. */
+  #charged(request: PendingRequest, decision: Decision): Awaitable<Verdict> {
+    request.decision = decision;
+    const { held } = decision;
+    if (held === null) return this.#checkCharged(request, decision);
+    try {
+      const verdict = this.#checkCharged(request, decision);
+      return verdict instanceof Promise ? endedIfFailed(verdict, held) : verdict;
+    } catch (error) {
+      held.end(0);
+      throw error;
+    }
+  }
+
+  #checkCharged(request: PendingRequest, decision: Decision): Awaitable<Verdict> {
     const { rules, limiter, refusals } = this.#parts;
+    const { parsed, nowMs } = request;
     // Throttled, not to be decided, malformed, ambiguous or outside of all routes: refused without checking the token.
     const refusal = findRefusal(parsed, decision, rules);
     if (refusal !== null) {
       // Nobody has verified it, so it is a request of the others.
       if (limiter.limitsOthers && parsed.route !== null && findQuotaRefusal(decision) === null) {
-        return this.#refuseOther(head, parsed, decision, "skipped", refusal, atMs);
+        return this.#refuseOther(request, refusal);
       }
       // Nothing else bounds the refusals while the store is away.
-      if (decision.outcome !== "admitted" && decision.outcome !== "throttled") {
-        refusals?.spend(parsed.client, atMs);
-      }
-      return { parsed, decision, auth: "skipped", identity: null, localReply: refusal };
+      if (decision.outcome !== "admitted" && decision.outcome !== "throttled") refusals?.spend(parsed.client, nowMs);
+      return request.verdict(decision, refusal);
     }
     // Outside of all routes nothing is asked: no limit, no token. Only what the gateway forwards has a bound on its body.
     if (parsed.path.kind === "unmatched") {
-      const localReply = rules.unmatched === "proxy" ? findBodyRefusal(parsed, rules) : null;
-      return { parsed, decision, auth: "skipped", identity: null, localReply };
+      return request.verdict(decision, rules.unmatched === "proxy" ? findBodyRefusal(parsed, rules) : null);
     }
-
     // The token comes after them, because its check costs the most.
-    try {
-      return this.#authenticate(head, parsed, decision, atMs);
-    } catch (error) {
-      decision.held?.end(0);
-      throw error;
-    }
+    return this.#authenticate(request, decision);
   }
 
-  #authenticate(head: RequestHead, parsed: ParsedRequest, decision: Decision, atMs: number): Awaitable<Verdict> {
+  #authenticate(request: PendingRequest, decision: Decision): Awaitable<Verdict> {
     const { rules, limiter, authenticator, demandOf, refusals } = this.#parts;
+    const { head, parsed, nowMs } = request;
     // A preflight has no token.
     const { cors } = rules;
     const isPreflight = cors !== null && !cors.answersPreflights && cors.isPreflight(head, parsed.message);
-    if (isPreflight) return this.#authenticated(head, parsed, decision, "skipped", noScopes, atMs);
+    if (isPreflight) return this.#authenticated(request, decision, "skipped");
     const credential = readBearer(head.rawHeaders);
     const demand = demandOf(parsed, head);
+    request.scopes = demand.scopes;
     // A client that has used up what the others get, and its budget for refusals, cannot make the gateway verify more.
-    if (limiter.limitsOthers && refusals?.isSpent(parsed.client, atMs)) {
-      const usedUp = authenticator.isKnown(credential, demand) ? null : limiter.findUsedUp(parsed, head, atMs);
-      if (usedUp !== null) {
-        const shown = { ...usedUp, held: decision.held };
-        const localReply = localReplies.tooManyRefusals;
-        return { parsed, decision: shown, auth: "skipped", identity: null, localReply };
+    if (limiter.limitsOthers && refusals?.isSpent(parsed.client, nowMs) && !authenticator.isKnown(credential, demand)) {
+      const usedUp = limiter.ask(request, "usedUp");
+      if (!(usedUp instanceof Promise) && usedUp.outcome === "throttled") {
+        return request.verdict({ ...usedUp, held: decision.held }, localReplies.tooManyRefusals);
       }
     }
     const auth = authenticator.authenticate(credential, demand);
     return auth instanceof Promise
-      ? this.#authenticatedLater(head, parsed, decision, auth, demand.scopes)
-      : this.#authenticated(head, parsed, decision, auth, demand.scopes, atMs);
+      ? this.#authenticatedLater(request, decision, auth)
+      : this.#authenticated(request, decision, auth);
   }
 
-  #authenticated(
-    head: RequestHead,
-    parsed: ParsedRequest,
+  async #authenticatedLater(
+    request: PendingRequest,
     decision: Decision,
-    authentication: Authentication,
-    scopes: readonly string[],
-    atMs: number,
-  ): Awaitable<Verdict> {
+    later: Promise<Authentication>,
+  ): Promise<Verdict> {
+    const authentication = await later;
+    request.nowMs = this.#parts.nowMs();
+    return this.#authenticated(request, decision, authentication);
+  }
+
+  #authenticated(request: PendingRequest, decision: Decision, authentication: Authentication): Awaitable<Verdict> {
     const { limiter } = this.#parts;
-    const identity = typeof authentication === "string" ? null : authentication;
-    const auth = typeof authentication === "string" ? authentication : "accepted";
-    const refusal = findAuthRefusal(auth, head);
+    request.authenticated(authentication);
+    const refusal = findAuthRefusal(request);
     if (refusal !== null) {
-      return limiter.limitsOthers
-        ? this.#refuseOther(head, parsed, decision, auth, refusal, atMs)
-        : { parsed, decision, auth, identity, localReply: refusal };
+      return limiter.limitsOthers ? this.#refuseOther(request, refusal) : request.verdict(decision, refusal);
     }
 
-    const { runtimeRules } = this.#parts;
-    const blockedBy = identity === null || runtimeRules.isEmpty ? null : runtimeRules.blockOfIdentity(identity);
+    const blockedBy = this.#blockOfIdentity(request);
     if (blockedBy !== null) {
       // What the step before has charged pays; if there was nothing, nothing else does.
       const isPaid = decision.outcome === "admitted";
-      const localReply = isPaid ? localReplies.blocked : this.#payRefusal(parsed.client, localReplies.blocked, atMs);
-      return { parsed, decision, auth, identity, localReply, blockedBy };
+      const localReply = isPaid ? localReplies.blocked : this.#payRefusal(request, localReplies.blocked);
+      return request.verdict(decision, localReply, blockedBy);
     }
 
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota. They
     // come before its scopes, or asking for what it may not have would be free.
+    const whole = limiter.ask(request, "identified");
+    return whole instanceof Promise ? this.#admittedLater(request, whole) : this.#admitted(request, whole);
+  }
+
+  async #admittedLater(request: PendingRequest, whole: Promise<Decision>): Promise<Verdict> {
+    return this.#admitted(request, await whole);
+  }
+
+  #admitted(request: PendingRequest, decision: Decision): Verdict {
+    const { parsed, identity, scopes } = request;
     const hasScopes = scopes.every((scope) => identity?.scopes.includes(scope));
-    const whole = limiter.decideIdentified(parsed, head, identity, decision, atMs);
-    return whole instanceof Promise
-      ? this.#admittedLater(parsed, auth, identity, hasScopes, decision, whole)
-      : this.#admitted(parsed, auth, identity, hasScopes, whole);
-  }
-
-  /** A function of its own: a closure in the one above would allocate for each request, also where nothing is waited for. */
-  #admittedLater(
-    parsed: ParsedRequest,
-    auth: AuthOutcome,
-    identity: Identity | null,
-    hasScopes: boolean,
-    first: Decision,
-    whole: Promise<Decision>,
-  ): Promise<Verdict> {
-    return this.#whenDecided(first, whole, (known) => this.#admitted(parsed, auth, identity, hasScopes, known));
-  }
-
-  #admitted(
-    parsed: ParsedRequest,
-    auth: AuthOutcome,
-    identity: Identity | null,
-    hasScopes: boolean,
-    decision: Decision,
-  ): Verdict {
     // The announced size comes after the token, so that a client without a token does not learn the limit.
     const localReply =
       findQuotaRefusal(decision) ??
       (hasScopes ? findBodyRefusal(parsed, this.#parts.rules) : localReplies.insufficientScope);
-    return { parsed, decision, auth, identity, localReply };
+    return request.verdict(decision, localReply);
   }
 
   /** Refuses a request without a verified token: the limits on such requests come first, or guessing tokens would be free. */
-  #refuseOther(
-    head: RequestHead,
-    parsed: ParsedRequest,
-    decision: Decision,
-    auth: AuthOutcome,
-    refusal: LocalReply,
-    atMs: number,
-  ): Awaitable<Verdict> {
-    const { limiter, refusals } = this.#parts;
-    const refuse = (known: Decision): Verdict => {
-      const quotaRefusal = findQuotaRefusal(known);
-      // A path or a token was read in vain, and no quota pays for it.
-      const isUnpaid = quotaRefusal !== null || known.outcome !== "admitted";
-      if (isUnpaid && auth !== "missing") refusals?.spend(parsed.client, atMs);
-      return { parsed, decision: known, auth, identity: null, localReply: quotaRefusal ?? refusal };
-    };
-    const whole = limiter.decideRefused(parsed, head, decision, atMs);
-    return whole instanceof Promise ? this.#whenDecided(decision, whole, refuse) : refuse(whole);
+  #refuseOther(request: PendingRequest, refusal: LocalReply): Awaitable<Verdict> {
+    const whole = this.#parts.limiter.ask(request, "refused");
+    return whole instanceof Promise
+      ? whole.then((later) => this.#otherRefused(request, refusal, later))
+      : this.#otherRefused(request, refusal, whole);
   }
 
-  async #chargedLater(head: RequestHead, parsed: ParsedRequest, decision: Promise<Decision>): Promise<Verdict> {
-    return this.#charged(head, parsed, await decision, this.#parts.nowMs());
-  }
-
-  async #authenticatedLater(
-    head: RequestHead,
-    parsed: ParsedRequest,
-    decision: Decision,
-    authentication: Promise<Authentication>,
-    scopes: readonly string[],
-  ): Promise<Verdict> {
-    try {
-      // Not awaited: `#whenDecided` ends by itself what is held, and nothing may be ended twice.
-      return this.#authenticated(head, parsed, decision, await authentication, scopes, this.#parts.nowMs());
-    } catch (error) {
-      decision.held?.end(0);
-      throw error;
-    }
-  }
-
-  /** `first`: the decision of the step before, which may hold something. */
-  async #whenDecided(
-    first: Decision,
-    whole: Promise<Decision>,
-    conclude: (known: Decision) => Verdict,
-  ): Promise<Verdict> {
-    try {
-      return conclude(await whole);
-    } catch (error) {
-      first.held?.end(0);
-      throw error;
-    }
+  #otherRefused(request: PendingRequest, refusal: LocalReply, decision: Decision): Verdict {
+    const { parsed, auth, nowMs } = request;
+    const quotaRefusal = findQuotaRefusal(decision);
+    // A path or a token was read in vain, and no quota pays for it.
+    const isUnpaid = quotaRefusal !== null || decision.outcome !== "admitted";
+    if (isUnpaid && auth !== "missing") this.#parts.refusals?.spend(parsed.client, nowMs);
+    return request.verdict(decision, quotaRefusal ?? refusal);
   }
 }
 
-const noScopes: readonly string[] = [];
+async function endedIfFailed(verdict: Promise<Verdict>, held: Held): Promise<Verdict> {
+  try {
+    return await verdict;
+  } catch (error) {
+    held.end(0);
+    throw error;
+  }
+}
 
 /** A path in an unusual spelling costs more to read, so it is not read. */
 function parseCheaply(origin: RequestOrigin, rules: RequestRules): ParsedRequest {
@@ -394,8 +390,7 @@ function needsNoBudget(plainPath: PathReading | undefined, { unmatched }: Reques
 
 /** Returns the reply to a request at the path of the caller's own quota that asks for something else; null if it does not. */
 function findQuotaPathRefusal(
-  head: RequestHead,
-  { message }: ParsedRequest,
+  { head, parsed: { message } }: PendingRequest,
   { cors }: RequestRules,
 ): LocalReply | null {
   if (message.problem !== null) return message.problem;
@@ -407,7 +402,7 @@ function isRead(method: string): boolean {
   return method === "GET" || method === "HEAD";
 }
 
-function findAuthRefusal(auth: AuthOutcome, { rawHeaders }: RequestHead): LocalReply | null {
+function findAuthRefusal({ auth, head: { rawHeaders } }: PendingRequest): LocalReply | null {
   switch (auth) {
     case "accepted":
     case "skipped":

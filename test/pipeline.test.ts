@@ -6,7 +6,7 @@ import type { AuthDemands, AuthOutcome } from "../src/core/authentication.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
 import { systemClock } from "../src/core/clock.ts";
 import { parseCidr } from "../src/core/ip-address.ts";
-import type { Limiter } from "../src/core/limiter.ts";
+import type { AskedRequest, Limiter } from "../src/core/limiter.ts";
 import type { RefusalReason } from "../src/core/local-reply.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
 import type { Decision, Outcome, Policy } from "../src/core/policy.ts";
@@ -500,15 +500,10 @@ describe("a limiter and an authenticator that answer later", () => {
 
   const laterLimiter = (limiter: Limiter): Limiter => ({
     limitsOthers: limiter.limitsOthers,
-    decide: async (...request) => limiter.decide(...request),
-    decideIdentified: async (...request) => limiter.decideIdentified(...request),
-    decideRefused: async (...request) => limiter.decideRefused(...request),
-    findUsedUp: (...request) => limiter.findUsedUp(...request),
-    peek: (...client) => limiter.peek(...client),
-    observe: (...client) => limiter.observe(...client),
-    refresh: (decision, nowMs) => limiter.refresh(decision, nowMs),
+    ask: (request, step) =>
+      step === "usedUp" ? limiter.ask(request, step) : Promise.resolve().then(() => limiter.ask(request, step)),
+    show: (...shown) => limiter.show(...shown),
     quotasOf: (...caller) => limiter.quotasOf(...caller),
-    stats: () => limiter.stats(),
   });
 
   test.each(table)("say the same: $claim", async ({ facts }) => {
@@ -531,26 +526,23 @@ describe("a limiter and an authenticator that answer later", () => {
     const asked: [string, number][] = [];
     const limiter: Limiter = {
       ...laterLimiter(parts.limiter),
-      decide: async (parsed, head, atMs) => {
-        asked.push(["decide", atMs]);
+      ask: async (request, step) => {
+        asked.push([step, request.nowMs]);
+        if (step !== "anonymous") return request.decision as Decision;
         nowMs += 10;
-        return parts.limiter.decide(parsed, head, atMs);
+        return parts.limiter.ask(request, step);
       },
-      decideIdentified: async (...[, , , first, atMs]) => {
-        asked.push(["decideIdentified", atMs]);
-        return first;
-      },
-      peek: (client, key, atMs) => {
-        asked.push(["peek", atMs]);
-        return parts.limiter.peek(client, key, atMs);
+      show: (client, atMs) => {
+        asked.push(["show", atMs]);
+        return parts.limiter.show(client, atMs);
       },
     };
     const decide = createDecide({ ...parts, limiter, nowMs: () => nowMs });
     expect(await decide(request("/%76%31/x"), 1000)).toMatchObject({ localReply: null });
     expect(asked).toEqual([
-      ["peek", 1000],
-      ["decide", 1000],
-      ["decideIdentified", 1010],
+      ["show", 1000],
+      ["anonymous", 1000],
+      ["identified", 1010],
     ]);
   });
 
@@ -568,26 +560,19 @@ describe("a limiter and an authenticator that answer later", () => {
     await expect(
       createDecide({ ...parts, authenticator: { authenticate: failing, isKnown } })(request("/v2/x"), 1000),
     ).rejects.toThrow("out of reach");
-    const limiter = { ...laterLimiter(parts.limiter), decide: failing };
+    const limiter = { ...laterLimiter(parts.limiter), ask: failing };
     await expect(createDecide({ ...parts, limiter })(request("/v2/x"), 1000)).rejects.toThrow("out of reach");
   });
 });
 
 describe("a limiter that cannot decide", () => {
   const unavailable = (parts: PipelineParts): Limiter => ({
-    decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "unavailable" }),
+    ask: (request) => request.decision ?? { ...shown(parts, request), outcome: "unavailable" },
     limitsOthers: false,
-    decideIdentified: (...[, , , first]) => first,
-    decideRefused: (...[, , first]) => first,
-    findUsedUp: () => null,
-    peek: (...client) => parts.limiter.peek(...client),
-    observe: (...client) => parts.limiter.observe(...client),
-    refresh: (...decision) => parts.limiter.refresh(...decision),
+    show: (...shown) => parts.limiter.show(...shown),
     quotasOf: (...caller) => parts.limiter.quotasOf(...caller),
-    stats: () => parts.limiter.stats(),
   });
-  const peek = (parts: PipelineParts, { key, counterKey }: Peer, nowMs: number): Decision =>
-    parts.limiter.peek(key, counterKey, nowMs);
+  const shown = (parts: PipelineParts, { parsed, nowMs }: AskedRequest): Decision => parts.limiter.show(parsed, nowMs);
 
   test("refuses with 503 before anything else can, and no token is checked", () => {
     const parts = partsOf();
@@ -609,8 +594,10 @@ describe("a limiter that cannot decide", () => {
     const parts = partsOf();
     const limiter: Limiter = {
       ...unavailable(parts),
-      decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
-      decideIdentified: (...[, , , first]) => ({ ...first, outcome: "unavailable" }),
+      ask: (request) =>
+        request.decision === null
+          ? { ...shown(parts, request), outcome: "admitted", held }
+          : { ...request.decision, outcome: "unavailable" },
     };
     expect(decideWith({ ...parts, limiter })(request("/v2/x"), 1000)).toMatchObject({
       localReply: { reason: "store_unavailable" },
@@ -636,8 +623,8 @@ describe("a limiter that cannot decide", () => {
         held.end.mockClear();
         const limiter: Limiter = {
           ...unavailable(parts),
-          decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
-          decideIdentified: fail,
+          ask: (request) =>
+            request.decision === null ? { ...shown(parts, request), outcome: "admitted", held } : fail(),
         };
         const decide = createDecide({ ...parts, limiter, authenticator: { authenticate, isKnown } });
         await expect((async () => decide(request("/v2/x"), 1000))()).rejects.toThrow("away");
@@ -656,8 +643,10 @@ describe("a limiter that cannot decide", () => {
 
   test("and that fails to count what is refused unread makes the decision fail, and nothing else", () => {
     const parts = partsOf({ refusals: { perSecond: 1, burst: 1 } });
-    const observe = vi.fn<Limiter["observe"]>((...client) => parts.limiter.observe(...client));
-    const decide = createDecide({ ...parts, limiter: { ...unavailable(parts), observe } });
+    const observe = vi.fn<Limiter["show"]>((...client) => parts.limiter.show(...client));
+    const show: Limiter["show"] = (of, nowMs, isObserved) =>
+      isObserved ? observe(of, nowMs, isObserved) : parts.limiter.show(of, nowMs);
+    const decide = createDecide({ ...parts, limiter: { ...unavailable(parts), show } });
     expect(decide(request("/other"), 1000)).toMatchObject({ localReply: { reason: "no_route" } });
     observe.mockImplementation(() => {
       throw new Error("away");
@@ -673,18 +662,12 @@ describe("a preflight of a listed origin", () => {
   test("is charged by the policies of both steps, the second of which see no identity, and no token is checked", () => {
     const parts = partsOf({ origins: ["https://app.example"] });
     const authenticate = vi.fn(() => "missing" as const);
-    const decideIdentified = vi.fn((...[, , , first]: Parameters<Limiter["decideIdentified"]>) => first);
+    const askIdentified = vi.fn(({ decision }: AskedRequest) => decision as Decision);
     const limiter: Limiter = {
-      decide: (...asked) => parts.limiter.decide(...asked),
-      peek: (...asked) => parts.limiter.peek(...asked),
-      observe: (...asked) => parts.limiter.observe(...asked),
-      refresh: (...asked) => parts.limiter.refresh(...asked),
-      quotasOf: (...asked) => parts.limiter.quotasOf(...asked),
-      stats: () => parts.limiter.stats(),
+      ask: (request, step) => (step === "identified" ? askIdentified(request) : parts.limiter.ask(request, step)),
+      show: (...shown) => parts.limiter.show(...shown),
+      quotasOf: (...caller) => parts.limiter.quotasOf(...caller),
       limitsOthers: false,
-      decideIdentified,
-      decideRefused: (...asked) => parts.limiter.decideRefused(...asked),
-      findUsedUp: (...asked) => parts.limiter.findUsedUp(...asked),
     };
     const verdict = decideWith({ ...parts, limiter, authenticator: { authenticate, isKnown } })(facts);
     expect(verdict).toMatchObject({
@@ -692,7 +675,7 @@ describe("a preflight of a listed origin", () => {
       localReply: null,
       decision: { outcome: "admitted", remaining: 2 },
     });
-    expect(decideIdentified.mock.calls.map(([, , identity]) => identity)).toEqual([null]);
+    expect(askIdentified.mock.calls.map(([{ identity }]) => identity)).toEqual([null]);
     expect(authenticate).not.toHaveBeenCalled();
   });
 

@@ -7,55 +7,50 @@ import type { ParsedRequest, RequestHead } from "./request-head.ts";
 
 export interface Limiter {
   /**
-   * Asks the policies for which it does not matter whether the token is verified, and charges all of them or none. Called once for each limited
-   * request.
+   * Asks the policies of a step, and charges all of them or none. Returns the decision on the whole request, so far; what the
+   * steps before have charged stays charged.
    */
-  decide(request: ParsedRequest, head: RequestHead, nowMs: number): Awaitable<Decision>;
-  /** Whether policies are about requests without a verified token, so that `decideRefused` must be called. */
+  ask(request: AskedRequest, step: LimitStep): Awaitable<Decision>;
+  /** Whether policies are about requests without a verified token, so that `refused` must be asked. */
   readonly limitsOthers: boolean;
   /**
-   * Asks the other policies, once the token has passed. `identity`: null if it was not verified. Returns the decision on the whole request. What `first`
-   * has charged stays charged.
+   * Returns a quota as it is now, as far as this process knows; charges nothing. Of a client: the one that is shown on requests
+   * that are not limited. Of a decision: that of its policies and keys. `isObserved`: counts such a request of the client.
    */
-  decideIdentified(
-    request: ParsedRequest,
-    head: RequestHead,
-    identity: Identity | null,
-    first: Decision,
-    nowMs: number,
-  ): Awaitable<Decision>;
-  /**
-   * Asks the policies about requests without a verified token, for one that is about to be refused for another reason than
-   * a limit. Returns the decision on the whole request. What `first` has charged stays charged.
-   */
-  decideRefused(request: ParsedRequest, head: RequestHead, first: Decision, nowMs: number): Awaitable<Decision>;
-  /**
-   * Returns the refusal that `decideRefused` would give, as far as this process knows; null if there is none. Charges
-   * nothing, and waits for nothing.
-   */
-  findUsedUp(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | null;
-  /**
-   * Returns the quota that is shown to a client whose request is not limited; charges nothing. `client` and `key` are of
-   * the same client.
-   */
-  peek(client: string, key: CounterKey, nowMs: number): Decision;
-  /** The same; counts the request as observed. */
-  observe(client: string, key: CounterKey, nowMs: number): Decision;
-  /** Returns the quota of the decision's policy and key as it is now; charges nothing. */
-  refresh(decision: Decision, nowMs: number): Decision;
+  show(of: LimitedClient | Decision, nowMs: number, isObserved?: boolean): Decision;
   /**
    * Returns what is left of each enforcing policy that can apply to requests of the caller, whatever their paths and methods are; charges
-   * nothing. `identity`: null if there is no verified token. `routes`: for policies that count each route by itself.
+   * nothing. `routes`: for policies that count each route by itself.
    */
-  quotasOf(
-    request: ParsedRequest,
-    head: RequestHead,
-    identity: Identity | null,
-    routes: readonly string[],
-    nowMs: number,
-  ): readonly CallerQuota[];
-  /** In the order of the policies. */
-  stats(): readonly PolicyStats[];
+  quotasOf(caller: CountedRequest, routes: readonly string[], nowMs: number): readonly CallerQuota[];
+}
+
+/**
+ * Which policies are asked. `anonymous`: those for which it does not matter whether the token is verified; once for each limited
+ * request. `identified`: the others, once the token has passed. `refused`: those about requests without a verified token, for one that
+ * is about to be refused for another reason than a limit. `usedUp`: the same, but charges nothing, knows what this process knows,
+ * and is never waited for: the decision is that of the steps before, or the refusal.
+ */
+export type LimitStep = "anonymous" | "identified" | "refused" | "usedUp";
+
+/** What policies count a request by. */
+export interface CountedRequest {
+  readonly parsed: ParsedRequest;
+  readonly head: RequestHead;
+  /** Null if its token was not verified, or not yet. */
+  readonly identity: Identity | null;
+}
+
+export interface AskedRequest extends CountedRequest {
+  /** Of the steps before; null if none was asked. */
+  readonly decision: Decision | null;
+  readonly nowMs: number;
+}
+
+/** Both members are of the same client. */
+export interface LimitedClient {
+  readonly client: string;
+  readonly counterKey: CounterKey;
 }
 
 /** One counter of a policy, as its caller is told of it. */
@@ -82,15 +77,12 @@ export interface QuotaLimiter {
   /** The policies that can be asked. */
   readonly policyNames: readonly string[];
   /** Asks for all requests together, and charges all or none. Returns the decision on each, in their order. */
-  decideAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>;
-  /** Returns the quota of the request's client, as it is shown on one that is not limited. Counts it as observed. */
-  observe(request: ParsedRequest, nowMs: number): Decision;
+  askAll(requests: readonly QuotaRequest[], nowMs: number): Awaitable<readonly Decision[]>;
+  /** As that of a limiter. */
+  readonly show: Limiter["show"];
 }
 
-export interface QuotaRequest {
-  readonly request: ParsedRequest;
-  readonly head: RequestHead;
-  readonly identity: Identity | null;
+export interface QuotaRequest extends CountedRequest {
   /** Whether the token was verified here. */
   readonly isVerified: boolean;
   /** The name of the only policy that is asked; null: all that apply. */

@@ -67,20 +67,20 @@ function decide(
     const blocks = requests.map((request) => blockOf(request, runtimeRules));
     if (blocks.some((block) => block !== null)) return refuseBlocked(requests, blocks, limiter, nowMs);
   }
-  const decisions = limiter.decideAll(requests, nowMs);
+  const decisions = limiter.askAll(requests, nowMs);
   return decisions instanceof Promise
     ? decisions.then((later) => verdictOf(first, later))
     : verdictOf(first, decisions);
 }
 
-function verdictOf({ request }: QuotaRequest, decisions: readonly Decision[]): QuotaVerdict {
+function verdictOf({ parsed }: QuotaRequest, decisions: readonly Decision[]): QuotaVerdict {
   const decision = decisions.reduce((shown, each) => (isMoreUrgent(each, shown) ? each : shown));
   const localReply = findQuotaRefusal(decision);
-  return { parsed: request, decision, auth: "skipped", identity: null, localReply, decisions };
+  return { parsed, decision, auth: "skipped", identity: null, localReply, decisions };
 }
 
-function blockOf({ request, identity }: QuotaRequest, runtimeRules: QuotaParts["runtimeRules"]): Rule | null {
-  const ofClient = runtimeRules.blockOfClient(request.counterKey);
+function blockOf({ parsed, identity }: QuotaRequest, runtimeRules: QuotaParts["runtimeRules"]): Rule | null {
+  const ofClient = runtimeRules.blockOfClient(parsed.counterKey);
   return ofClient ?? (identity === null ? null : runtimeRules.blockOfIdentity(identity));
 }
 
@@ -91,12 +91,12 @@ function refuseBlocked(
   limiter: QuotaLimiter,
   nowMs: number,
 ): QuotaVerdict {
-  const decisions = requests.map(({ request }, i): Decision => {
-    const quota = limiter.observe(request, nowMs);
+  const decisions = requests.map(({ parsed }, i): Decision => {
+    const quota = limiter.show(parsed, nowMs, true);
     return blocks[i] === null ? quota : { ...quota, outcome: "throttled" };
   });
   const index = blocks.findIndex((block) => block !== null);
-  const [blockedBy, parsed, decision] = [blocks[index], requests[index]?.request, decisions[index]];
+  const [blockedBy, parsed, decision] = [blocks[index], requests[index]?.parsed, decisions[index]];
   if (!blockedBy || parsed === undefined || decision === undefined) throw new Error("one of the requests is blocked");
   const localReply = localReplies.blocked;
   return { parsed, decision, auth: "skipped", identity: null, localReply, blockedBy, decisions };
@@ -105,14 +105,14 @@ function refuseBlocked(
 /** A token that is not good is left out, or a client could invent one for each request: the client is charged instead. */
 function requestOf(question: AskedQuestion, { authenticator, demandOf, rules }: QuotaParts): Awaitable<QuotaRequest> {
   const { head, policy, hits } = question;
-  const request = parseRequest(readOrigin(head, rules), rules);
+  const parsed = parseRequest(readOrigin(head, rules), rules);
   const credential = readBearer(head.rawHeaders);
   const withIdentity = (authentication: Authentication): QuotaRequest => {
     const isGood = authentication === "accepted" || authentication === "skipped" || typeof authentication !== "string";
     const verified = typeof authentication === "string" ? null : authentication;
     const token = isGood && credential.kind === "token" ? credential.token : null;
     return {
-      request,
+      parsed,
       head: isGood ? head : withoutToken(head),
       identity: withTold(question, verified, token),
       isVerified: verified !== null,
@@ -120,7 +120,7 @@ function requestOf(question: AskedQuestion, { authenticator, demandOf, rules }: 
       hits,
     };
   };
-  const authentication = authenticator.authenticate(credential, demandOf(request, head));
+  const authentication = authenticator.authenticate(credential, demandOf(parsed, head));
   return authentication instanceof Promise ? authentication.then(withIdentity) : withIdentity(authentication);
 }
 

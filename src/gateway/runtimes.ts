@@ -126,9 +126,9 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     newId: createRequestIds(),
     keepsIdOf: ({ isTrusted }) => isTrusted || requestId.keep === "any",
     decide: judged(createDecide({ ...parts, nowMs: clock.monotonicMs }), judge),
-    peekQuota: ({ key, counterKey }) => limiter.peek(key, counterKey, clock.monotonicMs()),
-    observeQuota: ({ key, counterKey }) => limiter.observe(key, counterKey, clock.monotonicMs()),
-    refreshQuota: (decision) => limiter.refresh(decision, clock.monotonicMs()),
+    peekQuota: ({ key, counterKey }) => limiter.show({ client: key, counterKey }, clock.monotonicMs()),
+    observeQuota: ({ key, counterKey }) => limiter.show({ client: key, counterKey }, clock.monotonicMs(), true),
+    refreshQuota: (decision) => limiter.show(decision, clock.monotonicMs()),
     mayReject(client) {
       const nowMs = clock.monotonicMs();
       if (refusals.isSpent(client, nowMs)) return false;

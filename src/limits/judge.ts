@@ -12,7 +12,7 @@ import type { RulesInForce } from "../core/rules-in-force.ts";
 import { createCounters } from "./counter-kinds.ts";
 import { Ask, type LocalCounters, noKey } from "./counters.ts";
 import { PolicyLimiter } from "./limiter.ts";
-import { holdsUntilEnd, type PolicySlot } from "./policies.ts";
+import { holdsUntilEnd } from "./policies.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
 import { minTableBytes } from "./table/layout.ts";
 import { KeyPlacer, type SipHash } from "./table/sip-hash.ts";
@@ -129,31 +129,26 @@ export class Judge {
     if (decision.outcome !== "admitted") return decision.outcome === "throttled";
     if (!holdsUntilEnd(decision.policy)) return true;
     // Of several policies, the decision names the one with the least left.
-    let isLimited = false;
-    this.#tried.eachKey(parsed, head, identity, (i) => {
-      const { policy } = this.#tried.slots[i] as PolicySlot;
-      isLimited ||= policy.mode === "enforce" && !holdsUntilEnd(policy);
-    });
-    return isLimited;
+    const asks = this.#tried.asksOf({ parsed, head, identity });
+    return asks.some(({ policy }) => policy.mode === "enforce" && !holdsUntilEnd(policy));
   }
 
   /** Returns the outcome by the policies before, and charges them if they would have admitted the request. */
   #outcomeBefore(head: RequestHead, { parsed, decision, auth, identity }: Verdict, nowMs: number): Outcome {
     const limiter = this.#limiter;
     if (limiter === null) return "observed";
-    limiter.eachKey(parsed, head, identity, (i, key, limit) => {
-      this.#takeOver(this.#policies[i] as JudgedPolicy, key, parsed.counterKey, limit, decision.outcome, nowMs);
-    });
+    const request = { parsed, head, identity, nowMs };
+    for (const { row, key, client, limit } of limiter.asksOf(request)) {
+      this.#takeOver(this.#policies[row.slot] as JudgedPolicy, key, client, limit, decision.outcome, nowMs);
+    }
     // Without a store, no decision is a promise.
-    const first = limiter.decide(parsed, head, nowMs);
+    const first = limiter.ask({ ...request, decision: null }, "anonymous");
     if (first instanceof Promise) return "throttled";
     // The subject of a token that was not checked is unknown.
     if (auth === "skipped" || first.outcome === "throttled") return first.outcome;
     const isRefused = auth !== "accepted";
     if (isRefused && !limiter.limitsOthers) return first.outcome;
-    const whole = isRefused
-      ? limiter.decideRefused(parsed, head, first, nowMs)
-      : limiter.decideIdentified(parsed, head, identity, first, nowMs);
+    const whole = limiter.ask({ ...request, decision: first }, isRefused ? "refused" : "identified");
     return whole instanceof Promise ? "throttled" : whole.outcome;
   }
 

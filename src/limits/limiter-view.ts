@@ -10,8 +10,7 @@ import type { ForgivenKey } from "../core/rules.ts";
 import type { RuledIdentity } from "../core/rules-in-force.ts";
 import { Ask, noKey } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
-import { type CheckRow, noOutcomes } from "./policies.ts";
-import type { PolicyMatcher } from "./request-keys.ts";
+import { type CheckRow, noOutcomes, type PolicySet } from "./policies.ts";
 import { whenFree } from "./table/layout.ts";
 import type { Inspection, TableView } from "./table/table-view.ts";
 
@@ -55,6 +54,10 @@ export interface KeyState extends Inspection, Pick<CallerQuotaState, "limit" | "
   readonly exemptBy: string | null;
 }
 
+interface CheckSet extends PolicySet {
+  readonly rows: readonly CheckRow[];
+}
+
 /** Of a policy, so many admissions are listed. */
 const maxAdmissions = 1000;
 
@@ -62,15 +65,17 @@ export class LimiterView {
   /** Decides as the limiter does, and charges nothing. Must be asked about one request at a time. */
   readonly limiter: Limiter;
   readonly table: TableView;
-  readonly rows: readonly CheckRow[];
-  readonly #match: PolicyMatcher;
+  readonly #set: CheckSet;
 
-  /** `limiter`: decides by the rows. `match`: returns those of the rows that a request fits. */
-  constructor(table: TableView, rows: readonly CheckRow[], limiter: Limiter, match: PolicyMatcher) {
+  /** `limiter`: decides by the policies of the set. */
+  constructor(table: TableView, set: CheckSet, limiter: Limiter) {
     this.table = table;
-    this.rows = rows;
+    this.#set = set;
     this.limiter = limiter;
-    this.#match = match;
+  }
+
+  get rows(): readonly CheckRow[] {
+    return this.#set.rows;
   }
 
   /** Must be called before the limiter is asked about a request. */
@@ -83,7 +88,7 @@ export class LimiterView {
 
   /** What the policies have said since `begin`. */
   tried(request: ParsedRequest, head: RequestHead, identity: Identity | null, context: NameContext): PolicyCheck[] {
-    const matching = request.route === null ? 0 : this.#match(request, head);
+    const matching = request.route === null ? 0 : this.#set.match(request, head);
     return this.rows.map((row, i) => {
       const { policy, isShadow, outcomes: counted, ask } = row;
       const outcome = outcomes.find((each) => counted[each] > 0) ?? null;

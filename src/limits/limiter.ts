@@ -3,20 +3,21 @@
 // request and it fits. A single policy by client alone takes a shorter way to the same decision.
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { Identity } from "../core/authentication.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
-import type { CallerQuota, CounterFigures, Limiter, PolicyStats, QuotaLimiter } from "../core/limiter.ts";
-import {
-  type Awaitable,
-  type Decision,
-  type Held,
-  isContinued,
-  isTighter,
-  needsIdentity,
-  type Policy,
-} from "../core/policy.ts";
-import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
+import type {
+  AskedRequest,
+  CallerQuota,
+  CountedRequest,
+  CounterFigures,
+  LimitedClient,
+  Limiter,
+  LimitStep,
+  PolicyStats,
+  QuotaLimiter,
+} from "../core/limiter.ts";
+import { type Awaitable, type Decision, type Held, isContinued, isTighter, type Policy } from "../core/policy.ts";
+import { pendingVerdict } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { noPeriod } from "./calendar.ts";
@@ -25,6 +26,8 @@ import { type ForgivenName, forgive, forgiveHeld } from "./forgive.ts";
 import { LimiterView } from "./limiter-view.ts";
 import type { NameContext } from "./named-keys.ts";
 import {
+  Applicable,
+  applicable,
   assignSlots,
   chargedAt,
   createCheckRow,
@@ -32,7 +35,8 @@ import {
   decideWithStore,
   holdsUntilEnd,
   limitOf,
-  PolicyAsk,
+  maskOf,
+  type PolicyAsk,
   type PolicyRow,
   type PolicySet,
   type PolicySlot,
@@ -78,14 +82,14 @@ export class PolicySteps implements Limiter {
   readonly #fallback: PolicyRow;
   /** The policy whose quota is shown on requests that are not limited; null if that is not known by the client alone. */
   readonly #outside: PolicyRow | null;
-  /** Without a store, no request waits: then the list is used again. */
-  readonly #asks: PolicyAsk[] = [];
+  readonly #reused = new Applicable();
 
   /** `included`: the policies that are asked. */
   constructor(set: PolicySet, included: number) {
     this.#set = set;
-    this.#firstStep = included & ~set.identified & ~set.ofOthers;
-    this.#verifiedStep = included & set.identified;
+    const identified = maskOf(set.rows, (row) => row.needsIdentity);
+    this.#firstStep = included & ~identified & ~set.ofOthers;
+    this.#verifiedStep = included & identified;
     this.#refusedStep = included & set.ofOthers;
     this.#unverifiedStep = (this.#verifiedStep & ~set.ofVerified) | this.#refusedStep;
     this.needsIdentity = (this.#verifiedStep | this.#unverifiedStep) !== 0;
@@ -98,64 +102,35 @@ export class PolicySteps implements Limiter {
     this.#single = isAlone && first === this.#outside && !this.needsIdentity ? first : null;
   }
 
-  decide(request: ParsedRequest, head: RequestHead, nowMs: number): Awaitable<Decision> {
-    if (this.#single !== null) return this.#decideAlone(this.#single, request.counterKey, nowMs);
-    return this.#decide(this.#firstStep, request, head, null, null, nowMs);
-  }
-
-  decideIdentified(
-    request: ParsedRequest,
-    head: RequestHead,
-    identity: Identity | null,
-    first: Decision,
-    nowMs: number,
-  ): Awaitable<Decision> {
-    const step = identity === null ? this.#unverifiedStep : this.#verifiedStep;
-    return step === 0 ? first : this.#decide(step, request, head, identity, first, nowMs);
-  }
-
-  decideRefused(request: ParsedRequest, head: RequestHead, first: Decision, nowMs: number): Awaitable<Decision> {
-    return this.#decide(this.#refusedStep, request, head, null, first, nowMs);
-  }
-
-  findUsedUp(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | null {
-    const { rows, match, tokens } = this.#set;
-    const applies = this.#refusedStep & match(request, head);
-    let refusing: Decision | null = null;
-    for (const [i, row] of rows.entries()) {
-      if ((applies & (1 << i)) === 0 || row.isShadow) continue;
-      const limit = limitOf(row, request, head, null);
-      if (limit === 0) continue;
-      const quota = peekAt(row, row.readKey(request, head, null), request.counterKey, limit, nowMs);
-      const isLater = refusing === null || quota.resetMs > refusing.resetMs;
-      if (quota.remaining < row.policy.cost && isLater) refusing = { ...quota, outcome: "throttled" };
+  ask(request: AskedRequest, step: LimitStep): Awaitable<Decision> {
+    switch (step) {
+      case "anonymous":
+        if (this.#single !== null) return this.#askAlone(this.#single, request.parsed.counterKey, request.nowMs);
+        return this.#ask(this.#firstStep, request);
+      case "identified":
+        return this.#ask(request.identity === null ? this.#unverifiedStep : this.#verifiedStep, request);
+      case "refused":
+        return this.#ask(this.#refusedStep, request);
+      case "usedUp":
+        return this.#findUsedUp(request);
     }
-    tokens.forget();
-    return refusing;
   }
 
-  peek(client: string, key: CounterKey, nowMs: number): Decision {
+  show(of: LimitedClient | Decision, nowMs: number, isObserved = false): Decision {
+    if ("outcome" in of) return this.#showAgain(of, nowMs);
     const row = this.#outside;
     if (row === null) return unspent(this.#fallback, "observed", nowMs, null);
+    const { client, counterKey } = of;
     const isForAll = row.readLimit === null && row.runtimeRules.isEmpty;
-    const request = isForAll ? pendingVerdict.parsed : { ...pendingVerdict.parsed, client, counterKey: key };
-    const limit = isForAll ? row.policy.limit : limitOf(row, request, noHead, null);
-    return limit === 0 ? unspent(row, "exempt", nowMs, null) : peekAt(row, key, key, limit, nowMs);
+    const parsed = isForAll ? pendingVerdict.parsed : { ...pendingVerdict.parsed, client, counterKey };
+    const limit = isForAll ? row.policy.limit : limitOf(row, parsed, noHead, null);
+    if (isObserved) row.outcomes[limit === 0 ? "exempt" : "observed"] += 1;
+    return limit === 0 ? unspent(row, "exempt", nowMs, null) : peekAt(row, counterKey, counterKey, limit, nowMs);
   }
 
-  observe(client: string, key: CounterKey, nowMs: number): Decision {
-    const decision = this.peek(client, key, nowMs);
-    if (this.#outside !== null) this.#outside.outcomes[decision.outcome] += 1;
-    return decision;
-  }
-
-  refresh({ policy, key, client, limit, others }: Decision, nowMs: number): Decision {
+  #showAgain({ policy, key, client, limit, others }: Decision, nowMs: number): Decision {
     const decision = peekAt(this.#rowOf(policy), key, client, limit, nowMs);
-    return others === null ? decision : { ...decision, others: this.#refreshAll(others, nowMs) };
-  }
-
-  #refreshAll(decisions: readonly Decision[], nowMs: number): Decision[] {
-    return decisions.map((each) => this.refresh(each, nowMs));
+    return others === null ? decision : { ...decision, others: others.map((each) => this.#showAgain(each, nowMs)) };
   }
 
   /** A loop, because a closure would allocate for each request. */
@@ -164,14 +139,21 @@ export class PolicySteps implements Limiter {
     return this.#fallback;
   }
 
-  quotasOf(
-    request: ParsedRequest,
-    head: RequestHead,
-    identity: Identity | null,
-    routes: readonly string[],
-    nowMs: number,
-  ): readonly CallerQuota[] {
-    return quotasOfCaller(this.#set, { request, head, identity }, routes, nowMs);
+  quotasOf(caller: CountedRequest, routes: readonly string[], nowMs: number): readonly CallerQuota[] {
+    return quotasOfCaller(this.#set, caller, routes, nowMs);
+  }
+
+  /** Of several that would refuse the request, the one that refuses for longest. */
+  #findUsedUp(request: AskedRequest): Decision {
+    const { nowMs, decision } = request;
+    let refusing: Decision | null = null;
+    for (const { row, key, client, limit } of applicable(this.#set, this.#refusedStep, request, this.#reused).asks) {
+      if (row.isShadow) continue;
+      const quota = peekAt(row, key, client, limit, nowMs);
+      const isLater = refusing === null || quota.resetMs > refusing.resetMs;
+      if (quota.remaining < row.policy.cost && isLater) refusing = { ...quota, outcome: "throttled" };
+    }
+    return refusing ?? decision ?? unspent(this.#fallback, "observed", nowMs, null);
   }
 
   stats(): readonly PolicyStats[] {
@@ -179,7 +161,7 @@ export class PolicySteps implements Limiter {
   }
 
   /** For a policy that is alone, has one limit unless a rule says otherwise, is keyed by client and holds nothing. */
-  #decideAlone(row: PolicyRow, client: CounterKey, nowMs: number): Decision {
+  #askAlone(row: PolicyRow, client: CounterKey, nowMs: number): Decision {
     const { ask, counters, policy, outcomes, runtimeRules } = row;
     const { locks } = this.#set;
     // Without a store. Each detour through the ask costs some nanoseconds here.
@@ -191,11 +173,7 @@ export class PolicySteps implements Limiter {
       return unspent(row, "exempt", nowMs, null);
     }
     let isAdmitted = false;
-    ask.key = client;
-    ask.client = client;
-    ask.limit = limit;
-    ask.units = policy.cost;
-    local.select(ask);
+    local.select(ask.about(client, client, limit));
     locks.acquire();
     try {
       isAdmitted = local.ask(ask, chargedAt(this.#set, nowMs));
@@ -211,37 +189,16 @@ export class PolicySteps implements Limiter {
     return { outcome, policy, key: client, client, limit, remaining, resetMs, held: null, lasting: null, others: null };
   }
 
-  /** `first`: the decision of the step before; null if there was none. */
-  #decide(
-    step: number,
-    request: ParsedRequest,
-    head: RequestHead,
-    identity: Identity | null,
-    first: Decision | null,
-    nowMs: number,
-  ): Awaitable<Decision> {
-    const { rows, match, tokens, store } = this.#set;
-    const applies = step & match(request, head);
-    const asks = store === null ? this.#asks : [];
-    asks.length = 0;
+  #ask(step: number, request: AskedRequest): Awaitable<Decision> {
+    const { decision: first, nowMs } = request;
+    if (step === 0 && first !== null) return first;
+    // With a store, another request may come while this one waits.
+    const { asks, exempt } = applicable(this.#set, step, request, this.#set.store === null ? this.#reused : null);
     let isExempt = first !== null && first.outcome === "exempt";
-    for (let i = 0; i < rows.length; i += 1) {
-      const row = rows[i] as PolicyRow;
-      if ((applies & (1 << i)) === 0) continue;
-      const limit = limitOf(row, request, head, identity);
-      if (limit === 0) {
-        row.outcomes.exempt += 1;
-        if (!row.isShadow) isExempt = true;
-        continue;
-      }
-      const ask = store === null ? row.ask : new PolicyAsk(row);
-      ask.key = row.readKey(request, head, identity);
-      ask.client = request.counterKey;
-      ask.limit = limit;
-      ask.units = row.policy.cost;
-      asks.push(ask);
+    for (const { outcomes, isShadow } of exempt) {
+      outcomes.exempt += 1;
+      isExempt ||= !isShadow;
     }
-    tokens.forget();
     const asked = { asks, isExempt, first, nowMs };
     return (
       this.#conclude(asked, "first") ?? decideWithStore(this.#set, asks, nowMs, (pass) => this.#conclude(asked, pass))
@@ -257,7 +214,7 @@ export class PolicySteps implements Limiter {
     // From asking to charging no other thread may charge the same keys.
     locks.acquire();
     try {
-      refusing = this.#ask(asks, chargedAt(this.#set, nowMs), pass);
+      refusing = this.#put(asks, chargedAt(this.#set, nowMs), pass);
       if (refusing === null) {
         if (asks.some(mustWait)) return null;
         held = this.#charge(asks, held, nowMs);
@@ -270,7 +227,7 @@ export class PolicySteps implements Limiter {
   }
 
   /** Asks all policies. Returns the enforcing one that refuses for longest; null if none does. */
-  #ask(asks: readonly PolicyAsk[], nowMs: number, pass: Pass): PolicyAsk | null {
+  #put(asks: readonly PolicyAsk[], nowMs: number, pass: Pass): PolicyAsk | null {
     let refusing: PolicyAsk | null = null;
     for (const ask of asks) {
       ask.put(nowMs, pass);
@@ -416,6 +373,7 @@ export class PolicyLimiter extends PolicySteps {
   readonly #clock: Clock;
   readonly #choosesSlots: boolean;
   readonly #decides: boolean;
+  readonly #reused = new Applicable();
   #view: LimiterView | null = null;
   /** In the order of the policies. */
   readonly slots: readonly PolicySlot[];
@@ -442,13 +400,12 @@ export class PolicyLimiter extends PolicySteps {
     const slots = options.slots ?? assignSlots(policies, slotsBefore, isFree);
     const tokens = new TokenDigests();
     const before = previous === null ? [] : [...previous.#set.rows, ...previous.#keptRows];
-    const source = { ...options, clock, hash, table, tokens, store, runtimeRules };
+    const source = { ...options, tokensAreVerified, clock, hash, table, tokens, store, runtimeRules };
     const rows = slots.map((slot) => createRow(slot, source, before));
     const inOrder = slots.map(({ policy }) => policy);
     const set: PolicySet = {
       ...{ rows, tokens, listAll, locks: table.locks, store },
       match: createPolicyMatcher(inOrder, basePath),
-      identified: maskOf(inOrder, (policy) => needsIdentity(policy, tokensAreVerified)),
       ofVerified: maskOf(inOrder, ({ who }) => who === "verified"),
       ofOthers: maskOf(inOrder, ({ who }) => who === "others"),
       // With a store, a request may be charged long after it was read.
@@ -516,8 +473,8 @@ export class PolicyLimiter extends PolicySteps {
   #createView(): LimiterView {
     const view = new TableView(this.#table);
     const rows = this.#set.rows.map((row) => createCheckRow(row, view));
-    const steps = new PolicySteps({ ...this.#set, rows, store: null }, allPolicies);
-    return new LimiterView(view, rows, steps, this.#set.match);
+    const set = { ...this.#set, rows, store: null };
+    return new LimiterView(view, set, new PolicySteps(set, allPolicies));
   }
 
   /**
@@ -537,23 +494,9 @@ export class PolicyLimiter extends PolicySteps {
     next.comeIntoForce();
   }
 
-  /**
-   * Calls back for each policy that a request fits and is not exempt from, whatever the step: with its place in the list, the key
-   * that it would count, and the limit of that key.
-   */
-  eachKey(
-    request: ParsedRequest,
-    head: RequestHead,
-    identity: Identity | null,
-    visit: (index: number, key: CounterKey, limit: number) => void,
-  ): void {
-    const { rows, match, tokens } = this.#set;
-    const applies = match(request, head);
-    for (const [i, row] of rows.entries()) {
-      const limit = (applies & (1 << i)) === 0 ? 0 : limitOf(row, request, head, identity);
-      if (limit > 0) visit(i, row.readKey(request, head, identity), limit);
-    }
-    tokens.forget();
+  /** Returns what a request would ask of all policies, whatever the step. Holds until this limiter is asked again. */
+  asksOf(request: CountedRequest): readonly PolicyAsk[] {
+    return applicable(this.#set, allPolicies, request, this.#reused).asks;
   }
 
   /** Gives up the slots that are kept: their policies will not come back. */
@@ -589,8 +532,4 @@ const allPolicies = -1;
 
 function smallTable(): CounterTable {
   return new CounterTable(createTableMemory(minTableBytes), { secret: randomBytes(16) });
-}
-
-function maskOf<T>(list: readonly T[], isIn: (one: T) => boolean): number {
-  return list.reduce((mask, one, i) => (isIn(one) ? mask | (1 << i) : mask), 0);
 }

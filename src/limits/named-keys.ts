@@ -4,8 +4,9 @@
 import type { Identity, ListedTokens } from "../core/authentication.ts";
 import { addressKey, type CounterKey, keyOfHex } from "../core/counter-key.ts";
 import { clientKey, isIpv4, parseCidr } from "../core/ip-address.ts";
+import type { CountedRequest } from "../core/limiter.ts";
 import { type KeyPart, saysWho } from "../core/policy.ts";
-import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
+import { type ParsedRequest, pendingVerdict } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import { limitOf, type PolicyRow } from "./policies.ts";
 import { isByAddress, keyedMethods, noHead } from "./request-keys.ts";
@@ -67,10 +68,10 @@ function findByClient(text: string, context: NameContext): FindKeys | null {
     const kinds = new Set(row.policy.key.map(({ kind }) => kind));
     const others = [...kinds].filter((kind) => saysWho({ kind }) && kind !== "client");
     if (!kinds.has("client") && others.length === 0) return none(sharedByAll);
-    const request = { ...pendingVerdict.parsed, client, counterKey };
+    const parsed = { ...pendingVerdict.parsed, client, counterKey };
     // The client stands in for what a request lacks.
     const gap = others.length === 0 ? null : `requests with a ${others.join(" or ")} have keys of their own`;
-    return keysOf(row, [{ request, head: noHead, identity: null, client: counterKey }], context, gap);
+    return keysOf(row, [{ parsed, head: noHead, identity: null, client: counterKey }], context, gap);
   };
 }
 
@@ -91,7 +92,7 @@ export function keysOfIdentities(row: KeyOwner, identities: readonly Identity[],
   if (identities.length === 0) return none("no listed token has this name");
   const unknown = key.filter((part) => identities.some((identity) => !isKnownOf(part, identity)));
   if (unknown.length > 0) return none(`its key also needs the ${unknown.map(({ kind }) => kind).join(" and the ")}`);
-  const requests = identities.map((identity) => ({ request: nobody, head: noHead, identity, client: null }));
+  const requests = identities.map((identity) => ({ parsed: nobody, head: noHead, identity, client: null }));
   return keysOf(row, requests, context, null);
 }
 
@@ -105,10 +106,7 @@ function findByHash(text: string): FindKeys | null {
   };
 }
 
-interface NamedRequest {
-  readonly request: ParsedRequest;
-  readonly head: RequestHead;
-  readonly identity: Identity | null;
+interface NamedRequest extends CountedRequest {
   readonly client: CounterKey | null;
 }
 
@@ -134,13 +132,13 @@ export function keysOfRequests(
   const methods = has("method") ? keyedMethods : [null];
   const ofRoutes = has("route") ? routes : [null];
   if (requests.length * methods.length * ofRoutes.length > most) return null;
-  return requests.flatMap(({ request, head, identity, client }) =>
+  return requests.flatMap(({ parsed, head, identity, client }) =>
     methods.flatMap((method) =>
       ofRoutes.map((route): NamedKey => {
-        const parsed = { ...request, route };
+        const request = { ...parsed, route };
         const asked = method === null ? head : { ...head, method };
-        const limit = limitOf(row, parsed, asked, identity);
-        return { key: readKey(parsed, asked, identity), client, limit, method, route };
+        const limit = limitOf(row, request, asked, identity);
+        return { key: readKey(request, asked, identity), client, limit, method, route };
       }),
     ),
   );

@@ -4,8 +4,9 @@
 import type { Identity } from "../core/authentication.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
+import type { CountedRequest } from "../core/limiter.ts";
 import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
-import { isContinued, isTighter, outlasts429 } from "../core/policy.ts";
+import { isContinued, isTighter, needsIdentity, outlasts429 } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { PeriodClock } from "./calendar-counters.ts";
@@ -70,6 +71,8 @@ export function slotsToKeep(
 
 export interface PolicyRow extends PolicySlot {
   readonly isShadow: boolean;
+  /** Whether it is asked after the token check. What is asked before knows nothing of an identity. */
+  readonly needsIdentity: boolean;
   /** Whether something depends on the end of the exchange. */
   readonly holds: boolean;
   /** Whether it goes on with the counters of one before a reload. */
@@ -100,6 +103,15 @@ export class PolicyAsk extends StoreAsk {
 
   get policy(): Policy {
     return this.row.policy;
+  }
+
+  /** Asks for what one request costs. */
+  about(key: CounterKey, client: CounterKey, limit: number): this {
+    this.key = key;
+    this.client = client;
+    this.limit = limit;
+    this.units = this.row.policy.cost;
+    return this;
   }
 
   /** Finds where the key is. Must be called before the table's locks are taken, of all that are asked together. */
@@ -159,17 +171,13 @@ export class PolicyAsk extends StoreAsk {
 
 /** The quota of a key as it is now. */
 export function peekAt(
-  { ask, counters, policy }: PolicyRow,
+  { ask, counters }: PolicyRow,
   key: CounterKey,
   client: CounterKey,
   limit: number,
   nowMs: number,
 ): Decision {
-  ask.key = key;
-  ask.client = client;
-  ask.limit = limit;
-  ask.units = policy.cost;
-  counters.peek(ask, nowMs);
+  counters.peek(ask.about(key, client, limit), nowMs);
   return ask.decision("observed", null, null);
 }
 
@@ -253,8 +261,6 @@ export interface PolicySet {
   readonly match: PolicyMatcher;
   /** Of all policies together, so that each token is hashed once. */
   readonly tokens: TokenDigests;
-  /** The policies that need a verified identity. */
-  readonly identified: number;
   /** The policies about requests whose token was verified, and those about all the rest. */
   readonly ofVerified: number;
   readonly ofOthers: number;
@@ -266,6 +272,44 @@ export interface PolicySet {
   readonly clock: Clock | null;
   /** Null: gateways share nothing. */
   readonly store: Store | null;
+}
+
+/** What a request asks of the policies that apply to it. */
+export class Applicable {
+  readonly asks: PolicyAsk[] = [];
+  /** The policies that it is exempt from. */
+  readonly exempt: PolicyRow[] = [];
+}
+
+/**
+ * Finds the policies that apply to a request: those of `step` whose match it fits and from which it is not exempt, each with the
+ * limit and the key. `reused`: for a reader that waits for nothing, and asks about one request at a time.
+ */
+export function applicable(
+  { rows, match, tokens }: PolicySet,
+  step: number,
+  { parsed, head, identity }: CountedRequest,
+  reused: Applicable | null,
+): Applicable {
+  const found = reused ?? new Applicable();
+  const { asks, exempt } = found;
+  asks.length = 0;
+  if (exempt.length > 0) exempt.length = 0;
+  const applies = step & match(parsed, head);
+  for (let i = 0; i < rows.length; i += 1) {
+    if ((applies & (1 << i)) === 0) continue;
+    const row = rows[i] as PolicyRow;
+    const known = row.needsIdentity ? identity : null;
+    const limit = limitOf(row, parsed, head, known);
+    if (limit === 0) {
+      exempt.push(row);
+      continue;
+    }
+    const ask = reused === null ? new PolicyAsk(row) : row.ask;
+    asks.push(ask.about(row.readKey(parsed, head, known), parsed.counterKey, limit));
+  }
+  tokens.forget();
+  return found;
 }
 
 /**
@@ -328,6 +372,11 @@ function isCrowdedOut(unknown: readonly PolicyAsk[]): boolean {
   return unknown.length > 1 && unknown.some((ask) => !ask.row.isShadow && ask.isCrowded);
 }
 
+/** Returns the set of those that are in it. */
+export function maskOf<T>(list: readonly T[], isIn: (one: T) => boolean): number {
+  return list.reduce((mask, one, i) => (isIn(one) ? mask | (1 << i) : mask), 0);
+}
+
 export function rowsIn({ rows }: PolicySet, included: number): readonly PolicyRow[] {
   return rows.filter((_, i) => (included & (1 << i)) !== 0);
 }
@@ -348,6 +397,7 @@ export function shownOf(set: PolicySet, included: number, named: string | null =
 interface RowSource {
   readonly clock?: Clock;
   readonly enforcement?: "on" | "shadow";
+  readonly tokensAreVerified: boolean;
   readonly hash: SipHash;
   readonly table: CounterTable;
   readonly tokens: TokenDigests;
@@ -371,6 +421,7 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
   const row: Omit<PolicyRow, "ask"> = {
     ...{ policy, slot, holds, inStore, runtimeRules },
     isShadow: enforcement === "shadow" || policy.mode === "shadow",
+    needsIdentity: needsIdentity(policy, source.tokensAreVerified),
     continues: before.some((each) => isContinued(policy, each.policy)),
     counters: inStore ?? local,
     clock: counted,

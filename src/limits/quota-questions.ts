@@ -1,17 +1,30 @@
 // Decides about several requests together, by all policies that they name or that apply: all are charged or none. And
 // says what is left to a caller, without a charge.
 
-import type { Identity } from "../core/authentication.ts";
 import type { CounterKey } from "../core/counter-key.ts";
-import type { CallerQuota, CallerQuotaState, QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
-import { type Decision, isMoreUrgent, type KeyPart, type Outcome, type Policy } from "../core/policy.ts";
-import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
+import type {
+  CallerQuota,
+  CallerQuotaState,
+  CountedRequest,
+  Limiter,
+  QuotaLimiter,
+  QuotaRequest,
+} from "../core/limiter.ts";
+import {
+  type Awaitable,
+  type Decision,
+  isMoreUrgent,
+  type KeyPart,
+  type Outcome,
+  type Policy,
+} from "../core/policy.ts";
 import { keysOfRequests, type NamedKey } from "./named-keys.ts";
 import {
+  applicable,
   chargedAt,
   decideWithStore,
-  limitOf,
-  PolicyAsk,
+  maskOf,
+  type PolicyAsk,
   type PolicyRow,
   type PolicySet,
   peekAt,
@@ -22,119 +35,106 @@ import {
 import type { Pass } from "./store/store-counters.ts";
 
 /** What a call asks of one key: one sum, so that requests which share a key cannot exceed its limit. */
-class SumAsk extends PolicyAsk {
-  /** Of all its requests. More than the limit never fit: then the next unit alone is asked for. */
-  sum = 0;
-
-  override put(nowMs: number, pass: Pass): void {
-    this.units = this.sum > this.limit ? 1 : this.sum;
-    super.put(nowMs, pass);
-    if (!this.fits || this.units === this.sum) return;
-    this.fits = false;
-    this.remaining += this.units;
-  }
+interface AskedSum {
+  readonly ask: PolicyAsk;
+  /** Of all its requests. */
+  units: number;
 }
 
-/** One request with the asks that it is part of. */
+/** One request with the sums that it is part of. */
 interface AskedQuota {
   readonly asked: QuotaRequest;
-  readonly asks: readonly SumAsk[];
+  readonly sums: readonly AskedSum[];
   readonly isExempt: boolean;
-}
-
-interface Observer {
-  observe(client: string, key: CounterKey, nowMs: number): Decision;
 }
 
 export class QuotaQuestions implements QuotaLimiter {
   readonly policyNames: readonly string[];
+  readonly show: Limiter["show"];
   readonly #set: PolicySet;
   /** A set of policies: those that are asked. */
   readonly #included: number;
-  readonly #steps: Observer;
 
   /** `steps`: decides with the same policies about one request after the other. */
-  constructor(set: PolicySet, included: number, steps: Observer) {
+  constructor(set: PolicySet, included: number, steps: Pick<Limiter, "show">) {
     this.#set = set;
     this.#included = included;
-    this.#steps = steps;
+    this.show = (...shown) => steps.show(...shown);
     this.policyNames = rowsIn(set, included).map(({ policy }) => policy.name);
   }
 
-  decideAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
-    const byKey = new Map<string, SumAsk>();
+  askAll(requests: readonly QuotaRequest[], nowMs: number): Awaitable<readonly Decision[]> {
+    const byKey = new Map<string, AskedSum>();
     const quotas = requests.map((request) => this.#select(request, byKey));
-    this.#set.tokens.forget();
-    const asks = [...byKey.values()];
+    const sums = [...byKey.values()];
     const conclude = (pass: Pass): readonly Decision[] | null => {
-      const isCharged = this.#charge(asks, pass, nowMs);
+      const isCharged = this.#charge(sums, pass, nowMs);
       return isCharged === null ? null : quotas.map((quota) => this.#decisionOn(quota, isCharged, nowMs));
     };
+    const asks = sums.map(({ ask }) => ask);
     return conclude("first") ?? decideWithStore(this.#set, asks, nowMs, conclude);
   }
 
-  observe({ client, counterKey }: ParsedRequest, nowMs: number): Decision {
-    return this.#steps.observe(client, counterKey, nowMs);
-  }
-
   /** Charges all, or none if an enforcing policy refuses. Returns whether they are charged; null: the store is asked first. */
-  #charge(asks: readonly SumAsk[], pass: Pass, nowMs: number): boolean | null {
-    for (const ask of asks) ask.select();
+  #charge(sums: readonly AskedSum[], pass: Pass, nowMs: number): boolean | null {
+    for (const { ask } of sums) ask.select();
     return this.#set.locks.within(() => {
       const atMs = chargedAt(this.#set, nowMs);
-      for (const ask of asks) ask.put(atMs, pass);
-      if (asks.some(({ refuses }) => refuses)) return false;
-      if (asks.some(({ isUnknown }) => isUnknown)) return null;
-      for (const ask of asks) if (ask.fits) ask.row.counters.charge(ask);
+      for (const sum of sums) putSum(sum, atMs, pass);
+      if (sums.some(({ ask }) => ask.refuses)) return false;
+      if (sums.some(({ ask }) => ask.isUnknown)) return null;
+      for (const { ask } of sums) if (ask.fits) ask.row.counters.charge(ask);
       return true;
     });
   }
 
   /** Adds what the request charges to that of the others. */
-  #select(asked: QuotaRequest, byKey: Map<string, SumAsk>): AskedQuota {
-    const { request, head, policy: named, hits } = asked;
-    const { rows, match, identified, ofVerified, ofOthers } = this.#set;
-    if (request.route === null) return { asked, asks: [], isExempt: false };
-    const applies = this.#included & match(request, head) & ~(asked.isVerified ? ofOthers : ofVerified);
-    const asks: SumAsk[] = [];
-    let isExempt = false;
-    for (const [i, row] of rows.entries()) {
-      const { policy } = row;
-      if ((applies & (1 << i)) === 0 || (named !== null && named !== policy.name)) continue;
-      const identity = (identified & (1 << i)) === 0 ? null : asked.identity;
-      const limit = limitOf(row, request, head, identity);
-      if (limit === 0) {
-        row.outcomes.exempt += 1;
-        isExempt ||= !row.isShadow;
-        continue;
-      }
-      const key = row.readKey(request, head, identity);
-      const id = `${i} ${key.a} ${key.b} ${key.c} ${key.d}`;
-      const ask = byKey.get(id) ?? Object.assign(new SumAsk(row), { key, client: request.counterKey, limit });
-      ask.sum += hits * policy.cost;
-      byKey.set(id, ask);
-      asks.push(ask);
-    }
-    return { asked, asks, isExempt };
+  #select(asked: QuotaRequest, byKey: Map<string, AskedSum>): AskedQuota {
+    const { policy: named, hits } = asked;
+    if (asked.parsed.route === null) return { asked, sums: [], isExempt: false };
+    const { rows, ofVerified, ofOthers } = this.#set;
+    const inName =
+      named === null ? this.#included : this.#included & maskOf(rows, ({ policy }) => policy.name === named);
+    const found = applicable(this.#set, inName & ~(asked.isVerified ? ofOthers : ofVerified), asked, null);
+    for (const { outcomes } of found.exempt) outcomes.exempt += 1;
+    const sums = found.asks.map((ask) => {
+      const { a, b, c, d } = ask.key;
+      const id = `${ask.row.slot} ${a} ${b} ${c} ${d}`;
+      const sum = byKey.get(id) ?? { ask, units: 0 };
+      sum.units += hits * ask.units;
+      byKey.set(id, sum);
+      return sum;
+    });
+    return { asked, sums, isExempt: found.exempt.some(({ isShadow }) => !isShadow) };
   }
 
-  #decisionOn({ asked: { request, policy }, asks, isExempt }: AskedQuota, isCharged: boolean, nowMs: number): Decision {
-    for (const ask of asks) ask.row.outcomes[outcomeOf(ask, isCharged)] += 1;
-    const enforcing = asks.filter(({ row }) => !row.isShadow);
-    const list = enforcing.map((ask) => {
+  #decisionOn({ asked: { parsed, policy }, sums, isExempt }: AskedQuota, isCharged: boolean, nowMs: number): Decision {
+    const list: Decision[] = [];
+    for (const { ask, units } of sums) {
       const outcome = outcomeOf(ask, isCharged);
+      ask.row.outcomes[outcome] += 1;
+      if (ask.row.isShadow) continue;
       const decision = ask.decision(outcome, null, null);
-      return outcome === "observed" ? { ...decision, remaining: ask.remaining + ask.sum } : decision;
-    });
+      list.push(outcome === "observed" ? { ...decision, remaining: ask.remaining + units } : decision);
+    }
     const [first] = list;
     if (first !== undefined) {
       const others = this.#set.listAll && list.length > 1 ? list : null;
       return { ...list.reduce((a, b) => (isMoreUrgent(b, a) ? b : a), first), others };
     }
-    if (request.route === null) return this.#steps.observe(request.client, request.counterKey, nowMs);
+    if (parsed.route === null) return this.show(parsed, nowMs, true);
     const shown = shownOf(this.#set, this.#included, policy);
     return unspent(shown, isExempt ? "exempt" : "observed", nowMs, null);
   }
+}
+
+/** More than the limit never fit: then the next unit alone is asked for. */
+function putSum({ ask, units }: AskedSum, nowMs: number, pass: Pass): void {
+  ask.units = units > ask.limit ? 1 : units;
+  ask.put(nowMs, pass);
+  if (!ask.fits || ask.units === units) return;
+  ask.fits = false;
+  ask.remaining += ask.units;
 }
 
 function outcomeOf({ row: { isShadow }, fits, isUnavailable }: PolicyAsk, isCharged: boolean): Outcome {
@@ -149,49 +149,35 @@ function outcomeOf({ row: { isShadow }, fits, isUnavailable }: PolicyAsk, isChar
 /** Of policies with several, in one answer: bounds its size, and what it costs to make. */
 const maxCounters = 64;
 
-interface Caller {
-  readonly request: ParsedRequest;
-  readonly head: RequestHead;
-  /** Null: its token was not verified. */
-  readonly identity: Identity | null;
-}
-
 /** The policies in their order. Of one that counts each route or method by itself, there is a counter for each of them. */
 export function quotasOfCaller(
   set: PolicySet,
-  caller: Caller,
+  caller: CountedRequest,
   routes: readonly string[],
   nowMs: number,
 ): readonly CallerQuota[] {
-  const quotas: CallerQuota[] = [];
   let left = maxCounters;
-  const applies = caller.identity === null ? ~set.ofVerified : ~set.ofOthers;
-  for (const [i, row] of set.rows.entries()) {
+  const client = caller.parsed.counterKey;
+  const applying = caller.identity === null ? ~set.ofVerified : ~set.ofOthers;
+  const quotas = rowsIn(set, applying).flatMap((row): CallerQuota[] => {
     const { policy } = row;
-    if (row.isShadow || (applies & (1 << i)) === 0) continue;
-    // As for any request: what is asked before the token check knows nothing of an identity.
-    const identity = (set.identified & (1 << i)) === 0 ? null : caller.identity;
-    const asked = { ...caller, identity, client: caller.request.counterKey };
+    if (row.isShadow) return [];
+    const asked = { ...caller, identity: row.needsIdentity ? caller.identity : null, client };
     const keys = isOwn(policy) ? keysOfRequests(row, [asked], routes, Math.max(1, left)) : null;
-    if (keys === null) quotas.push({ policy, state: null, method: null, route: null });
-    else quotas.push(...keys.map((key) => quotaOf(row, key, caller.request, nowMs)));
-    if (keys !== null && keys.length > 1) left -= keys.length;
-  }
+    if (keys === null) return [{ policy, state: null, method: null, route: null }];
+    if (keys.length > 1) left -= keys.length;
+    return keys.map((key) => ({
+      policy,
+      state: stateOf(row, key, client, nowMs),
+      method: key.method,
+      route: key.route,
+    }));
+  });
   set.tokens.forget();
   return quotas;
 }
 
-function quotaOf(row: PolicyRow, key: NamedKey, { counterKey }: ParsedRequest, nowMs: number): CallerQuota {
-  const { method, route } = key;
-  return { policy: row.policy, state: stateOf(row, key, counterKey, nowMs), method, route };
-}
-
-function stateOf(
-  row: PolicyRow,
-  { key, limit }: NamedKey,
-  client: ParsedRequest["counterKey"],
-  nowMs: number,
-): CallerQuotaState {
+function stateOf(row: PolicyRow, { key, limit }: NamedKey, client: CounterKey, nowMs: number): CallerQuotaState {
   if (limit === 0) {
     const { limit: usual } = row.policy;
     return { isExempt: true, limit: usual, used: 0, remaining: usual, resetMs: nowMs };

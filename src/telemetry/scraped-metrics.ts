@@ -1,7 +1,7 @@
 // The metrics that are read at the scrape: connections, the upstream's addresses, what is in use of files, the table of
 // clients, lost log lines, and the process. Without TLS, tokens or names they exist too, with values that raise no alert.
 import type { TokensInUse } from "../core/authentication.ts";
-import type { CounterFigures, Limiter, PolicyStats } from "../core/limiter.ts";
+import type { CounterFigures, PolicyStats } from "../core/limiter.ts";
 import type { RuleAction } from "../core/rules.ts";
 import type { CertificateInUse } from "../core/settings.ts";
 import {
@@ -37,7 +37,7 @@ export type RecentBytes = Readonly<Record<"refusals" | "keys" | "history", numbe
 
 /** What one thread reports for the whole process. */
 interface ProcessSources {
-  readonly limiter: Pick<Limiter, "stats">;
+  readonly limiter: { stats(): readonly PolicyStats[] };
   /** Of the table of counters. */
   readonly counters: () => CounterFigures;
   /** The share of the requests of the last minute that one client sent; 0 if none sent more than half. */

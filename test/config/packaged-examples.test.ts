@@ -16,7 +16,7 @@ import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
-import { limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../support/limited-request.ts";
 import { metric } from "../support/metrics.ts";
 import { allPackagedExamples, packagedExamples } from "../support/packaged-examples.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -232,7 +232,10 @@ const promises: [title: string, run: (text: string) => Promise<void>][] = [
         { clock },
       );
       const { request, head } = limitedRequest({ rawHeaders: ["Authorization", "Bearer a"] });
-      const outcomes = Array.from({ length: 101 }, () => decided(limiter.decide(request, head, clock.nowMs)).outcome);
+      const outcomes = Array.from(
+        { length: 101 },
+        () => decided(limiter.ask(askedRequest(request, head, clock.nowMs), "anonymous")).outcome,
+      );
       expect(outcomes).toEqual([...Array(100).fill("admitted"), "throttled"]);
     },
   ],

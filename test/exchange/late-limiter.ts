@@ -26,8 +26,8 @@ export interface LateLimiter {
 export function useLateLimiter(): LateLimiter {
   const state = { answer: "admitted" as Answer, when: "at once" as When, asked: 0, now: 0, ever: 0 };
   let waiting: (() => void)[] = [];
-  const { decide } = PolicySteps.prototype;
-  const { decideAll } = QuotaQuestions.prototype;
+  const { ask } = PolicySteps.prototype;
+  const { askAll } = QuotaQuestions.prototype;
 
   const inTime = <T>(make: () => T): T => {
     state.asked += 1;
@@ -52,25 +52,20 @@ export function useLateLimiter(): LateLimiter {
 
   beforeEach(() => {
     Object.assign(state, { answer: "admitted", when: "at once", asked: 0, now: 0, ever: 0 });
-    vi.spyOn(PolicySteps.prototype, "decide").mockImplementation(function (this: PolicySteps, request, head, nowMs) {
+    vi.spyOn(PolicySteps.prototype, "ask").mockImplementation(function (this: PolicySteps, request, step) {
+      if (step !== "anonymous") return ask.call(this, request, step);
       return inTime(() => {
         if (state.answer === "fails") throw new Error("a bug");
-        if (state.answer !== "admitted") {
-          return { ...this.peek(request.client, request.counterKey, nowMs), outcome: state.answer };
-        }
-        const decision = decide.call(this, request, head, nowMs) as Decision;
+        if (state.answer !== "admitted") return { ...this.show(request.parsed, request.nowMs), outcome: state.answer };
+        const decision = ask.call(this, request, step) as Decision;
         return { ...decision, held: watched(decision.held) };
       });
     });
-    vi.spyOn(QuotaQuestions.prototype, "decideAll").mockImplementation(function (
-      this: QuotaQuestions,
-      requests,
-      nowMs,
-    ) {
+    vi.spyOn(QuotaQuestions.prototype, "askAll").mockImplementation(function (this: QuotaQuestions, requests, nowMs) {
       return inTime(() => {
         if (state.answer === "fails") throw new Error("a bug");
         const outcome = state.answer;
-        return decided(decideAll.call(this, requests, nowMs)).map((decision) => ({ ...decision, outcome }));
+        return decided(askAll.call(this, requests, nowMs)).map((decision) => ({ ...decision, outcome }));
       });
     });
   });

@@ -12,7 +12,7 @@ import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { recordsOf } from "../../src/limits/table/maintenance.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
-import { limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { runs, scaled } from "../support/runs.ts";
 import { reusedTable } from "./small-table.ts";
@@ -161,7 +161,7 @@ class Trial {
 
   ask(client: string): Decision {
     const { request, head } = limitedRequest({ client });
-    const decision = decided(this.#limiter.decide(request, head, this.clock.nowMs));
+    const decision = decided(this.#limiter.ask(askedRequest(request, head, this.clock.nowMs), "anonymous"));
     const fitsMs = this.#model.take(client, this.clock.wallMs(), this.clock.nowMs);
     const expected = fitsMs === null ? ["admitted"] : ["throttled", fitsMs];
     const actual = fitsMs === null ? [decision.outcome] : [decision.outcome, decision.resetMs];

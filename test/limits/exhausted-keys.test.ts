@@ -12,7 +12,7 @@ import { recordsOf } from "../../src/limits/table/maintenance.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
-import { counterKeyOf, limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, counterKeyOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { inFull, spread } from "../support/runs.ts";
 import { askSliding } from "./asking.ts";
@@ -87,7 +87,8 @@ class Stage {
   #take({ request, head }: ReturnType<typeof requestOf>, times: number, nowMs: number): number {
     let admitted = 0;
     for (let i = 0; i < times; i += 1)
-      if (decided(this.limiter.decide(request, head, nowMs)).outcome === "admitted") admitted += 1;
+      if (decided(this.limiter.ask(askedRequest(request, head, nowMs), "anonymous")).outcome === "admitted")
+        admitted += 1;
     return admitted;
   }
 }

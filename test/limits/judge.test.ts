@@ -10,7 +10,7 @@ import { CounterTable, createTableMemory } from "../../src/limits/table/counter-
 import { minTableBytes } from "../../src/limits/table/layout.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
 import { FakeClock } from "../support/clock.ts";
-import { identityOf, limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, clientOf, identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { seededRandom } from "../support/random.ts";
 import { spread } from "../support/runs.ts";
@@ -64,14 +64,14 @@ test.each(Array.from({ length: 30 }, (_, seed) => seed))("judges as a naive log 
     }
   };
   each(upTo(150), ({ request, head }) => {
-    const { outcome } = before.decide(request, head, clock.nowMs) as Decision;
+    const { outcome } = before.ask(askedRequest(request, head, clock.nowMs), "anonymous") as Decision;
     expect(outcome === "admitted").toBe(charge(request.client));
   });
   clock.advance(1);
   const { limiter, judge } = begin([slidingPolicy({ limit: tried, windowMs })]);
   const expected = { judged: 0, refused: 0 };
   each(300, ({ request, head }) => {
-    const decision = limiter.decide(request, head, clock.nowMs) as Decision;
+    const decision = limiter.ask(askedRequest(request, head, clock.nowMs), "anonymous") as Decision;
     judge.judge(head, verdictOf(request, decision), clock.nowMs);
     if (!charge(request.client)) return;
     expected.judged += 1;
@@ -99,7 +99,7 @@ test.each<[string, Policy, readonly Policy[]]>([
   const { limiter, judge } = begin([{ ...policy, limit: 1 }, ...others]);
   const ask = (client: string, target: string): void => {
     const { request, head } = limitedRequest({ client, target });
-    const decision = limiter.decide(request, head, clock.nowMs) as Decision;
+    const decision = limiter.ask(askedRequest(request, head, clock.nowMs), "anonymous") as Decision;
     decision.held?.end(200);
     judge.judge(head, verdictOf(request, decision), clock.nowMs);
   };
@@ -115,9 +115,13 @@ test("a preflight that the gateway answers is judged by no limit, and charged by
   const { limiter, judge } = begin([slidingPolicy({ limit: 2, windowMs })]);
   const { request, head } = limitedRequest({ client: "192.0.2.1" });
   for (let i = 0; i < 3; i += 1) {
-    const shown = limiter.observe(request.client, request.counterKey, clock.nowMs);
+    const shown = limiter.show(request, clock.nowMs, true);
     judge.judge(head, verdictOf(request, shown, { localReply: preflightReply("GET", []) }), clock.nowMs);
-    judge.judge(head, verdictOf(request, limiter.decide(request, head, clock.nowMs) as Decision), clock.nowMs);
+    judge.judge(
+      head,
+      verdictOf(request, limiter.ask(askedRequest(request, head, clock.nowMs), "anonymous") as Decision),
+      clock.nowMs,
+    );
   }
   expect(tally()).toEqual({ judged: 3, refused: 1 });
 });
@@ -159,7 +163,7 @@ test.each(spread([...Array(200).keys()], 20))(
         pick(["/v2/pay/x", "/v2/read/x", "/v2/open/x"]),
       ];
       const { request, head } = limitedRequest({ client, target });
-      const decision = limiter.decide(request, head, clock.nowMs) as Decision;
+      const decision = limiter.ask(askedRequest(request, head, clock.nowMs), "anonymous") as Decision;
       decision.held?.end(200);
       judge.judge(head, verdictOf(request, decision), clock.nowMs);
       const before = limiting(old, client, target).map(({ name, limit }) => ({ key: `${name} ${client}`, limit }));
@@ -178,11 +182,15 @@ test.each(spread([...Array(200).keys()], 20))(
 test("a policy that another one has replaced is judged by what it had counted", () => {
   const { clock, before, begin, tally } = stage([slidingPolicy({ limit: 10, windowMs })]);
   const { request, head } = limitedRequest();
-  for (let i = 0; i < 8; i += 1) before.decide(request, head, clock.nowMs);
+  for (let i = 0; i < 8; i += 1) before.ask(askedRequest(request, head, clock.nowMs), "anonymous");
   clock.advance(1);
   const { limiter, judge } = begin([{ ...slidingPolicy({ limit: 1, windowMs }), name: "other" }]);
   for (let i = 0; i < 5; i += 1) {
-    judge.judge(head, verdictOf(request, limiter.decide(request, head, clock.nowMs) as Decision), clock.nowMs);
+    judge.judge(
+      head,
+      verdictOf(request, limiter.ask(askedRequest(request, head, clock.nowMs), "anonymous") as Decision),
+      clock.nowMs,
+    );
   }
   expect(tally()).toEqual({ judged: 2, refused: 1 });
 });
@@ -196,7 +204,7 @@ test("limits of others and of the verified are judged by what the token check ha
   const { clock, begin, tally } = stage([bySubject, ofOthers]);
   const { judge } = begin([bySubject, ofOthers]);
   const { request, head } = limitedRequest();
-  const decision = { ...new PolicyLimiter([bySubject]).peek("", request.counterKey, 0), outcome: "admitted" } as const;
+  const decision = { ...new PolicyLimiter([bySubject]).show(clientOf("192.0.2.1"), 0), outcome: "admitted" } as const;
   const judged = (others: Partial<Verdict>, times: number): number => {
     const from = tally().judged;
     for (let i = 0; i < times; i += 1) judge.judge(head, verdictOf(request, decision, others), clock.nowMs);
@@ -214,7 +222,11 @@ test("a gateway judges by its share of the limits", () => {
   const { limiter, judge } = begin([slidingPolicy({ limit: 1, windowMs })], 3);
   const { request, head } = limitedRequest();
   for (let i = 0; i < 10; i += 1) {
-    judge.judge(head, verdictOf(request, limiter.decide(request, head, clock.nowMs) as Decision), clock.nowMs);
+    judge.judge(
+      head,
+      verdictOf(request, limiter.ask(askedRequest(request, head, clock.nowMs), "anonymous") as Decision),
+      clock.nowMs,
+    );
   }
   expect(tally()).toEqual({ judged: 3, refused: 2 });
 });
@@ -223,7 +235,7 @@ test("refusals for other reasons than a limit, requests outside of all routes, a
   const { clock, begin, tally } = stage([slidingPolicy({ limit: 10, windowMs })]);
   const { limiter, judge } = begin([slidingPolicy({ limit: 1, windowMs })]);
   const { request, head } = limitedRequest();
-  const decision = limiter.decide(request, head, clock.nowMs) as Decision;
+  const decision = limiter.ask(askedRequest(request, head, clock.nowMs), "anonymous") as Decision;
   const unavailable: Decision = { ...decision, outcome: "unavailable" };
   const ofSlots: Decision = {
     ...decision,

@@ -7,7 +7,7 @@ import { CounterTable, createTableMemory } from "../../src/limits/table/counter-
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
 import { TopKeys } from "../../src/limits/table/top-keys.ts";
 import { decided } from "../support/decided.ts";
-import { limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { inFullOr } from "../support/runs.ts";
 import { addressAt, placeSecret } from "./small-table.ts";
@@ -23,7 +23,7 @@ function filled(keys: number, isShared = false, bytes = minTableBytes) {
   const nowMs = systemClock.monotonicMs();
   for (let i = 0; i < keys; i += 1) {
     const { request, head } = limitedRequest({ client: addressAt(i) });
-    for (let unit = i % 7; unit >= 0; unit -= 1) decided(limiter.decide(request, head, nowMs));
+    for (let unit = i % 7; unit >= 0; unit -= 1) decided(limiter.ask(askedRequest(request, head, nowMs), "anonymous"));
   }
   return { memory, table, limiter, spans: [{ now: Math.floor(nowMs) | 0, window: 60_000, hasInstants: true }] };
 }

@@ -13,7 +13,7 @@ import { createKeyLimits, createKeyReader, TokenDigests } from "../../src/limits
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
-import { limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 
 const digestOf = (token: string): string => hash("sha256", token, "hex");
@@ -170,7 +170,7 @@ describe("a limiter", () => {
     const limiter = new PolicyLimiter(policies, { hash: sipHash, clock });
     const ask = (address: string, bearer: string) => {
       const { request, head } = limitedRequest({ client: address, rawHeaders: ["authorization", `Bearer ${bearer}`] });
-      return decided(limiter.decide(request, head, clock.nowMs));
+      return decided(limiter.ask(askedRequest(request, head, clock.nowMs), "anonymous"));
     };
     return { limiter, ask };
   }

@@ -1,12 +1,11 @@
 // What several policies say together, by scenarios. policy-model.test.ts compares any of them with a model.
 
 import { describe, expect, test } from "vitest";
-import type { Limiter } from "../../src/core/limiter.ts";
 import type { Decision, Outcome, Policy } from "../../src/core/policy.ts";
-import { PolicyLimiter, type PolicyLimiterOptions } from "../../src/limits/limiter.ts";
+import { PolicyLimiter, type PolicyLimiterOptions, type PolicySteps } from "../../src/limits/limiter.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
-import { counterKeyOf, identityOf, limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, clientOf, identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { justBefore } from "./float.ts";
 import { smallTable } from "./small-table.ts";
@@ -20,9 +19,9 @@ const policy = (name: string, limit: number, options: Partial<Policy> = {}): Pol
 /** Asks in both steps, as the pipeline does. */
 function take(limiter: PolicyLimiter, nowMs = 0, parts: Request = {}, identity = identityOf()): Decision {
   const { request, head } = limitedRequest(parts);
-  const first = decided(limiter.decide(request, head, nowMs));
+  const first = decided(limiter.ask(askedRequest(request, head, nowMs), "anonymous"));
   if (first.outcome === "throttled" || !limiter.needsIdentity) return first;
-  return decided(limiter.decideIdentified(request, head, identity, first, nowMs));
+  return decided(limiter.ask(askedRequest(request, head, nowMs, identity, first), "identified"));
 }
 
 const bySubject: Partial<Policy> = { key: [{ kind: "subject" }] };
@@ -46,7 +45,7 @@ function reload(
 }
 
 /** What a policy has counted, without the outcomes that never came. */
-function counts(limiter: Limiter): Record<string, Partial<Record<Outcome, number>>> {
+function counts(limiter: PolicySteps): Record<string, Partial<Record<Outcome, number>>> {
   return Object.fromEntries(
     limiter
       .stats()
@@ -191,7 +190,7 @@ describe("the decision to show", () => {
       resetMs: minute + 7,
     });
     expect(counts(matched)).toEqual({ trial: { admitted: 1 }, a: {} });
-    expect(shown(matched.refresh(take(matched, 7), 9))).toMatchObject({ name: "a", remaining: 5, resetMs: minute + 9 });
+    expect(shown(matched.show(take(matched, 7), 9))).toMatchObject({ name: "a", remaining: 5, resetMs: minute + 9 });
   });
 
   test("a client that is exempt from one policy is limited by the others", () => {
@@ -204,7 +203,7 @@ describe("the decision to show", () => {
   test("an override is the limit of its key, in decisions too, and a look keeps to it", () => {
     const limiter = create([policy("a", 1, { overrides: [{ part: "client", value: "192.0.2.0/24", limit: 3 }] })]);
     expect(shown(take(limiter))).toMatchObject({ outcome: "admitted", limit: 3, remaining: 2 });
-    expect(shown(limiter.peek("192.0.2.1", counterKeyOf("192.0.2.1"), 5))).toMatchObject({
+    expect(shown(limiter.show(clientOf("192.0.2.1"), 5))).toMatchObject({
       outcome: "observed",
       limit: 3,
       remaining: 2,
@@ -221,23 +220,23 @@ describe("the decision to show", () => {
       policy("client", 7, { exempt: ["203.0.113.0/24"] }),
     ]);
     take(limiter);
-    expect(shown(limiter.observe("192.0.2.1", counterKeyOf("192.0.2.1"), 3))).toEqual({
+    expect(shown(limiter.show(clientOf("192.0.2.1"), 3, true))).toEqual({
       outcome: "observed",
       name: "client",
       limit: 7,
       remaining: 6,
       resetMs: minute,
     });
-    expect(shown(limiter.observe("203.0.113.9", counterKeyOf("203.0.113.9"), 3))).toMatchObject({
+    expect(shown(limiter.show(clientOf("203.0.113.9"), 3, true))).toMatchObject({
       outcome: "exempt",
       name: "client",
       remaining: 7,
     });
-    limiter.peek("192.0.2.1", counterKeyOf("192.0.2.1"), 4);
+    limiter.show(clientOf("192.0.2.1"), 4);
     expect(counts(limiter)["client"]).toEqual({ admitted: 1, observed: 1, exempt: 1 });
     const without = create([policy("trial", 5, { mode: "shadow" }), policy("all", 5, { key: [] })]);
     take(without);
-    expect(shown(without.observe("192.0.2.1", counterKeyOf("192.0.2.1"), 3))).toEqual({
+    expect(shown(without.show(clientOf("192.0.2.1"), 3, true))).toEqual({
       outcome: "observed",
       name: "all",
       limit: 5,
@@ -251,7 +250,7 @@ describe("the decision to show", () => {
     const limiter = create([policy("a", 5), policy("b", 9, { key: [] })], { listAll: true });
     const decision = take(limiter);
     take(limiter, 1);
-    const now = limiter.refresh(decision, 2);
+    const now = limiter.show(decision, 2);
     expect(shown(now)).toEqual({ outcome: "observed", name: "a", limit: 5, remaining: 3, resetMs: minute });
     expect(now.others?.map(shown)).toMatchObject([
       { name: "a", remaining: 3 },
@@ -425,14 +424,17 @@ describe("checks", () => {
     ]);
     const checks = limiter.forChecks();
     const { request, head } = limitedRequest();
-    expect(checks.decide(request, head, 0)).toMatchObject({
+    expect(checks.ask(askedRequest(request, head, 0), "anonymous")).toMatchObject({
       outcome: "admitted",
       policy: { name: "client" },
       held: null,
     });
     expect(take(limiter)).toMatchObject({ outcome: "admitted", policy: { name: "failures" } });
-    expect(checks.decide(request, head, 0)).toMatchObject({ outcome: "throttled", policy: { name: "client" } });
-    expect(checks.peek("192.0.2.1", counterKeyOf("192.0.2.1"), 0)).toMatchObject({
+    expect(checks.ask(askedRequest(request, head, 0), "anonymous")).toMatchObject({
+      outcome: "throttled",
+      policy: { name: "client" },
+    });
+    expect(checks.show(clientOf("192.0.2.1"), 0)).toMatchObject({
       policy: { name: "client" },
       remaining: 0,
     });
@@ -447,7 +449,7 @@ describe("checks", () => {
     const checks = create([policy("slots", 1, { rate: { kind: "concurrency" } })]).forChecks();
     const { request, head } = limitedRequest();
     for (let i = 0; i < 3; i += 1)
-      expect(shown(checks.decide(request, head, 0) as Decision)).toMatchObject({
+      expect(shown(checks.ask(askedRequest(request, head, 0), "anonymous") as Decision)).toMatchObject({
         outcome: "observed",
         name: "slots",
         remaining: 1,
@@ -468,12 +470,12 @@ describe("a reload", () => {
       remaining: 0,
       resetMs: minute + 10,
     });
-    expect(shown(lower.peek("192.0.2.1", counterKeyOf("192.0.2.1"), 100))).toMatchObject({
+    expect(shown(lower.show(clientOf("192.0.2.1"), 100))).toMatchObject({
       remaining: 0,
       resetMs: minute + 10,
     });
     const again = reload([policy("client", 100)], lower);
-    expect(again.peek("192.0.2.1", counterKeyOf("192.0.2.1"), 100).remaining).toBe(40);
+    expect(again.show(clientOf("192.0.2.1"), 100).remaining).toBe(40);
     expect(take(again, 100).remaining).toBe(39);
     const lowest = reload([policy("client", 50)], again);
     expect(take(lowest, justBefore(minute + 11)).outcome).toBe("throttled");

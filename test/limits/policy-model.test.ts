@@ -8,7 +8,7 @@ import type { Decision, Held, KeyPart, LimitOverride, Policy } from "../../src/c
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
-import { identityOf, limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { runs, scaled } from "../support/runs.ts";
 import { justBefore } from "./float.ts";
@@ -227,11 +227,11 @@ class Trial {
     const authorization = token === null ? [] : ["Authorization", `Bearer ${tokens.get(token)}`];
     const rawHeaders = [...authorization, ...(plan === null ? [] : ["X-Plan", plan])];
     const { request, head } = limitedRequest({ client, method, target, rawHeaders });
-    const first = decided(this.#limiter.decide(request, head, nowMs));
+    const first = decided(this.#limiter.ask(askedRequest(request, head, nowMs), "anonymous"));
     if (first.outcome === "throttled" || !this.#limiter.needsIdentity) return first;
     const claims = new Map(subject === null ? [] : [["org", subject]]);
     const identity = token === null ? null : identityOf({ tokenDigest: token, subject, claims });
-    return decided(this.#limiter.decideIdentified(request, head, identity, first, nowMs));
+    return decided(this.#limiter.ask(askedRequest(request, head, nowMs, identity, first), "identified"));
   }
 
   #keepsBounds(now: { readonly nowMs: number; readonly wallMs: number }): void {

@@ -94,17 +94,14 @@ class Model {
   }
 }
 
-const requestOf = ({ client, policy, hits }: Asked): QuotaRequest => ({
-  ...limitedRequest({ client }),
-  identity: null,
-  isVerified: false,
-  policy,
-  hits,
-});
+function requestOf({ client, policy, hits }: Asked): QuotaRequest {
+  const { request: parsed, head } = limitedRequest({ client });
+  return { parsed, head, identity: null, isVerified: false, policy, hits };
+}
 
 /** The counters of this process answer at once. */
 function decideAll(quotas: QuotaLimiter, requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] {
-  const decisions = quotas.decideAll(requests, nowMs);
+  const decisions = quotas.askAll(requests, nowMs);
   if (decisions instanceof Promise) throw new Error("the decisions come later");
   return decisions;
 }

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
 import { minTableBytes } from "../../src/limits/table/layout.ts";
-import { limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { runs } from "../support/runs.ts";
 import { NaiveLog } from "./naive-log.ts";
@@ -126,8 +126,8 @@ test("a token is read once, however many policies are by token, and is not kept"
     },
   });
   const { request, head } = limitedRequest({ rawHeaders });
-  expect(limiter.decide(request, head, 0)).toMatchObject({ remaining: 4 });
+  expect(limiter.ask(askedRequest(request, head, 0), "anonymous")).toMatchObject({ remaining: 4 });
   expect(reads).toBe(1);
   token = "second";
-  expect(limiter.decide(request, head, 0)).toMatchObject({ remaining: 4 });
+  expect(limiter.ask(askedRequest(request, head, 0), "anonymous")).toMatchObject({ remaining: 4 });
 });

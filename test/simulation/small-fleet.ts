@@ -3,7 +3,7 @@ import type { PolicyStats } from "../../src/core/limiter.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
 import type { SharedStoreFigures } from "../../src/core/store-link.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
-import { limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../support/limited-request.ts";
 import { play } from "./failures.ts";
 import { type Plan, warmUpMs } from "./plan.ts";
 import { gatewayPlan, smallPlan } from "./small-plan.ts";
@@ -33,7 +33,7 @@ export class SmallFleet {
     const decisions: Decision[] = [];
     for (let i = 0; i < count; i += 1) {
       const { request, head } = limitedRequest(asked);
-      const decided = limiter.decide(request, head, nowMs);
+      const decided = limiter.ask(askedRequest(request, head, nowMs), "anonymous");
       if (!(decided instanceof Promise)) {
         decisions.push(decided);
         continue;

@@ -1,6 +1,6 @@
 // One run: starts what the plan says, lets its clients ask and its failures happen, and returns what was wrong.
 import type { Decision } from "../../src/core/policy.ts";
-import { limitedRequest } from "../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../support/limited-request.ts";
 import type { Admission, Admissions, Alone } from "./admissions.ts";
 import { Arrivals } from "./arrivals.ts";
 import { Chance } from "./chance.ts";
@@ -138,7 +138,7 @@ export class World {
     this.requests += 1;
     const state = thread.shared.figures().state;
     const aloneBefore = aloneOf(thread);
-    const decided = thread.limiter.decide(request, head, beginMs);
+    const decided = thread.limiter.ask(askedRequest(request, head, beginMs), "anonymous");
     if (!(decided instanceof Promise)) {
       this.#answer(client, address, gateway, thread, decided, aloneBefore, answered);
       return;

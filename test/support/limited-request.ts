@@ -3,8 +3,10 @@ import type { Identity } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { addressKey, type CounterKey, countedKey } from "../../src/core/counter-key.ts";
 import { cidrOf, parseCidr } from "../../src/core/ip-address.ts";
+import type { AskedRequest, LimitedClient } from "../../src/core/limiter.ts";
 import { readTarget } from "../../src/core/message-check.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
+import type { Decision } from "../../src/core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../../src/core/request-head.ts";
 
 interface LimitedRequest {
@@ -38,6 +40,22 @@ export function limitedRequest(parts: LimitedRequest = {}): { request: ParsedReq
       httpVersion: "1.1",
     },
   };
+}
+
+/** What the pipeline asks about: at first, or in a later step. */
+export function askedRequest(
+  parsed: ParsedRequest,
+  head: RequestHead,
+  nowMs: number,
+  identity: Identity | null = null,
+  decision: Decision | null = null,
+): AskedRequest {
+  return { parsed, head, identity, decision, nowMs };
+}
+
+/** A client as a limiter shows its quota. */
+export function clientOf(client: string): LimitedClient {
+  return { client, counterKey: counterKeyOf(client) };
 }
 
 /** The key of a client whose text is an address or, for IPv6, a network. */

@@ -10,7 +10,7 @@ import { storeScript } from "../../../src/limits/store/script.ts";
 import { Store } from "../../../src/limits/store/store.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
-import { limitedRequest } from "../../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
 import { realTimers as timers } from "../../support/timers.ts";
@@ -74,7 +74,7 @@ describe.skipIf(skipRedis)(`over a real store${redisNeeded}`, () => {
         while (sent < requests) {
           sent += 1;
           const { request, head } = limitedRequest({ client: `192.0.2.${1 + (sent % 200)}` });
-          decisions.push(await limiter.decide(request, head, systemClock.monotonicMs()));
+          decisions.push(await limiter.ask(askedRequest(request, head, systemClock.monotonicMs()), "anonymous"));
           await endOfTurn();
         }
       };

@@ -5,7 +5,7 @@ import { drawCrowd, runCrowd } from "../../simulation/draw-crowd.ts";
 import { warmUpMs } from "../../simulation/plan.ts";
 import { smallPlan } from "../../simulation/small-plan.ts";
 import { World } from "../../simulation/world.ts";
-import { limitedRequest } from "../../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { runs } from "../../support/runs.ts";
 
@@ -36,7 +36,7 @@ async function askAll(policies: readonly Policy[], atOnce: number): Promise<read
     if (sent === requests) return;
     sent += 1;
     const { request, head } = limitedRequest({ client: `192.0.2.${1 + (sent % 40)}` });
-    const decision = await thread.limiter.decide(request, head, gateway.clock.monotonicMs());
+    const decision = await thread.limiter.ask(askedRequest(request, head, gateway.clock.monotonicMs()), "anonymous");
     decisions.push(decision);
     time.after(1, () => {
       decision.held?.end(401);

@@ -13,7 +13,7 @@ import { type ForgivenNotice, SharedRules } from "../../../src/limits/store/shar
 import { Store } from "../../../src/limits/store/store.ts";
 import type { StoreOptions } from "../../../src/limits/store/store-options.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
-import { limitedRequest } from "../../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { realTimers as timers } from "../../support/timers.ts";
 import { placeSecret, smallTable } from "../small-table.ts";
@@ -69,7 +69,7 @@ class Counting {
     let admitted = 0;
     for (let i = 0; i < count; i += 1) {
       const { request, head } = limitedRequest({ client });
-      const { outcome } = await this.limiter.decide(request, head, systemClock.monotonicMs());
+      const { outcome } = await this.limiter.ask(askedRequest(request, head, systemClock.monotonicMs()), "anonymous");
       if (outcome === "admitted") admitted += 1;
     }
     return admitted;

@@ -12,7 +12,7 @@ import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
 import { SipHash } from "../../../src/limits/table/sip-hash.ts";
 import { clockOf } from "../../support/clock.ts";
 import { decided } from "../../support/decided.ts";
-import { limitedRequest } from "../../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { seededRandom } from "../../support/random.ts";
 import { scaled } from "../../support/runs.ts";
@@ -183,6 +183,6 @@ function unitsFrom(pairs: readonly Pair[], since: number): number {
 
 function takeStep(limiter: PolicyLimiter, { client, token, nowMs, ends }: Step): void {
   const { request, head } = limitedRequest({ client, rawHeaders: ["authorization", `Bearer ${token}`] });
-  const held: Held | null = decided(limiter.decide(request, head, nowMs)).held;
+  const held: Held | null = decided(limiter.ask(askedRequest(request, head, nowMs), "anonymous")).held;
   if (ends) held?.end(500);
 }

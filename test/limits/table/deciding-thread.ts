@@ -8,7 +8,7 @@ import { CounterTable } from "../../../src/limits/table/counter-table.ts";
 import { SipHash } from "../../../src/limits/table/sip-hash.ts";
 import { clockOf } from "../../support/clock.ts";
 import { decided } from "../../support/decided.ts";
-import { limitedRequest } from "../../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../../support/limited-request.ts";
 import { seededRandom } from "../../support/random.ts";
 import { type FleetMemory, logWords, shared, sharedNowMs, type ThreadTask } from "./fleet.ts";
 
@@ -42,7 +42,7 @@ while (Atomics.add(counts, shared.left, -1) > 0) {
   const { request, head } = requests[client] as ReturnType<typeof limitedRequest>;
   const beforeMs = sharedNowMs();
   readMs = beforeMs;
-  const decision = decided(limiter.decide(request, head, beforeMs));
+  const decision = decided(limiter.ask(askedRequest(request, head, beforeMs), "anonymous"));
   const tookMs = sharedNowMs() - beforeMs;
   decisions += 1;
   if (tookMs * 1000 > Atomics.load(counts, shared.longestUs)) {

@@ -5,7 +5,7 @@ import type { Decision, Policy } from "../../../src/core/policy.ts";
 import { PolicyLimiter } from "../../../src/limits/limiter.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { decided } from "../../support/decided.ts";
-import { limitedRequest } from "../../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../../support/limited-request.ts";
 
 export type Flood = (i: number) => CounterKey;
 
@@ -27,14 +27,14 @@ export class FloodedLimiter {
 
   take(counterKey: CounterKey): Decision {
     const { request, head } = this.#asked;
-    return decided(this.limiter.decide({ ...request, counterKey }, head, this.nowMs));
+    return decided(this.limiter.ask(askedRequest({ ...request, counterKey }, head, this.nowMs), "anonymous"));
   }
 
   /** With a token, for policies by token. */
   takeToken(token: string): Decision {
     const { request, head } = this.#asked;
     const rawHeaders = ["authorization", `Bearer ${token}`];
-    return decided(this.limiter.decide(request, { ...head, rawHeaders }, this.nowMs));
+    return decided(this.limiter.ask(askedRequest(request, { ...head, rawHeaders }, this.nowMs), "anonymous"));
   }
 }
 

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { Policy } from "../../../src/core/policy.ts";
 import { PolicyLimiter } from "../../../src/limits/limiter.ts";
 import { clockOf } from "../../support/clock.ts";
-import { limitedRequest } from "../../support/limited-request.ts";
+import { askedRequest, limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { smallTable } from "../small-table.ts";
 import { Fleet, mostInWindow, shared, sharedNowMs, until } from "./fleet.ts";
@@ -33,8 +33,11 @@ test("a request that has waited for a lock is charged at the instant at which it
   const limiter = new PolicyLimiter([short], { table, clock });
   const { request, head } = limitedRequest();
   nowMs = 25;
-  expect(limiter.decide(request, head, 5)).toMatchObject({ outcome: "admitted", resetMs: 25 + windowMs });
-  expect(limiter.peek(request.client, request.counterKey, 34)).toMatchObject({ remaining: 4 });
+  expect(limiter.ask(askedRequest(request, head, 5), "anonymous")).toMatchObject({
+    outcome: "admitted",
+    resetMs: 25 + windowMs,
+  });
+  expect(limiter.show(request, 34)).toMatchObject({ remaining: 4 });
 });
 
 test("a thread that ends with a lock holds up the others only until it is recovered, and not the main thread", async () => {
