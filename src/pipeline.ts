@@ -77,12 +77,17 @@ class PendingRequest implements AskedRequest {
     this.identity = isIdentity ? authentication : null;
   }
 
-  verdict(decision: Decision, localReply: LocalReply | null, blockedBy: Rule | null = null): Verdict {
-    const { parsed, auth, identity } = this;
+  /** `localReply`: null if the request is forwarded. */
+  verdict(localReply: LocalReply | null, blockedBy: Rule | null = null): Verdict {
+    const { parsed, decision, auth, identity } = this;
+    if (decision === null) throw new Error("no request has a verdict without a decision");
     const verdict = { parsed, decision, auth, identity, localReply };
     return blockedBy === null ? verdict : { ...verdict, blockedBy };
   }
 }
+
+/** A step of the pipeline, with what the one before has found. */
+type PipelineStep<T> = (this: Pipeline, request: PendingRequest, found: T) => Awaitable<Verdict>;
 
 class Pipeline {
   readonly #parts: PipelineParts;
@@ -144,38 +149,32 @@ class Pipeline {
     const isPaid = this.#spendRefusal(request);
     const refusal = isPaid ? findQuotaPathRefusal(request, rules) : localReplies.tooManyRefusals;
     if (refusal !== null) return this.#observed(request, refusal);
-    const auth = authenticator.authenticate(readBearer(request.head.rawHeaders), quotaPath);
-    return auth instanceof Promise
-      ? this.#tellQuotaLater(request, quotaPath, auth)
-      : this.#tellQuota(request, quotaPath, auth);
+    return this.#next(
+      request,
+      authenticator.authenticate(readBearer(request.head.rawHeaders), quotaPath),
+      this.#tellQuota,
+    );
   }
 
-  async #tellQuotaLater(
-    request: PendingRequest,
-    quotaPath: QuotaPath,
-    later: Promise<Authentication>,
-  ): Promise<Verdict> {
-    const authentication = await later;
-    request.nowMs = this.#parts.nowMs();
-    return this.#tellQuota(request, quotaPath, authentication);
-  }
-
-  #tellQuota(request: PendingRequest, { routes, isShared }: QuotaPath, authentication: Authentication): Verdict {
+  #tellQuota(request: PendingRequest, authentication: Authentication): Verdict {
+    const { rules, limiter } = this.#parts;
     request.authenticated(authentication);
     // Without a token, only what is counted for the address is told, which every response shows as well.
     const refusal = request.auth === "missing" ? null : findAuthRefusal(request);
     if (refusal !== null) return this.#observed(request, refusal);
     const blockedBy = this.#blockOfIdentity(request);
     if (blockedBy !== null) return this.#observed(request, localReplies.blocked, blockedBy);
-    const quotas = this.#parts.limiter.quotasOf(request, routes, request.nowMs);
-    const isVerified = request.identity !== null;
-    return this.#observed(request, quotaReply(quotas, { isVerified, isShared }, request.nowMs));
+    const { routes = [], isShared = false } = rules.quota ?? {};
+    const policies = limiter
+      .quotasOf(request, routes, request.nowMs)
+      .map((quota) => policyAnswer(quota, request.nowMs));
+    return this.#observed(request, jsonReply({ isVerified: request.identity !== null, isShared, policies }));
   }
 
   /** Replies to a request that is not charged, and shows the quota of its client. */
   #observed(request: PendingRequest, localReply: LocalReply, blockedBy: Rule | null = null): Verdict {
-    const decision = this.#parts.limiter.show(request.parsed, request.nowMs, true);
-    return request.verdict(decision, localReply, blockedBy);
+    request.decision = this.#parts.limiter.show(request.parsed, request.nowMs, true);
+    return request.verdict(localReply, blockedBy);
   }
 
   /** Spends no quota: the budget for refusals pays. */
@@ -214,9 +213,8 @@ class Pipeline {
     if (!isSpent && (quota.remaining > 0 || quota.policy.who === "others")) return null;
     limiter.show(origin, nowMs, true);
     const request = new PendingRequest(head, parseWithoutPath(origin), nowMs);
-    return isSpent
-      ? request.verdict(quota, localReplies.tooManyRefusals)
-      : request.verdict({ ...quota, outcome: "throttled" }, localReplies.throttled);
+    request.decision = isSpent ? quota : { ...quota, outcome: "throttled" };
+    return request.verdict(isSpent ? localReplies.tooManyRefusals : localReplies.throttled);
   }
 
   #read(head: RequestHead, origin: RequestOrigin, nowMs: number): Awaitable<Verdict> {
@@ -236,23 +234,18 @@ class Pipeline {
     if (preflight) return this.#refuseUncharged(request, preflight);
     // The quota comes before everything that can refuse: a bad token, a bad path and a malformed message are each
     // charged, or guessing tokens would be free. A request outside of all routes is not charged.
-    const decision = parsed.route === null ? limiter.show(parsed, nowMs, true) : limiter.ask(request, "anonymous");
-    return decision instanceof Promise ? this.#chargedLater(request, decision) : this.#charged(request, decision);
-  }
-
-  async #chargedLater(request: PendingRequest, later: Promise<Decision>): Promise<Verdict> {
-    const decision = await later;
-    request.nowMs = this.#parts.nowMs();
-    return this.#charged(request, decision);
+    return parsed.route === null
+      ? this.#charged(request, limiter.show(parsed, nowMs, true))
+      : this.#next(request, limiter.ask(request, "anonymous"), this.#charged);
   }
 
   /** What was taken for the request is given back if a later step fails. */
   #charged(request: PendingRequest, decision: Decision): Awaitable<Verdict> {
     request.decision = decision;
     const { held } = decision;
-    if (held === null) return this.#checkCharged(request, decision);
+    if (held === null) return this.#check(request, decision);
     try {
-      const verdict = this.#checkCharged(request, decision);
+      const verdict = this.#check(request, decision);
       return verdict instanceof Promise ? endedIfFailed(verdict, held) : verdict;
     } catch (error) {
       held.end(0);
@@ -260,7 +253,7 @@ class Pipeline {
     }
   }
 
-  #checkCharged(request: PendingRequest, decision: Decision): Awaitable<Verdict> {
+  #check(request: PendingRequest, decision: Decision): Awaitable<Verdict> {
     const { rules, limiter, refusals } = this.#parts;
     const { parsed, nowMs } = request;
     // Throttled, not to be decided, malformed, ambiguous or outside of all routes: refused without checking the token.
@@ -272,23 +265,23 @@ class Pipeline {
       }
       // Nothing else bounds the refusals while the store is away.
       if (decision.outcome !== "admitted" && decision.outcome !== "throttled") refusals?.spend(parsed.client, nowMs);
-      return request.verdict(decision, refusal);
+      return request.verdict(refusal);
     }
     // Outside of all routes nothing is asked: no limit, no token. Only what the gateway forwards has a bound on its body.
     if (parsed.path.kind === "unmatched") {
-      return request.verdict(decision, rules.unmatched === "proxy" ? findBodyRefusal(parsed, rules) : null);
+      return request.verdict(rules.unmatched === "proxy" ? findBodyRefusal(parsed, rules) : null);
     }
     // The token comes after them, because its check costs the most.
-    return this.#authenticate(request, decision);
+    return this.#authenticate(request);
   }
 
-  #authenticate(request: PendingRequest, decision: Decision): Awaitable<Verdict> {
+  #authenticate(request: PendingRequest): Awaitable<Verdict> {
     const { rules, limiter, authenticator, demandOf, refusals } = this.#parts;
     const { head, parsed, nowMs } = request;
     // A preflight has no token.
     const { cors } = rules;
     const isPreflight = cors !== null && !cors.answersPreflights && cors.isPreflight(head, parsed.message);
-    if (isPreflight) return this.#authenticated(request, decision, "skipped");
+    if (isPreflight) return this.#authenticated(request, "skipped");
     const credential = readBearer(head.rawHeaders);
     const demand = demandOf(parsed, head);
     request.scopes = demand.scopes;
@@ -296,59 +289,43 @@ class Pipeline {
     if (limiter.limitsOthers && refusals?.isSpent(parsed.client, nowMs) && !authenticator.isKnown(credential, demand)) {
       const usedUp = limiter.ask(request, "usedUp");
       if (!(usedUp instanceof Promise) && usedUp.outcome === "throttled") {
-        return request.verdict({ ...usedUp, held: decision.held }, localReplies.tooManyRefusals);
+        request.decision = { ...usedUp, held: request.decision?.held ?? null };
+        return request.verdict(localReplies.tooManyRefusals);
       }
     }
-    const auth = authenticator.authenticate(credential, demand);
-    return auth instanceof Promise
-      ? this.#authenticatedLater(request, decision, auth)
-      : this.#authenticated(request, decision, auth);
+    return this.#next(request, authenticator.authenticate(credential, demand), this.#authenticated);
   }
 
-  async #authenticatedLater(
-    request: PendingRequest,
-    decision: Decision,
-    later: Promise<Authentication>,
-  ): Promise<Verdict> {
-    const authentication = await later;
-    request.nowMs = this.#parts.nowMs();
-    return this.#authenticated(request, decision, authentication);
-  }
-
-  #authenticated(request: PendingRequest, decision: Decision, authentication: Authentication): Awaitable<Verdict> {
+  #authenticated(request: PendingRequest, authentication: Authentication): Awaitable<Verdict> {
     const { limiter } = this.#parts;
     request.authenticated(authentication);
     const refusal = findAuthRefusal(request);
     if (refusal !== null) {
-      return limiter.limitsOthers ? this.#refuseOther(request, refusal) : request.verdict(decision, refusal);
+      return limiter.limitsOthers ? this.#refuseOther(request, refusal) : request.verdict(refusal);
     }
 
     const blockedBy = this.#blockOfIdentity(request);
     if (blockedBy !== null) {
       // What the step before has charged pays; if there was nothing, nothing else does.
-      const isPaid = decision.outcome === "admitted";
+      const isPaid = request.decision?.outcome === "admitted";
       const localReply = isPaid ? localReplies.blocked : this.#payRefusal(request, localReplies.blocked);
-      return request.verdict(decision, localReply, blockedBy);
+      return request.verdict(localReply, blockedBy);
     }
 
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota. They
     // come before its scopes, or asking for what it may not have would be free.
-    const whole = limiter.ask(request, "identified");
-    return whole instanceof Promise ? this.#admittedLater(request, whole) : this.#admitted(request, whole);
-  }
-
-  async #admittedLater(request: PendingRequest, whole: Promise<Decision>): Promise<Verdict> {
-    return this.#admitted(request, await whole);
+    return this.#next(request, limiter.ask(request, "identified"), this.#admitted);
   }
 
   #admitted(request: PendingRequest, decision: Decision): Verdict {
     const { parsed, identity, scopes } = request;
+    request.decision = decision;
     const hasScopes = scopes.every((scope) => identity?.scopes.includes(scope));
     // The announced size comes after the token, so that a client without a token does not learn the limit.
     const localReply =
       findQuotaRefusal(decision) ??
       (hasScopes ? findBodyRefusal(parsed, this.#parts.rules) : localReplies.insufficientScope);
-    return request.verdict(decision, localReply);
+    return request.verdict(localReply);
   }
 
   /** Refuses a request without a verified token: the limits on such requests come first, or guessing tokens would be free. */
@@ -361,11 +338,23 @@ class Pipeline {
 
   #otherRefused(request: PendingRequest, refusal: LocalReply, decision: Decision): Verdict {
     const { parsed, auth, nowMs } = request;
+    request.decision = decision;
     const quotaRefusal = findQuotaRefusal(decision);
     // A path or a token was read in vain, and no quota pays for it.
     const isUnpaid = quotaRefusal !== null || decision.outcome !== "admitted";
     if (isUnpaid && auth !== "missing") this.#parts.refusals?.spend(parsed.client, nowMs);
-    return request.verdict(decision, quotaRefusal ?? refusal);
+    return request.verdict(quotaRefusal ?? refusal);
+  }
+
+  /** Goes on with a step, now or when is known what it needs. */
+  #next<T>(request: PendingRequest, found: Awaitable<T>, step: PipelineStep<T>): Awaitable<Verdict> {
+    return found instanceof Promise ? this.#nextLater(request, found, step) : step.call(this, request, found);
+  }
+
+  async #nextLater<T>(request: PendingRequest, later: Promise<T>, step: PipelineStep<T>): Promise<Verdict> {
+    const found = await later;
+    request.nowMs = this.#parts.nowMs();
+    return step.call(this, request, found);
   }
 }
 
@@ -416,44 +405,24 @@ function findAuthRefusal({ auth, head: { rawHeaders } }: PendingRequest): LocalR
   }
 }
 
-/**
- * The answer to a caller that asks what it has left, as JSON. docs/policies.md describes its members. `isVerified`:
- * whether the token of the caller was verified. `isShared`: whether other gateways share the counters.
- */
-function quotaReply(
-  quotas: readonly CallerQuota[],
-  { isVerified, isShared }: { readonly isVerified: boolean; readonly isShared: boolean },
-  nowMs: number,
-): LocalReply {
-  return jsonReply({ isVerified, isShared, policies: quotas.map((quota) => policyAnswer(quota, nowMs)) });
-}
-
-function policyAnswer({ policy, state, method, route }: CallerQuota, nowMs: number): object {
-  const { name, rate, key, match, cost } = policy;
-  const isCounted = state !== null && !state.isExempt;
+/** What a caller that asks is told of one policy. docs/policies.md describes the members. */
+function policyAnswer(quota: CallerQuota, nowMs: number): object {
+  const { policy, state, limit, used, remaining, resetMs, method, route } = quota;
+  const { name, cost, match } = policy;
   return {
     name,
-    state: stateWord(state, cost),
-    limit: state?.limit ?? policy.limit,
-    used: isCounted ? state.used : null,
-    remaining: isCounted ? state.remaining : null,
-    resetSeconds:
-      isCounted && state.used > 0 && state.resetMs !== null
-        ? Math.max(0, Math.ceil((state.resetMs - nowMs) / 1000))
-        : null,
+    state,
+    limit,
+    used,
+    remaining,
+    resetSeconds: resetMs === null ? null : Math.max(0, Math.ceil((resetMs - nowMs) / 1000)),
     cost,
-    rate: rateAnswer(rate),
-    key: key.map(keyPartText),
+    rate: rateAnswer(policy.rate),
+    key: policy.key.map(keyPartText),
     match: { paths: match.paths, methods: match.methods },
     method,
     route,
   };
-}
-
-function stateWord(state: CallerQuota["state"], cost: number): "unknown" | "exempt" | "exhausted" | "open" {
-  if (state === null) return "unknown";
-  if (state.isExempt) return "exempt";
-  return state.remaining < cost ? "exhausted" : "open";
 }
 
 function rateAnswer(rate: Rate): object {

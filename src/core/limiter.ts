@@ -56,20 +56,17 @@ export interface LimitedClient {
 /** One counter of a policy, as its caller is told of it. */
 export interface CallerQuota {
   readonly policy: Policy;
-  /** Null: it is not told, because the key does not say that it is the caller's own, or because there are too many. */
-  readonly state: CallerQuotaState | null;
+  /** `unknown`: it is not told, because the key does not say that it is the caller's own, or because there are too many. */
+  readonly state: "unknown" | "exempt" | "exhausted" | "open";
+  readonly limit: number;
+  /** Null: unknown, or exempt. */
+  readonly used: number | null;
+  readonly remaining: number | null;
+  /** The monotonic instant at which more becomes available; null: nothing is used, or nobody knows. */
+  readonly resetMs: number | null;
   /** Of a policy that counts each of them by itself; else null. */
   readonly method: string | null;
   readonly route: string | null;
-}
-
-export interface CallerQuotaState {
-  readonly isExempt: boolean;
-  readonly limit: number;
-  readonly used: number;
-  readonly remaining: number;
-  /** The monotonic instant at which more becomes available; null: nobody knows. */
-  readonly resetMs: number | null;
 }
 
 /** Decides about questions of ingresses for a quota alone. */

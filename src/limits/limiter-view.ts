@@ -3,7 +3,7 @@
 import type { Identity } from "../core/authentication.ts";
 import { addressOfKey, type CounterKey, counterText } from "../core/counter-key.ts";
 import { cidrOf, isWithin, parseCidr } from "../core/ip-address.ts";
-import type { CallerQuotaState, Limiter } from "../core/limiter.ts";
+import type { Limiter } from "../core/limiter.ts";
 import { type Outcome, outcomes, type Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
@@ -29,9 +29,14 @@ export interface PolicyCheck {
 }
 
 /** Before the request. If it does not fit, `resetMs` is the instant at which it does. */
-interface CheckedQuota extends Omit<CallerQuotaState, "isExempt"> {
+interface CheckedQuota {
   /** As `counterText` returns it. */
   readonly key: string;
+  readonly limit: number;
+  readonly used: number;
+  readonly remaining: number;
+  /** A monotonic instant; null: nobody knows. */
+  readonly resetMs: number | null;
   /** Whether what it costs is left. */
   readonly fits: boolean;
 }
@@ -45,9 +50,13 @@ export interface PolicyState {
   readonly gap: string | null;
 }
 
-export interface KeyState extends Inspection, Pick<CallerQuotaState, "limit" | "remaining" | "resetMs"> {
+export interface KeyState extends Inspection {
   /** As `counterText` returns it. */
   readonly key: string;
+  readonly limit: number;
+  readonly remaining: number;
+  /** As in `CheckedQuota`. */
+  readonly resetMs: number | null;
   readonly method: string | null;
   readonly route: string | null;
   /** As in `PolicyCheck`. */

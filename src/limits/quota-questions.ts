@@ -2,14 +2,7 @@
 // says what is left to a caller, without a charge.
 
 import type { CounterKey } from "../core/counter-key.ts";
-import type {
-  CallerQuota,
-  CallerQuotaState,
-  CountedRequest,
-  Limiter,
-  QuotaLimiter,
-  QuotaRequest,
-} from "../core/limiter.ts";
+import type { CallerQuota, CountedRequest, Limiter, QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import {
   type Awaitable,
   type Decision,
@@ -164,28 +157,25 @@ export function quotasOfCaller(
     if (row.isShadow) return [];
     const asked = { ...caller, identity: row.needsIdentity ? caller.identity : null, client };
     const keys = isOwn(policy) ? keysOfRequests(row, [asked], routes, Math.max(1, left)) : null;
-    if (keys === null) return [{ policy, state: null, method: null, route: null }];
+    if (keys === null) return [{ ...untold, policy, state: "unknown", limit: policy.limit, method: null, route: null }];
     if (keys.length > 1) left -= keys.length;
-    return keys.map((key) => ({
-      policy,
-      state: stateOf(row, key, client, nowMs),
-      method: key.method,
-      route: key.route,
-    }));
+    return keys.map((key) => quotaOf(row, key, client, nowMs));
   });
   set.tokens.forget();
   return quotas;
 }
 
-function stateOf(row: PolicyRow, { key, limit }: NamedKey, client: CounterKey, nowMs: number): CallerQuotaState {
-  if (limit === 0) {
-    const { limit: usual } = row.policy;
-    return { isExempt: true, limit: usual, used: 0, remaining: usual, resetMs: nowMs };
-  }
+const untold = { used: null, remaining: null, resetMs: null };
+
+function quotaOf(row: PolicyRow, named: NamedKey, client: CounterKey, nowMs: number): CallerQuota {
+  const { policy, ask } = row;
+  const { key, limit, method, route } = named;
+  if (limit === 0) return { ...untold, policy, state: "exempt", limit: policy.limit, method, route };
   const { remaining } = peekAt(row, key, client, limit, nowMs);
   // After the limit was lowered, more than the limit may be used. A store may know of more than was counted here.
-  const used = Math.max(row.ask.counted, limit - remaining);
-  return { isExempt: false, limit, used, remaining, resetMs: row.ask.knownResetMs };
+  const used = Math.max(ask.counted, limit - remaining);
+  const state = remaining < policy.cost ? "exhausted" : "open";
+  return { policy, state, limit, used, remaining, resetMs: used > 0 ? ask.knownResetMs : null, method, route };
 }
 
 /** Anybody can send any value of a header, so a key of nothing else could be that of another caller. */
