@@ -114,7 +114,7 @@ function* probes(prefix: string, tag: string, otherTag: string): Generator<reado
   const name = `check/${gateway}`;
   const sliding: CounterItem = {
     ...{ item: "sliding", key: counterStoreKey(prefix, tag, name, 0), limit: 2, windowUs: 500_000, leaseUs: 500_000 },
-    ...{ untilUs: 0, keepUs: 0, step: 1, needed: 2, wanted: 2, id, reports: [], told: null },
+    ...{ untilUs: 0, keepUs: 0, step: 1, asked: 2, ahead: 0, id, reports: [], told: null },
   };
   const markKey = markKeyOf(prefix, tag, name);
   // The lease has ended when the next call comes.

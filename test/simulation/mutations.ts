@@ -118,7 +118,7 @@ export const mutations: readonly Mutation[] = [
       {
         file: model,
         from: "if (reported === undefined || endsUs >= reported.endsUs) return;",
-        to: "if (reported === undefined) { this.#counter.units -= granted - spent; return; }",
+        to: "if (reported === undefined) { this.counter.units -= granted - spent; return; }",
       },
     ],
   },

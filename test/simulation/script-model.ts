@@ -7,6 +7,7 @@ import type {
   ItemAnswer,
   LeaseReport,
   ScriptAnswer,
+  StoreRequest,
   Told,
 } from "../../src/limits/store/script-call.ts";
 import {
@@ -14,6 +15,8 @@ import {
   heldForUs,
   heldMark,
   heldRetryUs,
+  isLeasedByRequest,
+  leaseIdOf,
   returnUs,
   threadLength,
 } from "../../src/limits/store/script-call.ts";
@@ -52,9 +55,18 @@ export class ScriptModel {
     this.#clock = clock;
   }
 
-  call(items: readonly Item[]): ScriptAnswer {
+  /** Opens each counter, judges the requests in their order, then writes each counter and answers. */
+  call(items: readonly Item[], requests: readonly StoreRequest[] = []): ScriptAnswer {
     const timeUs = this.#clock();
-    return { timeUs, items: items.map((item) => this.#answer(item, timeUs)) };
+    const opened = items.map((item) => this.#open(item, timeUs));
+    const granted = requests.map(({ needs }, place) => {
+      const turns = needs.map(({ item, units }) => ({ turn: opened[item], units }));
+      const isGranted = turns.every(({ turn, units }) => turn instanceof Turn && turn.hasRoom(units));
+      if (isGranted) for (const { turn, units } of turns) if (turn instanceof Turn) turn.take(units, place);
+      return isGranted;
+    });
+    const answers = opened.map((each) => (each instanceof Turn ? this.#close(each) : each));
+    return { timeUs, items: answers, requests: granted };
   }
 
   flushAll(): void {
@@ -126,7 +138,7 @@ export class ScriptModel {
     return (this.#marks.get(markKey) ?? 0) > forgivenUntil;
   }
 
-  #answer(item: Item, timeUs: number): ItemAnswer {
+  #open(item: Item, timeUs: number): ItemAnswer | Turn {
     switch (item.item) {
       case "gateways": {
         const list = this.#gateways.get(item.key) ?? new Map<string, number>();
@@ -153,7 +165,7 @@ export class ScriptModel {
         }
         return { item: "forget" };
       default:
-        return this.#count(item, timeUs);
+        return this.#openCounter(item, timeUs);
     }
   }
 
@@ -163,14 +175,14 @@ export class ScriptModel {
     if (stored !== undefined && stored.expiryUs <= timeUs) this.#counters.delete(key);
   }
 
-  #count(item: CounterItem, timeUs: number): CounterAnswer {
+  #openCounter(item: CounterItem, timeUs: number): CounterAnswer | Turn {
     if (item.item === "calendar" && timeUs >= item.untilUs) {
-      const nothing = { granted: 0, free: 0, resetUs: -1, fitsUs: -1, leasedUs: -1, isNew: false } as const;
-      return { item: "counter", isInPeriod: false, isForeign: false, isVoid: false, ...nothing };
+      const nothing = { granted: 0, askedGranted: 0, ahead: 0, free: 0, isNew: false } as const;
+      const never = { resetUs: -1, fitsUs: -1, leasedUs: -1 };
+      return { item: "counter", isInPeriod: false, isForeign: false, isVoid: false, ...nothing, ...never };
     }
     this.#dropExpired(item.key, timeUs);
-    const stored = this.#counters.get(item.key);
-    const counter = stored ?? {
+    const counter = this.#counters.get(item.key) ?? {
       entries: new SortedEntries(),
       spent: new Map(),
       units: 0,
@@ -179,30 +191,35 @@ export class ScriptModel {
     };
     const isVoid = item.told !== null && this.#isVoid(item.told);
     if (item.told !== null && !isVoid) this.onTold(item, item.told);
-    const turn = new Turn(item, counter, timeUs, isVoid ? null : item.told);
-    const granted = turn.run();
-    if (turn.isChanged && stored === undefined) this.#counters.set(item.key, counter);
+    const turn = new Turn(item, counter, timeUs, isVoid);
+    turn.open();
+    return turn;
+  }
+
+  #close(turn: Turn): CounterAnswer {
+    const { item, counter, isVoid, askedGranted } = turn;
+    const { granted, ahead } = turn.close();
+    const isNew = !this.#counters.has(item.key);
+    if (turn.isChanged) this.#counters.set(item.key, counter);
+    const free = Math.max(0, item.limit - counter.units);
     return {
-      item: "counter",
-      isInPeriod: true,
-      isForeign: false,
-      isVoid,
-      granted,
-      free: Math.max(0, item.limit - counter.units),
-      resetUs: turn.resetUs(),
-      fitsUs: turn.fitsUs(),
-      leasedUs: turn.leasedUs(),
-      isNew: stored === undefined,
+      ...{ item: "counter", isInPeriod: true, isForeign: false, isVoid, granted, askedGranted, ahead, free, isNew },
+      ...{ resetUs: turn.resetUs(), fitsUs: turn.fitsUs(), leasedUs: turn.leasedUs() },
     };
   }
 }
 
-/** One item of one call. */
+/** One counter in one call. */
 class Turn {
   isChanged = false;
-  readonly #item: CounterItem;
+  readonly item: CounterItem;
+  readonly counter: Counter;
+  readonly isVoid: boolean;
   readonly #told: Told | null;
-  readonly #counter: Counter;
+  /** What was free before any request was judged, and what the requests have taken of it. */
+  #free = 0;
+  #taken = 0;
+  askedGranted = 0;
   readonly #timeUs: number;
   /** The clock of a counter does not go back. */
   readonly #nowUs: number;
@@ -210,11 +227,12 @@ class Turn {
   /** Instants are multiples of it: a long window has a thousand of them. */
   readonly #grainUs: number;
 
-  /** `told`: what counts of what was told. */
-  constructor(item: CounterItem, counter: Counter, timeUs: number, told: Told | null) {
-    this.#item = item;
-    this.#told = told;
-    this.#counter = counter;
+  /** `isVoid`: what is told does not count. */
+  constructor(item: CounterItem, counter: Counter, timeUs: number, isVoid: boolean) {
+    this.item = item;
+    this.counter = counter;
+    this.isVoid = isVoid;
+    this.#told = isVoid ? null : item.told;
     this.#timeUs = timeUs;
     this.#nowUs = Math.max(timeUs, counter.clockUs);
     // As it is written in a call.
@@ -223,33 +241,62 @@ class Turn {
     this.#grainUs = item.limit >= 1_000 && thousandthUs > this.#leaseUs ? thousandthUs : 1;
   }
 
-  run(): number {
+  /** Judges the requests that ask for this counter alone, too. */
+  open(): void {
+    const { reports, limit, asked, step } = this.item;
     this.#dropExpired();
-    for (const report of this.#item.reports) this.#report(report);
+    for (const report of reports) this.#report(report);
     if (this.#told !== null) this.#tell(this.#told);
-    const granted = this.#grant();
-    if (!this.isChanged) return 0;
-    this.#counter.clockUs = this.#nowUs;
-    this.#lengthenExpiry();
-    return granted;
+    this.#free = Math.max(0, limit - this.counter.units);
+    this.askedGranted = Math.min(asked, Math.floor(this.#free / step));
+    this.#taken = this.askedGranted * step;
+    if (!isLeasedByRequest(this.item)) return;
+    for (let place = 0; place < this.askedGranted; place += 1) this.#lease(leaseIdOf(this.item.id, place), step);
+  }
+
+  hasRoom(units: number): boolean {
+    return this.#taken + units <= this.#free;
+  }
+
+  /** `place`: of the request, among those of several counters. */
+  take(units: number, place: number): void {
+    this.#taken += units;
+    const { item } = this;
+    if (isLeasedByRequest(item)) this.#lease(leaseIdOf(item.id, item.asked + place), units);
+  }
+
+  /** Grants units ahead. */
+  close(): { granted: number; ahead: number } {
+    const { id, step, ahead: wanted } = this.item;
+    let ahead = 0;
+    if (!isLeasedByRequest(this.item)) {
+      ahead = Math.max(0, Math.min(wanted, Math.floor(this.#free / 4) - this.#taken));
+      ahead -= ahead % step;
+      if (this.#taken + ahead > 0) this.#lease(id, this.#taken + ahead);
+    }
+    if (this.isChanged) {
+      this.counter.clockUs = this.#nowUs;
+      this.#lengthenExpiry();
+    }
+    return { granted: this.#taken + ahead, ahead };
   }
 
   resetUs(): number {
-    if (this.#item.item === "calendar") return this.#item.untilUs - this.#timeUs;
-    const first = this.#counter.entries.at(0);
+    if (this.item.item === "calendar") return this.item.untilUs - this.#timeUs;
+    const first = this.counter.entries.at(0);
     return first === undefined ? -1 : Math.max(1, first.endsUs - this.#timeUs);
   }
 
   fitsUs(): number {
-    const { step, limit } = this.#item;
-    let free = limit - this.#counter.units;
+    const { step, limit } = this.item;
+    let free = limit - this.counter.units;
     if (free >= step) return 0;
     if (step > limit) return -1;
     const latestUs = free + this.#unitsHeld() >= step ? heldRetryUs : Number.POSITIVE_INFINITY;
-    if (this.#item.item === "calendar") return Math.min(latestUs, this.#item.untilUs - this.#timeUs);
+    if (this.item.item === "calendar") return Math.min(latestUs, this.item.untilUs - this.#timeUs);
     let fitsUs = 1;
     for (let i = 0; i < mostWalked && free < step; i += 1) {
-      const entry = this.#counter.entries.at(i);
+      const entry = this.counter.entries.at(i);
       if (entry === undefined) break;
       free += entry.units;
       fitsUs = Math.max(1, entry.endsUs - this.#timeUs);
@@ -258,10 +305,10 @@ class Turn {
   }
 
   leasedUs(): number {
-    const { step, limit, windowUs, id } = this.#item;
-    if (limit - this.#counter.units >= step) return -1;
+    const { step, limit, windowUs, id } = this.item;
+    if (limit - this.counter.units >= step) return -1;
     const thread = threadOf(id);
-    for (const entry of this.#counter.entries.latest(mostWalked)) {
+    for (const entry of this.counter.entries.latest(mostWalked)) {
       if (entry.endsUs <= this.#nowUs + windowUs - returnUs) break;
       if (!entry.id.startsWith(thread)) return Math.max(0, this.#nowUs + this.#leaseUs + windowUs - entry.endsUs);
     }
@@ -271,20 +318,20 @@ class Turn {
   /** Asked for by a request that would hold units too. */
   #unitsHeld(): number {
     let held = 0;
-    if (!this.#item.id.endsWith(heldMark)) return held;
-    const leastUs = this.#nowUs + this.#item.windowUs + this.#leaseUs - heldForUs;
-    for (const { id, units, endsUs } of this.#counter.entries.latest(mostWalked)) {
+    if (!this.item.id.endsWith(heldMark)) return held;
+    const leastUs = this.#nowUs + this.item.windowUs + this.#leaseUs - heldForUs;
+    for (const { id, units, endsUs } of this.counter.entries.latest(mostWalked)) {
       if (id.endsWith(heldMark) && endsUs > leastUs) held += units;
     }
     return held;
   }
 
   #dropExpired(): void {
-    const expired = this.#counter.entries.takeUntil(this.#nowUs, mostExpired);
+    const expired = this.counter.entries.takeUntil(this.#nowUs, mostExpired);
     if (expired.length > 0) this.isChanged = true;
     for (const { id, units } of expired) {
-      if (this.#item.item === "calendar") this.#spend(gatewayOf(id), units);
-      else this.#counter.units -= units;
+      if (this.item.item === "calendar") this.#spend(gatewayOf(id), units);
+      else this.counter.units -= units;
     }
   }
 
@@ -292,12 +339,12 @@ class Turn {
     const { id, granted } = report;
     const spent = Math.min(report.spent, granted);
     const lease = this.#counted(id, granted);
-    if (this.#item.item === "calendar") {
+    if (this.item.item === "calendar") {
       if (lease === undefined) return;
       this.#remove(lease);
       this.#spend(gatewayOf(id), spent);
-      this.#counter.units += spent;
-    } else if (this.#item.item === "concurrency") {
+      this.counter.units += spent;
+    } else if (this.item.item === "concurrency") {
       const nextEndUs = Math.max(
         this.#nowUs + this.#leaseUs,
         lease?.endsUs ?? 0,
@@ -320,12 +367,12 @@ class Turn {
   }
 
   #tell(told: Told): void {
-    const { item, id } = this.#item;
+    const { item, id } = this.item;
     if (item === "concurrency") return;
     const gateway = gatewayOf(id);
-    let present = this.#counter.spent.get(gateway) ?? 0;
+    let present = this.counter.spent.get(gateway) ?? 0;
     const afterUs = item === "calendar" ? this.#nowUs : this.#nowUs + this.#leaseUs;
-    for (const entry of this.#counter.entries.latest(mostCompared)) {
+    for (const entry of this.counter.entries.latest(mostCompared)) {
       if (entry.endsUs <= afterUs) break;
       const isHeld = entry.id.endsWith(heldMark) && threadOf(entry.id) === threadOf(id);
       if (gatewayOf(entry.id) === gateway && !isHeld) present += entry.units;
@@ -334,7 +381,7 @@ class Turn {
     if (missing <= 0) return;
     if (item === "calendar") {
       this.#spend(gateway, missing);
-      this.#counter.units += missing;
+      this.counter.units += missing;
       this.isChanged = true;
     } else {
       const endsUs = this.#endOfSpent(told.ageUs);
@@ -342,28 +389,25 @@ class Turn {
     }
   }
 
-  #grant(): number {
-    const { id, item, limit, step, needed, wanted, windowUs } = this.#item;
-    const free = Math.max(0, limit - this.#counter.units);
-    const units = Math.max(Math.min(needed, free), Math.min(wanted, Math.floor(free / 4)));
-    const granted = units - (units % step);
-    if (granted === 0 || this.#counter.entries.find(id, granted) !== undefined) return 0;
-    const endsUs = this.#nowUs + this.#leaseUs + (item === "sliding" ? windowUs : 0);
-    this.#put({ id, units: granted, endsUs: this.#rounded(endsUs) });
-    return granted;
+  /** A lease that is there, because the call was made before, counts once, and for as long as the later of the two. */
+  #lease(id: string, units: number): void {
+    const { item, windowUs } = this.item;
+    const endsUs = this.#rounded(this.#nowUs + this.#leaseUs + (item === "sliding" ? windowUs : 0));
+    const before = this.counter.entries.find(id, units);
+    this.#put({ id, units, endsUs: Math.max(endsUs, before?.endsUs ?? 0) });
   }
 
   #lengthenExpiry(): void {
-    const { item, windowUs, untilUs, keepUs } = this.#item;
+    const { item, windowUs, untilUs, keepUs } = this.item;
     const countsUntilUs = item === "calendar" ? untilUs : this.#rounded(this.#nowUs + this.#leaseUs + windowUs);
     const leastUs = countsUntilUs + (item === "calendar" ? keepUs : second);
-    if (this.#counter.expiryUs >= leastUs) return;
+    if (this.counter.expiryUs >= leastUs) return;
     const slackUs = item === "calendar" ? 0 : second + Math.floor((this.#leaseUs + windowUs) / 8);
-    this.#counter.expiryUs = leastUs + slackUs;
+    this.counter.expiryUs = leastUs + slackUs;
   }
 
   #endOfSpent(ageUs: number): number {
-    return this.#nowUs - Math.max(0, Math.floor(ageUs)) + this.#item.windowUs;
+    return this.#nowUs - Math.max(0, Math.floor(ageUs)) + this.item.windowUs;
   }
 
   #rounded(instantUs: number): number {
@@ -373,33 +417,33 @@ class Turn {
   /** In a long window, together with what the gateway has spent until the same instant. */
   #keepSpent(entry: Entry): void {
     const id = this.#grainUs === 1 ? entry.id : `${gatewayOf(entry.id)}!${entry.endsUs}`;
-    const together = this.#grainUs === 1 ? [] : this.#counter.entries.endingAt(entry.endsUs, mostMerged);
+    const together = this.#grainUs === 1 ? [] : this.counter.entries.endingAt(entry.endsUs, mostMerged);
     const before = together.find((other) => other.id === id);
     if (before !== undefined) this.#remove(before);
     this.#put({ ...entry, id, units: entry.units + (before?.units ?? 0) });
   }
 
   #counted(id: string, units: number): Entry | undefined {
-    const entry = this.#counter.entries.find(id, units);
+    const entry = this.counter.entries.find(id, units);
     return entry !== undefined && entry.endsUs > this.#nowUs ? entry : undefined;
   }
 
   #put(entry: Entry): void {
     this.isChanged = true;
-    const before = this.#counter.entries.find(entry.id, entry.units);
+    const before = this.counter.entries.find(entry.id, entry.units);
     if (before !== undefined) this.#remove(before);
-    this.#counter.entries.add(entry);
-    this.#counter.units += entry.units;
+    this.counter.entries.add(entry);
+    this.counter.units += entry.units;
   }
 
   #remove(entry: Entry): void {
     this.isChanged = true;
-    this.#counter.entries.remove(entry);
-    this.#counter.units -= entry.units;
+    this.counter.entries.remove(entry);
+    this.counter.units -= entry.units;
   }
 
   #spend(gateway: string, units: number): void {
-    if (units > 0) this.#counter.spent.set(gateway, (this.#counter.spent.get(gateway) ?? 0) + units);
+    if (units > 0) this.counter.spent.set(gateway, (this.counter.spent.get(gateway) ?? 0) + units);
   }
 }
 

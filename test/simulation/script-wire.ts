@@ -1,9 +1,14 @@
 // The store's side of the script's codec: reads what a gateway has sent, and writes what the script returns.
-import type { CounterItem, Item, LeaseReport, ScriptAnswer } from "../../src/limits/store/script-call.ts";
+import type { CounterItem, Item, LeaseReport, ScriptAnswer, StoreRequest } from "../../src/limits/store/script-call.ts";
 
 const kinds = { s: "sliding", c: "calendar", n: "concurrency" } as const;
 
-export function readCall(keys: readonly string[], args: readonly string[]): Item[] {
+export interface StoreCall {
+  readonly items: readonly Item[];
+  readonly requests: readonly StoreRequest[];
+}
+
+export function readCall(keys: readonly string[], args: readonly string[]): StoreCall {
   let at = 0;
   const text = (): string => {
     const value = args[at];
@@ -20,23 +25,33 @@ export function readCall(keys: readonly string[], args: readonly string[]): Item
   };
   const items: Item[] = [];
   const read = (key: string): Item => {
-    const letter = text();
+    const form = text();
+    const [letter = ""] = form;
     if (letter === "f") return { item: "forget", key, markKey: nextKey(), seq: Number(text()), keepMs: Number(text()) };
     if (letter === "g")
       return { item: "gateways", key, gateway: text(), silenceUs: Number(text()), ageUs: Number(text()) };
     if (letter === "v") return { item: "secret", key, proposed: text() };
     const kind = letter.toLowerCase();
     if (kind !== "s" && kind !== "c" && kind !== "n") throw new Error(`an item of kind ${letter}`);
-    return readCounter({ key, item: kinds[kind], isPlain: kind !== letter }, text, nextKey);
+    return readCounter(
+      { key, item: kinds[kind], asked: Number(form.slice(1)), isPlain: kind !== letter },
+      text,
+      nextKey,
+    );
   };
   while (keyAt < keys.length) items.push(read(nextKey()));
-  if (at !== args.length) throw new Error("the script has too many arguments");
-  return items;
+  if (new Set(keys).size < keys.length) throw new Error("a call has a key twice");
+  const requests: StoreRequest[] = [];
+  while (at < args.length) {
+    const needs = Array.from({ length: Number(text()) }, () => ({ item: Number(text()), units: Number(text()) }));
+    requests.push({ needs });
+  }
+  return { items, requests };
 }
 
-/** `isPlain`: it asks for one step, and nothing else is written. */
+/** `isPlain`: nothing is wanted ahead, reported or told. */
 function readCounter(
-  { key, item, isPlain }: { key: string; item: CounterItem["item"]; isPlain: boolean },
+  { key, item, asked, isPlain }: Pick<CounterItem, "key" | "item" | "asked"> & { isPlain: boolean },
   text: () => string,
   nextKey: () => string,
 ): CounterItem {
@@ -44,20 +59,20 @@ function readCounter(
   const [limit, leaseUs, id, step] = [number(), number(), text(), number()];
   const windowUs = item === "sliding" ? number() : 0;
   const [keepUs, untilUs] = item === "calendar" ? [number(), number()] : [0, 0];
-  const always = { item, key, limit, windowUs, untilUs, keepUs, leaseUs, step, id };
-  if (isPlain) return { ...always, needed: step, wanted: step, reports: [], told: null };
-  const [needed, wanted] = [number(), number()];
+  const always = { item, key, limit, windowUs, untilUs, keepUs, leaseUs, step, asked, id };
+  if (isPlain) return { ...always, ahead: 0, reports: [], told: null };
+  const ahead = number();
   const reports: LeaseReport[] = [];
   for (let open = number(); open > 0; open -= 1) {
     reports.push({ id: text(), granted: number(), spent: number(), ageUs: number() });
   }
   const units = number();
   const told = units < 0 ? null : { units, ageUs: number(), forgivenUntil: number(), markKey: nextKey() };
-  return { ...always, needed, wanted, reports, told };
+  return { ...always, ahead, reports, told };
 }
 
-export function writeAnswer({ timeUs, items }: ScriptAnswer): unknown {
-  const values: unknown[] = [String(timeUs)];
+export function writeAnswer({ timeUs, items, requests }: ScriptAnswer): unknown {
+  const values: unknown[] = [String(timeUs), ...requests.map((isGranted) => (isGranted ? 1 : 0))];
   for (const item of items) {
     if (item.item === "gateways") values.push(item.wasListed ? 1 : 0, item.gateways);
     else if (item.item === "secret") values.push(item.value);

@@ -108,7 +108,7 @@ export class SimulatedShard {
   }
 
   call(keys: readonly string[], args: readonly string[]): unknown {
-    const items = readCall(keys, args);
+    const { items, requests } = readCall(keys, args);
     if (items.some(({ item }) => item !== "gateways" && item !== "secret")) {
       const length = (list: readonly string[]): number => list.reduce((sum, each) => sum + each.length + overhead, 0);
       this.counterCalls += 1;
@@ -116,11 +116,14 @@ export class SimulatedShard {
     }
     this.model.onForget = (key) => this.watch?.forgets(key);
     this.model.onTold = (item, told) => this.watch?.told(item, told);
-    const answer = this.model.call(items);
+    const answer = this.model.call(items, requests);
     for (const item of items) if ("id" in item) this.#noteStored(item.key);
     if (this.note !== null) {
       for (const [i, item] of items.entries()) {
         this.note(`shard ${this.number}: ${JSON.stringify(item)} → ${JSON.stringify(answer.items[i])}`);
+      }
+      for (const [i, request] of requests.entries()) {
+        this.note(`shard ${this.number}: ${JSON.stringify(request)} → ${answer.requests[i]}`);
       }
     }
     return writeAnswer(answer);

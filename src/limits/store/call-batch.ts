@@ -2,6 +2,7 @@
 // one call is in batches of its own, so that many requests are decided in portions. What the call is granted is kept for
 // the requests that wait for it.
 import type { KeyCredits } from "./credits.ts";
+import { mostItems } from "./script-call.ts";
 import type { Shard } from "./shard.ts";
 
 /** `answered`: the call has its answer. `alone`: it has none in time, and requests are decided without the store. */
@@ -48,9 +49,11 @@ export class CallBatch {
   /** Requests that wait for it. */
   waiting = 0;
   readonly items: BatchItem[] = [];
+  /** How large the call is: its items, and of those that are leased by request, the requests. */
+  size = 0;
   timer: { cancel(): void } | null = null;
-  /** The items that more units of their key can join. */
-  readonly #byKey = new Map<KeyCredits, BatchItem>();
+  /** By the key in the store, of which a call has one item. */
+  readonly #byKey = new Map<string, BatchItem>();
   readonly #concluded = Promise.withResolvers<Conclusion>();
   #isConcluded = false;
 
@@ -63,17 +66,21 @@ export class CallBatch {
     return this.#concluded.promise;
   }
 
+  /** Whether the call can have so many items more, the first of a key of which it has none by another limit. */
+  hasRoom(credits: KeyCredits, items: number): boolean {
+    return this.size + items <= mostItems && (this.#byKey.get(credits.storeKey)?.credits ?? credits) === credits;
+  }
+
   /** `claim`: null if no request waits; then nothing is needed. */
   add(credits: KeyCredits, claim: Claim | null): void {
     const needed = claim === null ? 0 : claim.units;
-    // A request that needs nothing of its own waits for what others ask.
-    const isOwn = credits.rules.isByRequest && (needed > 0 || claim === null);
-    let item = isOwn ? undefined : this.#byKey.get(credits);
+    let item = this.#byKey.get(credits.storeKey);
     credits.awaitedUnits += needed;
+    if (item === undefined || (credits.rules.isByRequest && needed > 0)) this.size += 1;
     if (item === undefined) {
       item = { credits, claims: [], needed: 0 };
       this.items.push(item);
-      this.#byKey.set(credits, item);
+      this.#byKey.set(credits.storeKey, item);
     }
     item.needed += needed;
     if (needed > 0 && claim !== null) item.claims.push(claim);

@@ -1,7 +1,7 @@
 // Makes the items that a thread asks the store with.
 import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
-import type { KeyCredits, StorePolicy } from "./credits.ts";
+import type { KeyCredits, Lease, StorePolicy } from "./credits.ts";
 import type { Renewal } from "./reports.ts";
 import {
   type CounterItem,
@@ -9,7 +9,9 @@ import {
   type ForgetItem,
   type GatewaysItem,
   heldMark,
+  isLeasedByRequest,
   type LeaseReport,
+  leaseIdOf,
   markKeyOf,
   storeKeyOf,
   type Told,
@@ -41,15 +43,15 @@ export class StoreItems {
   /** `own`: what the store has to be told; null if nothing. */
   asking(
     credits: KeyCredits,
-    needed: number,
+    asked: number,
     reports: readonly LeaseReport[],
     own: OwnCount | null,
     nowMs: number,
   ): CounterItem {
-    const { isAhead } = credits.rules;
-    const ahead = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
-    const wanted = Math.min(Math.max(needed, this.#settings.lease.most), needed + ahead);
-    return this.#item(credits, needed, wanted, reports, this.#toldOf(own, credits));
+    const { isAhead, step } = credits.rules;
+    const wanted = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
+    const ahead = Math.min(wanted, Math.max(0, this.#settings.lease.most - asked * step));
+    return this.#item(credits, asked, ahead, reports, this.#toldOf(own, credits));
   }
 
   /** Asks for nothing. */
@@ -98,8 +100,8 @@ export class StoreItems {
   /** In one literal, because one is made for each request. */
   #item(
     { storeKey, rules }: KeyCredits,
-    needed: number,
-    wanted: number,
+    asked: number,
+    ahead: number,
     reports: readonly LeaseReport[],
     told: Told | null,
   ): CounterItem {
@@ -114,8 +116,8 @@ export class StoreItems {
       keepUs: rules.keepUs,
       leaseUs: rules.leaseUs,
       step: rules.step,
-      needed,
-      wanted,
+      asked,
+      ahead,
       id: this.#gateway + this.#thread + this.#lastId.toString(36) + (isHeld ? heldMark : ""),
       reports,
       told,
@@ -126,4 +128,23 @@ export class StoreItems {
 /** Whether what this gateway counts is of the same period: in a cluster, shards begin it at different times. */
 export function isOfPeriod({ periodEndMs }: OwnCount, { rules }: KeyCredits): boolean {
   return periodEndMs * 1000 === rules.untilUs;
+}
+
+/** Returns the leases that an item is granted: one for each request whose units may be given back alone, or one for all. */
+export function leasesOf(
+  { item, id, step }: CounterItem,
+  requests: number,
+  units: number,
+): readonly Pick<Lease, "id" | "granted">[] {
+  if (!isLeasedByRequest({ item, id })) return units === 0 ? [] : [{ id, granted: units }];
+  return Array.from({ length: requests }, (_, place) => ({ id: leaseIdOf(id, place), granted: step }));
+}
+
+/**
+ * Returns reports that give back all that an item without an answer may have been granted. If it was granted less, nobody knows
+ * how much: then they are about nothing, and change nothing.
+ */
+export function unspentOf(item: CounterItem, spentMs: number) {
+  const leases = leasesOf(item, item.asked, item.asked * item.step + item.ahead);
+  return leases.map(({ id, granted }) => ({ id, granted, spent: 0, spentMs }));
 }

@@ -140,19 +140,22 @@ export class HeldSlots {
     // What has not been renewed by now is the most urgent.
     if (this.#isRenewing) return;
     this.#isRenewing = true;
-    await this.#renew(this.#renewals());
+    // A call has one item of a key: more slots of it are renewed by later calls.
+    let byKey = [...Map.groupBy(this.#leases, (lease) => lease.credits)];
+    for (let at = 0; byKey.length > 0; at += mostSlots) {
+      await this.#renew(this.#renewals(byKey, at));
+      byKey = byKey.filter(([, leases]) => leases.length > at + mostSlots);
+    }
     this.#isRenewing = false;
   }
 
-  *#renewals(): Generator<Renewal, undefined> {
-    for (const [credits, leases] of Map.groupBy(this.#leases, (lease) => lease.credits)) {
-      for (let at = 0; at < leases.length; at += mostSlots) {
-        if (this.#isClosed) return;
-        // A slot that was given back meanwhile must not be taken again.
-        const held = leases.slice(at, at + mostSlots).filter((lease) => this.#leases.has(lease));
-        const reports = held.map(({ id, granted }) => ({ id, granted, spent: granted, ageUs: 0 }));
-        if (held.length > 0) yield { credits, reports };
-      }
+  *#renewals(byKey: readonly [KeyCredits, readonly Lease[]][], at: number): Generator<Renewal, undefined> {
+    for (const [credits, leases] of byKey) {
+      if (this.#isClosed) return;
+      // A slot that was given back meanwhile must not be taken again.
+      const held = leases.slice(at, at + mostSlots).filter((lease) => this.#leases.has(lease));
+      const reports = held.map(({ id, granted }) => ({ id, granted, spent: granted, ageUs: 0 }));
+      if (held.length > 0) yield { credits, reports };
     }
   }
 }

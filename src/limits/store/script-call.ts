@@ -1,5 +1,6 @@
-// What a call of the store's script asks and answers. A call is about several counters, whose items do not depend on each
-// other. All instants of a call are of the store's clock; what the gateway says of time are ages.
+// What a call of the store's script asks and answers. A call has items, most of them counters, and requests that ask for
+// units of several of its counters: each is granted all of them or none. All instants of a call are of the store's clock;
+// what the gateway says of time are ages.
 
 import type { CounterKey } from "../../core/counter-key.ts";
 import { heldRetryMs } from "../counters.ts";
@@ -8,7 +9,7 @@ import { heldRetryMs } from "../counters.ts";
 const scriptVersion = 1;
 
 /**
- * What is asked of one counter. `sliding`: a unit counts for a window after it was spent. `calendar`: until the end of a
+ * What is asked of one counter; a call has at most one item of a key. `sliding`: a unit counts for a window after it was spent. `calendar`: until the end of a
  * period. `concurrency`: until it is given back, or `leaseUs` after it was renewed last.
  */
 export interface CounterItem {
@@ -25,21 +26,53 @@ export interface CounterItem {
   readonly untilUs: number;
   readonly keepUs: number;
   readonly leaseUs: number;
-  /** Units are granted in multiples of this: the cost of a request. */
+  /** The cost of a request; units are granted ahead in multiples of it. */
   readonly step: number;
-  /** Units that requests wait for now. */
-  readonly needed: number;
-  /** Units that are wanted, those too; above `needed`, at most a quarter of what is free. */
-  readonly wanted: number;
+  /** How many requests of one step each ask for this counter alone. They are judged before those of several counters. */
+  readonly asked: number;
   /**
-   * Of the lease that a grant makes, never used again: the gateway's id, the thread's, and a number. With `heldMark` at its
-   * end, the units are held until they are reported, and a refusal beside them may end soon.
+   * Units that are wanted ahead of need, beside those of requests. They are granted after all requests were judged, and
+   * with the others at most a quarter of what was free. 0 of a counter that is leased by request.
+   */
+  readonly ahead: number;
+  /**
+   * Of the leases that the call makes, never used for another call: the gateway's id, the thread's, and a number. With
+   * `heldMark` at its end, the units are held until they are reported, and a refusal beside them may end soon.
    */
   readonly id: string;
   /** What became of units that were granted before. Done before anything is granted; may be repeated. */
   readonly reports: readonly LeaseReport[];
   /** What this gateway has admitted and what still counts; null: nothing has to be told. Done after the reports. */
   readonly told: Told | null;
+}
+
+/**
+ * Returns whether each request has a lease of its own, because its units may be given back alone. Else all units that a call
+ * is granted of a counter are one lease.
+ */
+export function isLeasedByRequest({ item, id }: Pick<CounterItem, "item" | "id">): boolean {
+  return item === "concurrency" || id.endsWith(heldMark);
+}
+
+/**
+ * Returns the id of a request's own lease, of a counter that is leased by request. `id`: of the counter's item. `place`: of the
+ * requests that ask for this counter alone, 0 for the first one that is granted, and so on; of the n-th request of several
+ * counters, `asked` + n.
+ */
+export function leaseIdOf(id: string, place: number): string {
+  if (place === 0) return id;
+  return id.endsWith(heldMark) ? `${id.slice(0, -heldMark.length)}.${place}${heldMark}` : `${id}.${place}`;
+}
+
+/** What a request needs of several counters of its call, each of them once. */
+export interface StoreRequest {
+  readonly needs: readonly Need[];
+}
+
+interface Need {
+  /** The place of the counter among the items of the call, from 0. */
+  readonly item: number;
+  readonly units: number;
 }
 
 /** `spent` of the `granted` units of a lease were spent, the last of them `ageUs` before the call was sent. */
@@ -102,8 +135,15 @@ export interface CounterAnswer {
   readonly isForeign: boolean;
   /** What was told was not counted, because the counter was forgiven and this thread does not know it. */
   readonly isVoid: boolean;
-  /** 0, or a multiple of the step. */
+  /**
+   * Units that the call was granted: of the requests that ask for this counter alone, of those of several counters, and
+   * ahead. A call that is made twice is granted the same again, as far as it is judged alike, and nothing counts twice.
+   */
   readonly granted: number;
+  /** How many of the requests were granted that ask for this counter alone: the first ones. */
+  readonly askedGranted: number;
+  /** Units that were granted ahead of need. */
+  readonly ahead: number;
   /** What is left of the limit after it. */
   readonly free: number;
   /** After this time by the store's clock as it runs, something that counts now no longer does; -1 if nothing counts. */
@@ -142,6 +182,8 @@ export interface ScriptAnswer {
   readonly timeUs: number;
   /** In the order of the items. */
   readonly items: readonly ItemAnswer[];
+  /** Whether each request of several counters was granted, in their order. */
+  readonly requests: readonly boolean[];
 }
 
 /** Characters of the id of a gateway (one start of a process), of a thread in it, and of a lease. */
@@ -159,18 +201,24 @@ export const returnUs = 50_000;
 
 /** The items of one call; more would keep the store from others for too long. */
 export const mostItems = 64;
-/** The reports of one item, for the same reason. */
+/** The reports of an item of a full call, for the same reason; if a call has fewer items, they may have more. */
 export const mostReports = 32;
 
 // How a call of the store's script is written, and how its answer is read. Arguments are flat: for each item a letter, and
-// what its kind needs. So is the answer: the store's time, and for each item as many values as its kind has.
+// what its kind needs; then for each request the number of its counters, and of each the place and the units. So is the answer:
+// the store's time, for each request whether it is granted, and for each item as many values as its kind has.
 
+/** A counter's letter is followed by how many requests ask for it alone. */
 const letters = { sliding: "s", calendar: "c", concurrency: "n", forget: "f", gateways: "g", secret: "v" } as const;
-/** The same counters, asked for one step and told nothing: most items, so they are written in half as many arguments. */
+/** The same counters, of which nothing is wanted ahead, reported or told: most items, so they are written in fewer arguments. */
 const plainLetters = { sliding: "S", calendar: "C", concurrency: "N" } as const;
 const secretPattern = /^[0-9a-f]+$/;
+const noRequests: readonly StoreRequest[] = [];
 
-export function encodeCall(items: readonly Item[]): { keys: string[]; args: string[] } {
+export function encodeCall(
+  items: readonly Item[],
+  requests: readonly StoreRequest[] = noRequests,
+): { keys: string[]; args: string[] } {
   const keys: string[] = [];
   const args: string[] = [];
   for (const item of items) {
@@ -186,17 +234,21 @@ export function encodeCall(items: readonly Item[]): { keys: string[]; args: stri
       if (item.told !== null) keys.push(item.told.markKey);
     }
   }
+  for (const { needs } of requests) {
+    args.push(String(needs.length));
+    for (const { item, units } of needs) args.push(String(item), String(units));
+  }
   return { keys, args };
 }
 
 function pushCounter(args: string[], item: CounterItem): void {
-  const { limit, leaseUs, step, needed, wanted, id, reports, told } = item;
-  const isPlain = needed === step && wanted === step && reports.length === 0 && told === null;
-  args.push((isPlain ? plainLetters : letters)[item.item], String(limit), upwards(leaseUs), id, String(step));
+  const { limit, leaseUs, step, asked, ahead, id, reports, told } = item;
+  const isPlain = ahead === 0 && reports.length === 0 && told === null;
+  args.push((isPlain ? plainLetters : letters)[item.item] + asked, String(limit), upwards(leaseUs), id, String(step));
   if (item.item === "sliding") args.push(upwards(item.windowUs));
   if (item.item === "calendar") args.push(String(item.keepUs), String(item.untilUs));
   if (isPlain) return;
-  args.push(String(needed), String(wanted), String(reports.length));
+  args.push(String(ahead), String(reports.length));
   for (const report of reports) {
     args.push(report.id, String(report.granted), String(report.spent), downwards(report.ageUs));
   }
@@ -213,26 +265,50 @@ function downwards(us: number): string {
   return String(Math.floor(us));
 }
 
-/** Throws if the reply is not one to these items. */
-export function decodeAnswer(reply: unknown, items: readonly Item[]): ScriptAnswer {
+/** Throws if the reply is not one to this call. */
+export function decodeAnswer(
+  reply: unknown,
+  items: readonly Item[],
+  requests: readonly StoreRequest[] = noRequests,
+): ScriptAnswer {
   if (!Array.isArray(reply)) throw new Error("the script's reply is not a list");
   const values = new Values(reply);
   const timeUs = values.number();
-  const answers = items.map((item) => readAnswer(values, item));
+  const granted = requests.map(() => values.flag());
+  const unitsOfRequests = requests.length === 0 ? none : sumUnits(requests, granted, items.length);
+  const answers = items.map((item, i) => readAnswer(values, item, unitsOfRequests[i] ?? 0));
   values.end();
-  return { timeUs, items: answers };
+  return { timeUs, items: answers, requests: granted };
 }
 
 /** Null if the reply is not the script's. */
-export function decodedOrNull(reply: unknown, items: readonly Item[]): ScriptAnswer | null {
+export function decodedOrNull(
+  reply: unknown,
+  items: readonly Item[],
+  requests: readonly StoreRequest[] = noRequests,
+): ScriptAnswer | null {
   try {
-    return decodeAnswer(reply, items);
+    return decodeAnswer(reply, items, requests);
   } catch {
     return null;
   }
 }
 
-function readAnswer(values: Values, item: Item): ItemAnswer {
+/** Nothing is ever added to it. */
+const none: readonly number[] = [];
+
+/** Returns for each item the units that requests of several counters were granted. */
+function sumUnits(requests: readonly StoreRequest[], granted: readonly boolean[], items: number): readonly number[] {
+  const sums = new Array<number>(items).fill(0);
+  for (const [i, { needs }] of requests.entries()) {
+    if (!granted[i]) continue;
+    for (const { item, units } of needs) sums[item] = (sums[item] ?? 0) + units;
+  }
+  return sums;
+}
+
+/** `unitsOfRequests`: of a counter, what requests of several counters were granted. */
+function readAnswer(values: Values, item: Item, unitsOfRequests: number): ItemAnswer {
   switch (item.item) {
     case "gateways":
       return { item: "gateways", wasListed: values.flag(), gateways: values.number() } satisfies GatewaysAnswer;
@@ -243,12 +319,18 @@ function readAnswer(values: Values, item: Item): ItemAnswer {
       return { item: "forget" } satisfies ForgetAnswer;
     default: {
       const state = values.number();
+      const granted = values.number();
+      // If a request that asks for the counter alone was refused, nothing was granted ahead: less than four steps were free.
+      const units = granted - unitsOfRequests;
+      const askedGranted = Math.min(item.asked, Math.floor(units / item.step));
       return {
         item: "counter",
         isInPeriod: state !== 0,
         isForeign: state === 2,
         isVoid: state === 3,
-        granted: values.number(),
+        granted,
+        askedGranted,
+        ahead: units - askedGranted * item.step,
         free: values.number(),
         resetUs: values.number(),
         fitsUs: values.number(),

@@ -2,6 +2,10 @@
 // is atomic. It runs on Redis 6.2 and later and on Valkey. What is asked and answered is described in script-call.ts, the
 // order of arguments and numbers too.
 //
+// A call has three parts. First the script opens each counter: it drops what has expired, and counts what is reported and
+// told. Then it judges the requests, first those that ask for one counter alone, then the others in their order: each is
+// granted all of its units or none. Last, it grants units ahead of need, writes each counter, and answers.
+//
 // A counter is one sorted set, so that all of it exists or none:
 //
 //   member               score                what it means
@@ -9,8 +13,9 @@
 //   clock                -(instant)           of the last change; the script's clock for this key never goes back behind it
 //   units                -(number)            what counts now
 //   <lease id>/<units>   instant              units that were granted, and the last instant at which they count (sliding
-//                                             window, concurrency) or can be given back (calendar). An id with ~ at its
-//                                             end: of units that are held until they are reported
+//                                             window, concurrency) or can be given back (calendar). One lease for all
+//                                             units that a call was granted, or one for each request: see leaseIdOf. An
+//                                             id with ~ at its end: of units that are held until they are reported
 //   <id>.told/<units>    instant              the same, of units that a gateway had admitted without the store
 //   <gateway>!<instant>/<units>  instant      units that a gateway has spent, of several leases (see below)
 //   =<gateway>           4e15 + number        calendar: units that this gateway has spent in the period
@@ -38,6 +43,8 @@ local mostExpired, mostWalked, mostMerged, pages, pageSize = 1000, 200, 200, 10,
 local heldRetry, heldFor, threadEnd = ${heldRetryUs}, ${heldForUs}, ${gatewayLength + threadLength}
 
 local answer, answers, at, keyAt, hasWritten = {clock}, 1, 0, 0, false
+-- By their place in the call: counters, and the answers to other items.
+local items, opened = {}, 0
 
 local function text() at = at + 1 return ARGV[at] end
 local function number() at = at + 1 return tonumber(ARGV[at]) end
@@ -54,8 +61,7 @@ local function listGateways(key)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', clock - silence))
   redis.call('PEXPIRE', key, 3600000)
   hasWritten = true
-  put(1 - added)
-  put(redis.call('ZCARD', key))
+  return {1 - added, redis.call('ZCARD', key)}
 end
 
 local function readSecret(key)
@@ -66,12 +72,12 @@ local function readSecret(key)
     hasWritten = true
     value = proposed
   end
-  put(value)
+  return {value}
 end
 
 -- Reads what the key says of itself into the counter c. Returns false if the key is no sorted set: that is its own trouble,
 -- and not that of the other keys of the call.
-local function open(c)
+local function readHead(c)
   local head = redis.pcall('ZRANGE', c.key, 0, 3, 'WITHSCORES')
   if head.err and string.find(head.err, 'WRONGTYPE', 1, true) then return false end
   if head.err then redis.call('ZRANGE', c.key, 0, 3, 'WITHSCORES') end
@@ -281,16 +287,58 @@ local function keepUntil(c)
   return true
 end
 
--- Grants what there is, and writes what has changed.
-local function grant(c, id, step, needed, wanted)
-  local free = math.max(0, c.limit - c.units)
-  local granted = math.max(math.min(needed, free), math.min(wanted, math.floor(free / 4)))
-  granted = granted - granted % step
-  c.ends = roundedUp(c, c.now + c.lease + c.window)
-  -- An id that was used before is granted nothing, and its lease stays as it is.
-  if granted > 0 then granted = granted * redis.call('ZADD', c.key, 'NX', c.ends, id .. '/' .. granted) end
-  if granted == 0 and not c.isChanged then return 0 end
-  c.units = c.units + granted
+-- Adds a lease. If the call was made before, the lease may be there: then its units count already, and are granted again.
+local function lease(c, id, units)
+  local added = redis.call('ZADD', c.key, 'GT', c.ends, id .. '/' .. units)
+  hasWritten = true
+  c.isGranted = true
+  c.units = c.units + units * added
+  -- The lease that was there ends later now.
+  if added == 0 then c.isChanged = true end
+end
+
+-- The same id as that of leaseIdOf.
+local function leaseId(c, place)
+  if place == 0 then return c.id end
+  if c.isHeld then return string.sub(c.id, 1, -2) .. '.' .. place .. '~' end
+  return c.id .. '.' .. place
+end
+
+-- Judges the requests of one step each that ask for this counter alone.
+local function judgeAlone(c)
+  local granted = math.min(c.asked, math.floor(c.free / c.step))
+  c.taken = granted * c.step
+  if c.isByRequest then
+    for place = 0, granted - 1 do lease(c, leaseId(c, place), c.step) end
+  end
+end
+
+-- Judges a request that asks for several counters: it takes its units of each, or nothing of any. Its arguments are read twice.
+local function judge(place)
+  local from, isGranted = at, true
+  for _ = 1, number() do
+    local c = items[number() + 1]
+    c.taken = c.taken + number()
+    if c.taken > c.free then isGranted = false end
+  end
+  at = from
+  for _ = 1, number() do
+    local c, units = items[number() + 1], number()
+    if not isGranted then c.taken = c.taken - units
+    elseif c.isByRequest then lease(c, leaseId(c, c.asked + place), units) end
+  end
+  return isGranted
+end
+
+-- Grants units ahead of need, and writes what has changed. Returns how many units the call was granted.
+local function grant(c)
+  local granted = c.taken
+  if not c.isByRequest then
+    local ahead = math.max(0, math.min(c.ahead, math.floor(c.free / 4) - granted))
+    granted = granted + ahead - ahead % c.step
+    if granted > 0 then lease(c, c.id, granted) end
+  end
+  if not c.isGranted and not c.isChanged then return 0 end
   if keepUntil(c) then
     redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units, 'units')
     redis.call('PEXPIRE', c.key, math.ceil((c.expiry - clock) / 1000))
@@ -324,8 +372,8 @@ end
 
 -- After which time something no longer counts, and after which time a step is free. What has expired and is not dropped
 -- yet is at the beginning: it goes with the next call.
-local function putTimes(c, step, granted)
-  local free = c.limit - c.units
+local function putTimes(c)
+  local free, step = c.limit - c.units, c.step
   local isRefused = free < step and step <= c.limit
   local latest = isRefused and c.isHeld and free + unitsHeld(c) >= step and heldRetry or math.huge
   if c.kind == 'c' then
@@ -334,7 +382,7 @@ local function putTimes(c, step, granted)
     return
   end
   if free >= step and not c.isChanged then
-    local first = granted > 0 and math.min(c.first or c.ends, c.ends) or c.first
+    local first = c.isGranted and math.min(c.first or c.ends, c.ends) or c.first
     put(first and first - clock or -1)
     put(0)
     return
@@ -353,59 +401,84 @@ local function putTimes(c, step, granted)
   put(math.min(latest, fits))
 end
 
--- A capital letter asks for one step, and nothing else.
-local function count(key, letter)
+-- Reads a counter, and judges the requests that ask for it alone. A capital letter: nothing is wanted ahead, reported or told.
+local function open(key, form)
+  local letter = string.sub(form, 1, 1)
   local kind = string.lower(letter)
   local isPlain = kind ~= letter
-  local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0, grain = 1}
-  local id, step = text(), number()
-  c.isHeld = string.sub(id, -1) == '~'
+  local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0, grain = 1, id = text(), step = number()}
+  c.asked, c.ahead, c.free, c.taken = tonumber(string.sub(form, 2)), 0, 0, 0
+  c.isHeld = string.sub(c.id, -1) == '~'
+  c.isByRequest = c.isHeld or kind == 'n'
   if kind == 's' then
     c.window = number()
     local thousandth = math.floor(c.window / 1000)
     if c.limit >= 1000 and thousandth > c.lease then c.grain = thousandth end
   end
   if kind == 'c' then c.keep, c.untilEnd = number(), number() end
-  local needed, wanted = step, step
-  if not isPlain then needed, wanted = number(), number() end
+  if not isPlain then c.ahead = number() end
   local isOver = kind == 'c' and clock >= c.untilEnd
-  if isOver or not open(c) then
+  if isOver or not readHead(c) then
+    c.isShut, c.state = true, isOver and 0 or 2
     if not isPlain then skipReports() end
-    put(isOver and 0 or 2)
+    return c
+  end
+  c.state = 1
+  dropExpired(c)
+  if not isPlain then
+    readReports(c)
+    if readTold(c, c.id) then c.state = 3 end
+  end
+  c.free = math.max(0, c.limit - c.units)
+  c.ends = roundedUp(c, c.now + c.lease + c.window)
+  judgeAlone(c)
+  return c
+end
+
+-- Writes a counter, and answers.
+local function close(c)
+  put(c.state)
+  if c.isShut then
     for i = 1, 6 do put((i == 3 or i == 4 or i == 5) and -1 or 0) end
     return
   end
-  dropExpired(c)
-  local isVoid = false
-  if not isPlain then
-    readReports(c)
-    isVoid = readTold(c, id)
-  end
-  local granted = grant(c, id, step, needed, wanted)
-  put(isVoid and 3 or 1)
-  put(granted)
+  put(grant(c))
   put(math.max(0, c.limit - c.units))
-  putTimes(c, step, granted)
-  put(c.limit - c.units < step and newestOfOthers(c, string.sub(id, 1, threadEnd)) or -1)
+  putTimes(c)
+  put(c.limit - c.units < c.step and newestOfOthers(c, string.sub(c.id, 1, threadEnd)) or -1)
   put(c.isNew and 1 or 0)
+end
+
+local function forget(key)
+  local seq, keep = number(), number()
+  -- The first time that a forgiveness is heard of, nothing that was counted before it counts any more.
+  if readMark() < seq then
+    redis.call('SET', KEYS[keyAt], string.format('%.0f', seq))
+    redis.call('PEXPIRE', KEYS[keyAt], keep)
+    hasWritten = true
+    redis.pcall('ZREMRANGEBYRANK', key, 0, -1)
+  end
+  return {1}
 end
 
 while keyAt < #KEYS do
   keyAt = keyAt + 1
-  local kind, key = text(), KEYS[keyAt]
-  if kind == 'g' then listGateways(key)
-  elseif kind == 'v' then readSecret(key)
-  elseif kind == 'f' then
-    local seq, keep = number(), number()
-    -- The first time that a forgiveness is heard of, nothing that was counted before it counts any more.
-    if readMark() < seq then
-      redis.call('SET', KEYS[keyAt], string.format('%.0f', seq))
-      redis.call('PEXPIRE', KEYS[keyAt], keep)
-      hasWritten = true
-      redis.pcall('ZREMRANGEBYRANK', key, 0, -1)
-    end
-    put(1)
-  else count(key, kind) end
+  opened = opened + 1
+  local form, key = text(), KEYS[keyAt]
+  if form == 'g' then items[opened] = listGateways(key)
+  elseif form == 'v' then items[opened] = readSecret(key)
+  elseif form == 'f' then items[opened] = forget(key)
+  else items[opened] = open(key, form) end
+end
+local place = 0
+while at < #ARGV do
+  put(judge(place) and 1 or 0)
+  place = place + 1
+end
+for i = 1, opened do
+  local item = items[i]
+  if item.key then close(item)
+  else for j = 1, #item do put(item[j]) end end
 end
 return answer
 `;

@@ -17,7 +17,7 @@ import { CallBatch, type Claim, type Conclusion } from "./call-batch.ts";
 import type { CounterRules } from "./counter-rules.ts";
 import { CreditBook, type KeyCredits, type Lease, type StorePolicy } from "./credits.ts";
 import { Forgets } from "./forgets.ts";
-import { isOfPeriod, StoreItems, secretTag } from "./items.ts";
+import { isOfPeriod, leasesOf, StoreItems, secretTag, unspentOf } from "./items.ts";
 import { ReplicaCount } from "./replica-count.ts";
 import { HeldSlots, LeaseEndings, type OwnKey, ownKeys, type Renewal, sendAll, type Telling } from "./reports.ts";
 import {
@@ -169,8 +169,7 @@ export class Store implements ShardStore {
       this.#slots.delete(lease);
       lease.credits.giveBack(lease, this.clock.monotonicMs());
       this.#endings.add(lease.credits);
-      // The others are reported by the same item.
-      if (lease.credits.reports % mostReports === 1) this.#join(lease.credits);
+      if (lease.credits.reports === 1) this.#join(lease.credits);
     }
   }
 
@@ -251,7 +250,7 @@ export class Store implements ShardStore {
   #add(shard: Shard, credits: KeyCredits, claim: Claim | null, room: number): CallBatch {
     const callOf = this.link.isClustered ? credits.tag : shard.number;
     let batch = this.#batches.get(callOf);
-    if (batch === undefined || batch.items.length + room > mostItems) {
+    if (!batch?.hasRoom(credits, room)) {
       if (this.#batches.size + this.#full.length === 0) this.timers.endOfTurn(() => this.#flush());
       if (batch !== undefined) this.#full.push(batch);
       batch = new CallBatch(shard, this.clock.monotonicMs());
@@ -276,11 +275,14 @@ export class Store implements ShardStore {
   #sendBatch(batch: CallBatch): void {
     const { shard } = batch;
     const nowMs = this.clock.monotonicMs();
-    const sent: SentItem[] = [];
-    for (const { credits, needed } of batch.items) {
-      sent.push(this.#prepare(shard, credits, needed, nowMs));
+    let reports = mostItems * mostReports;
+    const sent = batch.items.map(({ credits, needed }) => {
+      const item = this.#prepare(shard, credits, needed, reports, nowMs);
+      reports -= item.reports.length;
       credits.inFlight += 1;
-    }
+      if (credits.reports > 0) this.#join(credits);
+      return item;
+    });
     const items = sent.map(({ item }) => item);
     const late = this.#call(shard, items, (answer, sentMs) => {
       for (const [i, each] of sent.entries()) {
@@ -363,11 +365,11 @@ export class Store implements ShardStore {
     return this.#open + this.#batches.size + this.#full.length === 0;
   }
 
-  #prepare(shard: Shard, credits: KeyCredits, needed: number, nowMs: number): SentItem {
+  #prepare(shard: Shard, credits: KeyCredits, needed: number, most: number, nowMs: number): SentItem {
     const { policy, key, client, admittedAlone: alone } = credits;
     credits.endLeases(nowMs);
     const isTold = shard.incident === 0 || credits.toldIncident === shard.incident;
-    const reports = credits.takeReports(mostReports, nowMs);
+    const reports = credits.takeReports(most, nowMs);
     const isOwed = alone !== credits.toldAlone || (!isTold && credits.countsSince(shard.toldMs, nowMs));
     // What is told before it is reported counts twice.
     const mustTell = isOwed && credits.reports === 0;
@@ -376,7 +378,7 @@ export class Store implements ShardStore {
     const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
     return {
       ...{ credits, reports, rules: credits.rules, forgiven: credits.forgiven },
-      item: this.items.asking(credits, needed, reports, own, nowMs),
+      item: this.items.asking(credits, Math.ceil(needed / credits.rules.step), reports, own, nowMs),
       told: isCertain ? { incident: shard.incident, alone } : null,
     };
   }
@@ -408,7 +410,7 @@ export class Store implements ShardStore {
       // Not those that were admitted while the answer was overdue.
       credits.toldAlone = told.alone;
     }
-    if (answer.isNew && item.wanted > 0) credits.policy.newKeys.add(nowMs);
+    if (answer.isNew && item.asked + item.ahead > 0) credits.policy.newKeys.add(nowMs);
     // A reload may have changed the policy since it was asked for.
     const isInForce = credits.isBy(rules);
     if (!isOld) {
@@ -419,11 +421,11 @@ export class Store implements ShardStore {
       this.counts.units.granted += answer.granted;
       const isUsable = shard.state !== "returned" && isInForce && !isOld;
       const endsMs = isUsable ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
-      const { granted } = answer;
-      credits.add({ id: item.id, credits, granted, left: granted, spentMs: nowMs, endsMs, incident: shard.incident });
+      for (const { id, granted } of leasesOf(item, answer.askedGranted, answer.granted))
+        credits.add({ id, credits, granted, left: granted, spentMs: nowMs, endsMs, incident: shard.incident });
       this.#endings.add(credits);
     }
-    if (isInForce && !isOld) credits.answered(answer, item.needed, sentMs, nowMs);
+    if (isInForce && !isOld) credits.answered(answer, item.asked * item.step, sentMs, nowMs);
   }
 
   /** Asks for more before what is held is spent. */
@@ -538,10 +540,8 @@ export class Store implements ShardStore {
   }
 
   /** An item has no answer: what it reported is reported again, and what it may have been granted is given back. */
-  #reportAgain({ credits, item: { id, wanted }, reports }: Telling): void {
-    credits.reportAgain(reports);
-    // Of fewer units nobody knows how many they are; such a report is about nothing, and changes nothing.
-    if (wanted > 0) credits.reportAgain([{ id, granted: wanted, spent: 0, spentMs: this.clock.monotonicMs() }]);
+  #reportAgain({ credits, item, reports }: Telling): void {
+    credits.reportAgain([...reports, ...unspentOf(item, this.clock.monotonicMs())]);
     if (credits.reports > 0) this.#endings.add(credits);
   }
 

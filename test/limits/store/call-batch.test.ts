@@ -20,11 +20,19 @@ test("units of the same key are asked for by one item", () => {
   ]);
 });
 
-test("units that requests may give back are asked for one by one", () => {
+test("of units that requests may give back, each request makes the call larger", () => {
   const batch = batchOf();
-  const credits = someCredits({ isByRequest: true });
-  for (let i = 0; i < 2; i += 1) batch.add(credits, new Claim(credits, 1));
-  expect(batch.items.map(({ needed }) => needed)).toEqual([1, 1]);
+  const [one, two] = [someCredits({ isByRequest: true }), someCredits()];
+  for (const credits of [one, two]) for (let i = 0; i < 3; i += 1) batch.add(credits, new Claim(credits, 1));
+  expect([batch.items.length, batch.size]).toEqual([2, 4]);
+});
+
+test("a key is in a call once: by another limit, it is in another call", () => {
+  const batch = batchOf();
+  const credits = someCredits();
+  const other = Object.assign(someCredits(), { storeKey: credits.storeKey });
+  batch.add(credits, null);
+  expect([credits, other, someCredits()].map((each) => batch.hasRoom(each, 1))).toEqual([true, false, true]);
 });
 
 test("a request that needs nothing of a key waits for what others ask of it", () => {
@@ -33,7 +41,7 @@ test("a request that needs nothing of a key waits for what others ask of it", ()
   batch.add(credits, new Claim(credits, 1));
   batch.add(credits, new Claim(credits, 0));
   batch.add(credits, null);
-  expect(batch.items.map(({ needed }) => needed)).toEqual([1, 0]);
+  expect(batch.items.map(({ needed }) => needed)).toEqual([1]);
 });
 
 test("of fewer units than were asked for, those have theirs who asked first", () => {

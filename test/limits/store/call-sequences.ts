@@ -1,13 +1,15 @@
-// Random sequences of calls, for the script and its model: leases that are reported once, twice, late and in any order, what
-// gateways tell, limits that change, and a clock that steps.
+// Random sequences of calls, for the script and its model: requests of one counter and of several, calls that are made twice,
+// leases that are reported once, twice, late and in any order, what gateways tell, limits that change, and a clock that steps.
 import fc from "fast-check";
 import { expect } from "vitest";
 import {
-  type CounterItem,
   heldMark,
   type Item,
+  isLeasedByRequest,
   type LeaseReport,
+  leaseIdOf,
   type ScriptAnswer,
+  type StoreRequest,
 } from "../../../src/limits/store/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
 import type { RealScript } from "./real-script.ts";
@@ -20,6 +22,9 @@ const gateways = ["gateway-aaaa", "gateway-bbbb", "gateway-cccc"];
 interface Draw {
   readonly passedUs: number;
   readonly items: readonly DrawnItem[];
+  /** Of each request, which of the counters it needs, and of how many steps. */
+  readonly requests: readonly (readonly { readonly item: number; readonly steps: number }[])[];
+  readonly isRepeated: boolean;
 }
 
 interface DrawnItem {
@@ -30,8 +35,8 @@ interface DrawnItem {
   readonly windowUs: number;
   readonly leaseUs: number;
   readonly step: number;
-  readonly needed: number;
-  readonly wanted: number;
+  readonly asked: number;
+  readonly ahead: number;
   readonly reusesId: boolean;
   readonly isHeld: boolean;
   readonly reports: readonly { readonly which: number; readonly spent: number; readonly ageUs: number }[];
@@ -44,6 +49,9 @@ interface DrawnItem {
 interface CallAt {
   readonly timeUs: number;
   readonly items: readonly Item[];
+  readonly requests: readonly StoreRequest[];
+  /** Whether no id of it was used before. */
+  readonly isFirst: boolean;
   readonly expected: ScriptAnswer;
 }
 
@@ -66,8 +74,8 @@ const drawnItem: fc.Arbitrary<DrawnItem> = fc.record({
   windowUs: fc.constantFrom(second, second, 10 * second, 60 * second + 7),
   leaseUs: fc.constantFrom(15_000, 15_000, 200_000, 3 * second),
   step: fc.constantFrom(1, 1, 1, 2, 7, 30),
-  needed: fc.nat({ max: 4 }),
-  wanted: fc.constantFrom(0, 0, 3, 10, 1_000),
+  asked: fc.nat({ max: 4 }),
+  ahead: fc.constantFrom(0, 0, 3, 10, 1_000),
   reusesId: fc.nat({ max: 19 }).map((drawn) => drawn === 0),
   isHeld: fc.boolean(),
   reports: fc.array(fc.record({ which: fc.nat({ max: 9 }), spent: fc.nat({ max: 11 }), ageUs }), { maxLength: 3 }),
@@ -75,12 +83,15 @@ const drawnItem: fc.Arbitrary<DrawnItem> = fc.record({
   seq: fc.nat({ max: 3 }),
   forgets: fc.nat({ max: 1 }),
 });
+const need = fc.record({ item: fc.nat({ max: 3 }), steps: fc.constantFrom(1, 1, 1, 2, 5) });
+const draw: fc.Arbitrary<Draw> = fc.record({
+  passedUs,
+  items: fc.array(drawnItem, { minLength: 1, maxLength: 4 }),
+  requests: fc.array(fc.array(need, { minLength: 1, maxLength: 4 }), { maxLength: 3 }),
+  isRepeated: fc.nat({ max: 9 }).map((drawn) => drawn === 0),
+});
 const sequences = (maxLength: number): fc.Arbitrary<readonly Draw[]> =>
-  fc.array(fc.record({ passedUs, items: fc.array(drawnItem, { minLength: 1, maxLength: 3 }) }), {
-    minLength: 1,
-    maxLength,
-    size: "max",
-  });
+  fc.array(draw, { minLength: 1, maxLength, size: "max" });
 
 /** The answers, and what is in the store afterwards, are those of the model. */
 export async function compareWithModel(script: RealScript, numRuns: number, maxCalls: number): Promise<void> {
@@ -88,8 +99,11 @@ export async function compareWithModel(script: RealScript, numRuns: number, maxC
     fc.asyncProperty(sequences(maxCalls), async (draws) => {
       await script.client.ask("FLUSHALL", "SYNC");
       const { calls, model } = callsOf(draws);
-      const answers = await Promise.all(calls.map(({ timeUs, items }) => script.callAt(timeUs, items)));
+      const answers = await Promise.all(
+        calls.map(({ timeUs, items, requests }) => script.callAt(timeUs, items, requests)),
+      );
       expect(answers).toEqual(calls.map(({ expected }) => expected));
+      for (const call of calls) if (call.isFirst) expect(call.expected).toEqual(judged(call));
       const keys = new Set(calls.flatMap(({ items }) => items).flatMap((item) => ("id" in item ? [item.key] : [])));
       for (const key of keys) expect(await script.unitsOf(key)).toEqual(model.unitsOf(key));
     }),
@@ -97,33 +111,114 @@ export async function compareWithModel(script: RealScript, numRuns: number, maxC
   );
 }
 
+/**
+ * The answer as it must be by what was free before the call: of each counter its requests alone, then each request with all its
+ * units or none, then what is wanted ahead.
+ */
+function judged({ items, requests, expected }: CallAt): ScriptAnswer {
+  const room = expected.items.map((answer) => (answer.item === "counter" ? answer.free + answer.granted : 0));
+  const left = [...room];
+  const counters = items.map((item) => ("asked" in item ? item : null));
+  const askedGranted = counters.map((item, i) => {
+    if (item === null) return 0;
+    const granted = Math.min(item.asked, Math.floor((left[i] ?? 0) / item.step));
+    left[i] = (left[i] ?? 0) - granted * item.step;
+    return granted;
+  });
+  const granted = requests.map(({ needs }) => {
+    if (needs.some(({ item, units }) => (left[item] ?? 0) < units)) return false;
+    for (const { item, units } of needs) left[item] = (left[item] ?? 0) - units;
+    return true;
+  });
+  const answers = expected.items.map((answer, i) => {
+    const [item, before, after] = [counters[i], room[i] ?? 0, left[i] ?? 0];
+    if (answer.item !== "counter" || !item) return answer;
+    const taken = before - after;
+    const most = isLeasedByRequest(item) ? 0 : Math.max(0, Math.min(item.ahead, Math.floor(before / 4) - taken));
+    const ahead = most - (most % item.step);
+    return { ...answer, granted: taken + ahead, askedGranted: askedGranted[i] ?? 0, ahead };
+  });
+  return { ...expected, items: answers, requests: granted };
+}
+
+/** A lease that a call has made, and the item of its counter. */
+interface Granted {
+  readonly key: string;
+  readonly id: string;
+  readonly granted: number;
+}
+
 /** Makes the calls of a sequence, with what the model answers to them. */
 function callsOf(draws: readonly Draw[]): { calls: CallAt[]; model: ScriptModel } {
   let timeUs = startUs;
   const model = new ScriptModel(() => timeUs);
-  const granted: { item: CounterItem; granted: number }[] = [];
+  const granted: Granted[] = [];
   const calls: CallAt[] = [];
   let ids = 0;
-  for (const draw of draws) {
-    timeUs += draw.passedUs;
-    const items = draw.items.map((drawn) => {
-      const mark = drawn.isHeld && drawn.kind !== "concurrency" ? heldMark : "";
-      const lease = `${gateways[drawn.gateway]}thread-aaa${drawn.reusesId ? 1 : ++ids}${mark}`;
-      return itemOf(drawn, lease, granted);
-    });
-    const expected = model.call(items);
-    expected.items.forEach((answer, i) => {
-      const item = items[i];
-      if (answer.item === "counter" && answer.granted > 0 && item !== undefined && "reports" in item) {
-        granted.push({ item, granted: answer.granted });
-      }
-    });
-    calls.push({ timeUs, items, expected });
+  for (const drawn of draws) {
+    timeUs += drawn.passedUs;
+    const items = distinct(
+      drawn.items.map((each) => {
+        const mark = each.isHeld && each.kind !== "concurrency" ? heldMark : "";
+        const id = `${gateways[each.gateway]}thread-aaa${each.reusesId ? 1 : ++ids}${mark}`;
+        return itemOf(each, id, granted);
+      }),
+    );
+    const requests = drawn.requests.flatMap((needs) => requestOf(needs, items));
+    const isFirst = !drawn.items.some(({ reusesId }) => reusesId) && ids > drawn.items.length;
+    for (const isAgain of drawn.isRepeated ? [false, true] : [false]) {
+      const expected = model.call(items, requests);
+      if (!isAgain) granted.push(...leasesOf(items, requests, expected));
+      calls.push({ timeUs, items, requests, isFirst: isFirst && !isAgain, expected });
+      if (drawn.isRepeated) timeUs += 3_000;
+    }
   }
   return { calls, model };
 }
 
-function itemOf(drawn: DrawnItem, id: string, granted: readonly { item: CounterItem; granted: number }[]): Item {
+/** A call has a key once. */
+function distinct(items: readonly Item[]): readonly Item[] {
+  const keys = new Set<string>();
+  return items.filter((item) => {
+    const mark = "markKey" in item ? item.markKey : "told" in item ? item.told?.markKey : undefined;
+    if (keys.has(item.key) || (mark !== undefined && keys.has(mark))) return false;
+    keys.add(item.key);
+    if (mark !== undefined) keys.add(mark);
+    return true;
+  });
+}
+
+/** What it needs of each counter of the call; nothing if it needs none. */
+function requestOf(needs: Draw["requests"][number], items: readonly Item[]): StoreRequest[] {
+  const byItem = new Map(
+    needs.flatMap(({ item, steps }) => {
+      const counter = items[item];
+      return counter !== undefined && "step" in counter ? [[item, steps * counter.step] as const] : [];
+    }),
+  );
+  return byItem.size === 0 ? [] : [{ needs: Array.from(byItem, ([item, units]) => ({ item, units })) }];
+}
+
+function leasesOf(items: readonly Item[], requests: readonly StoreRequest[], answer: ScriptAnswer): Granted[] {
+  return items.flatMap((item, i): Granted[] => {
+    const of = answer.items[i];
+    if (!("asked" in item) || of?.item !== "counter" || of.granted === 0) return [];
+    const { key, id, step, asked } = item;
+    if (!isLeasedByRequest(item)) return [{ key, id, granted: of.granted }];
+    const alone = Array.from({ length: of.askedGranted }, (_, place) => ({
+      key,
+      id: leaseIdOf(id, place),
+      granted: step,
+    }));
+    const others = requests.flatMap(({ needs }, place) => {
+      const units = answer.requests[place] ? (needs.find(({ item: at }) => at === i)?.units ?? 0) : 0;
+      return units === 0 ? [] : [{ key, id: leaseIdOf(id, asked + place), granted: units }];
+    });
+    return [...alone, ...others];
+  });
+}
+
+function itemOf(drawn: DrawnItem, id: string, granted: readonly Granted[]): Item {
   const { kind, limit, leaseUs, step, told } = drawn;
   const key = `headgate:1:{a0}:${kind}/${drawn.key}`;
   const gateway = gateways[drawn.gateway] ?? "";
@@ -135,7 +230,7 @@ function itemOf(drawn: DrawnItem, id: string, granted: readonly { item: CounterI
     return { item: kind, key: `headgate:1:{a0}:${counter}`, markKey, seq: drawn.seq, keepMs: 3_600_000 };
   }
   if (kind === "secret") return { item: kind, key, proposed: id.endsWith("1") ? "aa" : "bb" };
-  const ofKey = granted.filter(({ item }) => item.key === key);
+  const ofKey = granted.filter((lease) => lease.key === key);
   return {
     item: kind,
     key,
@@ -146,8 +241,8 @@ function itemOf(drawn: DrawnItem, id: string, granted: readonly { item: CounterI
     keepUs: kind === "calendar" ? 3_600 * second : 0,
     leaseUs,
     step,
-    needed: drawn.needed * step,
-    wanted: Math.max(drawn.needed, drawn.wanted) * step,
+    asked: drawn.asked,
+    ahead: drawn.ahead * step,
     id,
     told: told && { ...told, forgivenUntil: told.known, markKey: `headgate:1:{a0}:forgiven/${kind}/${drawn.key}` },
     reports: drawn.reports.flatMap((report) => reportOf(report, ofKey)),
@@ -155,12 +250,9 @@ function itemOf(drawn: DrawnItem, id: string, granted: readonly { item: CounterI
 }
 
 /** About one of the last leases of the key. */
-function reportOf(
-  { which, spent, ageUs }: DrawnItem["reports"][number],
-  granted: readonly { item: CounterItem; granted: number }[],
-): LeaseReport[] {
+function reportOf({ which, spent, ageUs }: DrawnItem["reports"][number], granted: readonly Granted[]): LeaseReport[] {
   const lease = granted.at(-1 - which);
   if (lease === undefined) return [];
   // Every second time all of it; sometimes more than was granted.
-  return [{ id: lease.item.id, granted: lease.granted, spent: spent > 5 ? lease.granted : spent, ageUs }];
+  return [{ id: lease.id, granted: lease.granted, spent: spent > 5 ? lease.granted : spent, ageUs }];
 }

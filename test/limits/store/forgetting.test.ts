@@ -74,7 +74,7 @@ class Scene {
 
   list(wasListed: boolean): void {
     const item: GatewaysAnswer = { item: "gateways", wasListed, gateways: 1 };
-    this.#listed({ timeUs: 1, items: [item] });
+    this.#listed({ requests: [], timeUs: 1, items: [item] });
   }
 
   advance(ms: number): void {

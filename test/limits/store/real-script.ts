@@ -1,7 +1,14 @@
 // The script on a real server, as tests call it: with the server's clock, or with one of the test's own.
 import { afterAll, beforeAll, expect } from "vitest";
 import { storeScript } from "../../../src/limits/store/script.ts";
-import type { CounterAnswer, CounterItem, Item, ScriptAnswer, Told } from "../../../src/limits/store/script-call.ts";
+import type {
+  CounterAnswer,
+  CounterItem,
+  Item,
+  ScriptAnswer,
+  StoreRequest,
+  Told,
+} from "../../../src/limits/store/script-call.ts";
 import { decodeAnswer, encodeCall } from "../../../src/limits/store/script-call.ts";
 import { RedisClient } from "../../support/redis-client.ts";
 import { type RedisServer, startRedis } from "../../support/redis-servers.ts";
@@ -13,7 +20,7 @@ import { type RedisServer, startRedis } from "../../support/redis-servers.ts";
 const readsServer = "redis.call('TIME')";
 const lastsUntil = /^.*\bredis\.call\('PEXPIRE', .*\)$/gm;
 const clockedScript = `
-local clock = ARGV[#ARGV]
+local clock = table.remove(ARGV)
 for i = 1, #KEYS do
   local expiry = redis.call('TYPE', KEYS[i]).ok == 'zset' and redis.call('ZSCORE', KEYS[i], 'expiry')
   if expiry and -expiry <= tonumber(clock) then redis.call('DEL', KEYS[i]) end
@@ -39,9 +46,9 @@ export class RealScript {
   }
 
   /** By the server's clock. */
-  async call(items: readonly Item[]): Promise<ScriptAnswer> {
-    const { keys, args } = encodeCall(items);
-    return decodeAnswer(await this.client.ask("EVALSHA", this.#sha, keys.length, ...keys, ...args), items);
+  async call(items: readonly Item[], requests: readonly StoreRequest[] = []): Promise<ScriptAnswer> {
+    const { keys, args } = encodeCall(items, requests);
+    return decodeAnswer(await this.client.ask("EVALSHA", this.#sha, keys.length, ...keys, ...args), items, requests);
   }
 
   /** What counts under a key, by what it says and by what is in it, which must be the same. */
@@ -59,10 +66,10 @@ export class RealScript {
   }
 
   /** By a clock of the test. */
-  async callAt(timeUs: number, items: readonly Item[]): Promise<ScriptAnswer> {
-    const { keys, args } = encodeCall(items);
+  async callAt(timeUs: number, items: readonly Item[], requests: readonly StoreRequest[] = []): Promise<ScriptAnswer> {
+    const { keys, args } = encodeCall(items, requests);
     const reply = await this.client.ask("EVALSHA", this.#clockedSha, keys.length, ...keys, ...args, timeUs);
-    return decodeAnswer(reply, items);
+    return decodeAnswer(reply, items, requests);
   }
 }
 
@@ -75,7 +82,6 @@ export const aMark = "headgate:1:{a0}:forgiven/s/default/address";
 
 /** An item with what matters to a test; the rest is what a request of a sliding window asks. */
 export function itemOf(given: GivenItem): CounterItem {
-  const needed = given.needed ?? 1;
   return {
     item: "sliding",
     key: "headgate:1:{a0}:s/default/address",
@@ -85,8 +91,8 @@ export function itemOf(given: GivenItem): CounterItem {
     keepUs: 0,
     leaseUs: 15_000,
     step: 1,
-    needed,
-    wanted: needed,
+    asked: 1,
+    ahead: 0,
     id: leaseId("gateway-aaaa"),
     reports: [],
     ...given,

@@ -31,12 +31,12 @@ test("what does not fit now does when it was said to", () => {
       const leases = drawn.map(({ gap, share, spent }) => {
         timeUs += Math.floor((policy.windowUs * gap) / 1_000);
         const id = leaseId("gateway-aaaa");
-        const needed = Math.ceil((policy.limit * share) / 400);
-        const { granted } = counterOf(ask({ id, needed }));
+        const asked = Math.ceil((policy.limit * share) / 400);
+        const { granted } = counterOf(ask({ id, asked }));
         return { id, granted, spent: Math.floor((granted * spent) / 100), atUs: timeUs };
       });
       const step = policy.limit - 1;
-      const before = counterOf(ask({ step, needed: step }));
+      const before = counterOf(ask({ step, asked: 1 }));
       if (before.granted > 0) return;
       expect(before.fitsUs).toBeGreaterThan(0);
       const endUs = timeUs + before.fitsUs;
@@ -48,9 +48,9 @@ test("what does not fit now does when it was said to", () => {
         spent,
         ageUs: (timeUs - atUs) / 2,
       }));
-      ask({ needed: 0, reports });
+      ask({ asked: 0, reports });
       timeUs = endUs;
-      expect(counterOf(ask({ step, needed: step })).granted).toBe(step);
+      expect(counterOf(ask({ step, asked: 1 })).granted).toBe(step);
     }),
     runs(2_000),
   );

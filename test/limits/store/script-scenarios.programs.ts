@@ -1,7 +1,7 @@
 // What the script does, as tables on one timeline: each is a specification to read from top to bottom. Run on the model, and
 // on a real server whose script reads the time of the table.
 import { describe, expect, test } from "vitest";
-import type { LeaseReport, ScriptAnswer } from "../../../src/limits/store/script-call.ts";
+import { type LeaseReport, leaseIdOf, type ScriptAnswer } from "../../../src/limits/store/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
 import { counterOf, type GivenItem, itemOf, type RealScript, useRealScript } from "./real-script.ts";
@@ -19,7 +19,7 @@ const reported = (id: string, granted: number, spent: number, ageMs = 0): LeaseR
 const told = (units: number, ageMs: number) => ({ units, ageUs: ageMs * 1000 });
 
 /** Nothing is asked for: the row shows what is there. */
-const look = { needed: 0 };
+const look = { asked: 0 };
 const slow = { leaseUs: 200_000 };
 const ahead = { limit: 1_000, leaseUs: 200_000 };
 const slot = { item: "concurrency", limit: 2, leaseUs: 100_000, windowUs: 0 } as const;
@@ -44,37 +44,37 @@ const scenarios: Record<string, Row[]> = {
     [9000, look, 0, 3, -1, 0],
   ],
   "several requests of a turn ask together, and get what there is": [
-    [0, { needed: 2 }, 2, 1, 1015, 0],
-    [1, { needed: 2 }, 1, 0, 1014, 1014],
-    [2, { needed: 2 }, 0, 0, 1013, 1013],
+    [0, { asked: 2 }, 2, 1, 1015, 0],
+    [1, { asked: 2 }, 1, 0, 1014, 1014],
+    [2, { asked: 2 }, 0, 0, 1013, 1013],
     [1015, look, 0, 2, 1, 0],
   ],
   "a cost is granted in whole steps, or not at all": [
-    [0, { limit: 20, step: 7, needed: 7 }, 7, 13, 1015, 0],
-    [10, { limit: 20, step: 7, needed: 14 }, 7, 6, 1005, 1005],
-    [20, { limit: 20, step: 7, needed: 7 }, 0, 6, 995, 995],
-    [20, { limit: 20, step: 21, needed: 21 }, 0, 6, 995, -1],
-    [30, { limit: 20, step: 5, needed: 5 }, 5, 1, 985, 985],
-    [40, { limit: 20, step: 14, needed: 14 }, 0, 1, 975, 985],
+    [0, { limit: 20, step: 7, asked: 1 }, 7, 13, 1015, 0],
+    [10, { limit: 20, step: 7, asked: 2 }, 7, 6, 1005, 1005],
+    [20, { limit: 20, step: 7, asked: 1 }, 0, 6, 995, 995],
+    [20, { limit: 20, step: 21, asked: 1 }, 0, 6, 995, -1],
+    [30, { limit: 20, step: 5, asked: 1 }, 5, 1, 985, 985],
+    [40, { limit: 20, step: 14, asked: 1 }, 0, 1, 975, 985],
   ],
   "what is wanted beyond need is at most a quarter of what is free": [
-    [0, { ...ahead, needed: 1, wanted: 800 }, 250, 750, 1200, 0],
-    [1, { ...ahead, needed: 1, wanted: 10 }, 10, 740, 1199, 0],
-    [2, { ...ahead, needed: 0, wanted: 500 }, 185, 555, 1198, 0],
-    [3, { ...ahead, needed: 300, wanted: 400 }, 300, 255, 1197, 0],
-    [4, { ...ahead, needed: 253, wanted: 0 }, 253, 2, 1196, 0],
-    [5, { ...ahead, needed: 1, wanted: 100 }, 1, 1, 1195, 0],
-    [6, { ...ahead, needed: 0, wanted: 100 }, 0, 1, 1194, 0],
+    [0, { ...ahead, asked: 1, ahead: 799 }, 250, 750, 1200, 0],
+    [1, { ...ahead, asked: 1, ahead: 9 }, 10, 740, 1199, 0],
+    [2, { ...ahead, asked: 0, ahead: 500 }, 185, 555, 1198, 0],
+    [3, { ...ahead, asked: 300, ahead: 100 }, 300, 255, 1197, 0],
+    [4, { ...ahead, asked: 253, ahead: 0 }, 253, 2, 1196, 0],
+    [5, { ...ahead, asked: 1, ahead: 99 }, 1, 1, 1195, 0],
+    [6, { ...ahead, asked: 0, ahead: 100 }, 0, 1, 1194, 0],
   ],
   "a report says when units were spent, and gives back the others": [
-    [0, { ...slow, needed: 3, id: lease(a, 1) }, 3, 0, 1200, 1200],
+    [0, { ...slow, asked: 3, id: lease(a, 1) }, 3, 0, 1200, 1200],
     [150, { ...look, reports: reported(lease(a, 1), 3, 2, 100) }, 0, 1, 900, 0],
     [1049, look, 0, 1, 1, 0],
     [1050, look, 0, 3, -1, 0],
   ],
   "a report may be repeated, late, and in any order": [
-    [0, { ...slow, needed: 2, id: lease(a, 1) }, 2, 1, 1200, 0],
-    [0, { ...slow, needed: 1, id: lease(b, 1) }, 1, 0, 1200, 1200],
+    [0, { ...slow, asked: 2, id: lease(a, 1) }, 2, 1, 1200, 0],
+    [0, { ...slow, asked: 1, id: lease(b, 1) }, 1, 0, 1200, 1200],
     [50, { ...look, reports: reported(lease(a, 1), 2, 1, 20) }, 0, 1, 980, 0],
     [50, { ...look, reports: reported(lease(a, 1), 2, 1, 20) }, 0, 1, 980, 0],
     // Later, it says the same of an instant that is farther away: nothing is counted for longer.
@@ -104,12 +104,12 @@ const scenarios: Record<string, Row[]> = {
     [1025, look, 0, 3, -1, 0],
   ],
   "a limit that is lowered lets nothing more in until it fits": [
-    [0, { needed: 3 }, 3, 0, 1015, 1015],
+    [0, { asked: 3 }, 3, 0, 1015, 1015],
     [100, { limit: 4 }, 1, 0, 915, 915],
     [200, { limit: 2 }, 0, 0, 815, 815],
     [1015, { limit: 2 }, 1, 0, 100, 100],
     [1015, { limit: 0 }, 0, 0, 100, -1],
-    [1015, { limit: 1_000_000_000, needed: 1_000_000 }, 1_000_000, 998_999_998, 100, 0],
+    [1015, { limit: 1_000_000_000, asked: 1_000_000 }, 1_000_000, 998_999_998, 100, 0],
   ],
   "a slot is held until it is given back, or nobody renews it": [
     [0, { ...slot, id: lease(a, 1) }, 1, 1, 100, 0],
@@ -125,21 +125,27 @@ const scenarios: Record<string, Row[]> = {
     [180, { ...slot, ...look, reports: reported(lease(a, 1), 1, 0) }, 0, 1, 85, 0],
     [180, { ...slot, ...look, reports: reported(lease(a, 1), 1, 0) }, 0, 1, 85, 0],
   ],
-  "slots of one lease are given back one after the other": [
-    [0, { ...slot, needed: 2, id: lease(a, 1) }, 2, 0, 100, 100],
+  "slots of one call are given back one after the other": [
+    [0, { ...slot, asked: 3, id: lease(a, 1) }, 2, 0, 100, 100],
+    [10, { ...slot, ...look, reports: reported(leaseIdOf(lease(a, 1), 1), 1, 0) }, 0, 1, 90, 0],
+    [20, { ...slot, ...look, reports: reported(leaseIdOf(lease(a, 1), 1), 1, 0) }, 0, 1, 80, 0],
+    [30, { ...slot, ...look, reports: reported(lease(a, 1), 1, 0) }, 0, 2, -1, 0],
+  ],
+  "slots of one lease, of a request that costs more, are given back one after the other": [
+    [0, { ...slot, step: 2, id: lease(a, 1) }, 2, 0, 100, 100],
     [10, { ...slot, ...look, reports: reported(lease(a, 1), 2, 1) }, 0, 1, 100, 0],
     [20, { ...slot, ...look, reports: reported(lease(a, 1), 2, 1) }, 0, 1, 100, 0],
     [30, { ...slot, ...look, reports: reported(lease(a, 1), 1, 0) }, 0, 2, -1, 0],
   ],
   "a quota of a period counts until its end": [
-    [0, { ...day, needed: 4, id: lease(a, 1) }, 4, 6, 5000, 0],
-    [10, { ...day, needed: 6, id: lease(b, 1) }, 6, 0, 4990, 4990],
+    [0, { ...day, asked: 4, id: lease(a, 1) }, 4, 6, 5000, 0],
+    [10, { ...day, asked: 6, id: lease(b, 1) }, 6, 0, 4990, 4990],
     [50, { ...day, ...look, reports: reported(lease(a, 1), 4, 1) }, 0, 3, 4950, 0],
     [60, { ...day, ...look, reports: reported(lease(a, 1), 4, 1) }, 0, 3, 4940, 0],
     // The other lease has expired: all of it was spent.
     [110, { ...day, ...look, reports: reported(lease(b, 1), 6, 0) }, 0, 3, 4890, 0],
-    [120, { ...day, step: 11, needed: 11 }, 0, 3, 4880, -1],
-    [120, { ...day, needed: 5, id: lease(a, 2) }, 3, 0, 4880, 4880],
+    [120, { ...day, step: 11, asked: 1 }, 0, 3, 4880, -1],
+    [120, { ...day, asked: 5, id: lease(a, 2) }, 3, 0, 4880, 4880],
     // One has spent 6 and now 2 more; the other 1, and 3 are leased.
     [130, { ...day, ...look, id: lease(b, 3), told: told(8, 0) }, 0, 0, 4870, 4870],
     [140, { ...day, ...look, id: lease(a, 3), told: told(4, 0) }, 0, 0, 4860, 4860],
@@ -152,11 +158,11 @@ const scenarios: Record<string, Row[]> = {
     [-2000, {}, 1, 0, 3015, 3015],
     [-1999, {}, 0, 0, 3014, 3014],
     [1015, {}, 1, 0, 500, 500],
-    [5000, { needed: 3 }, 3, 0, 1015, 1015],
+    [5000, { asked: 3 }, 3, 0, 1015, 1015],
     [5100, {}, 0, 0, 915, 915],
     // A blip forward drops what counted, and the clock of the counter stays there; what is said of time does not.
     [7000, {}, 1, 2, 1015, 0],
-    [5200, { needed: 2 }, 2, 0, 2815, 2815],
+    [5200, { asked: 2 }, 2, 0, 2815, 2815],
     [6200, {}, 0, 0, 1815, 1815],
     [8015, look, 0, 3, -1, 0],
   ],

@@ -62,11 +62,11 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
   test("a full store refuses the whole call, whatever it would write", async () => {
     const short = { key: one, windowUs: 1_000, leaseUs: 1_000 };
     const held = leaseId(gateway);
-    await script.call([itemOf({ key: other, id: held, needed: 2 })]);
+    await script.call([itemOf({ key: other, id: held, asked: 2 })]);
     await script.call([itemOf(short)]);
     await eventually(
       "the unit has expired",
-      async () => counterOf(await script.call([itemOf({ ...short, needed: 0 })])).free === 3,
+      async () => counterOf(await script.call([itemOf({ ...short, asked: 0 })])).free === 3,
     );
     // An entry that has expired, and is not dropped yet.
     await script.call([itemOf(short)]);
@@ -77,14 +77,14 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
     const returned = { id: held, granted: 2, spent: 1, ageUs: 0 };
     const calls = {
       "drops, then grants": [itemOf(short)],
-      "drops only": [itemOf({ ...short, needed: 0 })],
+      "drops only": [itemOf({ ...short, asked: 0 })],
       "grants a new key": [itemOf({ key: `${other}/new` })],
-      "takes back": [itemOf({ key: other, needed: 0, reports: [returned] })],
-      "is told": [itemOf({ key: other, needed: 0, told: { units: 3, ageUs: 0 } })],
-      "is told of a new key": [itemOf({ key: `${other}/new`, needed: 0, told: { units: 3, ageUs: 0 } })],
-      "takes back, then grants another": [itemOf({ key: other, needed: 0, reports: [returned] }), itemOf(short)],
+      "takes back": [itemOf({ key: other, asked: 0, reports: [returned] })],
+      "is told": [itemOf({ key: other, asked: 0, told: { units: 3, ageUs: 0 } })],
+      "is told of a new key": [itemOf({ key: `${other}/new`, asked: 0, told: { units: 3, ageUs: 0 } })],
+      "takes back, then grants another": [itemOf({ key: other, asked: 0, reports: [returned] }), itemOf(short)],
       "renews a slot": [
-        itemOf({ item: "concurrency", key: `${other}/n`, needed: 0, reports: [{ ...returned, spent: 2 }] }),
+        itemOf({ item: "concurrency", key: `${other}/n`, asked: 0, reports: [{ ...returned, spent: 2 }] }),
       ],
       "lists a gateway": [{ item: "gateways" as const, key: "{0}:gateways", gateway, silenceUs: 1, ageUs: 0 }],
       "forgets a counter": [{ item: "forget" as const, key: other, markKey: "{0}:m", seq: 1, keepMs: 1_000 }],
@@ -107,11 +107,25 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
       itemOf({ key: one, reports, told: { units: 3, ageUs: 0 } }),
       itemOf({ item: "calendar", key: one, untilUs: Number.MAX_SAFE_INTEGER }),
     ];
-    const { items } = await script.call([itemOf({ key: other }), ...foreign, itemOf({ key: other, id: "another" })]);
+    const units = { granted: 0, askedGranted: 0, ahead: 0, free: 0 };
     const times = { resetUs: -1, fitsUs: -1, leasedUs: -1 };
-    const nothing = { item: "counter", isVoid: false, granted: 0, free: 0, ...times, isNew: false };
-    expect(items.slice(1, -1)).toEqual(foreign.map(() => ({ ...nothing, isInPeriod: true, isForeign: true })));
-    expect([items[0], items.at(-1)]).toMatchObject([{ granted: 1 }, { granted: 1 }]);
+    const nothing = {
+      item: "counter",
+      isInPeriod: true,
+      isForeign: true,
+      isVoid: false,
+      ...units,
+      ...times,
+      isNew: false,
+    };
+    for (const item of foreign) {
+      const { items } = await script.call([
+        itemOf({ key: other, limit: 9 }),
+        item,
+        itemOf({ key: `${other}/2`, limit: 9 }),
+      ]);
+      expect(items).toMatchObject([{ granted: 1 }, nothing, { granted: 1 }]);
+    }
     expect(await ask("GET", one)).toBe("text");
   });
 

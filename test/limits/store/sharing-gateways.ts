@@ -9,9 +9,11 @@ import { PolicyLimiter } from "../../../src/limits/limiter.ts";
 import { openRedisLink } from "../../../src/limits/store/redis/link.ts";
 import { rulesScript } from "../../../src/limits/store/rules-script.ts";
 import { storeScript } from "../../../src/limits/store/script.ts";
+import type { Item } from "../../../src/limits/store/script-call.ts";
 import { type ForgivenNotice, SharedRules } from "../../../src/limits/store/shared-rules.ts";
 import { Store } from "../../../src/limits/store/store.ts";
 import type { StoreOptions } from "../../../src/limits/store/store-options.ts";
+import { readCall } from "../../simulation/script-wire.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { askedRequest, limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
@@ -147,50 +149,42 @@ export class OldGateway extends Counting {
     const link = linkOf(port, oldScript);
     const call = link.call.bind(link);
     link.call = (shard, keys, args, answered) => {
-      const before = withoutForgiveness(keys, args);
+      const { items, requests } = readCall(keys, args);
+      if (requests.length > 0) throw new Error("a gateway of then asks for one counter at a time");
+      const before = callOfThen(items);
       call(shard, before.keys, before.args, (reply, failure) => {
-        answered(Array.isArray(reply) ? withLeased(reply, before.args) : reply, failure);
+        answered(Array.isArray(reply) ? answerOfNow(reply, items) : reply, failure);
       });
     };
     super(cleanup, name, { link });
   }
 }
 
-/** Then, an answer about a counter did not say how long ago others were granted units. */
-function withLeased(reply: readonly unknown[], args: readonly string[]): readonly unknown[] {
-  const [time, ...values] = reply;
-  // Such a gateway asks about counters alone, but for the list of gateways and the secret, whose calls have one item.
-  if (args[0] === "g" || args[0] === "v") return reply;
-  return [time, ...values.flatMap((value, i) => (i % 6 === 5 ? [-1, value] : [value]))];
+const lettersOfThen = { sliding: "s", calendar: "c", concurrency: "n" } as const;
+
+/** Then, what is told of a counter had no mark, and no place of the log; and units were asked for instead of requests. */
+function callOfThen(items: readonly Item[]): { keys: string[]; args: string[] } {
+  const args = items.flatMap((item): (string | number)[] => {
+    if (item.item === "gateways") return ["g", item.gateway, item.silenceUs, item.ageUs];
+    if (item.item === "secret") return ["v", item.proposed];
+    if (item.item === "forget") throw new Error("a gateway of then knows no forgiveness");
+    const { limit, leaseUs, id, step, windowUs, keepUs, untilUs, asked, ahead, reports, told } = item;
+    const needed = asked * step;
+    return [
+      ...[lettersOfThen[item.item], limit, leaseUs, id, step],
+      ...(item.item === "sliding" ? [windowUs] : item.item === "calendar" ? [keepUs, untilUs] : []),
+      ...[needed, needed + ahead, reports.length],
+      ...reports.flatMap((report) => [report.id, report.granted, report.spent, report.ageUs]),
+      ...(told === null ? [-1] : [told.units, told.ageUs]),
+    ];
+  });
+  return { keys: items.map(({ key }) => key), args: args.map(String) };
 }
 
-/** So many arguments each item has at least, with its letter. */
-const lengths: Readonly<Record<string, number>> = { g: 4, v: 2, s: 6, S: 6, c: 7, C: 7, n: 5, N: 5 };
-
-/** Then, what is told of a counter had no mark, and no place of the log. */
-function withoutForgiveness(keys: readonly string[], args: readonly string[]) {
-  const kept: { readonly keys: string[]; readonly args: string[] } = { keys: [], args: [] };
-  let [at, keyAt] = [0, 0];
-  const keep = (count: number): void => {
-    kept.args.push(...args.slice(at, at + count));
-    at += count;
-  };
-  while (keyAt < keys.length) {
-    kept.keys.push(keys[keyAt] ?? "");
-    keyAt += 1;
-    const letter = args[at] ?? "";
-    const length = lengths[letter];
-    if (length === undefined) throw new Error(`a gateway of then does not know ${letter}`);
-    keep(length);
-    if (!"scn".includes(letter)) continue;
-    keep(2);
-    keep(1 + 4 * Number(args[at]));
-    if (args[at] === "-1") keep(1);
-    else {
-      keep(2);
-      at += 1;
-      keyAt += 1;
-    }
-  }
-  return kept;
+/** Then, an answer about a counter did not say how long ago others were granted units. */
+function answerOfNow(reply: readonly unknown[], items: readonly Item[]): readonly unknown[] {
+  // Such a gateway asks about counters alone, but for the list of gateways and the secret, whose calls have one item.
+  if (items.some(({ item }) => item === "gateways" || item === "secret")) return reply;
+  const [time, ...values] = reply;
+  return [time, ...values.flatMap((value, i) => (i % 6 === 5 ? [-1, value] : [value]))];
 }

@@ -20,6 +20,8 @@ export const rulesAhead: CounterRules = {
   isByRequest: false,
 };
 
+let keys = 0;
+
 export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
   const source = {
     slot: 0,
@@ -29,11 +31,12 @@ export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
     periodOver() {},
   };
   const policy = new StorePolicy("s", source, 1, new NewKeys(1, 1), { spent: 0, returned: 0 });
+  keys += 1;
   return new KeyCredits({
     policy,
     name: "a",
     tag: "a",
-    storeKey: "{a}:k",
+    storeKey: `{a}:k${keys}`,
     key,
     client: key,
     rules: { ...rulesAhead, ...rules },
@@ -53,6 +56,8 @@ export function answerOf(answer: Partial<CounterAnswer>): CounterAnswer {
     isForeign: false,
     isVoid: false,
     granted: 0,
+    askedGranted: 0,
+    ahead: 0,
     free: 0,
     resetUs: 0,
     fitsUs: 0,

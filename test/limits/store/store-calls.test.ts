@@ -49,7 +49,7 @@ test.each(["the first", "the second"])("a request is decided alone if %s of its 
 test("a request with several counters in one call waits for it once", async () => {
   const scene = new StoreScene();
   await scene.up();
-  const learned = askIn(scene, [0, 0]);
+  const learned = askIn(scene, [0, 1]);
   scene.timers.endTurn();
   scene.grant();
   await settled();
@@ -179,7 +179,7 @@ test("the keys of a request are in one call, and what was granted is claimed by 
   });
   for (const claims of requests) void scene.store.ask(claims, null);
   scene.timers.endTurn();
-  expect(scene.calls.map(({ args }) => args.filter((arg) => arg === "S").length)).toEqual([count, count]);
+  expect(scene.calls.map(({ args }) => args.filter((arg) => arg === "S1").length)).toEqual([count, count]);
   scene.grant();
   expect(requests.map((claims) => claims.filter(({ isHeld }) => isHeld).length)).toEqual([count, 0]);
   const [claim] = requests[0] ?? [];
@@ -211,7 +211,7 @@ test("slots in a shard that is away do not keep those of others from being renew
   scene.store.shards.of("1")?.disconnected({ kind: "unreachable", detail: "" });
   scene.timers.advance(4_000);
   await settled();
-  const renewed = scene.calls.filter(({ args }) => args[0] === "n");
+  const renewed = scene.calls.filter(({ args }) => args[0] === "n0");
   expect(renewed.map(({ shard, args }) => [shard, args.includes("x0")])).toEqual([[0, true]]);
 });
 

@@ -80,7 +80,7 @@ export class StoreScene {
   /** Answers the oldest call: each of its items is granted a unit. */
   grant(): void {
     const call = this.calls.shift();
-    const items = call?.args.filter((arg) => arg === "S").length ?? 0;
+    const items = call?.args.filter((arg) => arg === "S1").length ?? 0;
     const item = [1, 1, 9, 60_000_000, 0, -1, 0];
     call?.answered([this.timeUs, ...Array.from({ length: items }, () => item).flat()], null);
   }

@@ -78,10 +78,10 @@ async function askEverything(link: StoreLink): Promise<void> {
     return answer;
   };
   const id = leaseId(gateway);
-  expect(await ask({ id, needed: 4 })).toMatchObject({ granted: 4 });
+  expect(await ask({ id, asked: 4 })).toMatchObject({ granted: 4 });
   const reports = [{ id, granted: 4, spent: 3, ageUs: 1_000 }];
   expect(await ask({ reports })).toMatchObject({ granted: 1 });
-  expect(await ask({ needed: 0, told: { units: 6, ageUs: 1_000 } })).toMatchObject({ granted: 0, free: 0 });
+  expect(await ask({ asked: 0, told: { units: 6, ageUs: 1_000 } })).toMatchObject({ granted: 0, free: 0 });
   expect(await ask({})).toMatchObject({ granted: 0 });
   // Another key, because nothing of the first one may run out before it has been reported.
   const short = { key: "headgate:1:{a0}:s/short/client", limit: 1, windowUs: 1_000, leaseUs: 1_000 };

@@ -1,0 +1,198 @@
+// Requests of several counters: the script judges all counters of a request in one go, and it is granted all of its units or
+// none. Each table is run on the real script and on the model; the properties hold the real script against a naive count.
+import fc from "fast-check";
+import { beforeEach, describe, expect, test } from "vitest";
+import { heldMark, type Item, leaseIdOf, type StoreRequest } from "../../../src/limits/store/script-call.ts";
+import { ScriptModel } from "../../simulation/script-model.ts";
+import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
+import { runs } from "../../support/runs.ts";
+import { counterOf, type GivenItem, itemOf, leaseId, type RealScript, useRealScript } from "./real-script.ts";
+
+const startUs = 1_800_000_000_000_000;
+const keys = ["a", "b", "c", "d"].map((name) => `headgate:1:{a0}:s/${name}/client`);
+/** The n-th counter, of which nobody asks alone unless it is said. */
+const counter = (n: number, given: GivenItem = {}) => itemOf({ key: keys[n] ?? "", asked: 0, limit: 1, ...given });
+/** A request of one unit of each of these items. */
+const all = (...items: number[]): StoreRequest => ({ needs: items.map((item) => ({ item, units: 1 })) });
+
+describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
+  let script: RealScript;
+  let model: ScriptModel;
+  let timeUs = startUs;
+
+  useRealScript((opened) => {
+    script = opened;
+  });
+  beforeEach(async () => {
+    await script.client.ask("FLUSHALL");
+    timeUs = startUs;
+    model = new ScriptModel(() => timeUs);
+  });
+
+  /** The answers of the script and of its model are the same. Returns the requests, and of each counter what was granted. */
+  async function ask(items: readonly Item[], requests: readonly StoreRequest[]) {
+    const answer = await script.callAt(timeUs, items, requests);
+    expect(answer).toEqual(model.call(items, requests));
+    return { requests: answer.requests, units: items.map((_, i) => counterOf(answer, i).granted) };
+  }
+
+  const counted = () => Promise.all(keys.map((key) => script.unitsOf(key)));
+
+  test("one that a counter refuses takes nothing of the others, so that the next one has it", async () => {
+    await ask([counter(1, { asked: 1 })], []);
+    const items = [counter(0), counter(1), counter(2)];
+    expect(await ask(items, [all(0, 1), all(2, 1), all(2, 0)])).toEqual({
+      requests: [false, false, true],
+      units: [1, 0, 1],
+    });
+    expect(await counted()).toEqual([1, 1, 1, 0]);
+  });
+
+  test("they are judged in the order of their arrival, after those that ask for one counter alone", async () => {
+    const items = [counter(0, { limit: 3, asked: 2 }), counter(1, { limit: 9 })];
+    const answer = await script.callAt(timeUs, items, [all(1, 0), all(0, 1), all(1)]);
+    expect(answer.requests).toEqual([true, false, true]);
+    expect(answer.items).toMatchObject([
+      { granted: 3, askedGranted: 2, ahead: 0, free: 0 },
+      { granted: 2, askedGranted: 0, ahead: 0, free: 7 },
+    ]);
+  });
+
+  test("units ahead are granted after all of them, and with theirs at most a quarter of what was free", async () => {
+    const items = [counter(0, { limit: 400, asked: 20, ahead: 900 }), counter(1, { limit: 7, ahead: 100 })];
+    const answer = await script.callAt(timeUs, items, [
+      {
+        needs: [
+          { item: 0, units: 30 },
+          { item: 1, units: 2 },
+        ],
+      },
+    ]);
+    expect(answer.items).toMatchObject([
+      { granted: 100, askedGranted: 20, ahead: 50 },
+      { granted: 2, ahead: 0 },
+    ]);
+  });
+
+  test("a counter that is over or foreign refuses them, and the other counters are as before", async () => {
+    await script.client.ask("SET", keys[1] ?? "", "text");
+    const over = { item: "calendar", untilUs: startUs, windowUs: 0 } as const;
+    const items = [counter(0, { limit: 2 }), counter(1), counter(2, over)];
+    const answer = await script.callAt(timeUs, items, [all(0, 1), all(0, 2), all(0)]);
+    expect(answer.requests).toEqual([false, false, true]);
+    expect(answer.items).toMatchObject([
+      { granted: 1, free: 1 },
+      { granted: 0, isForeign: true },
+      { granted: 0, isInPeriod: false },
+    ]);
+    expect(await script.client.ask("EXISTS", keys[2] ?? "")).toBe(0);
+  });
+
+  test("a call whose requests are all refused writes nothing", async () => {
+    await ask([counter(1, { asked: 1 })], []);
+    expect(await ask([counter(0), counter(1)], [all(0, 1)])).toEqual({ requests: [false], units: [0, 0] });
+    expect(await script.client.ask("KEYS", "*")).toEqual([keys[1]]);
+  });
+
+  test.each<[string, GivenItem, string]>([
+    ["slots", { item: "concurrency" }, ""],
+    ["units that are held", {}, heldMark],
+  ])("%s are given back request by request", async (_, given, mark) => {
+    const held = { ...given, limit: 5, id: leaseId("gateway-aaaa") + mark };
+    const items = [counter(0, { ...held, asked: 2 }), counter(1, { limit: 9 })];
+    const needs = [
+      { item: 0, units: 2 },
+      { item: 1, units: 1 },
+    ];
+    expect(await ask(items, [all(1), { needs }])).toEqual({ requests: [true, true], units: [4, 2] });
+    const report = (place: number, granted: number) => ({ id: leaseIdOf(held.id, place), granted, spent: 0, ageUs: 0 });
+    const look = { ...held, id: leaseId("gateway-bbbb") };
+    // The second request of several counters, and the first that asked alone.
+    await ask([counter(0, { ...look, reports: [report(3, 2), report(0, 1)] })], []);
+    expect(await counted()).toEqual([1, 2, 0, 0]);
+    // What was refused has no lease.
+    await ask([counter(0, { ...look, reports: [report(2, 2), report(2, 1)] })], []);
+    expect(await counted()).toEqual([1, 2, 0, 0]);
+  });
+
+  test("a call that is made twice is granted the same again, and counts once", async () => {
+    const id = leaseId("gateway-aaaa");
+    const items = [
+      counter(0, { id, limit: 9, asked: 2 }),
+      counter(1, { id: `${id}${heldMark}`, limit: 9, asked: 1 }),
+      counter(2, { id, limit: 9, item: "concurrency", windowUs: 0 }),
+    ];
+    const first = await ask(items, [all(0, 1, 2), all(1)]);
+    timeUs += 1_000;
+    expect(await ask(items, [all(0, 1, 2), all(1)])).toEqual(first);
+    expect(await counted()).toEqual([3, 3, 1, 0]);
+  });
+
+  const calls = fc.array(
+    fc.record({
+      asked: fc.array(fc.nat({ max: 2 }), { minLength: 4, maxLength: 4 }),
+      requests: fc.array(fc.uniqueArray(fc.nat({ max: 3 }), { minLength: 1, maxLength: 4 }), { maxLength: 5 }),
+      units: fc.integer({ min: 1, max: 3 }),
+      givesBack: fc.nat({ max: 3 }),
+    }),
+    { minLength: 1, maxLength: 12 },
+  );
+  const limits = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 4, maxLength: 4 });
+
+  test("each is granted if and only if all of its counters have room then, and what counts is what was granted", async () => {
+    const seen = { granted: 0, refused: 0, freed: 0 };
+    await fc.assert(
+      fc.asyncProperty(limits, calls, async (limitOf, drawn) => {
+        await script.client.ask("FLUSHALL", "SYNC");
+        const used = [0, 0, 0, 0];
+        const room = (n: number): number => (limitOf[n] ?? 0) - (used[n] ?? 0);
+        const take = (n: number, units: number): void => {
+          used[n] = (used[n] ?? 0) + units;
+        };
+        let leases: { n: number; id: string; granted: number }[] = [];
+        for (const { asked, requests, units, givesBack } of drawn) {
+          const returned = leases.slice(0, givesBack);
+          leases = leases.slice(givesBack);
+          for (const { n, granted } of returned) take(n, -granted);
+          seen.freed += returned.length;
+          const items = limitOf.map((limit, n) => {
+            const of = returned.filter((lease) => lease.n === n);
+            const reports = of.map(({ id, granted }) => ({ id, granted, spent: 0, ageUs: 0 }));
+            // The last counter is leased by request.
+            const mark = n === 3 ? heldMark : "";
+            return counter(n, { limit, asked: asked[n] ?? 0, id: leaseId("gateway-aaaa") + mark, reports });
+          });
+          const given = requests.map((of) => ({ needs: of.map((item) => ({ item, units })) }));
+          const answer = await script.callAt(startUs, items, given);
+
+          const alone = items.map((item, n) => Math.min(item.asked, room(n)));
+          for (const [n, granted] of alone.entries()) take(n, granted);
+          const expected = requests.map((of) => {
+            const fits = of.every((n) => room(n) >= units);
+            if (fits) for (const n of of) take(n, units);
+            seen[fits ? "granted" : "refused"] += 1;
+            return fits;
+          });
+          expect(answer.requests).toEqual(expected);
+          expect(items.map((_, n) => counterOf(answer, n).free)).toEqual(limitOf.map((_, n) => room(n)));
+          expect(items.map((_, n) => counterOf(answer, n).askedGranted)).toEqual(alone);
+          for (const [n, item] of items.entries()) {
+            const { granted, askedGranted } = counterOf(answer, n);
+            if (n < 3 && granted > 0) leases.push({ n, id: item.id, granted });
+            if (n < 3) continue;
+            for (let i = 0; i < askedGranted; i += 1) leases.push({ n, id: leaseIdOf(item.id, i), granted: 1 });
+            for (const [i, of] of requests.entries())
+              if (expected[i] && of.includes(n))
+                leases.push({ n, id: leaseIdOf(item.id, item.asked + i), granted: units });
+          }
+          expect(Math.min(...limitOf.map((_, n) => room(n)))).toBeGreaterThanOrEqual(0);
+        }
+        expect(await counted()).toEqual(used);
+        const left = limitOf.map((_, n) => leases.reduce((sum, lease) => sum + (lease.n === n ? lease.granted : 0), 0));
+        expect(left).toEqual(used);
+      }),
+      runs(500),
+    );
+    expect(Math.min(...Object.values(seen))).toBeGreaterThan(100);
+  });
+});
