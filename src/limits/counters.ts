@@ -84,8 +84,8 @@ export interface LocalCounters {
   forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven;
   /** Returns the reset of a key with nothing stored. */
   unspentResetMs(nowMs: number): number;
-  /** Which pairs count. */
-  spanAt(nowMs: number): Span;
+  /** What counts then, in an object that is used again. */
+  readingAt(nowMs: number): Reading;
 }
 
 /** Nobody knows when an exchange ends, so a client that may be admitted then is told to ask again after this time. */
@@ -228,13 +228,7 @@ export abstract class TableCounters implements LocalCounters {
     return 1;
   }
 
-  /** In an object that is used again. */
   abstract readingAt(nowMs: number): Reading;
-
-  spanAt(nowMs: number): Span {
-    const { now, window } = this.readingAt(nowMs);
-    return { now, window };
-  }
 
   protected instantOf({ now }: Ask, _newest: number | undefined): number {
     return now;

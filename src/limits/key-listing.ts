@@ -163,7 +163,7 @@ class BusyTime {
 function spansOf(rows: readonly CheckRow[], nowMs: number): (SlotSpan | undefined)[] {
   const spans: (SlotSpan | undefined)[] = [];
   for (const { slot, policy, counters } of rows) {
-    spans[slot] = { ...counters.spanAt(nowMs), hasInstants: policy.rate.kind === "sliding" };
+    spans[slot] = { ...counters.readingAt(nowMs), hasInstants: policy.rate.kind === "sliding" };
   }
   return spans;
 }

@@ -16,7 +16,6 @@ import {
 import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/directory.ts";
 import { type Forgiven, isForgivenSince } from "./table/forgiveness.ts";
-import type { Span } from "./table/key-log.ts";
 import { heldSlotOf, kindOf } from "./table/layout.ts";
 import type { Inspection, TableView } from "./table/table-view.ts";
 
@@ -164,8 +163,8 @@ export class ChargedCounters implements LocalCounters {
     return this.all.unspentResetMs(nowMs);
   }
 
-  spanAt(nowMs: number): Span {
-    return this.all.spanAt(nowMs);
+  readingAt(nowMs: number): Reading {
+    return this.all.readingAt(nowMs);
   }
 
   /** Returns how many of the units that were counted are held. Makes room for one that is about to be. */

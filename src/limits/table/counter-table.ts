@@ -4,7 +4,6 @@
 import type { CounterKey } from "../../core/counter-key.ts";
 import type { PeriodEnd } from "../calendar.ts";
 import {
-  addKey,
   type Cursor,
   entryOfLine,
   findKey,
@@ -13,7 +12,6 @@ import {
   freeLines,
   isKeyAt,
   type Locator,
-  takeLine,
 } from "./directory.ts";
 import { CoarseKeys, Eviction, TableMemory, type TableOptions } from "./eviction.ts";
 import { type Forgiven, Forgiveness } from "./forgiveness.ts";
@@ -220,9 +218,8 @@ export class CounterTable {
 
   /** Removes units that `addTo` has added. Those that were merged with others are taken from these. */
   removeFrom(cursor: Cursor, instant: number, units: number): void {
+    if (!this.find(cursor)) return;
     const w = this.#w;
-    cursor.line = findKey(w, cursor);
-    if (cursor.line === 0 && !this.#findCoarse(cursor)) return;
     for (let left = units; left > 0 && cursor.line !== 0 && w[cursor.line + keyLine.units] !== 0; ) {
       const at = pairOf(w, cursor.shard, cursor.line, instant, 1) || oldestPairAt(w, cursor.shard, cursor.line);
       const removed = Math.min(left, w[at + 1] as number);
@@ -315,7 +312,6 @@ export class CounterTable {
   }
 
   #addKey(cursor: Cursor, nowMs: number): void {
-    const w = this.#w;
     this.#rules.setNow(nowMs);
     if (cursor.line !== 0 || !this.#isStillRoom(cursor)) {
       this.#pointToOwn(cursor);
@@ -327,8 +323,7 @@ export class CounterTable {
       }
     }
     if (cursor.victimAt !== 0) this.#eviction.remove(cursor.shard, cursor.victimAt);
-    addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), freeEntry(w, cursor));
-    this.memory.addTo(figureAt(cursor.slot, figures.keys), 1);
+    this.memory.add(cursor);
   }
 
   /** Whether there is the room that was found. Since then, other policies may have charged the key that has to go. */

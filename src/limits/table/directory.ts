@@ -74,7 +74,7 @@ function freeIn(w: Int32Array, bucket: number): number {
 }
 
 /** Makes a line the key of the cursor, without units, and adds it. `entryAt`: a free entry of its buckets. */
-export function addKey(w: Int32Array, cursor: Cursor, lineNumber: number, entryAt: number): number {
+export function addKey(w: Int32Array, cursor: Cursor, lineNumber: number, entryAt: number): void {
   const { shard } = cursor;
   const line = lineAt(shard, lineNumber);
   const first = bucketAt(shard, cursor.firstBucket);
@@ -91,7 +91,6 @@ export function addKey(w: Int32Array, cursor: Cursor, lineNumber: number, entryA
   w[entryAt] = entryOf(cursor.fingerprint, lineNumber);
   w[shard + shardHeader.keys] = (w[shard + shardHeader.keys] as number) + 1;
   cursor.line = line;
-  return line;
 }
 
 /**

@@ -117,18 +117,22 @@ export class Eviction {
     for (let i = 0; i < bucketEntries && this.#worth > 0; i += 1) {
       if (seen >= looked && this.#entryAt !== 0) return;
       const at = begin + ((from + i) % bucketEntries);
-      const entry = w[at] as number;
-      if (entry === 0) continue;
+      if (w[at] === 0) continue;
       seen += 1;
-      const line = lineAt(shard, lineOfEntry(entry));
-      const worth = this.#rules.worth(shard, line, units[i]);
-      if (worth === keep || worth > this.#worth) continue;
-      const idleTime = worth === 0 ? 0 : this.#rules.idleTime(shard, line);
-      if (worth === this.#worth && idleTime <= this.#idleTime) continue;
-      this.#entryAt = at;
-      this.#worth = worth;
-      this.#idleTime = idleTime;
+      this.#compare(shard, at, units[i]);
     }
+  }
+
+  /** Takes the key of an entry for the best if it is better. `units`: as they are stored. */
+  #compare(shard: number, at: number, units: number | undefined): void {
+    const line = lineAt(shard, lineOfEntry(this.#w[at] as number));
+    const worth = this.#rules.worth(shard, line, units);
+    if (worth === keep || worth > this.#worth) return;
+    const idleTime = worth === 0 ? 0 : this.#rules.idleTime(shard, line);
+    if (worth === this.#worth && idleTime <= this.#idleTime) return;
+    this.#entryAt = at;
+    this.#worth = worth;
+    this.#idleTime = idleTime;
   }
 }
 
@@ -217,10 +221,7 @@ export class CoarseKeys {
       if (victimAt === 0) return false;
       this.#eviction.remove(shard, victimAt);
     }
-    // Nobody looks for coarse keys while this is 0.
-    this.#memory.addTo(header.coarseKeys, 1);
-    addKey(w, cursor, takeLine(w, shard, cursor.homeLine), freeEntry(w, cursor));
-    this.#memory.addTo(figureAt(cursor.slot, figures.coarse), 1);
+    this.#memory.add(cursor);
     return true;
   }
 
@@ -366,6 +367,16 @@ export class TableMemory {
     use(shardAt(index, geometry));
     locks.free(lockAt);
     return true;
+  }
+
+  /** Adds the key of a cursor, for which there must be room. */
+  add(cursor: Cursor): void {
+    const { w } = this;
+    const isOwn = kindOf(cursor.identity) === kinds.own;
+    // Nobody looks for coarse keys while this is 0.
+    if (!isOwn) this.addTo(header.coarseKeys, 1);
+    addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), freeEntry(w, cursor));
+    this.addTo(figureAt(cursor.slot, isOwn ? figures.keys : figures.coarse), 1);
   }
 
   /** Adds to a word of the table header. */

@@ -1,7 +1,7 @@
 // What the thread that owns the table does for it: removes what has expired, copies shards for a snapshot, and repairs
 // what a thread was changing when it ended. It never waits for a lock, because it has to notice threads that end.
 import { CounterKey } from "../../core/counter-key.ts";
-import { addKey, Cursor, clearLines, findKey, freeEntry, freeLines, takeLine, useLine } from "./directory.ts";
+import { Cursor, clearLines, findKey, freeEntry, freeLines, useLine } from "./directory.ts";
 import type { Eviction, TableMemory } from "./eviction.ts";
 import { addPair, eachPair, removeUnits } from "./key-log.ts";
 import {
@@ -112,15 +112,14 @@ export class Maintenance {
     const cursor = new Cursor();
     cursor.slot = slot;
     places.point(cursor, kinds[kind], new CounterKey(a, b, c, d, isAddress));
-    const entryAt = freeEntry(w, cursor);
-    if (entryAt === 0 || freeLines(w, cursor.shard) === 0 || findKey(w, cursor) !== 0) return false;
-    const line = addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), entryAt);
+    const hasRoom = freeEntry(w, cursor) !== 0 && freeLines(w, cursor.shard) > 0;
+    if (!hasRoom || findKey(w, cursor) !== 0) return false;
+    this.#memory.add(cursor);
+    const { shard, line } = cursor;
     for (const [at, units] of entries) {
-      if (units > 0) addPair(w, cursor.shard, line, at | 0, units);
+      if (units > 0) addPair(w, shard, line, at | 0, units);
       else w[line + keyLine.about] = withExhausted(w[line + keyLine.about] as number, true);
     }
-    this.#memory.addTo(figureAt(slot, kind === "own" ? figures.keys : figures.coarse), 1);
-    if (kind !== "own") this.#memory.addTo(header.coarseKeys, 1);
     return true;
   }
 
