@@ -10,7 +10,7 @@ import type { LimiterView } from "./limiter-view.ts";
 import { createKeyFinder, keysOfIdentities, type NameContext } from "./named-keys.ts";
 import type { CheckRow } from "./policies.ts";
 import { isByAddress } from "./request-keys.ts";
-import { BusyError, coarseNameOf, isAddressKey, keyLine, kinds } from "./table/layout.ts";
+import { BusyError, coarseNameOf, isAddressKey, keyLine, keyWordsAt, kinds } from "./table/layout.ts";
 import { type SlotSpan, type TopKey, TopKeys, type TopQuery } from "./table/top-keys.ts";
 
 export interface ListQuery {
@@ -344,7 +344,7 @@ function startsAddress(text: string, ipv6Prefix: number): MatchesKey {
   const ofIpv6 = startsIpv6(text);
   const mayBeIpv6 = /^[0-9a-f:/.]+$/.test(text);
   return (w, line) => {
-    const [a, b, c, d] = [w[line], w[line + 1], w[line + 2], w[line + 3]] as [number, number, number, number];
+    const [a, b, c, d] = keyWordsAt(w, line);
     if (a === 0 && b === 0 && c === 0xffff) return ofIpv4(w, line);
     return mayBeIpv6 && ofIpv6(w, line) && clientOfKey({ a, b, c, d }, ipv6Prefix).startsWith(text);
   };

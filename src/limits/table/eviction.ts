@@ -3,7 +3,17 @@
 // is not forgotten: if all are, more are looked at.
 import { CounterKey } from "../../core/counter-key.ts";
 import { addKey, Cursor, findKey, freeEntry, freeLines, Locator, removeKey, takeLine } from "./directory.ts";
-import { addPair, addressAt, eachPair, freePairs, joinNewest, keep, newestPairAt, RulesBySlot } from "./key-log.ts";
+import {
+  addPair,
+  addressAt,
+  freePairs,
+  joinNewest,
+  keep,
+  newestPairAt,
+  type Pair,
+  pairsOf,
+  RulesBySlot,
+} from "./key-log.ts";
 import {
   bucketAt,
   bucketEntries,
@@ -237,7 +247,7 @@ export class CoarseKeys {
     rules.worth(cursor.shard, cursor.line);
     // A client with an override may have more than the limit of the policy.
     const limit = Math.max(rules.limitOf(line), w[line + keyLine.units] as number);
-    for (const [instant, units] of grouped(this.#pairsOf(shard, line))) {
+    for (const [instant, units] of grouped(pairsOf(w, shard, line))) {
       this.#addUnits(cursor, instant, units, limit);
     }
     // Room is made where no key may be forgotten, so the key is exhausted, and its network counts as exhausted too.
@@ -258,16 +268,6 @@ export class CoarseKeys {
     const later = isLater ? instant : (w[newestAt] as number);
     joinNewest(w, shard, line, newestAt, later, Math.max(0, Math.min(units, limit - (w[newestAt + 1] as number))));
   }
-
-  #pairsOf(shard: number, line: number): [instant: number, units: number][] {
-    const { w } = this.#memory;
-    const pairs: [number, number][] = [];
-    eachPair(w, shard, line, (at) => {
-      pairs.push([w[at] as number, w[at + 1] as number]);
-      return true;
-    });
-    return pairs;
-  }
 }
 
 /** The word of the lock of all coarse keys, the last in the order. */
@@ -276,13 +276,13 @@ export function coarseLockAt(geometry: Geometry): number {
 }
 
 /** Returns at most `maxPairs`: of neighbours, the older ones join the newest. */
-function grouped(pairs: readonly [number, number][]): readonly [number, number][] {
+function grouped(pairs: readonly Pair[]): readonly Pair[] {
   const group = Math.ceil(pairs.length / maxPairs);
   if (group <= 1) return pairs;
-  const groups: [number, number][] = [];
+  const groups: Pair[] = [];
   for (let i = 0; i < pairs.length; i += group) {
     const part = pairs.slice(i, i + group);
-    const [instant] = part.at(-1) as [number, number];
+    const [instant] = part.at(-1) as Pair;
     groups.push([instant, part.reduce((sum, [, units]) => sum + units, 0)]);
   }
   return groups;

@@ -22,6 +22,7 @@ import {
   isMarkedExhausted,
   isOwnAddress,
   keyLine,
+  keyWordsAt,
   newestRef,
   nextBlock,
   oldestRef,
@@ -124,6 +125,20 @@ function eachInChain(w: Int32Array, shard: number, line: number, visit: (at: num
     if (blockLine === last) return true;
     index = 0;
   }
+}
+
+/** Units that were admitted at one instant, which has no sign. */
+export type Pair = readonly [instant: number, units: number];
+
+/** Returns the pairs that have units, the oldest first. */
+export function pairsOf(w: Int32Array, shard: number, line: number): Pair[] {
+  const pairs: Pair[] = [];
+  eachPair(w, shard, line, (at) => {
+    const units = w[at + 1] as number;
+    if (units > 0) pairs.push([(w[at] as number) >>> 0, units]);
+    return true;
+  });
+  return pairs;
 }
 
 /** Returns the word of the pair of an instant, or of its cell; 0 if there is none. `cell`: ticks; 1 for the instant. */
@@ -426,8 +441,7 @@ export const keep = Number.POSITIVE_INFINITY;
 
 /** Returns the key of a line whose key is an address. */
 export function addressAt(w: Int32Array, line: number): CounterKey {
-  const at = (i: number): number => w[line + i] as number;
-  return new CounterKey(at(0), at(1), at(2), at(3), true);
+  return new CounterKey(...keyWordsAt(w, line), true);
 }
 
 /** Returns the rules of a policy. */

@@ -202,6 +202,11 @@ export function lineAt(shard: number, line: number): number {
   return shard + line * lineWords;
 }
 
+/** The words of the key that a line holds. */
+export function keyWordsAt(w: Int32Array, line: number): [number, number, number, number] {
+  return [w[line] as number, w[line + 1] as number, w[line + 2] as number, w[line + 3] as number];
+}
+
 export function lineOfEntry(entry: number): number {
   return entry & 0xffff;
 }

@@ -3,7 +3,7 @@
 import { CounterKey } from "../../core/counter-key.ts";
 import { Cursor, clearLines, findKey, freeEntry, freeLines, useLine } from "./directory.ts";
 import type { Eviction, TableMemory } from "./eviction.ts";
-import { addPair, eachPair, removeUnits } from "./key-log.ts";
+import { addPair, eachPair, type Pair, pairsOf, removeUnits } from "./key-log.ts";
 import {
   blockOfRef,
   blockPairAt,
@@ -20,6 +20,7 @@ import {
   isAddressKey,
   isMarkedExhausted,
   keyLine,
+  keyWordsAt,
   kindOf,
   kinds,
   lineAt,
@@ -304,10 +305,10 @@ export interface CounterRecord {
   readonly key: readonly [number, number, number, number];
   readonly isAddress: boolean;
   /**
-   * The oldest first. `at`: of a sliding policy a tick, of a calendar the number of a period, of concurrency that of a
+   * The oldest first. The instant is of a sliding policy a tick, of a calendar the number of a period, of concurrency that of a
    * thread. An exhausted key repeats the last one without units, which older versions read as nothing.
    */
-  readonly entries: readonly (readonly [at: number, units: number])[];
+  readonly entries: readonly Pair[];
 }
 
 const kindNames = [undefined, "own", "client", "network"] as const;
@@ -324,20 +325,14 @@ export function* recordsOf(shard: Int32Array): Iterable<CounterRecord> {
 }
 
 function recordAt(shard: Int32Array, line: number): CounterRecord {
-  const word = (i: number): number => shard[line + i] as number;
-  const about = word(keyLine.about);
-  const entries: [number, number][] = [];
-  eachPair(shard, 0, line, (at) => {
-    const units = shard[at + 1] as number;
-    if (units > 0) entries.push([(shard[at] as number) >>> 0, units]);
-    return true;
-  });
+  const about = shard[line + keyLine.about] as number;
+  const entries = pairsOf(shard, 0, line);
   const last = entries.at(-1);
   if (last !== undefined && isMarkedExhausted(about)) entries.push([last[0], 0]);
   return {
     slot: slotOf(about),
     kind: kindNames[kindOf(about)] ?? "own",
-    key: [word(0), word(1), word(2), word(3)],
+    key: keyWordsAt(shard, line),
     isAddress: isAddressKey(about),
     entries,
   };

@@ -3,11 +3,8 @@
 import { CalendarPeriod, CounterTable } from "./counter-table.ts";
 import type { Cursor } from "./directory.ts";
 import type { Forgiven } from "./forgiveness.ts";
-import { eachPair, instantOfUnit, isExpired, oldestInstant, type Span } from "./key-log.ts";
+import { eachPair, instantOfUnit, isExpired, oldestInstant, type Pair, pairsOf, type Span } from "./key-log.ts";
 import { calendarAt, calendarWords, coarseNameOf, keyLine, kindOf, type Locks } from "./layout.ts";
-
-/** Units that were admitted at one instant. */
-export type Pair = readonly [instant: number, units: number];
 
 /** What counts of a key, for those who look at it. */
 export interface Inspection {
@@ -53,15 +50,9 @@ export class TableView extends CounterTable {
 
   /** Returns the pairs that count of the key that was counted last, the oldest first; at most `most`. Its lock must be held. */
   pairsOf(cursor: Cursor, { now, window }: Span, most: number): Pair[] {
-    const pairs: Pair[] = [];
-    if (cursor.line === 0 || most === 0) return pairs;
-    const w = this.memory.w;
-    eachPair(w, cursor.shard, cursor.line, (at) => {
-      const [instant, units] = [w[at] as number, w[at + 1] as number];
-      if (units > 0 && !isExpired(instant, now, window)) pairs.push([instant, units]);
-      return pairs.length < most;
-    });
-    return pairs;
+    if (cursor.line === 0 || most === 0) return [];
+    const pairs = pairsOf(this.memory.w, cursor.shard, cursor.line);
+    return pairs.filter(([instant]) => !isExpired(instant, now, window)).slice(0, most);
   }
 
   /** Returns what was counted last in place of the key: its client or its network; null if it was the key itself. */

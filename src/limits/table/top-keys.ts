@@ -3,7 +3,17 @@
 // may be among the first is counted and copied.
 import type { TableMemory } from "./eviction.ts";
 import { ageOf, eachPair, isExpired, newestPairAt, oldestInstant, type Span } from "./key-log.ts";
-import { bucketAt, bucketEntries, keyLine, kindOf, lineAt, lineOfEntry, shardHeader, slotOf } from "./layout.ts";
+import {
+  bucketAt,
+  bucketEntries,
+  keyLine,
+  keyWordsAt,
+  kindOf,
+  lineAt,
+  lineOfEntry,
+  shardHeader,
+  slotOf,
+} from "./layout.ts";
 
 /** What one list is about. */
 export interface TopQuery {
@@ -150,11 +160,10 @@ const unknownAge = 2 ** 33;
 
 function keyAt(w: Int32Array, line: number, units: number, age: number): TopKey {
   const about = w[line + keyLine.about] as number;
-  const [a = 0, b = 0, c = 0, d = 0] = w.subarray(line, line + 4);
   return {
     slot: slotOf(about),
     kind: kindOf(about),
-    words: [a, b, c, d],
+    words: keyWordsAt(w, line),
     units,
     ageMs: age === unknownAge ? null : age,
   };
