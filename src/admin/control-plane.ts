@@ -3,7 +3,7 @@
 
 import type { Static } from "typebox";
 import type { ForgivenKey } from "../core/rules.ts";
-import type { SharedRulesHealth, StoreHealth } from "../core/store-link.ts";
+import type { SharedRulesFigures, StoreHealth } from "../core/store-link.ts";
 import type { UpstreamHealth } from "../core/upstream.ts";
 import type * as schemas from "./schemas.ts";
 
@@ -165,7 +165,7 @@ export interface Health {
   /** Null: the counters are not shared. Without the store, the gateway decides by itself, so that it stays ready. */
   readonly store: StoreHealth | null;
   /** Whether rules and forgiveness of other gateways are known; null: they are not shared. They do not affect readiness. */
-  readonly rules: SharedRulesHealth | null;
+  readonly rules: Pick<SharedRulesFigures, "state"> | null;
   /** Null: no tokens are listed. `ending`: how many end within 14 days, or have ended. */
   readonly tokens: { readonly listed: number; readonly ending: number } | null;
 }

@@ -157,11 +157,8 @@ export const sharedRulesStates = ["read", "unread", "away"] as const;
 export type SharedRulesState = (typeof sharedRulesStates)[number];
 
 /** What gateways share of rules and forgiveness, as the process sees it. */
-export interface SharedRulesHealth {
+export interface SharedRulesFigures {
   readonly state: SharedRulesState;
-}
-
-export interface SharedRulesFigures extends SharedRulesHealth {
   /** For how long. */
   readonly forMs: number;
   readonly rules: number;

@@ -27,10 +27,10 @@ export class ClockWatch {
     const timeMs = timeUs / 1000;
     const leastMs = timeMs - receivedMs;
     const mostMs = timeMs - sentMs;
-    const widerMs = drift * Math.max(0, receivedMs - this.#atMs) + toleranceMs;
+    const age = drift * Math.max(0, receivedMs - this.#atMs);
+    const widerMs = age + toleranceMs;
     const step = leastMs > this.#mostMs + widerMs ? "forward" : mostMs < this.#leastMs - widerMs ? "back" : "steady";
     // What was known before narrows what an answer says that took long.
-    const age = drift * Math.max(0, receivedMs - this.#atMs);
     this.#leastMs = step === "steady" ? Math.max(leastMs, Math.min(this.#leastMs - age, mostMs)) : leastMs;
     this.#mostMs = step === "steady" ? Math.min(mostMs, Math.max(this.#mostMs + age, leastMs)) : mostMs;
     this.#atMs = receivedMs;
