@@ -84,7 +84,10 @@ class SentinelLink extends ShardLink {
       const ended = this.#ask(address)
         .then(
           (answer) => void answers.push(answer),
-          (error) => void failures.push(failureOf(error)),
+          (error) => {
+            const { kind, detail } = failureOf(error);
+            failures.push({ kind, detail: `sentinel: ${detail}` });
+          },
         )
         .finally(() => asked.delete(ended));
       asked.add(ended);
@@ -92,8 +95,7 @@ class SentinelLink extends ShardLink {
     while (asked.size > 0 && answers.length <= this.#servers.addresses.length / 2) await Promise.race(asked);
     const [newest] = answers.sort((a, b) => b.epoch - a.epoch);
     if (newest !== undefined) return newest.address;
-    const { kind, detail } = failures[0] ?? unreachable("none is configured");
-    throw new StoreError({ kind, detail: `sentinel: ${detail}` });
+    throw new StoreError(failures[0] ?? unreachable("no sentinel is configured"));
   }
 
   async #ask(address: HostPort): Promise<Named> {
