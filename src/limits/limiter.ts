@@ -17,7 +17,6 @@ import type {
   QuotaLimiter,
 } from "../core/limiter.ts";
 import { type Awaitable, type Decision, type Held, isContinued, isTighter, type Policy } from "../core/policy.ts";
-import { pendingVerdict } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { noPeriod } from "./calendar.ts";
@@ -67,10 +66,8 @@ interface Asked {
 }
 
 export class PolicySteps implements Limiter {
-  /** Whether policies are asked after the token check. */
-  readonly needsIdentity: boolean;
   readonly limitsOthers: boolean;
-  readonly #set: PolicySet;
+  protected readonly set: PolicySet;
   readonly #firstStep: number;
   /** After the token check: of a request with a verified identity, of one without, and of one that is refused. */
   readonly #verifiedStep: number;
@@ -86,20 +83,19 @@ export class PolicySteps implements Limiter {
 
   /** `included`: the policies that are asked. */
   constructor(set: PolicySet, included: number) {
-    this.#set = set;
+    this.set = set;
     const identified = maskOf(set.rows, (row) => row.needsIdentity);
     this.#firstStep = included & ~identified & ~set.ofOthers;
     this.#verifiedStep = included & identified;
     this.#refusedStep = included & set.ofOthers;
     this.#unverifiedStep = (this.#verifiedStep & ~set.ofVerified) | this.#refusedStep;
-    this.needsIdentity = (this.#verifiedStep | this.#unverifiedStep) !== 0;
     this.limitsOthers = this.#refusedStep !== 0;
     const rows = rowsIn(set, included);
     this.#fallback = shownOf(set, included);
     this.#outside = rows.find((row) => !row.isShadow && isForEveryClient(row)) ?? null;
-    const [first] = set.rows;
-    const isAlone = set.store === null && set.rows.length === 1 && first?.readLimit === null && !first.holds;
-    this.#single = isAlone && first === this.#outside && !this.needsIdentity ? first : null;
+    const isAlone = set.store === null && set.rows.length === 1 && (this.#verifiedStep | this.#unverifiedStep) === 0;
+    const first = this.#outside;
+    this.#single = isAlone && first?.readLimit === null && !first.holds ? first : null;
   }
 
   ask(request: AskedRequest, step: LimitStep): Awaitable<Decision> {
@@ -120,10 +116,8 @@ export class PolicySteps implements Limiter {
     if ("outcome" in of) return this.#showAgain(of, nowMs);
     const row = this.#outside;
     if (row === null) return unspent(this.#fallback, "observed", nowMs, null);
-    const { client, counterKey } = of;
-    const isForAll = row.readLimit === null && row.runtimeRules.isEmpty;
-    const parsed = isForAll ? pendingVerdict.parsed : { ...pendingVerdict.parsed, client, counterKey };
-    const limit = isForAll ? row.policy.limit : limitOf(row, parsed, noHead, null);
+    const { counterKey } = of;
+    const limit = limitOf(row, of, noHead, null);
     if (isObserved) row.outcomes[limit === 0 ? "exempt" : "observed"] += 1;
     return limit === 0 ? unspent(row, "exempt", nowMs, null) : peekAt(row, counterKey, counterKey, limit, nowMs);
   }
@@ -135,19 +129,24 @@ export class PolicySteps implements Limiter {
 
   /** A loop, because a closure would allocate for each request. */
   #rowOf(policy: Policy): PolicyRow {
-    for (const row of this.#set.rows) if (row.policy === policy) return row;
+    for (const row of this.set.rows) if (row.policy === policy) return row;
     return this.#fallback;
   }
 
   quotasOf(caller: CountedRequest, routes: readonly string[], nowMs: number): readonly CallerQuota[] {
-    return quotasOfCaller(this.#set, caller, routes, nowMs);
+    return quotasOfCaller(this.set, caller, routes, nowMs);
+  }
+
+  /** Returns what a request would ask of all policies, whatever the step. Holds until this limiter is asked again. */
+  asksOf(request: CountedRequest): readonly PolicyAsk[] {
+    return applicable(this.set, allPolicies, request, this.#reused).asks;
   }
 
   /** Of several that would refuse the request, the one that refuses for longest. */
   #findUsedUp(request: AskedRequest): Decision {
     const { nowMs, decision } = request;
     let refusing: Decision | null = null;
-    for (const { row, key, client, limit } of applicable(this.#set, this.#refusedStep, request, this.#reused).asks) {
+    for (const { row, key, client, limit } of applicable(this.set, this.#refusedStep, request, this.#reused).asks) {
       if (row.isShadow) continue;
       const quota = peekAt(row, key, client, limit, nowMs);
       const isLater = refusing === null || quota.resetMs > refusing.resetMs;
@@ -157,13 +156,13 @@ export class PolicySteps implements Limiter {
   }
 
   stats(): readonly PolicyStats[] {
-    return this.#set.rows.map(({ policy, outcomes }) => ({ policy, outcomes }));
+    return this.set.rows.map(({ policy, outcomes }) => ({ policy, outcomes }));
   }
 
   /** For a policy that is alone, has one limit unless a rule says otherwise, is keyed by client and holds nothing. */
   #askAlone(row: PolicyRow, client: CounterKey, nowMs: number): Decision {
     const { ask, counters, policy, outcomes, runtimeRules } = row;
-    const { locks } = this.#set;
+    const { locks } = this.set;
     // Without a store. Each detour through the ask costs some nanoseconds here.
     const local = counters as LocalCounters;
     const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, client, null);
@@ -176,7 +175,7 @@ export class PolicySteps implements Limiter {
     local.select(ask.about(client, client, limit));
     locks.acquire();
     try {
-      isAdmitted = local.ask(ask, chargedAt(this.#set, nowMs));
+      isAdmitted = local.ask(ask, chargedAt(this.set, nowMs));
       if (isAdmitted) local.charge(ask);
     } finally {
       locks.release();
@@ -193,7 +192,7 @@ export class PolicySteps implements Limiter {
     const { decision: first, nowMs } = request;
     if (step === 0 && first !== null) return first;
     // With a store, another request may come while this one waits.
-    const { asks, exempt } = applicable(this.#set, step, request, this.#set.store === null ? this.#reused : null);
+    const { asks, exempt } = applicable(this.set, step, request, this.set.store === null ? this.#reused : null);
     let isExempt = first !== null && first.outcome === "exempt";
     for (const { outcomes, isShadow } of exempt) {
       outcomes.exempt += 1;
@@ -201,20 +200,20 @@ export class PolicySteps implements Limiter {
     }
     const asked = { asks, isExempt, first, nowMs };
     return (
-      this.#conclude(asked, "first") ?? decideWithStore(this.#set, asks, nowMs, (pass) => this.#conclude(asked, pass))
+      this.#conclude(asked, "first") ?? decideWithStore(this.set, asks, nowMs, (pass) => this.#conclude(asked, pass))
     );
   }
 
   /** Null if the store has to be asked first. */
   #conclude({ asks, isExempt, first, nowMs }: Asked, pass: Pass): Decision | null {
-    const { locks } = this.#set;
+    const { locks } = this.set;
     let refusing: PolicyAsk | null = null;
     let held = first === null ? null : first.held;
     for (const ask of asks) ask.select();
     // From asking to charging no other thread may charge the same keys.
     locks.acquire();
     try {
-      refusing = this.#put(asks, chargedAt(this.#set, nowMs), pass);
+      refusing = this.#put(asks, chargedAt(this.set, nowMs), pass);
       if (refusing === null) {
         if (asks.some(mustWait)) return null;
         held = this.#charge(asks, held, nowMs);
@@ -233,7 +232,7 @@ export class PolicySteps implements Limiter {
       ask.put(nowMs, pass);
       if (ask.refuses && (refusing === null || isMoreUrgentRefusal(ask, refusing))) refusing = ask;
     }
-    if (refusing === null || this.#set.store === null) return refusing;
+    if (refusing === null || this.set.store === null) return refusing;
     // The store is not asked then, and may have said before that a policy refuses for longer.
     for (const ask of asks) {
       const isRefusedToo = !ask.row.isShadow && ask.isUnknown && ask.isProbablyRefused;
@@ -271,7 +270,7 @@ export class PolicySteps implements Limiter {
   /** Charges a shadow policy when the store has answered, because no request waits for it. */
   async #chargeLater(ask: PolicyAsk, nowMs: number): Promise<void> {
     const { inStore, outcomes } = ask.row;
-    const { store, locks } = this.#set;
+    const { store, locks } = this.set;
     if (inStore === null || store === null) return;
     const claim = inStore.claim(ask);
     if (claim === null) return;
@@ -279,7 +278,7 @@ export class PolicySteps implements Limiter {
     claim.release();
     ask.select();
     locks.within(() => {
-      ask.put(chargedAt(this.#set, nowMs), conclusion === "alone" ? "alone" : "final");
+      ask.put(chargedAt(this.set, nowMs), conclusion === "alone" ? "alone" : "final");
       if (ask.fits) ask.charge(null);
       else outcomes[ask.isUnavailable ? "unavailable" : "would_throttle"] += 1;
     });
@@ -302,16 +301,18 @@ export class PolicySteps implements Limiter {
    * one has refused the request.
    */
   #list(asks: readonly PolicyAsk[], first: Decision | null, isCharged: boolean): readonly Decision[] | null {
-    if (!this.#set.listAll) return null;
+    if (!this.set.listAll) return null;
     const list: Decision[] = [];
     if (first !== null && first.outcome === "admitted") list.push(...(first.others ?? [{ ...first, held: null }]));
-    for (const ask of asks) {
-      if (ask.row.isShadow) continue;
-      const listed = ask.decision(!ask.fits ? "throttled" : isCharged ? "admitted" : "observed", null, null);
-      list.push(ask.fits && !isCharged ? { ...listed, remaining: ask.remaining + ask.units } : listed);
-    }
+    for (const ask of asks) if (!ask.row.isShadow) list.push(listed(ask, isCharged));
     return list.length > 1 ? list : null;
   }
+}
+
+function listed(ask: PolicyAsk, isCharged: boolean): Decision {
+  if (!ask.fits) return ask.decision("throttled", null, null);
+  const decision = ask.decision(isCharged ? "admitted" : "observed", null, null);
+  return isCharged ? decision : { ...decision, remaining: ask.remaining + ask.units };
 }
 
 /** Whether a request waits for the store's word on a policy: on a shadow one only if something is held until its end. */
@@ -366,14 +367,9 @@ export interface PolicyLimiterOptions {
  * goes on with the counters of the policies that it continues.
  */
 export class PolicyLimiter extends PolicySteps {
-  readonly #set: PolicySet;
-  readonly #runtimeRules: RulesInForce;
-  readonly #hash: SipHash;
-  readonly #table: CounterTable;
   readonly #clock: Clock;
   readonly #choosesSlots: boolean;
   readonly #decides: boolean;
-  readonly #reused = new Applicable();
   #view: LimiterView | null = null;
   /** In the order of the policies. */
   readonly slots: readonly PolicySlot[];
@@ -390,21 +386,22 @@ export class PolicyLimiter extends PolicySteps {
       tokensAreVerified = false,
       listAll = false,
     } = options;
-    const hash = options.hash ?? (previous === null ? null : previous.#hash) ?? new SipHash(randomBytes(16));
-    const table = options.table ?? (previous === null ? null : previous.#table) ?? smallTable();
-    const store = options.store ?? (previous === null ? null : previous.#set.store);
-    const runtimeRules = options.runtimeRules ?? (previous === null ? new RulesInForce() : previous.#runtimeRules);
+    const setBefore = previous?.set;
+    const hash = options.hash ?? setBefore?.hash ?? new SipHash(randomBytes(16));
+    const table = options.table ?? setBefore?.table ?? smallTable();
+    const store = options.store ?? setBefore?.store ?? null;
+    const runtimeRules = options.runtimeRules ?? setBefore?.runtimeRules ?? new RulesInForce();
+    const slotsBefore = previous === null ? [] : [...previous.slots, ...previous.kept];
+    const rowsBefore = previous === null ? [] : [...previous.set.rows, ...previous.#keptRows];
     // At a start, keys that are there already are those of a snapshot, which was restored to the first slots.
     const isFree = (slot: number): boolean => previous === null || table.isSlotFree(slot);
-    const slotsBefore = previous === null ? [] : [...previous.slots, ...previous.kept];
     const slots = options.slots ?? assignSlots(policies, slotsBefore, isFree);
     const tokens = new TokenDigests();
-    const before = previous === null ? [] : [...previous.#set.rows, ...previous.#keptRows];
     const source = { ...options, tokensAreVerified, clock, hash, table, tokens, store, runtimeRules };
-    const rows = slots.map((slot) => createRow(slot, source, before));
+    const rows = slots.map((slot) => createRow(slot, source, rowsBefore));
     const inOrder = slots.map(({ policy }) => policy);
     const set: PolicySet = {
-      ...{ rows, tokens, listAll, locks: table.locks, store },
+      ...{ rows, tokens, listAll, hash, table, locks: table.locks, store, runtimeRules },
       match: createPolicyMatcher(inOrder, basePath),
       ofVerified: maskOf(inOrder, ({ who }) => who === "verified"),
       ofOthers: maskOf(inOrder, ({ who }) => who === "others"),
@@ -412,16 +409,12 @@ export class PolicyLimiter extends PolicySteps {
       clock: table.isShared || store !== null ? clock : null,
     };
     super(set, allPolicies);
-    this.#set = set;
-    this.#runtimeRules = runtimeRules;
-    this.#hash = hash;
-    this.#table = table;
     this.#clock = clock;
     this.#choosesSlots = options.slots === undefined;
     this.#decides = options.decides ?? true;
     this.slots = slots;
     this.#kept = options.kept ?? slotsToKeep(slotsBefore, slots, options.keep ?? []);
-    this.#keptRows = before.filter((row) => this.#kept.some(({ slot }) => slot === row.slot));
+    this.#keptRows = rowsBefore.filter((row) => this.#kept.some(({ slot }) => slot === row.slot));
     if (previous === null) this.comeIntoForce();
   }
 
@@ -433,16 +426,16 @@ export class PolicyLimiter extends PolicySteps {
   /** Tells the table what the policies count, and begins to count with them. */
   comeIntoForce(): void {
     const nowMs = this.#clock.monotonicMs();
-    for (const { counters, continues, policy, slot } of this.#set.rows) {
+    for (const { counters, continues, policy, slot } of this.set.rows) {
       if (this.#decides) counters.comeIntoForce(nowMs, continues);
-      else this.#table.configure(slot, rulesOf(policy));
+      else this.set.table.configure(slot, rulesOf(policy));
     }
-    for (const { policy, slot } of this.#kept) this.#table.configure(slot, rulesOf(policy));
+    for (const { policy, slot } of this.#kept) this.set.table.configure(slot, rulesOf(policy));
   }
 
   /** What the policies have in the table. */
   counterFigures(): CounterFigures {
-    const { usedBytes, freeBytes, bySlot } = this.#table.figures();
+    const { usedBytes, freeBytes, bySlot } = this.set.table.figures();
     const policies = this.slots.flatMap(({ policy, slot }) => {
       const figures = bySlot[slot];
       return figures === undefined ? [] : [{ policy: policy.name, ...figures }];
@@ -456,12 +449,12 @@ export class PolicyLimiter extends PolicySteps {
    * several clients, no hash.
    */
   forgive(name: ForgivenKey, context: NameContext, seq = 0): Promise<ForgivenName | null> {
-    return forgive(this.#set.rows, name, context, this.#clock.monotonicMs, seq);
+    return forgive(this.set.rows, name, context, this.#clock.monotonicMs, seq);
   }
 
   /** Forgets what this thread holds of a store. One thread, which forgets what the table has counted, does it before. */
   forgiveHeld(name: ForgivenKey, context: NameContext, seq: number): void {
-    forgiveHeld(this.#set.rows, name, context, this.#clock.monotonicMs(), seq);
+    forgiveHeld(this.set.rows, name, context, this.#clock.monotonicMs(), seq);
   }
 
   /** The same limiter for those who only look. */
@@ -471,9 +464,9 @@ export class PolicyLimiter extends PolicySteps {
   }
 
   #createView(): LimiterView {
-    const view = new TableView(this.#table);
-    const rows = this.#set.rows.map((row) => createCheckRow(row, view));
-    const set = { ...this.#set, rows, store: null };
+    const view = new TableView(this.set.table);
+    const rows = this.set.rows.map((row) => createCheckRow(row, view));
+    const set = { ...this.set, rows, store: null };
     return new LimiterView(view, set, new PolicySteps(set, allPolicies));
   }
 
@@ -483,7 +476,7 @@ export class PolicyLimiter extends PolicySteps {
    * nor kept.
    */
   replacedBy(next: PolicyLimiter): void {
-    for (const { policy, slot, inStore } of [...this.#set.rows, ...this.#keptRows]) {
+    for (const { policy, slot, inStore } of [...this.set.rows, ...this.#keptRows]) {
       const continued = next.slots.find((each) => isContinued(each.policy, policy));
       const isKept = next.kept.some((each) => each.slot === slot);
       if (isKept || (continued !== undefined && !isDeepStrictEqual(continued.policy, policy))) inStore?.endLeases();
@@ -492,11 +485,6 @@ export class PolicyLimiter extends PolicySteps {
       this.#retire(slot);
     }
     next.comeIntoForce();
-  }
-
-  /** Returns what a request would ask of all policies, whatever the step. Holds until this limiter is asked again. */
-  asksOf(request: CountedRequest): readonly PolicyAsk[] {
-    return applicable(this.#set, allPolicies, request, this.#reused).asks;
   }
 
   /** Gives up the slots that are kept: their policies will not come back. */
@@ -509,22 +497,22 @@ export class PolicyLimiter extends PolicySteps {
 
   /** Only the thread that chooses the slots ends their periods, since another one may be so late that a slot has a new policy. */
   #retire(slot: number): void {
-    this.#table.retire(slot);
-    if (this.#choosesSlots) this.#table.periodOf(slot).restore(0, noPeriod);
+    this.set.table.retire(slot);
+    if (this.#choosesSlots) this.set.table.periodOf(slot).restore(0, noPeriod);
   }
 
   /** The same for checks, which do not tell when an exchange ends: without the policies for which that matters. */
   forChecks(): PolicySteps {
-    return new PolicySteps(this.#set, this.#askedByChecks());
+    return new PolicySteps(this.set, this.#askedByChecks());
   }
 
   /** The same for questions about a quota alone. */
   forQuotas(): QuotaLimiter {
-    return new QuotaQuestions(this.#set, this.#askedByChecks(), this.forChecks());
+    return new QuotaQuestions(this.set, this.#askedByChecks(), this.forChecks());
   }
 
   #askedByChecks(): number {
-    return maskOf(this.#set.rows, ({ policy }) => !holdsUntilEnd(policy));
+    return maskOf(this.set.rows, ({ policy }) => !holdsUntilEnd(policy));
   }
 }
 

@@ -4,10 +4,10 @@
 import type { Identity } from "../core/authentication.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
-import type { CountedRequest } from "../core/limiter.ts";
+import type { CountedRequest, LimitedClient } from "../core/limiter.ts";
 import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
 import { isContinued, isTighter, needsIdentity, outlasts429 } from "../core/policy.ts";
-import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
+import type { RequestHead } from "../core/request-head.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { PeriodClock } from "./calendar-counters.ts";
 import { createCounters } from "./counter-kinds.ts";
@@ -266,12 +266,18 @@ export interface PolicySet {
   readonly ofOthers: number;
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll: boolean;
-  /** Of the table that all policies count in. */
+  /** Hashes the parts of keys. */
+  readonly hash: SipHash;
+  /** All policies count in it. */
+  readonly table: CounterTable;
+  /** Those of the table. */
   readonly locks: Locks;
   /** Null if only one thread counts. */
   readonly clock: Clock | null;
   /** Null: gateways share nothing. */
   readonly store: Store | null;
+  /** That are set while the gateway runs. */
+  readonly runtimeRules: RulesInForce;
 }
 
 /** What a request asks of the policies that apply to it. */
@@ -313,17 +319,17 @@ export function applicable(
 }
 
 /**
- * Returns the limit of a request by a policy: that of a rule that was set while the gateway runs, or else that of the
+ * Returns the limit of a client's request by a policy: that of a rule that was set while the gateway runs, or else that of the
  * configuration; 0 if the request is exempt. `identity`: null if the policy is asked before the token check.
  */
 export function limitOf(
   { policy, readLimit, runtimeRules }: Pick<PolicyRow, "policy" | "readLimit" | "runtimeRules">,
-  request: ParsedRequest,
+  client: LimitedClient,
   head: RequestHead,
   identity: Identity | null,
 ): number {
-  const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, request.counterKey, identity);
-  return ruled ?? (readLimit === null ? policy.limit : readLimit(request, head, identity));
+  const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, client.counterKey, identity);
+  return ruled ?? (readLimit === null ? policy.limit : readLimit(client, head, identity));
 }
 
 /**

@@ -6,6 +6,7 @@ import { readPeer } from "../core/client-address.ts";
 import { addressOfKey, CounterKey } from "../core/counter-key.ts";
 import { type HeaderList, onlyHeaderValue, trimBlanks } from "../core/headers.ts";
 import { cidrOf } from "../core/ip-address.ts";
+import type { LimitedClient } from "../core/limiter.ts";
 import { usualMethods } from "../core/message-check.ts";
 import { overridingMethods } from "../core/method-override.ts";
 import { NetworkMap, NetworkSet } from "../core/network-set.ts";
@@ -139,7 +140,7 @@ export const keyedMethods: readonly string[] = [...ownKeys, "other"];
 
 /** Tagged texts one after the other, in one buffer that is used again for each request. */
 class TaggedText {
-  bytes = new Uint8Array(256);
+  bytes = Buffer.alloc(256);
   length = 0;
 
   add(tag: number, text: string): void {
@@ -153,10 +154,10 @@ class TaggedText {
     }
     // Headers have one byte for each character. A text with others, such as a name, has two, and another tag.
     const isWide = seen > 0xff;
-    if (isWide) this.#writeWide(start, text);
+    if (isWide) this.bytes.write(text, start, "utf16le");
     const size = isWide ? text.length * 2 : text.length;
     this.bytes[this.length] = isWide ? tag | 0x80 : tag;
-    for (let i = 0; i < 4; i += 1) this.bytes[this.length + 1 + i] = size >>> (i * 8);
+    this.bytes.writeUInt32LE(size, this.length + 1);
     this.length = start + size;
   }
 
@@ -166,16 +167,9 @@ class TaggedText {
     this.length = 0;
   }
 
-  #writeWide(start: number, text: string): void {
-    for (let i = 0; i < text.length; i += 1) {
-      this.bytes[start + i * 2] = text.charCodeAt(i);
-      this.bytes[start + i * 2 + 1] = text.charCodeAt(i) >>> 8;
-    }
-  }
-
   #reserve(more: number): void {
     if (this.length + more <= this.bytes.length) return;
-    const larger = new Uint8Array((this.length + more) * 2);
+    const larger = Buffer.alloc((this.length + more) * 2);
     larger.set(this.bytes);
     this.bytes.fill(0);
     this.bytes = larger;
@@ -186,7 +180,7 @@ class TaggedText {
 // order. A client of an exempt network has none.
 
 /** Returns the limit; 0 if the client is exempt. */
-export type KeyLimits = (request: ParsedRequest, head: RequestHead, identity: Identity | null) => number;
+export type KeyLimits = (client: LimitedClient, head: RequestHead, identity: Identity | null) => number;
 
 /** Returns null for a policy that has one limit for all keys. */
 export function createKeyLimits(policy: Policy, tokens: TokenDigests): KeyLimits | null {
@@ -196,11 +190,11 @@ export function createKeyLimits(policy: Policy, tokens: TokenDigests): KeyLimits
   const subjects = limitsBy(overrides, "subject");
   const ofToken = createTokenLimits(overrides, tokens);
   const ofHeaders = createHeaderLimits(policy);
-  return (request, head, identity) => {
-    const client = ofClient(request);
-    if (client === exempted) return exempted;
+  return (client, head, identity) => {
+    const limit = ofClient(client);
+    if (limit === exempted) return exempted;
     const subject = subjects.size === 0 ? undefined : subjects.get(subjectPart(identity));
-    return subject ?? ofToken(head, identity) ?? ofHeaders(head) ?? client ?? policy.limit;
+    return subject ?? ofToken(head, identity) ?? ofHeaders(head) ?? limit ?? policy.limit;
   };
 }
 
@@ -253,7 +247,7 @@ function createClientLimits(exempt: readonly string[], overrides: readonly Limit
   const limits = clientLimits(overrides);
   if (exemptNetworks.size + limits.size === 0) return () => undefined;
   const known = new Map<string, number | undefined>();
-  return ({ client, counterKey: { literal } }: ParsedRequest): number | undefined => {
+  return ({ client, counterKey: { literal } }: LimitedClient): number | undefined => {
     if (literal !== null) {
       const asItStands = { network: addressOfKey(literal), prefixBits: 128 };
       return exemptNetworks.get(asItStands) ?? lower(limits.get(cidrOf(client)), limits.get(asItStands));

@@ -20,7 +20,7 @@ const policy = (name: string, limit: number, options: Partial<Policy> = {}): Pol
 function take(limiter: PolicyLimiter, nowMs = 0, parts: Request = {}, identity = identityOf()): Decision {
   const { request, head } = limitedRequest(parts);
   const first = decided(limiter.ask(askedRequest(request, head, nowMs), "anonymous"));
-  if (first.outcome === "throttled" || !limiter.needsIdentity) return first;
+  if (first.outcome === "throttled") return first;
   return decided(limiter.ask(askedRequest(request, head, nowMs, identity, first), "identified"));
 }
 
@@ -454,7 +454,8 @@ describe("checks", () => {
         name: "slots",
         remaining: 1,
       });
-    expect(checks.needsIdentity).toBe(false);
+    const first = decided(checks.ask(askedRequest(request, head, 0), "anonymous"));
+    expect(checks.ask(askedRequest(request, head, 0, identityOf(), first), "identified")).toBe(first);
   });
 });
 

@@ -228,7 +228,7 @@ class Trial {
     const rawHeaders = [...authorization, ...(plan === null ? [] : ["X-Plan", plan])];
     const { request, head } = limitedRequest({ client, method, target, rawHeaders });
     const first = decided(this.#limiter.ask(askedRequest(request, head, nowMs), "anonymous"));
-    if (first.outcome === "throttled" || !this.#limiter.needsIdentity) return first;
+    if (first.outcome === "throttled") return first;
     const claims = new Map(subject === null ? [] : [["org", subject]]);
     const identity = token === null ? null : identityOf({ tokenDigest: token, subject, claims });
     return decided(this.#limiter.ask(askedRequest(request, head, nowMs, identity, first), "identified"));
