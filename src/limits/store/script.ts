@@ -82,7 +82,6 @@ local function readHead(c)
   if head.err and string.find(head.err, 'WRONGTYPE', 1, true) then return false end
   if head.err then redis.call('ZRANGE', c.key, 0, 3, 'WITHSCORES') end
   c.isNew = head[1] == nil
-  c.now, c.units, c.expiry = clock, 0, 0
   if head[1] == 'expiry' and head[3] == 'clock' and head[5] == 'units' then
     c.expiry = -tonumber(head[2])
     c.now = math.max(clock, -tonumber(head[4]))
@@ -287,30 +286,17 @@ local function keepUntil(c)
   return true
 end
 
--- Adds a lease. If the call was made before, the lease may be there: then its units count already, and are granted again.
-local function lease(c, id, units)
+-- Adds a lease, with the id of leaseIdOf. If the call was made before, the lease may be there: then its units count already,
+-- and are granted again.
+local function lease(c, place, units)
+  local id = c.id
+  if place > 0 then id = (c.isHeld and string.sub(id, 1, -2) or id) .. '.' .. place .. (c.isHeld and '~' or '') end
   local added = redis.call('ZADD', c.key, 'GT', c.ends, id .. '/' .. units)
   hasWritten = true
   c.isGranted = true
   c.units = c.units + units * added
   -- The lease that was there ends later now.
   if added == 0 then c.isChanged = true end
-end
-
--- The same id as that of leaseIdOf.
-local function leaseId(c, place)
-  if place == 0 then return c.id end
-  if c.isHeld then return string.sub(c.id, 1, -2) .. '.' .. place .. '~' end
-  return c.id .. '.' .. place
-end
-
--- Judges the requests of one step each that ask for this counter alone.
-local function judgeAlone(c)
-  local granted = math.min(c.asked, math.floor(c.free / c.step))
-  c.taken = granted * c.step
-  if c.isByRequest then
-    for place = 0, granted - 1 do lease(c, leaseId(c, place), c.step) end
-  end
 end
 
 -- Judges a request that asks for several counters: it takes its units of each, or nothing of any. Its arguments are read twice.
@@ -325,26 +311,9 @@ local function judge(place)
   for _ = 1, number() do
     local c, units = items[number() + 1], number()
     if not isGranted then c.taken = c.taken - units
-    elseif c.isByRequest then lease(c, leaseId(c, c.asked + place), units) end
+    elseif c.isByRequest then lease(c, c.asked + place, units) end
   end
   return isGranted
-end
-
--- Grants units ahead of need, and writes what has changed. Returns how many units the call was granted.
-local function grant(c)
-  local granted = c.taken
-  if not c.isByRequest then
-    local ahead = math.max(0, math.min(c.ahead, math.floor(c.free / 4) - granted))
-    granted = granted + ahead - ahead % c.step
-    if granted > 0 then lease(c, c.id, granted) end
-  end
-  if not c.isGranted and not c.isChanged then return 0 end
-  if keepUntil(c) then
-    redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units, 'units')
-    redis.call('PEXPIRE', c.key, math.ceil((c.expiry - clock) / 1000))
-  else redis.call('ZADD', c.key, -c.now, 'clock', -c.units, 'units') end
-  hasWritten = true
-  return granted
 end
 
 -- Units of requests whose status is not known yet: of the newest leases, those whose ids end with ~. Of older ones nobody
@@ -401,13 +370,17 @@ local function putTimes(c)
   put(math.min(latest, fits))
 end
 
--- Reads a counter, and judges the requests that ask for it alone. A capital letter: nothing is wanted ahead, reported or told.
+-- Reads a counter, and judges the requests of one step each that ask for it alone. A capital letter: nothing is wanted ahead,
+-- reported or told. The table has all fields at once, because a table that grows is made anew.
 local function open(key, form)
   local letter = string.sub(form, 1, 1)
   local kind = string.lower(letter)
   local isPlain = kind ~= letter
-  local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0, grain = 1, id = text(), step = number()}
-  c.asked, c.ahead, c.free, c.taken = tonumber(string.sub(form, 2)), 0, 0, 0
+  local c = {
+    key = key, kind = kind, asked = tonumber(string.sub(form, 2)), limit = number(), lease = number(), id = text(), step = number(),
+    window = 0, grain = 1, keep = 0, untilEnd = 0, ahead = 0, state = 1, free = 0, taken = 0, isHeld = false, isByRequest = false,
+    isNew = false, isChanged = false, isGranted = false, now = clock, units = 0, expiry = 0, first = false, ends = 0,
+  }
   c.isHeld = string.sub(c.id, -1) == '~'
   c.isByRequest = c.isHeld or kind == 'n'
   if kind == 's' then
@@ -419,11 +392,10 @@ local function open(key, form)
   if not isPlain then c.ahead = number() end
   local isOver = kind == 'c' and clock >= c.untilEnd
   if isOver or not readHead(c) then
-    c.isShut, c.state = true, isOver and 0 or 2
+    c.state = isOver and 0 or 2
     if not isPlain then skipReports() end
     return c
   end
-  c.state = 1
   dropExpired(c)
   if not isPlain then
     readReports(c)
@@ -431,34 +403,37 @@ local function open(key, form)
   end
   c.free = math.max(0, c.limit - c.units)
   c.ends = roundedUp(c, c.now + c.lease + c.window)
-  judgeAlone(c)
+  local granted = math.min(c.asked, math.floor(c.free / c.step))
+  c.taken = granted * c.step
+  for place = 0, c.isByRequest and granted - 1 or -1 do lease(c, place, c.step) end
   return c
 end
 
--- Writes a counter, and answers.
+-- Grants units ahead of need, writes what has changed, and answers.
 local function close(c)
   put(c.state)
-  if c.isShut then
+  if c.state == 0 or c.state == 2 then
     for i = 1, 6 do put((i == 3 or i == 4 or i == 5) and -1 or 0) end
     return
   end
-  put(grant(c))
+  local granted = c.taken
+  if not c.isByRequest then
+    local ahead = math.max(0, math.min(c.ahead, math.floor(c.free / 4) - granted))
+    granted = granted + ahead - ahead % c.step
+    if granted > 0 then lease(c, 0, granted) end
+  end
+  if c.isGranted or c.isChanged then
+    hasWritten = true
+    if keepUntil(c) then
+      redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units, 'units')
+      redis.call('PEXPIRE', c.key, math.ceil((c.expiry - clock) / 1000))
+    else redis.call('ZADD', c.key, -c.now, 'clock', -c.units, 'units') end
+  end
+  put(granted)
   put(math.max(0, c.limit - c.units))
   putTimes(c)
   put(c.limit - c.units < c.step and newestOfOthers(c, string.sub(c.id, 1, threadEnd)) or -1)
   put(c.isNew and 1 or 0)
-end
-
-local function forget(key)
-  local seq, keep = number(), number()
-  -- The first time that a forgiveness is heard of, nothing that was counted before it counts any more.
-  if readMark() < seq then
-    redis.call('SET', KEYS[keyAt], string.format('%.0f', seq))
-    redis.call('PEXPIRE', KEYS[keyAt], keep)
-    hasWritten = true
-    redis.pcall('ZREMRANGEBYRANK', key, 0, -1)
-  end
-  return {1}
 end
 
 while keyAt < #KEYS do
@@ -467,7 +442,16 @@ while keyAt < #KEYS do
   local form, key = text(), KEYS[keyAt]
   if form == 'g' then items[opened] = listGateways(key)
   elseif form == 'v' then items[opened] = readSecret(key)
-  elseif form == 'f' then items[opened] = forget(key)
+  elseif form == 'f' then
+    local seq, keep = number(), number()
+    -- The first time that a forgiveness is heard of, nothing that was counted before it counts any more.
+    if readMark() < seq then
+      redis.call('SET', KEYS[keyAt], string.format('%.0f', seq))
+      redis.call('PEXPIRE', KEYS[keyAt], keep)
+      hasWritten = true
+      redis.pcall('ZREMRANGEBYRANK', key, 0, -1)
+    end
+    items[opened] = {1}
   else items[opened] = open(key, form) end
 end
 local place = 0
