@@ -50,7 +50,7 @@ export class MachineWatch {
     const [before, now] = [this.#last, read()];
     this.#last = now;
     const elapsedMs = now.atMs - before.atMs;
-    const byOthers = (now.busyMs - before.busyMs - (now.ownMs - before.ownMs)) / elapsedMs;
+    const byOthers = othersShare(before, now);
     const stolen = (now.stolenMs - before.stolenMs) / elapsedMs;
     this.#looks += 1;
     this.#byOthers = Math.max(this.#byOthers, byOthers);
@@ -66,6 +66,16 @@ export class MachineWatch {
     if (this.#busyLooks === 0 && this.#loadAtStart <= highestLoad) return `The machine was quiet: ${load}, ${most}.`;
     return `**The machine was not quiet** in ${this.#busyLooks} of ${this.#looks} rounds: ${load}, ${most}.`;
   }
+}
+
+/** Begins to watch. Returns what says which share of one core others have used since then. */
+export function watchOthers(): () => number {
+  const before = read();
+  return () => othersShare(before, read());
+}
+
+function othersShare(before: Reading, now: Reading): number {
+  return (now.busyMs - before.busyMs - (now.ownMs - before.ownMs)) / (now.atMs - before.atMs);
 }
 
 function read(): Reading {

@@ -26,7 +26,7 @@ interface Place extends Limit {
 const bench = join(import.meta.dirname, "..");
 const node = process.execPath;
 
-const headgate = (name: string, hasStore: boolean): StoreContender => ({
+const headgate = (name: string, hasStore: boolean, flags: readonly string[] = []): StoreContender => ({
   name,
   async start({ folder, upstreamPort, redisPort, core, limit, windowMs, key }) {
     const [port, admin] = [await freePort(), await freePort()];
@@ -41,7 +41,7 @@ ${hasStore ? `counters: { store: redis, redis: { url: "redis://127.0.0.1:${redis
 `,
     );
     const main = join(bench, "../dist/main.js");
-    const command = ["sh", "-c", 'exec "$0" "$@" >/dev/null', node, main, "start", "--config", config];
+    const command = ["sh", "-c", 'exec "$0" "$@" >/dev/null', node, ...flags, main, "start", "--config", config];
     return { port, running: await start(command, { core, port }) };
   },
 });
@@ -58,6 +58,11 @@ const peer = (name: string, file: string): StoreContender => ({
 
 export const alone = headgate("Headgate without a store", false);
 export const shared = headgate("Headgate with Redis", true);
+/** It leases nothing ahead. */
+export const askingAlone = headgate("Headgate with Redis, asking alone", true, [
+  "--import",
+  join(import.meta.dirname, "asking-alone.ts"),
+]);
 export const storeContenders: readonly StoreContender[] = [
   alone,
   shared,

@@ -1,5 +1,6 @@
 // `npm run bench:store`: what a store that gateways share costs a request. CPU of a proxied request and of a 429 with and
-// without it, the latency that it adds at a constant rate, and how often four gateways call it. Prints Markdown.
+// without it, the latency that it adds at a constant rate, and how often four gateways call it. What leases save is measured
+// only with `--only leases,proxied`. Prints Markdown.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { cpus, release, tmpdir } from "node:os";
@@ -11,11 +12,14 @@ import { constantRate, wrk } from "../load.ts";
 import { cpuTimeUs, freePort, installed, type Running, start } from "../processes.ts";
 import { startUpstream, type Upstream } from "../upstream.ts";
 import { alone, type Limit, type StoreContender, shared, storeContenders } from "./contenders.ts";
+import { measureLeases } from "./leases.ts";
 
 const { values } = parseArgs({
   options: {
     rounds: { type: "string", default: "5" },
     seconds: { type: "string", default: "4" },
+    // Of the parts leases and proxied: requests a second at three gateways together.
+    rate: { type: "string", default: "10000" },
     only: { type: "string", default: "held,asked,throttled,latency,calls" },
     contenders: { type: "string", default: storeContenders.map(({ name }) => name).join(",") },
   },
@@ -255,6 +259,12 @@ async function main(): Promise<void> {
     for (const scenario of scenarios) if (parts.has(scenario.id)) await measureLoad(stage, scenario);
     if (parts.has("latency")) await measureLatency(stage);
     if (parts.has("calls")) await measureCalls(stage);
+    if (parts.has("leases") || parts.has("proxied")) {
+      const [run, calls] = [(...args: string[]) => cli(stage, ...args), () => callsOf(stage)];
+      const settings = { rounds, seconds, perSecond: Number(values.rate) };
+      const places = { ...stage, cores: { ...cores, all: `0-${cpus().length - 1}` } };
+      await measureLeases({ ...places, ...settings, cli: run, calls, say, table }, parts);
+    }
   } finally {
     await stage.redis.running.stop();
     await upstream.running.stop();
