@@ -1,14 +1,15 @@
 // `node bench/store/exactness.ts`: whether three gateways with one Redis ever admit more than a limit, for minutes, with the
-// default `wait`: 20 in 3 s and 100 in 60 s. A window counts as exceeded only if it certainly is: more requests than the
-// limit were sent in it and had arrived at the upstream before its end. Each excess is printed with the decisions that the
-// gateways made without the store's answer in its window. Ends with 1 if an excess stands beside none. Prints Markdown.
+// default `wait`: 20 in 3 s, 100 in 60 s, 100 in a minute of the calendar, and requests that three such policies limit
+// together. A window counts as exceeded only if it certainly is: more requests than the limit were sent in it and had
+// arrived at the upstream before its end. Each excess is printed with the decisions that the gateways made without the
+// store's answer in its window. Ends with 1 if an excess stands beside none. Prints Markdown.
 import { parseArgs } from "node:util";
 import { monotonicMs } from "../../test/shared-store/client-line.ts";
 import { startFleet } from "../../test/shared-store/fleet.ts";
 import { type RecordingUpstream, startRecordingUpstream } from "../../test/shared-store/recording-upstream.ts";
 import { clientsOf, shared, total } from "../../test/shared-store/stage.ts";
 import { admissionsOf, before, type Client } from "../../test/shared-store/traffic.ts";
-import { windowsAbove } from "../../test/shared-store/windows.ts";
+import { type Admission, windowsAbove } from "../../test/shared-store/windows.ts";
 import type { Cleanup } from "../../test/support/cleanup.ts";
 import { startRedis } from "../../test/support/redis-servers.ts";
 import { startNeighbours } from "./neighbours.ts";
@@ -18,10 +19,29 @@ const { values } = parseArgs({
 });
 const gateways = 3;
 const clientsEach = 6;
-const policies = [
-  { name: "short", limit: 20, window: "3s", match: { paths: ["/v1/short/"] } },
-  { name: "long", limit: 100, window: "60s", match: { paths: ["/v1/long/"] } },
+/** `seconds`: of a window, or of a period of the calendar. */
+interface Limit {
+  readonly path: string;
+  readonly limit: number;
+  readonly seconds: number;
+  readonly isCalendar: boolean;
+}
+
+const limits: readonly Limit[] = [
+  { path: "short", limit: 20, seconds: 3, isCalendar: false },
+  { path: "long", limit: 100, seconds: 60, isCalendar: false },
+  { path: "minute", limit: 100, seconds: 60, isCalendar: true },
+  // Each of them refuses some: one window after another, then the rest of a minute.
+  { path: "all", limit: 20, seconds: 3, isCalendar: false },
+  { path: "all", limit: 150, seconds: 45, isCalendar: false },
+  { path: "all", limit: 180, seconds: 60, isCalendar: true },
 ];
+const policies = limits.map(({ path, limit, seconds, isCalendar }) => ({
+  name: `${path}-${limit}`,
+  limit,
+  ...(isCalendar ? { per: "minute" } : { window: `${seconds}s` }),
+  match: { paths: [`/v1/${path}/`] },
+}));
 /** As often as the gateways are asked how many answers were late. */
 const sampleMs = 200;
 
@@ -34,28 +54,40 @@ interface Sample {
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 const anyOf = (count: number): number => Math.floor(Math.random() * count);
 
-/** Asks at the edge of the limit, but for one client that asks as fast as it can. */
-function loadOf(client: (path: string) => Client, { name, limit, window }: (typeof policies)[number], endMs: number) {
-  const perSecond = (1.05 * limit) / Number.parseInt(window, 10);
-  const clients = Array.from({ length: clientsEach }, () => client(`/v1/${name}`));
+/** Asks at the edge of the first limit of a path, but for one client that asks as fast as it can. */
+function loadOf(client: (path: string) => Client, { path, limit, seconds }: Limit, endMs: number) {
+  const perSecond = (1.05 * limit) / seconds;
+  const clients = Array.from({ length: clientsEach }, () => client(`/v1/${path}`));
   const done = clients.map((each, i) =>
     i === 0 ? each.greedy(before(endMs)) : each.steady(before(endMs), perSecond, anyOf),
   );
   return { clients, done: Promise.all(done) };
 }
 
-/** Prints a row for a policy and one for each excess; returns how many stand beside no late decision. */
+/** The windows, or periods of the calendar, that certainly have more than the limit. */
+function excessesOf(admissions: readonly Admission[], { limit, seconds, isCalendar }: Limit) {
+  const windowMs = seconds * 1000;
+  if (!isCalendar) return windowsAbove(admissions, windowMs, limit);
+  const aheadMs = Date.now() - monotonicMs();
+  const startOf = (atMs: number): number => Math.floor((atMs + aheadMs) / windowMs) * windowMs - aheadMs;
+  const certain = admissions.filter(({ fromMs, untilMs }) => startOf(fromMs) === startOf(untilMs));
+  const periods = Map.groupBy(certain, ({ fromMs }) => startOf(fromMs));
+  return [...periods].map(([startMs, all]) => ({ startMs, count: all.length })).filter(({ count }) => count > limit);
+}
+
+/** Prints a row for a limit and one for each excess; returns how many stand beside no late decision. */
 async function judge(
-  { name, limit, window }: (typeof policies)[number],
+  judged: Limit,
   clients: readonly Client[],
   upstream: RecordingUpstream,
   samples: readonly Sample[],
 ): Promise<number> {
-  const windowMs = Number.parseInt(window, 10) * 1000;
+  const { path, limit, seconds, isCalendar } = judged;
+  const windowMs = seconds * 1000;
   const visits = await upstream.visits();
   const admitted = clients.map(({ asked }) => admissionsOf(asked, visits));
   const asked = clients.reduce((sum, client) => sum + client.asked.length, 0);
-  const excesses = admitted.flatMap((admissions) => windowsAbove(admissions, windowMs, limit));
+  const excesses = admitted.flatMap((admissions) => excessesOf(admissions, judged));
   const lateIn = (fromMs: number, untilMs: number): number => {
     const first = samples.findLast(({ atMs }) => atMs <= fromMs)?.late ?? 0;
     // The one after the end: an instant is taken after its count.
@@ -65,9 +97,10 @@ async function judge(
   const worst = excesses.reduce((most, { count }) => Math.max(most, count), 0);
   const unexplained = excesses.filter(({ startMs }) => lateIn(startMs, startMs + windowMs) === 0);
   const counts = [asked, admitted.flat().length, excesses.length, worst || "none", unexplained.length];
-  print(`| ${limit} in ${window} | ${counts.join(" | ")} |`);
+  const length = isCalendar ? "a minute of the calendar" : `${seconds} s`;
+  print(`| ${path}: ${limit} in ${length} | ${counts.join(" | ")} |`);
   for (const { startMs, count } of unexplained)
-    process.stderr.write(`${name}: ${count} from ${startMs.toFixed(1)} ms\n`);
+    process.stderr.write(`${path}: ${count} from ${startMs.toFixed(1)} ms\n`);
   return unexplained.length;
 }
 
@@ -86,7 +119,10 @@ async function measure(cleanup: Cleanup): Promise<number> {
   const samples: Sample[] = [{ atMs: monotonicMs(), late: await late() }];
   const client = clientsOf(cleanup, fleet);
   const endMs = monotonicMs() + Number(values.minutes) * 60_000;
-  const loads = policies.map((policy) => ({ policy, ...loadOf(client, policy, endMs) }));
+  const loads = [...Map.groupBy(limits, ({ path }) => path).values()].map((together) => ({
+    together,
+    ...loadOf(client, together[0] as Limit, endMs),
+  }));
   while (monotonicMs() < endMs) {
     await new Promise((resolve) => setTimeout(resolve, sampleMs));
     // The answer has all that was counted before this instant, and perhaps some of what was counted after it.
@@ -101,7 +137,8 @@ async function measure(cleanup: Cleanup): Promise<number> {
   print("| limit | asked | admitted | windows exceeded | worst window | of them without a late decision |");
   print("|---|---|---|---|---|---|");
   let unexplained = 0;
-  for (const { policy, clients } of loads) unexplained += await judge(policy, clients, upstream, samples);
+  for (const { together, clients } of loads)
+    for (const limit of together) unexplained += await judge(limit, clients, upstream, samples);
   return unexplained;
 }
 
