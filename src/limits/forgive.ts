@@ -1,7 +1,6 @@
 // Forgives a client, a token, a subject or a key: what the policies have counted of it is forgotten in the table, once for all
 // threads, and each thread forgets what it holds of a store. Slots of requests under way stay taken.
 import type { ForgivenKey } from "../core/rules.ts";
-import type { LocalCounters } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
 import type { PolicyRow } from "./policies.ts";
 import type { Forgiven } from "./table/forgiveness.ts";
@@ -78,8 +77,7 @@ async function forgiveKeys(
   let coarse: Forgiven["coarse"] = null;
   for (const { key, client } of named) {
     const forgiven = await whenFree(() => {
-      const counted = row.inStore?.local ?? (row.counters as LocalCounters);
-      const forgotten = counted.forgive(key, client, nowMs());
+      const forgotten = row.local.forgive(key, client, nowMs());
       row.inStore?.forgiveHeld(key, client, nowMs(), seq);
       return forgotten;
     });

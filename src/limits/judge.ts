@@ -12,7 +12,7 @@ import type { RulesInForce } from "../core/rules-in-force.ts";
 import { createCounters } from "./counter-kinds.ts";
 import { Ask, type LocalCounters, noKey } from "./counters.ts";
 import { PolicyLimiter } from "./limiter.ts";
-import { holdsUntilEnd } from "./policies.ts";
+import { holdsUntilEnd, type PolicyAsk } from "./policies.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
 import { minTableBytes } from "./table/layout.ts";
 import { KeyPlacer, type SipHash } from "./table/sip-hash.ts";
@@ -138,9 +138,7 @@ export class Judge {
     const limiter = this.#limiter;
     if (limiter === null) return "observed";
     const request = { parsed, head, identity, nowMs };
-    for (const { row, key, client, limit } of limiter.asksOf(request)) {
-      this.#takeOver(this.#policies[row.slot] as JudgedPolicy, key, client, limit, decision.outcome, nowMs);
-    }
+    for (const ask of limiter.asksOf(request)) this.#takeOver(ask, decision.outcome, nowMs);
     // Without a store, no decision is a promise.
     const first = limiter.ask({ ...request, decision: null }, "anonymous");
     if (first instanceof Promise) return "throttled";
@@ -153,14 +151,8 @@ export class Judge {
   }
 
   /** Takes over what was counted of a key before the trial, unless the judge counts it already. */
-  #takeOver(
-    { policy, counters, counted, periodEndMs }: JudgedPolicy,
-    key: CounterKey,
-    client: CounterKey,
-    limit: number,
-    outcome: Outcome,
-    nowMs: number,
-  ): void {
+  #takeOver({ row, key, client, limit }: PolicyAsk, outcome: Outcome, nowMs: number): void {
+    const { policy, counters, counted, periodEndMs } = this.#policies[row.slot] as JudgedPolicy;
     const ask = this.#ask;
     const table = this.#table;
     Object.assign(ask, { key, client, limit });

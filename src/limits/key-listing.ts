@@ -8,7 +8,7 @@ import { parseCidr } from "../core/ip-address.ts";
 import { Ask } from "./counters.ts";
 import type { LimiterView } from "./limiter-view.ts";
 import { createKeyFinder, keysOfIdentities, type NameContext } from "./named-keys.ts";
-import type { CheckRow } from "./policies.ts";
+import type { PolicyRow } from "./policies.ts";
 import { isByAddress } from "./request-keys.ts";
 import { BusyError, coarseNameOf, isAddressKey, keyLine, keyWordsAt, kinds } from "./table/layout.ts";
 import { type SlotSpan, type TopKey, TopKeys, type TopQuery } from "./table/top-keys.ts";
@@ -160,10 +160,10 @@ class BusyTime {
   }
 }
 
-function spansOf(rows: readonly CheckRow[], nowMs: number): (SlotSpan | undefined)[] {
+function spansOf(rows: readonly PolicyRow[], nowMs: number): (SlotSpan | undefined)[] {
   const spans: (SlotSpan | undefined)[] = [];
-  for (const { slot, policy, counters } of rows) {
-    spans[slot] = { ...counters.readingAt(nowMs), hasInstants: policy.rate.kind === "sliding" };
+  for (const { slot, policy, local } of rows) {
+    spans[slot] = { ...local.readingAt(nowMs), hasInstants: policy.rate.kind === "sliding" };
   }
   return spans;
 }
@@ -186,7 +186,7 @@ class KeyNames {
   readonly #view: LimiterView;
   readonly #context: NameContext;
   readonly #probe: string;
-  readonly #rows: ReadonlyMap<number, CheckRow>;
+  readonly #rows: ReadonlyMap<number, PolicyRow>;
   /** Of the keys of listed tokens, by slot and by their digits. */
   readonly #named: ReadonlyMap<number, Map<string, NamedHash>>;
 
@@ -263,7 +263,7 @@ class KeyNames {
     };
   }
 
-  #nameOf(row: CheckRow, key: CounterKey, kind: number): KeyName {
+  #nameOf(row: PolicyRow, key: CounterKey, kind: number): KeyName {
     const unnamed = { limit: row.policy.limit, method: null, route: null };
     if (kind === kinds.network) return { ...unnamed, id: null, name: networkText(key) };
     if (key.isAddress) {
@@ -278,7 +278,7 @@ class KeyNames {
     return { name, limit, method, route, id: `token:${name}` };
   }
 
-  #limitOf(row: CheckRow, client: string): number {
+  #limitOf(row: PolicyRow, client: string): number {
     if (row.readLimit === null && row.runtimeRules.isEmpty) return row.policy.limit;
     const found = createKeyFinder({ kind: "client", value: client }, this.#context)?.(row).keys[0];
     // It was charged before it was exempt.
@@ -286,11 +286,11 @@ class KeyNames {
   }
 
   /** Null if another thread is at work there, or nothing counts any more. */
-  #stateOf(row: CheckRow, key: CounterKey, limit: number, nowMs: number) {
-    const { counters, policy } = row;
+  #stateOf(row: PolicyRow, key: CounterKey, limit: number, nowMs: number) {
+    const { local, policy } = row;
     const ask = Object.assign(new Ask(), { key, client: key, limit, units: policy.cost });
     try {
-      const { units } = counters.inspect(ask, nowMs, this.#view.table, 0);
+      const { units } = local.inspect(ask, nowMs, this.#view.table, 0);
       return { units, resetMs: ask.knownResetMs };
     } catch (error) {
       if (error instanceof BusyError) return null;

@@ -10,7 +10,7 @@ import type { ForgivenKey } from "../core/rules.ts";
 import type { RuledIdentity } from "../core/rules-in-force.ts";
 import { Ask, noKey } from "./counters.ts";
 import { createKeyFinder, type NameContext, type NamedKey } from "./named-keys.ts";
-import { type CheckRow, noOutcomes, type PolicySet } from "./policies.ts";
+import { noOutcomes, type PolicyRow, type PolicySet } from "./policies.ts";
 import { whenFree } from "./table/layout.ts";
 import type { Inspection, TableView } from "./table/table-view.ts";
 
@@ -63,10 +63,6 @@ export interface KeyState extends Inspection {
   readonly exemptBy: string | null;
 }
 
-interface CheckSet extends PolicySet {
-  readonly rows: readonly CheckRow[];
-}
-
 /** Of a policy, so many admissions are listed. */
 const maxAdmissions = 1000;
 
@@ -74,16 +70,16 @@ export class LimiterView {
   /** Decides as the limiter does, and charges nothing. Must be asked about one request at a time. */
   readonly limiter: Limiter;
   readonly table: TableView;
-  readonly #set: CheckSet;
+  readonly #set: PolicySet;
 
   /** `limiter`: decides by the policies of the set. */
-  constructor(table: TableView, set: CheckSet, limiter: Limiter) {
+  constructor(table: TableView, set: PolicySet, limiter: Limiter) {
     this.table = table;
     this.#set = set;
     this.limiter = limiter;
   }
 
-  get rows(): readonly CheckRow[] {
+  get rows(): readonly PolicyRow[] {
     return this.#set.rows;
   }
 
@@ -140,7 +136,7 @@ export class LimiterView {
 
   /** A rule comes before the configuration. */
   #exemptBy(
-    { policy: { name, exempt }, runtimeRules }: CheckRow,
+    { policy: { name, exempt }, runtimeRules }: PolicyRow,
     client: string,
     counterKey: CounterKey,
     identity: RuledIdentity | null,
@@ -156,19 +152,19 @@ export class LimiterView {
   }
 
   #stateOf(
-    row: CheckRow,
+    row: PolicyRow,
     { key, client, limit, method, route }: NamedKey,
     name: ForgivenKey,
     context: NameContext,
     most: number,
     nowMs: number,
   ): KeyState {
-    const { policy, counters } = row;
+    const { policy, local } = row;
     // Not the row's own Ask: a request that is tried may be using that.
     const ask = new Ask();
     const isExempt = limit === 0;
     Object.assign(ask, { key, client: client ?? key, limit: isExempt ? policy.limit : limit, units: policy.cost });
-    const inspection = counters.inspect(ask, nowMs, this.table, most);
+    const inspection = local.inspect(ask, nowMs, this.table, most);
     return {
       ...inspection,
       ...{ key: counterText(key, context.ipv6Prefix), method, route },

@@ -20,7 +20,6 @@ import { type Awaitable, type Decision, type Held, isContinued, isTighter, type 
 import type { ForgivenKey } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { noPeriod } from "./calendar.ts";
-import type { LocalCounters } from "./counters.ts";
 import { type ForgivenName, forgive, forgiveHeld } from "./forgive.ts";
 import { LimiterView } from "./limiter-view.ts";
 import type { NameContext } from "./named-keys.ts";
@@ -34,12 +33,10 @@ import {
   decideWithStore,
   holdsUntilEnd,
   limitOf,
-  maskOf,
   type PolicyAsk,
   type PolicyRow,
   type PolicySet,
   type PolicySlot,
-  peekAt,
   rowsIn,
   shownOf,
   slotsToKeep,
@@ -47,7 +44,7 @@ import {
   unspent,
 } from "./policies.ts";
 import { QuotaQuestions, quotasOfCaller } from "./quota-questions.ts";
-import { createPolicyMatcher, noHead, TokenDigests } from "./request-keys.ts";
+import { createPolicyMatcher, maskOf, noHead, TokenDigests } from "./request-keys.ts";
 import type { Store } from "./store/store.ts";
 import type { Pass } from "./store/store-counters.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
@@ -119,11 +116,11 @@ export class PolicySteps implements Limiter {
     const { counterKey } = of;
     const limit = limitOf(row, of, noHead, null);
     if (isObserved) row.outcomes[limit === 0 ? "exempt" : "observed"] += 1;
-    return limit === 0 ? unspent(row, "exempt", nowMs, null) : peekAt(row, counterKey, counterKey, limit, nowMs);
+    return limit === 0 ? unspent(row, "exempt", nowMs, null) : row.ask.about(counterKey, counterKey, limit).peek(nowMs);
   }
 
   #showAgain({ policy, key, client, limit, others }: Decision, nowMs: number): Decision {
-    const decision = peekAt(this.#rowOf(policy), key, client, limit, nowMs);
+    const decision = this.#rowOf(policy).ask.about(key, client, limit).peek(nowMs);
     return others === null ? decision : { ...decision, others: others.map((each) => this.#showAgain(each, nowMs)) };
   }
 
@@ -146,11 +143,11 @@ export class PolicySteps implements Limiter {
   #findUsedUp(request: AskedRequest): Decision {
     const { nowMs, decision } = request;
     let refusing: Decision | null = null;
-    for (const { row, key, client, limit } of applicable(this.set, this.#refusedStep, request, this.#reused).asks) {
-      if (row.isShadow) continue;
-      const quota = peekAt(row, key, client, limit, nowMs);
+    for (const ask of applicable(this.set, this.#refusedStep, request, this.#reused).asks) {
+      if (ask.row.isShadow) continue;
+      const quota = ask.peek(nowMs);
       const isLater = refusing === null || quota.resetMs > refusing.resetMs;
-      if (quota.remaining < row.policy.cost && isLater) refusing = { ...quota, outcome: "throttled" };
+      if (quota.remaining < ask.units && isLater) refusing = { ...quota, outcome: "throttled" };
     }
     return refusing ?? decision ?? unspent(this.#fallback, "observed", nowMs, null);
   }
@@ -161,10 +158,9 @@ export class PolicySteps implements Limiter {
 
   /** For a policy that is alone, has one limit unless a rule says otherwise, is keyed by client and holds nothing. */
   #askAlone(row: PolicyRow, client: CounterKey, nowMs: number): Decision {
-    const { ask, counters, policy, outcomes, runtimeRules } = row;
-    const { locks } = this.set;
     // Without a store. Each detour through the ask costs some nanoseconds here.
-    const local = counters as LocalCounters;
+    const { ask, local, policy, outcomes, runtimeRules } = row;
+    const { locks } = this.set;
     const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, client, null);
     const limit = ruled ?? policy.limit;
     if (ruled === 0) {

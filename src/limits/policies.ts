@@ -78,6 +78,8 @@ export interface PolicyRow extends PolicySlot {
   /** Whether it goes on with the counters of one before a reload. */
   readonly continues: boolean;
   readonly counters: LocalCounters | StoreCounters;
+  /** The same counters, if nothing is shared; else those of this process beside them. */
+  readonly local: LocalCounters;
   /** The same counters, if gateways share them; else null. */
   readonly inStore: StoreCounters | null;
   /** Says when a period of the calendar is over. */
@@ -114,6 +116,12 @@ export class PolicyAsk extends StoreAsk {
     return this;
   }
 
+  /** Returns what is left of the key, without asking for units. */
+  peek(nowMs: number): Decision {
+    this.row.counters.peek(this, nowMs);
+    return this.decision("observed", null, null);
+  }
+
   /** Finds where the key is. Must be called before the table's locks are taken, of all that are asked together. */
   select(): void {
     this.row.counters.select(this);
@@ -121,10 +129,10 @@ export class PolicyAsk extends StoreAsk {
 
   /** Asks the counters, and charges nothing. The table's locks must be held. */
   put(nowMs: number, pass: Pass): void {
-    const { inStore, counters, isShadow } = this.row;
+    const { inStore, local, isShadow } = this.row;
     // No request asks a second time for a policy that refuses nothing.
     if (inStore !== null) inStore.ask(this, nowMs, isShadow && pass === "answered" ? "final" : pass);
-    else (counters as LocalCounters).ask(this, nowMs);
+    else local.ask(this, nowMs);
   }
 
   /** Whether the store has to be asked before it is known if the request fits. */
@@ -167,18 +175,6 @@ export class PolicyAsk extends StoreAsk {
     const { policy, key, client, limit, remaining, resetMs } = this;
     return { outcome, policy, key, client, limit, remaining, resetMs, held, lasting: null, others };
   }
-}
-
-/** The quota of a key as it is now. */
-export function peekAt(
-  { ask, counters }: PolicyRow,
-  key: CounterKey,
-  client: CounterKey,
-  limit: number,
-  nowMs: number,
-): Decision {
-  counters.peek(ask.about(key, client, limit), nowMs);
-  return ask.decision("observed", null, null);
 }
 
 /** The quota of a client about whom nothing is stored, where the policy is shown and has not been asked. */
@@ -378,11 +374,6 @@ function isCrowdedOut(unknown: readonly PolicyAsk[]): boolean {
   return unknown.length > 1 && unknown.some((ask) => !ask.row.isShadow && ask.isCrowded);
 }
 
-/** Returns the set of those that are in it. */
-export function maskOf<T>(list: readonly T[], isIn: (one: T) => boolean): number {
-  return list.reduce((mask, one, i) => (isIn(one) ? mask | (1 << i) : mask), 0);
-}
-
 export function rowsIn({ rows }: PolicySet, included: number): readonly PolicyRow[] {
   return rows.filter((_, i) => (included & (1 << i)) !== 0);
 }
@@ -425,7 +416,7 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
   const holds = holdsUntilEnd(policy);
   const inStore = store && new StoreCounters(policy, slot, local, table, store, holds, wallMs);
   const row: Omit<PolicyRow, "ask"> = {
-    ...{ policy, slot, holds, inStore, runtimeRules },
+    ...{ policy, slot, holds, local, inStore, runtimeRules },
     isShadow: enforcement === "shadow" || policy.mode === "shadow",
     needsIdentity: needsIdentity(policy, source.tokensAreVerified),
     continues: before.some((each) => isContinued(policy, each.policy)),
@@ -440,16 +431,10 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
   return Object.assign(made, { ask: new PolicyAsk(made) });
 }
 
-/** A row that decides as the other one would, in a view of its table: it charges nothing and asks no store. */
-export interface CheckRow extends PolicyRow {
-  readonly counters: LocalCounters;
-  readonly inStore: null;
-}
-
-export function createCheckRow(row: PolicyRow, view: TableView): CheckRow {
-  const { policy, slot, clock } = row;
-  const counters = createCounters(policy, view, slot, clock);
-  const made = { ...row, counters, inStore: null, outcomes: noOutcomes() };
+/** Returns a row that decides as the other one would, in a view of its table: it charges nothing and asks no store. */
+export function createCheckRow(row: PolicyRow, view: TableView): PolicyRow {
+  const local = createCounters(row.policy, view, row.slot, row.clock);
+  const made = { ...row, counters: local, local, inStore: null, outcomes: noOutcomes() };
   return Object.assign(made, { ask: new PolicyAsk(made) });
 }
 

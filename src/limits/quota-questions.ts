@@ -16,15 +16,14 @@ import {
   applicable,
   chargedAt,
   decideWithStore,
-  maskOf,
   type PolicyAsk,
   type PolicyRow,
   type PolicySet,
-  peekAt,
   rowsIn,
   shownOf,
   unspent,
 } from "./policies.ts";
+import { maskOf } from "./request-keys.ts";
 import type { Pass } from "./store/store-counters.ts";
 
 /** What a call asks of one key: one sum, so that requests which share a key cannot exceed its limit. */
@@ -171,7 +170,7 @@ function quotaOf(row: PolicyRow, named: NamedKey, client: CounterKey, nowMs: num
   const { policy, ask } = row;
   const { key, limit, method, route } = named;
   if (limit === 0) return { ...untold, policy, state: "exempt", limit: policy.limit, method, route };
-  const { remaining } = peekAt(row, key, client, limit, nowMs);
+  const { remaining } = ask.about(key, client, limit).peek(nowMs);
   // After the limit was lowered, more than the limit may be used. A store may know of more than was counted here.
   const used = Math.max(ask.counted, limit - remaining);
   const state = remaining < policy.cost ? "exhausted" : "open";

@@ -283,21 +283,19 @@ export function createAddressLimits(policy: Policy, rules: RulesInForce): (key: 
 export type PolicyMatcher = (request: ParsedRequest, head: RequestHead) => number;
 
 export function createPolicyMatcher(policies: readonly Policy[], basePath: string): PolicyMatcher {
-  const bits = policies.map(({ match }, i) => ({ match, mask: 1 << i }));
-  const withPaths = bits.filter(({ match }) => match.paths.length > 0);
-  const withMethods = bits.filter(({ match }) => match.methods.length > 0);
-  const all = union(bits);
-  if (withPaths.length + withMethods.length === 0) return () => all;
+  const all = maskOf(policies, () => true);
+  const ofPaths = maskOf(policies, ({ match }) => match.paths.length > 0);
+  const ofMethods = maskOf(policies, ({ match }) => match.methods.length > 0);
+  if ((ofPaths | ofMethods) === 0) return () => all;
 
-  const ofPaths = union(withPaths);
   const patterns = new PathPatterns(
-    withPaths.flatMap(({ match, mask }) => match.paths.map((path) => ({ path, mask }))),
+    policies.flatMap(({ match }, i) => match.paths.map((path) => ({ path, mask: 1 << i }))),
     basePath,
   );
-  const ofAnyMethod = all & ~union(withMethods);
+  const ofAnyMethod = all & ~ofMethods;
   const byMethod = new Map<string, number>();
-  for (const { match, mask } of withMethods) {
-    for (const method of match.methods) byMethod.set(method, (byMethod.get(method) ?? ofAnyMethod) | mask);
+  for (const [i, { match }] of policies.entries()) {
+    for (const method of match.methods) byMethod.set(method, (byMethod.get(method) ?? ofAnyMethod) | (1 << i));
   }
 
   // Methods have case, but some backends ignore it.
@@ -306,7 +304,7 @@ export function createPolicyMatcher(policies: readonly Policy[], basePath: strin
 
   return ({ target }, { method, rawHeaders }) => {
     let mask = ofMethod(method);
-    if (withMethods.length > 0) {
+    if (ofMethods !== 0) {
       const query = target === undefined ? "" : target.original.slice(target.path.length + 1);
       for (const other of overridingMethods(rawHeaders, query)) mask |= ofMethod(other);
     }
@@ -315,6 +313,7 @@ export function createPolicyMatcher(policies: readonly Policy[], basePath: strin
   };
 }
 
-function union(bits: readonly { readonly mask: number }[]): number {
-  return bits.reduce((mask, bit) => mask | bit.mask, 0);
+/** Returns the set of those that are in it. */
+export function maskOf<T>(list: readonly T[], isIn: (one: T) => boolean): number {
+  return list.reduce((mask, one, i) => (isIn(one) ? mask | (1 << i) : mask), 0);
 }
