@@ -37,6 +37,7 @@ import {
   type PolicyRow,
   type PolicySet,
   type PolicySlot,
+  type RowOptions,
   rowsIn,
   shownOf,
   slotsToKeep,
@@ -329,13 +330,8 @@ function isForEveryClient({ policy: { key, match, who } }: PolicyRow): boolean {
 }
 
 /** Each has a default that suits a gateway without a base path, verified tokens and structured fields. */
-export interface PolicyLimiterOptions {
-  /** Its wall clock says when a period of the calendar is over. */
-  readonly clock?: Clock;
+export interface PolicyLimiterOptions extends RowOptions {
   readonly basePath?: string;
-  readonly tokensAreVerified?: boolean;
-  /** `shadow`: no policy refuses anything. */
-  readonly enforcement?: "on" | "shadow";
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll?: boolean;
   /** Hashes the parts of keys. Default: that of `previous`, or one with a random key. */
@@ -375,13 +371,7 @@ export class PolicyLimiter extends PolicySteps {
 
   /** `policies`: 1 to 32. Throws a RangeError if the runtime does not know a time zone. */
   constructor(policies: readonly Policy[], options: PolicyLimiterOptions = {}) {
-    const {
-      previous = null,
-      clock = systemClock,
-      basePath = "/",
-      tokensAreVerified = false,
-      listAll = false,
-    } = options;
+    const { previous = null, clock = systemClock, basePath = "/", listAll = false } = options;
     const setBefore = previous?.set;
     const hash = options.hash ?? setBefore?.hash ?? new SipHash(randomBytes(16));
     const table = options.table ?? setBefore?.table ?? smallTable();
@@ -392,12 +382,12 @@ export class PolicyLimiter extends PolicySteps {
     // At a start, keys that are there already are those of a snapshot, which was restored to the first slots.
     const isFree = (slot: number): boolean => previous === null || table.isSlotFree(slot);
     const slots = options.slots ?? assignSlots(policies, slotsBefore, isFree);
-    const tokens = new TokenDigests();
-    const source = { ...options, tokensAreVerified, clock, hash, table, tokens, store, runtimeRules };
-    const rows = slots.map((slot) => createRow(slot, source, rowsBefore));
+    const source = { tokens: new TokenDigests(), hash, table, store, runtimeRules };
+    const rows = slots.map((slot) => createRow(slot, source, options, rowsBefore));
     const inOrder = slots.map(({ policy }) => policy);
     const set: PolicySet = {
-      ...{ rows, tokens, listAll, hash, table, locks: table.locks, store, runtimeRules },
+      ...source,
+      ...{ rows, listAll, locks: table.locks },
       match: createPolicyMatcher(inOrder, basePath),
       ofVerified: maskOf(inOrder, ({ who }) => who === "verified"),
       ofOthers: maskOf(inOrder, ({ who }) => who === "others"),

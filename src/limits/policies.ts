@@ -249,31 +249,35 @@ export function holdsUntilEnd({ rate, chargeStatuses }: Policy): boolean {
   return rate.kind === "concurrency" || chargeStatuses !== null;
 }
 
+/** What all rows of a limiter share. */
+interface RowSource {
+  /** Of all policies together, so that each token is hashed once. */
+  readonly tokens: TokenDigests;
+  /** Hashes the parts of keys. */
+  readonly hash: SipHash;
+  /** All policies count in it. */
+  readonly table: CounterTable;
+  /** Null: gateways share nothing. */
+  readonly store: Store | null;
+  /** That are set while the gateway runs. */
+  readonly runtimeRules: RulesInForce;
+}
+
 /** Sets of policies are masks: bit i stands for the policy at index i. */
-export interface PolicySet {
+export interface PolicySet extends RowSource {
   /** In the order of the configuration; 1 to 32. */
   readonly rows: readonly PolicyRow[];
   /** Returns the policies whose match a request fits. */
   readonly match: PolicyMatcher;
-  /** Of all policies together, so that each token is hashed once. */
-  readonly tokens: TokenDigests;
   /** The policies about requests whose token was verified, and those about all the rest. */
   readonly ofVerified: number;
   readonly ofOthers: number;
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll: boolean;
-  /** Hashes the parts of keys. */
-  readonly hash: SipHash;
-  /** All policies count in it. */
-  readonly table: CounterTable;
   /** Those of the table. */
   readonly locks: Locks;
   /** Null if only one thread counts. */
   readonly clock: Clock | null;
-  /** Null: gateways share nothing. */
-  readonly store: Store | null;
-  /** That are set while the gateway runs. */
-  readonly runtimeRules: RulesInForce;
 }
 
 /** What a request asks of the policies that apply to it. */
@@ -390,22 +394,22 @@ export function shownOf(set: PolicySet, included: number, named: string | null =
   return shown;
 }
 
-/** What the rows of a limiter are made with. */
-interface RowSource {
+export interface RowOptions {
+  /** Its wall clock says when a period of the calendar is over. */
   readonly clock?: Clock;
+  /** `shadow`: no policy refuses anything. */
   readonly enforcement?: "on" | "shadow";
-  readonly tokensAreVerified: boolean;
-  readonly hash: SipHash;
-  readonly table: CounterTable;
-  readonly tokens: TokenDigests;
-  /** Null: gateways share nothing. */
-  readonly store: Store | null;
-  readonly runtimeRules: RulesInForce;
+  readonly tokensAreVerified?: boolean;
 }
 
 /** `before`: the rows of the limiter before a reload. */
-export function createRow({ policy, slot }: PolicySlot, source: RowSource, before: readonly PolicyRow[]): PolicyRow {
-  const { clock = systemClock, enforcement = "on", hash, table, tokens, store, runtimeRules } = source;
+export function createRow(
+  { policy, slot }: PolicySlot,
+  { hash, table, tokens, store, runtimeRules }: RowSource,
+  options: RowOptions,
+  before: readonly PolicyRow[],
+): PolicyRow {
+  const { clock = systemClock, enforcement = "on", tokensAreVerified = false } = options;
   // The store's clock says for all gateways when a period of the calendar is over.
   const storeMs = (): number | null => store?.shards.wallMs(clock.monotonicMs()) ?? null;
   const wallMs = (): number => storeMs() ?? clock.wallMs();
@@ -418,7 +422,7 @@ export function createRow({ policy, slot }: PolicySlot, source: RowSource, befor
   const row: Omit<PolicyRow, "ask"> = {
     ...{ policy, slot, holds, local, inStore, runtimeRules },
     isShadow: enforcement === "shadow" || policy.mode === "shadow",
-    needsIdentity: needsIdentity(policy, source.tokensAreVerified),
+    needsIdentity: needsIdentity(policy, tokensAreVerified),
     continues: before.some((each) => isContinued(policy, each.policy)),
     counters: inStore ?? local,
     clock: counted,
