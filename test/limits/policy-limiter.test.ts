@@ -459,6 +459,23 @@ describe("checks", () => {
   });
 });
 
+test("what others have used up is found without a charge: the one that refuses for longest", () => {
+  const others: Partial<Policy> = { who: "others" };
+  const long = policy("long", 4, { ...others, cost: 2, rate: { kind: "sliding", windowMs: 5 * minute } });
+  const limiter = create([policy("short", 2, others), long, policy("trial", 1, { ...others, mode: "shadow" })]);
+  const { request, head } = limitedRequest();
+  const first = decided(limiter.ask(askedRequest(request, head, 0), "anonymous"));
+  const asked = askedRequest(request, head, 0, null, first);
+  for (const left of [2, 1]) {
+    expect(limiter.ask(asked, "usedUp")).toBe(first);
+    expect(limiter.ask(asked, "refused")).toMatchObject({ outcome: "admitted", remaining: (left - 1) * 2 });
+  }
+  for (let i = 0; i < 2; i += 1) {
+    expect(limiter.ask(asked, "usedUp")).toMatchObject({ outcome: "throttled", policy: long, resetMs: 5 * minute });
+  }
+  expect(counts(limiter)).toMatchObject({ short: { admitted: 2 }, long: { admitted: 2 } });
+});
+
 describe("a reload", () => {
   test("use 60 of 100, then a limit of 50: throttled with an exact reset; back to 100: 40 left", () => {
     const first = create([policy("client", 100)]);

@@ -4,10 +4,12 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { QuotaLimiter, QuotaRequest } from "../../src/core/limiter.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
+import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { clockOf } from "../support/clock.ts";
-import { limitedRequest } from "../support/limited-request.ts";
+import { identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { ruleOf } from "../support/rule.ts";
 import { runs, scaled } from "../support/runs.ts";
 import { reusedTable } from "./small-table.ts";
 
@@ -148,4 +150,22 @@ test("the reset that a refusal tells is the instant at which the whole call fits
   expect(asks(3, 50)).toMatchObject({ outcome: "throttled", remaining: 0, resetMs: 120 });
   expect(asks(3, 119)?.outcome).toBe("throttled");
   expect(asks(3, 120)).toMatchObject({ outcome: "admitted", remaining: 0 });
+});
+
+test("a rule about a subject is none for a policy that is asked before the token check, as for any request", () => {
+  const runtimeRules = new RulesInForce();
+  runtimeRules.apply({ set: [ruleOf("1", { kind: "subject", value: "alice" }, { action: "exempt" })], removed: [] });
+  const each = { limit: 1, windowMs: 1000 };
+  const list = [slidingPolicy(each), slidingPolicy({ ...each, name: "named", key: [{ kind: "subject" }] })];
+  const quotas = new PolicyLimiter(list, { table: reusedTable(), clock, runtimeRules }).forQuotas();
+  const asked = { client: "192.0.2.1", hits: 1 };
+  const identity = identityOf({ subject: "alice" });
+  const outcomes = list.map(({ name }) => {
+    const request = { ...requestOf({ ...asked, policy: name }), identity, isVerified: true };
+    return [0, 0].map(() => decideAll(quotas, [request], 0)[0]?.outcome);
+  });
+  expect(outcomes).toEqual([
+    ["admitted", "throttled"],
+    ["exempt", "exempt"],
+  ]);
 });
