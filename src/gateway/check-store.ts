@@ -5,6 +5,7 @@ import { readRegularFile } from "../config/files.ts";
 import type { Settings } from "../core/settings.ts";
 import type { CallFailure, StoreIdentity, StoreLink } from "../core/store-link.ts";
 import { openRedisLink } from "../limits/store/redis/link.ts";
+import { encodeRulesCall } from "../limits/store/rules-call.ts";
 import { rulesScript } from "../limits/store/rules-script.ts";
 import { storeScript } from "../limits/store/script.ts";
 import {
@@ -46,9 +47,16 @@ export async function checkStore(settings: NonNullable<Settings["counters"]["red
   return found;
 }
 
-/** Both scripts, because a link has one. A call with five keys writes a forgiveness to the log, and removes it. */
-const script = `local function log() ${rulesScript} end
-if #KEYS == 5 then log() ARGV[1] = 'remove' log() return redis.call('DEL', unpack(KEYS)) end
+/** Both scripts, because a link has one. What is written of rules expires at once. */
+const script = `local function rules() ${rulesScript} end
+if ARGV[1] == 'write' or ARGV[1] == 'read' then
+  local answer = rules()
+  -- The script itself runs these only if there is much to drop.
+  redis.call('HGETALL', KEYS[1])
+  redis.call('HDEL', KEYS[1], '.floor')
+  redis.call('PEXPIRE', KEYS[1], 1000)
+  return answer
+end
 ${storeScript}`;
 
 const missing = (text: string): Finding => ({ kind: "missing", text });
@@ -89,10 +97,24 @@ async function checkShard(link: StoreLink, shard: number, prefix: string): Promi
     if (detail !== null)
       return [...found, missing(`${server}: ${detail.replace(/^(MOVED|CLUSTERDOWN|CROSSSLOT) .*/, `$&${hint}`)}`)];
   }
-  const logKeys = [1, 2, 3, 4, 5].map((i) => storeKeyOf(prefix, tag, `check/${randomBytes(6).toString("hex")}/${i}`));
-  const [, lacking] = await call(link, shard, logKeys, ["forgive", "check", "0", "2", "f/check", "-1", "1"]);
+  const lacking = await failureOfRules(link, shard, (name) => storeKeyOf(prefix, tag, name));
   if (lacking) found.push(warning(server, `rules and forgiveness cannot be shared: ${lacking.detail}`));
   return [...found, { kind: "usable", text: `${server} can be used` }];
+}
+
+/** Resolves with why rules cannot be written and read; null: they can. */
+async function failureOfRules(link: StoreLink, shard: number, keyOf: (name: string) => string) {
+  const name = `check/${randomBytes(6).toString("hex")}`;
+  const keys = [keyOf(`${name}/entries`), keyOf(`${name}/present`)];
+  const caller = { origin: "check", known: 0, wallMs: 0 };
+  const entry = { kind: "forgiven", name: { kind: "key", value: "check" }, endsMs: 1, revision: 0 } as const;
+  const present = { id: "check", about: "{}", silenceMs: 1000 };
+  const read = { operation: "read", origin: "", version: -1, cursor: "0", present } as const;
+  for (const operation of [{ operation: "write", entries: [entry] }, read] as const) {
+    const [, failure] = await call(link, shard, keys, encodeRulesCall(operation, caller));
+    if (failure !== null) return failure;
+  }
+  return null;
 }
 
 function identify(link: StoreLink, shard: number) {

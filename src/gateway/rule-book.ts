@@ -285,7 +285,9 @@ export class RuleBook implements RuleKeeper {
       const nowMs = this.#clock.wallMs();
       const news = portion.filter((rule) => rule.endsMs > nowMs && this.#isNews(rule));
       for (const { revision } of portion) this.#revision = Math.max(this.#revision, revision);
-      await Promise.all(news.map((rule) => this.#set(rule, this.#sourceOf(rule.id, rule))));
+      await Promise.all(
+        news.map((rule) => this.#set(rule, this.#isSameAsBefore(rule) ? null : this.#sourceOf(rule.id, rule))),
+      );
     }
   }
 
@@ -311,6 +313,12 @@ export class RuleBook implements RuleKeeper {
     return known.revision < rule.revision || (known.revision === rule.revision && !isDeepStrictEqual(known, rule));
   }
 
+  /** What was set while the store was away gets another revision when the store is told, and nobody has to hear of that. */
+  #isSameAsBefore(rule: Rule): boolean {
+    const known = this.#rules.get(rule.id);
+    return known !== undefined && isDeepStrictEqual({ ...known, revision: rule.revision }, rule);
+  }
+
   /** Who has set or removed what comes from the log. */
   #sourceOf(id: string, rule: Rule | null): Pick<RuleEvent, "by" | "isForeign"> {
     for (const own of this.#own) {
@@ -323,12 +331,13 @@ export class RuleBook implements RuleKeeper {
     return { by: null, isForeign: true };
   }
 
-  #set(rule: Rule, how: Pick<RuleEvent, "by" | "isForeign">): Promise<void> {
+  /** `how`: null if nobody hears of it. */
+  #set(rule: Rule, how: Pick<RuleEvent, "by" | "isForeign"> | null): Promise<void> {
     const before = this.get(rule.id);
     this.#rules.set(rule.id, rule);
     this.inForce.apply({ set: [rule], removed: [] });
     if (rule.endsMs < this.#timerMs) this.#schedule();
-    this.#tell({ kind: before === null ? "set" : "replaced", rule, before, ...how });
+    if (how !== null) this.#tell({ kind: before === null ? "set" : "replaced", rule, before, ...how });
     return this.#publish([rule.id]);
   }
 

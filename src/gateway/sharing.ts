@@ -63,6 +63,7 @@ export class Sharing {
   /** Lists this gateway among those that share the store. Must be called once. `about` is called with each heartbeat. */
   announce(about: () => Omit<GatewayFacts, "name">): void {
     this.#presence.announce(() => ({ name: hostname(), ...about() }));
+    void this.rules.readNow();
   }
 
   gateways(): readonly ListedGateway[] {
@@ -70,7 +71,6 @@ export class Sharing {
   }
 
   async close(): Promise<void> {
-    await this.#presence.leave();
     await this.rules.close();
   }
 }
@@ -91,7 +91,9 @@ export async function createSharing(
   const link = openRedisLink(redis.connection, { script: rulesScript, readFile: readRegularFile });
   const id = randomText(gatewayLength);
   const common = { link, timers: systemTimers, prefix: redis.store.prefix };
+  const presence = new Presence(id);
   const sharedRules = new SharedRules({
+    presence,
     ...{ ...common, clock, origin: id, restored },
     onRules: (change, all) => void rules.take(change, all).catch(ignoreError),
     onForgiven(forgiven, place) {
@@ -100,7 +102,7 @@ export async function createSharing(
     onTakenBack: ({ host, reason }) => log.warn({ host, reason }, "another gateway has taken a reload on trial back"),
     onState: (state, failure) => logState(log, state, failure),
   });
-  return new Sharing(sharedRules, new Presence({ ...common, id }), log);
+  return new Sharing(sharedRules, presence, log);
 }
 
 function logState(log: Logger, state: SharedRulesState, failure: CallFailure | null): void {

@@ -43,6 +43,7 @@ const shard = "src/limits/store/shard.ts";
 // watched. The script's own tests fail without them: script.test.ts without either, script-scenarios.test.ts without the
 // second.
 const model = "test/simulation/script-model.ts";
+const rulesModel = "test/simulation/rules-model.ts";
 const gateway = "test/simulation/simulated-gateway.ts";
 
 export const mutations: readonly Mutation[] = [
@@ -163,19 +164,20 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: rules,
-        from: 'const answer = await this.#call({ operation: "forgive", name, untilMs });',
-        to: 'this.#options.onForgiven([{ name, seq: Math.floor(this.#wallMs * 1000) }], this.#place); const answer = await this.#call({ operation: "forgive", name, untilMs });',
+        from: 'const result = await this.#write({ kind: "forgiven", name, endsMs, revision: 0 });',
+        to: 'this.#options.onForgiven([{ name, seq: Math.floor(this.#wallMs * 1000) }], this.#version); const result = await this.#write({ kind: "forgiven", name, endsMs, revision: 0 });',
       },
     ],
   },
   {
     name: "what ended is forgotten",
+    from: 1_800,
     concerns: sharesRules,
     replacements: [
       {
         file: rules,
-        from: "this.#rules.set(id, { ...known, rule: null });",
-        to: "this.#rules.delete(id);",
+        from: "else if (!this.#written.has(name)) this.#takeEntry(",
+        to: "else if (!this.#written.has(name) && entry.endsMs > this.#wallMs) this.#takeEntry(",
       },
     ],
   },
@@ -185,10 +187,33 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: rules,
-        from: "if (isLost) mine.isUntold = true;\n      if (mine.isUntold) continue;",
-        to: "if (mine.isUntold) continue;",
+        from: 'if (mine.revision > floor) mine.untold = "lost";',
+        to: 'if (mine.revision < floor) mine.untold = "lost";',
       },
     ],
+  },
+  {
+    name: "a write of this gateway that the store has lost is taken for read",
+    from: 41_000,
+    concerns: (plan) => sharesRules(plan) && plays("restart", "failover")(plan),
+    replacements: [
+      {
+        file: rules,
+        from: "this.#mustReadAll = true;\n    if (content.kind",
+        to: "if (content.kind",
+      },
+    ],
+  },
+  {
+    name: "what was written while pages were read is taken for read",
+    concerns: sharesRules,
+    replacements: [{ file: rules, from: "this.#version = first.version;", to: "this.#version = last.version;" }],
+  },
+  {
+    name: "a rule that was removed without the store is not known to have been removed",
+    from: 101_000,
+    concerns: (plan) => sharesRules(plan) && plays("restart", "flush", "failover")(plan),
+    replacements: [{ file: rulesModel, from: "there + Number(proposed) === 0", to: "there === 0" }],
   },
   {
     name: "the wait of a policy that was not asked is not told",

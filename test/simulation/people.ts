@@ -17,17 +17,19 @@ const recoveryMs = 6_000;
 
 interface Write {
   readonly revision: number;
-  readonly rule: Rule | null;
+  /** "" if the rule was removed. */
+  readonly content: string;
 }
 
 export class People {
   readonly #world: World;
-  /** By id, the newest version of each rule. */
+  /** By id, the newest version of each rule by the store's order, also if a store has lost it. */
   readonly #written = new Map<string, Write>();
-  /**
-   * Whose removal was given up by a gateway that knew no such rule, and may have come late: then it removed one. And those
-   * that two gateways have written with the same revision.
-   */
+  /** All contents that were written, so that what holds at one gateway alone is known to be told. */
+  readonly #contents = new Set<string>();
+  /** By gateway and id, what somebody has set there last. */
+  readonly #set = new Map<string, { readonly gateway: SimulatedGateway; readonly rule: Rule | null }>();
+  /** Whose removal was given up by a gateway that knew no such rule, and may have come late: then it removed one. */
   readonly #unsure = new Set<string>();
   /** How often each client was forgiven, and each counter emptied. */
   readonly #forgiven = new Map<string, number>();
@@ -78,9 +80,17 @@ export class People {
       const held = this.#textOf(rules);
       if (first !== undefined && held !== this.#textOf(first.rules))
         judge.violate(`gateways ${first.gateway} and ${gateway} hold other rules`);
-      const written = this.#textOf(new Map([...this.#written].map(([id, { rule }]) => [id, rule])), this.#unsure);
+      const written = this.#textOf(
+        new Map([...this.#written].map(([id, { content }]) => [id, ruleOf(id, content)])),
+        this.#unsure,
+      );
       const isAsWritten = this.#textOf(rules, this.#unsure) === written;
       if (!mayBeLost && !isAsWritten) judge.violate(`gateway ${gateway} holds ${held}, written were ${written}`);
+    }
+    for (const { gateway, rule } of this.#set.values()) {
+      const isTold = rule === null || this.#textOf(new Map([["", rule]])) === "" || this.#contents.has(rule.note);
+      if (!gateway.isDead && !isTold)
+        judge.violate(`gateway ${gateway.gateway} has not told ${rule?.id} ${rule?.note}`);
     }
   }
 
@@ -132,12 +142,8 @@ export class People {
           };
     const result = rule === null ? await shared.remove(id, "any") : await shared.put(rule, "any");
     this.#lastMs = time.nowMs;
-    if (result.outcome !== "written" && plan.failures.length > 0) this.#unsure.add(id);
-    if (result.outcome !== "written") return;
-    const before = this.#written.get(id)?.revision ?? 0;
-    // Of two that have the same revision, the one that reached the log first holds, and the later one if it was written there.
-    if (before === result.revision && !result.isShared) this.#unsure.add(id);
-    if (before <= result.revision) this.#written.set(id, { revision: result.revision, rule });
+    if (result.outcome === "written") this.#set.set(`${gateway.id} ${id}`, { gateway, rule });
+    else if (plan.failures.length > 0) this.#unsure.add(id);
   }
 
   #countersOf(address: string): readonly Admissions[] {
@@ -167,6 +173,12 @@ export class People {
         counter.forgiven.push({ atMs: time.nowMs, held: this.#heldOf(key, counter) });
       },
       told: (item, told) => this.#checkTold(item, told, shard),
+      wrote: (name, revision, content) => {
+        const before = this.#written.get(name.slice(2))?.revision ?? 0;
+        if (!name.startsWith("r/") || before > revision) return;
+        this.#written.set(name.slice(2), { revision, content });
+        if (content !== "") this.#contents.add(ruleOf(name.slice(2), content)?.note ?? "");
+      },
     };
   }
 
@@ -204,6 +216,10 @@ export class People {
     if (units > most)
       this.#world.judge.violate(`${key}: ${owner} tells ${units} units, of ${most} since it was emptied`);
   }
+}
+
+function ruleOf(id: string, content: string): Rule | null {
+  return content === "" ? null : { ...JSON.parse(content), id };
 }
 
 function mostOfCall({ policy: { cost, limit } }: Admissions, mostOfLease: number): number {

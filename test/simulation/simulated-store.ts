@@ -20,6 +20,8 @@ const longestMemoryMs = 75_000;
 export interface ShardWatch {
   forgets(key: string): void;
   told(item: CounterItem, told: Told): void;
+  /** A rule or another entry of the shared rules; `content`: "" if it was removed. */
+  wrote(name: string, revision: number, content: string): void;
 }
 
 export class SimulatedShard {
@@ -27,7 +29,7 @@ export class SimulatedShard {
   readonly rate: number;
   model: ScriptModel;
   rules: RulesModel;
-  /** What is to be known of the counters that are forgiven, and of what is told that counts. */
+  /** What is to be known of the counters that are forgiven, of what is told that counts, and of what is written of rules. */
   watch: ShardWatch | null = null;
   /** Of this run of the server and its data. */
   epoch: string;
@@ -62,6 +64,7 @@ export class SimulatedShard {
 
   /** A call of the script of rules. */
   callRules(args: readonly string[]): unknown {
+    this.rules.onWrite = (name, revision, content) => this.watch?.wrote(name, revision, content);
     const answer = this.rules.call(args);
     this.note?.(`shard ${this.number}: rules ${JSON.stringify(args)} → ${JSON.stringify(answer)}`);
     return answer;

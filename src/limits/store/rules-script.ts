@@ -1,202 +1,169 @@
 // The script that keeps what people have set at a gateway: rules, and whose counts were forgiven. It is apart from that of
 // the counters, so that neither makes the other dearer. What is asked and answered is described in rules-call.ts.
 //
-// The log is a hash and four sorted sets, all in one slot:
+// All of it is one hash with one version, so that all of it exists or none:
 //
-//   key        what it has
-//   entries    name -> "<revision> <n or a> <text>": the text is empty if it was removed; n: it is new at its place in the
-//              log, a: a gateway has told it again. And .origin, .last, .floor: see below
-//   order      name -> its place in the log: an instant, but later than that of every entry before it
-//   rules      name of a rule -> when it ends, in milliseconds
-//   forgiven   name of a forgiveness -> when nobody needs it any more, in milliseconds
-//   removed    name of a rule that was removed -> its place
+//   field      what it has
+//   .version   rises with each write: an instant by the store's clock, but above every one that a gateway has seen
+//   .origin    another text if the hash is another one
+//   .rules     how many rules there are, those that have ended since it was counted too
+//   .floor     what was removed or forgiven up to this version may be missing
+//   r/<id>     a rule; n/<gateway>: a reload on trial was taken back; f/<kind>/<value>: somebody's counts were forgiven.
+//              "<revision> <ends> <n or a> <text>": the text of a rule that was removed is empty; n: it was written once,
+//              a: a gateway has told it again, because the store had lost it
 //
-// A revision is that of the content, and stays with it: of two versions the one with the higher revision holds. A place changes
-// each time an entry is written, and is not before its revision. .origin is another
-// text if the log is another one. Only removals behind the place .floor are still known.
+// A revision is the version at which an entry was written, and stays with it: of two versions of an entry the one with the
+// higher revision holds. `ends`: nobody needs it from then on, in milliseconds. A rule that has ended is one that was removed.
 //
-// Beside the log, and by a call of its own, a sorted set in the same slot says which gateways are there:
+// The heartbeat says also which gateways are there, in a sorted set in the same slot:
 //
 //   present    "<id> <what a gateway says of itself>" -> when it was heard last
 import { maxRules } from "../../core/rules.ts";
 
 /** Rules that were removed, and forgivenesses: beyond, the oldest of them are forgotten. */
-export const mostRemoved = 10_000;
-export const mostForgiven = 10_000;
+export const mostOthers = 20_000;
+/** For so long it is known that a rule was removed or has ended. No rule lasts longer. */
+export const removedForMs = 31 * 86_400_000;
 
 /** Gateways that are listed, those that were heard last; and how long what one says of itself may be, in bytes. */
 export const mostGateways = 100;
 export const longestGateway = 1_000;
 
 export const rulesScript = `
-local entries, order, rules, forgiven, removed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local entries, present = KEYS[1], KEYS[2]
 local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
-local mostRules, mostForgiven, mostRemoved, mostEnded = ${maxRules}, ${mostForgiven}, ${mostRemoved}, 100
+local mostRules, mostOthers = ${maxRules}, ${mostOthers}
 
 local at = 0
 local function text() at = at + 1 return ARGV[at] end
 local function number() at = at + 1 return tonumber(ARGV[at]) end
 local function written(value) return string.format('%.0f', value) end
 
--- Answers what all gateways that are there say of themselves. One that says nothing leaves.
-local function listPresent(key)
-  local id, about, silence = text(), text(), number()
-  local mine = id .. ' ' .. about
-  if about ~= '' then redis.call('ZADD', key, clock, mine) end
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. written(clock - silence * 1000))
-  -- Those that were heard later, because the clock was set back, are heard again or gone.
-  redis.call('ZREMRANGEBYSCORE', key, '(' .. written(clock), '+inf')
-  redis.call('ZREMRANGEBYRANK', key, 0, -1 - ${mostGateways})
-  redis.call('PEXPIRE', key, silence)
-  local present = {}
-  for _, text in ipairs(redis.call('ZRANGE', key, 0, -1)) do
-    local isOutdated = text ~= mine and string.sub(text, 1, #id) == id
-    if isOutdated or #text > ${longestGateway} then redis.call('ZREM', key, text)
-    else present[#present + 1] = text end
-  end
-  return present
-end
-
-local operation = text()
-if operation == 'present' then return listPresent(KEYS[1]) end
-
-local proposed, known, now = text(), number(), number()
+local operation, proposed, known, now = text(), text(), number(), number()
 -- By the earlier of two clocks, because one may be wrong.
 now = math.min(now, math.floor(clock / 1000))
 
-local meta = redis.call('HMGET', entries, '.origin', '.last', '.floor')
-local held = redis.call('ZCARD', order)
-local listed = redis.call('ZCARD', rules) + redis.call('ZCARD', forgiven) + redis.call('ZCARD', removed)
--- A server that is short of memory may have removed one of the keys.
-if not meta[1] or listed ~= held or redis.call('HLEN', entries) ~= held + 3 then
-  redis.call('DEL', entries, order, rules, forgiven, removed)
-  meta = {proposed .. '/' .. written(clock), written(math.max(clock, known)), '0'}
-  redis.call('HSET', entries, '.origin', meta[1], '.last', meta[2], '.floor', meta[3])
-end
-local origin, last, floor = meta[1], tonumber(meta[2]), tonumber(meta[3])
+local meta = redis.call('HMGET', entries, '.origin', '.version', '.floor', '.rules')
+local origin, version = meta[1] or '', tonumber(meta[2] or 0)
+local floor, rules = tonumber(meta[3] or 0), tonumber(meta[4] or 0)
 
-local function drop(set, names)
-  if #names == 0 then return end
-  redis.call('ZREM', set, unpack(names))
-  redis.call('ZREM', order, unpack(names))
-  redis.call('HDEL', entries, unpack(names))
-end
-
-local function endedIn(set)
-  return redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', 0, mostEnded)
-end
-
--- Returns the revision of what is under a name, and its text: nil if nothing is, empty if it was removed.
-local function read(name)
-  local value = redis.call('HGET', entries, name)
-  if not value then return 0 end
-  local revision, content = string.match(value, '^(%d+) %l (.*)$')
-  return tonumber(revision), content
-end
-
--- A revision of 0 is that of the new place.
-local function write(set, name, revision, mark, content, score)
-  last = math.max(clock, last + 1, known + 1, revision)
-  if revision == 0 then revision = last end
-  redis.call('HSET', entries, '.last', written(last), name, written(revision) .. ' ' .. mark .. ' ' .. content)
-  redis.call('ZADD', order, written(last), name)
-  if set == rules then redis.call('ZREM', removed, name) end
-  if set == removed then redis.call('ZREM', rules, name) end
-  redis.call('ZADD', set, set == removed and written(last) or score, name)
-  return revision
-end
-
--- A rule that has ended is one that was removed: a gateway that is cut off may have the one that it had replaced.
-local function endRules()
-  local ended = endedIn(rules)
-  -- First, because if memory is full, a script may write what it likes only after it has freed something.
-  if #ended > 0 then redis.call('ZREM', rules, unpack(ended)) end
-  for i = 1, #ended do write(removed, ended[i], (read(ended[i])), 'n', '', 0) end
-end
-
-local function bound()
-  local surplus = redis.call('ZCARD', removed) - mostRemoved
-  if surplus > 0 then
-    local oldest = redis.call('ZRANGE', removed, 0, surplus - 1)
-    floor = tonumber(redis.call('ZSCORE', removed, oldest[#oldest]))
-    redis.call('HSET', entries, '.floor', written(floor))
-    drop(removed, oldest)
+-- Answers what all gateways that are there say of themselves. One that says nothing leaves; without an id,
+-- nothing is said or asked.
+local function listPresent()
+  local id, about, silence = text(), text(), number()
+  if id == '' then return false end
+  local mine = id .. ' ' .. about
+  if about ~= '' then redis.call('ZADD', present, clock, mine) end
+  redis.call('ZREMRANGEBYSCORE', present, '-inf', '(' .. written(clock - silence * 1000))
+  -- Those that were heard later, because the clock was set back, are heard again or gone.
+  redis.call('ZREMRANGEBYSCORE', present, '(' .. written(clock), '+inf')
+  redis.call('ZREMRANGEBYRANK', present, 0, -1 - ${mostGateways})
+  redis.call('PEXPIRE', present, silence)
+  local listed = {}
+  for _, text in ipairs(redis.call('ZRANGE', present, 0, -1)) do
+    local isOutdated = text ~= mine and string.sub(text, 1, #id) == id
+    if isOutdated or #text > ${longestGateway} then redis.call('ZREM', present, text)
+    else listed[#listed + 1] = text end
   end
-  surplus = redis.call('ZCARD', forgiven) - mostForgiven
-  if surplus > 0 then drop(forgiven, redis.call('ZRANGE', forgiven, 0, surplus - 1)) end
+  return listed
 end
 
-local function readPage()
-  local after, most = number(), number()
-  local found = redis.call('ZRANGEBYSCORE', order, '(' .. written(after), '+inf', 'LIMIT', 0, most, 'WITHSCORES')
-  local names = {}
-  for i = 1, #found, 2 do names[#names + 1] = found[i] end
-  local page = {#names == most and 1 or 0}
-  if #names == 0 then return page end
-  local values = redis.call('HMGET', entries, unpack(names))
-  for i = 1, #names do
-    page[#page + 1] = names[i]
-    page[#page + 1] = found[2 * i]
-    page[#page + 1] = values[i] or ''
-  end
-  return page
+-- Returns the revision of a value, its end and its text: 0, 0 and an empty text if it is none.
+local function parse(value)
+  local revision, ends, content = string.match(value or '', '^(%d+) (%d+) %l (.*)$')
+  return tonumber(revision or 0), tonumber(ends or 0), content or ''
 end
 
--- The gateway says which revision it is to have: a message that comes so late that the gateway has given up, and others have
--- changed the rule since, changes nothing. Answers 1 and the revision; 0 and that of what is there, if something else was
--- expected; 2 if there are too many; 3 and the revision that it must be above.
-local function change(isRemoval)
-  local name, expected, revision = text(), number(), number()
-  local before, content = read(name)
-  local there = content and content ~= '' and before or 0
-  if expected >= 0 and expected ~= there then return {0, there} end
-  if isRemoval and there == 0 then return {0, 0} end
-  if before >= revision then return {3, before} end
-  if isRemoval then write(removed, name, revision, 'n', '', 0)
-  else
-    local new, ends = text(), text()
-    if there == 0 and redis.call('ZCARD', rules) >= mostRules then return {2, 0} end
-    write(rules, name, revision, 'n', new, ends)
+local function isRule(name, content) return content ~= '' and string.sub(name, 1, 2) == 'r/' end
+
+local function put(name, revision, ends, mark, content)
+  redis.call('HSET', entries, name, table.concat({written(revision), written(ends), mark, content}, ' '))
+end
+
+-- Counts the rules, drops what nobody needs any more, and the oldest of the others if there are too many.
+local function sweep()
+  local all, others = redis.call('HGETALL', entries), {}
+  rules = 0
+  for i = 1, #all, 2 do
+    local name = all[i]
+    local revision, ends, content = parse(all[i + 1])
+    local isEnded = ends <= now
+    if isRule(name, content) and not isEnded then rules = rules + 1
+    elseif isRule(name, content) then
+      put(name, revision, now + ${removedForMs}, 'a', '')
+      others[#others + 1] = {name, revision}
+    elseif string.sub(name, 1, 1) ~= '.' then
+      if isEnded then redis.call('HDEL', entries, name) else others[#others + 1] = {name, revision} end
+    end
   end
+  -- A quarter more than must go, because the next time is not to come soon.
+  local surplus = #others > mostOthers and #others - math.floor(mostOthers * 3 / 4) or 0
+  if surplus > 0 then table.sort(others, function(a, b) return a[2] < b[2] or a[2] == b[2] and a[1] < b[1] end) end
+  for i = 1, surplus do
+    redis.call('HDEL', entries, others[i][1])
+    floor = math.max(floor, others[i][2])
+  end
+  redis.call('HSET', entries, '.floor', written(floor), '.rules', written(rules))
+end
+
+local function isFull()
+  if rules >= mostRules then sweep() end
+  return rules >= mostRules
+end
+
+-- A mark n writes: with a revision what holds at a gateway alone, else what was expected has to be there. A mark a tells again.
+-- Answers 1 and the revision if it is written, or something newer is there; 0 and the revision of the rule that is there, if
+-- something else was expected; 2 if there are too many; 3 and the revision that the gateway must have seen: a message that
+-- comes so late that the gateway has given up, and others have changed the rule since, changes nothing.
+local function change(name, mark, revision, expected, ends, content)
+  local before, endsBefore, contentBefore = parse(redis.call('HGET', entries, name))
+  local wasRule = isRule(name, contentBefore)
+  local there = wasRule and endsBefore > now and before or 0
+  if mark == 'a' and before >= revision then return {1, before} end
+  if mark == 'n' then
+    -- Sent again, because the answer was lost, it is the same forgiveness, or one that a later one includes.
+    if string.sub(name, 1, 2) == 'f/' and endsBefore >= ends then return {1, before} end
+    if expected >= 0 and expected ~= there then return {0, there} end
+    if string.sub(name, 1, 2) == 'r/' and content == '' and there + revision == 0 then return {0, 0} end
+    if before > known then return {3, before} end
+  end
+  if isRule(name, content) and not wasRule and isFull() then return {2, 0} end
+  version = math.max(clock, version + 1, known + 1, revision)
+  if before >= revision then revision = version end
+  put(name, revision, ends, mark, content)
+  rules = rules + (isRule(name, content) and 1 or 0) - (wasRule and 1 or 0)
   return {1, revision}
 end
 
--- Sent again, because the answer was lost, or late, it is the same forgiveness, or one that a later one includes.
-local function forgive()
-  local name, content, ends = text(), text(), text()
-  local before = redis.call('ZSCORE', forgiven, name)
-  if before and tonumber(before) >= tonumber(ends) then return {1, (read(name))} end
-  return {1, write(forgiven, name, 0, 'n', content, ends)}
-end
-
--- Of each entry: 1 if it is there now, or something newer; 2 if there are too many.
-local function tellAgain()
-  local results = {}
+local function write()
+  local before, results = version, {}
   for i = 1, number() do
-    local kind, name, revision, content, ends = text(), text(), number(), text(), text()
-    local before, there = read(name)
-    results[i] = 1
-    if before < revision then
-      local isRule = kind == 'r' and content ~= ''
-      if isRule and (not there or there == '') and redis.call('ZCARD', rules) >= mostRules then results[i] = 2
-      else write(kind == 'f' and forgiven or isRule and rules or removed, name, revision, 'a', content, ends) end
-    end
+    local result = change(text(), text(), number(), number(), number(), text())
+    results[2 * i - 1], results[2 * i] = written(result[1]), written(result[2])
   end
+  if version == before then return results end
+  if origin == '' then origin = proposed .. '/' .. written(clock) end
+  redis.call('HSET', entries, '.origin', origin, '.version', written(version))
+  redis.call('HSET', entries, '.floor', written(floor), '.rules', written(rules))
+  if redis.call('HLEN', entries) - rules - 4 > mostOthers then sweep() end
   return results
 end
 
-endRules()
-drop(forgiven, endedIn(forgiven))
-local answer
-if operation == 'read' then answer = readPage()
-elseif operation == 'put' then answer = change(false)
-elseif operation == 'remove' then answer = change(true)
-elseif operation == 'forgive' then answer = forgive()
-else answer = tellAgain() end
-bound()
-for i = 1, #answer do
-  if type(answer[i]) == 'number' then answer[i] = written(answer[i]) end
+-- A gateway that knows this version is told nothing. Others get all that is there, in pages.
+local function read()
+  local knownOrigin, knownVersion, cursor, most = text(), number(), text(), number()
+  if cursor == '0' and knownOrigin == origin and knownVersion == version then return {'0'} end
+  local found = redis.call('HSCAN', entries, cursor, 'COUNT', most)
+  local page = {found[1]}
+  for i = 1, #found[2] do page[i + 1] = found[2][i] end
+  return page
 end
-return {written(clock), origin, written(floor), written(last), answer}
+
+local values = {}
+if operation == 'write' then values = write() elseif operation == 'read' then values = read() end
+-- Whatever is wrong with the list of gateways, rules can be read and written.
+local isListed, listed = false, false
+if operation ~= 'write' then isListed, listed = pcall(listPresent) end
+return {written(clock), origin, written(version), written(floor), values, isListed and listed}
 `;

@@ -1,37 +1,40 @@
 // What people have set at any gateway of one store: rules, and whose counts were forgiven. One reader for each gateway, with
-// a connection of its own, reads the log once a heartbeat, and writes through it. While the store is away, what was known
-// last stays in force, and what is written holds here alone until the store can be told. Of two versions of a rule the one
-// with the higher revision wins, wherever it was told, so gateways that reach the store hold the same rules.
-import { isDeepStrictEqual } from "node:util";
+// a connection of its own, asks once a heartbeat whether there is another version, reads all of it then, and writes to it.
+// While the store is away, what was known last stays in force, and what is written holds here alone until the store can be
+// told: of two writes, the later one by the store's order holds. What a store has lost, it is told again, with its revision.
 import type { Clock } from "../../core/clock.ts";
 import { type ForgivenKey, maxRules, type Rule, type RuleChange } from "../../core/rules.ts";
 import type { CallFailure, SharedRulesFigures, SharedRulesState, StoreLink, Timers } from "../../core/store-link.ts";
+import type { Presence } from "./presence.ts";
 import {
   decodeRulesAnswer,
+  type Entry,
+  type EntryContent,
   type Expected,
   encodeRulesCall,
+  entryName,
   forgivenName,
-  type LogEntry,
   pageEntries,
   pageOf,
   type RulesAnswer,
-  type RulesCaller,
   type RulesOperation,
-  resultOf,
-  roomOf,
+  resultsOf,
+  ruleName,
   rulesKeys,
   rulesTag,
   type TakenBackNotice,
-  type ToldEntry,
+  textOf,
+  type WrittenEntry,
+  type WrittenResult,
 } from "./rules-call.ts";
-import { mostForgiven, mostRemoved } from "./rules-script.ts";
+import { mostOthers, removedForMs } from "./rules-script.ts";
 import { heartbeatMs } from "./shard.ts";
 import { afterStoreTime, elapsed } from "./store-clock.ts";
 
 /** Somebody's counts that are forgotten, as the threads that count have to hear it. */
 export interface ForgivenNotice {
   readonly name: ForgivenKey;
-  /** Its place in the log; 0 if the counters in the store are not told: it holds here alone, or others have told them. */
+  /** Its revision; 0 if the counters in the store are not told: it holds here alone, or others have told them. */
   readonly seq: number;
 }
 
@@ -49,15 +52,17 @@ export interface SharedRulesOptions {
   readonly prefix: string;
   /** Random characters. */
   readonly origin: string;
-  /** The rules of the last process. They hold until the log has been read. Default: none. */
+  /** What the heartbeat says of this gateway, and who hears of the others. Default: nothing, nobody. */
+  readonly presence?: Pick<Presence, "present" | "take">;
+  /** The rules of the last process. They hold until the store has been read. Default: none. */
   readonly restored?: readonly Rule[];
   /** `all`: those that are set are all rules that hold; else all others stay. Never called for what changes nothing. */
   onRules(change: RuleChange, all: boolean): void;
-  /** Whose counts were forgiven, in the order of the log; then all that was forgiven up to a place is known. */
-  onForgiven(forgiven: readonly ForgivenNotice[], place: number): void;
+  /** Whose counts were forgiven; then all that was forgiven up to a version is known. */
+  onForgiven(forgiven: readonly ForgivenNotice[], version: number): void;
   /** Another gateway has taken a reload on trial back. */
   onTakenBack(notice: TakenBackNotice): void;
-  /** `failure`: null if the log can be read. */
+  /** `failure`: null if the rules can be read. */
   onState(state: SharedRulesState, failure: CallFailure | null): void;
 }
 
@@ -69,58 +74,55 @@ const freshMs = 60_000;
 const noticeForMs = 600_000;
 /** No counter counts anything for longer. */
 const forgivenForMs = 32 * 86_400_000;
-/** The log may change while it is read. */
+/** A gateway that ends waits so long for the store to have heard of it. */
+const leavingMs = 100;
+/** The store may be emptied while it is read. */
 const mostAttempts = 4;
 
-interface KnownRule {
-  readonly kind: "rule";
-  readonly id: string;
-  /** Null: it was removed. */
-  readonly rule: Rule | null;
+/** A rule, also one that was removed or has ended, or a forgiveness. */
+type KnownContent = Exclude<EntryContent, { readonly kind: "notice" }>;
+type KnownEntry = Exclude<Entry, { readonly kind: "notice" }>;
+type Known = KnownContent & {
   readonly revision: number;
-  /** The log has to be told. */
-  isUntold: boolean;
-  /** The last reading of the log that had begun when it was written, or came from the log. */
-  readonly knownIn: number;
-}
+  /** `alone`: it was written here, and the store has to be told. `lost`: it has to be told again. Null: the store has it. */
+  untold: "alone" | "lost" | null;
+};
 
-interface KnownForgiveness {
-  readonly kind: "forgiven";
-  readonly name: ForgivenKey;
-  readonly untilMs: number;
-  /** 0: it holds here alone, and has no place in the log yet. */
-  readonly revision: number;
-  isUntold: boolean;
-  readonly knownIn: number;
-}
+type WriteOutcome = Exclude<WrittenResult, { readonly outcome: "old" }>;
 
-/** What was read of the log. */
+/** The whole hash. */
 interface Reading {
-  readonly isWhole: boolean;
-  /** Whether the log is another one than before, or has lost its end. */
-  readonly isOther: boolean;
-  /** Whether what is missing from the log was lost; else it was removed. */
-  readonly isLost: boolean;
+  /** When its version was looked at; later writes may be in it too. */
+  readonly first: RulesAnswer;
   readonly last: RulesAnswer;
-  readonly entries: readonly LogEntry[];
+  readonly entries: readonly Entry[];
+}
+
+/** What a reading has changed. */
+interface Changes {
+  readonly set: Rule[];
+  readonly removed: Set<string>;
+  readonly forgiven: ForgivenNotice[];
 }
 
 export class SharedRules {
   readonly #options: SharedRulesOptions;
   readonly #keys: readonly string[];
-  readonly #rules = new Map<string, KnownRule>();
-  readonly #forgiven = new Map<string, KnownForgiveness>();
+  /** By the names of fields. */
+  readonly #known = new Map<string, Known>();
   #state: SharedRulesState = "unread";
   #sinceMs: number;
+  /** Of the hash that was read last. */
   #origin = "";
-  #place = 0;
+  #version = 0;
+  /** The highest revision or version that was seen or given here. */
   #highest = 0;
-  /** Of the last notice that was read. */
-  #noticePlace = 0;
-  /** After a connection was lost, because what is there may be older than what was read. */
+  /** Revision of the last notice that was read. */
+  #noticed = 0;
+  /** At the start, after a reading that failed, and after a write: a store that lost that has the version from before. */
   #mustReadAll = true;
-  /** How many readings have begun. */
-  #readings = 0;
+  /** What was written since the reading under way began, which may have looked before. */
+  readonly #written = new Set<string>();
   #isConnected = false;
   #nextConnection = Promise.withResolvers<void>();
   /** The reading that is under way, and the one that begins after it. */
@@ -135,16 +137,14 @@ export class SharedRules {
     this.#keys = rulesKeys(options.prefix);
     this.#sinceMs = options.clock.monotonicMs();
     for (const rule of options.restored ?? []) {
-      const { id, revision } = rule;
-      this.#rules.set(id, { kind: "rule", id, rule, revision, isUntold: false, knownIn: 0 });
+      const { id, revision, endsMs } = rule;
+      this.#known.set(ruleName(id), { kind: "rule", id, rule, revision, endsMs, untold: null });
       this.#highest = Math.max(this.#highest, revision);
     }
     options.link.events = {
       onConnected: (shard) => this.#connected(shard),
       onDisconnected: (shard, failure) => this.#disconnected(shard, failure),
-      onGone: () => {
-        this.#mustReadAll = true;
-      },
+      onGone() {},
     };
   }
 
@@ -154,7 +154,7 @@ export class SharedRules {
     this.#beatLater();
   }
 
-  /** Resolves when the log was read for the first time. */
+  /** Resolves when the rules were read for the first time. */
   firstRead(): Promise<void> {
     return this.#firstRead.promise;
   }
@@ -167,63 +167,56 @@ export class SharedRules {
     return this.#isConnected && this.#readNext();
   }
 
-  #readNext(): Promise<boolean> {
-    if (this.#reading === null) return this.#startReading();
-    // What is under way may have looked before.
-    this.#next ??= this.#reading.then(() => {
-      this.#next = null;
-      return this.#reading ?? this.#startReading();
-    });
-    return this.#next;
-  }
-
-  /** Sets or replaces a rule. Its revision is chosen here. */
+  /** Sets or replaces a rule. Its revision is chosen here, or by the store. */
   put(rule: Rule, expected: Expected): Promise<RuleWriteResult> {
-    return this.#write(rule.id, rule, expected);
+    return this.#change({ kind: "rule", id: rule.id, rule, endsMs: rule.endsMs }, expected);
   }
 
   remove(id: string, expected: Expected): Promise<RuleWriteResult> {
-    return this.#write(id, null, expected);
+    return this.#change({ kind: "rule", id, rule: null, endsMs: this.#wallMs + removedForMs }, expected);
   }
 
   /** Has the counts of a key forgotten, here before it resolves. Resolves with whether all gateways will hear of it now. */
   async forgive(name: ForgivenKey): Promise<boolean> {
     // Later than one that was read before, by another clock.
-    const before = this.#forgiven.get(forgivenName(name))?.untilMs ?? 0;
-    const untilMs = Math.max(before + 1, Math.ceil(this.#wallMs) + forgivenForMs);
-    if (await this.#forgive(name, untilMs)) {
-      // What lies before it in the log may have been forgiven elsewhere.
-      await this.#readNext();
-      return true;
-    }
-    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision: 0, isUntold: true, knownIn: this.#readings });
-    this.#options.onForgiven([{ name, seq: 0 }], this.#place);
-    return false;
+    const before = this.#known.get(forgivenName(name))?.endsMs ?? 0;
+    const endsMs = Math.max(before + 1, Math.ceil(this.#wallMs) + forgivenForMs);
+    const result = await this.#write({ kind: "forgiven", name, endsMs, revision: 0 });
+    const isShared = result?.outcome === "written";
+    this.#keep({ kind: "forgiven", name, endsMs }, isShared ? result.revision : 0, isShared ? null : "alone");
+    // What was written before it may have been forgiven elsewhere.
+    if (isShared) await this.#readNext();
+    return isShared;
   }
 
   /** Tells the other gateways that this one has taken a reload on trial back. While the store is away, they do not hear of it. */
   async tellTakenBack(notice: Omit<TakenBackNotice, "gateway">): Promise<void> {
     const told = { gateway: this.#options.origin, ...notice };
-    await this.#call({ operation: "notice", notice: told, untilMs: Math.ceil(this.#wallMs) + noticeForMs });
+    await this.#write({ kind: "notice", notice: told, endsMs: this.#wallMs + noticeForMs, revision: 0 });
   }
 
   /** Whether all gateways know what was set or removed last under this id. */
   isTold(id: string): boolean {
-    return this.#rules.get(id)?.isUntold !== true;
+    return (this.#known.get(ruleName(id))?.untold ?? null) === null;
   }
 
   figures(): SharedRulesFigures {
     let [rules, untold] = [0, 0];
-    for (const { rule, isUntold } of this.#rules.values()) {
-      if (rule !== null && rule.endsMs > this.#wallMs) rules += 1;
-      if (isUntold) untold += 1;
+    for (const known of this.#known.values()) {
+      if (isInForce(known, this.#wallMs)) rules += 1;
+      if (known.untold !== null) untold += 1;
     }
-    for (const { isUntold } of this.#forgiven.values()) if (isUntold) untold += 1;
     const forMs = this.#options.clock.monotonicMs() - this.#sinceMs;
-    return { state: this.#state, forMs, rules, untold, place: this.#place };
+    return { state: this.#state, forMs, rules, untold, place: this.#version };
   }
 
+  /** Says good-bye, then closes the connection. */
   async close(): Promise<void> {
+    const present = this.#options.presence?.present() ?? null;
+    if (present !== null) {
+      const left = this.#call({ operation: "leave", present: { ...present, about: "" } });
+      await Promise.race([left, elapsed(this.#options.timers, leavingMs)]);
+    }
     this.#isClosed = true;
     this.#timer?.cancel();
     await this.#options.link.close();
@@ -234,7 +227,6 @@ export class SharedRules {
   #connected(shard: number): void {
     if (shard !== this.#shard) return;
     this.#isConnected = true;
-    this.#mustReadAll = true;
     this.#nextConnection.resolve();
     void this.#readNext();
   }
@@ -243,7 +235,6 @@ export class SharedRules {
     if (shard !== this.#shard) return;
     if (this.#isConnected) this.#nextConnection = Promise.withResolvers();
     this.#isConnected = false;
-    this.#mustReadAll = true;
     this.#become("away", failure);
   }
 
@@ -265,10 +256,10 @@ export class SharedRules {
 
   /** Resolves with null if there is no answer in time. */
   #call(operation: RulesOperation): Promise<RulesAnswer | null> {
-    const { link, clock, timers } = this.#options;
+    const { link, clock, timers, origin } = this.#options;
     const shard = this.#shard;
     if (shard === -1 || this.#isClosed) return Promise.resolve(null);
-    const args = encodeRulesCall(operation, this.#caller);
+    const args = encodeRulesCall(operation, { origin, known: this.#highest, wallMs: this.#wallMs });
     return new Promise((resolve) => {
       const overdue = afterStoreTime({ clock, timers }, overdueMs, () => {
         resolve(null);
@@ -277,7 +268,7 @@ export class SharedRules {
       link.call(shard, this.#keys, args, (reply, failure) => {
         overdue.cancel();
         const answer = failure === null ? decoded(reply) : null;
-        // What cannot be written is written with a later reading.
+        // What cannot be written is written after a later reading.
         if (answer === null && operation.operation === "read")
           this.#become("away", failure ?? { kind: "failed", detail: "an answer that is not the script's" });
         resolve(answer);
@@ -293,11 +284,17 @@ export class SharedRules {
     return this.#options.clock.wallMs();
   }
 
-  get #caller(): RulesCaller {
-    return { origin: this.#options.origin, known: Math.max(this.#highest, this.#place), wallMs: this.#wallMs };
-  }
-
   // Reading.
+
+  #readNext(): Promise<boolean> {
+    if (this.#reading === null) return this.#startReading();
+    // What is under way may have looked before.
+    this.#next ??= this.#reading.then(() => {
+      this.#next = null;
+      return this.#reading ?? this.#startReading();
+    });
+    return this.#next;
+  }
 
   #startReading(): Promise<boolean> {
     const reading = this.#read().finally(() => {
@@ -309,266 +306,231 @@ export class SharedRules {
 
   async #read(): Promise<boolean> {
     if (!this.#isConnected) return false;
-    const reading = await this.#readEntries();
-    if (reading === null) return false;
-    this.#take(reading);
+    const origin = this.#origin;
+    const version = this.#version;
+    if (!(await this.#readOnce())) return false;
     this.#become("read", null);
     const hasTold = await this.#tell();
+    const isOther = origin !== "" && (this.#origin !== origin || this.#version < version);
     // What was forgiven shortly before a store forgot, only others may know, who tell it within a heartbeat.
-    if (reading.isOther) await elapsed(this.#options.timers, heartbeatMs);
+    if (isOther) await elapsed(this.#options.timers, heartbeatMs);
     else if (!hasTold) return true;
-    // What was told has a place that this gateway knows only when it has read what lies before it.
-    const again = await this.#readEntries();
-    if (again !== null) this.#take(again);
-    return again !== null;
+    // Only what was read counts as known: others may have written before this gateway has told.
+    return this.#readOnce();
   }
 
-  /** Reads what is new, or everything. Null if it cannot be read. */
-  async #readEntries(): Promise<Reading | null> {
+  /** Reads all if there is another version. Returns whether it could be read. */
+  async #readOnce(): Promise<boolean> {
     for (let attempt = 0; attempt < mostAttempts; attempt += 1) {
-      const isWhole = this.#mustReadAll;
+      const mustReadAll = this.#mustReadAll;
       this.#mustReadAll = false;
-      const reading = await this.#readFrom(isWhole ? 0 : this.#place, isWhole);
-      if (reading === null) this.#mustReadAll ||= isWhole;
-      if (reading === null || reading !== "changed") return reading;
-      this.#mustReadAll = true;
+      const reading = await this.#readPages(mustReadAll ? -1 : this.#version);
+      const isWhole = reading !== null && reading.last.origin === reading.first.origin;
+      if (!isWhole || reading.last.version < reading.first.version) {
+        this.#mustReadAll = true;
+        if (reading === null) return false;
+        continue;
+      }
+      const { origin, version } = reading.first;
+      if (mustReadAll || origin !== this.#origin || version !== this.#version) this.#take(reading);
+      this.#dropEnded();
+      return true;
     }
-    return null;
+    return false;
   }
 
-  /** "changed": it has to be read from the beginning. */
-  async #readFrom(place: number, isWhole: boolean): Promise<Reading | "changed" | null> {
-    const entries: LogEntry[] = [];
+  /** Null if it cannot be read. */
+  async #readPages(version: number): Promise<Reading | null> {
+    const known = { origin: this.#origin, version };
+    const present = this.#options.presence?.present() ?? null;
+    this.#written.clear();
+    const entries: Entry[] = [];
     let first: RulesAnswer | null = null;
-    this.#readings += 1;
-    for (let after = place; ; ) {
-      const last = await this.#call({ operation: "read", after });
+    for (let cursor = "0"; ; ) {
+      const last = await this.#call({ operation: "read", ...known, cursor, present: first === null ? present : null });
       if (last === null) return null;
+      if (last.present !== null) this.#options.presence?.take(last.present);
       first ??= last;
-      const isSame = isWhole
-        ? last.origin === first.origin && last.floor === first.floor
-        : last.origin === this.#origin && last.floor <= place && last.last >= place;
-      if (!isSame) return "changed";
       const page = pageOf(last);
       entries.push(...page.entries);
-      after = page.lastPlace;
-      if (page.hasMore) continue;
-      const isKnown = this.#origin !== "";
-      const isAnother = isKnown && last.origin !== this.#origin;
-      const isOther = isAnother || last.last < this.#place;
-      return { isWhole, isOther, isLost: isAnother || (isKnown && last.floor <= this.#place), last, entries };
+      cursor = page.cursor;
+      if (cursor === "0") return { first, last, entries };
     }
   }
 
-  #take({ isWhole, isLost, last, entries }: Reading): void {
-    const set: Rule[] = [];
-    const removed = new Set<string>();
-    const forgiven: ForgivenNotice[] = [];
-    const named = new Set<string>();
+  #take({ first, last, entries }: Reading): void {
+    const changes: Changes = { set: [], removed: new Set(), forgiven: [] };
+    const named = new Set<string>(this.#written);
     for (const entry of entries) {
-      if (entry.kind === "rule") {
-        named.add(entry.id);
-        this.#takeRule(entry, set, removed);
-        continue;
-      }
-      const isFresh = entry.isNew && last.timeUs - entry.place < freshMs * 1000;
-      if (entry.kind === "notice") {
-        this.#takeNotice(entry.notice, entry.place, isFresh);
-        continue;
-      }
-      named.add(forgivenName(entry.name));
-      if (this.#takeForgiven(entry)) forgiven.push({ name: entry.name, seq: isFresh ? entry.place : 0 });
+      const name = entryName(entry);
+      this.#highest = Math.max(this.#highest, entry.revision);
+      const isFresh = entry.isNew && last.timeUs - entry.revision < freshMs * 1000;
+      if (entry.kind === "notice") this.#takeNotice(entry.notice, entry.revision, isFresh);
+      else if (!this.#written.has(name)) this.#takeEntry(name, entry, isFresh, changes);
+      named.add(name);
     }
-    if (isWhole) this.#takeMissing(named, last, isLost, removed);
-    this.#origin = last.origin;
-    this.#place = last.last;
-    this.#dropEnded();
-    this.#options.onForgiven(forgiven, this.#place);
-    if (isWhole) {
-      const all = [...this.#rules.values()].flatMap(({ rule }) => rule ?? []);
+    for (const [name, known] of this.#known) if (!named.has(name)) this.#takeMissing(name, known, last.floor, changes);
+    this.#origin = first.origin;
+    this.#version = first.version;
+    this.#highest = Math.max(this.#highest, last.version);
+    this.#options.onForgiven(changes.forgiven, this.#version);
+    const { set, removed } = changes;
+    if (this.#state === "unread") {
+      const nowMs = this.#wallMs;
+      const all = [...this.#known.values()].flatMap((known) => (isInForce(known, nowMs) ? [known.rule] : []));
       this.#options.onRules({ set: all, removed: [...removed] }, true);
     } else if (set.length + removed.size > 0) this.#options.onRules({ set, removed: [...removed] }, false);
   }
 
-  #takeRule({ id, rule, revision }: LogEntry & { readonly kind: "rule" }, set: Rule[], removed: Set<string>): void {
-    const mine = this.#rules.get(id);
-    this.#highest = Math.max(this.#highest, revision);
-    // Of two that have the same revision, because they were set in the same instant, the one that is in the log holds.
-    const isKnown = mine !== undefined && mine.revision === revision && isSameRule(mine.rule, rule);
-    if (isKnown || (mine !== undefined && mine.revision > revision)) {
-      mine.isUntold = !isKnown;
+  #takeEntry(name: string, entry: KnownEntry, isFresh: boolean, changes: Changes): void {
+    const mine = this.#known.get(name);
+    const isSame = mine !== undefined && hasSameContent(mine, entry);
+    if (mine?.untold === "alone" && !isSame) {
+      // The store is told what has happened here since; but what was forgiven elsewhere is forgotten.
+      if (entry.kind === "forgiven") changes.forgiven.push({ name: entry.name, seq: isFresh ? entry.revision : 0 });
       return;
     }
-    this.#remember({ kind: "rule", id, rule, revision, isUntold: false, knownIn: this.#readings });
-    if (rule !== null) set.push(rule);
-    else if (mine?.rule) removed.add(id);
+    if (mine !== undefined && mine.untold !== "alone" && mine.revision >= entry.revision) {
+      if (mine.revision > entry.revision) mine.untold = "lost";
+      // A rule that has ended here may not have ended there. Two servers that were primaries may have given one revision twice.
+      else if (isSame || (mine.kind === "rule" && mine.rule === null)) mine.untold = null;
+      if (mine.revision > entry.revision || mine.untold === null) return;
+    }
+    this.#remember({ ...entry, untold: null });
+    if (entry.kind === "forgiven") changes.forgiven.push({ name: entry.name, seq: isFresh ? entry.revision : 0 });
+    else if (isInForce(entry, this.#wallMs)) changes.set.push(entry.rule);
+    else if (mine?.kind === "rule" && mine.rule !== null) changes.removed.add(mine.id);
   }
 
-  #takeNotice(notice: TakenBackNotice, place: number, isFresh: boolean): void {
-    const isNews = isFresh && place > this.#noticePlace && notice.gateway !== this.#options.origin;
-    this.#noticePlace = Math.max(this.#noticePlace, place);
+  #takeNotice(notice: TakenBackNotice, revision: number, isFresh: boolean): void {
+    const isNews = isFresh && revision > this.#noticed && notice.gateway !== this.#options.origin;
+    this.#noticed = Math.max(this.#noticed, revision);
     if (isNews) this.#options.onTakenBack(notice);
   }
 
-  /** Returns whether it is to be applied. */
-  #takeForgiven({ name, untilMs, revision }: LogEntry & { readonly kind: "forgiven" }): boolean {
-    const mine = this.#forgiven.get(forgivenName(name));
-    this.#highest = Math.max(this.#highest, revision);
-    // The log is told what has happened since.
-    if (mine?.revision === 0 && untilMs < mine.untilMs) return true;
-    if (mine !== undefined && mine.revision >= revision) {
-      mine.isUntold = mine.revision > revision;
-      return false;
-    }
-    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision, isUntold: false, knownIn: this.#readings });
-    return true;
-  }
-
-  /** What the log does not have was removed so long ago that it has forgotten that, or the log has lost it. */
-  #takeMissing(
-    named: ReadonlySet<string>,
-    { last, floor }: Pick<RulesAnswer, "last" | "floor">,
-    isLost: boolean,
-    removed: Set<string>,
-  ): void {
-    for (const mine of this.#rules.values()) {
-      if (named.has(mine.id)) continue;
-      // What was written meanwhile may be behind what was read.
-      if (mine.knownIn === this.#readings) continue;
-      // The log has lost it, perhaps with its end, or the last process has set it alone: else its removal would be known.
-      if (isLost || mine.revision > (this.#origin === "" ? floor : last)) mine.isUntold = true;
-      if (mine.isUntold) continue;
-      this.#rules.delete(mine.id);
-      if (mine.rule !== null) removed.add(mine.id);
-    }
-    for (const [name, mine] of this.#forgiven) {
-      if (named.has(name) || mine.knownIn === this.#readings) continue;
-      if (isLost || mine.revision > last) mine.isUntold = true;
-      if (!mine.isUntold) this.#forgiven.delete(name);
+  /** What the store does not have, it has lost: what was removed is there, unless that was too long ago. */
+  #takeMissing(name: string, mine: Known, floor: number, { removed }: Changes): void {
+    if (mine.untold !== null) return;
+    if (mine.revision > floor) mine.untold = "lost";
+    else {
+      this.#known.delete(name);
+      if (mine.kind === "rule" && mine.rule !== null) removed.add(mine.id);
     }
   }
 
   #dropEnded(): void {
     const nowMs = this.#wallMs;
-    for (const [id, known] of this.#rules) {
-      const { rule } = known;
+    for (const [name, known] of this.#known) {
+      if (known.endsMs > nowMs) continue;
       // Like one that was removed: others may have the one that it had replaced.
-      if (rule !== null && rule.endsMs <= nowMs) this.#rules.set(id, { ...known, rule: null });
+      const isRule = known.kind === "rule" && known.rule !== null;
+      if (isRule) this.#known.set(name, { ...known, rule: null, endsMs: nowMs + removedForMs });
+      else this.#known.delete(name);
     }
-    for (const [name, { untilMs }] of this.#forgiven) if (untilMs <= nowMs) this.#forgiven.delete(name);
   }
 
-  // Telling what the log does not have.
+  // Writing.
 
-  /** Returns whether there was something to tell. */
+  /** Tells what the store does not have. Returns whether there was something to tell. */
   async #tell(): Promise<boolean> {
-    let hasTold = false;
-    for (const { name, untilMs, revision, isUntold } of [...this.#forgiven.values()]) {
-      if (isUntold && revision === 0) hasTold = (await this.#forgive(name, untilMs)) || hasTold;
-    }
-    const untold = [...this.#rules.values(), ...this.#forgiven.values()].filter(
-      ({ isUntold, revision }) => isUntold && revision > 0,
-    );
+    const untold = [...this.#known.values()].filter((known) => known.untold !== null);
     for (let at = 0; at < untold.length; at += pageEntries) {
       const some = untold.slice(at, at + pageEntries);
-      const answer = await this.#call({ operation: "again", entries: some as readonly ToldEntry[] });
-      if (answer === null) return hasTold;
-      hasTold = true;
-      const room = roomOf(answer);
-      for (const [i, each] of some.entries()) {
-        each.isUntold = false;
-        if (room[i] === true || each.kind !== "rule") continue;
-        // All gateways hold the same rules, and there are too many.
-        this.#rules.delete(each.id);
-        this.#options.onRules({ set: [], removed: [each.id] }, false);
-      }
+      const entries = some.map((known) => ({ ...known, isAgain: known.untold === "lost" }));
+      const answer = await this.#call({ operation: "write", entries });
+      if (answer === null) return at > 0;
+      const results = resultsOf(answer);
+      for (const [i, known] of some.entries()) this.#told(known, results[i]);
     }
-    return hasTold;
+    return untold.length > 0;
   }
 
-  /** Returns whether it is in the log. */
-  async #forgive(name: ForgivenKey, untilMs: number): Promise<boolean> {
-    const answer = await this.#call({ operation: "forgive", name, untilMs });
-    const result = answer === null ? null : resultOf(answer);
-    if (result?.outcome !== "written") return false;
-    const { revision } = result;
-    this.#highest = Math.max(this.#highest, revision);
-    this.#rememberForgiven({ kind: "forgiven", name, untilMs, revision, isUntold: false, knownIn: this.#readings });
-    this.#options.onForgiven([{ name, seq: revision }], this.#place);
-    return true;
+  #told(known: Known, result: WrittenResult | undefined): void {
+    const name = entryName(known);
+    // Somebody here may have changed it since.
+    if (this.#known.get(name) !== known || result === undefined || result.outcome === "old") return;
+    if (result.outcome === "written") {
+      if (known.revision !== result.revision && known.untold === "alone") this.#keep(known, result.revision, null);
+      known.untold = null;
+      return;
+    }
+    // All gateways hold the same rules, and there are too many.
+    this.#known.delete(name);
+    if (known.kind === "rule" && known.rule !== null) this.#options.onRules({ set: [], removed: [known.id] }, false);
   }
 
-  // What is known.
-
-  /** The revision is the same wherever it is written, so that a message that was given up and comes late changes nothing. */
-  async #write(id: string, rule: Rule | null, expected: Expected): Promise<RuleWriteResult> {
-    let revision = this.#nextRevision(0);
+  /** Resolves with null if it is not known whether it is written. */
+  async #write(entry: WrittenEntry): Promise<WriteOutcome | null> {
     for (;;) {
-      const answer = await this.#call(
-        rule === null
-          ? { operation: "remove", id, revision, expected }
-          : { operation: "put", rule: { ...rule, revision }, expected },
-      );
-      if (answer === null) return this.#writeAlone(id, rule, revision, expected);
-      const result = resultOf(answer);
-      if (result.outcome === "written") this.#keep(id, rule, revision, false);
-      if (result.outcome === "written") return { ...result, isShared: true };
-      if (result.outcome !== "old") return result;
+      const answer = await this.#call({ operation: "write", entries: [entry] });
+      const result = answer === null ? undefined : resultsOf(answer)[0];
+      if (result === undefined) return null;
+      if (result.outcome !== "full") this.#highest = Math.max(this.#highest, result.revision);
       // Another gateway has written it since this one has read.
-      revision = this.#nextRevision(result.revision);
+      if (result.outcome !== "old") return result;
     }
   }
 
-  /** By the wall clock, because others may change a rule while this gateway is cut off, and the later change is to hold. */
-  #nextRevision(above: number): number {
-    const revision = Math.max(above + 1, this.#caller.known + 1, Math.floor(this.#wallMs * 1000));
-    this.#highest = revision;
-    return revision;
+  async #change(content: KnownContent & { readonly kind: "rule" }, expected: Expected): Promise<RuleWriteResult> {
+    const shared = await this.#write({ ...content, expected, revision: 0 });
+    const result = shared ?? this.#allow(content, expected);
+    if (result.outcome !== "written") return result;
+    this.#keep(content, result.revision, shared === null ? "alone" : null);
+    return { ...result, isShared: shared !== null };
   }
 
-  #writeAlone(id: string, rule: Rule | null, revision: number, expected: Expected): RuleWriteResult {
-    const mine = this.#rules.get(id)?.rule ?? null;
-    const there = mine !== null && mine.endsMs > this.#wallMs ? mine.revision : 0;
+  /** Answers as the store would, by what is known here. */
+  #allow({ id, rule }: { readonly id: string; readonly rule: Rule | null }, expected: Expected): WriteOutcome {
+    const mine = this.#known.get(ruleName(id));
+    const there = mine !== undefined && isInForce(mine, this.#wallMs) ? mine.revision : 0;
     if (expected !== "any" && (expected === "absent" ? 0 : expected) !== there)
       return { outcome: "conflict", revision: there };
     if (rule === null && there === 0) return { outcome: "conflict", revision: 0 };
-    if (rule !== null && mine === null && this.figures().rules >= maxRules) return { outcome: "full" };
-    this.#keep(id, rule, revision, true);
-    return { outcome: "written", revision, isShared: false };
+    if (rule !== null && there === 0 && this.figures().rules >= maxRules) return { outcome: "full" };
+    // By the wall clock: it is to be the highest for all gateways, also if the store loses what they have written meanwhile.
+    this.#highest = Math.max(this.#highest + 1, Math.floor(this.#wallMs * 1000));
+    return { outcome: "written", revision: this.#highest };
   }
 
-  #keep(id: string, content: Rule | null, revision: number, isUntold: boolean): void {
-    const rule = content === null ? null : { ...content, revision };
+  /** Has what was written here in force. */
+  #keep(content: KnownContent, revision: number, untold: Known["untold"]): void {
+    const name = entryName(content);
+    this.#written.add(name);
+    this.#mustReadAll = true;
+    if (content.kind === "forgiven") {
+      this.#remember({ ...content, revision, untold });
+      this.#options.onForgiven([{ name: content.name, seq: untold === null ? revision : 0 }], this.#version);
+      return;
+    }
     // Another one may have been read since.
-    if ((this.#rules.get(id)?.revision ?? 0) > revision) return;
-    this.#remember({ kind: "rule", id, rule, revision, isUntold, knownIn: this.#readings });
+    if ((this.#known.get(name)?.revision ?? 0) > revision) return;
+    const { id } = content;
+    const rule = content.rule === null ? null : { ...content.rule, revision };
+    this.#remember({ ...content, rule, revision, untold });
     this.#options.onRules({ set: rule === null ? [] : [rule], removed: rule === null ? [id] : [] }, false);
   }
 
-  /** Of removals, as many are remembered as the log has. */
-  #remember(known: KnownRule): void {
-    this.#rules.delete(known.id);
-    this.#rules.set(known.id, known);
-    if (this.#rules.size <= maxRules + mostRemoved) return;
-    for (const { id, rule } of this.#rules.values()) {
-      if (rule !== null) continue;
-      this.#rules.delete(id);
+  /** The oldest of what is not a rule in force is forgotten, as in the store. */
+  #remember(known: Known): void {
+    const name = entryName(known);
+    this.#known.delete(name);
+    this.#known.set(name, known);
+    if (this.#known.size <= maxRules + mostOthers) return;
+    for (const [oldest, each] of this.#known) {
+      if (each.kind === "rule" && each.rule !== null) continue;
+      this.#known.delete(oldest);
       return;
     }
   }
-
-  #rememberForgiven(known: KnownForgiveness): void {
-    const name = forgivenName(known.name);
-    this.#forgiven.delete(name);
-    this.#forgiven.set(name, known);
-    const [oldest] = this.#forgiven.keys();
-    if (this.#forgiven.size > mostForgiven && oldest !== undefined) this.#forgiven.delete(oldest);
-  }
 }
 
-/** A rule that has ended is kept as one that was removed. */
-function isSameRule(mine: Rule | null, other: Rule | null): boolean {
-  return mine === null || isDeepStrictEqual(mine, other);
+function isInForce<T extends KnownContent>(known: T, nowMs: number): known is T & { readonly rule: Rule } {
+  return known.kind === "rule" && known.rule !== null && known.endsMs > nowMs;
+}
+
+/** Of a removal, it does not matter how long it is remembered; the end of a rule is in its text. */
+function hasSameContent(mine: KnownContent, other: KnownContent): boolean {
+  return textOf(mine) === textOf(other) && (mine.kind === "rule" || mine.endsMs === other.endsMs);
 }
 
 /** Null if the reply is not the script's. */

@@ -3,9 +3,10 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
-import { type GatewayFacts, Presence } from "../../../src/limits/store/presence.ts";
+import { type GatewayFacts, type ListedGateway, Presence } from "../../../src/limits/store/presence.ts";
 import { openRedisLink } from "../../../src/limits/store/redis/link.ts";
 import { longestGateway, mostGateways, rulesScript } from "../../../src/limits/store/rules-script.ts";
+import { SharedRules } from "../../../src/limits/store/shared-rules.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
@@ -16,8 +17,8 @@ const cleanup = useCleanup();
 const key = "headgate:1:{rules}:present";
 const startedMs = 1_800_000_000_000;
 const factsOf = (name: string): GatewayFacts => ({ name, version: "1.2.3", startedMs, admin: "10.0.0.8:9464" });
-const names = (presence: Presence): string =>
-  presence
+const names = (gateway: Pick<Presence, "gateways">): string =>
+  gateway
     .gateways()
     .map(({ name }) => name)
     .join(" ");
@@ -28,19 +29,52 @@ async function start(): Promise<RedisServer> {
   return server;
 }
 
-/** Resolves when it can reach the store. `id`: begins that of the gateway. */
-async function open({ port }: RedisServer, id: string): Promise<Presence> {
-  const options = { script: rulesScript, readFile: (path: string) => readFile(path, "utf8"), connectTimeoutMs: 5_000 };
-  const link = openRedisLink(settingsOf(port), options);
-  const connected = new Promise<void>((resolve) => {
-    link.events = { onConnected: () => resolve(), onDisconnected() {}, onGone() {} };
-  });
-  link.open();
-  cleanup(() => link.close());
-  await connected;
-  const presence = new Presence({ link, timers: realTimers, prefix: "headgate:", id: id.padEnd(12, "-") });
-  cleanup(() => presence.leave());
-  return presence;
+/** Says with the heartbeat of its rules that it is there. */
+class Gateway {
+  readonly #presence: Presence;
+  readonly #rules: SharedRules;
+
+  /** `name`: begins its id. */
+  constructor({ port }: RedisServer, name: string) {
+    const options = {
+      script: rulesScript,
+      readFile: (path: string) => readFile(path, "utf8"),
+      connectTimeoutMs: 5_000,
+    };
+    const link = openRedisLink(settingsOf(port), options);
+    const id = name.padEnd(12, "-");
+    this.#presence = new Presence(id);
+    this.#rules = new SharedRules({
+      ...{ link, clock: systemClock, timers: realTimers, prefix: "headgate:", origin: id, presence: this.#presence },
+      ...{ onRules() {}, onForgiven() {}, onTakenBack() {}, onState() {} },
+    });
+  }
+
+  async open(): Promise<this> {
+    this.#rules.open();
+    await this.#rules.firstRead();
+    return this;
+  }
+
+  announce(about: () => GatewayFacts): void {
+    this.#presence.announce(about);
+    void this.#rules.readNow();
+  }
+
+  gateways(): readonly ListedGateway[] {
+    return this.#presence.gateways();
+  }
+
+  leave(): Promise<void> {
+    return this.#rules.close();
+  }
+}
+
+/** Resolves when it can reach the store. `name`: begins its id. */
+function open(server: RedisServer, name: string): Promise<Gateway> {
+  const gateway = new Gateway(server, name);
+  cleanup(() => gateway.leave());
+  return gateway.open();
 }
 
 /** Writes entries as gateways do that were heard so long ago. */

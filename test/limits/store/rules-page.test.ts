@@ -1,4 +1,4 @@
-// What is read from the log of rules: what something else has written there is left out, and nothing beside it.
+// What is read of the shared rules: what something else has written there is left out, and nothing beside it.
 import { expect, test } from "vitest";
 import { pageOf } from "../../../src/limits/store/rules-call.ts";
 import { hiddenTexts, visibleText } from "../../support/hidden-characters.ts";
@@ -6,10 +6,14 @@ import { client, ruleOf } from "../../support/rule.ts";
 
 const rule = ruleOf("one", client("192.0.2.0/24"), { action: "limit", policy: "per-ip", limit: 5, revision: 7 });
 
+function entriesOf(...fields: readonly string[]) {
+  const values = ["0", ...fields];
+  return pageOf({ timeUs: 0, origin: "a", version: 9, floor: 0, values, present: null }).entries;
+}
+
 function rulesOf(...contents: readonly object[]): unknown[] {
-  const written = contents.flatMap((content, i) => [`r/${i}`, String(i + 1), `${i + 1} n ${JSON.stringify(content)}`]);
-  const { entries } = pageOf({ timeUs: 0, origin: "a", floor: 0, last: 9, values: ["0", ...written] });
-  return entries.map((entry) => entry.kind === "rule" && entry.rule);
+  const written = contents.flatMap((content, i) => [`r/${i}`, `${i + 1} 9000 n ${JSON.stringify(content)}`]);
+  return entriesOf(...written).map((entry) => entry.kind === "rule" && entry.rule);
 }
 
 test("a rule is read as it was written, with the id and the revision of its entry, and without what is not known", () => {
@@ -26,6 +30,27 @@ test.each([
   ["ends at no instant", { endsMs: "soon" }],
 ])("a rule that %s is left out, and the next one is read", (_, change) => {
   expect(rulesOf({ ...rule, ...change }, rule)).toEqual([{ ...rule, id: "1", revision: 2 }]);
+});
+
+test.each([
+  ["no revision", "n {}"],
+  ["a revision that is no whole number below 2^53", "9999999999999999 9000 n "],
+  ["an unknown mark", "1 9000 x "],
+  ["a text that is no JSON", "1 9000 n {"],
+])("an entry with %s is left out, and the next one is read", (_, value) => {
+  const read = entriesOf(
+    "r/a",
+    value,
+    ".version",
+    "9",
+    "x/later",
+    "1 9000 n {}",
+    "f/client/",
+    "1 9000 n 7",
+    "r/b",
+    "3 9000 a ",
+  );
+  expect(read).toEqual([{ kind: "rule", id: "b", rule: null, revision: 3, endsMs: 9000, isNew: false }]);
 });
 
 test.each(hiddenTexts)("%s in a note or a name is not read", (_, text) => {

@@ -1,19 +1,21 @@
 // The script of rules on a real server: it answers as its model does, which the simulation stands on, and holds its bounds.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { ForgivenKey, Rule } from "../../../src/core/rules.ts";
+import type { Rule } from "../../../src/core/rules.ts";
 import {
   decodeRulesAnswer,
+  type Entry,
   type Expected,
   encodeRulesCall,
+  entryName,
   pageOf,
   type RulesAnswer,
-  type RulesOperation,
-  resultOf,
-  roomOf,
+  resultsOf,
   rulesKeys,
+  type WrittenEntry,
+  type WrittenResult,
 } from "../../../src/limits/store/rules-call.ts";
-import { rulesScript } from "../../../src/limits/store/rules-script.ts";
+import { mostOthers, rulesScript } from "../../../src/limits/store/rules-script.ts";
 import { RulesModel } from "../../simulation/rules-model.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { RedisClient } from "../../support/redis-client.ts";
@@ -21,19 +23,17 @@ import { redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.
 
 const cleanup = useCleanup();
 const keys = rulesKeys("headgate:");
+const [hashKey = "", presentKey = ""] = keys;
 const startMs = 1_800_000_000_000;
 /** So many of each kind at most, so that a test reaches them. */
-const few = { rules: 5, forgiven: 3, removed: 3 };
+const few = { rules: 5, others: 4, page: Number.POSITIVE_INFINITY };
 
 /** With a clock of the test, as its last argument. */
 const clockedScript = rulesScript.replace(
   "redis.call('TIME')",
   "{string.sub(ARGV[#ARGV], 1, -7), string.sub(ARGV[#ARGV], -6)}",
 );
-const fewScript = clockedScript.replace(
-  /mostEnded = \d+, \d+, \d+,/,
-  `mostEnded = ${few.rules}, ${few.forgiven}, ${few.removed},`,
-);
+const fewScript = clockedScript.replace(/mostOthers = \d+, \d+/, `mostOthers = ${few.rules}, ${few.others}`);
 
 function ruleOf(given: Partial<Rule> = {}): Rule {
   return {
@@ -75,67 +75,96 @@ class Log {
     return this.client.ask("EVALSHA", this.#sha, keys.length, ...keys, ...args, this.nowUs);
   }
 
-  async call(operation: RulesOperation): Promise<RulesAnswer> {
+  async write(...entries: readonly WrittenEntry[]): Promise<RulesAnswer> {
     this.nowUs += 1000;
-    const caller = { origin: this.origin, known: this.known, wallMs: this.nowUs / 1000 };
-    return decodeRulesAnswer(await this.ask(encodeRulesCall(operation, caller)));
+    return decodeRulesAnswer(await this.ask(encodeRulesCall({ operation: "write", entries }, this.#caller)));
   }
 
-  /** The names of what was written since a place, a removed rule with a minus. */
-  async read(after = 0): Promise<readonly string[]> {
-    return pageOf(await this.call({ operation: "read", after })).entries.map((entry) => {
-      if (entry.kind === "notice") return entry.notice.reason;
-      return entry.kind === "forgiven" ? entry.name.value : entry.rule === null ? `-${entry.id}` : entry.id;
-    });
+  /** Writes one entry. */
+  async writeOne(entry: WrittenEntry): Promise<WrittenResult | undefined> {
+    return resultsOf(await this.write(entry))[0];
+  }
+
+  async readPage(cursor = "0", { origin, version } = { origin: "", version: -1 }): Promise<RulesAnswer> {
+    this.nowUs += 1000;
+    const operation = { operation: "read", origin, version, cursor, present: null } as const;
+    return decodeRulesAnswer(await this.ask(encodeRulesCall(operation, this.#caller)));
+  }
+
+  /** All entries, by name. */
+  async read(): Promise<readonly Entry[]> {
+    const entries: Entry[] = [];
+    for (let cursor = "0"; ; ) {
+      const page = pageOf(await this.readPage(cursor));
+      entries.push(...page.entries);
+      cursor = page.cursor;
+      if (cursor === "0") return byName(entries);
+    }
+  }
+
+  get #caller() {
+    return { origin: this.origin, known: this.known, wallMs: this.nowUs / 1000 };
   }
 }
 
+function byName(entries: readonly Entry[]): readonly Entry[] {
+  return entries.toSorted((a, b) => (entryName(a) < entryName(b) ? -1 : 1));
+}
+
+function setting(rule: Rule, revision: number, expected: Expected = "any"): WrittenEntry {
+  return { kind: "rule", id: rule.id, rule, endsMs: rule.endsMs, revision, expected, isAgain: revision > 0 };
+}
+
+function removing(id: string, revision = 0, expected: Expected = "any"): WrittenEntry {
+  return { kind: "rule", id, rule: null, endsMs: startMs + 31 * 86_400_000, revision, expected, isAgain: revision > 0 };
+}
+
+function forgiving(value: string, endsMs: number, revision = 0): WrittenEntry {
+  return { kind: "forgiven", name: { kind: "client", value }, endsMs, revision, isAgain: revision > 0 };
+}
+
+type Draw = (revisions: readonly number[]) => WrittenEntry;
+
 const ids = fc.constantFrom("a", "b", "c", "d", "e", "f", "g");
-const operation: fc.Arbitrary<(revisions: readonly number[]) => RulesOperation> = fc.oneof(
+const written: fc.Arbitrary<Draw> = fc.oneof(
   fc.record({ id: ids, which: fc.nat({ max: 6 }), lastsMs: fc.constantFrom(5, 2_000, 1_000_000) }).map(
-    ({ id, which, lastsMs }) =>
-      (revisions: readonly number[]): RulesOperation => ({
-        operation: "put",
-        rule: ruleOf({
-          id,
-          endsMs: startMs + lastsMs,
-          revision: Math.max(1, (revisions.at(-1) ?? startMs) + which - 2),
-        }),
-        expected: which === 0 ? "absent" : which < 4 ? "any" : (revisions.at(-which) ?? 0),
-      }),
+    ({ id, which, lastsMs }): Draw =>
+      (revisions) => {
+        const expected = which === 0 ? "absent" : which < 4 ? "any" : (revisions.at(-which) ?? 0);
+        return setting(ruleOf({ id, endsMs: startMs + lastsMs }), 0, expected);
+      },
   ),
-  fc
-    .record({ id: ids, which: fc.nat({ max: 3 }) })
-    .map(({ id, which }) => (revisions: readonly number[]): RulesOperation => {
-      const revision = (revisions.at(-1) ?? 0) + 3;
-      return { operation: "remove", id, revision, expected: which < 2 ? "any" : (revisions.at(-which) ?? 0) };
-    }),
-  fc
-    .record({ value: ids, lastsMs: fc.constantFrom(5, 2_000, 900_000, 1_000_000) })
-    .map(({ value, lastsMs }) => (): RulesOperation => {
-      return { operation: "forgive", name: { kind: "client", value }, untilMs: startMs + lastsMs };
-    }),
-  fc.nat({ max: 9 }).map((back) => (revisions: readonly number[]): RulesOperation => {
-    return { operation: "read", after: revisions.at(-back) ?? 0 };
-  }),
-  fc
-    .array(fc.record({ id: ids, which: fc.nat({ max: 4 }), kind: fc.nat({ max: 2 }) }), { minLength: 1, maxLength: 3 })
-    .map((drawn) => (revisions: readonly number[]): RulesOperation => {
-      const entries = drawn.map(({ id, which, kind }) => {
+  fc.record({ id: ids, which: fc.nat({ max: 3 }) }).map(
+    ({ id, which }): Draw =>
+      (revisions) => {
+        return removing(id, 0, which < 2 ? "any" : (revisions.at(-which) ?? 0));
+      },
+  ),
+  fc.record({ value: ids, lastsMs: fc.constantFrom(5, 2_000, 900_000, 1_000_000) }).map(
+    ({ value, lastsMs }): Draw =>
+      () =>
+        forgiving(value, startMs + lastsMs),
+  ),
+  fc.record({ id: ids, which: fc.nat({ max: 4 }), kind: fc.nat({ max: 4 }) }).map(
+    ({ id, which, kind }): Draw =>
+      (revisions) => {
         const revision = (revisions.at(-1 - which) ?? 1) + which;
-        const name: ForgivenKey = { kind: "client", value: id };
-        if (kind === 0) return { kind: "forgiven" as const, name, untilMs: startMs + 900_000, revision };
-        return { kind: "rule" as const, id, rule: kind === 1 ? ruleOf({ id }) : null, revision };
-      });
-      return { operation: "again", entries };
-    }),
+        if (kind === 0) return forgiving(id, startMs + 900_000, revision);
+        const entry = kind % 2 === 1 ? setting(ruleOf({ id }), revision) : removing(id, revision);
+        return { ...entry, isAgain: kind < 3 };
+      },
+  ),
 );
 
 describe.skipIf(skipRedis)(`the script of rules${redisNeeded}`, () => {
   test("answers as its model does to any sequence of calls", async () => {
     const log = await Log.open(fewScript);
     const calls = fc.array(
-      fc.record({ operation, passedUs: fc.constantFrom(0, 1, 900, 3_000, 1_000_000, -2_000_000), known: fc.boolean() }),
+      fc.record({
+        drawn: fc.array(written, { maxLength: 3 }),
+        passedUs: fc.constantFrom(0, 1, 900, 3_000, 1_000_000, -2_000_000),
+        known: fc.constantFrom("none", "last", "all"),
+      }),
       { minLength: 1, maxLength: 40, size: "max" },
     );
     await fc.assert(
@@ -144,57 +173,92 @@ describe.skipIf(skipRedis)(`the script of rules${redisNeeded}`, () => {
         log.nowUs = startMs * 1000;
         const model = new RulesModel(() => log.nowUs, few);
         const revisions: number[] = [];
-        for (const { operation: of, passedUs, known } of draws) {
+        let seen = { origin: "", version: 0 };
+        for (const { drawn, passedUs, known } of draws) {
           log.nowUs += passedUs;
-          const caller = { origin: "o", known: known ? (revisions.at(-1) ?? 0) + 3 : 0, wallMs: log.nowUs / 1000 };
-          const args = encodeRulesCall(of(revisions), caller);
+          const highest = { none: 0, last: revisions.at(-2) ?? 0, all: (revisions.at(-1) ?? 0) + 3 };
+          const caller = { origin: "o", known: highest[known], wallMs: log.nowUs / 1000 };
+          const entries = drawn.map((of) => of(revisions));
+          const args = encodeRulesCall(
+            entries.length > 0
+              ? { operation: "write", entries }
+              : { operation: "read", ...seen, cursor: "0", present: null },
+            caller,
+          );
           const answer = decodeRulesAnswer(await log.ask(args));
-          expect(answer).toEqual(decodeRulesAnswer(model.call(args)));
-          if (args[0] !== "read" && args[0] !== "again") revisions.push(resultRevision(answer));
+          const expected = decodeRulesAnswer(model.call(args));
+          if (entries.length === 0) {
+            const [page, pageOfModel] = [pageOf(answer), pageOf(expected)];
+            expect(byName(page.entries)).toEqual(byName(pageOfModel.entries));
+            expect({ ...answer, values: [] }).toEqual({ ...expected, values: [] });
+          } else expect(answer).toEqual(expected);
+          revisions.push(answer.version);
+          seen = answer;
         }
       }),
       { numRuns: 150 },
     );
   });
 
-  test("a rule is set only over what was expected, and only by a higher revision", async () => {
+  test("a rule is set only over what was expected, and by a gateway that has seen what is there", async () => {
     const log = await Log.open();
-    const put = async (expected: Expected, revision: number) =>
-      resultOf(await log.call({ operation: "put", rule: ruleOf({ revision }), expected }));
-    expect(await put("absent", 50)).toEqual({ outcome: "written", revision: 50 });
-    expect(await put("absent", 60)).toEqual({ outcome: "conflict", revision: 50 });
-    expect(await put(49, 60)).toEqual({ outcome: "conflict", revision: 50 });
+    const put = (expected: Expected) => log.writeOne(setting(ruleOf(), 0, expected));
+    const remove = (expected: Expected) => log.writeOne(removing("one", 0, expected));
+    const first = startMs * 1000 + 1000;
+    expect(await put("absent")).toEqual({ outcome: "written", revision: first });
+    log.known = first;
+    expect(await put("absent")).toEqual({ outcome: "conflict", revision: first });
+    expect(await put(first - 1)).toEqual({ outcome: "conflict", revision: first });
+    const second = first + 3000;
+    expect(await put(first)).toEqual({ outcome: "written", revision: second });
     // A message that was given up comes late.
-    expect(await put("any", 50)).toEqual({ outcome: "old", revision: 50 });
-    expect(await put(50, 51)).toEqual({ outcome: "written", revision: 51 });
-    const remove = async (expected: Expected, revision: number) =>
-      resultOf(await log.call({ operation: "remove", id: "one", revision, expected }));
-    expect(await remove(50, 60)).toEqual({ outcome: "conflict", revision: 51 });
-    expect(await remove("any", 51)).toEqual({ outcome: "old", revision: 51 });
-    expect(await remove("any", 60)).toEqual({ outcome: "written", revision: 60 });
-    expect(await remove("any", 70)).toEqual({ outcome: "conflict", revision: 0 });
-    expect(await put("absent", 60)).toEqual({ outcome: "old", revision: 60 });
-    expect(await put("absent", 61)).toEqual({ outcome: "written", revision: 61 });
-    expect(await log.read()).toEqual(["one"]);
+    expect(await put("any")).toEqual({ outcome: "old", revision: second });
+    expect(await remove(first)).toEqual({ outcome: "conflict", revision: second });
+    expect(await remove("any")).toEqual({ outcome: "old", revision: second });
+    log.known = second;
+    const third = second + 4000;
+    expect(await remove("any")).toEqual({ outcome: "written", revision: third });
+    expect(await put("absent")).toEqual({ outcome: "old", revision: third });
+    log.known = third;
+    expect(await remove("any")).toEqual({ outcome: "conflict", revision: 0 });
+    expect(await put("absent")).toMatchObject({ outcome: "written" });
+    expect(await log.read()).toMatchObject([{ id: "one", rule: { note: "a note" }, isNew: true }]);
   });
 
-  test("a place is later than any that a gateway has seen, also when the clock was set back or the store is another", async () => {
+  test("a version is later than any that a gateway has seen, also when the clock was set back or the store is another", async () => {
     const log = await Log.open();
-    const put = async (revision: number) =>
-      (await log.call({ operation: "put", rule: ruleOf({ revision }), expected: "any" })).last;
-    const first = await put(1);
-    expect(first).toBeGreaterThanOrEqual(log.nowUs);
+    const put = async () => (await log.write(setting(ruleOf(), 0))).version;
+    const first = await put();
+    expect(first).toBe(log.nowUs);
+    log.known = first;
     log.nowUs -= 5_000_000;
-    expect(await put(2)).toBe(first + 1);
+    expect(await put()).toBe(first + 1);
     log.known = first + 9_000_000;
-    expect(await put(3)).toBe(log.known + 1);
-    expect(await put(log.known + 50)).toBe(log.known + 50);
+    expect(await put()).toBe(log.known + 1);
+    const told = log.known + 50;
+    expect((await log.write(setting(ruleOf(), told))).version).toBe(told);
   });
 
-  test("a forgiveness that is sent twice, or late, has the place of the first, or of the one that followed", async () => {
+  test("who knows the version is told nothing, and who knows another one, or another hash, reads all", async () => {
     const log = await Log.open();
-    const forgive = async (untilMs: number) =>
-      resultOf(await log.call({ operation: "forgive", name: { kind: "client", value: "192.0.2.1" }, untilMs }));
+    expect(await log.readPage()).toMatchObject({ origin: "", version: 0, values: ["0"] });
+    const { origin, version } = await log.write(setting(ruleOf(), 0));
+    expect(await log.readPage("0", { origin, version })).toMatchObject({ origin, version, values: ["0"] });
+    for (const other of [
+      { origin, version: version - 1 },
+      { origin: "another", version },
+    ]) {
+      expect(pageOf(await log.readPage("0", other)).entries).toMatchObject([{ id: "one", revision: version }]);
+    }
+  });
+
+  test("a forgiveness that is sent twice, or late, has the revision of the first, or of the one that followed", async () => {
+    const log = await Log.open();
+    const forgive = async (endsMs: number) => {
+      const result = await log.writeOne(forgiving("192.0.2.1", endsMs));
+      if (result?.outcome === "written") log.known = result.revision;
+      return result;
+    };
     const first = await forgive(startMs + 1_000_000);
     expect(await forgive(startMs + 1_000_000)).toEqual(first);
     const second = await forgive(startMs + 1_000_001);
@@ -204,77 +268,101 @@ describe.skipIf(skipRedis)(`the script of rules${redisNeeded}`, () => {
 
   test("what was told again does not replace what is newer", async () => {
     const log = await Log.open();
-    const revision = 50;
-    await log.call({ operation: "put", rule: ruleOf({ note: "new", revision }), expected: "any" });
-    const tell = async (rule: Rule | null, of: number) =>
-      roomOf(await log.call({ operation: "again", entries: [{ kind: "rule", id: "one", rule, revision: of }] }));
-    expect(await tell(ruleOf({ note: "old" }), revision - 1)).toEqual([true]);
-    expect(await tell(null, revision - 1)).toEqual([true]);
-    const [entry] = pageOf(await log.call({ operation: "read", after: 0 })).entries;
-    expect(entry).toMatchObject({ rule: { note: "new", revision }, isNew: true });
-    await tell(null, revision + 1);
-    expect(await log.read()).toEqual(["-one"]);
+    const { version } = await log.write(setting(ruleOf({ note: "new" }), 0));
+    const there = { outcome: "written", revision: version };
+    expect(await log.writeOne(setting(ruleOf({ note: "old" }), version - 1))).toEqual(there);
+    expect(await log.writeOne(removing("one", version - 1))).toEqual(there);
+    expect(await log.read()).toMatchObject([{ rule: { note: "new", revision: version }, isNew: true }]);
+    expect(await log.writeOne(removing("one", version + 1))).toEqual({ outcome: "written", revision: version + 1 });
+    expect(await log.read()).toMatchObject([{ rule: null, isNew: false }]);
   });
 
-  test("pages are bounded, and rules that have ended are removed", async () => {
+  test("what was set alone holds from then on: with its revision, or a higher one if there is something newer", async () => {
     const log = await Log.open();
-    for (let i = 0; i < 250; i += 1)
-      await log.call({
-        operation: "put",
-        rule: ruleOf({ id: `r${i}`, endsMs: startMs + 5_000, revision: 1 }),
-        expected: "any",
-      });
-    const page = pageOf(await log.call({ operation: "read", after: 0 }));
-    expect([page.entries.length, page.hasMore]).toEqual([200, true]);
-    expect(await log.read(page.lastPlace)).toHaveLength(50);
-    log.nowUs += 6_000_000;
-    const last = (await log.call({ operation: "read", after: page.lastPlace })).last;
-    for (let i = 0; i < 3; i += 1) await log.read();
-    // It is as if they had been removed: each has a later place.
-    expect(await log.read(last - 100)).toEqual(Array.from({ length: 200 }, () => expect.stringMatching(/^-r/)));
-    expect(await log.client.ask("ZCARD", keys[2] ?? "")).toBe(0);
-  });
-
-  test("begins anew with another origin if a key of it is gone", async () => {
-    const log = await Log.open();
-    const rule = ruleOf({ revision: 1 });
-    const before = await log.call({ operation: "put", rule, expected: "any" });
-    for (const key of keys.slice(0, 3)) {
-      await log.client.ask("DEL", key);
-      const after = await log.call({ operation: "put", rule, expected: "absent" });
-      expect(resultOf(after).outcome).toBe("written");
-      expect(after.origin).not.toBe(before.origin);
-      expect(after.last).toBeGreaterThan(before.last);
-    }
-  });
-
-  test("rules and removals are bounded, and one rule too many is refused", async () => {
-    const log = await Log.open(rulesScript);
-    const entries = (from: number, rule: (id: string) => Rule | null) =>
-      Array.from({ length: 200 }, (_, i) => {
-        const id = `r${from + i}`;
-        return { kind: "rule" as const, id, rule: rule(id), revision: from + i + 1 };
-      });
-    const ends = Date.now() + 1_000_000;
-    for (let from = 0; from < 10_000; from += 200)
-      await log.call({ operation: "again", entries: entries(from, (id) => ruleOf({ id, endsMs: ends })) });
-    for (let from = 10_000; from < 20_200; from += 200)
-      await log.call({ operation: "again", entries: entries(from, () => null) });
-    const answer = await log.call({ operation: "read", after: 0 });
-    expect(answer.floor).toBeGreaterThan(0);
-    expect(
-      resultOf(await log.call({ operation: "put", rule: ruleOf({ id: "x", revision: 1 }), expected: "any" })),
-    ).toEqual({
-      outcome: "full",
+    const { version } = await log.write(setting(ruleOf({ note: "from the store" }), 0));
+    const alone = (revision: number, note: string): WrittenEntry => {
+      return { ...setting(ruleOf({ note }), revision), isAgain: false };
+    };
+    // A message that was given up comes late.
+    expect(await log.writeOne(alone(version + 7, "late"))).toEqual({ outcome: "old", revision: version });
+    log.known = version;
+    expect(await log.writeOne(alone(version + 7, "alone"))).toEqual({ outcome: "written", revision: version + 7 });
+    log.known = version + 7;
+    const result = await log.writeOne(alone(version + 5, "alone elsewhere"));
+    expect(result).toEqual({ outcome: "written", revision: log.nowUs });
+    expect(await log.read()).toMatchObject([{ rule: { note: "alone elsewhere" }, isNew: true }]);
+    // Others may have a rule of which this store knows nothing.
+    expect(await log.writeOne({ ...removing("two", version + 9), isAgain: false })).toMatchObject({
+      outcome: "written",
     });
-    expect(
-      resultOf(await log.call({ operation: "put", rule: ruleOf({ id: "r1", revision: 1e6 }), expected: "any" }))
-        .outcome,
-    ).toBe("written");
-    expect(await log.client.ask("ZCARD", keys[4] ?? "")).toBe(10_000);
+  });
+
+  test("pages are bounded, and have each entry that was there from the first to the last", async () => {
+    const log = await Log.open();
+    for (let i = 0; i < 2_000; i += 200) {
+      const some = Array.from({ length: 200 }, (_, j) => setting(ruleOf({ id: `r${i + j}` }), i + j + 1));
+      await log.write(...some);
+    }
+    const found = new Set<string>();
+    let most = 0;
+    for (let cursor = "0", pages = 0; ; pages += 1) {
+      const page = pageOf(await log.readPage(cursor));
+      for (const entry of page.entries) found.add(entryName(entry));
+      most = Math.max(most, page.entries.length);
+      // Somebody writes meanwhile.
+      await log.write(setting(ruleOf({ id: `later${pages}` }), 0));
+      cursor = page.cursor;
+      if (cursor === "0") break;
+    }
+    expect(most).toBeLessThan(400);
+    expect(Array.from({ length: 2_000 }, (_, i) => `r/r${i}`).filter((name) => !found.has(name))).toEqual([]);
+  });
+
+  test("begins anew with another origin if it is gone, and every key of it is of this hash", async () => {
+    const log = await Log.open();
+    const before = await log.write(setting(ruleOf(), 0));
+    log.known = before.version;
+    await log.client.ask("DEL", hashKey);
+    const after = await log.write(setting(ruleOf(), 0, "absent"));
+    expect(resultsOf(after)[0]?.outcome).toBe("written");
+    expect(after.origin).not.toBe(before.origin);
+    expect(after.version).toBeGreaterThan(before.version);
+    expect(await log.client.ask("KEYS", "*")).toEqual([hashKey]);
+  });
+
+  test("rules are read and written although something else is under the key of the list of gateways", async () => {
+    const log = await Log.open();
+    await log.client.ask("SET", presentKey, "something else");
+    await log.write(setting(ruleOf(), 0));
+    const present = { id: "gateway-aaaa", about: "{}", silenceMs: 10_000 };
+    const operation = { operation: "read", origin: "", version: -1, cursor: "0", present } as const;
+    const caller = { origin: "o", known: 0, wallMs: log.nowUs / 1000 };
+    const answer = decodeRulesAnswer(await log.ask(encodeRulesCall(operation, caller)));
+    expect([answer.present, pageOf(answer).entries.length]).toEqual([null, 1]);
+    await log.client.ask("DEL", presentKey);
+    expect(decodeRulesAnswer(await log.ask(encodeRulesCall(operation, caller))).present).toEqual(["gateway-aaaa {}"]);
+  });
+
+  test("rules and removals are bounded, one rule too many is refused, and one that has ended makes room", async () => {
+    const log = await Log.open();
+    const write = async (from: number, to: number, entry: (id: string, revision: number) => WrittenEntry) => {
+      for (let at = from; at < to; at += 200)
+        await log.write(...Array.from({ length: 200 }, (_, i) => entry(`r${at + i}`, at + i + 1)));
+    };
+    await write(0, 10_000, (id, revision) => setting(ruleOf({ id, endsMs: startMs + 3_600_000 }), revision));
+    await write(10_000, 10_000 + mostOthers, (id, revision) => removing(id, revision));
+    expect((await log.readPage()).floor).toBe(0);
+    await write(10_000 + mostOthers, 10_400 + mostOthers, (id, revision) => removing(id, revision));
+    const { floor, version } = await log.readPage();
+    expect(floor).toBeGreaterThan(0);
+    log.known = version;
+    expect(await log.writeOne(setting(ruleOf({ id: "x" }), 0))).toEqual({ outcome: "full" });
+    expect(await log.writeOne(setting(ruleOf({ id: "r1" }), 0))).toMatchObject({ outcome: "written" });
+    expect(Number(await log.client.ask("HLEN", hashKey))).toBeLessThan(10_000 + mostOthers);
+    log.nowUs += 3_600_000_000;
+    expect(await log.writeOne(setting(ruleOf({ id: "x", endsMs: startMs + 9_000_000 }), 0))).toMatchObject({
+      outcome: "written",
+    });
+    expect(Number(await log.client.ask("HGET", hashKey, ".rules"))).toBe(1);
   });
 });
-
-function resultRevision({ values }: RulesAnswer): number {
-  return Number(values[1] ?? 0);
-}

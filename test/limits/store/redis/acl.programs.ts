@@ -13,8 +13,9 @@ import {
   type RulesAnswer,
   type RulesOperation,
   rulesKeys,
+  type WrittenEntry,
 } from "../../../../src/limits/store/rules-call.ts";
-import { rulesScript } from "../../../../src/limits/store/rules-script.ts";
+import { mostOthers, rulesScript } from "../../../../src/limits/store/rules-script.ts";
 import { storeScript } from "../../../../src/limits/store/script.ts";
 import type { CounterAnswer, Item, ItemAnswer } from "../../../../src/limits/store/script-call.ts";
 import { decodeAnswer, encodeCall } from "../../../../src/limits/store/script-call.ts";
@@ -22,6 +23,7 @@ import { read } from "../../../docs/markdown.ts";
 import { useCleanup } from "../../../support/cleanup.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { redisNeeded, skipRedis, startRedis } from "../../../support/redis-servers.ts";
+import { ruleOf } from "../../../support/rule.ts";
 import { scratchFolder } from "../../../support/scratch.ts";
 import { itemOf, leaseId } from "../real-script.ts";
 
@@ -47,7 +49,7 @@ describe.skipIf(skipRedis)(`the user in the docs${redisNeeded}`, () => {
     await eventually("it is connected", () => isConnected);
     expect(await identify(link)).toMatchObject({ server: expect.stringMatching(/^(Redis|Valkey) \d/) });
     await askEverything(link);
-    await askLog(settings);
+    await askRules(settings);
     const ran = server
       .cli("INFO", "commandstats")
       .split(/\r?\n/)
@@ -95,8 +97,8 @@ async function askEverything(link: StoreLink): Promise<void> {
   ]);
 }
 
-/** The log of rules: one is set, replaced, removed; one ends; somebody is forgiven; and a log that has lost a key. */
-async function askLog(settings: StoreConnectionSettings): Promise<void> {
+/** Rules: one is set, somebody is forgiven, a gateway is there and leaves, and so much is removed that some of it is dropped. */
+async function askRules(settings: StoreConnectionSettings): Promise<void> {
   const link = openRedisLink(settings, { script: rulesScript, readFile: (path) => readFile(path, "utf8") });
   cleanup(() => link.close());
   let isConnected = false;
@@ -104,35 +106,36 @@ async function askLog(settings: StoreConnectionSettings): Promise<void> {
   link.open();
   await eventually("it is connected", () => isConnected);
   const keys = rulesKeys("headgate:");
-  const ask = (operation: RulesOperation, wallMs = Date.now()): Promise<RulesAnswer> =>
+  const wallMs = Date.now();
+  const ask = (operation: RulesOperation, known = 0): Promise<RulesAnswer> =>
     new Promise((resolve, reject) =>
-      link.call(0, keys, encodeRulesCall(operation, { origin: "o", known: 0, wallMs }), (reply, failure) =>
+      link.call(0, keys, encodeRulesCall(operation, { origin: "o", known, wallMs }), (reply, failure) =>
         failure ? reject(new Error(`${failure.kind} ${failure.detail}`)) : resolve(decodeRulesAnswer(reply)),
       ),
     );
-  const put = (id: string, revision: number, endsMs: number): RulesOperation => {
-    const about = { kind: "client" as const, value: "192.0.2.1" };
-    const rule = {
-      id,
-      about,
-      action: "block" as const,
-      policy: null,
-      limit: null,
-      setMs: 0,
-      endsMs,
-      note: "",
-      setBy: "",
-    };
-    return { operation: "put", rule: { ...rule, revision }, expected: "any" };
-  };
   const name = { kind: "client" as const, value: "192.0.2.1" };
-  await ask(put("a", 1, 1));
-  await ask(put("b", 1, Date.now() + 60_000));
-  await ask({ operation: "forgive", name: { ...name, value: "192.0.2.2" }, untilMs: 1 });
-  await ask({ operation: "forgive", name, untilMs: Date.now() + 60_000 });
-  await ask({ operation: "forgive", name, untilMs: Date.now() + 60_001 });
-  const answer = await ask({ operation: "read", after: 0 });
-  expect(pageOf(answer).entries.map((entry) => "revision" in entry && entry.revision)).toEqual([1, 1, answer.last]);
+  const removed = (id: string, revision: number, endsMs: number): WrittenEntry => {
+    return { kind: "rule", id, rule: null, revision, endsMs };
+  };
+  const rule = ruleOf("a", name, { endsMs: wallMs + 60_000 });
+  await ask({ operation: "write", entries: [{ kind: "rule", id: "a", rule, endsMs: rule.endsMs, revision: 0 }] });
+  await ask({ operation: "write", entries: [{ kind: "forgiven", name, endsMs: wallMs + 60_000, revision: 0 }] });
+  const about = { id: gateway, about: "{}", silenceMs: 10_000 };
+  const read = { operation: "read", origin: "", version: -1, cursor: "0", present: about } as const;
+  const answer = await ask(read);
+  expect(answer.present).toEqual([`${gateway} {}`]);
+  expect(
+    pageOf(answer)
+      .entries.map(({ kind }) => kind)
+      .sort(),
+  ).toEqual(["forgiven", "rule"]);
+  // So many that those nobody needs are dropped.
+  for (let at = 0; at <= mostOthers; at += 1_000) {
+    const entries = Array.from({ length: 1_000 }, (_, i) => removed(`r${at + i}`, i + 1, 1));
+    await ask({ operation: "write", entries });
+  }
+  expect(pageOf(await ask(read)).entries).toHaveLength(2);
+  expect((await ask({ operation: "leave", present: { ...about, about: "" } })).present).toEqual([]);
 }
 
 function identify(link: StoreLink): Promise<StoreIdentity> {
