@@ -207,7 +207,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "what was written while pages were read is taken for read",
     concerns: sharesRules,
-    replacements: [{ file: rules, from: "this.#version = first.version;", to: "this.#version = last.version;" }],
+    replacements: [{ file: rules, from: "first ??= answer;", to: "first = answer;" }],
   },
   {
     name: "a rule that was removed without the store is not known to have been removed",

@@ -31,8 +31,7 @@ export type RulesOperation =
       readonly cursor: string;
       readonly present: PresentGateway | null;
     }
-  | { readonly operation: "write"; readonly entries: readonly WrittenEntry[] }
-  | { readonly operation: "leave"; readonly present: PresentGateway };
+  | { readonly operation: "write"; readonly entries: readonly WrittenEntry[] };
 
 /**
  * `isAgain`: the store has lost it; it is written with its revision, if that is the highest. Else it is written if what is
@@ -102,20 +101,11 @@ export function rulesKeys(prefix: string): readonly string[] {
 
 export function encodeRulesCall(operation: RulesOperation, { origin, known, wallMs }: RulesCaller): string[] {
   const head = [operation.operation, origin, String(known), String(Math.floor(wallMs))];
-  switch (operation.operation) {
-    case "read": {
-      const { origin: of, version, cursor, present } = operation;
-      return [...head, of, String(version), cursor, String(pageEntries), ...presentTexts(present)];
-    }
-    case "leave":
-      return [...head, ...presentTexts(operation.present)];
-    case "write":
-      return [...head, String(operation.entries.length), ...operation.entries.flatMap(writtenTexts)];
-  }
-}
-
-function presentTexts(present: PresentGateway | null): string[] {
-  return present === null ? ["", "", "0"] : [present.id, present.about, String(present.silenceMs)];
+  if (operation.operation === "write")
+    return [...head, String(operation.entries.length), ...operation.entries.flatMap(writtenTexts)];
+  const { origin: of, version, cursor, present } = operation;
+  const { id, about, silenceMs } = present ?? { id: "", about: "", silenceMs: 0 };
+  return [...head, of, String(version), cursor, String(pageEntries), id, about, String(silenceMs)];
 }
 
 function writtenTexts(entry: WrittenEntry): string[] {

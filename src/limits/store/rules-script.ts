@@ -160,10 +160,9 @@ local function read()
   return page
 end
 
-local values = {}
-if operation == 'write' then values = write() elseif operation == 'read' then values = read() end
+local values = operation == 'write' and write() or read()
 -- Whatever is wrong with the list of gateways, rules can be read and written.
 local isListed, listed = false, false
-if operation ~= 'write' then isListed, listed = pcall(listPresent) end
+if operation == 'read' then isListed, listed = pcall(listPresent) end
 return {written(clock), origin, written(version), written(floor), values, isListed and listed}
 `;

@@ -76,8 +76,6 @@ const noticeForMs = 600_000;
 const forgivenForMs = 32 * 86_400_000;
 /** A gateway that ends waits so long for the store to have heard of it. */
 const leavingMs = 100;
-/** The store may be emptied while it is read. */
-const mostAttempts = 4;
 
 /** A rule, also one that was removed or has ended, or a forgiveness. */
 type KnownContent = Exclude<EntryContent, { readonly kind: "notice" }>;
@@ -89,14 +87,6 @@ type Known = KnownContent & {
 };
 
 type WriteOutcome = Exclude<WrittenResult, { readonly outcome: "old" }>;
-
-/** The whole hash. */
-interface Reading {
-  /** When its version was looked at; later writes may be in it too. */
-  readonly first: RulesAnswer;
-  readonly last: RulesAnswer;
-  readonly entries: readonly Entry[];
-}
 
 /** What a reading has changed. */
 interface Changes {
@@ -201,25 +191,28 @@ export class SharedRules {
   }
 
   figures(): SharedRulesFigures {
-    let [rules, untold] = [0, 0];
-    for (const known of this.#known.values()) {
-      if (isInForce(known, this.#wallMs)) rules += 1;
-      if (known.untold !== null) untold += 1;
-    }
+    let untold = 0;
+    for (const known of this.#known.values()) if (known.untold !== null) untold += 1;
     const forMs = this.#options.clock.monotonicMs() - this.#sinceMs;
-    return { state: this.#state, forMs, rules, untold, place: this.#version };
+    return { state: this.#state, forMs, rules: this.#inForce().length, untold, place: this.#version };
   }
 
   /** Says good-bye, then closes the connection. */
   async close(): Promise<void> {
     const present = this.#options.presence?.present() ?? null;
-    if (present !== null) {
-      const left = this.#call({ operation: "leave", present: { ...present, about: "" } });
-      await Promise.race([left, elapsed(this.#options.timers, leavingMs)]);
-    }
+    const { timers, link } = this.#options;
+    const known = { origin: this.#origin, version: this.#version };
+    const left =
+      present && this.#call({ operation: "read", ...known, cursor: "0", present: { ...present, about: "" } });
     this.#isClosed = true;
     this.#timer?.cancel();
-    await this.#options.link.close();
+    if (left !== null) await Promise.race([left, elapsed(timers, leavingMs)]);
+    await link.close();
+  }
+
+  #inForce(): Rule[] {
+    const nowMs = this.#wallMs;
+    return [...this.#known.values()].flatMap((known) => (isInForce(known, nowMs) ? [known.rule] : []));
   }
 
   // The connection, and when it is used.
@@ -286,28 +279,21 @@ export class SharedRules {
 
   // Reading.
 
+  /** Reads after the reading that is under way, which may have looked before. */
   #readNext(): Promise<boolean> {
-    if (this.#reading === null) return this.#startReading();
-    // What is under way may have looked before.
-    this.#next ??= this.#reading.then(() => {
+    this.#next ??= (this.#reading ?? Promise.resolve(false)).then(() => {
       this.#next = null;
-      return this.#reading ?? this.#startReading();
+      this.#reading = this.#read().finally(() => {
+        this.#reading = null;
+      });
+      return this.#reading;
     });
     return this.#next;
   }
 
-  #startReading(): Promise<boolean> {
-    const reading = this.#read().finally(() => {
-      if (this.#reading === reading) this.#reading = null;
-    });
-    this.#reading = reading;
-    return reading;
-  }
-
   async #read(): Promise<boolean> {
     if (!this.#isConnected) return false;
-    const origin = this.#origin;
-    const version = this.#version;
+    const [origin, version] = [this.#origin, this.#version];
     if (!(await this.#readOnce())) return false;
     this.#become("read", null);
     const hasTold = await this.#tell();
@@ -319,85 +305,75 @@ export class SharedRules {
     return this.#readOnce();
   }
 
-  /** Reads all if there is another version. Returns whether it could be read. */
+  /**
+   * Reads all if there is another version. Returns whether it could be read. What is written meanwhile may be in it, and what
+   * a store loses meanwhile may not: the version is that of the first page, so the next reading finds either.
+   */
   async #readOnce(): Promise<boolean> {
-    for (let attempt = 0; attempt < mostAttempts; attempt += 1) {
-      const mustReadAll = this.#mustReadAll;
-      this.#mustReadAll = false;
-      const reading = await this.#readPages(mustReadAll ? -1 : this.#version);
-      const isWhole = reading !== null && reading.last.origin === reading.first.origin;
-      if (!isWhole || reading.last.version < reading.first.version) {
-        this.#mustReadAll = true;
-        if (reading === null) return false;
-        continue;
-      }
-      const { origin, version } = reading.first;
-      if (mustReadAll || origin !== this.#origin || version !== this.#version) this.#take(reading);
-      this.#dropEnded();
-      return true;
-    }
-    return false;
-  }
-
-  /** Null if it cannot be read. */
-  async #readPages(version: number): Promise<Reading | null> {
-    const known = { origin: this.#origin, version };
-    const present = this.#options.presence?.present() ?? null;
+    const { presence } = this.#options;
+    const known = { origin: this.#origin, version: this.#mustReadAll ? -1 : this.#version };
+    let present = presence?.present() ?? null;
+    this.#mustReadAll = false;
     this.#written.clear();
     const entries: Entry[] = [];
     let first: RulesAnswer | null = null;
     for (let cursor = "0"; ; ) {
-      const last = await this.#call({ operation: "read", ...known, cursor, present: first === null ? present : null });
-      if (last === null) return null;
-      if (last.present !== null) this.#options.presence?.take(last.present);
-      first ??= last;
-      const page = pageOf(last);
+      const answer = await this.#call({ operation: "read", ...known, cursor, present });
+      if (answer === null) {
+        this.#mustReadAll = true;
+        return false;
+      }
+      present = null;
+      if (answer.present !== null) presence?.take(answer.present);
+      first ??= answer;
+      const page = pageOf(answer);
       entries.push(...page.entries);
       cursor = page.cursor;
-      if (cursor === "0") return { first, last, entries };
+      if (cursor === "0") break;
     }
+    if (first.origin !== known.origin || first.version !== known.version) this.#take(first, entries);
+    this.#dropEnded();
+    return true;
   }
 
-  #take({ first, last, entries }: Reading): void {
+  #take({ origin, version, floor, timeUs }: RulesAnswer, entries: readonly Entry[]): void {
     const changes: Changes = { set: [], removed: new Set(), forgiven: [] };
-    const named = new Set<string>(this.#written);
+    const named = new Set(this.#written);
     for (const entry of entries) {
       const name = entryName(entry);
-      this.#highest = Math.max(this.#highest, entry.revision);
-      const isFresh = entry.isNew && last.timeUs - entry.revision < freshMs * 1000;
+      const isFresh = entry.isNew && timeUs - entry.revision < freshMs * 1000;
       if (entry.kind === "notice") this.#takeNotice(entry.notice, entry.revision, isFresh);
       else if (!this.#written.has(name)) this.#takeEntry(name, entry, isFresh, changes);
       named.add(name);
+      this.#highest = Math.max(this.#highest, entry.revision);
     }
-    for (const [name, known] of this.#known) if (!named.has(name)) this.#takeMissing(name, known, last.floor, changes);
-    this.#origin = first.origin;
-    this.#version = first.version;
-    this.#highest = Math.max(this.#highest, last.version);
-    this.#options.onForgiven(changes.forgiven, this.#version);
-    const { set, removed } = changes;
-    if (this.#state === "unread") {
-      const nowMs = this.#wallMs;
-      const all = [...this.#known.values()].flatMap((known) => (isInForce(known, nowMs) ? [known.rule] : []));
-      this.#options.onRules({ set: all, removed: [...removed] }, true);
-    } else if (set.length + removed.size > 0) this.#options.onRules({ set, removed: [...removed] }, false);
+    for (const [name, known] of this.#known) if (!named.has(name)) this.#takeMissing(name, known, floor, changes);
+    this.#origin = origin;
+    this.#version = version;
+    this.#highest = Math.max(this.#highest, version);
+    this.#options.onForgiven(changes.forgiven, version);
+    const isFirst = this.#state === "unread";
+    const set = isFirst ? this.#inForce() : changes.set;
+    if (isFirst || set.length + changes.removed.size > 0)
+      this.#options.onRules({ set, removed: [...changes.removed] }, isFirst);
   }
 
   #takeEntry(name: string, entry: KnownEntry, isFresh: boolean, changes: Changes): void {
     const mine = this.#known.get(name);
     const isSame = mine !== undefined && hasSameContent(mine, entry);
-    if (mine?.untold === "alone" && !isSame) {
-      // The store is told what has happened here since; but what was forgiven elsewhere is forgotten.
-      if (entry.kind === "forgiven") changes.forgiven.push({ name: entry.name, seq: isFresh ? entry.revision : 0 });
-      return;
-    }
+    const isAlone = mine?.untold === "alone" && !isSame;
     if (mine !== undefined && mine.untold !== "alone" && mine.revision >= entry.revision) {
-      if (mine.revision > entry.revision) mine.untold = "lost";
+      const isLost = mine.revision > entry.revision;
       // A rule that has ended here may not have ended there. Two servers that were primaries may have given one revision twice.
-      else if (isSame || (mine.kind === "rule" && mine.rule === null)) mine.untold = null;
-      if (mine.revision > entry.revision || mine.untold === null) return;
+      if (isLost || isSame || hasEnded(mine)) {
+        mine.untold = isLost ? "lost" : null;
+        return;
+      }
     }
-    this.#remember({ ...entry, untold: null });
+    // The store is told what was written here since; but what was forgiven elsewhere is forgotten here too.
+    if (!isAlone) this.#remember({ ...entry, untold: null });
     if (entry.kind === "forgiven") changes.forgiven.push({ name: entry.name, seq: isFresh ? entry.revision : 0 });
+    else if (isAlone) return;
     else if (isInForce(entry, this.#wallMs)) changes.set.push(entry.rule);
     else if (mine?.kind === "rule" && mine.rule !== null) changes.removed.add(mine.id);
   }
@@ -486,7 +462,7 @@ export class SharedRules {
     if (expected !== "any" && (expected === "absent" ? 0 : expected) !== there)
       return { outcome: "conflict", revision: there };
     if (rule === null && there === 0) return { outcome: "conflict", revision: 0 };
-    if (rule !== null && there === 0 && this.figures().rules >= maxRules) return { outcome: "full" };
+    if (rule !== null && there === 0 && this.#inForce().length >= maxRules) return { outcome: "full" };
     // By the wall clock: it is to be the highest for all gateways, also if the store loses what they have written meanwhile.
     this.#highest = Math.max(this.#highest + 1, Math.floor(this.#wallMs * 1000));
     return { outcome: "written", revision: this.#highest };
@@ -522,6 +498,10 @@ export class SharedRules {
       return;
     }
   }
+}
+
+function hasEnded(known: KnownContent): boolean {
+  return known.kind === "rule" && known.rule === null;
 }
 
 function isInForce<T extends KnownContent>(known: T, nowMs: number): known is T & { readonly rule: Rule } {

@@ -130,12 +130,12 @@ async function askRules(settings: StoreConnectionSettings): Promise<void> {
       .sort(),
   ).toEqual(["forgiven", "rule"]);
   // So many that those nobody needs are dropped.
-  for (let at = 0; at <= mostOthers; at += 1_000) {
+  for (let at = 0; at < mostOthers; at += 1_000) {
     const entries = Array.from({ length: 1_000 }, (_, i) => removed(`r${at + i}`, i + 1, 1));
     await ask({ operation: "write", entries });
   }
   expect(pageOf(await ask(read)).entries).toHaveLength(2);
-  expect((await ask({ operation: "leave", present: { ...about, about: "" } })).present).toEqual([]);
+  expect((await ask({ ...read, present: { ...about, about: "" } })).present).toEqual([]);
 }
 
 function identify(link: StoreLink): Promise<StoreIdentity> {
