@@ -107,7 +107,7 @@ async function failureOfRules(link: StoreLink, shard: number, keyOf: (name: stri
   const name = `check/${randomBytes(6).toString("hex")}`;
   const keys = [keyOf(`${name}/entries`), keyOf(`${name}/present`)];
   const caller = { origin: "check", known: 0, wallMs: 0 };
-  const entry = { kind: "forgiven", name: { kind: "key", value: "check" }, endsMs: 1, revision: 0 } as const;
+  const entry = { name: "f/check", text: "", endsMs: 1, revision: 0 };
   const present = { id: "check", about: "{}", silenceMs: 1000 };
   const read = { operation: "read", origin: "", version: -1, cursor: "0", present } as const;
   for (const operation of [{ operation: "write", entries: [entry] }, read] as const) {

@@ -164,8 +164,8 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: rules,
-        from: 'const result = await this.#write({ kind: "forgiven", name, endsMs, revision: 0 });',
-        to: 'this.#options.onForgiven([{ name, seq: Math.floor(this.#wallMs * 1000) }], this.#version); const result = await this.#write({ kind: "forgiven", name, endsMs, revision: 0 });',
+        from: "const result = await this.#write(entry);",
+        to: "this.#options.onForgiven([{ name, seq: Math.floor(this.#wallMs * 1000) }], this.#version); const result = await this.#write(entry);",
       },
     ],
   },
@@ -176,8 +176,8 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: rules,
-        from: "else if (!this.#written.has(name)) this.#takeEntry(",
-        to: "else if (!this.#written.has(name) && entry.endsMs > this.#wallMs) this.#takeEntry(",
+        from: "if (!this.#written.has(entry.name)) this.#takeEntry(",
+        to: "if (!this.#written.has(entry.name) && entry.endsMs > this.#wallMs) this.#takeEntry(",
       },
     ],
   },
@@ -199,13 +199,14 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: rules,
-        from: "this.#mustReadAll = true;\n    if (content.kind",
-        to: "if (content.kind",
+        from: "this.#mustReadAll = true;\n    // Another one",
+        to: "// Another one",
       },
     ],
   },
   {
     name: "what was written while pages were read is taken for read",
+    from: 1_900,
     concerns: sharesRules,
     replacements: [{ file: rules, from: "first ??= answer;", to: "first = answer;" }],
   },

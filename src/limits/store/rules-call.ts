@@ -33,15 +33,30 @@ export type RulesOperation =
     }
   | { readonly operation: "write"; readonly entries: readonly WrittenEntry[] };
 
+/** A field of the hash. */
+export interface Entry {
+  /** Of a rule, a forgiveness or a notice: see `ruleEntry`, `forgivenEntry`, `noticeEntry`. */
+  readonly name: string;
+  /** "" of a rule that was removed; else read by `ruleOf`, `forgivenOf` and `noticeOf`. */
+  readonly text: string;
+  /** Nobody needs it from then on. */
+  readonly endsMs: number;
+  readonly revision: number;
+}
+
 /**
  * `isAgain`: the store has lost it; it is written with its revision, if that is the highest. Else it is written if what is
  * there is expected (default: any), with a revision that the store chooses if it is 0, or not above that of what is there.
  */
-export type WrittenEntry = EntryContent & {
-  readonly revision: number;
+export interface WrittenEntry extends Entry {
   readonly isAgain?: boolean;
   readonly expected?: Expected;
-};
+}
+
+/** `isNew`: it was written once; else a gateway has told it again. */
+export interface ReadEntry extends Entry {
+  readonly isNew: boolean;
+}
 
 /** What every call says. */
 export interface RulesCaller {
@@ -60,19 +75,6 @@ export interface TakenBackNotice {
   readonly host: string;
   readonly reason: TakeBackReason;
 }
-
-/** `endsMs`: nobody needs it from then on. */
-export type EntryContent = { readonly endsMs: number } & (
-  | { readonly kind: "rule"; readonly id: string /** Null: it was removed. */; readonly rule: Rule | null }
-  | { readonly kind: "forgiven"; readonly name: ForgivenKey }
-  | { readonly kind: "notice"; readonly notice: TakenBackNotice }
-);
-
-export type Entry = EntryContent & {
-  readonly revision: number;
-  /** Whether it was written once; else a gateway has told it again. */
-  readonly isNew: boolean;
-};
 
 export interface RulesAnswer {
   /** The store's clock. */
@@ -108,11 +110,12 @@ export function encodeRulesCall(operation: RulesOperation, { origin, known, wall
   return [...head, of, String(version), cursor, String(pageEntries), id, about, String(silenceMs)];
 }
 
-function writtenTexts(entry: WrittenEntry): string[] {
-  const { expected = "any", revision, endsMs, isAgain = false } = entry;
+function writtenTexts({ name, text, endsMs, revision, isAgain = false, expected = "any" }: WrittenEntry): string[] {
   const wanted = expected === "any" ? "-1" : expected === "absent" ? "0" : String(expected);
-  return [entryName(entry), isAgain ? "a" : "n", String(revision), wanted, String(Math.ceil(endsMs)), textOf(entry)];
+  return [name, isAgain ? "a" : "n", String(revision), wanted, String(endsMs), text];
 }
+
+// What fields are called, and what they say.
 
 const [rulePrefix, forgivenPrefix, noticePrefix] = ["r/", "f/", "n/"];
 
@@ -120,25 +123,68 @@ export function ruleName(id: string): string {
   return rulePrefix + id;
 }
 
+/** Returns the id of a rule; null if the field has something else. */
+export function ruleIdOf({ name }: Pick<Entry, "name">): string | null {
+  return name.startsWith(rulePrefix) ? name.slice(rulePrefix.length) : null;
+}
+
+export function ruleEntry({ id, revision, ...content }: Rule): Entry {
+  const { about, action, policy, limit, setMs, endsMs, note, setBy } = content;
+  const text = JSON.stringify({ about, action, policy, limit, setMs, endsMs, note, setBy });
+  return { name: ruleName(id), text, endsMs: Math.ceil(endsMs), revision };
+}
+
 /** The newest forgiveness of a key takes the place of those before. */
-export function forgivenName({ kind, value }: ForgivenKey): string {
-  return `${forgivenPrefix}${kind}/${value}`;
+export function forgivenEntry({ kind, value }: ForgivenKey, endsMs: number, revision: number): Entry {
+  return { name: `${forgivenPrefix}${kind}/${value}`, text: JSON.stringify({ kind, value }), endsMs, revision };
 }
 
-/** Returns the name of the field that has it. */
-export function entryName(entry: EntryContent): string {
-  if (entry.kind === "rule") return ruleName(entry.id);
-  return entry.kind === "forgiven" ? forgivenName(entry.name) : noticePrefix + entry.notice.gateway;
+export function noticeEntry(notice: TakenBackNotice, endsMs: number): Entry {
+  return { name: noticePrefix + notice.gateway, text: JSON.stringify(notice), endsMs, revision: 0 };
 }
 
-/** Returns the text of a field; "" of a rule that was removed. */
-export function textOf(entry: EntryContent): string {
-  if (entry.kind === "rule") return entry.rule === null ? "" : ruleText(entry.rule);
-  return JSON.stringify(entry.kind === "forgiven" ? { kind: entry.name.kind, value: entry.name.value } : entry.notice);
+/** Null if it is no rule, or was removed, or cannot be read. */
+export function ruleOf(entry: Entry): Rule | null {
+  const id = ruleIdOf(entry);
+  const { about, action, policy, limit, setMs, endsMs, note, setBy } = fieldsOf(entry.text);
+  const { kind, value } = (about ?? {}) as Record<string, unknown>;
+  const { revision } = entry;
+  return parseRule({ id, about: { kind, value }, action, policy, limit, setMs, endsMs, note, setBy, revision });
 }
 
-function ruleText({ about, action, policy, limit, setMs, endsMs, note, setBy }: Rule): string {
-  return JSON.stringify({ about, action, policy, limit, setMs, endsMs, note, setBy });
+/** Null if it is no forgiveness, or cannot be read. */
+export function forgivenOf({ name, text }: Entry): ForgivenKey | null {
+  const { kind, value } = fieldsOf(text);
+  if (!isForgivenKind(kind) || typeof value !== "string") return null;
+  return name.startsWith(forgivenPrefix) ? { kind, value } : null;
+}
+
+/** Null if it is no notice, or cannot be read. */
+export function noticeOf({ name, text }: Entry): TakenBackNotice | null {
+  const { gateway, host, reason } = fieldsOf(text);
+  const known = takeBackReasons.find((each) => each === reason);
+  if (typeof gateway !== "string" || typeof host !== "string" || known === undefined) return null;
+  return name.startsWith(noticePrefix) ? { gateway, host: host.slice(0, longestHost), reason: known } : null;
+}
+
+/** Of a name in DNS. */
+const longestHost = 253;
+
+function isForgivenKind(kind: unknown): kind is ForgivenKey["kind"] {
+  return kind === "client" || kind === "token" || kind === "subject" || kind === "key";
+}
+
+function fieldsOf(text: string): Record<string, unknown> {
+  return (parsedJson(text) ?? {}) as Record<string, unknown>;
+}
+
+/** Null if it is not JSON. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 /** Throws if the reply is not that of the script. */
@@ -162,69 +208,17 @@ export function resultsOf({ values }: RulesAnswer): readonly WrittenResult[] {
   });
 }
 
-/** `cursor`: of the next page; "0" if there is none. Entries that cannot be read are left out: see there. */
-export function pageOf({ values }: RulesAnswer): { readonly cursor: string; readonly entries: readonly Entry[] } {
+/** `cursor`: of the next page; "0" if there is none. Fields that are no entries are left out. */
+export function pageOf({ values }: RulesAnswer): { readonly cursor: string; readonly entries: readonly ReadEntry[] } {
   const [cursor = "0", ...fields] = values;
-  const entries: Entry[] = [];
+  const entries: ReadEntry[] = [];
   for (let i = 0; i + 1 < fields.length; i += 2) {
-    const entry = entryOf(fields[i] as string, fields[i + 1] as string);
-    if (entry !== null) entries.push(entry);
+    const [, digits, ends, mark, text = ""] = /^(\d{1,16}) (\d{1,16}) ([na]) (.*)$/s.exec(fields[i + 1] ?? "") ?? [];
+    const revision = Number(digits);
+    if (!Number.isSafeInteger(revision)) continue;
+    entries.push({ name: fields[i] ?? "", text, endsMs: Number(ends), revision, isNew: mark === "n" });
   }
   return { cursor, entries };
-}
-
-/** Null if it cannot be read: a gateway of a later version, or something else, may have written it. */
-function entryOf(name: string, value: string): Entry | null {
-  const [, digits, ends, mark, text = ""] = /^(\d{1,15}|\d{16}) (\d{1,15}) ([na]) (.*)$/s.exec(value) ?? [];
-  const revision = Number(digits);
-  if (!Number.isSafeInteger(revision)) return null;
-  const content = contentOf(name, text, revision);
-  return content && { ...content, revision, endsMs: Number(ends), isNew: mark === "n" };
-}
-
-function contentOf(name: string, text: string, revision: number) {
-  const content = parsedJson(text);
-  if (name.startsWith(rulePrefix)) {
-    const id = name.slice(rulePrefix.length);
-    const rule = text === "" ? null : ruleOf(content, id, revision);
-    return text !== "" && rule === null ? null : { kind: "rule" as const, id, rule };
-  }
-  if (name.startsWith(noticePrefix)) {
-    const notice = noticeOf(content);
-    return notice && { kind: "notice" as const, notice };
-  }
-  const { kind, value } = (content ?? {}) as Record<string, unknown>;
-  if (!isForgivenKind(kind) || typeof value !== "string") return null;
-  return name.startsWith(forgivenPrefix) ? { kind: "forgiven" as const, name: { kind, value } } : null;
-}
-
-function noticeOf(content: unknown): TakenBackNotice | null {
-  const { gateway, host, reason } = (content ?? {}) as Record<string, unknown>;
-  const known = takeBackReasons.find((each) => each === reason);
-  if (typeof gateway !== "string" || typeof host !== "string" || known === undefined) return null;
-  return { gateway, host: host.slice(0, longestHost), reason: known };
-}
-
-/** Of a name in DNS. */
-const longestHost = 253;
-
-function ruleOf(content: unknown, id: string, revision: number): Rule | null {
-  const { about, action, policy, limit, setMs, endsMs, note, setBy } = (content ?? {}) as Record<string, unknown>;
-  const { kind, value } = (about ?? {}) as Record<string, unknown>;
-  return parseRule({ id, about: { kind, value }, action, policy, limit, setMs, endsMs, note, setBy, revision });
-}
-
-function isForgivenKind(kind: unknown): kind is ForgivenKey["kind"] {
-  return kind === "client" || kind === "token" || kind === "subject" || kind === "key";
-}
-
-/** Null if it is not JSON. */
-export function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 function wholeOf(value: unknown): number {

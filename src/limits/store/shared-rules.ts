@@ -9,21 +9,25 @@ import type { Presence } from "./presence.ts";
 import {
   decodeRulesAnswer,
   type Entry,
-  type EntryContent,
   type Expected,
   encodeRulesCall,
-  entryName,
-  forgivenName,
+  forgivenEntry,
+  forgivenOf,
+  noticeEntry,
+  noticeOf,
   pageEntries,
   pageOf,
+  type ReadEntry,
   type RulesAnswer,
   type RulesOperation,
   resultsOf,
+  ruleEntry,
+  ruleIdOf,
   ruleName,
+  ruleOf,
   rulesKeys,
   rulesTag,
   type TakenBackNotice,
-  textOf,
   type WrittenEntry,
   type WrittenResult,
 } from "./rules-call.ts";
@@ -38,12 +42,12 @@ export interface ForgivenNotice {
   readonly seq: number;
 }
 
+type WriteOutcome = Exclude<WrittenResult, { readonly outcome: "old" }>;
+
 /** `isShared`: false if it holds at this gateway alone for now. */
 export type RuleWriteResult =
-  | { readonly outcome: "written"; readonly revision: number; readonly isShared: boolean }
-  /** `revision`: of the rule that is there; 0 if there is none. */
-  | { readonly outcome: "conflict"; readonly revision: number }
-  | { readonly outcome: "full" };
+  | Exclude<WriteOutcome, { readonly outcome: "written" }>
+  | { readonly outcome: "written"; readonly revision: number; readonly isShared: boolean };
 
 export interface SharedRulesOptions {
   readonly link: StoreLink;
@@ -78,15 +82,10 @@ const forgivenForMs = 32 * 86_400_000;
 const leavingMs = 100;
 
 /** A rule, also one that was removed or has ended, or a forgiveness. */
-type KnownContent = Exclude<EntryContent, { readonly kind: "notice" }>;
-type KnownEntry = Exclude<Entry, { readonly kind: "notice" }>;
-type Known = KnownContent & {
-  readonly revision: number;
+interface Known extends Entry {
   /** `alone`: it was written here, and the store has to be told. `lost`: it has to be told again. Null: the store has it. */
   untold: "alone" | "lost" | null;
-};
-
-type WriteOutcome = Exclude<WrittenResult, { readonly outcome: "old" }>;
+}
 
 /** What a reading has changed. */
 interface Changes {
@@ -127,9 +126,8 @@ export class SharedRules {
     this.#keys = rulesKeys(options.prefix);
     this.#sinceMs = options.clock.monotonicMs();
     for (const rule of options.restored ?? []) {
-      const { id, revision, endsMs } = rule;
-      this.#known.set(ruleName(id), { kind: "rule", id, rule, revision, endsMs, untold: null });
-      this.#highest = Math.max(this.#highest, revision);
+      this.#known.set(ruleName(rule.id), { ...ruleEntry(rule), untold: null });
+      this.#highest = Math.max(this.#highest, rule.revision);
     }
     options.link.events = {
       onConnected: (shard) => this.#connected(shard),
@@ -159,21 +157,23 @@ export class SharedRules {
 
   /** Sets or replaces a rule. Its revision is chosen here, or by the store. */
   put(rule: Rule, expected: Expected): Promise<RuleWriteResult> {
-    return this.#change({ kind: "rule", id: rule.id, rule, endsMs: rule.endsMs }, expected);
+    return this.#change(ruleEntry({ ...rule, revision: 0 }), expected);
   }
 
   remove(id: string, expected: Expected): Promise<RuleWriteResult> {
-    return this.#change({ kind: "rule", id, rule: null, endsMs: this.#wallMs + removedForMs }, expected);
+    const endsMs = Math.ceil(this.#wallMs) + removedForMs;
+    return this.#change({ name: ruleName(id), text: "", endsMs, revision: 0 }, expected);
   }
 
   /** Has the counts of a key forgotten, here before it resolves. Resolves with whether all gateways will hear of it now. */
   async forgive(name: ForgivenKey): Promise<boolean> {
     // Later than one that was read before, by another clock.
-    const before = this.#known.get(forgivenName(name))?.endsMs ?? 0;
-    const endsMs = Math.max(before + 1, Math.ceil(this.#wallMs) + forgivenForMs);
-    const result = await this.#write({ kind: "forgiven", name, endsMs, revision: 0 });
+    const before = this.#known.get(forgivenEntry(name, 0, 0).name)?.endsMs ?? 0;
+    const entry = forgivenEntry(name, Math.max(before + 1, Math.ceil(this.#wallMs) + forgivenForMs), 0);
+    const result = await this.#write(entry);
     const isShared = result?.outcome === "written";
-    this.#keep({ kind: "forgiven", name, endsMs }, isShared ? result.revision : 0, isShared ? null : "alone");
+    this.#keep({ ...entry, revision: isShared ? result.revision : 0, untold: isShared ? null : "alone" });
+    this.#options.onForgiven([{ name, seq: isShared ? result.revision : 0 }], this.#version);
     // What was written before it may have been forgiven elsewhere.
     if (isShared) await this.#readNext();
     return isShared;
@@ -182,7 +182,7 @@ export class SharedRules {
   /** Tells the other gateways that this one has taken a reload on trial back. While the store is away, they do not hear of it. */
   async tellTakenBack(notice: Omit<TakenBackNotice, "gateway">): Promise<void> {
     const told = { gateway: this.#options.origin, ...notice };
-    await this.#write({ kind: "notice", notice: told, endsMs: this.#wallMs + noticeForMs, revision: 0 });
+    await this.#write(noticeEntry(told, Math.ceil(this.#wallMs) + noticeForMs));
   }
 
   /** Whether all gateways know what was set or removed last under this id. */
@@ -210,9 +210,9 @@ export class SharedRules {
     await link.close();
   }
 
-  #inForce(): Rule[] {
+  #inForce(): Known[] {
     const nowMs = this.#wallMs;
-    return [...this.#known.values()].flatMap((known) => (isInForce(known, nowMs) ? [known.rule] : []));
+    return [...this.#known.values()].filter((known) => isInForce(known, nowMs));
   }
 
   // The connection, and when it is used.
@@ -315,7 +315,7 @@ export class SharedRules {
     let present = presence?.present() ?? null;
     this.#mustReadAll = false;
     this.#written.clear();
-    const entries: Entry[] = [];
+    const entries: ReadEntry[] = [];
     let first: RulesAnswer | null = null;
     for (let cursor = "0"; ; ) {
       const answer = await this.#call({ operation: "read", ...known, cursor, present });
@@ -336,15 +336,13 @@ export class SharedRules {
     return true;
   }
 
-  #take({ origin, version, floor, timeUs }: RulesAnswer, entries: readonly Entry[]): void {
+  #take({ origin, version, floor, timeUs }: RulesAnswer, entries: readonly ReadEntry[]): void {
     const changes: Changes = { set: [], removed: new Set(), forgiven: [] };
     const named = new Set(this.#written);
     for (const entry of entries) {
-      const name = entryName(entry);
       const isFresh = entry.isNew && timeUs - entry.revision < freshMs * 1000;
-      if (entry.kind === "notice") this.#takeNotice(entry.notice, entry.revision, isFresh);
-      else if (!this.#written.has(name)) this.#takeEntry(name, entry, isFresh, changes);
-      named.add(name);
+      if (!this.#written.has(entry.name)) this.#takeEntry(entry, isFresh, changes);
+      named.add(entry.name);
       this.#highest = Math.max(this.#highest, entry.revision);
     }
     for (const [name, known] of this.#known) if (!named.has(name)) this.#takeMissing(name, known, floor, changes);
@@ -353,35 +351,47 @@ export class SharedRules {
     this.#highest = Math.max(this.#highest, version);
     this.#options.onForgiven(changes.forgiven, version);
     const isFirst = this.#state === "unread";
-    const set = isFirst ? this.#inForce() : changes.set;
+    const set = isFirst ? this.#inForce().flatMap((known) => ruleOf(known) ?? []) : changes.set;
     if (isFirst || set.length + changes.removed.size > 0)
       this.#options.onRules({ set, removed: [...changes.removed] }, isFirst);
   }
 
-  #takeEntry(name: string, entry: KnownEntry, isFresh: boolean, changes: Changes): void {
-    const mine = this.#known.get(name);
-    const isSame = mine !== undefined && hasSameContent(mine, entry);
+  #takeEntry({ isNew, ...entry }: ReadEntry, isFresh: boolean, changes: Changes): void {
+    const mine = this.#known.get(entry.name);
+    const isSame = mine?.text === entry.text && (entry.text === "" || mine.endsMs === entry.endsMs);
     const isAlone = mine?.untold === "alone" && !isSame;
     if (mine !== undefined && mine.untold !== "alone" && mine.revision >= entry.revision) {
       const isLost = mine.revision > entry.revision;
       // A rule that has ended here may not have ended there. Two servers that were primaries may have given one revision twice.
-      if (isLost || isSame || hasEnded(mine)) {
+      if (isLost || isSame || mine.text === "") {
         mine.untold = isLost ? "lost" : null;
         return;
       }
     }
-    // The store is told what was written here since; but what was forgiven elsewhere is forgotten here too.
-    if (!isAlone) this.#remember({ ...entry, untold: null });
-    if (entry.kind === "forgiven") changes.forgiven.push({ name: entry.name, seq: isFresh ? entry.revision : 0 });
-    else if (isAlone) return;
-    else if (isInForce(entry, this.#wallMs)) changes.set.push(entry.rule);
-    else if (mine?.kind === "rule" && mine.rule !== null) changes.removed.add(mine.id);
+    const id = ruleIdOf(entry);
+    if (id === null) {
+      this.#takeOther(entry, isFresh, isAlone, changes);
+      return;
+    }
+    // The store is told what was written here since. A gateway of a later version may have written what cannot be read.
+    const rule = ruleOf(entry);
+    if (isAlone || (rule === null && entry.text !== "")) return;
+    this.#remember({ ...entry, untold: null });
+    if (rule !== null && isInForce(entry, this.#wallMs)) changes.set.push(rule);
+    else if (mine !== undefined && mine.text !== "") changes.removed.add(id);
   }
 
-  #takeNotice(notice: TakenBackNotice, revision: number, isFresh: boolean): void {
-    const isNews = isFresh && revision > this.#noticed && notice.gateway !== this.#options.origin;
-    this.#noticed = Math.max(this.#noticed, revision);
-    if (isNews) this.#options.onTakenBack(notice);
+  #takeOther(entry: Entry, isFresh: boolean, isAlone: boolean, { forgiven }: Changes): void {
+    const name = forgivenOf(entry);
+    const notice = noticeOf(entry);
+    if (name !== null) {
+      // What was forgiven elsewhere is forgotten here, also if this gateway has yet to tell what it has forgiven since.
+      if (!isAlone) this.#remember({ ...entry, untold: null });
+      forgiven.push({ name, seq: isFresh ? entry.revision : 0 });
+    }
+    if (notice === null || entry.revision <= this.#noticed) return;
+    this.#noticed = entry.revision;
+    if (isFresh && notice.gateway !== this.#options.origin) this.#options.onTakenBack(notice);
   }
 
   /** What the store does not have, it has lost: what was removed is there, unless that was too long ago. */
@@ -390,7 +400,8 @@ export class SharedRules {
     if (mine.revision > floor) mine.untold = "lost";
     else {
       this.#known.delete(name);
-      if (mine.kind === "rule" && mine.rule !== null) removed.add(mine.id);
+      const id = ruleIdOf(mine);
+      if (id !== null && mine.text !== "") removed.add(id);
     }
   }
 
@@ -399,8 +410,8 @@ export class SharedRules {
     for (const [name, known] of this.#known) {
       if (known.endsMs > nowMs) continue;
       // Like one that was removed: others may have the one that it had replaced.
-      const isRule = known.kind === "rule" && known.rule !== null;
-      if (isRule) this.#known.set(name, { ...known, rule: null, endsMs: nowMs + removedForMs });
+      const isRule = ruleIdOf(known) !== null && known.text !== "";
+      if (isRule) this.#known.set(name, { ...known, text: "", endsMs: Math.ceil(nowMs) + removedForMs });
       else this.#known.delete(name);
     }
   }
@@ -422,17 +433,20 @@ export class SharedRules {
   }
 
   #told(known: Known, result: WrittenResult | undefined): void {
-    const name = entryName(known);
     // Somebody here may have changed it since.
-    if (this.#known.get(name) !== known || result === undefined || result.outcome === "old") return;
+    if (this.#known.get(known.name) !== known || result === undefined || result.outcome === "old") return;
     if (result.outcome === "written") {
-      if (known.revision !== result.revision && known.untold === "alone") this.#keep(known, result.revision, null);
+      const { revision } = result;
+      const name = known.untold === "alone" ? forgivenOf(known) : null;
+      if (revision !== known.revision && known.untold === "alone") this.#keep({ ...known, revision, untold: null });
+      if (name !== null) this.#options.onForgiven([{ name, seq: revision }], this.#version);
       known.untold = null;
       return;
     }
     // All gateways hold the same rules, and there are too many.
-    this.#known.delete(name);
-    if (known.kind === "rule" && known.rule !== null) this.#options.onRules({ set: [], removed: [known.id] }, false);
+    this.#known.delete(known.name);
+    const id = ruleIdOf(known);
+    if (id !== null && known.text !== "") this.#options.onRules({ set: [], removed: [id] }, false);
   }
 
   /** Resolves with null if it is not known whether it is written. */
@@ -447,70 +461,56 @@ export class SharedRules {
     }
   }
 
-  async #change(content: KnownContent & { readonly kind: "rule" }, expected: Expected): Promise<RuleWriteResult> {
-    const shared = await this.#write({ ...content, expected, revision: 0 });
-    const result = shared ?? this.#allow(content, expected);
+  async #change(entry: Entry, expected: Expected): Promise<RuleWriteResult> {
+    const shared = await this.#write({ ...entry, expected });
+    const result = shared ?? this.#allow(entry, expected);
     if (result.outcome !== "written") return result;
-    this.#keep(content, result.revision, shared === null ? "alone" : null);
+    this.#keep({ ...entry, revision: result.revision, untold: shared === null ? "alone" : null });
     return { ...result, isShared: shared !== null };
   }
 
   /** Answers as the store would, by what is known here. */
-  #allow({ id, rule }: { readonly id: string; readonly rule: Rule | null }, expected: Expected): WriteOutcome {
-    const mine = this.#known.get(ruleName(id));
+  #allow({ name, text }: Entry, expected: Expected): WriteOutcome {
+    const mine = this.#known.get(name);
     const there = mine !== undefined && isInForce(mine, this.#wallMs) ? mine.revision : 0;
     if (expected !== "any" && (expected === "absent" ? 0 : expected) !== there)
       return { outcome: "conflict", revision: there };
-    if (rule === null && there === 0) return { outcome: "conflict", revision: 0 };
-    if (rule !== null && there === 0 && this.#inForce().length >= maxRules) return { outcome: "full" };
+    if (text === "" && there === 0) return { outcome: "conflict", revision: 0 };
+    if (text !== "" && there === 0 && this.#inForce().length >= maxRules) return { outcome: "full" };
     // By the wall clock: it is to be the highest for all gateways, also if the store loses what they have written meanwhile.
     this.#highest = Math.max(this.#highest + 1, Math.floor(this.#wallMs * 1000));
     return { outcome: "written", revision: this.#highest };
   }
 
-  /** Has what was written here in force. */
-  #keep(content: KnownContent, revision: number, untold: Known["untold"]): void {
-    const name = entryName(content);
-    this.#written.add(name);
+  /** Remembers what was written here, and has a rule in force. */
+  #keep(known: Known): void {
+    const mine = this.#known.get(known.name);
+    this.#written.add(known.name);
     this.#mustReadAll = true;
-    if (content.kind === "forgiven") {
-      this.#remember({ ...content, revision, untold });
-      this.#options.onForgiven([{ name: content.name, seq: untold === null ? revision : 0 }], this.#version);
-      return;
-    }
     // Another one may have been read since.
-    if ((this.#known.get(name)?.revision ?? 0) > revision) return;
-    const { id } = content;
-    const rule = content.rule === null ? null : { ...content.rule, revision };
-    this.#remember({ ...content, rule, revision, untold });
-    this.#options.onRules({ set: rule === null ? [] : [rule], removed: rule === null ? [id] : [] }, false);
+    if (mine !== undefined && mine.revision > known.revision && ruleIdOf(known) !== null) return;
+    this.#remember(known);
+    const id = ruleIdOf(known);
+    const rule = ruleOf(known);
+    if (rule !== null) this.#options.onRules({ set: [rule], removed: [] }, false);
+    else if (id !== null) this.#options.onRules({ set: [], removed: [id] }, false);
   }
 
   /** The oldest of what is not a rule in force is forgotten, as in the store. */
   #remember(known: Known): void {
-    const name = entryName(known);
-    this.#known.delete(name);
-    this.#known.set(name, known);
+    this.#known.delete(known.name);
+    this.#known.set(known.name, known);
     if (this.#known.size <= maxRules + mostOthers) return;
-    for (const [oldest, each] of this.#known) {
-      if (each.kind === "rule" && each.rule !== null) continue;
-      this.#known.delete(oldest);
+    for (const each of this.#known.values()) {
+      if (ruleIdOf(each) !== null && each.text !== "") continue;
+      this.#known.delete(each.name);
       return;
     }
   }
 }
 
-function hasEnded(known: KnownContent): boolean {
-  return known.kind === "rule" && known.rule === null;
-}
-
-function isInForce<T extends KnownContent>(known: T, nowMs: number): known is T & { readonly rule: Rule } {
-  return known.kind === "rule" && known.rule !== null && known.endsMs > nowMs;
-}
-
-/** Of a removal, it does not matter how long it is remembered; the end of a rule is in its text. */
-function hasSameContent(mine: KnownContent, other: KnownContent): boolean {
-  return textOf(mine) === textOf(other) && (mine.kind === "rule" || mine.endsMs === other.endsMs);
+function isInForce(known: Entry, nowMs: number): boolean {
+  return ruleIdOf(known) !== null && known.text !== "" && known.endsMs > nowMs;
 }
 
 /** Null if the reply is not the script's. */

@@ -1,6 +1,6 @@
 // What is read of the shared rules: what something else has written there is left out, and nothing beside it.
 import { expect, test } from "vitest";
-import { pageOf } from "../../../src/limits/store/rules-call.ts";
+import { forgivenOf, noticeOf, pageOf, ruleOf as ruleOfEntry } from "../../../src/limits/store/rules-call.ts";
 import { hiddenTexts, visibleText } from "../../support/hidden-characters.ts";
 import { client, ruleOf } from "../../support/rule.ts";
 
@@ -13,7 +13,7 @@ function entriesOf(...fields: readonly string[]) {
 
 function rulesOf(...contents: readonly object[]): unknown[] {
   const written = contents.flatMap((content, i) => [`r/${i}`, `${i + 1} 9000 n ${JSON.stringify(content)}`]);
-  return entriesOf(...written).map((entry) => entry.kind === "rule" && entry.rule);
+  return entriesOf(...written).flatMap((entry) => ruleOfEntry(entry) ?? []);
 }
 
 test("a rule is read as it was written, with the id and the revision of its entry, and without what is not known", () => {
@@ -36,22 +36,18 @@ test.each([
   ["no revision", "n {}"],
   ["a revision that is no whole number below 2^53", "9999999999999999 9000 n "],
   ["an unknown mark", "1 9000 x "],
-  ["a text that is no JSON", "1 9000 n {"],
 ])("an entry with %s is left out, and the next one is read", (_, value) => {
-  const read = entriesOf(
-    "r/a",
-    value,
-    ".version",
-    "9",
-    "x/later",
-    "1 9000 n {}",
-    "f/client/",
-    "1 9000 n 7",
-    "r/b",
-    "3 9000 a ",
-  );
-  expect(read).toEqual([{ kind: "rule", id: "b", rule: null, revision: 3, endsMs: 9000, isNew: false }]);
+  const read = entriesOf("r/a", value, ".version", "9", "r/b", "3 9000 a ");
+  expect(read).toEqual([{ name: "r/b", text: "", revision: 3, endsMs: 9000, isNew: false }]);
 });
+
+test.each(["{", "7", "null", "{}", '{"kind":"key"}', '{"kind":"other","value":"x"}', '{"gateway":"a","host":"b"}'])(
+  "%s is neither a rule nor a forgiveness nor a notice",
+  (text) => {
+    const read = entriesOf(...["r/a", "f/a", "n/a"].flatMap((name) => [name, `1 9000 n ${text}`]));
+    expect(read.map((entry) => ruleOfEntry(entry) ?? forgivenOf(entry) ?? noticeOf(entry))).toEqual([null, null, null]);
+  },
+);
 
 test.each(hiddenTexts)("%s in a note or a name is not read", (_, text) => {
   const clean = text.replaceAll(/[^ab[2J]/gu, "");

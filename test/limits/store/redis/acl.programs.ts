@@ -9,9 +9,11 @@ import { errorReplyFailure } from "../../../../src/limits/store/redis/replies.ts
 import {
   decodeRulesAnswer,
   encodeRulesCall,
+  forgivenEntry,
   pageOf,
   type RulesAnswer,
   type RulesOperation,
+  ruleEntry,
   rulesKeys,
   type WrittenEntry,
 } from "../../../../src/limits/store/rules-call.ts";
@@ -115,20 +117,20 @@ async function askRules(settings: StoreConnectionSettings): Promise<void> {
     );
   const name = { kind: "client" as const, value: "192.0.2.1" };
   const removed = (id: string, revision: number, endsMs: number): WrittenEntry => {
-    return { kind: "rule", id, rule: null, revision, endsMs };
+    return { name: `r/${id}`, text: "", revision, endsMs };
   };
   const rule = ruleOf("a", name, { endsMs: wallMs + 60_000 });
-  await ask({ operation: "write", entries: [{ kind: "rule", id: "a", rule, endsMs: rule.endsMs, revision: 0 }] });
-  await ask({ operation: "write", entries: [{ kind: "forgiven", name, endsMs: wallMs + 60_000, revision: 0 }] });
+  await ask({ operation: "write", entries: [ruleEntry({ ...rule, revision: 0 })] });
+  await ask({ operation: "write", entries: [forgivenEntry(name, wallMs + 60_000, 0)] });
   const about = { id: gateway, about: "{}", silenceMs: 10_000 };
   const read = { operation: "read", origin: "", version: -1, cursor: "0", present: about } as const;
   const answer = await ask(read);
   expect(answer.present).toEqual([`${gateway} {}`]);
   expect(
     pageOf(answer)
-      .entries.map(({ kind }) => kind)
+      .entries.map(({ name: field }) => field)
       .sort(),
-  ).toEqual(["forgiven", "rule"]);
+  ).toEqual(["f/client/192.0.2.1", "r/a"]);
   // So many that those nobody needs are dropped.
   for (let at = 0; at < mostOthers; at += 1_000) {
     const entries = Array.from({ length: 1_000 }, (_, i) => removed(`r${at + i}`, i + 1, 1));
