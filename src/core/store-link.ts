@@ -151,7 +151,7 @@ export interface SharedStoreFigures extends StoreHealth, Readonly<StoreCounts> {
   readonly heldLeases: number;
 }
 
-/** Of the log of rules. `unread`: not since the start. `away`: it was read, and cannot be read now. */
+/** Of the shared rules. `unread`: not since the start. `away`: they were read, and cannot be read now. */
 export const sharedRulesStates = ["read", "unread", "away"] as const;
 
 export type SharedRulesState = (typeof sharedRulesStates)[number];
@@ -164,7 +164,7 @@ export interface SharedRulesFigures {
   readonly rules: number;
   /** Rules, removals and forgivenesses that hold here alone, until the store can be told. */
   readonly untold: number;
-  /** The last place of the log that was read, or 0. */
+  /** The version of the rules that was read last, or 0. */
   readonly place: number;
 }
 

@@ -1,5 +1,5 @@
-// What the gateways of one store share of rules and forgiveness, once for a process: reads the log and writes to it, hands on
-// what it says, and logs whether it can be read. Says who this gateway is, and lists the others. Without the store, the
+// What the gateways of one store share of rules and forgiveness, once for a process: reads and writes it, hands on what it
+// says, and logs whether it can be read. Says who this gateway is, and lists the others. Without the store, the
 // gateway serves with what it knows.
 import { hostname } from "node:os";
 import { readRegularFile } from "../config/files.ts";
@@ -45,7 +45,7 @@ export class Sharing {
     this.#reached = inTime(this.rules.firstRead());
   }
 
-  /** Resolves when the log was read for the first time, or a second after `open`. */
+  /** Resolves when the rules were read for the first time, or a second after `open`. */
   async reached(): Promise<void> {
     await this.#reached;
     if (this.rules.figures().state === "unread") this.#log.warn({}, "shared rules not read yet");

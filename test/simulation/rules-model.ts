@@ -88,17 +88,12 @@ export class RulesModel {
   }
 
   #change(args: readonly string[], known: number, clockUs: number, nowMs: number): readonly [number, number] {
-    const [name = "", mark = "", proposed = "", expected = "", ends = "", content = ""] = args;
+    const [name = "", mark = "", proposed = "", , ends = "", content = ""] = args;
     const before = this.#fields.get(name) ?? nothing;
     const wasRule = isRule(name, before.content);
-    const there = wasRule && before.endsMs > nowMs ? before.revision : 0;
+    const answer = mark === "n" ? answerBefore(before, args, known, nowMs) : null;
+    if (answer !== null) return answer;
     if (mark === "a" && before.revision >= Number(proposed)) return [1, before.revision];
-    if (mark === "n") {
-      if (name.startsWith("f/") && before.endsMs >= Number(ends)) return [1, before.revision];
-      if (expected !== "-1" && Number(expected) !== there) return [0, there];
-      if (name.startsWith("r/") && content === "" && there + Number(proposed) === 0) return [0, 0];
-      if (before.revision > known) return [3, before.revision];
-    }
     if (isRule(name, content) && !wasRule && this.#isFull(nowMs)) return [2, 0];
     this.#version = Math.max(clockUs, this.#version + 1, known + 1, Number(proposed));
     const revision = before.revision >= Number(proposed) ? this.#version : Number(proposed);
@@ -137,6 +132,20 @@ export class RulesModel {
       this.#floor = Math.max(this.#floor, revision);
     }
   }
+}
+
+/** Why what is new is not written; null: it is, if there is room. */
+function answerBefore(
+  before: Field,
+  [name = "", , proposed = "", expected = "", ends = "", content = ""]: readonly string[],
+  known: number,
+  nowMs: number,
+): readonly [number, number] | null {
+  const there = isRule(name, before.content) && before.endsMs > nowMs ? before.revision : 0;
+  if (name.startsWith("f/") && before.endsMs >= Number(ends)) return [1, before.revision];
+  if (expected !== "-1" && Number(expected) !== there) return [0, there];
+  if (name.startsWith("r/") && content === "" && there + Number(proposed) === 0) return [0, 0];
+  return before.revision > known ? [3, before.revision] : null;
 }
 
 function isRule(name: string, content: string): boolean {

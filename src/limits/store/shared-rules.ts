@@ -356,39 +356,23 @@ export class SharedRules {
       this.#options.onRules({ set, removed: [...changes.removed] }, isFirst);
   }
 
-  #takeEntry({ isNew, ...entry }: ReadEntry, isFresh: boolean, changes: Changes): void {
+  #takeEntry({ isNew, ...entry }: ReadEntry, isFresh: boolean, { set, removed, forgiven }: Changes): void {
     const mine = this.#known.get(entry.name);
-    const isSame = mine?.text === entry.text && (entry.text === "" || mine.endsMs === entry.endsMs);
-    const isAlone = mine?.untold === "alone" && !isSame;
-    if (mine !== undefined && mine.untold !== "alone" && mine.revision >= entry.revision) {
-      const isLost = mine.revision > entry.revision;
-      // A rule that has ended here may not have ended there. Two servers that were primaries may have given one revision twice.
-      if (isLost || isSame || mine.text === "") {
-        mine.untold = isLost ? "lost" : null;
-        return;
-      }
-    }
+    if (mine !== undefined && stays(mine, entry)) return;
     const id = ruleIdOf(entry);
-    if (id === null) {
-      this.#takeOther(entry, isFresh, isAlone, changes);
-      return;
-    }
-    // The store is told what was written here since. A gateway of a later version may have written what cannot be read.
     const rule = ruleOf(entry);
-    if (isAlone || (rule === null && entry.text !== "")) return;
-    this.#remember({ ...entry, untold: null });
-    if (rule !== null && isInForce(entry, this.#wallMs)) changes.set.push(rule);
-    else if (mine !== undefined && mine.text !== "") changes.removed.add(id);
+    const name = forgivenOf(entry);
+    // A gateway of a later version may have written what cannot be read.
+    const isRule = id !== null && (rule !== null || entry.text === "");
+    if (isRule || name !== null) this.#remember({ ...entry, untold: null });
+    if (name !== null) forgiven.push({ name, seq: isFresh ? entry.revision : 0 });
+    if (rule !== null && isInForce(entry, this.#wallMs)) set.push(rule);
+    else if (isRule && mine !== undefined && mine.text !== "") removed.add(id);
+    if (id === null && name === null) this.#takeNotice(entry, isFresh);
   }
 
-  #takeOther(entry: Entry, isFresh: boolean, isAlone: boolean, { forgiven }: Changes): void {
-    const name = forgivenOf(entry);
+  #takeNotice(entry: Entry, isFresh: boolean): void {
     const notice = noticeOf(entry);
-    if (name !== null) {
-      // What was forgiven elsewhere is forgotten here, also if this gateway has yet to tell what it has forgiven since.
-      if (!isAlone) this.#remember({ ...entry, untold: null });
-      forgiven.push({ name, seq: isFresh ? entry.revision : 0 });
-    }
     if (notice === null || entry.revision <= this.#noticed) return;
     this.#noticed = entry.revision;
     if (isFresh && notice.gateway !== this.#options.origin) this.#options.onTakenBack(notice);
@@ -507,6 +491,17 @@ export class SharedRules {
       return;
     }
   }
+}
+
+/** Returns whether what is known here stays, and notes whether the store has to be told of it. */
+function stays(mine: Known, entry: Entry): boolean {
+  const isSame = mine.text === entry.text && (mine.text === "" || mine.endsMs === entry.endsMs);
+  if (mine.untold === "alone") return !isSame;
+  if (mine.revision > entry.revision) mine.untold = "lost";
+  // A rule that has ended here may not have ended there. Two servers that were primaries may have given one revision twice.
+  else if (mine.revision === entry.revision && (isSame || mine.text === "")) mine.untold = null;
+  else return false;
+  return true;
 }
 
 function isInForce(known: Entry, nowMs: number): boolean {
