@@ -140,3 +140,13 @@ test("a rule that a failover has lost is told again, also if it is newer than al
   const gateways = [gatewayPlan({}), gatewayPlan({}), gatewayPlan({})];
   expect(await wrongIn({ gateways, failures, people })).toEqual([]);
 });
+
+test("what a store was told again and has lost again is told once more", async () => {
+  const failures = [
+    { kind: "flush", atMs: 1000, shard: 0 },
+    { kind: "flush", atMs: 1700, shard: 0 },
+  ] as const;
+  const people = [{ atMs: 900, gateway: 1, does: "set", rule: 0, lastsMs: 600_000 } as const];
+  const gateways = [gatewayPlan({}), gatewayPlan({}), gatewayPlan({})];
+  expect(await wrongIn({ gateways, failures, people })).toEqual([]);
+});

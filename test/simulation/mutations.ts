@@ -199,8 +199,8 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: rules,
-        from: "this.#mustReadAll = true;\n    // Another one",
-        to: "// Another one",
+        from: 'if (operation.operation === "write") this.#mustReadAll = true;',
+        to: "",
       },
     ],
   },

@@ -174,10 +174,10 @@ export class People {
       },
       told: (item, told) => this.#checkTold(item, told, shard),
       wrote: (name, revision, content) => {
-        const before = this.#written.get(name.slice(2))?.revision ?? 0;
-        if (!name.startsWith("r/") || before > revision) return;
-        this.#written.set(name.slice(2), { revision, content });
-        if (content !== "") this.#contents.add(ruleOf(name.slice(2), content)?.note ?? "");
+        if (!name.startsWith("r/")) return;
+        const id = name.slice(2);
+        this.#contents.add(ruleOf(id, content)?.note ?? "");
+        if ((this.#written.get(id)?.revision ?? 0) <= revision) this.#written.set(id, { revision, content });
       },
     };
   }

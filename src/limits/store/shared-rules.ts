@@ -252,6 +252,7 @@ export class SharedRules {
     const { link, clock, timers, origin } = this.#options;
     const shard = this.#shard;
     if (shard === -1 || this.#isClosed) return Promise.resolve(null);
+    if (operation.operation === "write") this.#mustReadAll = true;
     const args = encodeRulesCall(operation, { origin, known: this.#highest, wallMs: this.#wallMs });
     return new Promise((resolve) => {
       const overdue = afterStoreTime({ clock, timers }, overdueMs, () => {
@@ -470,7 +471,6 @@ export class SharedRules {
   #keep(known: Known): void {
     const mine = this.#known.get(known.name);
     this.#written.add(known.name);
-    this.#mustReadAll = true;
     // Another one may have been read since.
     if (mine !== undefined && mine.revision > known.revision && ruleIdOf(known) !== null) return;
     this.#remember(known);
