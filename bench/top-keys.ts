@@ -2,9 +2,9 @@
 // first hundred several times, and prints the processor time and the longest portion, during which nothing else runs.
 import { randomBytes } from "node:crypto";
 import { addressKey } from "../src/core/counter-key.ts";
-import { createCounters } from "../src/limits/counter-kinds.ts";
 import { Ask } from "../src/limits/counters.ts";
 import { createKeySearch } from "../src/limits/key-listing.ts";
+import { createCounters } from "../src/limits/policies.ts";
 import { CounterTable, createTableMemory } from "../src/limits/table/counter-table.ts";
 import { TopKeys, type TopQuery } from "../src/limits/table/top-keys.ts";
 

@@ -16,13 +16,11 @@ import { Store } from "../../src/limits/store/store.ts";
 import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
 import { limitedRequest } from "../../test/support/limited-request.ts";
 import { slidingPolicy } from "../../test/support/policy.ts";
-import { oneCallOfAKey } from "./one-call.ts";
 import { startTicks } from "./ticks.ts";
 
 export interface LaneTask {
   /** Null: without a store. */
   readonly storePort: number | null;
-  readonly isOneCall: boolean;
   readonly lane: number;
   readonly keys: number;
   readonly limit: number;
@@ -81,7 +79,6 @@ function openStore(port: number): Store {
 }
 
 const store = storePort === null ? null : openStore(storePort);
-if (store !== null && task.isOneCall) oneCallOfAKey(store);
 const limiter = new PolicyLimiter([slidingPolicy({ limit, windowMs })], { clock: systemClock, table, store });
 const { request: base, head } = limitedRequest();
 const requests: ParsedRequest[] = Array.from({ length: keys }, (_, i) => {
@@ -111,7 +108,10 @@ function askAllDue(): void {
   for (let dueMs = beganMs + sent * gapMs; dueMs <= monotonicMs() && dueMs < untilMs; dueMs += gapMs) {
     sent += 1;
     const request = requests[Math.floor(Math.random() * keys)] as ParsedRequest;
-    const decision = limiter.decide(request, head, monotonicMs());
+    const decision = limiter.ask(
+      { parsed: request, head, identity: null, decision: null, nowMs: monotonicMs() },
+      "anonymous",
+    );
     if (!(decision instanceof Promise)) {
       decided(dueMs, decision.outcome);
       continue;

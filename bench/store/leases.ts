@@ -47,20 +47,13 @@ interface Variant {
   readonly name: string;
   readonly hasStore: boolean;
   readonly asksAlone: boolean;
-  readonly isOneCall: boolean;
 }
 
 const variants: readonly Variant[] = [
-  { name: "without a store", hasStore: false, asksAlone: false, isOneCall: false },
-  { name: "as it is", hasStore: true, asksAlone: false, isOneCall: false },
-  { name: "asking alone", hasStore: true, asksAlone: true, isOneCall: false },
-  { name: "asking alone, one call of a key", hasStore: true, asksAlone: true, isOneCall: true },
+  { name: "without a store", hasStore: false, asksAlone: false },
+  { name: "as it is", hasStore: true, asksAlone: false },
+  { name: "asking alone", hasStore: true, asksAlone: true },
 ];
-
-/** Requests of many keys have calls of their own anyway. */
-function variantsOf({ keys }: Demand): readonly Variant[] {
-  return variants.filter(({ isOneCall }) => !isOneCall || keys === 1);
-}
 
 /** One round of one variant. */
 interface Measured {
@@ -114,7 +107,7 @@ async function measure(stage: LeasesStage, storePort: number, demand: Demand, va
   const measuredMs = stage.seconds * 1000;
   stage.cli("FLUSHALL");
   const task = (lane: number): LaneTask => ({
-    ...{ ...demand, lane, warmUpMs, measuredMs, perSecond: perSecond / gateways, isOneCall: variant.isOneCall },
+    ...{ ...demand, lane, warmUpMs, measuredMs, perSecond: perSecond / gateways },
     storePort: variant.hasStore ? storePort : null,
   });
   const lanes: Awaited<ReturnType<typeof startLane>>[] = [];
@@ -169,7 +162,7 @@ async function measureDecisions(stage: LeasesStage, port: number): Promise<void>
   const measured: Named[] = [];
   for (let round = 1; round <= stage.rounds; round += 1) {
     for (const demand of demands) {
-      for (const variant of variantsOf(demand)) {
+      for (const variant of variants) {
         const one = await measure(stage, port, demand, variant);
         measured.push({ ...one, of: titleOf(stage, demand) + variant.name });
         const figures = Object.entries(one).map(([name, figure]) => `${name} ${figure.toFixed(2)}`);
@@ -199,7 +192,7 @@ const columns: readonly (readonly [head: string, figure: keyof Measured, digits:
 
 function show(stage: LeasesStage, demand: Demand, measured: readonly Named[]): void {
   const title = titleOf(stage, demand);
-  const rows = variantsOf(demand).map(({ name }) => {
+  const rows = variants.map(({ name }) => {
     const own = measured.filter((one) => one.of === title + name);
     return [name, ...columns.map(([, figure, digits]) => median(own.map((one) => one[figure])).toFixed(digits))];
   });

@@ -47,7 +47,6 @@ import {
 import { QuotaQuestions, quotasOfCaller } from "./quota-questions.ts";
 import { createPolicyMatcher, maskOf, noHead, TokenDigests } from "./request-keys.ts";
 import type { Store } from "./store/store.ts";
-import type { Pass } from "./store/store-counters.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
 import { rulesOf } from "./table/key-log.ts";
 import { minTableBytes } from "./table/layout.ts";
@@ -196,13 +195,11 @@ export class PolicySteps implements Limiter {
       isExempt ||= !isShadow;
     }
     const asked = { asks, isExempt, first, nowMs };
-    return (
-      this.#conclude(asked, "first") ?? decideWithStore(this.set, asks, nowMs, (pass) => this.#conclude(asked, pass))
-    );
+    return this.#decide(asked) ?? decideWithStore(this.set, asks.filter(isWaitedFor), nowMs, () => this.#decide(asked));
   }
 
-  /** Null if the store has to be asked first. */
-  #conclude({ asks, isExempt, first, nowMs }: Asked, pass: Pass): Decision | null {
+  /** Decides by what is known. Null if the store has to be asked first. */
+  #decide({ asks, isExempt, first, nowMs }: Asked): Decision | null {
     const { locks } = this.set;
     let refusing: PolicyAsk | null = null;
     let held = first === null ? null : first.held;
@@ -210,9 +207,9 @@ export class PolicySteps implements Limiter {
     // From asking to charging no other thread may charge the same keys.
     locks.acquire();
     try {
-      refusing = this.#put(asks, chargedAt(this.set, nowMs), pass);
+      refusing = this.#put(asks, chargedAt(this.set, nowMs));
       if (refusing === null) {
-        if (asks.some(mustWait)) return null;
+        if (asks.some((ask) => ask.isUnknown && isWaitedFor(ask))) return null;
         held = this.#charge(asks, held, nowMs);
       }
     } finally {
@@ -223,10 +220,10 @@ export class PolicySteps implements Limiter {
   }
 
   /** Asks all policies. Returns the enforcing one that refuses for longest; null if none does. */
-  #put(asks: readonly PolicyAsk[], nowMs: number, pass: Pass): PolicyAsk | null {
+  #put(asks: readonly PolicyAsk[], nowMs: number): PolicyAsk | null {
     let refusing: PolicyAsk | null = null;
     for (const ask of asks) {
-      ask.put(nowMs, pass);
+      ask.put(nowMs);
       if (ask.refuses && (refusing === null || isMoreUrgentRefusal(ask, refusing))) refusing = ask;
     }
     if (refusing === null || this.set.store === null) return refusing;
@@ -249,7 +246,9 @@ export class PolicySteps implements Limiter {
     }
     const outcome = refusing.isUnavailable ? "unavailable" : "throttled";
     // What the step before has taken is held until the exchange ends.
-    return refusing.decision(outcome, first === null ? null : first.held, this.#list(asks, first, false));
+    const refused = refusing.decision(outcome, first === null ? null : first.held, this.#list(asks, first, false));
+    if (this.set.store !== null) for (const ask of asks) ask.release();
+    return refused;
   }
 
   /** Charges all enforcing policies, and the shadow ones that fit. Returns what is held, `held` included. */
@@ -258,26 +257,24 @@ export class PolicySteps implements Limiter {
       const { outcomes } = ask.row;
       if (ask.fits) held = ask.charge(held);
       else if (ask.isUnknown) void this.#chargeLater(ask, nowMs);
-      else if (ask.isUnavailable) outcomes.unavailable += 1;
-      else outcomes.would_throttle += 1;
+      else {
+        outcomes[ask.isUnavailable ? "unavailable" : "would_throttle"] += 1;
+        ask.release();
+      }
     }
     return held;
   }
 
   /** Charges a shadow policy when the store has answered, because no request waits for it. */
   async #chargeLater(ask: PolicyAsk, nowMs: number): Promise<void> {
-    const { inStore, outcomes } = ask.row;
-    const { store, locks } = this.set;
-    if (inStore === null || store === null) return;
-    const claim = inStore.claim(ask);
-    if (claim === null) return;
-    const conclusion = await store.ask([claim], null);
-    claim.release();
-    ask.select();
-    locks.within(() => {
-      ask.put(chargedAt(this.set, nowMs), conclusion === "alone" ? "alone" : "final");
-      if (ask.fits) ask.charge(null);
-      else outcomes[ask.isUnavailable ? "unavailable" : "would_throttle"] += 1;
+    await decideWithStore(this.set, [ask], nowMs, () => {
+      ask.select();
+      return this.set.locks.within(() => {
+        ask.put(chargedAt(this.set, nowMs));
+        if (ask.isUnknown) return null;
+        this.#charge([ask], null, nowMs);
+        return true;
+      });
     });
   }
 
@@ -307,14 +304,15 @@ export class PolicySteps implements Limiter {
 }
 
 function listed(ask: PolicyAsk, isCharged: boolean): Decision {
-  if (!ask.fits) return ask.decision("throttled", null, null);
+  const isSpared = ask.isUnknown && !ask.isProbablyRefused;
+  if (!ask.fits) return ask.decision(isSpared ? "observed" : "throttled", null, null);
   const decision = ask.decision(isCharged ? "admitted" : "observed", null, null);
   return isCharged ? decision : { ...decision, remaining: ask.remaining + ask.units };
 }
 
 /** Whether a request waits for the store's word on a policy: on a shadow one only if something is held until its end. */
-function mustWait({ isUnknown, row: { isShadow, holds } }: PolicyAsk): boolean {
-  return isUnknown && (!isShadow || holds);
+function isWaitedFor({ row: { isShadow, holds } }: PolicyAsk): boolean {
+  return !isShadow || holds;
 }
 
 /** A request that nobody can decide about is told so, rather than when another policy would admit it. */

@@ -9,9 +9,8 @@ import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
 import { isContinued, isTighter, needsIdentity, outlasts429 } from "../core/policy.ts";
 import type { RequestHead } from "../core/request-head.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
-import type { PeriodClock } from "./calendar-counters.ts";
-import { createCounters } from "./counter-kinds.ts";
-import { type Charged, type LocalCounters, noKey } from "./counters.ts";
+import { CalendarCounters, type PeriodClock } from "./calendar-counters.ts";
+import { Ask, type Charged, type LocalCounters, noKey, SlidingCounters } from "./counters.ts";
 import {
   createAddressLimits,
   createKeyLimits,
@@ -22,8 +21,10 @@ import {
   type PolicyMatcher,
   type TokenDigests,
 } from "./request-keys.ts";
+import { ChargedCounters, ConcurrencyCounters } from "./slot-counters.ts";
+import type { Grant, Want } from "./store/call-batch.ts";
 import type { Store } from "./store/store.ts";
-import { type Pass, StoreAsk, StoreCounters } from "./store/store-counters.ts";
+import { SharedAsk, StoreCounters } from "./store/store-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { rulesOf } from "./table/key-log.ts";
 import { type Locks, policySlots } from "./table/layout.ts";
@@ -95,12 +96,15 @@ export interface PolicyRow extends PolicySlot {
 }
 
 /** What a request asks of a policy. */
-export class PolicyAsk extends StoreAsk {
+export class PolicyAsk extends Ask {
   readonly row: PolicyRow;
+  /** Null: gateways share nothing. */
+  readonly shared: SharedAsk | null;
 
   constructor(row: PolicyRow) {
     super();
     this.row = row;
+    this.shared = row.inStore === null ? null : new SharedAsk(this);
   }
 
   get policy(): Policy {
@@ -128,26 +132,20 @@ export class PolicyAsk extends StoreAsk {
   }
 
   /** Asks the counters, and charges nothing. The table's locks must be held. */
-  put(nowMs: number, pass: Pass): void {
-    const { inStore, local, isShadow } = this.row;
-    // No request asks a second time for a policy that refuses nothing.
-    if (inStore !== null) inStore.ask(this, nowMs, isShadow && pass === "answered" ? "final" : pass);
-    else local.ask(this, nowMs);
+  put(nowMs: number): void {
+    const { shared, row } = this;
+    if (shared === null) row.local.ask(this, nowMs);
+    else row.inStore?.ask(shared, nowMs);
   }
 
   /** Whether the store has to be asked before it is known if the request fits. */
   get isUnknown(): boolean {
-    return this.row.inStore !== null && this.verdict === "unknown";
+    return this.shared?.verdict === "unknown";
   }
 
   /** Whether the store is not there, and nothing is admitted without it. */
   get isUnavailable(): boolean {
-    return this.row.inStore !== null && this.verdict === "unavailable";
-  }
-
-  /** Whether requests that wait already may take all that the table has left. */
-  get isCrowded(): boolean {
-    return this.credits !== undefined && this.credits.awaitedUnits > this.leftLocally;
+    return this.shared?.verdict === "unavailable";
   }
 
   /** Whether it refuses the request, as far as is known. */
@@ -156,7 +154,8 @@ export class PolicyAsk extends StoreAsk {
   }
 
   get isProbablyRefused(): boolean {
-    return this.row.inStore?.isProbablyRefused(this) === true;
+    const { shared, row } = this;
+    return shared !== null && row.inStore?.isProbablyRefused(shared) === true;
   }
 
   /** Charges what was asked for and fits. Returns what is held for it, `held` included. */
@@ -164,11 +163,42 @@ export class PolicyAsk extends StoreAsk {
     const { row, key, client, limit, units } = this;
     const { counters, outcomes, policy } = row;
     outcomes.admitted += 1;
-    const charged = counters.charge(this);
+    const charged = this.chargeUnits();
     const { marks } = this;
     if (!row.holds) return held;
     const keptStatuses = policy.rate.kind === "concurrency" ? null : policy.chargeStatuses;
     return new Hold(counters, { key, client, limit, units, charged, marks }, keptStatuses, held);
+  }
+
+  /** The same without counting the outcome, for what holds nothing. Returns what the counters need to give it back. */
+  chargeUnits(): number {
+    const { shared, row } = this;
+    return shared === null ? row.local.charge(this) : (row.inStore?.charge(shared) ?? 0);
+  }
+
+  // What a request does that waits for the store.
+
+  want(): Want | undefined {
+    return this.shared === null ? undefined : this.row.inStore?.want(this.shared);
+  }
+
+  granted(grant: Grant): void {
+    if (this.shared !== null) this.shared.grant = grant;
+  }
+
+  /** The store is not asked again. */
+  decideAlone(): void {
+    if (this.isUnknown) this.granted({ kind: "alone" });
+  }
+
+  /** Units that were found here must not be spent by others while it waits for those of another policy. */
+  keepHeld(): void {
+    if (this.shared !== null) this.row.inStore?.keepHeld(this.shared);
+  }
+
+  /** The request is refused: it does not spend what the store has granted. */
+  release(): void {
+    if (this.shared !== null) this.row.inStore?.release(this.shared);
   }
 
   decision(outcome: Outcome, held: Held | null, others: readonly Decision[] | null): Decision {
@@ -340,42 +370,41 @@ export function chargedAt({ clock }: PolicySet, nowMs: number): number {
   return clock === null ? nowMs : Math.max(nowMs, clock.monotonicMs());
 }
 
+/** A request asks again if what it was granted was over when this thread saw it; so often at most. */
+const mostAttempts = 3;
+
 /**
- * Asks the store for what was missing and decides again, until that is known or the wait is over. `conclude`: null if the
- * store has to be asked.
+ * Asks the store for what is unknown, and decides. `asks`: those that are waited for. `decide`: null if one of them is unknown
+ * still.
  */
 export async function decideWithStore<T>(
-  { store, clock }: PolicySet,
+  { store }: PolicySet,
   asks: readonly PolicyAsk[],
   nowMs: number,
-  conclude: (pass: Pass) => T | null,
+  decide: () => T | null,
 ): Promise<T> {
-  for (let pass: Pass = "first"; ; ) {
-    const unknown = asks.filter(({ isUnknown }) => isUnknown);
-    const waitsOnly = isCrowdedOut(unknown);
-    const claims = asks.flatMap((ask) => ask.row.inStore?.claim(ask, waitsOnly) ?? []);
-    if (store === null) throw new Error("without a store, everything is known");
-    const wanted = claims.filter(({ isHeld }) => !isHeld);
-    const conclusion = await store.ask(wanted, pass === "first" ? null : nowMs);
-    // From here to its decision nothing else runs.
-    for (const claim of claims) claim.release();
-    // What was granted may be over, because this thread has seen it too late.
-    const isLate: boolean = pass !== "first" && clock !== null && clock.monotonicMs() - nowMs >= store.settings.waitMs;
-    pass = conclusion === "alone" || isLate ? "alone" : "answered";
-    const decided = conclude(pass);
-    if (decided === null) continue;
-    // What it was granted and did not spend, others may want: at other gateways too.
-    for (const { credits } of claims) if (credits.isLeftOver) store.endAll(credits);
-    return decided;
+  if (store === null) throw new Error("without a store, everything is known");
+  for (let attempt = 1; ; attempt += 1) {
+    if (attempt > mostAttempts) for (const ask of asks) ask.decideAlone();
+    else await askStore(store, asks, attempt === 1 ? null : nowMs);
+    const decided = decide();
+    if (decided !== null) return decided;
   }
 }
 
-/**
- * Returns whether requests that wait already will probably use up what is left of a policy. The request then waits for their
- * outcome and asks for nothing: units of the other policies would be refused to others until it gave them back.
- */
-function isCrowdedOut(unknown: readonly PolicyAsk[]): boolean {
-  return unknown.length > 1 && unknown.some((ask) => !ask.row.isShadow && ask.isCrowded);
+/** The enforcing policies are asked together, and all are granted or none; a shadow one changes nothing for the others. */
+async function askStore(store: Store, asks: readonly PolicyAsk[], sinceMs: number | null): Promise<void> {
+  const unknown = asks.filter(({ isUnknown }) => isUnknown);
+  const enforcing = unknown.filter(({ row }) => !row.isShadow);
+  const groups = unknown.flatMap((ask) => (ask.row.isShadow ? [[ask]] : []));
+  if (enforcing.length > 0) groups.push(enforcing);
+  for (const ask of asks) ask.keepHeld();
+  await Promise.all(groups.map((group) => grantTo(store, group, sinceMs)));
+}
+
+async function grantTo(store: Store, asks: readonly PolicyAsk[], sinceMs: number | null): Promise<void> {
+  const wants = asks.flatMap((ask) => ask.want() ?? []);
+  for (const [i, grant] of (await store.ask(wants, sinceMs)).entries()) asks[i]?.granted(grant);
 }
 
 export function rowsIn({ rows }: PolicySet, included: number): readonly PolicyRow[] {
@@ -400,6 +429,23 @@ export interface RowOptions {
   /** `shadow`: no policy refuses anything. */
   readonly enforcement?: "on" | "shadow";
   readonly tokensAreVerified?: boolean;
+}
+
+/** Makes the counters of a policy. `slot`: its number in the table. */
+export function createCounters(
+  policy: Policy,
+  table: CounterTable,
+  slot: number,
+  clock: PeriodClock,
+  rules = rulesOf(policy),
+): LocalCounters {
+  const { rate, chargeStatuses } = policy;
+  if (rate.kind === "concurrency") return new ConcurrencyCounters(table, slot, rules);
+  const all =
+    rate.kind === "sliding"
+      ? new SlidingCounters(table, slot, rules)
+      : new CalendarCounters(table, slot, rules, rate, clock);
+  return chargeStatuses === null ? all : new ChargedCounters(all, table, slot);
 }
 
 /** `before`: the rows of the limiter before a reload. */

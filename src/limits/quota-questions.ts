@@ -24,7 +24,6 @@ import {
   unspent,
 } from "./policies.ts";
 import { maskOf } from "./request-keys.ts";
-import type { Pass } from "./store/store-counters.ts";
 
 /** What a call asks of one key: one sum, so that requests which share a key cannot exceed its limit. */
 interface AskedSum {
@@ -59,23 +58,26 @@ export class QuotaQuestions implements QuotaLimiter {
     const byKey = new Map<string, AskedSum>();
     const quotas = requests.map((request) => this.#select(request, byKey));
     const sums = [...byKey.values()];
-    const conclude = (pass: Pass): readonly Decision[] | null => {
-      const isCharged = this.#charge(sums, pass, nowMs);
-      return isCharged === null ? null : quotas.map((quota) => this.#decisionOn(quota, isCharged, nowMs));
+    const decide = (): readonly Decision[] | null => {
+      const isCharged = this.#charge(sums, nowMs);
+      if (isCharged === null) return null;
+      const decisions = quotas.map((quota) => this.#decisionOn(quota, isCharged, nowMs));
+      if (!isCharged) for (const { ask } of sums) ask.release();
+      return decisions;
     };
     const asks = sums.map(({ ask }) => ask);
-    return conclude("first") ?? decideWithStore(this.#set, asks, nowMs, conclude);
+    return decide() ?? decideWithStore(this.#set, asks, nowMs, decide);
   }
 
   /** Charges all, or none if an enforcing policy refuses. Returns whether they are charged; null: the store is asked first. */
-  #charge(sums: readonly AskedSum[], pass: Pass, nowMs: number): boolean | null {
+  #charge(sums: readonly AskedSum[], nowMs: number): boolean | null {
     for (const { ask } of sums) ask.select();
     return this.#set.locks.within(() => {
       const atMs = chargedAt(this.#set, nowMs);
-      for (const sum of sums) putSum(sum, atMs, pass);
+      for (const sum of sums) putSum(sum, atMs);
       if (sums.some(({ ask }) => ask.refuses)) return false;
       if (sums.some(({ ask }) => ask.isUnknown)) return null;
-      for (const { ask } of sums) if (ask.fits) ask.row.counters.charge(ask);
+      for (const { ask } of sums) if (ask.fits) ask.chargeUnits();
       return true;
     });
   }
@@ -107,7 +109,7 @@ export class QuotaQuestions implements QuotaLimiter {
       ask.row.outcomes[outcome] += 1;
       if (ask.row.isShadow) continue;
       const decision = ask.decision(outcome, null, null);
-      list.push(outcome === "observed" ? { ...decision, remaining: ask.remaining + units } : decision);
+      list.push(outcome === "observed" && ask.fits ? { ...decision, remaining: ask.remaining + units } : decision);
     }
     const [first] = list;
     if (first !== undefined) {
@@ -121,16 +123,17 @@ export class QuotaQuestions implements QuotaLimiter {
 }
 
 /** More than the limit never fit: then the next unit alone is asked for. */
-function putSum({ ask, units }: AskedSum, nowMs: number, pass: Pass): void {
+function putSum({ ask, units }: AskedSum, nowMs: number): void {
   ask.units = units > ask.limit ? 1 : units;
-  ask.put(nowMs, pass);
+  ask.put(nowMs);
   if (!ask.fits || ask.units === units) return;
   ask.fits = false;
   ask.remaining += ask.units;
 }
 
-function outcomeOf({ row: { isShadow }, fits, isUnavailable }: PolicyAsk, isCharged: boolean): Outcome {
+function outcomeOf({ row: { isShadow }, fits, isUnavailable, isUnknown }: PolicyAsk, isCharged: boolean): Outcome {
   if (isUnavailable) return "unavailable";
+  if (isUnknown) return "observed";
   if (!fits) return isShadow ? "would_throttle" : "throttled";
   return isCharged ? "admitted" : "observed";
 }

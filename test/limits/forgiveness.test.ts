@@ -3,8 +3,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
-import { createCounters } from "../../src/limits/counter-kinds.ts";
 import { Ask, type Charged, type LocalCounters } from "../../src/limits/counters.ts";
+import { createCounters } from "../../src/limits/policies.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { heldSlotOf } from "../../src/limits/table/layout.ts";
 import { FakeClock } from "../support/clock.ts";

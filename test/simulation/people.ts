@@ -186,12 +186,12 @@ export class People {
   #heldOf(key: string, counter: Admissions): number {
     const { gateways, plan } = this.#world;
     const granted = mostOfCall(counter, plan.settings.lease.most);
-    let held = 0;
+    // Each request that waits may be granted something by a call that has others too.
+    let held = this.#world.open.size * counter.policy.cost;
     for (const { isDead, threads } of gateways) {
       for (const { shared } of isDead ? [] : threads) {
-        for (const credits of shared.book.all()) {
-          if (credits.storeKey !== key) continue;
-          held += credits.unspent + Math.max(credits.awaitedUnits, credits.inFlight * granted);
+        for (const { storeKey, held: leases, calls } of shared.book.all()) {
+          if (storeKey === key) held += leases.unspent + calls * granted;
         }
       }
     }
@@ -209,7 +209,7 @@ export class People {
     let most = 0;
     for (const each of counter.list) if (each.gateway === owner && each.atMs >= sinceMs) most += each.units;
     for (const { shared } of gateway?.threads ?? []) {
-      for (const credits of shared.book.all()) if (credits.storeKey === key) most += credits.unspent;
+      for (const { storeKey, held } of shared.book.all()) if (storeKey === key) most += held.unspent;
     }
     // Of leases that it held when it told, and does not hold any more: two late answers may have made them.
     most += 2 * mostOfCall(counter, this.#world.plan.settings.lease.most);

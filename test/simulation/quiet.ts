@@ -46,9 +46,8 @@ export function checkClaims({ gateways, open, judge }: World): void {
   for (const gateway of gateways) {
     if (gateway.isDead || waiting.has(gateway)) continue;
     const known = gateway.threads.flatMap(({ shared }) => [...shared.book.all()]);
-    const claimed = known.filter((credits) => credits.claimed !== 0);
-    if (claimed.length > 0)
-      judge.violate(`gateway ${gateway.gateway} keeps units of ${claimed.length} keys for nobody`);
+    const kept = known.filter(({ held }) => held.kept !== 0);
+    if (kept.length > 0) judge.violate(`gateway ${gateway.gateway} keeps units of ${kept.length} keys for nobody`);
   }
 }
 

@@ -87,8 +87,8 @@ export class Refusals {
   /** Units that the thread could have spent. */
   #spare({ storeKey, shard, policy }: Admissions, { shared }: Thread): number {
     let spare = 0;
-    for (const credits of shared.book.all()) {
-      if (credits.storeKey === shard.keyNow(storeKey, policy)) spare += credits.unclaimed(shared.clock.monotonicMs());
+    for (const known of shared.book.all()) {
+      if (known.storeKey === shard.keyNow(storeKey, policy)) spare += known.held.free(shared.clock.monotonicMs());
     }
     return spare;
   }

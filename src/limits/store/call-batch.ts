@@ -1,108 +1,225 @@
-// The items that leave in one call: what requests of one turn of the event loop need of one shard. What a turn needs beyond
-// one call is in batches of its own, so that many requests are decided in portions. What the call is granted is kept for
-// the requests that wait for it.
-import type { KeyCredits } from "./credits.ts";
-import { mostItems } from "./script-call.ts";
+// What leaves in one call: what requests of one turn of the event loop want of one shard. All keys of a request are judged
+// together, and units that it is granted are kept for it alone, so one answer decides. What a turn wants beyond one call is
+// in batches of its own, so that many requests are decided in portions.
+import { type ItemAnswer, mostItems, type ScriptAnswer, type StoreRequest } from "./script-call.ts";
 import type { Shard } from "./shard.ts";
+import type { Lease, SharedKey } from "./shared-key.ts";
 
-/** `answered`: the call has its answer. `alone`: it has none in time, and requests are decided without the store. */
-export type Conclusion = "answered" | "alone";
-
-/** Units of a key that belong to one request until it is decided: those that it waits for, and those that it found. */
-export class Claim {
-  readonly credits: KeyCredits;
+/** Units of one key that a request wants. */
+export interface Want {
+  readonly key: SharedKey;
   readonly units: number;
-  /** Whether they are held: then nobody else may spend them. */
-  isHeld = false;
-  /** Whether the request was decided, or asks anew: an answer that comes later is for others. */
-  isOver = false;
+}
 
-  constructor(credits: KeyCredits, units: number) {
-    this.credits = credits;
-    this.units = units;
+/** What came of it. */
+export type Grant =
+  /** The units are kept for the request until the end of the lease: it must spend or release them. */
+  | { readonly kind: "granted"; readonly lease: Lease; readonly units: number }
+  /** The store has no room for them. What is known of the key says when there is. */
+  | { readonly kind: "refused" }
+  /** There was room, and nothing was granted, because of another key of the request. */
+  | { readonly kind: "spared" }
+  /** The store has not answered in time, or cannot be asked. */
+  | { readonly kind: "alone" };
+
+const refused: Grant = { kind: "refused" };
+const spared: Grant = { kind: "spared" };
+const alone: Grant = { kind: "alone" };
+
+/** Nothing is ever added to it. */
+const none: ReadonlyMap<SharedKey, number> = new Map();
+
+/** What one request wants of one shard. */
+export class Demand {
+  readonly wants: readonly Want[];
+  /** Whether the request waits: an answer that comes later is for nobody. */
+  isWaiting = true;
+  readonly #grants = Promise.withResolvers<readonly Grant[]>();
+
+  constructor(wants: readonly Want[]) {
+    this.wants = wants;
   }
 
-  hold(): void {
-    this.isHeld = true;
-    this.credits.claimed += this.units;
+  /** What it wants of each key: clients of a network that is counted as one have one key. */
+  get units(): ReadonlyMap<SharedKey, number> {
+    const byKey = new Map<SharedKey, number>();
+    for (const { key, units } of this.wants) byKey.set(key, (byKey.get(key) ?? 0) + units);
+    return byKey;
   }
 
-  release(): void {
-    if (this.isHeld) this.credits.claimed -= this.units;
-    this.isHeld = false;
-    this.isOver = true;
+  /** In the order of the wants. */
+  get grants(): Promise<readonly Grant[]> {
+    return this.#grants.promise;
+  }
+
+  answer(grants: readonly Grant[]): void {
+    this.isWaiting = false;
+    this.#grants.resolve(grants);
+  }
+
+  /** The request is decided without the shard. */
+  decideAlone(): void {
+    if (this.isWaiting) this.answer(this.wants.map(() => alone));
   }
 }
 
-interface BatchItem {
-  readonly credits: KeyCredits;
-  /** Of the requests that wait, in their order. */
-  readonly claims: Claim[];
-  /** Units of them. */
-  needed: number;
+/** One key of a call. */
+export class BatchCounter {
+  readonly key: SharedKey;
+  /** In the call. */
+  readonly place: number;
+  /** Requests that want a step of this key, and nothing else. */
+  readonly single: Demand[] = [];
+  /** Units that requests want of it. */
+  wanted = 0;
+  /** Whether one of them was refused, because of this key. */
+  isRefused = false;
+  /** Of all requests; null: there is none, or each request has its own. */
+  lease: Lease | null = null;
+  /** From then on nothing of it may be spent. */
+  endsMs = 0;
+
+  constructor(key: SharedKey, place: number) {
+    this.key = key;
+    this.place = place;
+  }
 }
+
+/** Makes a lease of one request. `place`: as in `leaseIdOf`. */
+type MakeLease = (counter: BatchCounter, place: number, units: number) => Lease;
 
 export class CallBatch {
   readonly shard: Shard;
   /** When the first request began to wait. */
   readonly sinceMs: number;
-  /** Requests that wait for it. */
-  waiting = 0;
-  readonly items: BatchItem[] = [];
-  /** How large the call is: its items, and of those that are leased by request, the requests. */
-  size = 0;
+  readonly counters: BatchCounter[] = [];
+  /** Requests that want several keys, or more than a step. */
+  readonly several: Demand[] = [];
   timer: { cancel(): void } | null = null;
-  /** By the key in the store, of which a call has one item. */
-  readonly #byKey = new Map<string, BatchItem>();
-  readonly #concluded = Promise.withResolvers<Conclusion>();
-  #isConcluded = false;
+  /** What makes the call longer: keys, requests for several of them, and those that have leases of their own. */
+  #size = 0;
+  /** By the key in the store. */
+  readonly #byKey = new Map<string, BatchCounter>();
 
   constructor(shard: Shard, sinceMs: number) {
     this.shard = shard;
     this.sinceMs = sinceMs;
   }
 
-  get concluded(): Promise<Conclusion> {
-    return this.#concluded.promise;
+  /** Whether it can take keys, and a request for them: a call is short, and is about a key of the store by one limit only. */
+  hasRoomFor(keys: readonly SharedKey[]): boolean {
+    if (this.#size + keys.length >= mostItems) return false;
+    return keys.every((key) => (this.#byKey.get(key.storeKey)?.key ?? key) === key);
   }
 
-  /** Whether the call can have so many items more, the first of a key of which it has none by another limit. */
-  hasRoom(credits: KeyCredits, items: number): boolean {
-    return this.size + items <= mostItems && (this.#byKey.get(credits.storeKey)?.credits ?? credits) === credits;
-  }
-
-  /** `claim`: null if no request waits; then nothing is needed. */
-  add(credits: KeyCredits, claim: Claim | null): void {
-    const needed = claim === null ? 0 : claim.units;
-    let item = this.#byKey.get(credits.storeKey);
-    credits.awaitedUnits += needed;
-    if (item === undefined || (credits.rules.isByRequest && needed > 0)) this.size += 1;
-    if (item === undefined) {
-      item = { credits, claims: [], needed: 0 };
-      this.items.push(item);
-      this.#byKey.set(credits.storeKey, item);
+  /** Has the call report what there is to report of a key. Returns its counter. */
+  join(key: SharedKey): BatchCounter {
+    let counter = this.#byKey.get(key.storeKey);
+    if (counter === undefined) {
+      counter = new BatchCounter(key, this.counters.length);
+      this.counters.push(counter);
+      this.#byKey.set(key.storeKey, counter);
+      this.#size += 1;
+      key.calls += 1;
     }
-    item.needed += needed;
-    if (needed > 0 && claim !== null) item.claims.push(claim);
+    return counter;
   }
 
-  /** Keeps what an item was granted for the requests that wait for it, unless they were decided without it. */
-  granted(item: number, units: number): void {
-    let left = this.#isConcluded ? 0 : units;
-    for (const claim of this.items[item]?.claims ?? []) {
-      if (claim.isOver || claim.units > left) continue;
-      left -= claim.units;
-      claim.hold();
+  add(demand: Demand): void {
+    for (const { key, units } of demand.wants) this.join(key).wanted += units;
+    const [{ key, units }] = demand.wants as readonly [Want, ...Want[]];
+    const isSingle = demand.wants.length === 1 && units === key.rules.step;
+    if (isSingle) this.join(key).single.push(demand);
+    else this.several.push(demand);
+    if (!isSingle || key.rules.isByRequest) this.#size += 1;
+  }
+
+  /** All requests that wait for it or did. */
+  *demands(): Generator<Demand> {
+    for (const { single } of this.counters) yield* single;
+    yield* this.several;
+  }
+
+  /** What the script is asked for requests that want several keys. */
+  requestItems(): StoreRequest[] {
+    return this.several.map(({ units }) => ({
+      needs: Array.from(units, ([key, of]) => ({ item: this.join(key).place, units: of })),
+    }));
+  }
+
+  /** Returns the places and units of the leases that requests for several keys have of one, counted from `first`. */
+  severalOf(key: SharedKey, first: number): (readonly [place: number, units: number])[] {
+    return this.several.flatMap(({ units }, i) => {
+      const of = units.get(key);
+      return of === undefined ? [] : [[first + i, of] as const];
+    });
+  }
+
+  /** Finds out which keys have refused a request. */
+  judge({ items, requests }: ScriptAnswer): void {
+    for (const counter of this.counters) {
+      const answer = items[counter.place];
+      if (answer?.item === "counter" && answer.askedGranted < counter.single.length) counter.isRefused = true;
+    }
+    for (const [i, { units }] of this.several.entries()) {
+      for (const [key, of] of requests[i] === true ? [] : units) {
+        const counter = this.join(key);
+        if (isRefused(of, items[counter.place])) counter.isRefused = true;
+      }
     }
   }
 
-  /** Only the first conclusion counts. */
-  conclude(conclusion: Conclusion): void {
+  /** Keeps what the call was granted for the requests that wait for it, and tells them. */
+  settle({ items, requests }: ScriptAnswer, makeLease: MakeLease): void {
+    for (const counter of this.counters) {
+      const answer = items[counter.place];
+      const granted = answer?.item === "counter" ? answer.askedGranted : 0;
+      for (const [i, demand] of counter.single.entries()) this.#settle(demand, i < granted, items, () => i, makeLease);
+    }
+    for (const [i, demand] of this.several.entries()) {
+      const placeAt = ({ single }: BatchCounter): number => single.length + i;
+      this.#settle(demand, requests[i] === true, items, placeAt, makeLease);
+    }
+  }
+
+  #settle(
+    demand: Demand,
+    isGranted: boolean,
+    items: readonly ItemAnswer[],
+    placeAt: (counter: BatchCounter) => number,
+    makeLease: MakeLease,
+  ): void {
+    const { wants, isWaiting } = demand;
+    const byKey = isGranted ? none : demand.units;
+    const grants = wants.map(({ key, units }): Grant => {
+      const counter = this.join(key);
+      if (!isGranted) return isRefused(byKey.get(key) ?? units, items[counter.place]) ? refused : spared;
+      const lease = counter.lease ?? makeLease(counter, placeAt(counter), units);
+      if (isWaiting) keepFor(lease, units);
+      return { kind: "granted", lease, units };
+    });
+    if (isWaiting) demand.answer(grants);
+  }
+
+  /** The call has ended, or is not made. */
+  end(): void {
+    for (const { key } of this.counters) key.calls -= 1;
+  }
+
+  /** No answer came in time. */
+  decideAlone(): void {
     this.timer?.cancel();
-    if (this.#isConcluded) return;
-    this.#isConcluded = true;
-    this.waiting = 0;
-    for (const { credits, needed } of this.items) credits.awaitedUnits -= needed;
-    this.#concluded.resolve(conclusion);
+    for (const demand of this.demands()) demand.decideAlone();
   }
+}
+
+function keepFor(lease: Lease, units: number): void {
+  lease.left -= units;
+  lease.kept += units;
+}
+
+/** Whether the key has no room for what was wanted. One that was not counted at all has refused nothing. */
+function isRefused(units: number, answer: ItemAnswer | undefined): boolean {
+  if (answer?.item !== "counter" || !answer.isInPeriod || answer.isForeign) return false;
+  return answer.fitsUs !== 0 || answer.free < units;
 }

@@ -1,7 +1,6 @@
 // Makes the items that a thread asks the store with.
 import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
-import type { KeyCredits, Lease, StorePolicy } from "./credits.ts";
 import type { Renewal } from "./reports.ts";
 import {
   type CounterItem,
@@ -9,13 +8,12 @@ import {
   type ForgetItem,
   type GatewaysItem,
   heldMark,
-  isLeasedByRequest,
   type LeaseReport,
-  leaseIdOf,
   markKeyOf,
   storeKeyOf,
   type Told,
 } from "./script-call.ts";
+import type { SharedKey, StorePolicy } from "./shared-key.ts";
 import { certainAgeUs } from "./store-clock.ts";
 
 /** The tag of the secret that hashes keys. */
@@ -40,27 +38,30 @@ export class StoreItems {
     this.#thread = thread;
   }
 
-  /** `own`: what the store has to be told; null if nothing. */
+  /**
+   * `asked`: requests that want a step of this key alone; `wanted`: units that requests want. `own`: what the store has to be
+   * told; null if nothing.
+   */
   asking(
-    credits: KeyCredits,
-    asked: number,
+    key: SharedKey,
+    { asked, wanted }: { readonly asked: number; readonly wanted: number },
     reports: readonly LeaseReport[],
     own: OwnCount | null,
     nowMs: number,
   ): CounterItem {
-    const { isAhead, step } = credits.rules;
-    const wanted = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
-    const ahead = Math.min(wanted, Math.max(0, this.#settings.lease.most - asked * step));
-    return this.#item(credits, asked, ahead, reports, this.#toldOf(own, credits));
+    const { ahead, rules, held } = key;
+    const missing = ahead === null ? 0 : ahead.wanted(rules, nowMs) - held.free(nowMs);
+    const most = Math.max(0, this.#settings.lease.most - wanted);
+    return this.#item(key, asked, Math.max(0, Math.min(missing, most)), reports, this.#toldOf(own, key));
   }
 
   /** Asks for nothing. */
-  telling(credits: KeyCredits, reports: readonly LeaseReport[], own: OwnCount): CounterItem {
-    return this.#item(credits, 0, 0, reports, this.#toldOf(own, credits));
+  telling(key: SharedKey, reports: readonly LeaseReport[], own: OwnCount): CounterItem {
+    return this.#item(key, 0, 0, reports, this.#toldOf(own, key));
   }
 
-  reporting({ credits, reports }: Renewal): CounterItem {
-    return this.#item(credits, 0, 0, reports, null);
+  reporting({ key, reports }: Renewal): CounterItem {
+    return this.#item(key, 0, 0, reports, null);
   }
 
   listing(tag: string, silenceMs: number, ageMs: number): GatewaysItem {
@@ -87,19 +88,19 @@ export class StoreItems {
   }
 
   /** The store has what is not spent too, unless it is held: it must not be taken for what was admitted. */
-  #toldOf(own: OwnCount | null, credits: KeyCredits): Told | null {
-    if (own === null || !isOfPeriod(own, credits)) return null;
+  #toldOf(own: OwnCount | null, key: SharedKey): Told | null {
+    if (own === null || !isOfPeriod(own, key)) return null;
     return {
-      units: own.units + (credits.rules.isByRequest ? 0 : credits.unspent),
+      units: own.units + (key.rules.isByRequest ? 0 : key.held.unspent),
       ageUs: certainAgeUs(own.ageMs),
       forgivenUntil: this.forgivenUntil,
-      markKey: markKeyOf(this.#settings.prefix, credits.tag, credits.policy.text),
+      markKey: markKeyOf(this.#settings.prefix, key.tag, key.policy.text),
     };
   }
 
   /** In one literal, because one is made for each request. */
   #item(
-    { storeKey, rules }: KeyCredits,
+    { storeKey, rules }: SharedKey,
     asked: number,
     ahead: number,
     reports: readonly LeaseReport[],
@@ -126,25 +127,6 @@ export class StoreItems {
 }
 
 /** Whether what this gateway counts is of the same period: in a cluster, shards begin it at different times. */
-export function isOfPeriod({ periodEndMs }: OwnCount, { rules }: KeyCredits): boolean {
+export function isOfPeriod({ periodEndMs }: OwnCount, { rules }: SharedKey): boolean {
   return periodEndMs * 1000 === rules.untilUs;
-}
-
-/** Returns the leases that an item is granted: one for each request whose units may be given back alone, or one for all. */
-export function leasesOf(
-  { item, id, step }: CounterItem,
-  requests: number,
-  units: number,
-): readonly Pick<Lease, "id" | "granted">[] {
-  if (!isLeasedByRequest({ item, id })) return units === 0 ? [] : [{ id, granted: units }];
-  return Array.from({ length: requests }, (_, place) => ({ id: leaseIdOf(id, place), granted: step }));
-}
-
-/**
- * Returns reports that give back all that an item without an answer may have been granted. If it was granted less, nobody knows
- * how much: then they are about nothing, and change nothing.
- */
-export function unspentOf(item: CounterItem, spentMs: number) {
-  const leases = leasesOf(item, item.asked, item.asked * item.step + item.ahead);
-  return leases.map(({ id, granted }) => ({ id, granted, spent: 0, spentMs }));
 }

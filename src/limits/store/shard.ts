@@ -170,7 +170,7 @@ export abstract class Breaker {
     this.#owesAll ||= hasForgotten;
     let isTold = false;
     let isOver = !this.#owesAll;
-    const conclude = (): void => {
+    const comeUp = (): void => {
       if (!isTold || !isOver || this.incident !== incident || this.state !== "returned") return;
       this.#owesAll = false;
       this.toldMs = this.#timing.clock.monotonicMs();
@@ -180,11 +180,11 @@ export abstract class Breaker {
       // What is not told by then is told key by key, as they are asked for.
       isTold = true;
       isOver = true;
-      conclude();
+      comeUp();
     });
     this.tell(this.#owesAll, () => {
       isTold = true;
-      conclude();
+      comeUp();
     });
   }
 

@@ -2,10 +2,10 @@
 // the table, where this gateway counts its own. While the store is not there, the table decides alone.
 import type { CounterKey } from "../../core/counter-key.ts";
 import type { Policy } from "../../core/policy.ts";
-import { Ask, type Charged, type LocalCounters } from "../counters.ts";
+import type { Ask, Charged, LocalCounters } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { networkKey } from "../table/eviction.ts";
-import { Claim } from "./call-batch.ts";
+import type { Grant, Want } from "./call-batch.ts";
 import {
   borderErrorMs,
   CalendarPeriods,
@@ -16,32 +16,34 @@ import {
   longestStayMs,
   policyText,
 } from "./counter-rules.ts";
-import type { KeyCredits, Lease, PolicySource, StorePolicy } from "./credits.ts";
 import { storeTagOf } from "./script-call.ts";
+import type { Lease, PolicySource, SharedKey, StorePolicy } from "./shared-key.ts";
 import type { Store } from "./store.ts";
-
-/**
- * What is known when a request asks. `first`: the store can be asked. `answered`: it has been, and may be asked again.
- * `final`: it has been, and is not asked again. `alone`: it has not answered in time.
- */
-export type Pass = "first" | "answered" | "final" | "alone";
 
 /** `unknown`: the store has to be asked. `unavailable`: it is not there, and nothing is admitted without it. */
 type StoreVerdict = "fits" | "refused" | "unknown" | "unavailable";
 
-/** What a request asks of a policy whose units are in the store. A request that waits keeps its own. */
-export class StoreAsk extends Ask {
+/** What a request knows of a policy whose units are in the store, beside what it asks. */
+export class SharedAsk {
+  readonly ask: Ask;
   verdict: StoreVerdict = "refused";
-  /** What this thread holds of the key; undefined if it has not asked for it yet. */
-  credits: KeyCredits | undefined;
-  /** Whether the table has room for what was asked, and what it has left; `open` admits without it. */
+  /** What the store has answered; null: it was not asked yet, or has to be asked again. */
+  grant: Grant | null = null;
+  /** Whether it asks again after a refusal. */
+  hasAskedAgain = false;
+  /** What this thread knows of the key; undefined if it has not asked for it yet. */
+  key: SharedKey | undefined;
+  /** Whether the table has room for what was asked; `open` admits without it. */
   fitsLocally = false;
-  leftLocally = 0;
   /** Whether it is the first that this gateway has of the key. */
   isNewcomer = false;
   /** Whether it is admitted without the store's units; because an answer is late. */
   isAlone = false;
   isLate = false;
+
+  constructor(ask: Ask) {
+    this.ask = ask;
+  }
 }
 
 export class StoreCounters {
@@ -51,8 +53,8 @@ export class StoreCounters {
   readonly #store: Store;
   readonly #ofStore: StorePolicy;
   readonly #isByRequest: boolean;
-  /** What `charge` has returned, until it is given back or kept: what the table was charged, and the leases. */
-  readonly #charges = new Map<number, { readonly local: number; readonly leases: readonly Lease[] }>();
+  /** What `charge` has returned, until it is given back or kept: what the table was charged, and the store's lease, if there is one. */
+  readonly #charges = new Map<number, { readonly local: number; readonly lease: Lease | null }>();
   readonly #source: PolicySource;
   readonly #periods: CalendarPeriods | null;
   #rules: CounterRules;
@@ -90,101 +92,154 @@ export class StoreCounters {
     this.#ofStore.source = this.#source;
   }
 
-  select(ask: StoreAsk): void {
+  select(ask: Ask): void {
     this.local.select(ask);
   }
 
-  /** Answers, and charges nothing. The key must be selected and the table's locks held. */
-  ask(ask: StoreAsk, nowMs: number, pass: Pass): void {
-    ask.verdict = this.#verdictOn(ask, nowMs, pass);
-    ask.fits = ask.verdict === "fits";
+  /**
+   * Answers by what is known, and charges nothing. The key must be selected and the table's locks held. A grant that cannot be
+   * spent any more is released.
+   */
+  ask(shared: SharedAsk, nowMs: number): void {
+    const { ask } = shared;
+    ask.nowMs = nowMs;
+    shared.verdict = this.#verdictOn(shared, this.#lookUp(shared));
+    ask.fits = shared.verdict === "fits";
   }
 
-  #verdictOn(ask: StoreAsk, nowMs: number, pass: Pass): StoreVerdict {
-    const { key, limit, units } = ask;
-    ask.nowMs = nowMs;
-    ask.isAlone = false;
+  /** Finds what is known of the key, and whether what was granted may still be spent. Returns the rules of the key. */
+  #lookUp(shared: SharedAsk): CounterRules {
+    const { key, limit, nowMs } = shared.ask;
     key.storeTag ||= storeTagOf(key);
-    const tag = key.storeTag;
-    const rules = this.#rulesFor(tag, limit, nowMs);
-    const credits = this.#find(ask, rules);
-    if (credits?.replaceRules(rules)) this.#store.endAll(credits);
-    ask.credits = credits;
-    // What is held may be spent while the store is away: the store counts it.
-    const held = credits === undefined ? 0 : credits.unclaimed(nowMs);
-    const isRefused = credits !== undefined && nowMs < credits.refusedUntil(pass === "first", nowMs);
-    const mayAsk = pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag, credits);
-    const isOpen = this.#store.settings.onFailure === "open";
-    if (held < units && !mayAsk && (isOpen || !isRefused)) return this.#askAlone(ask);
+    const rules = this.#rulesFor(key.storeTag, limit, nowMs);
+    shared.key = this.#find(shared.ask, rules);
+    if (shared.key?.replaceRules(rules)) this.#store.endAll(shared.key);
+    const { grant } = shared;
+    const isOver = grant?.kind === "granted" && (nowMs >= grant.lease.endsMs || grant.lease.key !== shared.key);
+    if (isOver) this.release(shared);
+    if (grant?.kind === "spared" || this.#isRefusedInVain(shared)) shared.grant = null;
+    return rules;
+  }
 
-    ask.fitsLocally = this.local.ask(ask, nowMs);
-    ask.leftLocally = ask.remaining;
-    // What was granted may be over when it is seen, or be of a period that is over: then it asks again.
-    const canAsk = mayAsk && (pass === "first" || pass === "answered");
-    ask.isNewcomer = ask.fitsLocally && ask.remaining + units >= limit;
-    if (!ask.fitsLocally) {
+  /** Whether the request was refused for units that this thread is about to return; then it asks once more. */
+  #isRefusedInVain(shared: SharedAsk): boolean {
+    const { grant, key, hasAskedAgain } = shared;
+    const isInVain =
+      grant?.kind === "refused" && !hasAskedAgain && !this.#isByRequest && key?.held.isReturning === true;
+    if (isInVain) shared.hasAskedAgain = true;
+    return isInVain;
+  }
+
+  #verdictOn(shared: SharedAsk, rules: CounterRules): StoreVerdict {
+    const { ask, grant, key: known } = shared;
+    const { key, units, nowMs } = ask;
+    shared.isAlone = false;
+    // What is held may be spent while the store is away: the store counts it.
+    const has = grant?.kind === "granted" || known?.held.has(units, nowMs) === true;
+    const isRefused = grant?.kind === "refused" || known?.isRefused(nowMs) === true;
+    const mayAsk = grant?.kind !== "alone" && this.#store.mayAsk(known?.tag ?? key.storeTag, known);
+    const isOpen = this.#store.settings.onFailure === "open";
+    if (!has && !mayAsk && (isOpen || !isRefused)) return this.#askAlone(shared);
+    return this.#askTogether(shared, rules, { has, isRefused, canAsk: mayAsk && grant === null });
+  }
+
+  /** Decides by the table, and by what is known of all gateways. `has`: whether the units are there. */
+  #askTogether(
+    shared: SharedAsk,
+    rules: CounterRules,
+    { has, isRefused, canAsk }: Readonly<Record<"has" | "isRefused" | "canAsk", boolean>>,
+  ): StoreVerdict {
+    const { ask, grant, key: known } = shared;
+    const { limit, units, nowMs } = ask;
+    shared.fitsLocally = this.local.ask(ask, nowMs);
+    shared.isNewcomer = shared.fitsLocally && ask.remaining + units >= limit;
+    if (!shared.fitsLocally) {
       // What is held is there when the table has room.
-      if (held < units || rules.item !== "sliding") ask.resetMs = this.#resetInStore(ask, rules);
-      return canAsk && held < units && this.#mayRefuseForLonger(ask) ? "unknown" : "refused";
+      if (!has || rules.item !== "sliding") ask.resetMs = this.#resetInStore(shared, rules);
+      return canAsk && !has && this.#mayRefuseForLonger(shared) ? "unknown" : "refused";
     }
-    if (credits === undefined) return canAsk ? "unknown" : "refused";
-    ask.remaining = Math.min(ask.remaining, Math.max(0, credits.free + held - units));
-    if (held >= units) {
-      if (credits.resetMs > nowMs && rules.item === "sliding") ask.resetMs = credits.resetMs;
-      return "fits";
-    }
-    ask.remaining = Math.min(ask.remaining + units, credits.free + held);
-    const fitsMs = Math.max(nowMs + 1, credits.fitsMs);
-    ask.resetMs = rules.item === "sliding" ? fitsMs : this.#resetInStore(ask, rules);
-    if (rules.item === "calendar" && this.#isByRequest) ask.resetMs = Math.min(ask.resetMs, fitsMs);
-    // A request that waits may give up what it has claimed. In a cluster, it may wait for longer.
-    const mayBeGivenUp = credits.held(nowMs) >= units && (pass === "first" || !this.#store.link.isClustered);
-    if (canAsk && (!isRefused || mayBeGivenUp)) return "unknown";
-    if (pass === "first") this.#store.counts.refusedFromMemory += 1;
+    if (known === undefined) return canAsk ? "unknown" : "refused";
+    this.#showLeft(ask, known, { has, isKept: grant?.kind === "granted", isRefused });
+    if (has) return "fits";
+    if (canAsk && !isRefused) return "unknown";
+    if (grant === null) this.#store.counts.refusedFromMemory += 1;
     return "refused";
   }
 
-  /** Whether what is unknown now will be refused until `resetMs` at least: the table or the store has said so. */
-  isProbablyRefused({ fitsLocally, credits, units, nowMs }: StoreAsk): boolean {
-    if (!fitsLocally || credits === undefined || this.#policy.rate.kind === "concurrency") return !fitsLocally;
-    // What other requests have found here they may leave.
-    return credits.fullUntilMs > nowMs && credits.held(nowMs) < units;
+  /** Has the ask say what is left over all gateways. `has`: whether the units are there; `isKept`: for this request already. */
+  #showLeft(
+    ask: Ask,
+    known: SharedKey,
+    { has, isKept, isRefused }: Readonly<Record<"has" | "isKept" | "isRefused", boolean>>,
+  ): void {
+    const { units, nowMs } = ask;
+    const { last, held, rules } = known;
+    const free = last.free + held.free(nowMs);
+    ask.remaining = has
+      ? Math.min(ask.remaining, Math.max(0, isKept ? free : free - units))
+      : Math.min(ask.remaining + units, free);
+    const isFull = !has && (isRefused || nowMs < last.fitsMs);
+    const fitsMs = Math.max(nowMs + 1, last.fitsMs);
+    if (rules.item === "sliding") ask.resetMs = isFull ? fitsMs : last.resetMs > nowMs ? last.resetMs : ask.resetMs;
+    else if (isFull) {
+      ask.resetMs = this.#resetInStore({ ask, key: known }, rules);
+      if (rules.item === "calendar" && this.#isByRequest) ask.resetMs = Math.min(ask.resetMs, fitsMs);
+    }
   }
 
-  /**
-   * What a request claims that waits for the store: units that it has found, and those that it asks for, because `ask` has
-   * found too few. Null: it needs none of the store's. `waitsOnly`: nothing, but what others get is waited for.
-   */
-  claim(ask: StoreAsk, waitsOnly = false): Claim | null {
-    const { verdict, credits, units, isAlone } = ask;
-    if (verdict === "unknown") return new Claim(credits ?? this.#create(ask), waitsOnly ? 0 : units);
-    if (verdict !== "fits" || isAlone || credits === undefined || waitsOnly) return null;
-    const found = new Claim(credits, units);
-    found.hold();
-    return found;
+  /** Whether what is unknown now will be refused until `resetMs` at least: the table or the store has said so. */
+  isProbablyRefused({ ask, fitsLocally, key }: SharedAsk): boolean {
+    if (!fitsLocally || key === undefined || this.#policy.rate.kind === "concurrency") return !fitsLocally;
+    return key.last.fullUntilMs > ask.nowMs;
+  }
+
+  /** What has to be asked for, because `ask` has found too little. */
+  want(shared: SharedAsk): Want {
+    return { key: shared.key ?? this.#create(shared), units: shared.ask.units };
+  }
+
+  /** Keeps units that are held for a request which has to wait for those of another policy. */
+  keepHeld(shared: SharedAsk): void {
+    const { units, nowMs } = shared.ask;
+    if (shared.verdict !== "fits" || shared.isAlone || shared.grant?.kind === "granted") return;
+    const lease = shared.key?.held.take(units, nowMs);
+    if (lease !== undefined) shared.grant = { kind: "granted", lease, units };
+  }
+
+  /** The request does not spend what was granted. */
+  release(shared: SharedAsk): void {
+    const { grant } = shared;
+    shared.grant = null;
+    if (grant?.kind === "granted") this.#store.release(grant.lease, grant.units);
   }
 
   /** Charges what fits. The locks must have been held since `ask`. Returns what `giveBack` needs. */
-  charge(ask: StoreAsk): number {
-    const { credits, units, nowMs } = ask;
-    const local = ask.fitsLocally ? this.local.charge(ask) : noCharge;
-    let leases: readonly Lease[] = [];
-    if (!ask.isAlone && credits !== undefined) leases = this.#store.spend(credits, units, nowMs);
-    else if (!this.#isByRequest && (credits !== undefined || ask.isLate))
-      this.#store.admittedAlone(credits ?? this.#create(ask));
+  charge(shared: SharedAsk): number {
+    const { ask } = shared;
+    const { units, nowMs } = ask;
+    const local = shared.fitsLocally ? this.local.charge(ask) : noCharge;
+    let lease: Lease | null = null;
+    if (!shared.isAlone) {
+      this.keepHeld(shared);
+      if (shared.grant?.kind === "granted") lease = shared.grant.lease;
+      if (lease !== null) this.#store.spend(lease, units, nowMs);
+    } else if (!this.#isByRequest && (shared.key !== undefined || shared.isLate))
+      this.#store.admittedAlone(shared.key ?? this.#create(shared));
+    shared.grant = null;
     if (!this.#isByRequest) return 0;
     this.#lastCharge += 1;
-    this.#charges.set(this.#lastCharge, { local, leases });
+    this.#charges.set(this.#lastCharge, { local, lease });
     return this.#lastCharge;
   }
 
-  peek(ask: StoreAsk, nowMs: number): void {
+  peek(ask: Ask, nowMs: number): void {
     const { key, limit } = ask;
     this.local.peek(ask, nowMs);
-    const credits = this.#ofStore.credits.get(this.#ofStore.nameOf(key.storeTag || storeTagOf(key), limit));
-    if (credits === undefined || nowMs >= credits.resetMs) return;
-    ask.remaining = Math.min(ask.remaining, Math.max(0, credits.free + credits.held(nowMs)));
-    if (credits.rules.item === "sliding") ask.resetMs = Math.max(credits.resetMs, credits.refusedUntilMs);
+    const known = this.#ofStore.keys.get(this.#ofStore.nameOf(key.storeTag || storeTagOf(key), limit));
+    if (known === undefined || nowMs >= known.last.resetMs) return;
+    const { last, held, rules } = known;
+    ask.remaining = Math.min(ask.remaining, Math.max(0, last.free + held.free(nowMs)));
+    if (rules.item === "sliding") ask.resetMs = Math.max(last.resetMs, last.refusedUntilMs);
   }
 
   giveBack(charged: Charged): void {
@@ -210,13 +265,13 @@ export class StoreCounters {
     const tags = [storeTagOf(key)];
     const network = client === null ? "" : networkTagOf(networkKey(client));
     // A network that is counted as one is forgiven as one.
-    if (this.#ofStore.creditsOf(network).length > 0) tags.push(network);
+    if (this.#ofStore.keysOf(network).length > 0) tags.push(network);
     for (const tag of tags) this.#store.forgive(this.#ofStore, tag, this.#rulesFor(tag, limit, nowMs), seq);
   }
 
   /** Gives back what is held of all keys. */
   endLeases(): void {
-    this.#store.endLeases(this.#ofStore.credits.values());
+    this.#store.endLeases(this.#ofStore.keys.values());
   }
 
   /** The policy is gone. */
@@ -229,73 +284,72 @@ export class StoreCounters {
     if (charge === undefined) return;
     this.#charges.delete(charged.charged);
     if (!Number.isNaN(charge.local)) this.local[how]({ ...charged, charged: charge.local });
-    this.#store[how](charge.leases);
+    if (charge.lease !== null) this.#store[how](charge.lease);
     // While its status was not known, the store was not told of it.
-    if (how === "keep" && charge.leases.length === 0) this.#store.admittedAlone(this.#creditsAt(charged));
+    else if (how === "keep") this.#store.admittedAlone(this.#keyOf(charged));
   }
 
   /** Decides by what this gateway has admitted itself. */
-  #askAlone(ask: StoreAsk): StoreVerdict {
+  #askAlone(shared: SharedAsk): StoreVerdict {
     const { settings, replicas } = this.#store;
     const { onFailure } = settings;
+    const { ask } = shared;
     const { limit, units } = ask;
-    ask.isAlone = true;
-    ask.isLate = this.#store.decidesAlone(ask.key.storeTag, ask.credits);
+    shared.isAlone = true;
+    shared.isLate = this.#store.decidesAlone(ask.key.storeTag, shared.key);
     // At least one request, whatever it costs.
     if (onFailure === "local") ask.limit = Math.max(units, Math.floor(limit / replicas.value));
-    ask.fitsLocally = this.local.ask(ask, ask.nowMs);
-    ask.leftLocally = ask.remaining;
+    shared.fitsLocally = this.local.ask(ask, ask.nowMs);
     ask.limit = limit;
     if (onFailure === "closed") return "unavailable";
-    return ask.fitsLocally || onFailure === "open" ? "fits" : "refused";
+    return shared.fitsLocally || onFailure === "open" ? "fits" : "refused";
   }
 
   /** Whether only the store can say how long a request waits that the table refuses: a reload has lowered the limit. */
-  #mayRefuseForLonger({ mayEndSoon, credits, nowMs }: StoreAsk): boolean {
-    if (this.#policy.rate.kind !== "sliding" || mayEndSoon) return false;
-    return credits === undefined || credits.fitsMs <= nowMs;
+  #mayRefuseForLonger({ ask, key }: SharedAsk): boolean {
+    if (this.#policy.rate.kind !== "sliding" || ask.mayEndSoon) return false;
+    return key === undefined || key.last.fitsMs <= ask.nowMs;
   }
 
   /** When a request fits that the table refuses. */
-  #resetInStore(ask: StoreAsk, { spendMs, windowUs }: CounterRules): number {
-    const { mayEndSoon, resetMs, nowMs, credits } = ask;
+  #resetInStore({ ask, key }: Pick<SharedAsk, "ask" | "key">, { spendMs, windowUs }: CounterRules): number {
+    const { mayEndSoon, resetMs, nowMs } = ask;
     if (mayEndSoon) return resetMs;
     // The store counts by a clock of its own, in a cluster by that of a shard.
     if (this.#periods !== null)
       return Math.max(resetMs, nowMs + this.#inPeriod("untilResetMs", ask.key.storeTag, nowMs)) + borderErrorMs;
     // With its last unit, the store has said when there is room again.
-    if (credits !== undefined && credits.fitsMs > nowMs) return Math.max(resetMs, credits.fitsMs);
+    if (key !== undefined && key.last.fitsMs > nowMs) return Math.max(resetMs, key.last.fitsMs);
     return resetMs + spendMs + windowUs * clockError;
   }
 
-  #find({ key, client, limit, nowMs }: StoreAsk, rules: CounterRules): KeyCredits | undefined {
+  #find({ key, client, limit, nowMs }: Ask, rules: CounterRules): SharedKey | undefined {
     const own = this.#ofStore.find(key.storeTag, rules);
     if (own !== undefined || this.#ofStore.networks === 0) return own;
     const tag = networkTagOf(networkKey(client));
     const network = this.#ofStore.find(tag, this.#rulesFor(tag, limit, nowMs));
-    return network === undefined || nowMs >= network.knownUntilMs ? undefined : network;
+    return network === undefined || nowMs >= network.untold.knownUntilMs ? undefined : network;
   }
 
   /** Begins to ask for a key; for its network, if too many new keys are made. */
-  #create({ key, client, limit, nowMs, isNewcomer }: StoreAsk): KeyCredits {
+  #create({ ask, isNewcomer }: SharedAsk): SharedKey {
+    const { key, client, limit, nowMs } = ask;
     const { newKeys } = this.#ofStore;
-    if (!isNewcomer || newKeys.hasRoom(nowMs)) {
-      const rules = this.#rulesFor(key.storeTag, limit, nowMs);
-      return this.#store.book.create(this.#ofStore, key.storeTag, key, client, rules);
-    }
+    if (!isNewcomer || newKeys.hasRoom(nowMs)) return this.#keyAt(key.storeTag, key, client, limit, nowMs);
     const network = networkKey(client);
-    const tag = networkTagOf(network);
-    const rules = this.#rulesFor(tag, limit, nowMs);
-    const credits =
-      this.#ofStore.find(tag, rules) ?? this.#store.book.create(this.#ofStore, tag, network, network, rules);
-    credits.knownUntilMs = nowMs + longestCountMs(this.#policy);
+    const known = this.#keyAt(networkTagOf(network), network, network, limit, nowMs);
+    known.untold.knownUntilMs = nowMs + longestCountMs(this.#policy);
     this.#store.counts.coarse += 1;
-    return credits;
+    return known;
   }
 
-  #creditsAt({ key, client, limit }: Charged): KeyCredits {
-    const tag = key.storeTag || storeTagOf(key);
-    const rules = this.#rulesFor(tag, limit, this.#store.clock.monotonicMs());
+  #keyOf({ key, client, limit }: Charged): SharedKey {
+    return this.#keyAt(key.storeTag || storeTagOf(key), key, client, limit, this.#store.clock.monotonicMs());
+  }
+
+  /** Returns what is known of a key, or begins to remember it. */
+  #keyAt(tag: string, key: CounterKey, client: CounterKey, limit: number, nowMs: number): SharedKey {
+    const rules = this.#rulesFor(tag, limit, nowMs);
     return this.#ofStore.find(tag, rules) ?? this.#store.book.create(this.#ofStore, tag, key, client, rules);
   }
 

@@ -13,43 +13,34 @@ import {
   type Timers,
   worstState,
 } from "../../core/store-link.ts";
-import { CallBatch, type Claim, type Conclusion } from "./call-batch.ts";
+import { type BatchCounter, CallBatch, Demand, type Grant, type Want } from "./call-batch.ts";
 import type { CounterRules } from "./counter-rules.ts";
-import { CreditBook, type KeyCredits, type Lease, type StorePolicy } from "./credits.ts";
 import { Forgets } from "./forgets.ts";
-import { isOfPeriod, leasesOf, StoreItems, secretTag, unspentOf } from "./items.ts";
+import { isOfPeriod, StoreItems, secretTag } from "./items.ts";
+import { KeyBook } from "./key-book.ts";
 import { ReplicaCount } from "./replica-count.ts";
-import { HeldSlots, LeaseEndings, type OwnKey, ownKeys, type Renewal, sendAll, type Telling } from "./reports.ts";
+import { HeldSlots, LeaseEndings, type Renewal, sendAll } from "./reports.ts";
 import {
   type CounterAnswer,
   decodedOrNull,
   encodeCall,
   type Item,
+  isLeasedByRequest,
+  leaseIdOf,
   mostItems,
   mostReports,
   type ScriptAnswer,
+  type StoreRequest,
   storeKeyOf,
-  storeTagOf,
 } from "./script-call.ts";
 import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
+import type { Lease, OwnReport, SharedKey, StorePolicy } from "./shared-key.ts";
 import { afterStoreTime, drift, elapsed, lateMs } from "./store-clock.ts";
 import type { StoreOptions } from "./store-options.ts";
-
-/** So long the telling waits until what was forgiven has been read: others tell it to a store that has forgotten. */
-const mostReadingMs = 1_500;
+import { type SentItem, Tellings } from "./telling.ts";
 
 /** How long `close` waits for the store to have heard of what is given back. */
 const closingMs = 100;
-
-/** An item that was sent for a batch. */
-interface SentItem extends Telling {
-  /** By which it was asked. */
-  readonly rules: CounterRules;
-  /** How often the key had been forgiven. */
-  readonly forgiven: number;
-  /** In which incident of the shard, and of how many requests, the store is told by this item; null: it is not told. */
-  readonly told: { readonly incident: number; readonly alone: number } | null;
-}
 
 export class Store implements ShardStore {
   readonly settings: SharedStoreSettings;
@@ -58,7 +49,7 @@ export class Store implements ShardStore {
   readonly timers: Timers;
   readonly counts = new StoreCounts();
   readonly items: StoreItems;
-  readonly book: CreditBook;
+  readonly book: KeyBook;
   /** How many gateways share the store. */
   readonly replicas: ReplicaCount;
   readonly shards: ShardMap;
@@ -66,6 +57,7 @@ export class Store implements ShardStore {
   readonly #endings: LeaseEndings;
   readonly #slots: HeldSlots;
   readonly #forgets: Forgets;
+  readonly #tellings: Tellings;
   /** What leaves at the end of this turn: by shard, in a cluster by tag. Each batch is a call. */
   #batches = new Map<number | string, CallBatch>();
   /** Those that are full. */
@@ -85,15 +77,16 @@ export class Store implements ShardStore {
     this.timers = timers;
     this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas);
     this.items = new StoreItems(settings, gateway, thread);
-    this.book = new CreditBook(this, settings, this.counts.units, (credits) => this.endAll(credits));
-    this.#endings = new LeaseEndings(this, (credits) => this.#join(credits));
+    this.book = new KeyBook(this, settings, this.counts.units, (key) => this.endAll(key));
+    this.#endings = new LeaseEndings(this, (key) => this.join(key));
     this.#slots = new HeldSlots(timers, (renewals) => this.#renew(renewals));
     this.shards = new ShardMap(this, options.onGone);
     this.#forgets = new Forgets(
       this,
       (tag) => this.shards.of(tag),
-      (shard, items) => this.#sendAll(items.values(), 4, async (some) => (await this.#sent(shard, some)) !== null),
+      (shard, items) => this.sendAll(items.values(), 4, async (some) => (await this.sent(shard, some)) !== null),
     );
+    this.#tellings = new Tellings(this, this.#forgets, options);
   }
 
   /** Begins to connect. */
@@ -102,92 +95,120 @@ export class Store implements ShardStore {
   }
 
   /** Whether requests may wait for the shard of a tag. */
-  mayAsk(tag: string, credits: KeyCredits | undefined): boolean {
-    return this.shards.of(tag)?.state === "up" && credits?.isForeign(this.clock) !== true;
+  mayAsk(tag: string, key: SharedKey | undefined): boolean {
+    return this.shards.of(tag)?.state === "up" && key?.isForeign(this.clock) !== true;
   }
 
   /**
-   * Asks for units, for one request: on one server in one call, since what a request holds while it waits for another call is
-   * missing to the others. Resolves with "answered" when every call has its answer; with "alone" if one has not in time, or if
-   * there is nobody to ask. `sinceMs`: when the request asked for the first time; null if it does now.
+   * Asks for what one request wants: all of it is granted, or nothing. In a cluster, each shard judges its own keys. Resolves
+   * in the order of the wants. `sinceMs`: when the request asked for the first time; null if it does now.
    */
-  ask(claims: readonly Claim[], sinceMs: number | null): Promise<Conclusion> {
-    const batches = new Set<CallBatch>();
-    let isAlone = false;
-    for (const [i, claim] of claims.entries()) {
-      const shard = this.shards.of(claim.credits.tag);
-      // A network that is counted as one may be in a slot that nobody has.
-      if (shard === undefined) isAlone = true;
-      else batches.add(this.#add(shard, claim.credits, claim, claims.length - i));
-    }
-    for (const batch of batches) batch.waiting += 1;
-    const [first] = batches;
-    const concluded =
-      first !== undefined && batches.size === 1 && !isAlone
-        ? first.concluded
-        : Promise.all(Array.from(batches, (batch) => batch.concluded)).then(
-            (conclusions): Conclusion => (isAlone || conclusions.includes("alone") ? "alone" : "answered"),
-          );
-    if (sinceMs === null) return concluded;
-    // The second wait has what the first one has left. If that was over when the answer was seen, the store has answered in
-    // time, and this thread was late. The calls may wait for longer, because they were begun for others.
+  async ask(wants: readonly Want[], sinceMs: number | null): Promise<readonly Grant[]> {
+    const demands: Demand[] = [];
+    for (const some of this.link.isClustered ? byTag(wants) : [wants]) demands.push(this.#demand(some));
+    const late = sinceMs === null ? null : this.#endWait(demands, sinceMs);
+    const [only] = demands;
+    if (demands.length === 1 && only !== undefined && late === null) return only.grants;
+    const granted = new Map<Want, Grant>();
+    for (const { wants: some, grants } of demands)
+      for (const [i, grant] of (await grants).entries()) granted.set(some[i] as Want, grant);
+    late?.cancel();
+    return wants.map((want) => granted.get(want) as Grant);
+  }
+
+  /**
+   * A second wait has what the first one has left. If that was over when the answer was seen, the store has answered in time,
+   * and this thread was late. The calls may wait for longer, because they were begun for others.
+   */
+  #endWait(demands: readonly Demand[], sinceMs: number): { cancel(): void } {
     const { waitMs } = this.settings;
     const leftMs = sinceMs + waitMs - this.clock.monotonicMs();
-    const { promise: late, resolve } = Promise.withResolvers<Conclusion>();
-    const timer = afterStoreTime(this, leftMs < -lateMs ? waitMs : Math.max(0, leftMs), () => resolve("alone"));
-    return Promise.race([concluded, late]).finally(() => timer.cancel());
+    return afterStoreTime(this, leftMs < -lateMs ? waitMs : Math.max(0, leftMs), () => {
+      for (const demand of demands) demand.decideAlone();
+    });
+  }
+
+  #demand(wants: readonly Want[]): Demand {
+    const demand = new Demand(wants);
+    const tag = wants[0]?.key.tag ?? "";
+    const shard = this.shards.of(tag);
+    // A network that is counted as one may be in a slot that nobody has.
+    if (shard === undefined) demand.decideAlone();
+    else
+      this.#batchFor(
+        shard,
+        wants.map(({ key }) => key),
+      ).add(demand);
+    return demand;
   }
 
   /** A request is decided without the store. Returns whether it is because an answer is late. */
-  decidesAlone(tag: string, credits: KeyCredits | undefined): boolean {
+  decidesAlone(tag: string, key: SharedKey | undefined): boolean {
     const { settings, counts, shards } = this;
     counts.alone[settings.onFailure] += 1;
     const state = shards.of(tag)?.state;
-    const isLate = (state === "up" || state === "slow") && credits?.isForeign(this.clock) !== true;
+    const isLate = (state === "up" || state === "slow") && key?.isForeign(this.clock) !== true;
     if (isLate) counts.late += 1;
     return isLate;
   }
 
-  /** Spends units that are held. Returns the leases they are of. */
-  spend(credits: KeyCredits, units: number, nowMs: number): readonly Lease[] {
-    const leases = credits.spend(units, nowMs);
-    const { rules } = credits;
-    if (rules.item === "concurrency") for (const lease of leases) this.#slots.add(lease);
-    if (rules.isAhead && credits.inFlight === 0) this.#leaseAhead(credits, nowMs);
-    return leases;
+  /** Spends units that are kept for a request. */
+  spend(lease: Lease, units: number, nowMs: number): void {
+    const { key } = lease;
+    key.spend(lease, units, nowMs);
+    if (key.rules.item === "concurrency") this.#slots.add(lease);
+    if (key.ahead !== null && key.calls === 0) this.#leaseAhead(key, nowMs);
+  }
+
+  /** A request was refused, or came too late to spend what is kept for it. */
+  release(lease: Lease, units: number): void {
+    const { key } = lease;
+    key.release(lease, units, this.clock.monotonicMs());
+    this.#reportSoon(key);
   }
 
   /** The store is told as soon as it answers, because other gateways may ask it next. */
-  admittedAlone(credits: KeyCredits): void {
-    credits.admittedAlone += 1;
-    this.#endings.add(credits);
+  admittedAlone(key: SharedKey): void {
+    key.untold.requests += 1;
+    this.#endings.add(key);
   }
 
-  /** Units of leases that were made for one request are not needed any more. */
-  giveBack(leases: readonly Lease[]): void {
-    for (const lease of leases) {
-      this.#slots.delete(lease);
-      lease.credits.giveBack(lease, this.clock.monotonicMs());
-      this.#endings.add(lease.credits);
-      if (lease.credits.reports === 1) this.#join(lease.credits);
-    }
+  /** Units of a lease that was made for one request are not needed any more. */
+  giveBack(lease: Lease): void {
+    const { key } = lease;
+    this.#slots.delete(lease);
+    key.giveBack(lease, this.clock.monotonicMs());
+    this.#endings.add(key);
+    // The others are reported by the same item.
+    if (key.held.ended === 1) this.join(key);
   }
 
-  /** Returns everything that is held of a key. */
-  endAll(credits: KeyCredits): void {
-    credits.endAll();
-    if (credits.reports === 0) return;
-    this.#endings.add(credits);
-    this.#join(credits);
+  /** Units of a lease that was made for one request stay spent. */
+  keep(lease: Lease): void {
+    const { key } = lease;
+    key.keep(lease, this.shards.of(key.tag)?.incident === lease.incident);
+    this.#endings.add(key);
+  }
+
+  /** Returns everything that is held of a key, but what is kept for requests. */
+  endAll(key: SharedKey): void {
+    key.endAll();
+    this.#reportSoon(key);
   }
 
   /** The same of many keys: calls report it, a part of them at a time. */
-  endLeases(of: Iterable<KeyCredits>): void {
-    for (const credits of of) {
-      if (credits.openLeases === 0) continue;
-      credits.endAll();
-      this.#endings.add(credits);
+  endLeases(of: Iterable<SharedKey>): void {
+    for (const key of of) {
+      if (key.held.open === 0) continue;
+      key.endAll();
+      this.#endings.add(key);
     }
+  }
+
+  #reportSoon(key: SharedKey): void {
+    if (key.held.ended === 0) return;
+    this.#endings.add(key);
+    this.join(key);
   }
 
   /**
@@ -195,9 +216,9 @@ export class Store implements ShardStore {
    * that in the log; 0: the store is not told.
    */
   forgive(policy: StorePolicy, tag: string, { untilUs }: CounterRules, seq: number): void {
-    for (const credits of policy.creditsOf(tag)) {
-      this.endAll(credits);
-      credits.forgive();
+    for (const key of policy.keysOf(tag)) {
+      this.endAll(key);
+      key.forgive();
     }
     if (seq === 0) return;
     this.#forgets.add(tag, this.items.forgetting(policy, tag, untilUs, seq), policy.longestCountMs);
@@ -206,15 +227,6 @@ export class Store implements ShardStore {
   /** This thread has forgotten all that was forgiven up to a place in the log. */
   forgivenUntil(place: number): void {
     this.items.forgivenUntil = Math.max(place, this.items.forgivenUntil);
-  }
-
-  /** Units of leases that were made for one request stay spent. */
-  keep(leases: readonly Lease[]): void {
-    for (const lease of leases) {
-      const { credits } = lease;
-      credits.keep(lease, this.shards.of(credits.tag)?.incident === lease.incident);
-      this.#endings.add(credits);
-    }
   }
 
   figures(): SharedStoreFigures {
@@ -226,7 +238,7 @@ export class Store implements ShardStore {
 
   /** Gives back what is held and says good-bye, then closes the connections. */
   async close(): Promise<void> {
-    for (const credits of this.book.all()) this.endAll(credits);
+    for (const key of this.book.all()) this.endAll(key);
     this.shards.leave();
     if (this.shards.states().up > 0) await Promise.race([this.#settled(), elapsed(this.timers, closingMs)]);
     this.book.close();
@@ -237,26 +249,25 @@ export class Store implements ShardStore {
     await this.link.close();
   }
 
-  /** Sends items at once, for which no request waits. */
-  send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void {
-    const late = this.#call(shard, items, (answer) => {
-      timer.cancel();
-      answered(answer);
-    });
-    const timer = afterStoreTime(this, this.settings.waitMs, late);
+  // Calls.
+
+  /** Lets the next call report what there is to report of a key, and ask for what is wanted ahead of need. */
+  join(key: SharedKey): void {
+    const { tag } = key;
+    const shard = this.shards.of(tag);
+    if (shard !== undefined && this.mayAsk(tag, key)) this.#batchFor(shard, [key]).join(key);
   }
 
-  /** Adds a counter to the next call that has room for so many. `claim`: null if no request waits. */
-  #add(shard: Shard, credits: KeyCredits, claim: Claim | null, room: number): CallBatch {
-    const callOf = this.link.isClustered ? credits.tag : shard.number;
+  /** Returns the batch of this turn that has room for keys of one call. */
+  #batchFor(shard: Shard, keys: readonly SharedKey[]): CallBatch {
+    const callOf = this.link.isClustered ? (keys[0]?.tag ?? "") : shard.number;
     let batch = this.#batches.get(callOf);
-    if (!batch?.hasRoom(credits, room)) {
+    if (batch?.hasRoomFor(keys) !== true) {
       if (this.#batches.size + this.#full.length === 0) this.timers.endOfTurn(() => this.#flush());
       if (batch !== undefined) this.#full.push(batch);
       batch = new CallBatch(shard, this.clock.monotonicMs());
       this.#batches.set(callOf, batch);
     }
-    batch.add(credits, claim);
     return batch;
   }
 
@@ -268,55 +279,63 @@ export class Store implements ShardStore {
     this.#full = [];
     for (const batch of batches) {
       if (batch.shard.state === "up") this.#sendBatch(batch);
-      else this.#conclude(batch, "alone");
+      else {
+        batch.end();
+        this.#end(batch, () => batch.decideAlone());
+      }
     }
   }
 
   #sendBatch(batch: CallBatch): void {
-    const { shard } = batch;
+    const { shard, counters } = batch;
     const nowMs = this.clock.monotonicMs();
     let reports = mostItems * mostReports;
-    const sent = batch.items.map(({ credits, needed }) => {
-      const item = this.#prepare(shard, credits, needed, reports, nowMs);
+    const sent = counters.map((counter) => {
+      const item = this.#prepare(shard, counter, reports, nowMs);
       reports -= item.reports.length;
-      credits.inFlight += 1;
-      if (credits.reports > 0) this.#join(credits);
+      if (counter.key.held.ended > 0) this.join(counter.key);
       return item;
     });
     const items = sent.map(({ item }) => item);
-    const late = this.#call(shard, items, (answer, sentMs) => {
-      for (const [i, each] of sent.entries()) {
-        each.credits.inFlight -= 1;
-        const of = answer?.items[i];
-        if (of?.item === "counter") {
-          this.#answered(each, of, sentMs, shard);
-          batch.granted(i, of.granted);
-        } else this.#reportAgain(each);
-      }
-      if (answer !== null) this.counts.waited.answered += batch.waiting;
-      this.#conclude(batch, answer === null ? "alone" : "answered");
+    const late = this.#call(shard, items, batch.requestItems(), (answer, sentMs) => {
+      batch.end();
+      if (answer === null) this.#lost(batch, sent);
+      else this.#take(batch, sent, answer, sentMs);
+      const waiting = this.#end(batch, () => {
+        if (answer === null) batch.decideAlone();
+        else
+          batch.settle(answer, (counter, place, units) =>
+            this.#lease(counter, sent[counter.place] as SentItem, place, units),
+          );
+      });
+      if (answer !== null) this.counts.waited.answered += waiting;
     });
     // From now on, because this thread may have been long about sending it.
     batch.timer = afterStoreTime(this, this.settings.waitMs, () => {
       late();
-      this.counts.waited.overdue += batch.waiting;
-      this.#conclude(batch, "alone");
+      this.counts.waited.overdue += this.#end(batch, () => batch.decideAlone());
     });
   }
 
-  #conclude(batch: CallBatch, conclusion: Conclusion): void {
+  /** Lets the requests of a batch go on. Returns how many have waited until now. */
+  #end(batch: CallBatch, release: () => void): number {
+    batch.timer?.cancel();
     const waitedMs = this.clock.monotonicMs() - batch.sinceMs;
-    for (let i = batch.waiting; i > 0; i -= 1) this.#options.onWaited(waitedMs / 1000);
-    batch.conclude(conclusion);
+    let waiting = 0;
+    for (const { isWaiting } of batch.demands()) if (isWaiting) waiting += 1;
+    for (let i = waiting; i > 0; i -= 1) this.#options.onWaited(waitedMs / 1000);
+    release();
+    return waiting;
   }
 
   /** `answered` is called later: null if there is no answer. Returns what says that the answer is overdue, if it is. */
   #call(
     shard: Shard,
     items: readonly Item[],
+    requests: readonly StoreRequest[],
     answered: (answer: ScriptAnswer | null, sentMs: number) => void,
   ): () => void {
-    const { keys, args } = encodeCall(items);
+    const { keys, args } = encodeCall(items, requests);
     const sentMs = this.clock.monotonicMs();
     this.counts.items += items.length;
     this.#open += 1;
@@ -326,7 +345,7 @@ export class Store implements ShardStore {
       isOpen = false;
       if (isOverdue) shard.owed -= 1;
       this.#open -= 1;
-      const answer = failure === null ? decodedOrNull(reply, items) : null;
+      const answer = failure === null ? decodedOrNull(reply, items, requests) : null;
       if (answer === null) this.#failed(shard, failure);
       else {
         this.counts.calls[isOverdue ? "late" : "answered"] += 1;
@@ -353,6 +372,30 @@ export class Store implements ShardStore {
     shard.failed({ kind, detail });
   }
 
+  /** Sends items at once, for which no request waits. `answered`: null if there is no answer that counts. */
+  send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void {
+    const late = this.#call(shard, items, [], (answer) => {
+      timer.cancel();
+      answered(answer);
+    });
+    const timer = afterStoreTime(this, this.settings.waitMs, late);
+  }
+
+  /** Resolves with the answer to items for which no request waits; with null if there is none. */
+  sent(shard: Shard, items: readonly Item[]): Promise<ScriptAnswer | null> {
+    return new Promise((resolve) => this.send(shard, items, resolve));
+  }
+
+  /** In a cluster, each call is about one key. */
+  sendAll<T>(
+    items: Iterator<T | null, unknown>,
+    mostCalls: number,
+    send: (items: readonly T[]) => Promise<boolean>,
+  ): Promise<boolean> {
+    const bounds = { mostItems: this.link.isClustered ? 1 : mostItems, mostCalls };
+    return sendAll(items, bounds, send, (run) => this.timers.endOfTurn(run));
+  }
+
   /** Resolves when every call has its answer; never if one fails. */
   #settled(): Promise<void> {
     if (this.#isIdle) return Promise.resolve();
@@ -365,191 +408,118 @@ export class Store implements ShardStore {
     return this.#open + this.#batches.size + this.#full.length === 0;
   }
 
-  #prepare(shard: Shard, credits: KeyCredits, needed: number, most: number, nowMs: number): SentItem {
-    const { policy, key, client, admittedAlone: alone } = credits;
-    credits.endLeases(nowMs);
-    const isTold = shard.incident === 0 || credits.toldIncident === shard.incident;
-    const reports = credits.takeReports(most, nowMs);
-    const isOwed = alone !== credits.toldAlone || (!isTold && credits.countsSince(shard.toldMs, nowMs));
+  /** `most`: so many leases may be reported. */
+  #prepare(shard: Shard, { key, wanted, single }: BatchCounter, most: number, nowMs: number): SentItem {
+    const { policy, untold } = key;
+    key.endLeases(nowMs);
+    const isTold = shard.incident === 0 || untold.toldIncident === shard.incident;
+    const reports = key.held.takeReports(most, nowMs);
+    const isOwed = untold.requests > 0 || (!isTold && key.countsSince(shard.toldMs, nowMs));
     // What is told before it is reported counts twice.
-    const mustTell = isOwed && credits.reports === 0;
-    const own = mustTell ? policy.source.own(key, client, nowMs) : null;
-    // What a call that is under way is granted may be taken for what is told.
-    const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
+    const mustTell = isOwed && key.held.ended === 0;
+    const own = mustTell ? policy.source.own(key.key, key.client, nowMs) : null;
+    // What another call that is under way is granted may be taken for what is told.
+    const isCertain = mustTell && key.calls === 1 && (own === null || isOfPeriod(own, key));
     return {
-      ...{ credits, reports, rules: credits.rules, forgiven: credits.forgiven },
-      item: this.items.asking(credits, Math.ceil(needed / credits.rules.step), reports, own, nowMs),
-      told: isCertain ? { incident: shard.incident, alone } : null,
+      ...{ key, reports, rules: key.rules, forgiven: key.forgiven },
+      item: this.items.asking(key, { asked: single.length, wanted }, reports, own, nowMs),
+      incident: shard.incident,
+      told: isCertain ? untold.requests : null,
     };
   }
 
-  #answered(
-    { credits, item, rules, told, forgiven }: SentItem,
-    answer: CounterAnswer,
-    sentMs: number,
-    shard: Shard,
-  ): void {
+  /** A call has no answer: what it reported is reported again, and what it may have been granted is given back. */
+  #lost(batch: CallBatch, sent: readonly SentItem[]): void {
+    const spentMs = this.clock.monotonicMs();
+    for (const [i, { key, item, reports }] of sent.entries()) {
+      const { single, wanted } = batch.counters[i] as BatchCounter;
+      // Of fewer units nobody knows how many they are; such a report is about nothing, and changes nothing.
+      const possible = isLeasedByRequest(item)
+        ? [...single.map((_, at) => [at, item.step] as const), ...batch.severalOf(key, single.length)]
+        : [[0, wanted + item.ahead] as const];
+      for (const [place, granted] of possible)
+        if (granted > 0) key.held.report({ id: leaseIdOf(item.id, place), granted, spent: 0, spentMs });
+      this.reportAgain(key, reports);
+    }
+  }
+
+  /** What was reported of a key has no answer. */
+  reportAgain(key: SharedKey, reports: readonly OwnReport[]): void {
+    for (const ended of reports) key.held.report(ended);
+    if (key.held.ended > 0) this.#endings.add(key);
+  }
+
+  /** Takes what a call says of its keys. */
+  #take(batch: CallBatch, sent: readonly SentItem[], answer: ScriptAnswer, sentMs: number): void {
+    batch.judge(answer);
+    for (const counter of batch.counters) {
+      const [each, of] = [sent[counter.place], answer.items[counter.place]];
+      if (each !== undefined && of?.item === "counter") this.#answered(batch.shard, counter, each, of, sentMs);
+    }
+  }
+
+  #answered(shard: Shard, counter: BatchCounter, sent: SentItem, answer: CounterAnswer, sentMs: number): void {
+    const { key, item, rules, told, forgiven } = sent;
     const nowMs = this.clock.monotonicMs();
     if (!answer.isInPeriod) {
-      credits.toldAlone = credits.admittedAlone;
-      credits.policy.source.periodOver(this.link.shardOf(credits.tag), item.untilUs / 1000, nowMs);
+      key.untold.requests = 0;
+      key.policy.source.periodOver(this.link.shardOf(key.tag), item.untilUs / 1000, nowMs);
       return;
     }
     if (answer.isForeign) {
       this.counts.calls.failed += 1;
-      credits.foundForeign(nowMs);
+      key.foundForeign(nowMs);
       return;
     }
     // What was asked before it was forgiven, the store has forgotten.
-    const isOld = forgiven !== credits.forgiven;
-    if (answer.isVoid) this.#tellOnceRead(credits);
+    const isOld = forgiven !== key.forgiven;
+    if (answer.isVoid) this.#tellings.tellOnceRead(key);
     else if (told !== null && !isOld) {
-      credits.isToldVoid = false;
-      credits.toldIncident = told.incident;
-      credits.knownUntilMs = nowMs + credits.policy.longestCountMs;
+      key.untold.isVoid = false;
+      key.untold.toldIncident = sent.incident;
+      key.untold.knownUntilMs = nowMs + key.policy.longestCountMs;
       // Not those that were admitted while the answer was overdue.
-      credits.toldAlone = told.alone;
+      key.untold.told(told);
     }
-    if (answer.isNew && item.asked + item.ahead > 0) credits.policy.newKeys.add(nowMs);
+    if (answer.isNew && counter.wanted + item.ahead > 0) key.policy.newKeys.add(nowMs);
     // A reload may have changed the policy since it was asked for.
-    const isInForce = credits.isBy(rules);
-    if (!isOld) {
-      credits.free = answer.free;
-      credits.resetMs = answer.resetUs < 0 ? nowMs : nowMs + answer.resetUs / 1000;
-    }
-    if (answer.granted > 0) {
-      this.counts.units.granted += answer.granted;
-      const isUsable = shard.state !== "returned" && isInForce && !isOld;
-      const endsMs = isUsable ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
-      for (const { id, granted } of leasesOf(item, answer.askedGranted, answer.granted))
-        credits.add({ id, credits, granted, left: granted, spentMs: nowMs, endsMs, incident: shard.incident });
-      this.#endings.add(credits);
-    }
-    if (isInForce && !isOld) credits.answered(answer, item.asked * item.step, sentMs, nowMs);
+    const isInForce = key.isBy(rules);
+    if (isInForce && !isOld) key.answered(answer, counter.wanted > 0 ? counter : null, sentMs, nowMs);
+    const isUsable = shard.state !== "returned" && isInForce && !isOld;
+    counter.endsMs = isUsable ? sentMs + rules.spendMs / (1 + drift) : nowMs;
+    this.counts.units.granted += answer.granted;
+    if (answer.granted > 0 && !isLeasedByRequest(item)) counter.lease = this.#lease(counter, sent, 0, answer.granted);
+  }
+
+  #lease({ endsMs }: BatchCounter, { key, item, incident }: SentItem, place: number, granted: number): Lease {
+    const spentMs = this.clock.monotonicMs();
+    const lease = { id: leaseIdOf(item.id, place), key, granted, left: granted, kept: 0, spentMs, endsMs, incident };
+    key.held.add(lease);
+    this.#endings.add(key);
+    return lease;
   }
 
   /** Asks for more before what is held is spent. */
-  #leaseAhead(credits: KeyCredits, nowMs: number): void {
-    if (nowMs < credits.refusedUntilMs || !credits.isShort(nowMs) || !this.mayAsk(credits.tag, credits)) return;
-    this.#join(credits);
-    // It is asked for, until the call leaves.
-    credits.inFlight += 1;
-    this.timers.endOfTurn(() => {
-      credits.inFlight -= 1;
-    });
+  #leaseAhead(key: SharedKey, nowMs: number): void {
+    const { ahead, rules, held } = key;
+    if (ahead === null || nowMs < ahead.refusedUntilMs || !this.mayAsk(key.tag, key)) return;
+    const wanted = ahead.wanted(rules, nowMs);
+    if (wanted === 0 || held.free(nowMs) > wanted / 4) return;
+    this.join(key);
   }
 
-  /** Lets the next call report the leases of a key that have ended. */
-  #join(credits: KeyCredits): void {
-    const shard = this.shards.of(credits.tag);
-    if (shard !== undefined && this.mayAsk(credits.tag, credits)) this.#add(shard, credits, null, 1);
-  }
+  // What shards ask for.
 
-  /**
-   * Tells a shard that was away or has forgotten what this gateway has admitted: each key of the table that the shard may not
-   * know. `all`: before it was away, too, and what it has granted may be lost.
-   */
+  /** Tells a shard that was away or has forgotten what this gateway has admitted. */
   tell(shard: Shard, all: boolean, told: () => void): void {
-    const { incident } = shard;
-    if (all) this.#dropLeases(shard);
-    // What was forgiven meanwhile must not be told.
-    void this.#readForgiven()
-      .then(() => this.#forgets.tellAll(shard))
-      // If the shard is lost again, there will be another telling.
-      .then(
-        () =>
-          shard.incident === incident &&
-          this.#sendAll(this.#tellings(shard, all), 4, (some) => this.#sendTellings(shard, incident, some)),
-      )
-      .then((isTold) => isTold && told());
-  }
-
-  async #sendTellings(shard: Shard, incident: number, tellings: readonly Telling[]): Promise<boolean> {
-    const answer = await this.#sent(
-      shard,
-      tellings.map(({ item }) => item),
-    );
-    for (const [i, telling] of tellings.entries()) {
-      const { credits } = telling;
-      const of = answer?.items[i];
-      if (of === undefined) this.#reportAgain(telling);
-      if (of?.item !== "counter" || !of.isVoid) continue;
-      // It is told when it is asked for.
-      credits.toldIncident = -1;
-      this.#tellOnceRead(credits);
-    }
-    return answer !== null && shard.incident === incident;
-  }
-
-  /** Resolves with the answer to items for which no request waits; with null if there is none. */
-  #sent(shard: Shard, items: readonly Item[]): Promise<ScriptAnswer | null> {
-    return new Promise((resolve) => this.send(shard, items, resolve));
-  }
-
-  /** Others have forgiven a key of which this thread has not heard yet. */
-  #tellOnceRead(credits: KeyCredits): void {
-    if (credits.isToldVoid) return;
-    credits.isToldVoid = true;
-    void this.#readForgiven().then(() => {
-      credits.isToldVoid = false;
-      if (credits.owes) this.#join(credits);
-    });
-  }
-
-  /** Nothing waits for it for long: the script does not count what is told too early. */
-  #readForgiven(): Promise<unknown> {
-    const { readForgiven } = this.#options;
-    if (readForgiven === undefined) return Promise.resolve();
-    return Promise.race([readForgiven(), elapsed(this.timers, mostReadingMs)]);
-  }
-
-  *#tellings(shard: Shard, all: boolean): Generator<Telling | null> {
-    const { incident, leftMs } = shard;
-    const bySlot = new Map(Array.from(this.book.policies, (policy) => [policy.source.slot, policy]));
-    const nowMs = (): number => this.clock.monotonicMs();
-    for (const own of ownKeys(this.#options.table, (slot) => bySlot.get(slot), nowMs)) {
-      if (own === null) yield null;
-      else if ((all || nowMs() - own.ageMs >= leftMs) && this.shards.of(storeTagOf(own.key)) === shard)
-        yield this.#tellingOf(own, incident);
-    }
-  }
-
-  /** In a cluster, each call is about one key. */
-  #sendAll<T>(
-    items: Iterator<T | null, unknown>,
-    mostCalls: number,
-    send: (items: readonly T[]) => Promise<boolean>,
-  ): Promise<boolean> {
-    const bounds = { mostItems: this.link.isClustered ? 1 : mostItems, mostCalls };
-    return sendAll(items, bounds, send, (run) => this.timers.endOfTurn(run));
-  }
-
-  #tellingOf(own: OwnKey, incident: number): Telling {
-    const { policy, key } = own;
-    const tag = storeTagOf(key);
-    const nowMs = this.clock.monotonicMs();
-    const rules = policy.source.rules(tag, nowMs);
-    const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
-    const reports = credits.takeReports(mostReports, nowMs);
-    credits.knownUntilMs = nowMs + policy.longestCountMs;
-    // It is told later.
-    if (credits.reports > 0) return { credits, reports, item: this.items.reporting({ credits, reports }) };
-    credits.toldIncident = incident;
-    credits.toldAlone = credits.admittedAlone;
-    return { credits, reports, item: this.items.telling(credits, reports, own) };
-  }
-
-  /** An item has no answer: what it reported is reported again, and what it may have been granted is given back. */
-  #reportAgain({ credits, item, reports }: Telling): void {
-    credits.reportAgain([...reports, ...unspentOf(item, this.clock.monotonicMs())]);
-    if (credits.reports > 0) this.#endings.add(credits);
+    this.#tellings.tell(shard, all, told);
   }
 
   /** In a cluster, a call is short, so that several are under way; else there is one shard. */
   #renew(renewals: Generator<Renewal, undefined>): Promise<unknown> {
-    return this.#sendAll(renewals, this.link.isClustered ? 16 : 1, async (together) => {
-      const shard = together[0] && this.shards.of(together[0].credits.tag);
-      if (shard?.state === "up") await this.#sent(shard, together.map(this.items.reporting, this.items));
+    return this.sendAll(renewals, this.link.isClustered ? 16 : 1, async (together) => {
+      const shard = together[0] && this.shards.of(together[0].key.tag);
+      if (shard?.state === "up") await this.sent(shard, together.map(this.items.reporting, this.items));
       return true;
     });
   }
@@ -587,13 +557,9 @@ export class Store implements ShardStore {
       },
     );
   }
+}
 
-  /** What the store has granted may be lost. */
-  #dropLeases(shard: Shard): void {
-    for (const credits of this.book.all()) {
-      if (this.shards.of(credits.tag) !== shard) continue;
-      credits.endAll();
-      credits.refusedUntilMs = 0;
-    }
-  }
+/** The keys of one tag are in one slot of a cluster. */
+function byTag(wants: readonly Want[]): Iterable<readonly Want[]> {
+  return Map.groupBy(wants, ({ key }) => key.tag).values();
 }

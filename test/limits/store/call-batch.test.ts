@@ -1,78 +1,145 @@
-// What the requests of one turn ask for together.
+// What leaves in one call, and what of its answer each request has.
 import { expect, test } from "vitest";
-import { CallBatch, Claim } from "../../../src/limits/store/call-batch.ts";
+import { CallBatch, Demand, type Grant } from "../../../src/limits/store/call-batch.ts";
+import { type CounterAnswer, mostItems } from "../../../src/limits/store/script-call.ts";
 import type { Shard } from "../../../src/limits/store/shard.ts";
-import { someCredits } from "./some-credits.ts";
+import type { Lease, SharedKey } from "../../../src/limits/store/shared-key.ts";
+import { addLease, answerOf, someKey } from "./some-keys.ts";
 
-function batchOf(): CallBatch {
-  return new CallBatch({ number: 0 } as Shard, 0);
+function batchOf(...wanted: (readonly (readonly [SharedKey, number])[])[]) {
+  const batch = new CallBatch({ number: 0 } as Shard, 0);
+  const demands = wanted.map((wants) => new Demand(wants.map(([key, units]) => ({ key, units }))));
+  for (const demand of demands) batch.add(demand);
+  /** Answers for each counter, and for each request of several. Returns the places of the leases that were made for requests. */
+  const answer = (of: readonly Partial<CounterAnswer>[], requests: readonly boolean[] = []): number[] => {
+    const places: number[] = [];
+    const answered = { timeUs: 0, items: of.map(answerOf), requests };
+    batch.judge(answered);
+    batch.settle(answered, ({ key }, place, units) => {
+      places.push(place);
+      return addLease(key, String(place), units, 100);
+    });
+    return places;
+  };
+  return { batch, demands, answer };
 }
 
-test("units of the same key are asked for by one item", () => {
-  const batch = batchOf();
-  const [one, two] = [someCredits(), someCredits()];
-  for (const [credits, needed] of [[one, 1] as const, [two, 2] as const, [one, 3] as const]) {
-    batch.add(credits, new Claim(credits, needed));
-  }
-  expect(batch.items.map(({ credits, needed }) => [credits === one, needed])).toEqual([
-    [true, 4],
-    [false, 2],
+/** All of one lease. */
+function share({ batch }: { batch: CallBatch }, units: number): Lease {
+  const [counter] = batch.counters;
+  if (counter === undefined) throw new Error("nothing is asked for");
+  counter.lease = addLease(counter.key, "x", units, 100);
+  return counter.lease;
+}
+
+async function kindsOf(demands: readonly Demand[]): Promise<Grant["kind"][][]> {
+  return (await Promise.all(demands.map(({ grants }) => grants))).map((grants) => grants.map(({ kind }) => kind));
+}
+
+const full = { fitsUs: 1_000_000 };
+
+test("requests for a step of one key are asked for by its item, all others each by itself", () => {
+  const [one, two] = [someKey(), someKey()];
+  const { batch } = batchOf(
+    [[one, 1]],
+    [[two, 2]],
+    [[one, 1]],
+    [
+      [two, 1],
+      [one, 1],
+    ],
+  );
+  expect(batch.counters.map(({ key, single, wanted }) => [key === one, single.length, wanted])).toEqual([
+    [true, 2, 3],
+    [false, 0, 3],
+  ]);
+  const needs = [
+    [{ item: 1, units: 2 }],
+    [
+      { item: 1, units: 1 },
+      { item: 0, units: 1 },
+    ],
+  ];
+  expect(batch.requestItems()).toEqual(needs.map((each) => ({ needs: each })));
+});
+
+test("keys, and requests for several of them, make a call larger; requests for one key do not", () => {
+  const keys = Array.from({ length: mostItems / 2 }, () => someKey());
+  const { batch } = batchOf(...keys.map((key) => [[key, 1] as const]));
+  for (let i = 0; i < mostItems; i += 1) batch.add(new Demand([{ key: keys[0] as SharedKey, units: 1 }]));
+  const next = (): SharedKey[] => Array.from({ length: mostItems / 2 - 1 }, () => someKey());
+  expect([batch.hasRoomFor(next()), batch.hasRoomFor([...next(), someKey()])]).toEqual([true, false]);
+  batch.add(new Demand(keys.map((key) => ({ key, units: 1 }))));
+  expect(batch.hasRoomFor(next())).toBe(false);
+});
+
+test("a call is about a key from the first that joins it until its end", () => {
+  const key = someKey();
+  const { batch } = batchOf([[key, 1]], [[key, 1]]);
+  expect([batch.join(key).wanted, key.calls]).toEqual([2, 1]);
+  batch.end();
+  expect(key.calls).toBe(0);
+});
+
+test("of fewer units than were asked for, those have theirs who asked first", async () => {
+  const key = someKey();
+  const asked = batchOf([[key, 1]], [[key, 1]], [[key, 1]]);
+  const lease = share(asked, 2);
+  asked.answer([{ granted: 2, askedGranted: 2, ...full }]);
+  expect(await kindsOf(asked.demands)).toEqual([["granted"], ["granted"], ["refused"]]);
+  expect([lease.kept, lease.left, asked.batch.counters[0]?.isRefused]).toEqual([2, 0, true]);
+});
+
+test.each([
+  ["that is not of its period any more", { isInPeriod: false, ...full }],
+  ["that is something else's", { isForeign: true, ...full }],
+])("a key %s has refused nothing", async (_, answer) => {
+  const asked = batchOf([[someKey(), 1]]);
+  asked.answer([answer]);
+  expect(await kindsOf(asked.demands)).toEqual([["spared"]]);
+});
+
+test("of units that requests may give back, each request has a lease of its own", async () => {
+  const [one, two] = [someKey({ isByRequest: true }), someKey({ isByRequest: true })];
+  const { batch, demands, answer } = batchOf(
+    [[one, 1]],
+    [[one, 1]],
+    [
+      [one, 1],
+      [two, 1],
+    ],
+    [[one, 3]],
+  );
+  expect(answer([{ granted: 5, askedGranted: 1 }, { granted: 1 }], [true, true])).toEqual([0, 2, 0, 3]);
+  expect((await kindsOf(demands)).flat().filter((kind) => kind === "granted")).toHaveLength(4);
+  expect([one.held.kept, two.held.kept, one.held.free(0)]).toEqual([5, 1, 0]);
+  // What a call may have been granted that has no answer is returned by these.
+  expect([batch.severalOf(one, 2), batch.severalOf(two, 0)]).toEqual([
+    [
+      [2, 1],
+      [3, 3],
+    ],
+    [[0, 1]],
   ]);
 });
 
-test("of units that requests may give back, each request makes the call larger", () => {
-  const batch = batchOf();
-  const [one, two] = [someCredits({ isByRequest: true }), someCredits()];
-  for (const credits of [one, two]) for (let i = 0; i < 3; i += 1) batch.add(credits, new Claim(credits, 1));
-  expect([batch.items.length, batch.size]).toEqual([2, 4]);
+test("a request that was decided meanwhile gets nothing of what its call is granted", async () => {
+  const key = someKey({ isAhead: false });
+  const asked = batchOf([[key, 1]], [[key, 1]]);
+  const lease = share(asked, 2);
+  asked.demands[0]?.decideAlone();
+  asked.answer([{ granted: 2, askedGranted: 2 }]);
+  expect(await kindsOf(asked.demands)).toEqual([["alone"], ["granted"]]);
+  expect([lease.kept, lease.left]).toEqual([1, 1]);
+  // And what it was granted is returned with the rest of the lease.
+  key.spend(lease, 1, 10);
+  expect(key.held.takeReports(9, 10)).toMatchObject([{ granted: 2, spent: 1 }]);
 });
 
-test("a key is in a call once: by another limit, it is in another call", () => {
-  const batch = batchOf();
-  const credits = someCredits();
-  const other = Object.assign(someCredits(), { storeKey: credits.storeKey });
-  batch.add(credits, null);
-  expect([credits, other, someCredits()].map((each) => batch.hasRoom(each, 1))).toEqual([true, false, true]);
-});
-
-test("a request that needs nothing of a key waits for what others ask of it", () => {
-  const batch = batchOf();
-  const credits = someCredits({ isByRequest: true });
-  batch.add(credits, new Claim(credits, 1));
-  batch.add(credits, new Claim(credits, 0));
-  batch.add(credits, null);
-  expect(batch.items.map(({ needed }) => needed)).toEqual([1]);
-});
-
-test("of fewer units than were asked for, those have theirs who asked first", () => {
-  const batch = batchOf();
-  const credits = someCredits();
-  const claims = [1, 3, 1].map((units) => new Claim(credits, units));
-  for (const claim of claims) batch.add(credits, claim);
-  batch.granted(0, 2);
-  expect(claims.map(({ isHeld }) => isHeld)).toEqual([true, false, true]);
-  expect(credits.claimed).toBe(2);
-});
-
-test("only the first conclusion counts, and nobody waits for it then", async () => {
-  const batch = batchOf();
-  const credits = someCredits();
-  batch.add(credits, new Claim(credits, 2));
-  batch.waiting = 1;
-  expect(credits.awaitedUnits).toBe(2);
-  batch.conclude("answered");
-  batch.conclude("alone");
-  expect([await batch.concluded, batch.waiting, credits.awaitedUnits]).toEqual(["answered", 0, 0]);
-});
-
-test("a request that was decided meanwhile gets nothing of what its call is granted", () => {
-  const batch = batchOf();
-  const credits = someCredits();
-  const [decided, waiting] = [new Claim(credits, 1), new Claim(credits, 1)];
-  for (const claim of [decided, waiting]) batch.add(credits, claim);
-  decided.release();
-  batch.granted(0, 1);
-  expect([decided.isHeld, waiting.isHeld, credits.claimed]).toEqual([false, true, 1]);
-  waiting.release();
-  expect(credits.claimed).toBe(0);
+test("only the first conclusion counts", async () => {
+  const asked = batchOf([[someKey(), 1]]);
+  asked.batch.decideAlone();
+  share(asked, 1);
+  asked.answer([{ granted: 1, askedGranted: 1 }]);
+  expect([await kindsOf(asked.demands), asked.demands[0]?.isWaiting]).toEqual([[["alone"]], false]);
 });

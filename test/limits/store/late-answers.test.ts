@@ -80,6 +80,21 @@ describe("a gateway that stands still while it waits for the store", () => {
     expect(admitted(fleet.ask(1, client))).toBe(0);
   });
 
+  test("decides alone when it has seen three grants that were over", async () => {
+    const fleet = await start(1);
+    const asked = fleet.ask(0, client);
+    for (let i = 0; i < 3; i += 1) {
+      expect(fleet.figures(0)).toMatchObject({ units: { granted: i, returned: i }, alone: { local: 0 } });
+      await fleet.pass(1);
+      fleet.standStill(0, 200);
+      await fleet.pass(200);
+    }
+    await fleet.pass(30);
+    expect([admitted(asked), fleet.figures(0).alone.local]).toEqual([1, 1]);
+    // All that was granted is back, and what was admitted is told.
+    expect([admitted(fleet.ask(0, client)), fleet.figures(0).heldUnits]).toEqual([0, 0]);
+  });
+
   test("does not take the store for slow or away", async () => {
     const lines: string[] = [];
     const delays = { leastMs: 5, mostMs: 5, lateShare: 0, lateMs: 0 };
@@ -97,7 +112,7 @@ describe("a gateway that stands still while it waits for the store", () => {
   });
 });
 
-test("units that came too late for the second question of a request are there for others", async () => {
+test("units that came too late for a request that has asked twice are there for others", async () => {
   const limit = 5;
   const rate = { kind: "calendar", per: "minute", timezone: "UTC" } as const;
   const settings = { ...smallPlan({}).settings, waitMs: 50 };

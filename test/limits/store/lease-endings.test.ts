@@ -1,27 +1,27 @@
 // When the leases of a thread are ended and reported.
 import { expect, test, vi } from "vitest";
-import type { KeyCredits } from "../../../src/limits/store/credits.ts";
 import { LeaseEndings } from "../../../src/limits/store/reports.ts";
+import type { SharedKey } from "../../../src/limits/store/shared-key.ts";
 import { ManualTimers } from "./manual-timers.ts";
-import { addLease, someCredits } from "./some-credits.ts";
+import { addLease, someKey } from "./some-keys.ts";
 
-function endingsOf(report: (credits: KeyCredits) => void) {
+function endingsOf(report: (key: SharedKey) => void) {
   const timers = new ManualTimers();
   const endings = new LeaseEndings({ clock: timers.clock, timers }, report);
   return { timers, endings };
 }
 
 test("what is left of a lease is returned shortly after its end, and the key is then left alone", () => {
-  const report = vi.fn((credits: KeyCredits) => void credits.takeReports(9, 0));
+  const report = vi.fn((key: SharedKey) => void key.held.takeReports(9, 0));
   const { timers, endings } = endingsOf(report);
-  const credits = someCredits();
-  addLease(credits, "x", 5, timers.clock.nowMs + 100);
-  endings.add(credits);
+  const key = someKey();
+  addLease(key, "x", 5, timers.clock.nowMs + 100);
+  endings.add(key);
   timers.advance(99);
   expect(report).not.toHaveBeenCalled();
   timers.advance(1);
   expect(report).toHaveBeenCalledOnce();
-  expect(credits.policy.units.returned).toBe(5);
+  expect(key.policy.units.returned).toBe(5);
   timers.advance(20);
   expect(timers.waiting).toBe(0);
 });
@@ -29,9 +29,9 @@ test("what is left of a lease is returned shortly after its end, and the key is 
 test("what could not be reported is tried again", () => {
   const report = vi.fn();
   const { timers, endings } = endingsOf(report);
-  const credits = someCredits();
-  addLease(credits, "x", 1, timers.clock.nowMs);
-  endings.add(credits);
+  const key = someKey();
+  addLease(key, "x", 1, timers.clock.nowMs);
+  endings.add(key);
   timers.advance(60);
   expect(report).toHaveBeenCalledTimes(3);
   endings.close();
@@ -40,21 +40,21 @@ test("what could not be reported is tried again", () => {
 
 test("it counts the leases of all keys", () => {
   const { timers, endings } = endingsOf(() => undefined);
-  const [one, two] = [someCredits(), someCredits()];
+  const [one, two] = [someKey(), someKey()];
   addLease(one, "x", 5, timers.clock.nowMs + 100);
   addLease(one, "y", 1, timers.clock.nowMs + 100);
   addLease(two, "z", 2, timers.clock.nowMs);
-  for (const credits of [one, two, one]) endings.add(credits);
+  for (const key of [one, two, one]) endings.add(key);
   expect(endings.openLeases).toBe(3);
 });
 
 test("one turn looks at a bounded number of keys, and the next ones at the others", () => {
-  const report = vi.fn((credits: KeyCredits) => void credits.takeReports(9, 0));
+  const report = vi.fn((key: SharedKey) => void key.held.takeReports(9, 0));
   const { timers, endings } = endingsOf(report);
   for (let i = 0; i < 5_000; i += 1) {
-    const credits = someCredits();
-    addLease(credits, "x", 1, timers.clock.nowMs);
-    endings.add(credits);
+    const key = someKey();
+    addLease(key, "x", 1, timers.clock.nowMs);
+    endings.add(key);
   }
   timers.advance(20);
   expect(report).toHaveBeenCalledTimes(2_048);
@@ -63,15 +63,15 @@ test("one turn looks at a bounded number of keys, and the next ones at the other
 });
 
 test("many keys are looked at in several turns, each once", () => {
-  const report = vi.fn((credits: KeyCredits) => void credits.takeReports(9, 0));
+  const report = vi.fn((key: SharedKey) => void key.held.takeReports(9, 0));
   const { timers, endings } = endingsOf(report);
-  const all = Array.from({ length: 3_000 }, () => someCredits());
-  for (const credits of all) {
-    addLease(credits, "x", 1, timers.clock.nowMs);
-    endings.add(credits);
+  const all = Array.from({ length: 3_000 }, () => someKey());
+  for (const key of all) {
+    addLease(key, "x", 1, timers.clock.nowMs);
+    endings.add(key);
   }
   timers.advance(20);
   expect(report).toHaveBeenCalledTimes(2_048);
   timers.advance(20);
-  expect(new Set(report.mock.calls.map(([credits]) => credits)).size).toBe(3_000);
+  expect(new Set(report.mock.calls.map(([key]) => key)).size).toBe(3_000);
 });

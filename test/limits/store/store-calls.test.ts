@@ -1,19 +1,27 @@
 // What a request that waits for the store learns, and when; and when a call is overdue.
 import { expect, test } from "vitest";
-import { Claim, type Conclusion } from "../../../src/limits/store/call-batch.ts";
-import { mostCredits } from "../../../src/limits/store/credits.ts";
+import type { Grant, Want } from "../../../src/limits/store/call-batch.ts";
 import { Forgets } from "../../../src/limits/store/forgets.ts";
-import { mostItems } from "../../../src/limits/store/script-call.ts";
+import { mostKeys } from "../../../src/limits/store/key-book.ts";
+import { type CounterItem, type LeaseReport, leaseIdOf, mostItems } from "../../../src/limits/store/script-call.ts";
 import type { Shard } from "../../../src/limits/store/shard.ts";
-import { addLease, rulesAhead } from "./some-credits.ts";
+import type { SharedKey } from "../../../src/limits/store/shared-key.ts";
+import { addLease, rulesAhead } from "./some-keys.ts";
 import { StoreScene, settled, waitMs } from "./store-scene.ts";
 
+const wantsOf = (keys: readonly SharedKey[]): Want[] => keys.map((key) => ({ key, units: 1 }));
+
 /** Asks for a unit in each of some shards of a cluster. Returns what the request has learned. */
-function askIn(scene: StoreScene, shards: readonly number[], sinceMs: number | null = null): Conclusion[] {
-  const learned: Conclusion[] = [];
-  const wanted = shards.map((shard) => new Claim(scene.credits({ isAhead: false }, String(shard)), 1));
-  void scene.store.ask(wanted, sinceMs).then((conclusion) => void learned.push(conclusion));
+function askIn(scene: StoreScene, shards: readonly number[], sinceMs: number | null = null): Grant["kind"][][] {
+  const learned: Grant["kind"][][] = [];
+  const wants = wantsOf(shards.map((shard) => scene.key({ isAhead: false }, String(shard))));
+  void scene.store.ask(wants, sinceMs).then((grants) => void learned.push(grants.map(({ kind }) => kind)));
   return learned;
+}
+
+/** What the calls that have no answer report. */
+function reportsOf({ calls }: StoreScene): LeaseReport[] {
+  return calls.flatMap(({ items }) => items.flatMap((item) => ("reports" in item ? item.reports : [])));
 }
 
 async function cluster(): Promise<StoreScene> {
@@ -32,10 +40,13 @@ test("a request has its answer when the last of its calls has", async () => {
   expect(learned).toEqual([]);
   scene.grant();
   await settled();
-  expect([learned, scene.store.figures().waited.answered]).toEqual([["answered"], 2]);
+  expect([learned, scene.store.figures().waited.answered]).toEqual([[["granted", "granted"]], 2]);
 });
 
-test.each(["the first", "the second"])("a request is decided alone if %s of its calls has no answer", async (which) => {
+test.each([
+  ["the first", ["alone", "granted"]],
+  ["the second", ["granted", "alone"]],
+])("a request is decided alone for the key of %s of its calls if that has no answer", async (which, kinds) => {
   const scene = await cluster();
   const learned = askIn(scene, [0, 1]);
   scene.timers.endTurn();
@@ -43,7 +54,7 @@ test.each(["the first", "the second"])("a request is decided alone if %s of its 
   scene.grant();
   if (which === "the second") scene.fail();
   await settled();
-  expect(learned).toEqual(["alone"]);
+  expect(learned).toEqual([kinds]);
 });
 
 test("a request with several counters in one call waits for it once", async () => {
@@ -53,7 +64,7 @@ test("a request with several counters in one call waits for it once", async () =
   scene.timers.endTurn();
   scene.grant();
   await settled();
-  expect([learned, scene.waitedSeconds]).toEqual([["answered"], [0]]);
+  expect([learned, scene.waitedSeconds]).toEqual([[["granted", "granted"]], [0]]);
 });
 
 test("the second wait ends when the first would have, and an answer that comes later changes nothing", async () => {
@@ -64,10 +75,10 @@ test("the second wait ends when the first would have, and an answer that comes l
   scene.timers.advance(waitMs / 2);
   scene.timers.endTurn();
   await settled();
-  expect(learned).toEqual(["alone"]);
+  expect(learned).toEqual([["alone"]]);
   scene.grant();
   await settled();
-  expect(learned).toEqual(["alone"]);
+  expect(learned).toEqual([["alone"]]);
 });
 
 test("an answer in time leaves no timer behind", async () => {
@@ -79,39 +90,39 @@ test("an answer in time leaves no timer behind", async () => {
   scene.grant();
   await settled();
   // One more looks for what was granted to end, and one for keys to forget.
-  expect([learned, scene.timers.waiting]).toEqual([["answered"], before + 2]);
+  expect([learned, scene.timers.waiting]).toEqual([[["granted"]], before + 2]);
 });
 
 test("what was admitted without a store that is slow is remembered of a bounded number of keys", async () => {
   const scene = new StoreScene();
   await scene.up();
   const { store } = scene;
-  const { policy, key, rules } = scene.credits();
+  const { policy, key, rules } = scene.key();
   scene.late();
   askIn(scene, [0]);
   scene.late();
   expect(scene.state()).toBe("slow");
-  const all = Array.from({ length: mostCredits + 100 }, (_, i) => {
-    const credits = store.book.create(policy, `0 ${i}`, key, key, rules);
-    store.admittedAlone(credits);
-    return credits;
+  const all = Array.from({ length: mostKeys + 100 }, (_, i) => {
+    const known = store.book.create(policy, `0 ${i}`, key, key, rules);
+    store.admittedAlone(known);
+    return known;
   });
-  expect(all.filter(({ owes }) => owes).length).toBeLessThanOrEqual(mostCredits);
+  expect(all.filter(({ owes }) => owes).length).toBeLessThanOrEqual(mostKeys);
 });
 
 test("a request is decided alone if there is nobody to ask", async () => {
   const scene = new StoreScene();
   const learned = askIn(scene, [0]);
   await settled();
-  expect(learned).toEqual(["alone"]);
+  expect(learned).toEqual([["alone"]]);
 });
 
 test("a call without a request is not overdue because this thread was long about sending it", async () => {
   const scene = new StoreScene();
   await scene.up();
-  const credits = scene.credits();
-  addLease(credits, "x", 1, scene.timers.clock.nowMs + 1_000);
-  scene.store.endAll(credits);
+  const key = scene.key();
+  addLease(key, "x", 1, scene.timers.clock.nowMs + 1_000);
+  scene.store.endAll(key);
   scene.timers.advance(waitMs);
   scene.timers.endTurn();
   expect(scene.state()).toBe("up");
@@ -128,7 +139,7 @@ test("a call that requests wait for is overdue when they have waited", async () 
   await settled();
   expect([scene.state(), learned, scene.store.figures().waited]).toEqual([
     "slow",
-    ["alone"],
+    [["alone"]],
     { answered: 0, overdue: 1 },
   ]);
   scene.grant();
@@ -152,67 +163,130 @@ test("the shard is not slow any more when its last overdue call has failed", asy
 test("many requests of one key that arrive together are concluded in portions, call by call", async () => {
   const scene = new StoreScene();
   await scene.up();
-  const credits = scene.credits({ isByRequest: true });
-  let concluded = 0;
-  for (let i = 0; i < 2.5 * mostItems; i += 1) {
-    void scene.store.ask([new Claim(credits, 1)], null).then(() => {
-      concluded += 1;
-    });
-  }
+  const wants = wantsOf([scene.key({ isByRequest: true })]);
+  const concluded: unknown[] = [];
+  for (let i = 0; i < 2.5 * mostItems; i += 1)
+    void scene.store.ask(wants, null).then((grants) => void concluded.push(grants));
   scene.timers.endTurn();
-  const after: number[] = [];
+  const portions: number[] = [];
   while (scene.calls.length > 0) {
     scene.fail({ kind: "full", detail: "" });
     await settled();
-    after.push(concluded);
+    portions.push(concluded.splice(0).length);
   }
-  expect(after).toEqual([mostItems, 2 * mostItems, 2.5 * mostItems]);
+  // A call has its key and that of the next request, too.
+  const most = mostItems - 2;
+  expect(portions).toEqual([most, most, 2.5 * mostItems - 2 * most]);
 });
 
-test("the keys of a request are in one call, and what was granted is claimed by those that asked first", async () => {
+test("the keys of a request are in one call, and those of one that does not fit beside it in another", async () => {
   const scene = new StoreScene();
   await scene.up();
   const count = Math.floor(0.6 * mostItems);
-  const requests = [0, 1].map((i) => {
-    const of = Array.from({ length: count }, (_, j) => scene.credits({ isAhead: false }, `${i}/${j}`));
-    return of.map((credits) => new Claim(credits, 1));
-  });
-  for (const claims of requests) void scene.store.ask(claims, null);
+  for (const i of [0, 1]) {
+    const keys = Array.from({ length: count }, (_, j) => scene.key({ isAhead: false }, `${i}/${j}`));
+    void scene.store.ask(wantsOf(keys), null);
+  }
   scene.timers.endTurn();
-  expect(scene.calls.map(({ args }) => args.filter((arg) => arg === "S1").length)).toEqual([count, count]);
-  scene.grant();
-  expect(requests.map((claims) => claims.filter(({ isHeld }) => isHeld).length)).toEqual([count, 0]);
-  const [claim] = requests[0] ?? [];
-  expect([claim?.credits.held(scene.timers.clock.nowMs), claim?.credits.unclaimed(scene.timers.clock.nowMs)]).toEqual([
-    1, 0,
+  expect(scene.calls.map(({ items, requests }) => [items.length, requests.length])).toEqual([
+    [count, 1],
+    [count, 1],
   ]);
-  claim?.release();
-  expect(claim?.credits.unclaimed(scene.timers.clock.nowMs)).toBe(1);
 });
 
-test("what is granted after its requests were decided without it is claimed by nobody", async () => {
+test("of several keys one refuses: the others are spared, and nothing of them is held or refused", async () => {
   const scene = new StoreScene();
   await scene.up();
-  const claim = new Claim(scene.credits({ isAhead: false }), 1);
-  void scene.store.ask([claim], null);
+  const [one, two] = ["one", "two"].map((tag) => scene.key({ isAhead: false }, tag)) as [SharedKey, SharedKey];
+  const grants = scene.store.ask(wantsOf([one, two]), null);
+  scene.timers.endTurn();
+  scene.grant([two]);
+  expect((await grants).map(({ kind }) => kind)).toEqual(["spared", "refused"]);
+  const { nowMs } = scene.timers.clock;
+  expect([one, two].map((key) => [key.held.open, key.isRefused(nowMs)])).toEqual([
+    [0, false],
+    [0, true],
+  ]);
+});
+
+test("two keys of one store key by different limits are never in one call", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const key = scene.key({ isAhead: false });
+  const { store } = scene;
+  const other = store.book.create(key.policy, key.tag, key.key, key.client, { ...key.rules, limit: 5 });
+  expect(other.storeKey).toBe(key.storeKey);
+  for (const each of [key, other, key]) void store.ask(wantsOf([each]), null);
+  scene.timers.endTurn();
+  const asked = scene.calls.map(({ items }) => items.map((item) => "limit" in item && [item.limit, item.asked]));
+  expect(asked).toEqual([[[key.rules.limit, 1]], [[5, 1]], [[key.rules.limit, 1]]]);
+});
+
+test("what is granted after its requests were decided without it is kept for nobody, and returned", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const key = scene.key({ isAhead: false });
+  void scene.store.ask(wantsOf([key]), null);
   scene.late();
   await settled();
   scene.grant();
-  expect([claim.isHeld, claim.credits.unclaimed(scene.timers.clock.nowMs)]).toEqual([false, 1]);
+  expect([key.held.kept, scene.store.figures().heldUnits]).toEqual([0, 1]);
+  scene.timers.advance(20);
+  scene.timers.endTurn();
+  expect([key.held.open, scene.store.figures().heldUnits]).toEqual([0, 0]);
+  expect(reportsOf(scene)).toMatchObject([{ granted: 1, spent: 0 }]);
+});
+
+test.each([
+  ["all that requests of a call have is one lease", false, [3]],
+  ["a request that may give its units back has a lease of its own", true, [1, 1, 1]],
+])("what a lost call may have been granted is reported as not spent: %s", async (_, isByRequest, units) => {
+  const scene = new StoreScene();
+  await scene.up();
+  const [key, other] = ["one", "two"].map((tag) => scene.key({ isAhead: false, isByRequest }, tag)) as [
+    SharedKey,
+    SharedKey,
+  ];
+  for (const keys of [[key], [key], [key, other]]) void scene.store.ask(wantsOf(keys), null);
+  scene.timers.endTurn();
+  const [{ id }] = scene.calls.flatMap(({ items }) => items) as [CounterItem];
+  scene.fail();
+  const expected = units.map((granted, place) => ({ id: leaseIdOf(id, place), granted, spent: 0 }));
+  expect(key.held.takeReports(9, scene.timers.clock.nowMs)).toMatchObject(expected);
+});
+
+test("units are leased ahead when a quarter of what a busy key wants is left, once", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const key = scene.key();
+  const { nowMs } = scene.timers.clock;
+  key.ahead?.wanted(key.rules, nowMs);
+  key.ahead?.spent(100, nowMs);
+  addLease(key, "x", 60, nowMs + 1_000);
+  const spends = (units: number): number => {
+    const lease = key.held.take(units, nowMs);
+    if (lease !== undefined) scene.store.spend(lease, units, nowMs);
+    scene.timers.endTurn();
+    return scene.calls.length;
+  };
+  expect([spends(10), spends(30), spends(1)]).toEqual([0, 1, 1]);
+  // A unit a millisecond, for 100 ms, was spent before.
+  expect(scene.calls[0]?.items).toMatchObject([{ asked: 0, ahead: 140 - 20 }]);
 });
 
 test("slots in a shard that is away do not keep those of others from being renewed", async () => {
   const scene = await cluster();
   for (const shard of [1, 0]) {
-    const credits = scene.credits({ item: "concurrency", isByRequest: true, isAhead: false }, String(shard));
-    addLease(credits, `x${shard}`, 1, scene.timers.clock.nowMs + 1_000);
-    scene.store.spend(credits, 1, scene.timers.clock.nowMs);
+    const { nowMs } = scene.timers.clock;
+    const key = scene.key({ item: "concurrency", isByRequest: true, isAhead: false }, String(shard));
+    const lease = addLease(key, `x${shard}`, 1, nowMs + 1_000);
+    key.held.take(1, nowMs);
+    scene.store.spend(lease, 1, nowMs);
   }
   scene.store.shards.of("1")?.disconnected({ kind: "unreachable", detail: "" });
   scene.timers.advance(4_000);
   await settled();
-  const renewed = scene.calls.filter(({ args }) => args[0] === "n0");
-  expect(renewed.map(({ shard, args }) => [shard, args.includes("x0")])).toEqual([[0, true]]);
+  expect(reportsOf(scene)).toMatchObject([{ id: "x0", granted: 1, spent: 1 }]);
 });
 
 test.each([
@@ -224,10 +298,10 @@ test.each([
     const scene = new StoreScene();
     await scene.up();
     const { store } = scene;
-    const { source } = scene.credits().policy;
+    const { source } = scene.key().policy;
     store.forgive(store.book.policy("s/forgiven", source, countMs), "0", rulesAhead, 7);
     await settled();
-    expect(scene.calls.map(({ args }) => args)).toEqual([["f", "7", String(1000 * seconds)]]);
+    expect(scene.calls).toMatchObject([{ items: [{ item: "forget", seq: 7, keepMs: 1000 * seconds }] }]);
   },
 );
 

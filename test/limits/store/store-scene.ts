@@ -7,11 +7,13 @@ import type {
   StoreState,
 } from "../../../src/core/store-link.ts";
 import type { CounterRules } from "../../../src/limits/store/counter-rules.ts";
-import type { KeyCredits } from "../../../src/limits/store/credits.ts";
+import type { ItemAnswer } from "../../../src/limits/store/script-call.ts";
+import type { SharedKey } from "../../../src/limits/store/shared-key.ts";
 import { Store } from "../../../src/limits/store/store.ts";
+import { readCall, type StoreCall, writeAnswer } from "../../simulation/script-wire.ts";
 import { keyOf, placeSecret, smallTable } from "../small-table.ts";
 import { ManualTimers } from "./manual-timers.ts";
-import { rulesAhead } from "./some-credits.ts";
+import { answerOf, rulesAhead } from "./some-keys.ts";
 
 export const waitMs = 10;
 
@@ -27,7 +29,7 @@ const settings: SharedStoreSettings = {
 export class StoreScene {
   readonly timers = new ManualTimers();
   /** Calls without an answer. */
-  readonly calls: { readonly shard: number; readonly args: readonly string[]; readonly answered: OnAnswer }[] = [];
+  readonly calls: (StoreCall & { readonly shard: number; readonly answered: OnAnswer })[] = [];
   readonly waitedSeconds: number[] = [];
   readonly store: Store;
   readonly #link: StoreLink;
@@ -38,8 +40,8 @@ export class StoreScene {
       isClustered: shards > 1,
       shardOf: (tag: string) => (shards === 1 ? 0 : Number(tag)),
       anyTagOf: String,
-      call: (shard: number, _: readonly string[], args: readonly string[], answered: OnAnswer) =>
-        void this.calls.push({ shard, args, answered }),
+      call: (shard: number, keys: readonly string[], args: readonly string[], answered: OnAnswer) =>
+        void this.calls.push({ ...readCall(keys, args), shard, answered }),
       identify: (_: number, identified: (to: typeof identity, failure: null) => void) => identified(identity, null),
       reconnect() {},
       open() {},
@@ -60,8 +62,8 @@ export class StoreScene {
   async up(shard = 0): Promise<void> {
     this.#link.events.onConnected(shard);
     while (this.state(shard) !== "up") {
-      for (const { args, answered } of this.calls.splice(0)) {
-        answered(args[0] === "g" ? [this.timeUs, 1, 1] : [this.timeUs, "ab".repeat(16)], null);
+      for (const { items, answered } of this.calls.splice(0)) {
+        answered(items[0]?.item === "gateways" ? [this.timeUs, 1, 1] : [this.timeUs, "ab".repeat(16)], null);
       }
       this.timers.endTurn();
       await settled();
@@ -69,7 +71,7 @@ export class StoreScene {
   }
 
   /** A key without units. `tag`: in a cluster the number of its shard. */
-  credits(rules: Partial<CounterRules> = {}, tag = "0"): KeyCredits {
+  key(rules: Partial<CounterRules> = {}, tag = "0"): SharedKey {
     const { store } = this;
     const of = { ...rulesAhead, ...rules };
     const source = { slot: 0, limit: of.limit, rules: () => of, periodOver() {}, own: () => null };
@@ -77,12 +79,19 @@ export class StoreScene {
     return store.book.create(store.book.policy(`s/${tag}`, source, 60_000), tag, key, key, of);
   }
 
-  /** Answers the oldest call: each of its items is granted a unit. */
-  grant(): void {
-    const call = this.calls.shift();
-    const items = call?.args.filter((arg) => arg === "S1").length ?? 0;
-    const item = [1, 1, 9, 60_000_000, 0, -1, 0];
-    call?.answered([this.timeUs, ...Array.from({ length: items }, () => item).flat()], null);
+  /** Answers the oldest call: each request is granted what it asks for, but for those that want something of keys that are full. */
+  grant(full: readonly SharedKey[] = []): void {
+    const { items = [], requests = [], answered } = this.calls.shift() ?? {};
+    const isFull = items.map(({ key }) => full.some(({ storeKey }) => storeKey === key));
+    const granted = requests.map(({ needs }) => needs.every(({ item }) => isFull[item] === false));
+    const needs = requests.flatMap((request, i) => (granted[i] === true ? request.needs : []));
+    const answers = items.map((item, at): ItemAnswer => {
+      if (isFull[at] === true) return answerOf({ fitsUs: 5_000_000 });
+      const asked = "asked" in item ? item.asked * item.step : 0;
+      const units = needs.reduce((sum, need) => (need.item === at ? sum + need.units : sum), asked);
+      return answerOf({ granted: units, free: 9, resetUs: 60_000_000 });
+    });
+    answered?.(writeAnswer({ timeUs: this.timeUs, items: answers, requests: granted }), null);
   }
 
   /** Fails the oldest call. */

@@ -1,8 +1,9 @@
 // How many items are sent for which no request waits: in calls of a bounded size, a few at a time.
 import { expect, test } from "vitest";
-import type { StorePolicy } from "../../../src/limits/store/credits.ts";
-import { ownKeys, sendAll } from "../../../src/limits/store/reports.ts";
+import { sendAll } from "../../../src/limits/store/reports.ts";
 import { mostItems } from "../../../src/limits/store/script-call.ts";
+import type { StorePolicy } from "../../../src/limits/store/shared-key.ts";
+import { ownKeys } from "../../../src/limits/store/telling.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { minTableBytes } from "../../../src/limits/table/layout.ts";
 import { addressAt, keyOf, placeSecret } from "../small-table.ts";

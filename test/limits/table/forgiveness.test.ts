@@ -1,8 +1,8 @@
 // Forgiveness in the table: what is counted as one with others is forgiven with them, threads see it at once, and one that
 // ends in the middle leaves nothing that a later request would pay for or profit from.
 import { describe, expect, test } from "vitest";
-import { createCounters } from "../../../src/limits/counter-kinds.ts";
 import type { LocalCounters } from "../../../src/limits/counters.ts";
+import { createCounters } from "../../../src/limits/policies.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import type { TableOptions } from "../../../src/limits/table/eviction.ts";
 import { isForgivenSince } from "../../../src/limits/table/forgiveness.ts";

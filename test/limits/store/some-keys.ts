@@ -1,10 +1,10 @@
 // Counters of one key, and leases, for tests of what a thread holds.
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { CounterRules } from "../../../src/limits/store/counter-rules.ts";
-import { KeyCredits, type Lease, NewKeys, StorePolicy } from "../../../src/limits/store/credits.ts";
 import type { CounterAnswer } from "../../../src/limits/store/script-call.ts";
+import { type Lease, NewKeys, SharedKey, StorePolicy } from "../../../src/limits/store/shared-key.ts";
 
-const key = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
+const address = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
 
 /** Leased ahead for 100 ms. */
 export const rulesAhead: CounterRules = {
@@ -22,7 +22,7 @@ export const rulesAhead: CounterRules = {
 
 let keys = 0;
 
-export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
+export function someKey(rules: Partial<CounterRules> = {}): SharedKey {
   const source = {
     slot: 0,
     limit: rulesAhead.limit,
@@ -32,20 +32,27 @@ export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
   };
   const policy = new StorePolicy("s", source, 1, new NewKeys(1, 1), { spent: 0, returned: 0 });
   keys += 1;
-  return new KeyCredits({
+  return new SharedKey({
     policy,
     name: "a",
     tag: "a",
     storeKey: `{a}:k${keys}`,
-    key,
-    client: key,
+    key: address,
+    client: address,
     rules: { ...rulesAhead, ...rules },
   });
 }
 
-export function addLease(credits: KeyCredits, id: string, granted: number, endsMs: number): Lease {
-  const lease = { id, credits, granted, left: granted, spentMs: endsMs, incident: 0, endsMs };
-  credits.add(lease);
+export function addLease(key: SharedKey, id: string, granted: number, endsMs: number): Lease {
+  const lease = { id, key, granted, left: granted, kept: 0, spentMs: endsMs, incident: 0, endsMs };
+  key.held.add(lease);
+  return lease;
+}
+
+/** Spends what is held. Returns the lease. */
+export function spend(key: SharedKey, units: number, nowMs: number): Lease | undefined {
+  const lease = key.held.take(units, nowMs);
+  if (lease !== undefined) key.spend(lease, units, nowMs);
   return lease;
 }
 

@@ -1,0 +1,507 @@
+// What one thread knows of one key whose units are in the store: what it holds, what the store has said last, and what the
+// store has to be told.
+import type { Clock } from "../../core/clock.ts";
+import type { CounterKey } from "../../core/counter-key.ts";
+import type { OwnCount } from "../counters.ts";
+import { AheadOfNeed } from "./ahead-of-need.ts";
+import type { CounterRules, ShardPeriods } from "./counter-rules.ts";
+import { type CounterAnswer, type LeaseReport, returnUs } from "./script-call.ts";
+import { certainAgeUs, drift, TwoIntervals } from "./store-clock.ts";
+
+// What is held. Units are granted to requests, in a lease for each call; a lease of a request that may give its units back
+// is its own.
+//
+//            granted                all spent                  (asked for: the store counts them until their end)
+//   (none) ──────────► open ─────────────────────────► gone
+//                       │ some were not spent, or its time is over, or it was leased ahead
+//                       ▼           sent                           answered
+//                     ended ─────────────────► being reported ─────────────────► gone
+//                       ▲                            │ no answer
+//                       └────────────────────────────┘
+
+/** Units that the store has granted and counts. */
+export interface Lease {
+  readonly id: string;
+  readonly key: SharedKey;
+  readonly granted: number;
+  /** Neither spent nor kept for a request. */
+  left: number;
+  /** Kept for requests that are not decided yet. */
+  kept: number;
+  /** When the last unit was spent. */
+  spentMs: number;
+  /** The monotonic instant from which it must not be spent. */
+  endsMs: number;
+  /** That of the shard when it was granted. */
+  readonly incident: number;
+}
+
+/** A lease that has ended, and what became of it. May be reported twice. */
+type EndedLease = Omit<LeaseReport, "ageUs"> & Pick<Lease, "spentMs">;
+export type OwnReport = LeaseReport & EndedLease;
+
+/** Nothing is ever added to it. */
+const none: never[] = [];
+
+export class HeldLeases {
+  // Most keys have none, and keep no list of their own.
+  #open: readonly Lease[] = none;
+  #ended: EndedLease[] = none;
+
+  get open(): number {
+    return this.#open.length;
+  }
+
+  get ended(): number {
+    return this.#ended.length;
+  }
+
+  /** Units that are kept for requests. */
+  get kept(): number {
+    return this.#open.reduce((units, { kept }) => units + kept, 0);
+  }
+
+  /** Units that were not spent, whether they may still be or not. */
+  get unspent(): number {
+    return this.#open.reduce((units, { left, kept }) => units + left + kept, 0);
+  }
+
+  /** Whether a request may take so many at an instant: of one lease. */
+  has(units: number, nowMs: number): boolean {
+    return this.#open.some(({ left, endsMs }) => left >= units && nowMs < endsMs);
+  }
+
+  /** Units that requests may take at an instant. */
+  free(nowMs: number): number {
+    let units = 0;
+    for (const { left, endsMs } of this.#open) if (nowMs < endsMs) units += left;
+    return units;
+  }
+
+  isOver(nowMs: number): boolean {
+    return this.#open.some(({ endsMs }) => nowMs >= endsMs);
+  }
+
+  add(lease: Lease): void {
+    this.#open = this.#open.length === 0 ? [lease] : [...this.#open, lease];
+  }
+
+  /** Keeps units of one lease for a request. Returns the lease; undefined if none has so many. */
+  take(units: number, nowMs: number): Lease | undefined {
+    const lease = this.#open.find(({ left, endsMs }) => left >= units && nowMs < endsMs);
+    if (lease !== undefined) {
+      lease.left -= units;
+      lease.kept += units;
+    }
+    return lease;
+  }
+
+  /**
+   * Ends the leases of which nothing is kept and that have no units left, or whose time is over, or that were granted for
+   * requests which are decided. Returns the units that were not spent. `isAhead`: whether requests to come may spend them.
+   */
+  end(nowMs: number, isAhead: boolean): number {
+    const isOpen = ({ left, kept, endsMs }: Lease): boolean => kept > 0 || (isAhead && left > 0 && nowMs < endsMs);
+    if (this.#open.every(isOpen)) return 0;
+    let unspent = 0;
+    for (const lease of this.#open) {
+      if (isOpen(lease)) continue;
+      const { id, granted, left, spentMs } = lease;
+      unspent += left;
+      // Asked for by requests, what was spent counts a little longer than it has to; a report would cost more than it brings.
+      if (left > 0 || isAhead) this.report({ id, granted, spent: granted - left, spentMs });
+    }
+    const open = this.#open.filter(isOpen);
+    this.#open = open.length === 0 ? none : open;
+    return unspent;
+  }
+
+  /** Nothing that is held may be spent any more. */
+  expire(): void {
+    for (const lease of this.#open) lease.endsMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** The store has to hear of this lease. */
+  report(ended: EndedLease): void {
+    if (this.#ended === none) this.#ended = [];
+    this.#ended.push(ended);
+  }
+
+  /** What has to be reported, at most `most` leases; then they are forgotten, unless they have to be reported again. */
+  takeReports(most: number, nowMs: number): readonly OwnReport[] {
+    if (this.#ended.length === 0) return none;
+    return this.#ended.splice(0, most).map((ended) => ({ ...ended, ageUs: certainAgeUs(nowMs - ended.spentMs) }));
+  }
+
+  /** Whether units were not spent of which the store has not heard yet. */
+  get isReturning(): boolean {
+    return this.#ended.some(({ granted, spent }) => spent < granted);
+  }
+
+  /** Forgets reports about units that do not count any more: all that were spent until an instant. */
+  dropReports(untilMs: number): void {
+    if (this.#ended.some(({ spentMs }) => spentMs <= untilMs))
+      this.#ended = this.#ended.filter(({ spentMs }) => spentMs > untilMs);
+  }
+}
+
+// What the store has said last.
+//
+//              no room                                   time to ask again
+//   (nothing) ─────────► refused until `refusedUntilMs` ───────────────────► asked again; a request fits from `fitsMs` on
+//       ▲                    │ room, or units of this thread come back
+//       └────────────────────┘
+
+/** While units may be given back at any time, a refusal is remembered for this long. */
+const heldRefusalMs = 20;
+/** How long the first refusal is remembered otherwise, how much longer each that follows it, and the longest: units may come back late. */
+const [firstRefusalMs, refusalGrowth, longestRefusalMs] = [100, 4, 6_400];
+
+export class LastAnswer {
+  /** What the store had left for all gateways. */
+  free = 0;
+  /** The monotonic instant at which something that counted then no longer does. */
+  resetMs = 0;
+  /** Until then the store is not asked, because it would refuse; a request fits from `fitsMs` on. */
+  refusedUntilMs = 0;
+  fitsMs = 0;
+  /** Until then nobody can return a unit, so that no request fits. */
+  fullUntilMs = 0;
+  /** How long the next refusal is remembered at most. */
+  #patienceMs = firstRefusalMs;
+
+  /** `asked`: whether requests have asked, and whether one of them was refused; null: none has. */
+  take(
+    { free, resetUs, fitsUs, leasedUs }: CounterAnswer,
+    rules: CounterRules,
+    asked: { readonly isRefused: boolean } | null,
+    sentMs: number,
+    nowMs: number,
+  ): void {
+    const { isAhead, isByRequest, spendMs, windowUs } = rules;
+    this.free = free;
+    this.resetMs = resetUs < 0 ? nowMs : nowMs + resetUs / 1000;
+    const fitsMs = (fitsUs < 0 ? windowUs : fitsUs) / 1000;
+    this.fitsMs = fitsUs === 0 ? 0 : nowMs + fitsMs;
+    // Gateways return what they have not spent when the lease ends.
+    const leasedMs = leasedUs < 0 ? Number.POSITIVE_INFINITY : Math.max(0, spendMs + (returnUs - leasedUs) / 1000);
+    // The first request after a report asks, because its other policies may refuse it for longer; so does one after the last
+    // unit of what others have leased ahead, who may return it.
+    const isLastTaken = fitsUs !== 0 && !isByRequest && !isAhead;
+    if (asked !== null && (isLastTaken || asked.isRefused)) {
+      if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs)
+        this.#patienceMs = Math.min(longestRefusalMs, refusalGrowth * this.#patienceMs);
+      const patienceMs = this.#patienceWith(rules);
+      // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.
+      this.refusedUntilMs = sentMs + Math.min(fitsMs / (1 + drift), patienceMs, leasedMs || patienceMs);
+    } else {
+      this.refusedUntilMs = 0;
+      if (fitsUs === 0) this.#patienceMs = firstRefusalMs;
+    }
+    this.fullUntilMs = leasedMs > 0 && leasedUs >= 0 ? this.refusedUntilMs : this.fitsMs;
+  }
+
+  #patienceWith({ isByRequest, isAhead, spendMs }: CounterRules): number {
+    // Requests may give units back at any time.
+    if (isByRequest) return heldRefusalMs;
+    return isAhead ? spendMs : this.#patienceMs;
+  }
+
+  /** There may be room: units have come back. */
+  reopen(): void {
+    this.refusedUntilMs = this.fitsMs = this.fullUntilMs = 0;
+  }
+
+  /** Nothing that it has said holds: the counts of the key were forgiven, or other rules are in force. */
+  forget(limit: number): void {
+    this.reopen();
+    this.free = limit;
+    this.resetMs = 0;
+    this.#patienceMs = firstRefusalMs;
+  }
+}
+
+// What the store has to be told: requests that were admitted without its units, and after an incident all that counts.
+//
+//           admitted alone            sent                 counted
+//   (told) ────────────────► untold ───────► being told ─────────────► (told)
+//                              ▲                 │ no answer, or void: this thread does not know yet what was forgiven
+//                              └─────────────────┘
+
+export class Untold {
+  /** Requests that were admitted without the store's units and that it does not know of. */
+  requests = 0;
+  /** The incident of the shard in which the store was told about this key last. */
+  toldIncident = -1;
+  /**
+   * Until then the key is not forgotten as long as there is room: the store was told of it, or it is a network whose clients
+   * are counted as one.
+   */
+  knownUntilMs = 0;
+  /** Whether the store does not count what it is told, until this thread has heard what was forgiven. */
+  isVoid = false;
+
+  /** Whether the store can be told something that it does not know. */
+  get isDue(): boolean {
+    return !this.isVoid && this.requests > 0;
+  }
+
+  /** The store knows of so many. */
+  told(requests: number): void {
+    this.requests = Math.max(0, this.requests - requests);
+  }
+}
+
+// The key.
+
+/** A key with something else under it is asked for again after this time. */
+const foreignMs = 1_000;
+
+type KeyParts = Pick<SharedKey, "policy" | "name" | "tag" | "storeKey" | "key" | "client" | "rules">;
+
+export class SharedKey {
+  readonly policy: StorePolicy;
+  /** Among those of the policy. */
+  readonly name: string;
+  readonly tag: string;
+  /** In the store. */
+  readonly storeKey: string;
+  /** In the table, with its client. */
+  readonly key: CounterKey;
+  readonly client: CounterKey;
+  rules: CounterRules;
+  readonly held = new HeldLeases();
+  readonly last = new LastAnswer();
+  readonly untold = new Untold();
+  /** How much to hold before requests ask for it; null: none. */
+  ahead: AheadOfNeed | null;
+  /** How often it was forgiven: what was asked before says nothing any more. */
+  forgiven = 0;
+  /** Calls that are about it: under way, or leaving at the end of this turn. */
+  calls = 0;
+  /** Until when the key is not asked for again, because something else was under it; 0: nothing was. */
+  #foreignUntilMs = 0;
+
+  constructor({ policy, name, tag, storeKey, key, client, rules }: KeyParts) {
+    this.policy = policy;
+    this.name = name;
+    this.tag = tag;
+    this.storeKey = storeKey;
+    this.key = key;
+    this.client = client;
+    this.rules = rules;
+    this.ahead = rules.isAhead ? new AheadOfNeed() : null;
+  }
+
+  /** Whether something that was asked for by these rules is granted or refused by those in force. */
+  isBy({ limit, windowUs, step, isByRequest }: CounterRules): boolean {
+    const { rules } = this;
+    const isSameLimit = limit === rules.limit && windowUs === rules.windowUs;
+    return isSameLimit && step === rules.step && isByRequest === rules.isByRequest;
+  }
+
+  /**
+   * Returns whether what is held was granted by rules that are not in force now, and must be given back: by another limit
+   * or window, or for several requests, where now each has a lease of its own.
+   */
+  replaceRules(rules: CounterRules): boolean {
+    const isChanged = !this.isBy(rules);
+    this.rules = rules;
+    if (!isChanged) return false;
+    this.last.forget(rules.limit);
+    this.ahead = rules.isAhead ? (this.ahead ?? new AheadOfNeed()) : null;
+    return true;
+  }
+
+  foundForeign(nowMs: number): void {
+    this.#foreignUntilMs = nowMs + foreignMs;
+  }
+
+  /** Whether something else was under the key in the store a short while ago. */
+  isForeign(clock: Clock): boolean {
+    return this.#foreignUntilMs > 0 && clock.monotonicMs() < this.#foreignUntilMs;
+  }
+
+  /**
+   * Whether something that was admitted before an instant may still count. To tell what was admitted later would count it
+   * twice: the store counts a unit by its own clock, and for a moment less or more than the table does.
+   */
+  countsSince(earlierMs: number, nowMs: number): boolean {
+    const { item, windowUs } = this.rules;
+    return item !== "sliding" || nowMs < earlierMs + windowUs / 1000;
+  }
+
+  /** Whether requests are refused at an instant without asking. Units that were not spent in time come back with the next call. */
+  isRefused(nowMs: number): boolean {
+    return nowMs < this.last.refusedUntilMs && !this.held.isOver(nowMs);
+  }
+
+  /** `asked`: whether requests have asked, and whether one was refused because of this key; null: none has. */
+  answered(answer: CounterAnswer, asked: { readonly isRefused: boolean } | null, sentMs: number, nowMs: number): void {
+    const { last, ahead, rules } = this;
+    last.take(answer, rules, asked, sentMs, nowMs);
+    if (ahead !== null) ahead.refusedUntilMs = answer.fitsUs === 0 ? 0 : sentMs + rules.spendMs;
+  }
+
+  /** Spends what was kept for a request. */
+  spend(lease: Lease, units: number, nowMs: number): void {
+    lease.kept -= units;
+    lease.spentMs = nowMs;
+    this.ahead?.spent(units, nowMs);
+    // What a request may give back is in use until it ends.
+    if (!this.rules.isByRequest) this.policy.units.spent += units;
+    this.endLeases(nowMs);
+  }
+
+  /** A request does not need what was kept for it. */
+  release(lease: Lease, units: number, nowMs: number): void {
+    lease.kept -= units;
+    lease.left += units;
+    this.endLeases(nowMs);
+  }
+
+  /** Units of a request's own lease were not needed after all. */
+  giveBack({ id, granted, left }: Lease, nowMs: number): void {
+    this.policy.units.returned += granted - left;
+    this.held.report({ id, granted, spent: 0, spentMs: nowMs });
+  }
+
+  /** Units of a request's own lease stay spent. `isKnown`: whether the store still has the lease, as far as is known. */
+  keep({ id, granted, left, spentMs }: Lease, isKnown: boolean): void {
+    this.policy.units.spent += granted - left;
+    // What is held, the store was not told.
+    if (!isKnown) this.untold.requests += 1;
+    // Not earlier than in the table: a client that waits as the store has said may ask another gateway.
+    this.held.report({ id, granted, spent: granted, spentMs: Math.ceil(spentMs) });
+  }
+
+  /** Ends the leases that nobody may spend from any more. */
+  endLeases(nowMs: number): void {
+    const unspent = this.held.end(nowMs, this.ahead !== null);
+    this.policy.units.returned += unspent;
+    // They are free again.
+    if (unspent > 0) this.last.reopen();
+  }
+
+  /** Ends all leases: what is left of them is not spent, and what is kept for requests must not be. */
+  endAll(): void {
+    this.held.expire();
+    this.endLeases(Number.POSITIVE_INFINITY);
+  }
+
+  /** Forgets what is known of the key, because its counts were forgiven. What is held must be returned. */
+  forgive(): void {
+    this.forgiven += 1;
+    this.last.forget(this.rules.limit);
+    this.untold.requests = 0;
+  }
+
+  /** Forgets reports about units that do not count any more. */
+  dropReports(nowMs: number): void {
+    this.held.dropReports(nowMs - (this.rules.windowUs + this.rules.leaseUs) / 1000);
+  }
+
+  /** Whether the store has to hear something of this thread. */
+  get owes(): boolean {
+    return this.held.ended > 0 || (this.untold.isDue && this.calls === 0);
+  }
+
+  /** Whether nothing is lost if it is forgotten. */
+  isIdle(nowMs: number): boolean {
+    const { held, last, untold } = this;
+    const isEmpty = held.open + held.ended + this.calls === 0;
+    return isEmpty && nowMs >= last.refusedUntilMs && untold.requests === 0;
+  }
+
+  /** Whether nothing that is known of it holds any more. */
+  isOver(nowMs: number): boolean {
+    const { last, untold } = this;
+    return this.isIdle(nowMs) && nowMs >= Math.max(last.resetMs, last.fitsMs, untold.knownUntilMs);
+  }
+}
+
+// The policy.
+
+/** What this thread has done with units, of all policies. */
+export type UnitCounts = Record<"spent" | "returned", number>;
+
+/** What the policy in force says. */
+export interface PolicySource {
+  /** Of its slot in the table. */
+  readonly slot: number;
+  /** Of keys without an override. */
+  readonly limit: number;
+  /** As they are for a key with this tag now. */
+  rules(tag: string, nowMs: number): CounterRules;
+  /** A shard has said that a calendar's period is over, that was to end then. */
+  periodOver(shard: number, endMs: number, nowMs: number): void;
+  /** What this gateway has admitted of a key and still counts; null if nothing, or if slots are counted. */
+  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
+}
+
+export class StorePolicy {
+  /** What gateways call it. */
+  readonly text: string;
+  /** Of keys that this thread knows something about, by tag; of a limit that is not the policy's, by tag and limit. */
+  readonly keys = new Map<string, SharedKey>();
+  readonly newKeys: NewKeys;
+  /** How long its requests count. */
+  readonly longestCountMs: number;
+  /** How many of these are networks that are counted as one, because too many new keys were made. */
+  networks = 0;
+  /** Of a calendar. */
+  readonly periods: ShardPeriods = new Map();
+  /** The policy in force; another one may continue it. */
+  source: PolicySource;
+  readonly units: UnitCounts;
+
+  constructor(text: string, source: PolicySource, longestCountMs: number, newKeys: NewKeys, units: UnitCounts) {
+    this.text = text;
+    this.source = source;
+    this.longestCountMs = longestCountMs;
+    this.newKeys = newKeys;
+    this.units = units;
+  }
+
+  /** What is known of a key, by any limit and in any period. */
+  keysOf(tag: string): readonly SharedKey[] {
+    return [...this.keys.values()].filter((known) => known.tag === tag);
+  }
+
+  /** Returns what is known of a key in the period of the rules; undefined if nothing is. */
+  find(tag: string, { limit, untilUs }: CounterRules): SharedKey | undefined {
+    const known = this.keys.get(this.nameOf(tag, limit));
+    return known?.rules.untilUs === untilUs ? known : undefined;
+  }
+
+  /**
+   * Returns where a key is among those that are known. What is held and refused by one limit says nothing about another one, which
+   * a client may have by an override that is not of the key.
+   */
+  nameOf(tag: string, limit: number): string {
+    return limit === this.source.limit ? tag : `${tag}/${limit}`;
+  }
+}
+
+/** Bounds the keys that one gateway makes in the store, because a store without memory serves nobody. */
+export class NewKeys {
+  readonly #most: number;
+  readonly #made: TwoIntervals;
+
+  /** `stayMs`: how long a key stays in the store at most. */
+  constructor(most: number, stayMs: number) {
+    this.#most = most;
+    this.#made = new TwoIntervals(stayMs, true);
+  }
+
+  add(nowMs: number): void {
+    this.#made.turn(nowMs);
+    this.#made.current += 1;
+  }
+
+  /** Whether another one may be made. Two intervals count, so none is forgotten before it is gone. */
+  hasRoom(nowMs: number): boolean {
+    this.#made.turn(nowMs);
+    return this.#made.current + this.#made.before < this.#most;
+  }
+}
