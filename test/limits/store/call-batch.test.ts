@@ -1,14 +1,16 @@
 // What leaves in one call, and what of its answer each request has.
 import { expect, test } from "vitest";
-import { CallBatch, Demand, type Grant } from "../../../src/limits/store/call-batch.ts";
+import { CallBatch, Demand, type Grant, type Want } from "../../../src/limits/store/call-batch.ts";
 import { type CounterAnswer, mostItems } from "../../../src/limits/store/script-call.ts";
 import type { Shard } from "../../../src/limits/store/shard.ts";
 import type { Lease, SharedKey } from "../../../src/limits/store/shared-key.ts";
 import { addLease, answerOf, someKey } from "./some-keys.ts";
 
-function batchOf(...wanted: (readonly (readonly [SharedKey, number])[])[]) {
+const want = (key: SharedKey, units = 1): Want => ({ key, units });
+
+function batchOf(...wanted: (readonly Want[])[]) {
   const batch = new CallBatch({ number: 0 } as Shard, 0);
-  const demands = wanted.map((wants) => new Demand(wants.map(([key, units]) => ({ key, units }))));
+  const demands = wanted.map((wants) => new Demand(wants));
   for (const demand of demands) batch.add(demand);
   /** Answers for each counter, and for each request of several. Returns the places of the leases that were made for requests. */
   const answer = (of: readonly Partial<CounterAnswer>[], requests: readonly boolean[] = []): number[] => {
@@ -40,42 +42,28 @@ const full = { fitsUs: 1_000_000 };
 
 test("requests for a step of one key are asked for by its item, all others each by itself", () => {
   const [one, two] = [someKey(), someKey()];
-  const { batch } = batchOf(
-    [[one, 1]],
-    [[two, 2]],
-    [[one, 1]],
-    [
-      [two, 1],
-      [one, 1],
-    ],
-  );
+  const { batch } = batchOf([want(one)], [want(two, 2)], [want(one)], [want(two), want(one)]);
   expect(batch.counters.map(({ key, single, wanted }) => [key === one, single.length, wanted])).toEqual([
     [true, 2, 3],
     [false, 0, 3],
   ]);
-  const needs = [
-    [{ item: 1, units: 2 }],
-    [
-      { item: 1, units: 1 },
-      { item: 0, units: 1 },
-    ],
-  ];
-  expect(batch.requestItems()).toEqual(needs.map((each) => ({ needs: each })));
+  const needs = batch.requestItems().map((request) => request.needs.map(({ item, units }) => `${units} of ${item}`));
+  expect(needs).toEqual([["2 of 1"], ["1 of 1", "1 of 0"]]);
 });
 
 test("keys, and requests for several of them, make a call larger; requests for one key do not", () => {
   const keys = Array.from({ length: mostItems / 2 }, () => someKey());
-  const { batch } = batchOf(...keys.map((key) => [[key, 1] as const]));
-  for (let i = 0; i < mostItems; i += 1) batch.add(new Demand([{ key: keys[0] as SharedKey, units: 1 }]));
+  const { batch } = batchOf(...keys.map((key) => [want(key)]));
+  for (let i = 0; i < mostItems; i += 1) batch.add(new Demand([want(keys[0] as SharedKey)]));
   const next = (): SharedKey[] => Array.from({ length: mostItems / 2 - 1 }, () => someKey());
   expect([batch.hasRoomFor(next()), batch.hasRoomFor([...next(), someKey()])]).toEqual([true, false]);
-  batch.add(new Demand(keys.map((key) => ({ key, units: 1 }))));
+  batch.add(new Demand(keys.map((key) => want(key))));
   expect(batch.hasRoomFor(next())).toBe(false);
 });
 
 test("a call is about a key from the first that joins it until its end", () => {
   const key = someKey();
-  const { batch } = batchOf([[key, 1]], [[key, 1]]);
+  const { batch } = batchOf([want(key)], [want(key)]);
   expect([batch.join(key).wanted, key.calls]).toEqual([2, 1]);
   batch.end();
   expect(key.calls).toBe(0);
@@ -83,7 +71,7 @@ test("a call is about a key from the first that joins it until its end", () => {
 
 test("of fewer units than were asked for, those have theirs who asked first", async () => {
   const key = someKey();
-  const asked = batchOf([[key, 1]], [[key, 1]], [[key, 1]]);
+  const asked = batchOf([want(key)], [want(key)], [want(key)]);
   const lease = share(asked, 2);
   asked.answer([{ granted: 2, askedGranted: 2, ...full }]);
   expect(await kindsOf(asked.demands)).toEqual([["granted"], ["granted"], ["refused"]]);
@@ -94,38 +82,24 @@ test.each([
   ["that is not of its period any more", { isInPeriod: false, ...full }],
   ["that is something else's", { isForeign: true, ...full }],
 ])("a key %s has refused nothing", async (_, answer) => {
-  const asked = batchOf([[someKey(), 1]]);
+  const asked = batchOf([want(someKey())]);
   asked.answer([answer]);
   expect(await kindsOf(asked.demands)).toEqual([["spared"]]);
 });
 
 test("of units that requests may give back, each request has a lease of its own", async () => {
   const [one, two] = [someKey({ isByRequest: true }), someKey({ isByRequest: true })];
-  const { batch, demands, answer } = batchOf(
-    [[one, 1]],
-    [[one, 1]],
-    [
-      [one, 1],
-      [two, 1],
-    ],
-    [[one, 3]],
-  );
+  const { batch, demands, answer } = batchOf([want(one)], [want(one)], [want(one), want(two)], [want(one, 3)]);
   expect(answer([{ granted: 5, askedGranted: 1 }, { granted: 1 }], [true, true])).toEqual([0, 2, 0, 3]);
   expect((await kindsOf(demands)).flat().filter((kind) => kind === "granted")).toHaveLength(4);
   expect([one.held.kept, two.held.kept, one.held.free(0)]).toEqual([5, 1, 0]);
   // What a call may have been granted that has no answer is returned by these.
-  expect([batch.severalOf(one, 2), batch.severalOf(two, 0)]).toEqual([
-    [
-      [2, 1],
-      [3, 3],
-    ],
-    [[0, 1]],
-  ]);
+  expect([batch.severalOf(one, 2), batch.severalOf(two, 0)].map((of) => of.join(" "))).toEqual(["2,1 3,3", "0,1"]);
 });
 
 test("a request that was decided meanwhile gets nothing of what its call is granted", async () => {
   const key = someKey({ isAhead: false });
-  const asked = batchOf([[key, 1]], [[key, 1]]);
+  const asked = batchOf([want(key)], [want(key)]);
   const lease = share(asked, 2);
   asked.demands[0]?.decideAlone();
   asked.answer([{ granted: 2, askedGranted: 2 }]);
@@ -134,12 +108,4 @@ test("a request that was decided meanwhile gets nothing of what its call is gran
   // And what it was granted is returned with the rest of the lease.
   key.spend(lease, 1, 10);
   expect(key.held.takeReports(9, 10)).toMatchObject([{ granted: 2, spent: 1 }]);
-});
-
-test("only the first conclusion counts", async () => {
-  const asked = batchOf([[someKey(), 1]]);
-  asked.batch.decideAlone();
-  share(asked, 1);
-  asked.answer([{ granted: 1, askedGranted: 1 }]);
-  expect([await kindsOf(asked.demands), asked.demands[0]?.isWaiting]).toEqual([[["alone"]], false]);
 });

@@ -1,6 +1,6 @@
 // What a request that waits for the store learns, and when; and when a call is overdue.
 import { expect, test } from "vitest";
-import type { Grant, Want } from "../../../src/limits/store/call-batch.ts";
+import type { Grant } from "../../../src/limits/store/call-batch.ts";
 import { Forgets } from "../../../src/limits/store/forgets.ts";
 import { mostKeys } from "../../../src/limits/store/key-book.ts";
 import { type CounterItem, type LeaseReport, leaseIdOf, mostItems } from "../../../src/limits/store/script-call.ts";
@@ -9,14 +9,21 @@ import type { SharedKey } from "../../../src/limits/store/shared-key.ts";
 import { addLease, rulesAhead } from "./some-keys.ts";
 import { StoreScene, settled, waitMs } from "./store-scene.ts";
 
-const wantsOf = (keys: readonly SharedKey[]): Want[] => keys.map((key) => ({ key, units: 1 }));
-
-/** Asks for a unit in each of some shards of a cluster. Returns what the request has learned. */
-function askIn(scene: StoreScene, shards: readonly number[], sinceMs: number | null = null): Grant["kind"][][] {
+/** Asks for a unit of each key. Returns what the request has learned. */
+function ask(scene: StoreScene, keys: readonly SharedKey[], sinceMs: number | null = null): Grant["kind"][][] {
   const learned: Grant["kind"][][] = [];
-  const wants = wantsOf(shards.map((shard) => scene.key({ isAhead: false }, String(shard))));
+  const wants = keys.map((key) => ({ key, units: 1 }));
   void scene.store.ask(wants, sinceMs).then((grants) => void learned.push(grants.map(({ kind }) => kind)));
   return learned;
+}
+
+/** The same of a key in each of some shards of a cluster. */
+function askIn(scene: StoreScene, shards: readonly number[], sinceMs: number | null = null): Grant["kind"][][] {
+  return ask(scene, keysOf(scene, shards), sinceMs);
+}
+
+function keysOf(scene: StoreScene, tags: readonly number[], isByRequest = false): SharedKey[] {
+  return tags.map((tag) => scene.key({ isAhead: false, isByRequest }, String(tag)));
 }
 
 /** What the calls that have no answer report. */
@@ -163,16 +170,14 @@ test("the shard is not slow any more when its last overdue call has failed", asy
 test("many requests of one key that arrive together are concluded in portions, call by call", async () => {
   const scene = new StoreScene();
   await scene.up();
-  const wants = wantsOf([scene.key({ isByRequest: true })]);
-  const concluded: unknown[] = [];
-  for (let i = 0; i < 2.5 * mostItems; i += 1)
-    void scene.store.ask(wants, null).then((grants) => void concluded.push(grants));
+  const key = scene.key({ isByRequest: true });
+  const asked = Array.from({ length: 2.5 * mostItems }, () => ask(scene, [key]));
   scene.timers.endTurn();
   const portions: number[] = [];
   while (scene.calls.length > 0) {
     scene.fail({ kind: "full", detail: "" });
     await settled();
-    portions.push(concluded.splice(0).length);
+    portions.push(asked.filter((learned) => learned.splice(0).length > 0).length);
   }
   // A call has its key and that of the next request, too.
   const most = mostItems - 2;
@@ -183,10 +188,11 @@ test("the keys of a request are in one call, and those of one that does not fit 
   const scene = new StoreScene();
   await scene.up();
   const count = Math.floor(0.6 * mostItems);
-  for (const i of [0, 1]) {
-    const keys = Array.from({ length: count }, (_, j) => scene.key({ isAhead: false }, `${i}/${j}`));
-    void scene.store.ask(wantsOf(keys), null);
-  }
+  for (const i of [0, 1])
+    askIn(
+      scene,
+      Array.from({ length: count }, (_, j) => i + j / count),
+    );
   scene.timers.endTurn();
   expect(scene.calls.map(({ items, requests }) => [items.length, requests.length])).toEqual([
     [count, 1],
@@ -197,16 +203,14 @@ test("the keys of a request are in one call, and those of one that does not fit 
 test("of several keys one refuses: the others are spared, and nothing of them is held or refused", async () => {
   const scene = new StoreScene();
   await scene.up();
-  const [one, two] = ["one", "two"].map((tag) => scene.key({ isAhead: false }, tag)) as [SharedKey, SharedKey];
-  const grants = scene.store.ask(wantsOf([one, two]), null);
+  const keys = keysOf(scene, [0, 1]);
+  const learned = ask(scene, keys);
   scene.timers.endTurn();
-  scene.grant([two]);
-  expect((await grants).map(({ kind }) => kind)).toEqual(["spared", "refused"]);
-  const { nowMs } = scene.timers.clock;
-  expect([one, two].map((key) => [key.held.open, key.isRefused(nowMs)])).toEqual([
-    [0, false],
-    [0, true],
-  ]);
+  scene.grant(keys.slice(1));
+  await settled();
+  expect(learned).toEqual([["spared", "refused"]]);
+  expect(keys.map(({ held }) => held.open)).toEqual([0, 0]);
+  expect(keys.map((key) => key.isRefused(scene.timers.clock.nowMs))).toEqual([false, true]);
 });
 
 test("two keys of one store key by different limits are never in one call", async () => {
@@ -216,7 +220,7 @@ test("two keys of one store key by different limits are never in one call", asyn
   const { store } = scene;
   const other = store.book.create(key.policy, key.tag, key.key, key.client, { ...key.rules, limit: 5 });
   expect(other.storeKey).toBe(key.storeKey);
-  for (const each of [key, other, key]) void store.ask(wantsOf([each]), null);
+  for (const each of [key, other, key]) ask(scene, [each]);
   scene.timers.endTurn();
   const asked = scene.calls.map(({ items }) => items.map((item) => "limit" in item && [item.limit, item.asked]));
   expect(asked).toEqual([[[key.rules.limit, 1]], [[5, 1]], [[key.rules.limit, 1]]]);
@@ -226,7 +230,7 @@ test("what is granted after its requests were decided without it is kept for nob
   const scene = new StoreScene();
   await scene.up();
   const key = scene.key({ isAhead: false });
-  void scene.store.ask(wantsOf([key]), null);
+  ask(scene, [key]);
   scene.late();
   await settled();
   scene.grant();
@@ -243,11 +247,8 @@ test.each([
 ])("what a lost call may have been granted is reported as not spent: %s", async (_, isByRequest, units) => {
   const scene = new StoreScene();
   await scene.up();
-  const [key, other] = ["one", "two"].map((tag) => scene.key({ isAhead: false, isByRequest }, tag)) as [
-    SharedKey,
-    SharedKey,
-  ];
-  for (const keys of [[key], [key], [key, other]]) void scene.store.ask(wantsOf(keys), null);
+  const [key, other] = keysOf(scene, [0, 1], isByRequest) as [SharedKey, SharedKey];
+  for (const keys of [[key], [key], [key, other]]) ask(scene, keys);
   scene.timers.endTurn();
   const [{ id }] = scene.calls.flatMap(({ items }) => items) as [CounterItem];
   scene.fail();
