@@ -31,14 +31,8 @@ function reportsOf({ calls }: StoreScene): LeaseReport[] {
   return calls.flatMap(({ items }) => items.flatMap((item) => ("reports" in item ? item.reports : [])));
 }
 
-async function cluster(): Promise<StoreScene> {
-  const scene = new StoreScene(2);
-  for (const shard of [0, 1]) await scene.up(shard);
-  return scene;
-}
-
 test("a request has its answer when the last of its calls has", async () => {
-  const scene = await cluster();
+  const scene = await StoreScene.start(2);
   const learned = askIn(scene, [0, 1]);
   scene.timers.endTurn();
   expect(scene.calls.map(({ shard }) => shard)).toEqual([0, 1]);
@@ -54,7 +48,7 @@ test.each([
   ["the first", ["alone", "granted"]],
   ["the second", ["granted", "alone"]],
 ])("a request is decided alone for the key of %s of its calls if that has no answer", async (which, kinds) => {
-  const scene = await cluster();
+  const scene = await StoreScene.start(2);
   const learned = askIn(scene, [0, 1]);
   scene.timers.endTurn();
   if (which === "the first") scene.fail();
@@ -65,8 +59,7 @@ test.each([
 });
 
 test("a request with several counters in one call waits for it once", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const learned = askIn(scene, [0, 1]);
   scene.timers.endTurn();
   scene.grant();
@@ -75,8 +68,7 @@ test("a request with several counters in one call waits for it once", async () =
 });
 
 test("the second wait ends when the first would have, and an answer that comes later changes nothing", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const learned = askIn(scene, [0], scene.timers.clock.nowMs - waitMs / 2);
   scene.timers.endTurn();
   scene.timers.advance(waitMs / 2);
@@ -89,8 +81,7 @@ test("the second wait ends when the first would have, and an answer that comes l
 });
 
 test("an answer in time leaves no timer behind", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const before = scene.timers.waiting;
   const learned = askIn(scene, [0], scene.timers.clock.nowMs);
   scene.timers.endTurn();
@@ -101,8 +92,7 @@ test("an answer in time leaves no timer behind", async () => {
 });
 
 test("what was admitted without a store that is slow is remembered of a bounded number of keys", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const { store } = scene;
   const { policy, key, rules } = scene.key();
   scene.late();
@@ -125,8 +115,7 @@ test("a request is decided alone if there is nobody to ask", async () => {
 });
 
 test("a call without a request is not overdue because this thread was long about sending it", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const key = scene.key();
   addLease(key, "x", 1, scene.timers.clock.nowMs + 1_000);
   scene.store.endAll(key);
@@ -139,8 +128,7 @@ test("a call without a request is not overdue because this thread was long about
 });
 
 test("a call that requests wait for is overdue when they have waited", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const learned = askIn(scene, [0]);
   scene.late();
   await settled();
@@ -154,8 +142,7 @@ test("a call that requests wait for is overdue when they have waited", async () 
 });
 
 test("the shard is not slow any more when its last overdue call has failed", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   for (let i = 0; i < 2; i += 1) {
     askIn(scene, [0]);
     scene.timers.endTurn();
@@ -168,8 +155,7 @@ test("the shard is not slow any more when its last overdue call has failed", asy
 });
 
 test("many requests of one key that arrive together are concluded in portions, call by call", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const key = scene.key({ isByRequest: true });
   const asked = Array.from({ length: 2.5 * mostItems }, () => ask(scene, [key]));
   scene.timers.endTurn();
@@ -185,8 +171,7 @@ test("many requests of one key that arrive together are concluded in portions, c
 });
 
 test("the keys of a request are in one call, and those of one that does not fit beside it in another", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const count = Math.floor(0.6 * mostItems);
   for (const i of [0, 1])
     askIn(
@@ -201,8 +186,7 @@ test("the keys of a request are in one call, and those of one that does not fit 
 });
 
 test("of several keys one refuses: the others are spared, and nothing of them is held or refused", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const keys = keysOf(scene, [0, 1]);
   const learned = ask(scene, keys);
   scene.timers.endTurn();
@@ -214,8 +198,7 @@ test("of several keys one refuses: the others are spared, and nothing of them is
 });
 
 test("two keys of one store key by different limits are never in one call", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const key = scene.key({ isAhead: false });
   const { store } = scene;
   const other = store.book.create(key.policy, key.tag, key.key, key.client, { ...key.rules, limit: 5 });
@@ -227,8 +210,7 @@ test("two keys of one store key by different limits are never in one call", asyn
 });
 
 test("what is granted after its requests were decided without it is kept for nobody, and returned", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const key = scene.key({ isAhead: false });
   ask(scene, [key]);
   scene.late();
@@ -245,8 +227,7 @@ test.each([
   ["all that requests of a call have is one lease", false, [3]],
   ["a request that may give its units back has a lease of its own", true, [1, 1, 1]],
 ])("what a lost call may have been granted is reported as not spent: %s", async (_, isByRequest, units) => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const [key, other] = keysOf(scene, [0, 1], isByRequest) as [SharedKey, SharedKey];
   for (const keys of [[key], [key], [key, other]]) ask(scene, keys);
   scene.timers.endTurn();
@@ -257,8 +238,7 @@ test.each([
 });
 
 test("units are leased ahead when a quarter of what a busy key wants is left, once", async () => {
-  const scene = new StoreScene();
-  await scene.up();
+  const scene = await StoreScene.start();
   const key = scene.key();
   const { nowMs } = scene.timers.clock;
   key.ahead?.wanted(key.rules, nowMs);
@@ -276,7 +256,7 @@ test("units are leased ahead when a quarter of what a busy key wants is left, on
 });
 
 test("slots in a shard that is away do not keep those of others from being renewed", async () => {
-  const scene = await cluster();
+  const scene = await StoreScene.start(2);
   for (const shard of [1, 0]) {
     const { nowMs } = scene.timers.clock;
     const key = scene.key({ item: "concurrency", isByRequest: true, isAhead: false }, String(shard));
@@ -296,8 +276,7 @@ test.each([
 ])(
   "the mark of a counter that was forgiven stays a while longer than %s that it counts",
   async (_, countMs, seconds) => {
-    const scene = new StoreScene();
-    await scene.up();
+    const scene = await StoreScene.start();
     const { store } = scene;
     const { source } = scene.key().policy;
     store.forgive(store.book.policy("s/forgiven", source, countMs), "0", rulesAhead, 7);

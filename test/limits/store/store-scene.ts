@@ -58,8 +58,14 @@ export class StoreScene {
     });
   }
 
+  static async start(shards = 1): Promise<StoreScene> {
+    const scene = new StoreScene(shards);
+    for (let shard = 0; shard < shards; shard += 1) await scene.#up(shard);
+    return scene;
+  }
+
   /** Connects a shard, and tells it that there is nothing to tell. */
-  async up(shard = 0): Promise<void> {
+  async #up(shard: number): Promise<void> {
     this.#link.events.onConnected(shard);
     while (this.state(shard) !== "up") {
       for (const { items, answered } of this.calls.splice(0)) {
