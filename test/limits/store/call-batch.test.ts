@@ -87,6 +87,14 @@ test.each([
   expect(await kindsOf(asked.demands)).toEqual([["spared"]]);
 });
 
+test("a request that wants units of a key twice is refused by it if there are too few for both", async () => {
+  const key = someKey();
+  const asked = batchOf([want(key), want(key)]);
+  asked.answer([{ free: 1 }], [false]);
+  expect(await kindsOf(asked.demands)).toEqual([["refused", "refused"]]);
+  expect(asked.batch.counters[0]?.isRefused).toBe(true);
+});
+
 test("of units that requests may give back, each request has a lease of its own", async () => {
   const [one, two] = [someKey({ isByRequest: true }), someKey({ isByRequest: true })];
   const { batch, demands, answer } = batchOf([want(one)], [want(one)], [want(one), want(two)], [want(one, 3)]);
