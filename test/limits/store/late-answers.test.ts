@@ -25,6 +25,25 @@ test("units that came too late for their request are there for the next one", as
   expect(fleet.figures(0)).toMatchObject({ heldUnits: 0, late: 1 });
 });
 
+test("units that a request has found are not spent by others while it waits for those of another policy", async () => {
+  const others = { client: "192.0.2.2" };
+  const fleet = await SmallFleet.start([
+    { ...slidingPolicy({ name: "all", limit: 10, windowMs: 60_000 }), key: [] },
+    slidingPolicy({
+      ...{ name: "own", limit: 10, windowMs: 60_000 },
+      overrides: [{ part: "client", value: `${others.client}/32`, limit: 0 }],
+    }),
+  ]);
+  fleet.delay(20);
+  fleet.ask(0, others);
+  await fleet.pass(41);
+  fleet.delay(1);
+  const [first, second] = [fleet.ask(0, client), fleet.ask(0, others)];
+  expect([first, second].map(admitted)).toEqual([0, 0]);
+  await fleet.pass(3);
+  expect([first, second].map(admitted)).toEqual([1, 1]);
+});
+
 test("each request that is decided while an answer is overdue is counted as late", async () => {
   const fleet = await start();
   fleet.delay(100);
