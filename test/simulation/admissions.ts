@@ -135,6 +135,13 @@ export class Admissions {
     return units;
   }
 
+  /** Without what was decided alone: the store does not know it. */
+  spentTogether(): number {
+    let units = 0;
+    for (const each of this.inWindow()) if (each.alone === "together") units += each.units;
+    return units;
+  }
+
   counted(): number {
     let units = 0;
     for (const each of this.inWindow()) units += each.units;

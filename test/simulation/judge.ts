@@ -4,7 +4,7 @@ import { policyText } from "../../src/limits/store/counter-rules.ts";
 import { storeTagOf } from "../../src/limits/store/script-call.ts";
 import { counterKeyOf } from "../support/limited-request.ts";
 import { type Admission, Admissions, type Alone, type Loss } from "./admissions.ts";
-import { maySecondBeLate, type Plan, spendMsOf } from "./plan.ts";
+import { type Plan, spendMsOf } from "./plan.ts";
 import type { SimulatedGateway, Thread } from "./simulated-gateway.ts";
 import type { SimulatedShard } from "./simulated-store.ts";
 import type { VirtualTime } from "./virtual-time.ts";
@@ -98,14 +98,13 @@ export class Judge {
     return admission;
   }
 
-  /** While nothing fails, the store counts at least what was spent, until a window after it was spent. */
+  /** While the store answers, it counts at least what was spent of it, until a window after it was spent. */
   #checkLater(counter: Admissions): void {
     const { policy, shard, windowMs } = counter;
-    if (this.#plan.failures.length > 0 || policy.rate.kind !== "sliding" || policy.chargeStatuses !== null) return;
-    // What was decided alone, the store does not know.
-    if (maySecondBeLate(this.#plan)) return;
+    const isAnswered = this.#plan.failures.every(({ kind }) => kind === "pause");
+    if (!isAnswered || policy.rate.kind !== "sliding" || policy.chargeStatuses !== null) return;
     this.#time.after((windowMs - 0.02) / shard.rate, () => {
-      const spent = counter.counted();
+      const spent = counter.spentTogether();
       const stored = shard.unitsNow(counter);
       if (stored < spent - counter.heldWhenForgiven(this.#time.nowMs))
         this.violate(`${policy.name}: the store counts ${stored}, ${spent} were spent`);

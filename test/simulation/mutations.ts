@@ -1,6 +1,7 @@
 // Safeguards that are taken out, to see that the simulation misses each of them. A mutation replaces a text of a source
 // while it is loaded; nothing of it is in the code that runs otherwise.
 import { registerHooks } from "node:module";
+import type { Policy } from "../../src/core/policy.ts";
 import type { Failure, Plan } from "./plan.ts";
 
 interface Replacement {
@@ -27,6 +28,10 @@ function leasesAhead({ policies }: Plan): boolean {
   return policies.some(({ limit, rate }) => limit >= 1000 && rate.kind === "sliding");
 }
 
+function holds({ rate, chargeStatuses }: Policy): boolean {
+  return rate.kind === "concurrency" || chargeStatuses !== null;
+}
+
 function forgives({ people }: Plan): boolean {
   return people.some(({ does }) => does === "forgive");
 }
@@ -38,6 +43,12 @@ function sharesRules({ people }: Plan): boolean {
 const store = "src/limits/store/store.ts";
 const rules = "src/limits/store/shared-rules.ts";
 const shard = "src/limits/store/shard.ts";
+const sharedKey = "src/limits/store/shared-key.ts";
+const storeCounters = "src/limits/store/store-counters.ts";
+const batch = "src/limits/store/call-batch.ts";
+const telling = "src/limits/store/telling.ts";
+const policyAsks = "src/limits/policies.ts";
+const limiter = "src/limits/limiter.ts";
 // Two safeguards are not here, since taking them out only makes units count for too long, or is made up for by another
 // one: that a report never raises a score, and that the clock of a counter does not go back, whose steps forward are
 // watched. The script's own tests fail without them: script.test.ts without either, script-scenarios.test.ts without the
@@ -53,8 +64,8 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: store,
-        from: "sentMs + credits.rules.spendMs / (1 + drift)",
-        to: "nowMs + credits.rules.spendMs / (1 + drift)",
+        from: "sentMs + rules.spendMs / (1 + drift)",
+        to: "nowMs + rules.spendMs / (1 + drift)",
       },
     ],
   },
@@ -77,9 +88,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "no margin for drift",
     concerns: leasesAhead,
-    replacements: [
-      { file: store, from: "sentMs + credits.rules.spendMs / (1 + drift)", to: "sentMs + credits.rules.spendMs" },
-    ],
+    replacements: [{ file: store, from: "sentMs + rules.spendMs / (1 + drift)", to: "sentMs + rules.spendMs" }],
   },
   {
     name: "epoch ignored",
@@ -101,9 +110,9 @@ export const mutations: readonly Mutation[] = [
     concerns: () => true,
     replacements: [
       {
-        file: "src/limits/limiter.ts",
-        from: "this.#ask(asks, chargedAt(this.#set, nowMs), pass)",
-        to: "this.#ask(asks, nowMs, pass)",
+        file: limiter,
+        from: "refusing = this.#put(asks, chargedAt(this.set, nowMs));",
+        to: "refusing = this.#put(asks, nowMs);",
       },
     ],
   },
@@ -112,7 +121,7 @@ export const mutations: readonly Mutation[] = [
     concerns: leasesAhead,
     replacements: [
       {
-        file: "src/limits/store/credits.ts",
+        file: sharedKey,
         from: "return this.#ended.splice(0, most).map(",
         to: "const ended = this.#ended.splice(0, most); return [...ended, ...ended].map(",
       },
@@ -147,7 +156,7 @@ export const mutations: readonly Mutation[] = [
         to: "return false && forgivenUntil > 0 && markKey !== '';",
       },
       {
-        file: store,
+        file: telling,
         from: "void this.#readForgiven()\n      .then(() => this.#forgets",
         to: "void Promise.resolve()\n      .then(() => this.#forgets",
       },
@@ -221,8 +230,8 @@ export const mutations: readonly Mutation[] = [
     concerns: ({ policies, clients }) => policies.length > 1 && clients.some(({ kind }) => kind === "waiter"),
     replacements: [
       {
-        file: "src/limits/limiter.ts",
-        from: "if (refusing === null || this.#set.store === null) return refusing;",
+        file: limiter,
+        from: "if (refusing === null || this.set.store === null) return refusing;",
         to: "if (refusing !== undefined) return refusing;",
       },
     ],
@@ -232,21 +241,109 @@ export const mutations: readonly Mutation[] = [
     concerns: ({ policies }) => policies.length > 1,
     replacements: [
       {
-        file: "src/limits/store/credits.ts",
+        file: sharedKey,
         from: "const leasedMs = leasedUs < 0 ? 0 :",
         to: "const leasedMs = leasedUs < 1e15 ? 0 :",
       },
     ],
   },
   {
-    name: "the second question is the last",
+    name: "a refused request takes of the keys that have room",
     concerns: ({ policies }) => policies.length > 1,
     replacements: [
       {
-        file: "src/limits/policies.ts",
-        from: '? "alone" : "answered";',
-        to: '? "alone" : pass === "first" ? "answered" : "final";',
+        file: model,
+        from: "if (isGranted) for (const { turn, units } of turns) if (turn instanceof Turn) turn.take(units, place);",
+        to: "for (const { turn, units } of turns) if (turn instanceof Turn && turn.hasRoom(units)) turn.take(units, place);",
       },
+    ],
+  },
+  {
+    name: "one key that has room is enough",
+    concerns: ({ policies }) => policies.length > 1,
+    replacements: [{ file: model, from: "turns.every(({ turn, units })", to: "turns.some(({ turn, units })" }],
+  },
+  {
+    name: "a grant that is over is spent all the same",
+    concerns: plays("pause"),
+    replacements: [
+      {
+        file: storeCounters,
+        from: 'const isOver = grant?.kind === "granted" && (',
+        to: 'const isOver = grant?.kind === "granted" && nowMs < 0 && (',
+      },
+    ],
+  },
+  {
+    name: "a refused request releases nothing",
+    concerns: ({ policies }) => policies.length > 1,
+    replacements: [
+      { file: limiter, from: "if (this.set.store !== null) for (const ask of asks) ask.release();", to: "" },
+    ],
+  },
+  {
+    name: "what is kept for a request is spent by others",
+    concerns: leasesAhead,
+    replacements: [
+      { file: batch, from: "  lease.left -= units;\n  lease.kept += units;", to: "  lease.kept += units;" },
+    ],
+  },
+  {
+    name: "two requests take the same units that were leased ahead",
+    concerns: leasesAhead,
+    replacements: [{ file: sharedKey, from: "lease.left -= units;", to: "" }],
+  },
+  {
+    name: "what is granted too late is kept for nobody",
+    concerns: plays("late", "pause", "part"),
+    replacements: [{ file: batch, from: "if (isWaiting) keepFor(lease, units);", to: "keepFor(lease, units);" }],
+  },
+  {
+    name: "a shadow policy is judged with the others",
+    concerns: ({ policies }) => policies.some((each) => each.mode === "shadow" && holds(each)),
+    replacements: [
+      {
+        file: policyAsks,
+        from: "const enforcing = unknown.filter(({ row }) => !row.isShadow);",
+        to: "const enforcing = unknown;",
+      },
+      { file: policyAsks, from: "(ask.row.isShadow ? [[ask]] : [])", to: "(ask.isUnavailable ? [[ask]] : [])" },
+    ],
+  },
+  {
+    name: "a policy that had room refuses with the others",
+    concerns: ({ policies }) => policies.length > 1,
+    replacements: [{ file: batch, from: "? refused : spared;", to: "? refused : refused;" }],
+  },
+  {
+    name: "a second question waits as long as the first",
+    concerns: () => true,
+    replacements: [{ file: policyAsks, from: "attempt === 1 ? null : nowMs", to: "null" }],
+  },
+  {
+    name: "what was spent stays kept",
+    concerns: () => true,
+    replacements: [
+      { file: sharedKey, from: "lease.kept -= units;\n    lease.spentMs = nowMs;", to: "lease.spentMs = nowMs;" },
+    ],
+  },
+  {
+    name: "the leases of requests for several keys have the ids of others",
+    concerns: ({ policies }) => policies.length > 1 && policies.some(holds),
+    replacements: [{ file: batch, from: "single.length + i;", to: "single.length + i + 1;" }],
+  },
+  {
+    name: "two requests of a call are granted the same room",
+    concerns: ({ policies }) => policies.length > 1,
+    replacements: [
+      { file: model, from: "return this.#taken + units <= this.#free;", to: "return units <= this.#free;" },
+    ],
+  },
+  {
+    name: "no policy has refused",
+    concerns: ({ policies }) => policies.length > 1,
+    replacements: [
+      { file: batch, from: "return answer.fitsUs !== 0 || answer.free < units;", to: "return units < 0;" },
     ],
   },
 ];

@@ -145,7 +145,7 @@ export function longestWindowMs(policies: readonly Policy[]): number {
   return Math.max(...policies.map(windowMsOf));
 }
 
-/** Whether a request that asks twice may get its second answer too late. For a shadow policy, none asks twice. */
-export function maySecondBeLate({ policies, delays, settings }: Plan): boolean {
-  return policies.some(({ mode }) => mode === "shadow") || 4 * delays.mostMs + 2 > settings.waitMs;
+/** Whether a request that asks twice may get its second answer too late. */
+export function maySecondBeLate({ delays, settings }: Plan): boolean {
+  return 4 * delays.mostMs + 2 > settings.waitMs;
 }

@@ -101,7 +101,15 @@ export class ScriptModel {
     return this.#counters.get(key)?.units ?? 0;
   }
 
-  /** The same, without what no longer counts at an instant. */
+  /** How many of them are of one lease. */
+  unitsOfLease(key: string, id: string): number {
+    let units = 0;
+    for (const entry of this.#counters.get(key)?.entries.latest(mostWalked) ?? [])
+      if (entry.id === id) units += entry.units;
+    return units;
+  }
+
+  /** How many units count, without what no longer counts at an instant. */
   unitsAt(key: string, nowUs: number): number {
     const counter = this.#counters.get(key);
     if (counter === undefined) return 0;

@@ -4,6 +4,7 @@ import type { Clock } from "../../src/core/clock.ts";
 import type { ForgivenKey, Rule } from "../../src/core/rules.ts";
 import type { StateChange, Timers } from "../../src/core/store-link.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
+import type { Grant, Want } from "../../src/limits/store/call-batch.ts";
 import { gatewayLength, threadLength } from "../../src/limits/store/script-call.ts";
 import { SharedRules } from "../../src/limits/store/shared-rules.ts";
 import { Store } from "../../src/limits/store/store.ts";
@@ -27,6 +28,8 @@ export interface GatewayParts {
   /** It forgets the counts of a client. */
   onForgiven(gateway: SimulatedGateway, address: string, seq: number): void;
   onChange(gateway: SimulatedGateway, thread: number, change: StateChange): void;
+  /** A request was told what came of what it had wanted since an instant. */
+  onTold(wants: readonly Want[], grants: readonly Grant[], sinceMs: number): void;
 }
 
 export interface Thread {
@@ -131,8 +134,23 @@ export class SimulatedGateway implements Process {
       ...(rules !== null && { readForgiven: () => rules.readNow().then(() => this.#forgotten) }),
     });
     const limiter = new PolicyLimiter(plan.policies, { clock, table, store: shared, hash: new SipHash(placeSecret) });
+    this.#watchAnswers(shared);
     shared.open();
     return { limiter, shared, link, aloneSeen: 0, aloneMs: -1 };
+  }
+
+  #watchAnswers(shared: Store): void {
+    const ask = shared.ask.bind(shared);
+    shared.ask = (wants, sinceMs) => {
+      const askedMs = this.#time.nowMs;
+      const grants = ask(wants, sinceMs);
+      // Whoever has asked hears of a failure.
+      grants.then(
+        (of) => this.#parts.onTold(wants, of, askedMs),
+        () => {},
+      );
+      return grants;
+    };
   }
 
   #shareRules(): SharedRules {

@@ -3,6 +3,7 @@
 import type { Policy } from "../../src/core/policy.ts";
 import type { CallFailureKind } from "../../src/core/store-link.ts";
 import type { CounterItem, Told } from "../../src/limits/store/script-call.ts";
+import { Judgements } from "./judgements.ts";
 import { RulesModel } from "./rules-model.ts";
 import { ScriptModel } from "./script-model.ts";
 import { readCall, writeAnswer } from "./script-wire.ts";
@@ -31,6 +32,8 @@ export class SimulatedShard {
   rules: RulesModel;
   /** What is to be known of the counters that are forgiven, of what is told that counts, and of what is written of rules. */
   watch: ShardWatch | null = null;
+  /** Checks what is answered. */
+  readonly judgements: Judgements;
   /** Of this run of the server and its data. */
   epoch: string;
   isDown = false;
@@ -55,6 +58,7 @@ export class SimulatedShard {
   constructor(number: number, time: VirtualTime, rate: number, skewMs: number) {
     this.number = number;
     this.#time = time;
+    this.judgements = new Judgements(time);
     this.rate = rate;
     this.#skewMs = skewMs;
     this.epoch = `run 0 of shard ${number}`;
@@ -120,6 +124,7 @@ export class SimulatedShard {
     this.model.onForget = (key) => this.watch?.forgets(key);
     this.model.onTold = (item, told) => this.watch?.told(item, told);
     const answer = this.model.call(items, requests);
+    this.judgements.called(items, requests, answer, this.model);
     for (const item of items) if ("id" in item) this.#noteStored(item.key);
     if (this.note !== null) {
       for (const [i, item] of items.entries()) {

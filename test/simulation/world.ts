@@ -1,5 +1,6 @@
 // One run: starts what the plan says, lets its clients ask and its failures happen, and returns what was wrong.
 import type { Decision } from "../../src/core/policy.ts";
+import { policyText } from "../../src/limits/store/counter-rules.ts";
 import { askedRequest, limitedRequest } from "../support/limited-request.ts";
 import type { Admission, Admissions, Alone } from "./admissions.ts";
 import { Arrivals } from "./arrivals.ts";
@@ -62,6 +63,11 @@ export class World {
     this.shards = plan.shards.map(({ rate, skewMs }, i) => new SimulatedShard(i, this.time, rate, skewMs));
     this.network = new Network(this.time, new Chance(plan.seed, 2), this.shards, plan.delays);
     this.judge = new Judge(plan, this.time);
+    const shadows = new Set(plan.policies.filter(({ mode }) => mode === "shadow").map(policyText));
+    for (const { judgements } of this.shards) {
+      judgements.violate = (text) => this.judge.violate(text);
+      judgements.shadows = shadows;
+    }
     this.people = new People(this);
     this.#refusals = new Refusals(this);
     if (log !== null) for (const shard of this.shards) shard.note = (text) => this.note(text);
@@ -85,6 +91,11 @@ export class World {
       onChange: (from, thread, change) => {
         this.note(`gateway ${place}.${thread}: shard ${change.shard} ${change.from} → ${change.to} (${change.cause})`);
         this.judge.changed(from, change);
+      },
+      // In a cluster, each shard judges its own keys.
+      onTold: (wants, grants, sinceMs) => {
+        const [only, ...others] = this.shards;
+        if (others.length === 0) only?.judgements.told(wants, grants, sinceMs);
       },
     });
     this.note(`gateway ${place} starts as ${gateway.id}`);
