@@ -58,6 +58,11 @@ export class Admissions {
   readonly losses: Loss[] = [];
   /** When it was emptied, because its client was forgiven, and how many units gateways held then. */
   readonly forgiven: { readonly atMs: number; readonly held: number }[] = [];
+  /**
+   * What the store took for told when a gateway told it what it had lost: units that only the clock of the gateway has taken
+   * out of the window.
+   */
+  readonly mistaken: { readonly atMs: number; readonly gateway: string; readonly units: number }[] = [];
   #first = 0;
 
   /** `shrunk`: the part of the window that counts. */
@@ -133,6 +138,15 @@ export class Admissions {
     let units = 0;
     for (const { atMs, held } of this.forgiven) if (nowMs - atMs < this.windowMs + lateMs) units += held;
     return units;
+  }
+
+  /** The same of units that the store took for told, in this window. */
+  takenForTold(nowMs: number): number {
+    const most = new Map<string, number>();
+    for (const { atMs, gateway, units } of this.mistaken) {
+      if (nowMs - atMs < this.windowMs * 1.02 + lateMs) most.set(gateway, Math.max(units, most.get(gateway) ?? 0));
+    }
+    return [...most.values()].reduce((sum, units) => sum + units, 0);
   }
 
   /** Without what was decided alone: the store does not know it. */

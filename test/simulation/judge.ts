@@ -1,7 +1,7 @@
 // Judges each admission by what was played: the limit, and beyond it only what a failure excuses.
 import type { StateChange } from "../../src/core/store-link.ts";
 import { policyText } from "../../src/limits/store/counter-rules.ts";
-import { storeTagOf } from "../../src/limits/store/script-call.ts";
+import { type CounterItem, gatewayLength, storeTagOf } from "../../src/limits/store/script-call.ts";
 import { counterKeyOf } from "../support/limited-request.ts";
 import { type Admission, Admissions, type Alone, type Loss } from "./admissions.ts";
 import { type Plan, spendMsOf } from "./plan.ts";
@@ -13,6 +13,9 @@ import type { VirtualTime } from "./virtual-time.ts";
 const noticedMs = 3500;
 /** The same after an outage: with the pause between two probes and the time until a connection is given up. */
 const noticedLateMs = 6000;
+
+/** Admissions count from a whole millisecond on. */
+const roundingMs = 1;
 
 export class Judge {
   readonly counters = new Map<string, Admissions>();
@@ -90,6 +93,7 @@ export class Judge {
     }
     if (units <= limit || (onFailure === "open" && byGateway.size > 0)) return admission;
     let excess = this.#lost(counter) + forgotten + counter.heldWhenForgiven(this.#time.nowMs);
+    excess += counter.takenForTold(this.#time.nowMs);
     for (const of of byGateway.values()) excess += Math.min(of.alone, of.share);
     if (counter.policy.rate.kind === "concurrency") excess += this.#silent(counter);
     if (units > limit + excess) {
@@ -120,6 +124,28 @@ export class Judge {
   /** A shard has lost units of a gateway. */
   lost(counter: Admissions, loss: Omit<Loss, "endsMs" | "toldWallMs" | "tellingWallMs">): void {
     counter.losses.push({ ...loss, endsMs: Number.POSITIVE_INFINITY, toldWallMs: never, tellingWallMs: never });
+  }
+
+  /**
+   * A gateway tells the store what it has admitted, after a loss. Its clock may be faster: then the store still counts what
+   * the gateway no longer does, and takes it for something that it has just been told.
+   */
+  told(shard: SimulatedShard, { key, id }: CounterItem): void {
+    const gateway = id.slice(0, gatewayLength);
+    const rate = this.places.get(gateway)?.rate ?? 1;
+    for (const counter of this.counters.values()) {
+      const { policy, list, losses, mistaken, storeKey } = counter;
+      const isLost = losses.some((loss) => loss.gateway === gateway && !loss.isStep);
+      if (!isLost || counter.shard !== shard || storeKey !== key || policy.rate.kind !== "sliding") continue;
+      const { windowMs } = policy.rate;
+      let units = 0;
+      for (const each of list) {
+        const ageMs = shard.steadyMs() - each.steadyMs;
+        const isOverThere = (ageMs * rate) / shard.rate >= windowMs - roundingMs;
+        if (each.gateway === gateway && isOverThere && ageMs < windowMs + roundingMs) units += each.units;
+      }
+      if (units > 0) mistaken.push({ atMs: this.#time.nowMs, gateway, units });
+    }
   }
 
   changed({ id }: SimulatedGateway, { shard, to, cause }: StateChange): void {

@@ -32,6 +32,8 @@ export class SimulatedShard {
   rules: RulesModel;
   /** What is to be known of the counters that are forgiven, of what is told that counts, and of what is written of rules. */
   watch: ShardWatch | null = null;
+  /** Something is told that counts. */
+  told: (item: CounterItem) => void = () => {};
   /** Checks what is answered. */
   readonly judgements: Judgements;
   /** Of this run of the server and its data. */
@@ -122,7 +124,10 @@ export class SimulatedShard {
       this.counterBytes += callOverhead + length(keys) + length(args) + answerBytes * items.length;
     }
     this.model.onForget = (key) => this.watch?.forgets(key);
-    this.model.onTold = (item, told) => this.watch?.told(item, told);
+    this.model.onTold = (item, told) => {
+      this.watch?.told(item, told);
+      this.told(item);
+    };
     const answer = this.model.call(items, requests);
     this.judgements.called(items, requests, answer, this.model);
     for (const item of items) if ("id" in item) this.#noteStored(item.key);

@@ -64,9 +64,10 @@ export class World {
     this.network = new Network(this.time, new Chance(plan.seed, 2), this.shards, plan.delays);
     this.judge = new Judge(plan, this.time);
     const shadows = new Set(plan.policies.filter(({ mode }) => mode === "shadow").map(policyText));
-    for (const { judgements } of this.shards) {
-      judgements.violate = (text) => this.judge.violate(text);
-      judgements.shadows = shadows;
+    for (const shard of this.shards) {
+      shard.told = (item) => this.judge.told(shard, item);
+      shard.judgements.violate = (text) => this.judge.violate(text);
+      shard.judgements.shadows = shadows;
     }
     this.people = new People(this);
     this.#refusals = new Refusals(this);
