@@ -77,7 +77,10 @@ export class QuotaQuestions implements QuotaLimiter {
       for (const sum of sums) putSum(sum, atMs);
       if (sums.some(({ ask }) => ask.refuses)) return false;
       if (sums.some(({ ask }) => ask.isUnknown)) return null;
-      for (const { ask } of sums) if (ask.fits) ask.chargeUnits();
+      for (const { ask } of sums) {
+        if (ask.fits) ask.chargeUnits();
+        else ask.release();
+      }
       return true;
     });
   }

@@ -26,10 +26,7 @@ export class SmallFleet {
 
   /** Asks a gateway `count` times in one turn. The list gets the decisions as they are made. */
   ask(place: number, asked: Asked, count = 1): readonly Decision[] {
-    const { gateways } = this.#world;
-    const limiter = gateways[place]?.threads[0]?.limiter;
-    const nowMs = gateways[place]?.clock.monotonicMs();
-    if (limiter === undefined || nowMs === undefined) throw new Error("there is no such gateway");
+    const { limiter, nowMs } = this.#at(place);
     const decisions: Decision[] = [];
     for (let i = 0; i < count; i += 1) {
       const { request, head } = limitedRequest(asked);
@@ -41,6 +38,20 @@ export class SmallFleet {
       void decided.then((decision) => void decisions.push(decision));
     }
     return decisions;
+  }
+
+  /** Asks a gateway for a quota alone. */
+  askQuota(place: number, asked: Asked, hits: number): void {
+    const { limiter, nowMs } = this.#at(place);
+    const { request: parsed, head } = limitedRequest(asked);
+    void limiter.forQuotas().askAll([{ parsed, head, identity: null, isVerified: false, policy: null, hits }], nowMs);
+  }
+
+  #at(place: number): { limiter: PolicyLimiter; nowMs: number } {
+    const gateway = this.#world.gateways[place];
+    const limiter = gateway?.threads[0]?.limiter;
+    if (limiter === undefined) throw new Error("there is no such gateway");
+    return { limiter, nowMs: this.nowMs(place) };
   }
 
   /** Puts other policies into force, at all gateways or at one. */
