@@ -247,7 +247,7 @@ export class PolicySteps implements Limiter {
     const outcome = refusing.isUnavailable ? "unavailable" : "throttled";
     // What the step before has taken is held until the exchange ends.
     const refused = refusing.decision(outcome, first === null ? null : first.held, this.#list(asks, first, false));
-    if (this.set.store !== null) for (const ask of asks) ask.release();
+    if (this.set.store !== null) for (const ask of asks) ask.shared?.release();
     return refused;
   }
 
@@ -259,7 +259,7 @@ export class PolicySteps implements Limiter {
       else if (ask.isUnknown) void this.#chargeLater(ask, nowMs);
       else {
         outcomes[ask.isUnavailable ? "unavailable" : "would_throttle"] += 1;
-        ask.release();
+        ask.shared?.release();
       }
     }
     return held;

@@ -22,7 +22,6 @@ import {
   type TokenDigests,
 } from "./request-keys.ts";
 import { ChargedCounters, ConcurrencyCounters } from "./slot-counters.ts";
-import type { Grant, Want } from "./store/call-batch.ts";
 import type { Store } from "./store/store.ts";
 import { SharedAsk, StoreCounters } from "./store/store-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
@@ -104,7 +103,7 @@ export class PolicyAsk extends Ask {
   constructor(row: PolicyRow) {
     super();
     this.row = row;
-    this.shared = row.inStore === null ? null : new SharedAsk(this);
+    this.shared = row.inStore === null ? null : new SharedAsk(this, row.inStore);
   }
 
   get policy(): Policy {
@@ -135,7 +134,7 @@ export class PolicyAsk extends Ask {
   put(nowMs: number): void {
     const { shared, row } = this;
     if (shared === null) row.local.ask(this, nowMs);
-    else row.inStore?.ask(shared, nowMs);
+    else shared.put(nowMs);
   }
 
   /** Whether the store has to be asked before it is known if the request fits. */
@@ -153,9 +152,9 @@ export class PolicyAsk extends Ask {
     return !this.row.isShadow && !this.fits && !this.isUnknown;
   }
 
+  /** Whether the table or the store has said that what is unknown will be refused until `resetMs` at least. */
   get isProbablyRefused(): boolean {
-    const { shared, row } = this;
-    return shared !== null && row.inStore?.isProbablyRefused(shared) === true;
+    return this.shared?.isProbablyRefused === true;
   }
 
   /** Charges what was asked for and fits. Returns what is held for it, `held` included. */
@@ -173,32 +172,7 @@ export class PolicyAsk extends Ask {
   /** The same without counting the outcome, for what holds nothing. Returns what the counters need to give it back. */
   chargeUnits(): number {
     const { shared, row } = this;
-    return shared === null ? row.local.charge(this) : (row.inStore?.charge(shared) ?? 0);
-  }
-
-  // What a request does that waits for the store.
-
-  want(): Want | undefined {
-    return this.shared === null ? undefined : this.row.inStore?.want(this.shared);
-  }
-
-  granted(grant: Grant): void {
-    if (this.shared !== null) this.shared.grant = grant;
-  }
-
-  /** The store is not asked again. */
-  decideAlone(): void {
-    if (this.isUnknown) this.granted({ kind: "alone" });
-  }
-
-  /** Units that were found here must not be spent by others while it waits for those of another policy. */
-  keepHeld(): void {
-    if (this.shared !== null) this.row.inStore?.keepHeld(this.shared);
-  }
-
-  /** The request is refused: it does not spend what the store has granted. */
-  release(): void {
-    if (this.shared !== null) this.row.inStore?.release(this.shared);
+    return shared === null ? row.local.charge(this) : shared.charge();
   }
 
   decision(outcome: Outcome, held: Held | null, others: readonly Decision[] | null): Decision {
@@ -385,7 +359,7 @@ export async function decideWithStore<T>(
 ): Promise<T> {
   if (store === null) throw new Error("without a store, everything is known");
   for (let attempt = 1; ; attempt += 1) {
-    if (attempt > mostAttempts) for (const ask of asks) ask.decideAlone();
+    if (attempt > mostAttempts) for (const { shared } of asks) shared?.decideAlone();
     else await askStore(store, asks, attempt === 1 ? null : nowMs);
     const decided = decide();
     if (decided !== null) return decided;
@@ -394,17 +368,24 @@ export async function decideWithStore<T>(
 
 /** The enforcing policies are asked together, and all are granted or none; a shadow one changes nothing for the others. */
 async function askStore(store: Store, asks: readonly PolicyAsk[], sinceMs: number | null): Promise<void> {
-  const unknown = asks.filter(({ isUnknown }) => isUnknown);
-  const enforcing = unknown.filter(({ row }) => !row.isShadow);
-  const groups = unknown.flatMap((ask) => (ask.row.isShadow ? [[ask]] : []));
+  const enforcing: SharedAsk[] = [];
+  const groups: SharedAsk[][] = [];
+  for (const { shared, row } of asks) {
+    if (shared === null) continue;
+    if (shared.verdict !== "unknown") shared.reserve();
+    else if (row.isShadow) groups.push([shared]);
+    else enforcing.push(shared);
+  }
   if (enforcing.length > 0) groups.push(enforcing);
-  for (const ask of asks) ask.keepHeld();
   await Promise.all(groups.map((group) => grantTo(store, group, sinceMs)));
 }
 
-async function grantTo(store: Store, asks: readonly PolicyAsk[], sinceMs: number | null): Promise<void> {
-  const wants = asks.flatMap((ask) => ask.want() ?? []);
-  for (const [i, grant] of (await store.ask(wants, sinceMs)).entries()) asks[i]?.granted(grant);
+async function grantTo(store: Store, asks: readonly SharedAsk[], sinceMs: number | null): Promise<void> {
+  const grants = await store.ask(
+    asks.map((ask) => ask.want()),
+    sinceMs,
+  );
+  for (const [i, ask] of asks.entries()) ask.grant = grants[i] ?? null;
 }
 
 export function rowsIn({ rows }: PolicySet, included: number): readonly PolicyRow[] {

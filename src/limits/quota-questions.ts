@@ -62,7 +62,7 @@ export class QuotaQuestions implements QuotaLimiter {
       const isCharged = this.#charge(sums, nowMs);
       if (isCharged === null) return null;
       const decisions = quotas.map((quota) => this.#decisionOn(quota, isCharged, nowMs));
-      if (!isCharged) for (const { ask } of sums) ask.release();
+      if (!isCharged) for (const { ask } of sums) ask.shared?.release();
       return decisions;
     };
     const asks = sums.map(({ ask }) => ask);

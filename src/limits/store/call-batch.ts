@@ -24,7 +24,7 @@ export type Grant =
 
 const refused: Grant = { kind: "refused" };
 const spared: Grant = { kind: "spared" };
-const alone: Grant = { kind: "alone" };
+export const alone: Grant = { kind: "alone" };
 
 /** Nothing is ever added to it. */
 const none: ReadonlyMap<SharedKey, number> = new Map();

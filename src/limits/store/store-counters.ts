@@ -5,7 +5,7 @@ import type { Policy } from "../../core/policy.ts";
 import type { Ask, Charged, LocalCounters } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { networkKey } from "../table/eviction.ts";
-import type { Grant, Want } from "./call-batch.ts";
+import { alone, type Grant, type Want } from "./call-batch.ts";
 import {
   borderErrorMs,
   CalendarPeriods,
@@ -41,8 +41,58 @@ export class SharedAsk {
   isAlone = false;
   isLate = false;
 
-  constructor(ask: Ask) {
+  readonly #counters: StoreCounters;
+
+  constructor(ask: Ask, counters: StoreCounters) {
     this.ask = ask;
+    this.#counters = counters;
+  }
+
+  /**
+   * Answers by what is known, and charges nothing. The key must be selected and the table's locks held. A grant that cannot be
+   * spent any more is released.
+   */
+  put(nowMs: number): void {
+    this.ask.nowMs = nowMs;
+    this.verdict = this.#counters.ask(this);
+    this.ask.fits = this.verdict === "fits";
+  }
+
+  /** Whether what is unknown now will be refused until `resetMs` at least: the table or the store has said so. */
+  get isProbablyRefused(): boolean {
+    const { ask, fitsLocally, key } = this;
+    if (!fitsLocally || key === undefined || key.rules.item === "concurrency") return !fitsLocally;
+    return key.last.fullUntilMs > ask.nowMs;
+  }
+
+  /** Returns what has to be asked for, because `put` has found too little. */
+  want(): Want {
+    return { key: this.key ?? this.#counters.create(this), units: this.ask.units };
+  }
+
+  /** The store is not asked again. */
+  decideAlone(): void {
+    if (this.verdict === "unknown") this.grant = alone;
+  }
+
+  /** Reserves units that are held for a request which has to wait for those of another policy, or is about to spend them. */
+  reserve(): void {
+    const { units, nowMs } = this.ask;
+    if (this.verdict !== "fits" || this.isAlone || this.grant?.kind === "granted") return;
+    const lease = this.key?.held.take(units, nowMs);
+    if (lease !== undefined) this.grant = { kind: "granted", lease, units };
+  }
+
+  /** The request is refused: it does not spend what was granted. */
+  release(): void {
+    const { grant } = this;
+    this.grant = null;
+    if (grant?.kind === "granted") this.#counters.store.release(grant.lease, grant.units);
+  }
+
+  /** Charges what fits. The locks must have been held since `put`. Returns what `giveBack` needs. */
+  charge(): number {
+    return this.#counters.charge(this);
   }
 }
 
@@ -50,7 +100,7 @@ export class StoreCounters {
   /** What this gateway has admitted. */
   readonly local: LocalCounters;
   readonly #policy: Policy;
-  readonly #store: Store;
+  readonly store: Store;
   readonly #ofStore: StorePolicy;
   readonly #isByRequest: boolean;
   /** What `charge` has returned, until it is given back or kept: what the table was charged, and the store's lease, if there is one. */
@@ -73,7 +123,7 @@ export class StoreCounters {
     const { limit, rate } = policy;
     this.#policy = policy;
     this.local = local;
-    this.#store = store;
+    this.store = store;
     this.#isByRequest = isByRequest;
     this.#rules = counterRulesOf(policy, { limit, isByRequest, untilMs: 0 }, store.settings);
     this.#source = {
@@ -96,15 +146,9 @@ export class StoreCounters {
     this.local.select(ask);
   }
 
-  /**
-   * Answers by what is known, and charges nothing. The key must be selected and the table's locks held. A grant that cannot be
-   * spent any more is released.
-   */
-  ask(shared: SharedAsk, nowMs: number): void {
-    const { ask } = shared;
-    ask.nowMs = nowMs;
-    shared.verdict = this.#verdictOn(shared, this.#lookUp(shared));
-    ask.fits = shared.verdict === "fits";
+  /** See `SharedAsk.put`. */
+  ask(shared: SharedAsk): StoreVerdict {
+    return this.#verdictOn(shared, this.#lookUp(shared));
   }
 
   /** Finds what is known of the key, and whether what was granted may still be spent. Returns the rules of the key. */
@@ -113,10 +157,10 @@ export class StoreCounters {
     key.storeTag ||= storeTagOf(key);
     const rules = this.#rulesFor(key.storeTag, limit, nowMs);
     shared.key = this.#find(shared.ask, rules);
-    if (shared.key?.replaceRules(rules)) this.#store.endAll(shared.key);
+    if (shared.key?.replaceRules(rules)) this.store.endAll(shared.key);
     const { grant } = shared;
     const isOver = grant?.kind === "granted" && (nowMs >= grant.lease.endsMs || grant.lease.key !== shared.key);
-    if (isOver) this.release(shared);
+    if (isOver) shared.release();
     if (grant?.kind === "spared" || this.#isRefusedInVain(shared)) shared.grant = null;
     return rules;
   }
@@ -137,8 +181,8 @@ export class StoreCounters {
     // What is held may be spent while the store is away: the store counts it.
     const has = grant?.kind === "granted" || known?.held.has(units, nowMs) === true;
     const isRefused = grant?.kind === "refused" || known?.isRefused(nowMs) === true;
-    const mayAsk = grant?.kind !== "alone" && this.#store.mayAsk(known?.tag ?? key.storeTag, known);
-    const isOpen = this.#store.settings.onFailure === "open";
+    const mayAsk = grant?.kind !== "alone" && this.store.mayAsk(known?.tag ?? key.storeTag, known);
+    const isOpen = this.store.settings.onFailure === "open";
     if (!has && !mayAsk && (isOpen || !isRefused)) return this.#askAlone(shared);
     return this.#askTogether(shared, rules, { has, isRefused, canAsk: mayAsk && grant === null });
   }
@@ -162,7 +206,7 @@ export class StoreCounters {
     this.#showLeft(ask, known, { has, isKept: grant?.kind === "granted", isRefused });
     if (has) return "fits";
     if (canAsk && !isRefused) return "unknown";
-    if (grant === null) this.#store.counts.refusedFromMemory += 1;
+    if (grant === null) this.store.counts.refusedFromMemory += 1;
     return "refused";
   }
 
@@ -187,44 +231,18 @@ export class StoreCounters {
     }
   }
 
-  /** Whether what is unknown now will be refused until `resetMs` at least: the table or the store has said so. */
-  isProbablyRefused({ ask, fitsLocally, key }: SharedAsk): boolean {
-    if (!fitsLocally || key === undefined || this.#policy.rate.kind === "concurrency") return !fitsLocally;
-    return key.last.fullUntilMs > ask.nowMs;
-  }
-
-  /** What has to be asked for, because `ask` has found too little. */
-  want(shared: SharedAsk): Want {
-    return { key: shared.key ?? this.#create(shared), units: shared.ask.units };
-  }
-
-  /** Keeps units that are held for a request which has to wait for those of another policy. */
-  keepHeld(shared: SharedAsk): void {
-    const { units, nowMs } = shared.ask;
-    if (shared.verdict !== "fits" || shared.isAlone || shared.grant?.kind === "granted") return;
-    const lease = shared.key?.held.take(units, nowMs);
-    if (lease !== undefined) shared.grant = { kind: "granted", lease, units };
-  }
-
-  /** The request does not spend what was granted. */
-  release(shared: SharedAsk): void {
-    const { grant } = shared;
-    shared.grant = null;
-    if (grant?.kind === "granted") this.#store.release(grant.lease, grant.units);
-  }
-
-  /** Charges what fits. The locks must have been held since `ask`. Returns what `giveBack` needs. */
+  /** See `SharedAsk.charge`. */
   charge(shared: SharedAsk): number {
     const { ask } = shared;
     const { units, nowMs } = ask;
     const local = shared.fitsLocally ? this.local.charge(ask) : noCharge;
     let lease: Lease | null = null;
     if (!shared.isAlone) {
-      this.keepHeld(shared);
+      shared.reserve();
       if (shared.grant?.kind === "granted") lease = shared.grant.lease;
-      if (lease !== null) this.#store.spend(lease, units, nowMs);
+      if (lease !== null) this.store.spend(lease, units, nowMs);
     } else if (!this.#isByRequest && (shared.key !== undefined || shared.isLate))
-      this.#store.admittedAlone(shared.key ?? this.#create(shared));
+      this.store.admittedAlone(shared.key ?? this.create(shared));
     shared.grant = null;
     if (!this.#isByRequest) return 0;
     this.#lastCharge += 1;
@@ -266,17 +284,17 @@ export class StoreCounters {
     const network = client === null ? "" : networkTagOf(networkKey(client));
     // A network that is counted as one is forgiven as one.
     if (this.#ofStore.keysOf(network).length > 0) tags.push(network);
-    for (const tag of tags) this.#store.forgive(this.#ofStore, tag, this.#rulesFor(tag, limit, nowMs), seq);
+    for (const tag of tags) this.store.forgive(this.#ofStore, tag, this.#rulesFor(tag, limit, nowMs), seq);
   }
 
   /** Gives back what is held of all keys. */
   endLeases(): void {
-    this.#store.endLeases(this.#ofStore.keys.values());
+    this.store.endLeases(this.#ofStore.keys.values());
   }
 
   /** The policy is gone. */
   retire(): void {
-    this.#store.book.retire(this.#ofStore);
+    this.store.book.retire(this.#ofStore);
   }
 
   #settle(charged: Charged, how: "giveBack" | "keep"): void {
@@ -284,19 +302,19 @@ export class StoreCounters {
     if (charge === undefined) return;
     this.#charges.delete(charged.charged);
     if (!Number.isNaN(charge.local)) this.local[how]({ ...charged, charged: charge.local });
-    if (charge.lease !== null) this.#store[how](charge.lease);
+    if (charge.lease !== null) this.store[how](charge.lease);
     // While its status was not known, the store was not told of it.
-    else if (how === "keep") this.#store.admittedAlone(this.#keyOf(charged));
+    else if (how === "keep") this.store.admittedAlone(this.#keyOf(charged));
   }
 
   /** Decides by what this gateway has admitted itself. */
   #askAlone(shared: SharedAsk): StoreVerdict {
-    const { settings, replicas } = this.#store;
+    const { settings, replicas } = this.store;
     const { onFailure } = settings;
     const { ask } = shared;
     const { limit, units } = ask;
     shared.isAlone = true;
-    shared.isLate = this.#store.decidesAlone(ask.key.storeTag, shared.key);
+    shared.isLate = this.store.decidesAlone(ask.key.storeTag, shared.key);
     // At least one request, whatever it costs.
     if (onFailure === "local") ask.limit = Math.max(units, Math.floor(limit / replicas.value));
     shared.fitsLocally = this.local.ask(ask, ask.nowMs);
@@ -332,32 +350,32 @@ export class StoreCounters {
   }
 
   /** Begins to ask for a key; for its network, if too many new keys are made. */
-  #create({ ask, isNewcomer }: SharedAsk): SharedKey {
+  create({ ask, isNewcomer }: SharedAsk): SharedKey {
     const { key, client, limit, nowMs } = ask;
     const { newKeys } = this.#ofStore;
     if (!isNewcomer || newKeys.hasRoom(nowMs)) return this.#keyAt(key.storeTag, key, client, limit, nowMs);
     const network = networkKey(client);
     const known = this.#keyAt(networkTagOf(network), network, network, limit, nowMs);
     known.untold.knownUntilMs = nowMs + longestCountMs(this.#policy);
-    this.#store.counts.coarse += 1;
+    this.store.counts.coarse += 1;
     return known;
   }
 
   #keyOf({ key, client, limit }: Charged): SharedKey {
-    return this.#keyAt(key.storeTag || storeTagOf(key), key, client, limit, this.#store.clock.monotonicMs());
+    return this.#keyAt(key.storeTag || storeTagOf(key), key, client, limit, this.store.clock.monotonicMs());
   }
 
   /** Returns what is known of a key, or begins to remember it. */
   #keyAt(tag: string, key: CounterKey, client: CounterKey, limit: number, nowMs: number): SharedKey {
     const rules = this.#rulesFor(tag, limit, nowMs);
-    return this.#ofStore.find(tag, rules) ?? this.#store.book.create(this.#ofStore, tag, key, client, rules);
+    return this.#ofStore.find(tag, rules) ?? this.store.book.create(this.#ofStore, tag, key, client, rules);
   }
 
   #rulesFor(tag: string, limit: number, nowMs: number): CounterRules {
     const untilMs = this.#inPeriod("endMs", tag, nowMs);
     if (this.#rules.limit !== limit || this.#rules.untilUs !== untilMs * 1000) {
       const isByRequest = this.#isByRequest;
-      this.#rules = counterRulesOf(this.#policy, { limit, isByRequest, untilMs }, this.#store.settings);
+      this.#rules = counterRulesOf(this.#policy, { limit, isByRequest, untilMs }, this.store.settings);
     }
     return this.#rules;
   }
@@ -365,7 +383,7 @@ export class StoreCounters {
   /** Calendar: by the clock of the shard that has the key; else 0. */
   #inPeriod(what: "endMs" | "untilResetMs", tag: string, nowMs: number): number {
     if (this.#periods === null) return 0;
-    const shard = this.#store.shards.of(tag);
+    const shard = this.store.shards.of(tag);
     return this.#periods[what](shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? null, nowMs);
   }
 }
