@@ -1,9 +1,17 @@
 // What leaves in one call: what requests of one turn of the event loop want of one shard. All keys of a request are judged
 // together, and units that it is granted are kept for it alone, so one answer decides. What a turn wants beyond one call is
 // in batches of its own, so that many requests are decided in portions.
-import { type ItemAnswer, mostItems, type ScriptAnswer, type StoreRequest } from "./script-call.ts";
+import type { CounterRules } from "./counter-rules.ts";
+import {
+  type CounterAnswer,
+  type CounterItem,
+  leaseIdOf,
+  mostItems,
+  type ScriptAnswer,
+  type StoreRequest,
+} from "./script-call.ts";
 import type { Shard } from "./shard.ts";
-import type { Lease, SharedKey } from "./shared-key.ts";
+import { type Lease, type OwnReport, reserve, type SharedKey } from "./shared-key.ts";
 
 /** Units of one key that a request wants. */
 export interface Want {
@@ -25,9 +33,6 @@ export type Grant =
 const refused: Grant = { kind: "refused" };
 const spared: Grant = { kind: "spared" };
 export const alone: Grant = { kind: "alone" };
-
-/** Nothing is ever added to it. */
-const none: ReadonlyMap<SharedKey, number> = new Map();
 
 /** What one request wants of one shard. */
 export class Demand {
@@ -53,14 +58,29 @@ export class Demand {
   }
 
   answer(grants: readonly Grant[]): void {
+    if (!this.isWaiting) return;
     this.isWaiting = false;
     this.#grants.resolve(grants);
   }
 
   /** The request is decided without the shard. */
   decideAlone(): void {
-    if (this.isWaiting) this.answer(this.wants.map(() => alone));
+    this.answer(this.wants.map(() => alone));
   }
+}
+
+/** What a call says of one key, and as what: its answer is read by this. */
+export interface SentCounter {
+  readonly item: CounterItem;
+  readonly reports: readonly OwnReport[];
+  /** The rules by which it asks. */
+  readonly rules: CounterRules;
+  /** How often the key had been forgiven. */
+  readonly forgiven: number;
+  /** The incident of the shard in which it was sent. */
+  readonly incident: number;
+  /** The store is told of so many requests that were admitted alone; null: it is told nothing. */
+  readonly told: number | null;
 }
 
 /** One key of a call. */
@@ -72,7 +92,11 @@ export class BatchCounter {
   readonly single: Demand[] = [];
   /** Units that requests want of it. */
   wanted = 0;
-  /** Whether one of them was refused, because of this key. */
+  /** Null until the call is sent. */
+  sent: SentCounter | null = null;
+  /** Null until the call is answered. */
+  answer: CounterAnswer | null = null;
+  /** Whether a request was refused, because of this key. */
   isRefused = false;
   /** Of all requests; null: there is none, or each request has its own. */
   lease: Lease | null = null;
@@ -82,6 +106,13 @@ export class BatchCounter {
   constructor(key: SharedKey, place: number) {
     this.key = key;
     this.place = place;
+  }
+
+  /** Whether the key has no room for so many units. One that was not counted at all has refused nothing. */
+  hasRefused(units: number): boolean {
+    const { answer } = this;
+    if (answer === null || !answer.isInPeriod || answer.isForeign) return false;
+    return answer.fitsUs !== 0 || answer.free < units;
   }
 }
 
@@ -147,6 +178,15 @@ export class CallBatch {
     }));
   }
 
+  /** Returns the ids and units of all leases that the call may have been granted of a key. */
+  leasesOf({ key, single, wanted, sent }: BatchCounter): (readonly [id: string, granted: number])[] {
+    if (sent === null) return [];
+    const { id, step, ahead } = sent.item;
+    if (!sent.rules.isByRequest) return [[id, wanted + ahead]];
+    const own = [...single.map((_, at) => [at, step] as const), ...this.severalOf(key, single.length)];
+    return own.map(([place, units]) => [leaseIdOf(id, place), units]);
+  }
+
   /** Returns the places and units of the leases that requests for several keys have of one, counted from `first`. */
   severalOf(key: SharedKey, first: number): (readonly [place: number, units: number])[] {
     return this.several.flatMap(({ units }, i) => {
@@ -155,50 +195,52 @@ export class CallBatch {
     });
   }
 
-  /** Finds out which keys have refused a request. */
+  /** Takes the answer of the call: gives each key its own, and finds out which keys have refused a request. */
   judge({ items, requests }: ScriptAnswer): void {
     for (const counter of this.counters) {
       const answer = items[counter.place];
-      if (answer?.item === "counter" && answer.askedGranted < counter.single.length) counter.isRefused = true;
+      if (answer?.item !== "counter") continue;
+      counter.answer = answer;
+      counter.isRefused = answer.askedGranted < counter.single.length;
     }
     for (const [i, { units }] of this.several.entries()) {
-      for (const [key, of] of requests[i] === true ? [] : units) {
+      if (requests[i] === true) continue;
+      for (const [key, of] of units) {
         const counter = this.join(key);
-        if (isRefused(of, items[counter.place])) counter.isRefused = true;
+        if (counter.hasRefused(of)) counter.isRefused = true;
       }
     }
   }
 
-  /** Keeps what the call was granted for the requests that wait for it, and tells them. */
-  settle({ items, requests }: ScriptAnswer, makeLease: MakeLease): void {
-    for (const counter of this.counters) {
-      const answer = items[counter.place];
-      const granted = answer?.item === "counter" ? answer.askedGranted : 0;
-      for (const [i, demand] of counter.single.entries()) this.#settle(demand, i < granted, items, () => i, makeLease);
+  /** Reserves what the call was granted for the requests that wait for it, and tells them. Must be called after `judge`. */
+  settle({ requests }: ScriptAnswer, makeLease: MakeLease): void {
+    for (const { single, answer } of this.counters) {
+      const granted = answer?.askedGranted ?? 0;
+      for (const [i, demand] of single.entries()) {
+        if (i < granted) this.#grant(demand, () => i, makeLease);
+        else this.#refuse(demand);
+      }
     }
     for (const [i, demand] of this.several.entries()) {
-      const placeAt = ({ single }: BatchCounter): number => single.length + i;
-      this.#settle(demand, requests[i] === true, items, placeAt, makeLease);
+      if (requests[i] === true) this.#grant(demand, ({ single }) => single.length + i, makeLease);
+      else this.#refuse(demand);
     }
   }
 
-  #settle(
-    demand: Demand,
-    isGranted: boolean,
-    items: readonly ItemAnswer[],
-    placeAt: (counter: BatchCounter) => number,
-    makeLease: MakeLease,
-  ): void {
-    const { wants, isWaiting } = demand;
-    const byKey = isGranted ? none : demand.units;
-    const grants = wants.map(({ key, units }): Grant => {
+  /** A request that waits no more has its leases too: nobody reserves their units, so they are returned. */
+  #grant(demand: Demand, placeAt: (counter: BatchCounter) => number, makeLease: MakeLease): void {
+    const grants = demand.wants.map(({ key, units }): Grant => {
       const counter = this.join(key);
-      if (!isGranted) return isRefused(byKey.get(key) ?? units, items[counter.place]) ? refused : spared;
       const lease = counter.lease ?? makeLease(counter, placeAt(counter), units);
-      if (isWaiting) keepFor(lease, units);
+      if (demand.isWaiting) reserve(lease, units);
       return { kind: "granted", lease, units };
     });
-    if (isWaiting) demand.answer(grants);
+    demand.answer(grants);
+  }
+
+  #refuse(demand: Demand): void {
+    const { wants, units } = demand;
+    demand.answer(wants.map(({ key }) => (this.join(key).hasRefused(units.get(key) ?? 0) ? refused : spared)));
   }
 
   /** The call has ended, or is not made. */
@@ -211,15 +253,4 @@ export class CallBatch {
     this.timer?.cancel();
     for (const demand of this.demands()) demand.decideAlone();
   }
-}
-
-function keepFor(lease: Lease, units: number): void {
-  lease.left -= units;
-  lease.kept += units;
-}
-
-/** Whether the key has no room for what was wanted. One that was not counted at all has refused nothing. */
-function isRefused(units: number, answer: ItemAnswer | undefined): boolean {
-  if (answer?.item !== "counter" || !answer.isInPeriod || answer.isForeign) return false;
-  return answer.fitsUs !== 0 || answer.free < units;
 }

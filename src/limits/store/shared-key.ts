@@ -36,6 +36,12 @@ export interface Lease {
   readonly incident: number;
 }
 
+/** Keeps units of a lease for one request. */
+export function reserve(lease: Lease, units: number): void {
+  lease.left -= units;
+  lease.kept += units;
+}
+
 /** A lease that has ended, and what became of it. May be reported twice. */
 type EndedLease = Omit<LeaseReport, "ageUs"> & Pick<Lease, "spentMs">;
 export type OwnReport = LeaseReport & EndedLease;
@@ -89,10 +95,7 @@ export class HeldLeases {
   /** Keeps units of one lease for a request. Returns the lease; undefined if none has so many. */
   take(units: number, nowMs: number): Lease | undefined {
     const lease = this.#open.find(({ left, endsMs }) => left >= units && nowMs < endsMs);
-    if (lease !== undefined) {
-      lease.left -= units;
-      lease.kept += units;
-    }
+    if (lease !== undefined) reserve(lease, units);
     return lease;
   }
 

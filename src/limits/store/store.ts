@@ -13,7 +13,7 @@ import {
   type Timers,
   worstState,
 } from "../../core/store-link.ts";
-import { type BatchCounter, CallBatch, Demand, type Grant, type Want } from "./call-batch.ts";
+import { type BatchCounter, CallBatch, Demand, type Grant, type SentCounter, type Want } from "./call-batch.ts";
 import type { CounterRules } from "./counter-rules.ts";
 import { Forgets } from "./forgets.ts";
 import { isOfPeriod, StoreItems, secretTag } from "./items.ts";
@@ -21,11 +21,9 @@ import { KeyBook } from "./key-book.ts";
 import { ReplicaCount } from "./replica-count.ts";
 import { HeldSlots, LeaseEndings, type Renewal, sendAll } from "./reports.ts";
 import {
-  type CounterAnswer,
   decodedOrNull,
   encodeCall,
   type Item,
-  isLeasedByRequest,
   leaseIdOf,
   mostItems,
   mostReports,
@@ -37,7 +35,7 @@ import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
 import type { Lease, OwnReport, SharedKey, StorePolicy } from "./shared-key.ts";
 import { afterStoreTime, drift, elapsed, lateMs } from "./store-clock.ts";
 import type { StoreOptions } from "./store-options.ts";
-import { type SentItem, Tellings } from "./telling.ts";
+import { Tellings } from "./telling.ts";
 
 /** How long `close` waits for the store to have heard of what is given back. */
 const closingMs = 100;
@@ -289,26 +287,26 @@ export class Store implements ShardStore {
   #sendBatch(batch: CallBatch): void {
     const { shard, counters } = batch;
     const nowMs = this.clock.monotonicMs();
-    let reports = mostItems * mostReports;
-    const sent = counters.map((counter) => {
-      const item = this.#prepare(shard, counter, reports, nowMs);
-      reports -= item.reports.length;
+    let most = mostItems * mostReports;
+    const items = counters.map((counter) => {
+      const sent = this.#prepare(shard, counter, most, nowMs);
+      counter.sent = sent;
+      most -= sent.reports.length;
       if (counter.key.held.ended > 0) this.join(counter.key);
-      return item;
+      return sent.item;
     });
-    const items = sent.map(({ item }) => item);
     const late = this.#call(shard, items, batch.requestItems(), (answer, sentMs) => {
       batch.end();
-      if (answer === null) this.#lost(batch, sent);
-      else this.#take(batch, sent, answer, sentMs);
-      const waiting = this.#end(batch, () => {
-        if (answer === null) batch.decideAlone();
-        else
-          batch.settle(answer, (counter, place, units) =>
-            this.#lease(counter, sent[counter.place] as SentItem, place, units),
-          );
-      });
-      if (answer !== null) this.counts.waited.answered += waiting;
+      if (answer === null) {
+        this.#lost(batch);
+        this.#end(batch, () => batch.decideAlone());
+        return;
+      }
+      batch.judge(answer);
+      for (const counter of counters) this.#answered(shard, counter, sentMs);
+      this.counts.waited.answered += this.#end(batch, () =>
+        batch.settle(answer, (counter, place, units) => this.#lease(counter, place, units)),
+      );
     });
     // From now on, because this thread may have been long about sending it.
     batch.timer = afterStoreTime(this, this.settings.waitMs, () => {
@@ -409,7 +407,7 @@ export class Store implements ShardStore {
   }
 
   /** `most`: so many leases may be reported. */
-  #prepare(shard: Shard, { key, wanted, single }: BatchCounter, most: number, nowMs: number): SentItem {
+  #prepare(shard: Shard, { key, wanted, single }: BatchCounter, most: number, nowMs: number): SentCounter {
     const { policy, untold } = key;
     key.endLeases(nowMs);
     const isTold = shard.incident === 0 || untold.toldIncident === shard.incident;
@@ -421,7 +419,7 @@ export class Store implements ShardStore {
     // What another call that is under way is granted may be taken for what is told.
     const isCertain = mustTell && key.calls === 1 && (own === null || isOfPeriod(own, key));
     return {
-      ...{ key, reports, rules: key.rules, forgiven: key.forgiven },
+      ...{ reports, rules: key.rules, forgiven: key.forgiven },
       item: this.items.asking(key, { asked: single.length, wanted }, reports, own, nowMs),
       incident: shard.incident,
       told: isCertain ? untold.requests : null,
@@ -429,17 +427,14 @@ export class Store implements ShardStore {
   }
 
   /** A call has no answer: what it reported is reported again, and what it may have been granted is given back. */
-  #lost(batch: CallBatch, sent: readonly SentItem[]): void {
+  #lost(batch: CallBatch): void {
     const spentMs = this.clock.monotonicMs();
-    for (const [i, { key, item, reports }] of sent.entries()) {
-      const { single, wanted } = batch.counters[i] as BatchCounter;
-      // Of fewer units nobody knows how many they are; such a report is about nothing, and changes nothing.
-      const possible = isLeasedByRequest(item)
-        ? [...single.map((_, at) => [at, item.step] as const), ...batch.severalOf(key, single.length)]
-        : [[0, wanted + item.ahead] as const];
-      for (const [place, granted] of possible)
-        if (granted > 0) key.held.report({ id: leaseIdOf(item.id, place), granted, spent: 0, spentMs });
-      this.reportAgain(key, reports);
+    for (const counter of batch.counters) {
+      const { key, sent } = counter;
+      // A report about a lease that the store does not have, or that has other units, changes nothing.
+      for (const [id, granted] of batch.leasesOf(counter))
+        if (granted > 0) key.held.report({ id, granted, spent: 0, spentMs });
+      this.reportAgain(key, sent?.reports ?? []);
     }
   }
 
@@ -449,17 +444,11 @@ export class Store implements ShardStore {
     if (key.held.ended > 0) this.#endings.add(key);
   }
 
-  /** Takes what a call says of its keys. */
-  #take(batch: CallBatch, sent: readonly SentItem[], answer: ScriptAnswer, sentMs: number): void {
-    batch.judge(answer);
-    for (const counter of batch.counters) {
-      const [each, of] = [sent[counter.place], answer.items[counter.place]];
-      if (each !== undefined && of?.item === "counter") this.#answered(batch.shard, counter, each, of, sentMs);
-    }
-  }
-
-  #answered(shard: Shard, counter: BatchCounter, sent: SentItem, answer: CounterAnswer, sentMs: number): void {
-    const { key, item, rules, told, forgiven } = sent;
+  /** Takes what the store says of a key. */
+  #answered(shard: Shard, counter: BatchCounter, sentMs: number): void {
+    const { key, sent, answer } = counter;
+    if (sent === null || answer === null) return;
+    const { item, rules, told, forgiven } = sent;
     const nowMs = this.clock.monotonicMs();
     if (!answer.isInPeriod) {
       key.untold.requests = 0;
@@ -488,10 +477,11 @@ export class Store implements ShardStore {
     const isUsable = shard.state !== "returned" && isInForce && !isOld;
     counter.endsMs = isUsable ? sentMs + rules.spendMs / (1 + drift) : nowMs;
     this.counts.units.granted += answer.granted;
-    if (answer.granted > 0 && !isLeasedByRequest(item)) counter.lease = this.#lease(counter, sent, 0, answer.granted);
+    if (answer.granted > 0 && !rules.isByRequest) counter.lease = this.#lease(counter, 0, answer.granted);
   }
 
-  #lease({ endsMs }: BatchCounter, { key, item, incident }: SentItem, place: number, granted: number): Lease {
+  #lease({ key, sent, endsMs }: BatchCounter, place: number, granted: number): Lease {
+    const { item, incident } = sent as SentCounter;
     const spentMs = this.clock.monotonicMs();
     const lease = { id: leaseIdOf(item.id, place), key, granted, left: granted, kept: 0, spentMs, endsMs, incident };
     key.held.add(lease);

@@ -4,7 +4,6 @@ import { CounterKey } from "../../core/counter-key.ts";
 import type { OwnCount } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { recordsOf } from "../table/maintenance.ts";
-import type { CounterRules } from "./counter-rules.ts";
 import type { Forgets } from "./forgets.ts";
 import type { StoreItems } from "./items.ts";
 import type { KeyBook } from "./key-book.ts";
@@ -18,23 +17,11 @@ import type { StoreOptions } from "./store-options.ts";
 const mostReadingMs = 1_500;
 
 /** What a call says of one key. */
-export interface Telling {
+interface Telling {
   readonly key: SharedKey;
   readonly item: CounterItem;
   /** Those of the item. */
   readonly reports: readonly OwnReport[];
-}
-
-/** What a call with requests says and asks of one key. */
-export interface SentItem extends Telling {
-  /** By which it was asked. */
-  readonly rules: CounterRules;
-  /** How often the key had been forgiven. */
-  readonly forgiven: number;
-  /** In which incident of the shard it was sent. */
-  readonly incident: number;
-  /** Of how many requests that were admitted alone the store is told; null: it is not told. */
-  readonly told: number | null;
 }
 
 /** A key of the table of which something counts. */
