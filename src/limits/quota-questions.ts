@@ -79,7 +79,7 @@ export class QuotaQuestions implements QuotaLimiter {
       if (sums.some(({ ask }) => ask.isUnknown)) return null;
       for (const { ask } of sums) {
         if (ask.fits) ask.chargeUnits();
-        else ask.release();
+        else ask.shared?.release();
       }
       return true;
     });
