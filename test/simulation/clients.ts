@@ -76,9 +76,9 @@ class Waiter {
     // Where clocks drift, what was told is right by a clock that may have drifted for a window.
     const rates = [1, ...[...plan.gateways, ...plan.shards].map(({ rate }) => rate)];
     const drift = Math.max(...rates) / Math.min(...rates) - 1;
-    // Of several policies, one may have granted a unit that comes back at the end of its lease.
+    // Of several shards, one may have granted a unit that comes back at the end of its lease.
     const leaseMs = Math.max(...plan.policies.map((policy) => spendMsOf(policy, plan.settings)));
-    const strandedMs = plan.policies.length > 1 ? leaseMs + 30 : 0;
+    const strandedMs = plan.policies.length > 1 && plan.shards.length > 1 ? leaseMs + 30 : 0;
     const driftMs = drift * (retryMs + Math.max(...plan.policies.map(windowMsOf)));
     const waitMs = outcome === "throttled" ? retryMs + strandedMs + driftMs + marginMs : 100;
     time.after(Math.max(1, waitMs), () => this.ask());

@@ -227,7 +227,12 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "the wait of a policy that was not asked is not told",
-    concerns: ({ policies, clients }) => policies.length > 1 && clients.some(({ kind }) => kind === "waiter"),
+    concerns: ({ policies, clients, failures }) => {
+      const isCharged = policies.some(({ chargeStatuses }) => chargeStatuses !== null);
+      return (
+        failures.length === 0 && policies.length > 1 && isCharged && clients.every(({ kind }) => kind === "waiter")
+      );
+    },
     replacements: [
       {
         file: limiter,
@@ -238,7 +243,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "units that others were granted are taken for spent",
-    concerns: ({ policies }) => policies.length > 1,
+    concerns: ({ policies, shards, failures }) =>
+      failures.length === 0 && shards.length > 1 && policies.some(({ key }) => key.length === 0),
     replacements: [
       {
         file: sharedKey,
