@@ -353,6 +353,17 @@ export const mutations: readonly Mutation[] = [
       { file: batch, from: "return answer.fitsUs !== 0 || answer.free < units;", to: "return units < 0;" },
     ],
   },
+  {
+    name: "what was granted is not admitted",
+    concerns: () => true,
+    replacements: [
+      {
+        file: storeCounters,
+        from: 'const has = grant?.kind === "granted" ||',
+        to: 'const has = grant?.kind === "alone" ||',
+      },
+    ],
+  },
 ];
 
 /**

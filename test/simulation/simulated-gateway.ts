@@ -39,6 +39,8 @@ export interface Thread {
   /** How often the thread had decided without the store when that was last looked at, and when it last did. */
   aloneSeen: number;
   aloneMs: number;
+  /** What requests that are asked now are told; undefined: not yet. */
+  readonly asked: { grants?: readonly Grant[] }[];
 }
 
 export class SimulatedGateway implements Process {
@@ -134,19 +136,25 @@ export class SimulatedGateway implements Process {
       ...(rules !== null && { readForgiven: () => rules.readNow().then(() => this.#forgotten) }),
     });
     const limiter = new PolicyLimiter(plan.policies, { clock, table, store: shared, hash: new SipHash(placeSecret) });
-    this.#watchAnswers(shared);
+    const asked: Thread["asked"] = [];
+    this.#watchAnswers(shared, asked);
     shared.open();
-    return { limiter, shared, link, aloneSeen: 0, aloneMs: -1 };
+    return { limiter, shared, link, aloneSeen: 0, aloneMs: -1, asked };
   }
 
-  #watchAnswers(shared: Store): void {
+  #watchAnswers(shared: Store, asked: Thread["asked"]): void {
     const ask = shared.ask.bind(shared);
     shared.ask = (wants, sinceMs) => {
       const askedMs = this.#time.nowMs;
       const grants = ask(wants, sinceMs);
+      const one: Thread["asked"][number] = {};
+      asked.push(one);
       // Whoever has asked hears of a failure.
       grants.then(
-        (of) => this.#parts.onTold(wants, of, askedMs),
+        (of) => {
+          one.grants = of;
+          this.#parts.onTold(wants, of, askedMs);
+        },
         () => {},
       );
       return grants;

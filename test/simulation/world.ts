@@ -150,7 +150,9 @@ export class World {
     this.requests += 1;
     const state = thread.shared.figures().state;
     const aloneBefore = aloneOf(thread);
+    thread.asked.length = 0;
     const decided = thread.limiter.ask(askedRequest(request, head, beginMs), "anonymous");
+    const asked = thread.asked.splice(0);
     if (!(decided instanceof Promise)) {
       this.#answer(client, address, gateway, thread, decided, aloneBefore, answered);
       return;
@@ -171,6 +173,9 @@ export class World {
         if (waitedMs > this.plan.settings.waitMs + 1.1 && !wasPaused) {
           this.judge.violate(`a request has waited for ${waitedMs.toFixed(3)} ms`);
         }
+        const isGranted = asked.every(({ grants }) => grants?.every(({ kind }) => kind === "granted") === true);
+        if (isGranted && decision.outcome !== "admitted" && this.#keepsGrants)
+          this.judge.violate(`a request was granted all that it wanted, and is ${decision.outcome}`);
         this.#answer(client, address, gateway, thread, decision, null, answered);
       },
       (error: unknown) => {
@@ -178,6 +183,13 @@ export class World {
         this.judge.violate(`a request failed: ${String(error)}`);
       },
     );
+  }
+
+  /** Whether a grant is always in time, and what the store does not count, the table does not. */
+  get #keepsGrants(): boolean {
+    const { gateways, shards, failures, people } = this.plan;
+    const rates = new Set([...gateways, ...shards].map(({ rate }) => rate));
+    return failures.length + people.length === 0 && rates.size === 1 && shards.length === 1;
   }
 
   #answer(
