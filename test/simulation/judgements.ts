@@ -83,8 +83,8 @@ export class Judgements {
     const { item, answer, granted } = counter;
     const expected = granted + answer.ahead;
     const leases = isLeasedByRequest(item) ? item.asked + requests : 1;
-    let taken = 0;
-    for (let place = 0; place < leases; place += 1) taken += model.unitsOfLease(item.key, leaseIdOf(item.id, place));
+    const ids = new Set(Array.from({ length: leases }, (_, place) => leaseIdOf(item.id, place)));
+    const taken = model.unitsOfLeases(item.key, ids);
     if (answer.granted !== expected || taken !== expected)
       this.violate(`${item.key}: ${answer.granted} units granted, ${taken} taken, for requests for ${expected}`);
     const nowMs = this.#time.nowMs;

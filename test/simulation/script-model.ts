@@ -101,11 +101,11 @@ export class ScriptModel {
     return this.#counters.get(key)?.units ?? 0;
   }
 
-  /** How many of them are of one lease. */
-  unitsOfLease(key: string, id: string): number {
+  /** How many of them are of leases with these ids. */
+  unitsOfLeases(key: string, ids: ReadonlySet<string>): number {
     let units = 0;
-    for (const entry of this.#counters.get(key)?.entries.latest(mostWalked) ?? [])
-      if (entry.id === id) units += entry.units;
+    for (const entry of this.#counters.get(key)?.entries.latest(Number.POSITIVE_INFINITY) ?? [])
+      if (ids.has(entry.id)) units += entry.units;
     return units;
   }
 
