@@ -154,3 +154,7 @@ test("what a store was told again and has lost again is told once more", async (
 test("after a failover a store may take what only a fast clock has let go for what it is told", async () => {
   expect((await run(drawPlan(9804))).violations).toEqual([]);
 });
+
+test("what a request keeps while it asks again for another key makes the next refusal longer", async () => {
+  expect((await run(drawPlan(35_750))).violations).toEqual([]);
+});

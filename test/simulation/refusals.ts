@@ -1,6 +1,7 @@
 // Judges each refusal by what was played: the policy that the answer names had no room for the request, and the answer says
 // when it has. Units that another gateway or thread may still spend are taken out, and so is what failures excuse.
 import type { Decision, Policy } from "../../src/core/policy.ts";
+import type { HeldLeases } from "../../src/limits/store/shared-key.ts";
 import type { Admission, Admissions } from "./admissions.ts";
 import { type Plan, spendMsOf, windowMsOf } from "./plan.ts";
 import type { SimulatedGateway, Thread } from "./simulated-gateway.ts";
@@ -36,14 +37,18 @@ export class Refusals {
     const isResumed = time.nowMs - gateway.pausedUntilMs < this.#plan.settings.waitMs;
     const lateMs = this.#lateMs(counter) + (isResumed ? gateway.pausedUntilMs - gateway.pausedFromMs : 0);
     const counting = counter.list.filter((each) => this.#mayCount(each, counter, lateMs));
-    const counted = counting.reduce((sum, { units }) => sum + units, 0);
+    // What a request was granted that asks again, because the grant of another key was over, counts too.
+    const counted = counting.reduce(
+      (sum, { units }) => sum + units,
+      this.#heldIn(counter, thread, ({ kept }) => kept),
+    );
     const what = `${policy.name} of ${counter.client} has refused ${cost}`;
     if (counted + cost > limit) {
       if (this.#isAlone && rate.kind === "sliding" && policy.chargeStatuses === null)
-        this.#checkReset(counter, counting, resetMs - gateway.clock.monotonicMs(), lateMs, what);
+        this.#checkReset(counter, counting, limit - counted, resetMs - gateway.clock.monotonicMs(), lateMs, what);
       return;
     }
-    const spare = this.#spare(counter, thread);
+    const spare = this.#heldIn(counter, thread, (held) => held.free(gateway.clock.monotonicMs()));
     if (spare >= cost) judge.violate(`${what} with ${spare} units in its hands`);
     const sinceMs = time.nowMs - this.#memoryMs(policy);
     const stored = counter.shard.mostStored(counter, sinceMs);
@@ -84,13 +89,13 @@ export class Refusals {
     return 1.02 * spendMsOf(policy, settings) + returnMs + 50 + 4 * delays.mostMs + settings.waitMs;
   }
 
-  /** Units that the thread could have spent. */
-  #spare({ storeKey, shard, policy }: Admissions, { shared }: Thread): number {
-    let spare = 0;
+  /** Units of what the thread holds of a counter. */
+  #heldIn({ storeKey, shard, policy }: Admissions, { shared }: Thread, unitsOf: (held: HeldLeases) => number): number {
+    let units = 0;
     for (const known of shared.book.all()) {
-      if (known.storeKey === shard.keyNow(storeKey, policy)) spare += known.held.free(shared.clock.monotonicMs());
+      if (known.storeKey === shard.keyNow(storeKey, policy)) units += unitsOf(known.held);
     }
-    return spare;
+    return units;
   }
 
   #isExcused(counter: Admissions): boolean {
@@ -104,9 +109,15 @@ export class Refusals {
     return inPeriodMs < 1_200 || inPeriodMs > 58_800 || failures.some(({ kind }) => kind === "step");
   }
 
-  #checkReset(counter: Admissions, counting: readonly Admission[], inMs: number, lateMs: number, what: string): void {
-    const { policy, shard } = counter;
-    let free = policy.limit - counting.reduce((sum, { units }) => sum + units, 0);
+  #checkReset(
+    { policy, shard }: Admissions,
+    counting: readonly Admission[],
+    freeNow: number,
+    inMs: number,
+    lateMs: number,
+    what: string,
+  ): void {
+    let free = freeNow;
     let latestMs = 0;
     for (const each of counting) {
       if (free >= policy.cost) break;
