@@ -98,12 +98,12 @@ export class Store implements ShardStore {
   }
 
   /**
-   * Asks for what one request wants: all of it is granted, or nothing. In a cluster, each shard judges its own keys. Resolves
-   * in the order of the wants. `sinceMs`: when the request asked for the first time; null if it does now.
+   * Asks for what one request wants: all of it is granted, or nothing. In a cluster, each shard judges its own keys; so does
+   * each call, if there are too many for one. Resolves in the order of the wants. `sinceMs`: when the request asked for the first time; null if it does now.
    */
   async ask(wants: readonly Want[], sinceMs: number | null): Promise<readonly Grant[]> {
     const demands: Demand[] = [];
-    for (const some of this.link.isClustered ? byTag(wants) : [wants]) demands.push(this.#demand(some));
+    for (const some of this.link.isClustered ? byTag(wants) : inCalls(wants)) demands.push(this.#demand(some));
     const late = sinceMs === null ? null : this.#endWait(demands, sinceMs);
     const [only] = demands;
     if (demands.length === 1 && only !== undefined && late === null) return only.grants;
@@ -547,6 +547,15 @@ export class Store implements ShardStore {
       },
     );
   }
+}
+
+/** As many as a call has room for, beside the request. Only questions for a quota that come together may have more. */
+const mostWants = mostItems - 1;
+
+function inCalls(wants: readonly Want[]): Iterable<readonly Want[]> {
+  if (wants.length <= mostWants) return [wants];
+  const calls = Math.ceil(wants.length / mostWants);
+  return Array.from({ length: calls }, (_, i) => wants.slice(i * mostWants, (i + 1) * mostWants));
 }
 
 /** The keys of one tag are in one slot of a cluster. */

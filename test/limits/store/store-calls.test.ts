@@ -300,3 +300,17 @@ test("a store that comes back is told to forget a counter only while something c
   await forgets.tellAll(shard);
   expect(told).toEqual([forget("counts for 2000")]);
 });
+
+test("questions that want more keys than a call may have share calls, and are answered together, in their order", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const keys = Array.from({ length: 2 * mostItems }, (_, i) => scene.key({ isAhead: false }, String(i)));
+  const learned: Grant["kind"][][] = [];
+  void scene.store.ask(wantsOf(keys), null).then((grants) => void learned.push(grants.map(({ kind }) => kind)));
+  scene.timers.endTurn();
+  expect(scene.calls.map(({ items }) => items.length)).toEqual([63, 63, 2]);
+  const full = keys.slice(-1);
+  while (scene.calls.length > 0) scene.grant(full);
+  await settled();
+  expect(learned).toEqual([[...keys.slice(0, -2).map(() => "granted"), "spared", "refused"]]);
+});
