@@ -294,9 +294,9 @@ async function check(readAt: ReadAt): Promise<Omit<Snapshot, "eachRecord">> {
     else if (kind === sections.description) description = decodeDescription(content);
     else throw new UnreadableError(damaged);
   }
-  if (description === null || !isWhole) throw new UnreadableError(damaged);
-  for (const { slot } of description.policies) slots.delete(slot);
-  if (slots.size > 0) throw new UnreadableError(damaged);
+  const described = new Set(description?.policies.map(({ slot }) => slot));
+  if (description === null || !isWhole || [...slots].some((slot) => !described.has(slot)))
+    throw new UnreadableError(damaged);
   const sound = rules.filter((list) => list !== null);
   return { description, records, rules: sound.length < rules.length ? null : sound.flat() };
 }

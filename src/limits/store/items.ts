@@ -25,89 +25,34 @@ export const secretTag = "secret";
 const [leastMarkMs, mostMarkMs] = [120_000, 3_600_000];
 
 export class StoreItems {
-  readonly #settings: Pick<SharedStoreSettings, "prefix" | "lease">;
+  readonly #prefix: string;
   readonly #gateway: string;
   readonly #thread: string;
   /** The place in the log up to which this thread has forgotten what was forgiven. */
   forgivenUntil = 0;
   #lastId = 0;
 
-  constructor(settings: Pick<SharedStoreSettings, "prefix" | "lease">, gateway: string, thread: string) {
-    this.#settings = settings;
+  constructor({ prefix }: Pick<SharedStoreSettings, "prefix">, gateway: string, thread: string) {
+    this.#prefix = prefix;
     this.#gateway = gateway;
     this.#thread = thread;
   }
 
   /**
-   * `asked`: requests that want a step of this key alone; `wanted`: units that requests want. `own`: what the store has to be
-   * told; null if nothing.
+   * Makes the item of a key. `asked` and `ahead`: as in `CounterItem`. `own`: what this gateway has admitted and the store
+   * has to be told; null if nothing.
    */
-  asking(
+  counter(
     key: SharedKey,
-    { asked, wanted }: { readonly asked: number; readonly wanted: number },
-    reports: readonly LeaseReport[],
-    own: OwnCount | null,
-    nowMs: number,
-  ): CounterItem {
-    const { ahead, rules, held } = key;
-    const missing = ahead === null ? 0 : ahead.wanted(rules, nowMs) - held.free(nowMs);
-    const most = Math.max(0, this.#settings.lease.most - wanted);
-    return this.#item(key, asked, Math.max(0, Math.min(missing, most)), reports, this.#toldOf(own, key));
-  }
-
-  /** Asks for nothing. */
-  telling(key: SharedKey, reports: readonly LeaseReport[], own: OwnCount): CounterItem {
-    return this.#item(key, 0, 0, reports, this.#toldOf(own, key));
-  }
-
-  reporting({ key, reports }: Renewal): CounterItem {
-    return this.#item(key, 0, 0, reports, null);
-  }
-
-  listing(tag: string, silenceMs: number, ageMs: number): GatewaysItem {
-    const [silenceUs, ageUs] = [silenceMs * 1000, ageMs * 1000];
-    return {
-      item: "gateways",
-      key: storeKeyOf(this.#settings.prefix, tag, "gateways"),
-      gateway: this.#gateway,
-      silenceUs,
-      ageUs,
-    };
-  }
-
-  /** `untilUs`: the end of a calendar's period, else 0. */
-  forgetting({ text, longestCountMs }: StorePolicy, tag: string, untilUs: number, seq: number): ForgetItem {
-    const { prefix } = this.#settings;
-    return {
-      item: "forget",
-      key: counterStoreKey(prefix, tag, text, untilUs),
-      markKey: markKeyOf(prefix, tag, text),
-      seq,
-      keepMs: longestCountMs + Math.min(mostMarkMs, Math.max(leastMarkMs, longestCountMs)),
-    };
-  }
-
-  /** The store has what is not spent too, unless it is held: it must not be taken for what was admitted. */
-  #toldOf(own: OwnCount | null, key: SharedKey): Told | null {
-    if (own === null || !isOfPeriod(own, key)) return null;
-    return {
-      units: own.units + (key.rules.isByRequest ? 0 : key.held.unspent),
-      ageUs: certainAgeUs(own.ageMs),
-      forgivenUntil: this.forgivenUntil,
-      markKey: markKeyOf(this.#settings.prefix, key.tag, key.policy.text),
-    };
-  }
-
-  /** In one literal, because one is made for each request. */
-  #item(
-    { storeKey, rules }: SharedKey,
     asked: number,
     ahead: number,
     reports: readonly LeaseReport[],
-    told: Told | null,
+    own: OwnCount | null,
   ): CounterItem {
+    const { storeKey, rules } = key;
     this.#lastId += 1;
     const isHeld = rules.isByRequest && rules.item !== "concurrency";
+    // In one literal, because one is made for each request.
     return {
       item: rules.item,
       key: storeKey,
@@ -121,7 +66,40 @@ export class StoreItems {
       ahead,
       id: this.#gateway + this.#thread + this.#lastId.toString(36) + (isHeld ? heldMark : ""),
       reports,
-      told,
+      told: own === null ? null : this.#toldOf(own, key),
+    };
+  }
+
+  /** Makes the item of a key that only reports. */
+  reporting({ key, reports }: Renewal): CounterItem {
+    return this.counter(key, 0, 0, reports, null);
+  }
+
+  /** Makes the item that lists this gateway. `ageMs`: more than 0 if it leaves. */
+  listing(tag: string, silenceMs: number, ageMs: number): GatewaysItem {
+    const key = storeKeyOf(this.#prefix, tag, "gateways");
+    return { item: "gateways", key, gateway: this.#gateway, silenceUs: silenceMs * 1000, ageUs: ageMs * 1000 };
+  }
+
+  /** Makes the item that empties a counter. `untilUs`: the end of a calendar's period, else 0. `seq`: see `ForgetItem`. */
+  forgetting({ text, longestCountMs }: StorePolicy, tag: string, untilUs: number, seq: number): ForgetItem {
+    return {
+      item: "forget",
+      key: counterStoreKey(this.#prefix, tag, text, untilUs),
+      markKey: markKeyOf(this.#prefix, tag, text),
+      seq,
+      keepMs: longestCountMs + Math.min(mostMarkMs, Math.max(leastMarkMs, longestCountMs)),
+    };
+  }
+
+  /** The store has what is not spent too, unless it is held: it must not be taken for what was admitted. */
+  #toldOf(own: OwnCount, key: SharedKey): Told | null {
+    if (!isOfPeriod(own, key)) return null;
+    return {
+      units: own.units + (key.rules.isByRequest ? 0 : key.held.unspent),
+      ageUs: certainAgeUs(own.ageMs),
+      forgivenUntil: this.forgivenUntil,
+      markKey: markKeyOf(this.#prefix, key.tag, key.policy.text),
     };
   }
 }

@@ -191,23 +191,22 @@ export class LastAnswer {
     // The first request after a report asks, because its other policies may refuse it for longer; so does one after the last
     // unit of what others have leased ahead, who may return it.
     const isLastTaken = fitsUs !== 0 && !isByRequest && !isAhead;
-    if (asked !== null && (isLastTaken || asked.isRefused)) {
-      if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs)
-        this.#patienceMs = Math.min(longestRefusalMs, refusalGrowth * this.#patienceMs);
-      const patienceMs = this.#patienceWith(rules);
-      // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.
-      this.refusedUntilMs = sentMs + Math.min(fitsMs / (1 + drift), patienceMs, leasedMs || patienceMs);
-    } else {
+    if (asked !== null && (isLastTaken || asked.isRefused)) this.#refuse(rules, fitsMs, leasedMs, sentMs);
+    else {
       this.refusedUntilMs = 0;
       if (fitsUs === 0) this.#patienceMs = firstRefusalMs;
     }
     this.fullUntilMs = leasedMs > 0 && leasedUs >= 0 ? this.refusedUntilMs : this.fitsMs;
   }
 
-  #patienceWith({ isByRequest, isAhead, spendMs }: CounterRules): number {
+  /** Remembers a refusal. `fitsMs`: for how long there is no room; `leasedMs`: until then, others may return units. */
+  #refuse({ isByRequest, isAhead, spendMs }: CounterRules, fitsMs: number, leasedMs: number, sentMs: number): void {
+    if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs)
+      this.#patienceMs = Math.min(longestRefusalMs, refusalGrowth * this.#patienceMs);
     // Requests may give units back at any time.
-    if (isByRequest) return heldRefusalMs;
-    return isAhead ? spendMs : this.#patienceMs;
+    const patienceMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : this.#patienceMs;
+    // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.
+    this.refusedUntilMs = sentMs + Math.min(fitsMs / (1 + drift), patienceMs, leasedMs || patienceMs);
   }
 
   /** There may be room: units have come back. */
@@ -249,9 +248,13 @@ export class Untold {
     return !this.isVoid && this.requests > 0;
   }
 
-  /** The store knows of so many. */
-  told(requests: number): void {
+  /** The store has counted what it was told in an incident, of so many requests. `untilMs`: for how long that counts at most. */
+  told(requests: number, incident: number, untilMs: number): void {
+    // Those that were admitted while the answer was overdue are still untold.
     this.requests = Math.max(0, this.requests - requests);
+    this.toldIncident = incident;
+    this.knownUntilMs = untilMs;
+    this.isVoid = false;
   }
 }
 
@@ -344,6 +347,12 @@ export class SharedKey {
     const { last, ahead, rules } = this;
     last.take(answer, rules, asked, sentMs, nowMs);
     if (ahead !== null) ahead.refusedUntilMs = answer.fitsUs === 0 ? 0 : sentMs + rules.spendMs;
+  }
+
+  /** Returns how many units to ask for ahead of need: what is missing, `most` at most. */
+  missingAhead(most: number, nowMs: number): number {
+    if (this.ahead === null) return 0;
+    return Math.max(0, Math.min(this.ahead.wanted(this.rules, nowMs) - this.held.free(nowMs), most));
   }
 
   /** Spends what was kept for a request. */

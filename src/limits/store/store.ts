@@ -21,6 +21,7 @@ import { KeyBook } from "./key-book.ts";
 import { ReplicaCount } from "./replica-count.ts";
 import { HeldSlots, LeaseEndings, type Renewal, sendAll } from "./reports.ts";
 import {
+  type CounterAnswer,
   decodedOrNull,
   encodeCall,
   type Item,
@@ -418,9 +419,10 @@ export class Store implements ShardStore {
     const own = mustTell ? policy.source.own(key.key, key.client, nowMs) : null;
     // What another call that is under way is granted may be taken for what is told.
     const isCertain = mustTell && key.calls === 1 && (own === null || isOfPeriod(own, key));
+    const mostAhead = this.settings.lease.most - wanted;
     return {
       ...{ reports, rules: key.rules, forgiven: key.forgiven },
-      item: this.items.asking(key, { asked: single.length, wanted }, reports, own, nowMs),
+      item: this.items.counter(key, single.length, key.missingAhead(mostAhead, nowMs), reports, own),
       incident: shard.incident,
       told: isCertain ? untold.requests : null,
     };
@@ -448,33 +450,34 @@ export class Store implements ShardStore {
   #answered(shard: Shard, counter: BatchCounter, sentMs: number): void {
     const { key, sent, answer } = counter;
     if (sent === null || answer === null) return;
-    const { item, rules, told, forgiven } = sent;
     const nowMs = this.clock.monotonicMs();
     if (!answer.isInPeriod) {
       key.untold.requests = 0;
-      key.policy.source.periodOver(this.link.shardOf(key.tag), item.untilUs / 1000, nowMs);
-      return;
-    }
-    if (answer.isForeign) {
+      key.policy.source.periodOver(this.link.shardOf(key.tag), sent.rules.untilUs / 1000, nowMs);
+    } else if (answer.isForeign) {
       this.counts.calls.failed += 1;
       key.foundForeign(nowMs);
-      return;
-    }
-    // What was asked before it was forgiven, the store has forgotten.
+    } else this.#counted(shard, counter, sent, answer, sentMs, nowMs);
+  }
+
+  #counted(
+    shard: Shard,
+    counter: BatchCounter,
+    { item, rules, told, forgiven, incident }: SentCounter,
+    answer: CounterAnswer,
+    sentMs: number,
+    nowMs: number,
+  ): void {
+    const { key, wanted } = counter;
+    // The store has forgotten what it was told before the key was forgiven.
     const isOld = forgiven !== key.forgiven;
     if (answer.isVoid) this.#tellings.tellOnceRead(key);
-    else if (told !== null && !isOld) {
-      key.untold.isVoid = false;
-      key.untold.toldIncident = sent.incident;
-      key.untold.knownUntilMs = nowMs + key.policy.longestCountMs;
-      // Not those that were admitted while the answer was overdue.
-      key.untold.told(told);
-    }
-    if (answer.isNew && counter.wanted + item.ahead > 0) key.policy.newKeys.add(nowMs);
+    else if (told !== null && !isOld) key.untold.told(told, incident, nowMs + key.policy.longestCountMs);
+    if (answer.isNew && wanted + item.ahead > 0) key.policy.newKeys.add(nowMs);
     // A reload may have changed the policy since it was asked for.
-    const isInForce = key.isBy(rules);
-    if (isInForce && !isOld) key.answered(answer, counter.wanted > 0 ? counter : null, sentMs, nowMs);
-    const isUsable = shard.state !== "returned" && isInForce && !isOld;
+    const isCurrent = !isOld && key.isBy(rules);
+    if (isCurrent) key.answered(answer, wanted > 0 ? counter : null, sentMs, nowMs);
+    const isUsable = isCurrent && shard.state !== "returned";
     counter.endsMs = isUsable ? sentMs + rules.spendMs / (1 + drift) : nowMs;
     this.counts.units.granted += answer.granted;
     if (answer.granted > 0 && !rules.isByRequest) counter.lease = this.#lease(counter, 0, answer.granted);

@@ -44,18 +44,26 @@ export function* ownKeys(
 ): Generator<OwnKey | null> {
   for (let index = 0; index < maintenance.shardCount; index += 1) {
     const shard = maintenance.copyShard(index);
-    let looked = 0;
     // Null: a thread is changing it; its keys are told when they are asked for.
-    for (const { slot, kind, key: words, isAddress } of shard === null ? [] : recordsOf(shard)) {
-      const policy = kind === "own" ? policyOf(slot) : undefined;
-      if (policy === undefined) continue;
-      const key = new CounterKey(...words, isAddress);
-      const count = policy.source.own(key, key, nowMs());
-      if (count !== null) yield { ...count, policy, key };
-      looked += 1;
-      if (looked % keysInTurn === 0) yield null;
-    }
+    if (shard !== null) yield* ownKeysOf(shard, policyOf, nowMs);
     yield null;
+  }
+}
+
+function* ownKeysOf(
+  shard: Int32Array,
+  policyOf: (slot: number) => StorePolicy | undefined,
+  nowMs: () => number,
+): Generator<OwnKey | null> {
+  let looked = 0;
+  for (const { slot, kind, key: words, isAddress } of recordsOf(shard)) {
+    const policy = kind === "own" ? policyOf(slot) : undefined;
+    if (policy === undefined) continue;
+    const key = new CounterKey(...words, isAddress);
+    const count = policy.source.own(key, key, nowMs());
+    if (count !== null) yield { ...count, policy, key };
+    looked += 1;
+    if (looked % keysInTurn === 0) yield null;
   }
 }
 
@@ -158,7 +166,7 @@ export class Tellings {
     if (key.held.ended > 0) return { key, reports, item: items.reporting({ key, reports }) };
     key.untold.toldIncident = incident;
     key.untold.requests = 0;
-    return { key, reports, item: items.telling(key, reports, own) };
+    return { key, reports, item: items.counter(key, 0, 0, reports, own) };
   }
 
   /** What the store has granted may be lost. */
