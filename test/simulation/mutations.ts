@@ -249,8 +249,8 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: sharedKey,
-        from: "const leasedMs = leasedUs < 0 ? 0 :",
-        to: "const leasedMs = leasedUs < 1e15 ? 0 :",
+        from: "    this.free = free;\n    this.resetMs",
+        to: "    leasedUs = -1;\n    this.free = free;\n    this.resetMs",
       },
     ],
   },
@@ -285,14 +285,7 @@ export const mutations: readonly Mutation[] = [
     name: "a refused request releases nothing",
     concerns: ({ policies }) => policies.length > 1,
     replacements: [
-      { file: limiter, from: "if (this.set.store !== null) for (const ask of asks) ask.release();", to: "" },
-    ],
-  },
-  {
-    name: "what is kept for a request is spent by others",
-    concerns: leasesAhead,
-    replacements: [
-      { file: batch, from: "  lease.left -= units;\n  lease.kept += units;", to: "  lease.kept += units;" },
+      { file: limiter, from: "if (this.set.store !== null) for (const ask of asks) ask.shared?.release();", to: "" },
     ],
   },
   {
@@ -303,24 +296,17 @@ export const mutations: readonly Mutation[] = [
   {
     name: "what is granted too late is kept for nobody",
     concerns: plays("late", "pause", "part"),
-    replacements: [{ file: batch, from: "if (isWaiting) keepFor(lease, units);", to: "keepFor(lease, units);" }],
+    replacements: [{ file: batch, from: "if (demand.isWaiting) reserve(lease, units);", to: "reserve(lease, units);" }],
   },
   {
     name: "a shadow policy is judged with the others",
     concerns: ({ policies }) => policies.some((each) => each.mode === "shadow" && holds(each)),
-    replacements: [
-      {
-        file: policyAsks,
-        from: "const enforcing = unknown.filter(({ row }) => !row.isShadow);",
-        to: "const enforcing = unknown;",
-      },
-      { file: policyAsks, from: "(ask.row.isShadow ? [[ask]] : [])", to: "(ask.isUnavailable ? [[ask]] : [])" },
-    ],
+    replacements: [{ file: policyAsks, from: "else if (row.isShadow) groups.push([shared]);", to: "" }],
   },
   {
     name: "a policy that had room refuses with the others",
     concerns: ({ policies }) => policies.length > 1,
-    replacements: [{ file: batch, from: "? refused : spared;", to: "? refused : refused;" }],
+    replacements: [{ file: batch, from: "? refused : spared)", to: "? refused : refused)" }],
   },
   {
     name: "a second question waits as long as the first",
@@ -337,7 +323,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "the leases of requests for several keys have the ids of others",
     concerns: ({ policies }) => policies.length > 1 && policies.some(holds),
-    replacements: [{ file: batch, from: "single.length + i;", to: "single.length + i + 1;" }],
+    replacements: [{ file: batch, from: "single.length + i, makeLease", to: "single.length + i + 1, makeLease" }],
   },
   {
     name: "two requests of a call are granted the same room",
