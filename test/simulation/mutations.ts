@@ -294,7 +294,7 @@ export const mutations: readonly Mutation[] = [
     replacements: [{ file: sharedKey, from: "lease.left -= units;", to: "" }],
   },
   {
-    name: "what is granted too late is kept for nobody",
+    name: "what is granted too late is reserved for nobody",
     concerns: plays("late", "pause", "part"),
     replacements: [{ file: batch, from: "if (demand.isWaiting) reserve(lease, units);", to: "reserve(lease, units);" }],
   },
@@ -314,10 +314,10 @@ export const mutations: readonly Mutation[] = [
     replacements: [{ file: policyAsks, from: "attempt === 1 ? null : nowMs", to: "null" }],
   },
   {
-    name: "what was spent stays kept",
+    name: "what was spent stays reserved",
     concerns: () => true,
     replacements: [
-      { file: sharedKey, from: "lease.kept -= units;\n    lease.spentMs = nowMs;", to: "lease.spentMs = nowMs;" },
+      { file: sharedKey, from: "lease.reserved -= units;\n    lease.spentMs = nowMs;", to: "lease.spentMs = nowMs;" },
     ],
   },
   {

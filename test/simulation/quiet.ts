@@ -40,14 +40,15 @@ export async function becomeQuiet(world: World): Promise<void> {
   }
 }
 
-/** Nobody waits any more, so nothing is kept for a request. */
+/** Nobody waits any more, so nothing is reserved for a request. */
 export function checkClaims({ gateways, open, judge }: World): void {
   const waiting = new Set(open.values());
   for (const gateway of gateways) {
     if (gateway.isDead || waiting.has(gateway)) continue;
     const known = gateway.threads.flatMap(({ shared }) => [...shared.book.all()]);
-    const kept = known.filter(({ held }) => held.kept !== 0);
-    if (kept.length > 0) judge.violate(`gateway ${gateway.gateway} keeps units of ${kept.length} keys for nobody`);
+    const reserving = known.filter(({ held }) => held.reserved !== 0);
+    if (reserving.length > 0)
+      judge.violate(`gateway ${gateway.gateway} reserves units of ${reserving.length} keys for nobody`);
   }
 }
 

@@ -1,5 +1,5 @@
 // What leaves in one call: what requests of one turn of the event loop want of one shard. All keys of a request are judged
-// together, and units that it is granted are kept for it alone, so one answer decides. What a turn wants beyond one call is
+// together, and units that it is granted are reserved for it alone, so one answer decides. What a turn wants beyond one call is
 // in batches of its own, so that many requests are decided in portions.
 import type { CounterRules } from "./counter-rules.ts";
 import {
@@ -19,13 +19,13 @@ export interface Want {
   readonly units: number;
 }
 
-/** What came of it. */
+/** What the store has decided about a want. */
 export type Grant =
-  /** The units are kept for the request until the end of the lease: it must spend or release them. */
+  /** The units are reserved for the request until the end of the lease: it must spend or release them. */
   | { readonly kind: "granted"; readonly lease: Lease; readonly units: number }
   /** The store has no room for them. What is known of the key says when there is. */
   | { readonly kind: "refused" }
-  /** There was room, and nothing was granted, because of another key of the request. */
+  /** The store had room and took nothing, because another key of the request had none. */
   | { readonly kind: "spared" }
   /** The store has not answered in time, or cannot be asked. */
   | { readonly kind: "alone" };
@@ -34,7 +34,7 @@ const refused: Grant = { kind: "refused" };
 const spared: Grant = { kind: "spared" };
 export const alone: Grant = { kind: "alone" };
 
-/** What one request wants of one shard. */
+/** All that one request wants of one shard. */
 export class Demand {
   readonly wants: readonly Want[];
   /** Whether the request waits: an answer that comes later is for nobody. */
@@ -45,31 +45,32 @@ export class Demand {
     this.wants = wants;
   }
 
-  /** What it wants of each key: clients of a network that is counted as one have one key. */
+  /** How many units it wants of each key: clients of a network that is counted as one have one key. */
   get units(): ReadonlyMap<SharedKey, number> {
     const byKey = new Map<SharedKey, number>();
     for (const { key, units } of this.wants) byKey.set(key, (byKey.get(key) ?? 0) + units);
     return byKey;
   }
 
-  /** In the order of the wants. */
+  /** Resolves in the order of the wants. */
   get grants(): Promise<readonly Grant[]> {
     return this.#grants.promise;
   }
 
+  /** Ends the wait. Only the first answer counts. */
   answer(grants: readonly Grant[]): void {
     if (!this.isWaiting) return;
     this.isWaiting = false;
     this.#grants.resolve(grants);
   }
 
-  /** The request is decided without the shard. */
+  /** Ends the wait without the shard. */
   decideAlone(): void {
     this.answer(this.wants.map(() => alone));
   }
 }
 
-/** What a call says of one key, and as what: its answer is read by this. */
+/** What a call says of one key, and the state of the key then, by which the answer is read. */
 export interface SentCounter {
   readonly item: CounterItem;
   readonly reports: readonly OwnReport[];
@@ -86,21 +87,21 @@ export interface SentCounter {
 /** One key of a call. */
 export class BatchCounter {
   readonly key: SharedKey;
-  /** In the call. */
+  /** The place of its item in the call. */
   readonly place: number;
-  /** Requests that want a step of this key, and nothing else. */
+  /** Requests that want one step of this key, and no other key. */
   readonly single: Demand[] = [];
-  /** Units that requests want of it. */
+  /** Units that all requests of the call want of it. */
   wanted = 0;
   /** Null until the call is sent. */
   sent: SentCounter | null = null;
   /** Null until the call is answered. */
   answer: CounterAnswer | null = null;
-  /** Whether a request was refused, because of this key. */
+  /** Whether a request of the call was refused because of this key. */
   isRefused = false;
-  /** Of all requests; null: there is none, or each request has its own. */
+  /** The lease of all requests; null if nothing was granted, or if each request has its own. */
   lease: Lease | null = null;
-  /** From then on nothing of it may be spent. */
+  /** The monotonic instant from which units of the call must not be spent. */
   endsMs = 0;
 
   constructor(key: SharedKey, place: number) {
@@ -108,7 +109,7 @@ export class BatchCounter {
     this.place = place;
   }
 
-  /** Whether the key has no room for so many units. One that was not counted at all has refused nothing. */
+  /** Whether the store had no room for so many units of the key. A key that it has not counted was not refused. */
   hasRefused(units: number): boolean {
     const { answer } = this;
     if (answer === null || !answer.isInPeriod || answer.isForeign) return false;
@@ -124,10 +125,10 @@ export class CallBatch {
   /** When the first request began to wait. */
   readonly sinceMs: number;
   readonly counters: BatchCounter[] = [];
-  /** Requests that want several keys, or more than a step. */
+  /** Requests that want several keys, or more than one step. */
   readonly several: Demand[] = [];
   timer: { cancel(): void } | null = null;
-  /** What makes the call longer: keys, requests for several of them, and those that have leases of their own. */
+  /** The sum of keys, of requests for several keys, and of requests with leases of their own: these make the call longer. */
   #size = 0;
   /** By the key in the store. */
   readonly #byKey = new Map<string, BatchCounter>();
@@ -137,7 +138,7 @@ export class CallBatch {
     this.sinceMs = sinceMs;
   }
 
-  /** Whether it can take keys, and a request for them: a call is short, and is about a key of the store by one limit only. */
+  /** Whether a request for these keys can be added. A call is short, and asks about a key of the store by one limit only. */
   hasRoomFor(keys: readonly SharedKey[]): boolean {
     if (this.#size + keys.length >= mostItems) return false;
     return keys.every((key) => (this.#byKey.get(key.storeKey)?.key ?? key) === key);
@@ -165,13 +166,13 @@ export class CallBatch {
     if (!isSingle || key.rules.isByRequest) this.#size += 1;
   }
 
-  /** All requests that wait for it or did. */
+  /** Yields all requests of the call, also those that wait no more. */
   *demands(): Generator<Demand> {
     for (const { single } of this.counters) yield* single;
     yield* this.several;
   }
 
-  /** What the script is asked for requests that want several keys. */
+  /** Returns the part of the call that asks for requests of several keys. */
   requestItems(): StoreRequest[] {
     return this.several.map(({ units }) => ({
       needs: Array.from(units, ([key, of]) => ({ item: this.join(key).place, units: of })),
@@ -227,7 +228,7 @@ export class CallBatch {
     }
   }
 
-  /** A request that waits no more has its leases too: nobody reserves their units, so they are returned. */
+  /** A request that waits no more gets its leases too. Nothing of them is reserved, so their units are returned. */
   #grant(demand: Demand, placeAt: (counter: BatchCounter) => number, makeLease: MakeLease): void {
     const grants = demand.wants.map(({ key, units }): Grant => {
       const counter = this.join(key);
@@ -243,12 +244,12 @@ export class CallBatch {
     demand.answer(wants.map(({ key }) => (this.join(key).hasRefused(units.get(key) ?? 0) ? refused : spared)));
   }
 
-  /** The call has ended, or is not made. */
+  /** Must be called once, when the call has ended or is not made. */
   end(): void {
     for (const { key } of this.counters) key.calls -= 1;
   }
 
-  /** No answer came in time. */
+  /** Decides the requests that still wait without the store, because no answer came in time. */
   decideAlone(): void {
     this.timer?.cancel();
     for (const demand of this.demands()) demand.decideAlone();

@@ -4,15 +4,15 @@ import type { ForgetItem } from "./script-call.ts";
 import type { Shard } from "./shard.ts";
 import type { Timing } from "./store-clock.ts";
 
-/** Beyond, the oldest is given up; another gateway that has read of it may tell it. */
+/** How many wait for an answer. Beyond, the oldest is given up; another gateway that has read of it may tell it. */
 const mostPending = 10_000;
-/** After a call without an answer. */
+/** When a call without an answer is repeated. */
 const againMs = 1_000;
 
 interface Pending {
   readonly tag: string;
   readonly item: ForgetItem;
-  /** Until then something may count that was admitted before. */
+  /** Until this instant something may count that was admitted before. */
   readonly endsMs: number;
 }
 

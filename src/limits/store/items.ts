@@ -92,7 +92,7 @@ export class StoreItems {
     };
   }
 
-  /** The store has what is not spent too, unless it is held: it must not be taken for what was admitted. */
+  /** Adds units that are leased and not spent: the store counts them too, and would take them for units that it is told. */
   #toldOf(own: OwnCount, key: SharedKey): Told | null {
     if (!isOfPeriod(own, key)) return null;
     return {

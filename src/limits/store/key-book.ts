@@ -7,11 +7,11 @@ import { counterStoreKey } from "./script-call.ts";
 import { NewKeys, type PolicySource, SharedKey, StorePolicy, type UnitCounts } from "./shared-key.ts";
 import type { Timing } from "./store-clock.ts";
 
-/** Keys that a thread remembers, of all policies together. A key takes up to 640 bytes, so these are 16 MiB. */
+/** How many keys of all policies a thread remembers. A key takes up to 640 bytes, so these are 16 MiB. */
 export const mostKeys = 26_000;
-/** Keys that are looked at for one that can be forgotten. */
+/** How many keys are looked at for one that can be forgotten. */
 const mostLooks = 8;
-/** How often it is looked for keys of which nothing holds any more, and at how many in one turn of the event loop. */
+/** How often a sweep looks for keys that are out of date, and at how many keys in one turn of the event loop. */
 const [sweepMs, sweptInTurn] = [250, 1_024];
 
 export class KeyBook {
@@ -22,12 +22,12 @@ export class KeyBook {
   readonly #policies = new Map<string, StorePolicy>();
   /** The oldest first. */
   readonly #known = new Set<SharedKey>();
-  /** Where the next sweep begins, and the next search for a key that makes room. What is gone is skipped once, not each time. */
+  /** Where the next sweep begins, and the next search for a key that makes room. Each skips the keys that are gone only once. */
   #swept = this.#known.values();
   #looked = this.#known.values();
   #timer: { cancel(): void } | null = null;
 
-  /** `ended`: everything that is held of a key has to be returned. */
+  /** `ended`: gives back all that is held of a key. */
   constructor(
     timing: Timing,
     settings: Pick<SharedStoreSettings, "prefix" | "maxKeys">,
@@ -53,7 +53,7 @@ export class KeyBook {
     return policy;
   }
 
-  /** The policy is gone, and so is what is held for it. */
+  /** Forgets a policy that is gone, and gives back what is held for it. */
   retire(policy: StorePolicy): void {
     this.#policies.delete(policy.text);
     for (const known of policy.keys.values()) {
@@ -104,7 +104,7 @@ export class KeyBook {
       }
       if (looked < mostLooks && !known.isIdle(nowMs)) continue;
       this.#forget(known);
-      // Or it would be remembered all the same, until a store that is slow was told.
+      // Otherwise the key would stay in memory until a slow store was told.
       known.untold.requests = 0;
       this.#ended(known);
       return;

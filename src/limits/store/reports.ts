@@ -1,5 +1,5 @@
-// What a thread tells the store without a request: what it has admitted while the store was away, the slots that it still
-// holds, and the leases that have ended. Few calls are under way at a time, because requests wait for the store behind them.
+// Reports to the store that no request waits for: slots that are still held, and leases that have ended. Few of these calls are
+// under way at a time, because requests wait for the store behind them.
 import type { Timers } from "../../core/store-link.ts";
 import { slotLeaseMs } from "./counter-rules.ts";
 import type { LeaseReport } from "./script-call.ts";
@@ -49,13 +49,13 @@ export async function sendAll<T>(
 // The slots of `concurrency` that requests of this thread hold. They are renewed, or the store would take this gateway for
 // dead and give them to others.
 
-/** Slots of one key. */
+/** Slots of one key that are renewed by one item. */
 export interface Renewal {
   readonly key: SharedKey;
   readonly reports: readonly LeaseReport[];
 }
 
-/** Of one key in one renewal, so that a call with many renewals is short. */
+/** How many slots one item renews, so that a call with many renewals is short. */
 const mostSlots = 8;
 
 export class HeldSlots {
@@ -88,7 +88,7 @@ export class HeldSlots {
 
   async #renewAll(): Promise<void> {
     this.#timer = this.#leases.size === 0 ? null : this.#timers.after(slotLeaseMs / 3, () => this.#renewAll());
-    // What has not been renewed by now is the most urgent.
+    // Slots that the last round has not renewed yet are the most urgent.
     if (this.#isRenewing) return;
     this.#isRenewing = true;
     const byKey = Map.groupBy(this.#leases, ({ key }) => key);
@@ -109,12 +109,12 @@ export class HeldSlots {
   }
 }
 
-// Ends leases whose time is over, and has what is left of them reported; and what was admitted without the store told.
+// Ends leases whose time is over, has the rest of them reported, and has the store told what was admitted without it.
 
-/** How often they are looked for. */
+/** How often keys are looked at. */
 const intervalMs = 20;
 
-/** Keys that are looked at in one turn of the event loop. */
+/** How many keys are looked at in one turn of the event loop. */
 const endingsInTurn = 2_048;
 
 export class LeaseEndings {
@@ -129,7 +129,7 @@ export class LeaseEndings {
     this.#report = report;
   }
 
-  /** These have a lease, or something to report or to tell. */
+  /** Adds a key that has a lease, or something to report or to tell. */
   add(key: SharedKey): void {
     this.#keys.add(key);
     this.#timer ??= this.#timing.timers.after(intervalMs, () => this.#end());

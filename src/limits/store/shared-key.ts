@@ -24,25 +24,25 @@ export interface Lease {
   readonly id: string;
   readonly key: SharedKey;
   readonly granted: number;
-  /** Neither spent nor kept for a request. */
+  /** Units that are neither spent nor reserved. */
   left: number;
-  /** Kept for requests that are not decided yet. */
-  kept: number;
+  /** Units that are reserved for requests that are not decided yet. */
+  reserved: number;
   /** When the last unit was spent. */
   spentMs: number;
   /** The monotonic instant from which it must not be spent. */
   endsMs: number;
-  /** That of the shard when it was granted. */
+  /** The incident of the shard in which it was granted. */
   readonly incident: number;
 }
 
-/** Keeps units of a lease for one request. */
+/** Reserves units of a lease for one request. */
 export function reserve(lease: Lease, units: number): void {
   lease.left -= units;
-  lease.kept += units;
+  lease.reserved += units;
 }
 
-/** A lease that has ended, and what became of it. May be reported twice. */
+/** A lease that has ended, and what was spent of it. It may be reported twice. */
 type EndedLease = Omit<LeaseReport, "ageUs"> & Pick<Lease, "spentMs">;
 export type OwnReport = LeaseReport & EndedLease;
 
@@ -62,17 +62,17 @@ export class HeldLeases {
     return this.#ended.length;
   }
 
-  /** Units that are kept for requests. */
-  get kept(): number {
-    return this.#open.reduce((units, { kept }) => units + kept, 0);
+  /** Units that are reserved for requests. */
+  get reserved(): number {
+    return this.#open.reduce((units, { reserved }) => units + reserved, 0);
   }
 
-  /** Units that were not spent, whether they may still be or not. */
+  /** Units that were not spent, also those that may not be spent any more. */
   get unspent(): number {
-    return this.#open.reduce((units, { left, kept }) => units + left + kept, 0);
+    return this.#open.reduce((units, { left, reserved }) => units + left + reserved, 0);
   }
 
-  /** Whether a request may take so many at an instant: of one lease. */
+  /** Whether one lease has so many units that a request may take at an instant. */
   has(units: number, nowMs: number): boolean {
     return this.#open.some(({ left, endsMs }) => left >= units && nowMs < endsMs);
   }
@@ -92,7 +92,7 @@ export class HeldLeases {
     this.#open = this.#open.length === 0 ? [lease] : [...this.#open, lease];
   }
 
-  /** Keeps units of one lease for a request. Returns the lease; undefined if none has so many. */
+  /** Reserves units of one lease for a request. Returns the lease; undefined if none has so many. */
   take(units: number, nowMs: number): Lease | undefined {
     const lease = this.#open.find(({ left, endsMs }) => left >= units && nowMs < endsMs);
     if (lease !== undefined) reserve(lease, units);
@@ -100,11 +100,13 @@ export class HeldLeases {
   }
 
   /**
-   * Ends the leases of which nothing is kept and that have no units left, or whose time is over, or that were granted for
-   * requests which are decided. Returns the units that were not spent. `isAhead`: whether requests to come may spend them.
+   * Ends the leases of which nothing is reserved, if they have no units left, if their time is over, or if their units were
+   * granted for requests that are decided now. Returns the units that were not spent. `isAhead`: whether later requests may
+   * spend them.
    */
   end(nowMs: number, isAhead: boolean): number {
-    const isOpen = ({ left, kept, endsMs }: Lease): boolean => kept > 0 || (isAhead && left > 0 && nowMs < endsMs);
+    const isOpen = ({ left, reserved, endsMs }: Lease): boolean =>
+      reserved > 0 || (isAhead && left > 0 && nowMs < endsMs);
     if (this.#open.every(isOpen)) return 0;
     let unspent = 0;
     for (const lease of this.#open) {
@@ -119,24 +121,24 @@ export class HeldLeases {
     return unspent;
   }
 
-  /** Nothing that is held may be spent any more. */
+  /** From now on, nothing that is held may be spent. */
   expire(): void {
     for (const lease of this.#open) lease.endsMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** The store has to hear of this lease. */
+  /** Adds a lease that the next call has to report. */
   report(ended: EndedLease): void {
     if (this.#ended === none) this.#ended = [];
     this.#ended.push(ended);
   }
 
-  /** What has to be reported, at most `most` leases; then they are forgotten, unless they have to be reported again. */
+  /** Removes and returns what has to be reported, `most` leases at most. If the call is lost, they must be added again. */
   takeReports(most: number, nowMs: number): readonly OwnReport[] {
     if (this.#ended.length === 0) return none;
     return this.#ended.splice(0, most).map((ended) => ({ ...ended, ageUs: certainAgeUs(nowMs - ended.spentMs) }));
   }
 
-  /** Whether units were not spent of which the store has not heard yet. */
+  /** Whether there are unspent units that the store still counts, because they are not reported yet. */
   get isReturning(): boolean {
     return this.#ended.some(({ granted, spent }) => spent < granted);
   }
@@ -148,7 +150,7 @@ export class HeldLeases {
   }
 }
 
-// What the store has said last.
+// The last answer of the store.
 //
 //              no room                                   time to ask again
 //   (nothing) ─────────► refused until `refusedUntilMs` ───────────────────► asked again; a request fits from `fitsMs` on
@@ -161,14 +163,14 @@ const heldRefusalMs = 20;
 const [firstRefusalMs, refusalGrowth, longestRefusalMs] = [100, 4, 6_400];
 
 export class LastAnswer {
-  /** What the store had left for all gateways. */
+  /** The units that the store had left for all gateways. */
   free = 0;
-  /** The monotonic instant at which something that counted then no longer does. */
+  /** The monotonic instant at which the first unit that counted then no longer does. */
   resetMs = 0;
-  /** Until then the store is not asked, because it would refuse; a request fits from `fitsMs` on. */
+  /** Until `refusedUntilMs` the store is not asked, because it would refuse; a request fits from `fitsMs` on. */
   refusedUntilMs = 0;
   fitsMs = 0;
-  /** Until then nobody can return a unit, so that no request fits. */
+  /** Until this instant nobody can return a unit, so no request fits. */
   fullUntilMs = 0;
   /** How long the next refusal is remembered at most. */
   #patienceMs = firstRefusalMs;
@@ -209,12 +211,12 @@ export class LastAnswer {
     this.refusedUntilMs = sentMs + Math.min(fitsMs / (1 + drift), patienceMs, leasedMs || patienceMs);
   }
 
-  /** There may be room: units have come back. */
+  /** Forgets a refusal: units have come back, so there may be room. */
   reopen(): void {
     this.refusedUntilMs = this.fitsMs = this.fullUntilMs = 0;
   }
 
-  /** Nothing that it has said holds: the counts of the key were forgiven, or other rules are in force. */
+  /** Forgets the answer: the counts of the key were forgiven, or other rules are in force. */
   forget(limit: number): void {
     this.reopen();
     this.free = limit;
@@ -223,7 +225,7 @@ export class LastAnswer {
   }
 }
 
-// What the store has to be told: requests that were admitted without its units, and after an incident all that counts.
+// What the store does not know yet: requests that were admitted without its units, and after an incident all that counts.
 //
 //           admitted alone            sent                 counted
 //   (told) ────────────────► untold ───────► being told ─────────────► (told)
@@ -236,11 +238,11 @@ export class Untold {
   /** The incident of the shard in which the store was told about this key last. */
   toldIncident = -1;
   /**
-   * Until then the key is not forgotten as long as there is room: the store was told of it, or it is a network whose clients
-   * are counted as one.
+   * Until this instant the key is not forgotten as long as there is room: the store was told of it, or it is a network whose
+   * clients are counted as one.
    */
   knownUntilMs = 0;
-  /** Whether the store does not count what it is told, until this thread has heard what was forgiven. */
+  /** Whether the store ignores what it is told, because this thread has not read yet what was forgiven. */
   isVoid = false;
 
   /** Whether the store can be told something that it does not know. */
@@ -267,25 +269,25 @@ type KeyParts = Pick<SharedKey, "policy" | "name" | "tag" | "storeKey" | "key" |
 
 export class SharedKey {
   readonly policy: StorePolicy;
-  /** Among those of the policy. */
+  /** Its name among the keys of the policy. */
   readonly name: string;
   readonly tag: string;
-  /** In the store. */
+  /** Its name in the store. */
   readonly storeKey: string;
-  /** In the table, with its client. */
+  /** The key and its client in the table. */
   readonly key: CounterKey;
   readonly client: CounterKey;
   rules: CounterRules;
   readonly held = new HeldLeases();
   readonly last = new LastAnswer();
   readonly untold = new Untold();
-  /** How much to hold before requests ask for it; null: none. */
+  /** How many units to hold before requests ask for them; null: units are not leased ahead. */
   ahead: AheadOfNeed | null;
-  /** How often it was forgiven: what was asked before says nothing any more. */
+  /** How often it was forgiven. An answer to a call from before is not used. */
   forgiven = 0;
-  /** Calls that are about it: under way, or leaving at the end of this turn. */
+  /** Calls about it that are under way or leave at the end of this turn. */
   calls = 0;
-  /** Until when the key is not asked for again, because something else was under it; 0: nothing was. */
+  /** Until this instant the key is not asked for, because something else was under it in the store; 0: nothing was. */
   #foreignUntilMs = 0;
 
   constructor({ policy, name, tag, storeKey, key, client, rules }: KeyParts) {
@@ -299,7 +301,7 @@ export class SharedKey {
     this.ahead = rules.isAhead ? new AheadOfNeed() : null;
   }
 
-  /** Whether something that was asked for by these rules is granted or refused by those in force. */
+  /** Whether an answer to a call by these rules holds under the rules in force. */
   isBy({ limit, windowUs, step, isByRequest }: CounterRules): boolean {
     const { rules } = this;
     const isSameLimit = limit === rules.limit && windowUs === rules.windowUs;
@@ -355,9 +357,9 @@ export class SharedKey {
     return Math.max(0, Math.min(this.ahead.wanted(this.rules, nowMs) - this.held.free(nowMs), most));
   }
 
-  /** Spends what was kept for a request. */
+  /** Spends units that are reserved for a request. */
   spend(lease: Lease, units: number, nowMs: number): void {
-    lease.kept -= units;
+    lease.reserved -= units;
     lease.spentMs = nowMs;
     this.ahead?.spent(units, nowMs);
     // What a request may give back is in use until it ends.
@@ -365,9 +367,9 @@ export class SharedKey {
     this.endLeases(nowMs);
   }
 
-  /** A request does not need what was kept for it. */
+  /** Ends the reservation of units that a request does not need. */
   release(lease: Lease, units: number, nowMs: number): void {
-    lease.kept -= units;
+    lease.reserved -= units;
     lease.left += units;
     this.endLeases(nowMs);
   }
@@ -381,9 +383,9 @@ export class SharedKey {
   /** Units of a request's own lease stay spent. `isKnown`: whether the store still has the lease, as far as is known. */
   keep({ id, granted, left, spentMs }: Lease, isKnown: boolean): void {
     this.policy.units.spent += granted - left;
-    // What is held, the store was not told.
+    // The store was not told of units that may be given back.
     if (!isKnown) this.untold.requests += 1;
-    // Not earlier than in the table: a client that waits as the store has said may ask another gateway.
+    // Rounded up: units must not end earlier than in the table, since a client that waits as told may ask another gateway.
     this.held.report({ id, granted, spent: granted, spentMs: Math.ceil(spentMs) });
   }
 
@@ -391,11 +393,11 @@ export class SharedKey {
   endLeases(nowMs: number): void {
     const unspent = this.held.end(nowMs, this.ahead !== null);
     this.policy.units.returned += unspent;
-    // They are free again.
+    // The units are free again.
     if (unspent > 0) this.last.reopen();
   }
 
-  /** Ends all leases: what is left of them is not spent, and what is kept for requests must not be. */
+  /** Ends all leases: neither what is left of them nor what is reserved may be spent. */
   endAll(): void {
     this.held.expire();
     this.endLeases(Number.POSITIVE_INFINITY);
@@ -413,19 +415,19 @@ export class SharedKey {
     this.held.dropReports(nowMs - (this.rules.windowUs + this.rules.leaseUs) / 1000);
   }
 
-  /** Whether the store has to hear something of this thread. */
+  /** Whether this thread has something to report or to tell. */
   get owes(): boolean {
     return this.held.ended > 0 || (this.untold.isDue && this.calls === 0);
   }
 
-  /** Whether nothing is lost if it is forgotten. */
+  /** Whether forgetting the key loses nothing. */
   isIdle(nowMs: number): boolean {
     const { held, last, untold } = this;
     const isEmpty = held.open + held.ended + this.calls === 0;
     return isEmpty && nowMs >= last.refusedUntilMs && untold.requests === 0;
   }
 
-  /** Whether nothing that is known of it holds any more. */
+  /** Whether everything that is known of the key is out of date. */
   isOver(nowMs: number): boolean {
     const { last, untold } = this;
     return this.isIdle(nowMs) && nowMs >= Math.max(last.resetMs, last.fitsMs, untold.knownUntilMs);
@@ -434,34 +436,34 @@ export class SharedKey {
 
 // The policy.
 
-/** What this thread has done with units, of all policies. */
+/** Units of all policies that this thread has spent and returned. */
 export type UnitCounts = Record<"spent" | "returned", number>;
 
-/** What the policy in force says. */
+/** What the store has to know of the policy in force. */
 export interface PolicySource {
-  /** Of its slot in the table. */
+  /** Its number in the table. */
   readonly slot: number;
-  /** Of keys without an override. */
+  /** The limit of keys without an override. */
   readonly limit: number;
-  /** As they are for a key with this tag now. */
+  /** Returns the rules of a key with this tag now. */
   rules(tag: string, nowMs: number): CounterRules;
-  /** A shard has said that a calendar's period is over, that was to end then. */
+  /** Takes the word of a shard that the calendar's period which ends at `endMs` is over. */
   periodOver(shard: number, endMs: number, nowMs: number): void;
-  /** What this gateway has admitted of a key and still counts; null if nothing, or if slots are counted. */
+  /** Returns what this gateway has admitted of a key and what still counts; null if nothing, or if slots are counted. */
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
 }
 
 export class StorePolicy {
   /** What gateways call it. */
   readonly text: string;
-  /** Of keys that this thread knows something about, by tag; of a limit that is not the policy's, by tag and limit. */
+  /** The keys that this thread knows something about, by tag; those of an override by tag and limit. */
   readonly keys = new Map<string, SharedKey>();
   readonly newKeys: NewKeys;
-  /** How long its requests count. */
+  /** How long one of its requests counts at most. */
   readonly longestCountMs: number;
-  /** How many of these are networks that are counted as one, because too many new keys were made. */
+  /** How many of the keys are networks that are counted as one, because too many new keys were made. */
   networks = 0;
-  /** Of a calendar. */
+  /** The period of each shard, if the policy counts by a calendar. */
   readonly periods: ShardPeriods = new Map();
   /** The policy in force; another one may continue it. */
   source: PolicySource;

@@ -10,7 +10,7 @@ export function certainAgeUs(ageMs: number): number {
   return Math.max(0, Math.floor((ageMs * 1000) / (1 + drift)));
 }
 
-/** What is below cannot be told from delays in this process. */
+/** Steps of the clock below this cannot be told from delays in this process. */
 const toleranceMs = 20;
 
 export class ClockWatch {
@@ -30,42 +30,42 @@ export class ClockWatch {
     const age = drift * Math.max(0, receivedMs - this.#atMs);
     const widerMs = age + toleranceMs;
     const step = leastMs > this.#mostMs + widerMs ? "forward" : mostMs < this.#leastMs - widerMs ? "back" : "steady";
-    // What was known before narrows what an answer says that took long.
+    // Bounds that were known before narrow those of an answer that took long.
     this.#leastMs = step === "steady" ? Math.max(leastMs, Math.min(this.#leastMs - age, mostMs)) : leastMs;
     this.#mostMs = step === "steady" ? Math.min(mostMs, Math.max(this.#mostMs + age, leastMs)) : mostMs;
     this.#atMs = receivedMs;
     return step;
   }
 
-  /** What the store's clock shows at least, in milliseconds since 1970; null if it has not been seen. */
+  /** Returns the earliest that the store's clock may show, in milliseconds since 1970; null if it has not been seen. */
   wallMs(nowMs: number): number | null {
     return Number.isFinite(this.#leastMs) ? nowMs + this.#leastMs : null;
   }
 
-  /** Another server has another clock. */
+  /** Forgets the clock, because another server has another one. */
   forget(): void {
     this.#leastMs = Number.NEGATIVE_INFINITY;
     this.#mostMs = Number.POSITIVE_INFINITY;
   }
 }
 
-// Waits for the store, and not for this thread: time in which the thread stood still (a collection, a long turn, a machine
-// that is busy with others) is not the store's, which may have stood still with it.
+// Waits for the store, and not for this thread. Time in which the thread stood still (a garbage collection, a long turn, a busy
+// machine) is not counted against the store, which may have stood still with it.
 
 /** A wait has so many steps; a step in which this thread stood still counts as if it had ended in time. */
 const steps = 4;
-/** A timer of a thread that is well is late by less. */
+/** A timer of a thread that does not stand still is late by less. */
 export const lateMs = 2;
-/** Timers are not more exact. */
+/** The resolution of timers. */
 const leastMs = 1;
 
-/** What tells a thread the time. */
+/** The clock and the timers of a thread. */
 export interface Timing {
   readonly clock: Clock;
   readonly timers: Timers;
 }
 
-/** Calls `over` when the store has had `ms`, and what has arrived by then was read. */
+/** Calls `over` when the store has had `ms`, and this thread has read what arrived by then. */
 export function afterStoreTime({ clock, timers }: Timing, ms: number, over: () => void): { cancel(): void } {
   const stepMs = ms / steps;
   let leftMs = ms;

@@ -23,11 +23,11 @@ import type { Store } from "./store.ts";
 /** `unknown`: the store has to be asked. `unavailable`: it is not there, and nothing is admitted without it. */
 type StoreVerdict = "fits" | "refused" | "unknown" | "unavailable";
 
-/** What a request knows of a policy whose units are in the store, beside what it asks. */
+/** What a request asks of a policy whose units are in the store, and what it knows so far. */
 export class SharedAsk {
   readonly ask: Ask;
   verdict: StoreVerdict = "refused";
-  /** What the store has answered; null: it was not asked yet, or has to be asked again. */
+  /** The store's answer; null: the store was not asked yet, or has to be asked again. */
   grant: Grant | null = null;
   /** Whether it asks again after a refusal. */
   hasAskedAgain = false;
@@ -35,10 +35,11 @@ export class SharedAsk {
   key: SharedKey | undefined;
   /** Whether the table has room for what was asked; `open` admits without it. */
   fitsLocally = false;
-  /** Whether it is the first that this gateway has of the key. */
+  /** Whether this gateway counts no other request of the key. */
   isNewcomer = false;
-  /** Whether it is admitted without the store's units; because an answer is late. */
+  /** Whether it is decided without the store. */
   isAlone = false;
+  /** Whether that is because an answer is late. */
   isLate = false;
 
   readonly #counters: StoreCounters;
@@ -103,7 +104,7 @@ export class StoreCounters {
   readonly store: Store;
   readonly #ofStore: StorePolicy;
   readonly #isByRequest: boolean;
-  /** What `charge` has returned, until it is given back or kept: what the table was charged, and the store's lease, if there is one. */
+  /** The charges that are neither given back nor kept yet, by what `charge` has returned: of the table, and of the store. */
   readonly #charges = new Map<number, { readonly local: number; readonly lease: Lease | null }>();
   readonly #source: PolicySource;
   readonly #periods: CalendarPeriods | null;
@@ -261,11 +262,11 @@ export class StoreCounters {
   }
 
   giveBack(charged: Charged): void {
-    this.#settle(charged, "giveBack");
+    this.#endCharge(charged, "giveBack");
   }
 
   keep(charged: Charged): void {
-    this.#settle(charged, "keep");
+    this.#endCharge(charged, "keep");
   }
 
   unspentResetMs(nowMs: number): number {
@@ -292,18 +293,18 @@ export class StoreCounters {
     this.store.endLeases(this.#ofStore.keys.values());
   }
 
-  /** The policy is gone. */
+  /** Forgets what is known and held of a policy that is gone. */
   retire(): void {
     this.store.book.retire(this.#ofStore);
   }
 
-  #settle(charged: Charged, how: "giveBack" | "keep"): void {
+  #endCharge(charged: Charged, how: "giveBack" | "keep"): void {
     const charge = this.#charges.get(charged.charged);
     if (charge === undefined) return;
     this.#charges.delete(charged.charged);
     if (!Number.isNaN(charge.local)) this.local[how]({ ...charged, charged: charge.local });
     if (charge.lease !== null) this.store[how](charge.lease);
-    // While its status was not known, the store was not told of it.
+    // The store was not told of the charge as long as it could be given back.
     else if (how === "keep") this.store.admittedAlone(this.#keyOf(charged));
   }
 

@@ -1,6 +1,6 @@
 // The counters of all gateways in one store, as one thread uses them. Units are asked for, spent from memory, reported
 // and given back. What the store counts is never less than what was admitted, as long as it keeps what it acknowledged.
-// What one turn of the event loop needs leaves together; how long a request waits is bounded.
+// All that one turn of the event loop asks leaves together, and the wait of a request is bounded.
 import type { Clock } from "../../core/clock.ts";
 import {
   type CallFailure,
@@ -38,7 +38,7 @@ import { afterStoreTime, drift, elapsed, lateMs } from "./store-clock.ts";
 import type { StoreOptions } from "./store-options.ts";
 import { Tellings } from "./telling.ts";
 
-/** How long `close` waits for the store to have heard of what is given back. */
+/** How long `close` waits for the answers to what it returns. */
 const closingMs = 100;
 
 export class Store implements ShardStore {
@@ -57,13 +57,13 @@ export class Store implements ShardStore {
   readonly #slots: HeldSlots;
   readonly #forgets: Forgets;
   readonly #tellings: Tellings;
-  /** What leaves at the end of this turn: by shard, in a cluster by tag. Each batch is a call. */
+  /** The calls that leave at the end of this turn, by shard, in a cluster by tag. */
   #batches = new Map<number | string, CallBatch>();
-  /** Those that are full. */
+  /** The calls of this turn that are full. */
   #full: CallBatch[] = [];
   /** Calls without an answer. */
   #open = 0;
-  #onSettled: (() => void) | null = null;
+  #onAllAnswered: (() => void) | null = null;
   /** Gateways that hash keys with different secrets would share nothing, so it lives in the store. */
   #knowsSecret = false;
 
@@ -99,8 +99,9 @@ export class Store implements ShardStore {
   }
 
   /**
-   * Asks for what one request wants: all of it is granted, or nothing. In a cluster, each shard judges its own keys; so does
-   * each call, if there are too many for one. Resolves in the order of the wants. `sinceMs`: when the request asked for the first time; null if it does now.
+   * Asks for all that one request wants, which is granted together or not at all; in a cluster each shard judges its own keys, and
+   * of too many keys for one call, each call. Resolves in the order of the wants. `sinceMs`: when the request asked for the first
+   * time; null if that is now.
    */
   async ask(wants: readonly Want[], sinceMs: number | null): Promise<readonly Grant[]> {
     const demands: Demand[] = [];
@@ -116,8 +117,8 @@ export class Store implements ShardStore {
   }
 
   /**
-   * A second wait has what the first one has left. If that was over when the answer was seen, the store has answered in time,
-   * and this thread was late. The calls may wait for longer, because they were begun for others.
+   * Bounds a second wait by what the first one has left. If nothing was left when this thread saw the answer, the store had
+   * answered in time, and the thread was late: then the wait has its full time. The calls go on for other requests.
    */
   #endWait(demands: readonly Demand[], sinceMs: number): { cancel(): void } {
     const { waitMs } = this.settings;
@@ -131,7 +132,7 @@ export class Store implements ShardStore {
     const demand = new Demand(wants);
     const tag = wants[0]?.key.tag ?? "";
     const shard = this.shards.of(tag);
-    // A network that is counted as one may be in a slot that nobody has.
+    // A network that is counted as one may be in a slot of the cluster that no shard has.
     if (shard === undefined) demand.decideAlone();
     else
       this.#batchFor(
@@ -141,7 +142,7 @@ export class Store implements ShardStore {
     return demand;
   }
 
-  /** A request is decided without the store. Returns whether it is because an answer is late. */
+  /** Counts a request that is decided without the store. Returns whether that is because an answer is late. */
   decidesAlone(tag: string, key: SharedKey | undefined): boolean {
     const { settings, counts, shards } = this;
     counts.alone[settings.onFailure] += 1;
@@ -151,7 +152,7 @@ export class Store implements ShardStore {
     return isLate;
   }
 
-  /** Spends units that are kept for a request. */
+  /** Spends units that are reserved for a request. */
   spend(lease: Lease, units: number, nowMs: number): void {
     const { key } = lease;
     key.spend(lease, units, nowMs);
@@ -159,43 +160,43 @@ export class Store implements ShardStore {
     if (key.ahead !== null && key.calls === 0) this.#leaseAhead(key, nowMs);
   }
 
-  /** A request was refused, or came too late to spend what is kept for it. */
+  /** Releases units of a request that was refused, or that came too late to spend them. */
   release(lease: Lease, units: number): void {
     const { key } = lease;
     key.release(lease, units, this.clock.monotonicMs());
     this.#reportSoon(key);
   }
 
-  /** The store is told as soon as it answers, because other gateways may ask it next. */
+  /** Counts a request that was admitted without the store, and tells the store as soon as it answers: others may ask it next. */
   admittedAlone(key: SharedKey): void {
     key.untold.requests += 1;
     this.#endings.add(key);
   }
 
-  /** Units of a lease that was made for one request are not needed any more. */
+  /** Gives back the units of a request that has a lease of its own. */
   giveBack(lease: Lease): void {
     const { key } = lease;
     this.#slots.delete(lease);
     key.giveBack(lease, this.clock.monotonicMs());
     this.#endings.add(key);
-    // The others are reported by the same item.
+    // One item reports all that end in this turn.
     if (key.held.ended === 1) this.join(key);
   }
 
-  /** Units of a lease that was made for one request stay spent. */
+  /** Has the units of a request that has a lease of its own stay spent. */
   keep(lease: Lease): void {
     const { key } = lease;
     key.keep(lease, this.shards.of(key.tag)?.incident === lease.incident);
     this.#endings.add(key);
   }
 
-  /** Returns everything that is held of a key, but what is kept for requests. */
+  /** Gives back all units of a key that are held and not reserved. */
   endAll(key: SharedKey): void {
     key.endAll();
     this.#reportSoon(key);
   }
 
-  /** The same of many keys: calls report it, a part of them at a time. */
+  /** Does the same for many keys. They are reported in portions. */
   endLeases(of: Iterable<SharedKey>): void {
     for (const key of of) {
       if (key.held.open === 0) continue;
@@ -211,8 +212,8 @@ export class Store implements ShardStore {
   }
 
   /**
-   * Forgets what this thread knows of a key whose counts were forgiven, and has the store forget them. `seq`: the place of
-   * that in the log; 0: the store is not told.
+   * Forgets what this thread knows of a key whose counts were forgiven, and has the store forget them. `seq`: the place of the
+   * forgiveness in the log; 0: the store is not told.
    */
   forgive(policy: StorePolicy, tag: string, { untilUs }: CounterRules, seq: number): void {
     for (const key of policy.keysOf(tag)) {
@@ -223,7 +224,7 @@ export class Store implements ShardStore {
     this.#forgets.add(tag, this.items.forgetting(policy, tag, untilUs, seq), policy.longestCountMs);
   }
 
-  /** This thread has forgotten all that was forgiven up to a place in the log. */
+  /** Notes that this thread has forgotten all that was forgiven up to a place in the log. */
   forgivenUntil(place: number): void {
     this.items.forgivenUntil = Math.max(place, this.items.forgivenUntil);
   }
@@ -239,7 +240,7 @@ export class Store implements ShardStore {
   async close(): Promise<void> {
     for (const key of this.book.all()) this.endAll(key);
     this.shards.leave();
-    if (this.shards.states().up > 0) await Promise.race([this.#settled(), elapsed(this.timers, closingMs)]);
+    if (this.shards.states().up > 0) await Promise.race([this.#allAnswered(), elapsed(this.timers, closingMs)]);
     this.book.close();
     this.#endings.close();
     this.#slots.close();
@@ -250,7 +251,7 @@ export class Store implements ShardStore {
 
   // Calls.
 
-  /** Lets the next call report what there is to report of a key, and ask for what is wanted ahead of need. */
+  /** Has the next call report what there is to report of a key, and ask for what is wanted ahead of need. */
   join(key: SharedKey): void {
     const { tag } = key;
     const shard = this.shards.of(tag);
@@ -309,25 +310,25 @@ export class Store implements ShardStore {
         batch.settle(answer, (counter, place, units) => this.#lease(counter, place, units)),
       );
     });
-    // From now on, because this thread may have been long about sending it.
+    // The wait begins here, because sending may have taken this thread long.
     batch.timer = afterStoreTime(this, this.settings.waitMs, () => {
       late();
       this.counts.waited.overdue += this.#end(batch, () => batch.decideAlone());
     });
   }
 
-  /** Lets the requests of a batch go on. Returns how many have waited until now. */
-  #end(batch: CallBatch, release: () => void): number {
+  /** Ends the wait of a batch by `decide`. Returns how many requests have waited until now. */
+  #end(batch: CallBatch, decide: () => void): number {
     batch.timer?.cancel();
     const waitedMs = this.clock.monotonicMs() - batch.sinceMs;
     let waiting = 0;
     for (const { isWaiting } of batch.demands()) if (isWaiting) waiting += 1;
     for (let i = waiting; i > 0; i -= 1) this.#options.onWaited(waitedMs / 1000);
-    release();
+    decide();
     return waiting;
   }
 
-  /** `answered` is called later: null if there is no answer. Returns what says that the answer is overdue, if it is. */
+  /** Calls the script. `answered`: called later; null: there is no answer. Returns a function that marks the call overdue. */
   #call(
     shard: Shard,
     items: readonly Item[],
@@ -355,7 +356,7 @@ export class Store implements ShardStore {
       answered(answer, sentMs);
       // One call may fail without the shard being lost.
       if (shard.owed === 0) shard.caughtUp();
-      if (answer !== null && this.#isIdle) this.#onSettled?.();
+      if (answer !== null && this.#isIdle) this.#onAllAnswered?.();
     });
     return () => {
       if (!isOpen || isOverdue) return;
@@ -371,7 +372,7 @@ export class Store implements ShardStore {
     shard.failed({ kind, detail });
   }
 
-  /** Sends items at once, for which no request waits. `answered`: null if there is no answer that counts. */
+  /** Sends items that no request waits for at once. `answered`: called with null if there is no answer that counts. */
   send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void {
     const late = this.#call(shard, items, [], (answer) => {
       timer.cancel();
@@ -380,12 +381,12 @@ export class Store implements ShardStore {
     const timer = afterStoreTime(this, this.settings.waitMs, late);
   }
 
-  /** Resolves with the answer to items for which no request waits; with null if there is none. */
+  /** Sends the same. Resolves with the answer; with null if there is none. */
   sent(shard: Shard, items: readonly Item[]): Promise<ScriptAnswer | null> {
     return new Promise((resolve) => this.send(shard, items, resolve));
   }
 
-  /** In a cluster, each call is about one key. */
+  /** Sends many items in portions; in a cluster, each call is about one key. See `sendAll` in reports.ts. */
   sendAll<T>(
     items: Iterator<T | null, unknown>,
     mostCalls: number,
@@ -396,10 +397,10 @@ export class Store implements ShardStore {
   }
 
   /** Resolves when every call has its answer; never if one fails. */
-  #settled(): Promise<void> {
+  #allAnswered(): Promise<void> {
     if (this.#isIdle) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#onSettled = resolve;
+      this.#onAllAnswered = resolve;
     });
   }
 
@@ -407,17 +408,17 @@ export class Store implements ShardStore {
     return this.#open + this.#batches.size + this.#full.length === 0;
   }
 
-  /** `most`: so many leases may be reported. */
+  /** Prepares the item of a key. `most`: how many leases it may report. */
   #prepare(shard: Shard, { key, wanted, single }: BatchCounter, most: number, nowMs: number): SentCounter {
     const { policy, untold } = key;
     key.endLeases(nowMs);
     const isTold = shard.incident === 0 || untold.toldIncident === shard.incident;
     const reports = key.held.takeReports(most, nowMs);
     const isOwed = untold.requests > 0 || (!isTold && key.countsSince(shard.toldMs, nowMs));
-    // What is told before it is reported counts twice.
+    // Units that are told before they are reported would count twice.
     const mustTell = isOwed && key.held.ended === 0;
     const own = mustTell ? policy.source.own(key.key, key.client, nowMs) : null;
-    // What another call that is under way is granted may be taken for what is told.
+    // The store may take what it grants by another call meanwhile for units that it is told.
     const isCertain = mustTell && key.calls === 1 && (own === null || isOfPeriod(own, key));
     const mostAhead = this.settings.lease.most - wanted;
     return {
@@ -428,7 +429,7 @@ export class Store implements ShardStore {
     };
   }
 
-  /** A call has no answer: what it reported is reported again, and what it may have been granted is given back. */
+  /** Has what a lost call reported reported again, and gives back what it may have been granted. */
   #lost(batch: CallBatch): void {
     const spentMs = this.clock.monotonicMs();
     for (const counter of batch.counters) {
@@ -440,13 +441,13 @@ export class Store implements ShardStore {
     }
   }
 
-  /** What was reported of a key has no answer. */
+  /** Has the reports of a lost call reported again. */
   reportAgain(key: SharedKey, reports: readonly OwnReport[]): void {
     for (const ended of reports) key.held.report(ended);
     if (key.held.ended > 0) this.#endings.add(key);
   }
 
-  /** Takes what the store says of a key. */
+  /** Takes the store's answer about a key. */
   #answered(shard: Shard, counter: BatchCounter, sentMs: number): void {
     const { key, sent, answer } = counter;
     if (sent === null || answer === null) return;
@@ -486,13 +487,22 @@ export class Store implements ShardStore {
   #lease({ key, sent, endsMs }: BatchCounter, place: number, granted: number): Lease {
     const { item, incident } = sent as SentCounter;
     const spentMs = this.clock.monotonicMs();
-    const lease = { id: leaseIdOf(item.id, place), key, granted, left: granted, kept: 0, spentMs, endsMs, incident };
+    const lease = {
+      id: leaseIdOf(item.id, place),
+      key,
+      granted,
+      left: granted,
+      reserved: 0,
+      spentMs,
+      endsMs,
+      incident,
+    };
     key.held.add(lease);
     this.#endings.add(key);
     return lease;
   }
 
-  /** Asks for more before what is held is spent. */
+  /** Asks for more units before those that are held are spent. */
   #leaseAhead(key: SharedKey, nowMs: number): void {
     const { ahead, rules, held } = key;
     if (ahead === null || nowMs < ahead.refusedUntilMs || !this.mayAsk(key.tag, key)) return;
@@ -508,7 +518,7 @@ export class Store implements ShardStore {
     this.#tellings.tell(shard, all, told);
   }
 
-  /** In a cluster, a call is short, so that several are under way; else there is one shard. */
+  /** Renews slots. In a cluster a call is about one key, so several are under way at a time. */
   #renew(renewals: Generator<Renewal, undefined>): Promise<unknown> {
     return this.sendAll(renewals, this.link.isClustered ? 16 : 1, async (together) => {
       const shard = together[0] && this.shards.of(together[0].key.tag);

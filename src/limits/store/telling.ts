@@ -13,24 +13,24 @@ import type { OwnReport, SharedKey, StorePolicy } from "./shared-key.ts";
 import { elapsed, type Timing } from "./store-clock.ts";
 import type { StoreOptions } from "./store-options.ts";
 
-/** So long the telling waits until what was forgiven has been read: others tell it to a store that has forgotten. */
+/** How long the telling waits for what was forgiven to be read. A store that has forgotten it is told by others first. */
 const mostReadingMs = 1_500;
 
 /** What a call says of one key. */
 interface Telling {
   readonly key: SharedKey;
   readonly item: CounterItem;
-  /** Those of the item. */
+  /** The reports of the item. */
   readonly reports: readonly OwnReport[];
 }
 
-/** A key of the table of which something counts. */
+/** A key of the table, and what counts of it. */
 interface OwnKey extends OwnCount {
   readonly policy: StorePolicy;
   readonly key: CounterKey;
 }
 
-/** Keys that are looked at in one turn of the event loop. */
+/** How many keys are looked at in one turn of the event loop. */
 const keysInTurn = 1_024;
 
 /**
@@ -67,7 +67,7 @@ function* ownKeysOf(
   }
 }
 
-/** What it needs of the store. */
+/** What a telling needs of the store. */
 interface ToldStore extends Timing {
   readonly book: KeyBook;
   readonly items: StoreItems;
@@ -93,7 +93,10 @@ export class Tellings {
     this.#options = options;
   }
 
-  /** Calls `told` when the shard knows all. `all`: what was admitted before it was away, too, and what it has granted may be lost. */
+  /**
+   * Tells a shard what it does not know, then calls `told`. `all`: the shard may have lost what it had acknowledged, so it is
+   * also told what was admitted before it was away, and the leases that it has granted end.
+   */
   tell(shard: Shard, all: boolean, told: () => void): void {
     const { incident } = shard;
     if (all) this.#dropLeases(shard);
@@ -108,7 +111,7 @@ export class Tellings {
       .then((isTold) => isTold && told());
   }
 
-  /** Others have forgiven a key of which this thread has not heard yet. */
+  /** Tells a key again when this thread has read that others have forgiven it. */
   tellOnceRead(key: SharedKey): void {
     const { untold } = key;
     if (untold.isVoid) return;
@@ -128,14 +131,14 @@ export class Tellings {
       const of = answer?.items[i];
       if (of === undefined) this.#store.reportAgain(key, reports);
       if (of?.item !== "counter" || !of.isVoid) continue;
-      // It is told when it is asked for.
+      // The key is told when it is asked for.
       key.untold.toldIncident = -1;
       this.tellOnceRead(key);
     }
     return answer !== null && shard.incident === incident;
   }
 
-  /** Nothing waits for it for long: the script does not count what is told too early. */
+  /** Resolves when that is read, or after a bounded time: the script does not count what is told too early. */
   #readForgiven(): Promise<unknown> {
     const { readForgiven } = this.#options;
     if (readForgiven === undefined) return Promise.resolve();
@@ -169,7 +172,7 @@ export class Tellings {
     return { key, reports, item: items.counter(key, 0, 0, reports, own) };
   }
 
-  /** What the store has granted may be lost. */
+  /** Ends all leases of a shard, because it may have lost them. */
   #dropLeases(shard: Shard): void {
     for (const key of this.#store.book.all()) {
       if (this.#store.shards.of(key.tag) !== shard) continue;

@@ -75,7 +75,7 @@ test("of fewer units than were asked for, those have theirs who asked first", as
   const lease = share(asked, 2);
   asked.answer([{ granted: 2, askedGranted: 2, ...full }]);
   expect(await kindsOf(asked.demands)).toEqual([["granted"], ["granted"], ["refused"]]);
-  expect([lease.kept, lease.left, asked.batch.counters[0]?.isRefused]).toEqual([2, 0, true]);
+  expect([lease.reserved, lease.left, asked.batch.counters[0]?.isRefused]).toEqual([2, 0, true]);
 });
 
 test.each([
@@ -100,7 +100,7 @@ test("of units that requests may give back, each request has a lease of its own"
   const { batch, demands, answer } = batchOf([want(one)], [want(one)], [want(one), want(two)], [want(one, 3)]);
   expect(answer([{ granted: 5, askedGranted: 1 }, { granted: 1 }], [true, true])).toEqual([0, 2, 0, 3]);
   expect((await kindsOf(demands)).flat().filter((kind) => kind === "granted")).toHaveLength(4);
-  expect([one.held.kept, two.held.kept, one.held.free(0)]).toEqual([5, 1, 0]);
+  expect([one.held.reserved, two.held.reserved, one.held.free(0)]).toEqual([5, 1, 0]);
   // What a call may have been granted that has no answer is returned by these.
   expect([batch.severalOf(one, 2), batch.severalOf(two, 0)].map((of) => of.join(" "))).toEqual(["2,1 3,3", "0,1"]);
 });
@@ -112,7 +112,7 @@ test("a request that was decided meanwhile gets nothing of what its call is gran
   asked.demands[0]?.decideAlone();
   asked.answer([{ granted: 2, askedGranted: 2 }]);
   expect(await kindsOf(asked.demands)).toEqual([["alone"], ["granted"]]);
-  expect([lease.kept, lease.left]).toEqual([1, 1]);
+  expect([lease.reserved, lease.left]).toEqual([1, 1]);
   // And what it was granted is returned with the rest of the lease.
   key.spend(lease, 1, 10);
   expect(key.held.takeReports(9, 10)).toMatchObject([{ granted: 2, spent: 1 }]);

@@ -22,18 +22,18 @@ describe("spending", () => {
     expect([two.left, three.left, key.held.free(10)]).toEqual([0, 2, 2]);
   });
 
-  test("what is kept for a request is nobody else's, and may be spent after the end", () => {
+  test("what is reserved for a request is nobody else's, and may be spent after the end", () => {
     const key = someKey();
     const lease = addLease(key, "x", 2, 100);
     key.held.take(2, 10);
     key.endAll();
-    expect([key.held.has(1, 10), key.held.kept, key.held.ended]).toEqual([false, 2, 0]);
+    expect([key.held.has(1, 10), key.held.reserved, key.held.ended]).toEqual([false, 2, 0]);
     key.spend(lease, 1, 150);
     key.release(lease, 1, 150);
     expect(key.held.takeReports(9, 150)).toMatchObject([{ id: "x", granted: 2, spent: 1, ageUs: 0 }]);
   });
 
-  test("units that requests have asked for are not kept for others: what nobody needs is returned at once", () => {
+  test("units that requests have asked for are not held for others: what nobody needs is returned at once", () => {
     const key = someKey({ isAhead: false });
     const lease = addLease(key, "x", 2, 100);
     key.held.take(1, 10);
@@ -126,7 +126,7 @@ test("a refusal is not remembered when units of this thread are returned that we
   const lease = addLease(key, "x", 1, nowMs + 50);
   key.held.take(1, nowMs);
   key.answered(answerOf({ granted: 1, fitsUs: 5_000_000 }), granted, sentMs, nowMs);
-  // While they are kept, their time being over is enough.
+  // While they are reserved, their time being over is enough.
   expect([nowMs + 49, nowMs + 50].map((at) => key.isRefused(at))).toEqual([true, false]);
   key.release(lease, 1, nowMs + 50);
   expect([key.last.refusedUntilMs, key.last.fitsMs, key.last.fullUntilMs]).toEqual([0, 0, 0]);

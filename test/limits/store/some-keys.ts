@@ -44,7 +44,7 @@ export function someKey(rules: Partial<CounterRules> = {}): SharedKey {
 }
 
 export function addLease(key: SharedKey, id: string, granted: number, endsMs: number): Lease {
-  const lease = { id, key, granted, left: granted, kept: 0, spentMs: endsMs, incident: 0, endsMs };
+  const lease = { id, key, granted, left: granted, reserved: 0, spentMs: endsMs, incident: 0, endsMs };
   key.held.add(lease);
   return lease;
 }

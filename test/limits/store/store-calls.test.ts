@@ -209,14 +209,14 @@ test("two keys of one store key by different limits are never in one call", asyn
   expect(asked).toEqual([[[key.rules.limit, 1]], [[5, 1]], [[key.rules.limit, 1]]]);
 });
 
-test("what is granted after its requests were decided without it is kept for nobody, and returned", async () => {
+test("what is granted after its requests were decided without it is reserved for nobody, and returned", async () => {
   const scene = await StoreScene.start();
   const key = scene.key({ isAhead: false });
   ask(scene, [key]);
   scene.late();
   await settled();
   scene.grant();
-  expect([key.held.kept, scene.store.figures().heldUnits]).toEqual([0, 1]);
+  expect([key.held.reserved, scene.store.figures().heldUnits]).toEqual([0, 1]);
   scene.timers.advance(20);
   scene.timers.endTurn();
   expect([key.held.open, scene.store.figures().heldUnits]).toEqual([0, 0]);
