@@ -127,7 +127,7 @@ export class PolicyAsk extends Ask {
 
   /** Finds where the key is. Must be called before the table's locks are taken, of all that are asked together. */
   select(): void {
-    this.row.counters.select(this);
+    this.row.local.select(this);
   }
 
   /** Asks the counters, and charges nothing. The table's locks must be held. */
@@ -183,13 +183,13 @@ export class PolicyAsk extends Ask {
 
 /** The quota of a client about whom nothing is stored, where the policy is shown and has not been asked. */
 export function unspent(
-  { policy, counters }: PolicyRow,
+  { policy, local }: PolicyRow,
   outcome: "exempt" | "observed",
   nowMs: number,
   held: Held | null,
 ): Decision {
   const { limit } = policy;
-  const resetMs = counters.unspentResetMs(nowMs);
+  const resetMs = local.unspentResetMs(nowMs);
   const quota = { policy, key: noKey, client: noKey, limit, remaining: limit, resetMs };
   return { ...quota, outcome, held, lasting: null, others: null };
 }

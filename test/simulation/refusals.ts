@@ -40,7 +40,7 @@ export class Refusals {
     // What a request was granted that asks again, because the grant of another key was over, counts too.
     const counted = counting.reduce(
       (sum, { units }) => sum + units,
-      this.#heldIn(counter, thread, ({ kept }) => kept),
+      this.#heldIn(counter, thread, ({ reserved }) => reserved),
     );
     const what = `${policy.name} of ${counter.client} has refused ${cost}`;
     if (counted + cost > limit) {

@@ -162,7 +162,7 @@ const heldRefusalMs = 20;
 /** How long the first refusal is remembered otherwise, how much longer each that follows it, and the longest: units may come back late. */
 const [firstRefusalMs, refusalGrowth, longestRefusalMs] = [100, 4, 6_400];
 
-export class LastAnswer {
+class LastAnswer {
   /** The units that the store had left for all gateways. */
   free = 0;
   /** The monotonic instant at which the first unit that counted then no longer does. */
@@ -232,7 +232,7 @@ export class LastAnswer {
 //                              ▲                 │ no answer, or void: this thread does not know yet what was forgiven
 //                              └─────────────────┘
 
-export class Untold {
+class Untold {
   /** Requests that were admitted without the store's units and that it does not know of. */
   requests = 0;
   /** The incident of the shard in which the store was told about this key last. */

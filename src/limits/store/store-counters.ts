@@ -143,15 +143,6 @@ export class StoreCounters {
     this.#ofStore.source = this.#source;
   }
 
-  select(ask: Ask): void {
-    this.local.select(ask);
-  }
-
-  /** See `SharedAsk.put`. */
-  ask(shared: SharedAsk): StoreVerdict {
-    return this.#verdictOn(shared, this.#lookUp(shared));
-  }
-
   /** Finds what is known of the key, and whether what was granted may still be spent. Returns the rules of the key. */
   #lookUp(shared: SharedAsk): CounterRules {
     const { key, limit, nowMs } = shared.ask;
@@ -175,7 +166,9 @@ export class StoreCounters {
     return isInVain;
   }
 
-  #verdictOn(shared: SharedAsk, rules: CounterRules): StoreVerdict {
+  /** See `SharedAsk.put`. */
+  ask(shared: SharedAsk): StoreVerdict {
+    const rules = this.#lookUp(shared);
     const { ask, grant, key: known } = shared;
     const { key, units, nowMs } = ask;
     shared.isAlone = false;
@@ -267,10 +260,6 @@ export class StoreCounters {
 
   keep(charged: Charged): void {
     this.#endCharge(charged, "keep");
-  }
-
-  unspentResetMs(nowMs: number): number {
-    return this.local.unspentResetMs(nowMs);
   }
 
   /**

@@ -104,8 +104,8 @@ export class Store implements ShardStore {
    * time; null if that is now.
    */
   async ask(wants: readonly Want[], sinceMs: number | null): Promise<readonly Grant[]> {
-    const demands: Demand[] = [];
-    for (const some of this.link.isClustered ? byTag(wants) : inCalls(wants)) demands.push(this.#demand(some));
+    const calls = this.link.isClustered ? byTag(wants) : inCalls(wants);
+    const demands = Array.from(calls, (some) => this.#demand(some));
     const late = sinceMs === null ? null : this.#endWait(demands, sinceMs);
     const [only] = demands;
     if (demands.length === 1 && only !== undefined && late === null) return only.grants;
@@ -130,15 +130,11 @@ export class Store implements ShardStore {
 
   #demand(wants: readonly Want[]): Demand {
     const demand = new Demand(wants);
-    const tag = wants[0]?.key.tag ?? "";
-    const shard = this.shards.of(tag);
+    const keys = wants.map(({ key }) => key);
+    const shard = this.shards.of(keys[0]?.tag ?? "");
     // A network that is counted as one may be in a slot of the cluster that no shard has.
     if (shard === undefined) demand.decideAlone();
-    else
-      this.#batchFor(
-        shard,
-        wants.map(({ key }) => key),
-      ).add(demand);
+    else this.#batchFor(shard, keys).add(demand);
     return demand;
   }
 
@@ -547,18 +543,15 @@ export class Store implements ShardStore {
       return;
     }
     const { secret, onSecret } = this.#options;
+    const key = storeKeyOf(this.settings.prefix, secretTag, "secret");
     const proposed = Buffer.from(secret).toString("hex");
-    this.send(
-      shard,
-      [{ item: "secret", key: storeKeyOf(this.settings.prefix, secretTag, "secret"), proposed }],
-      (answer) => {
-        const first = answer?.items[0];
-        if (first?.item !== "secret") return;
-        this.#knowsSecret = true;
-        onSecret(Uint8Array.from(Buffer.from(first.value, "hex")));
-        done();
-      },
-    );
+    this.send(shard, [{ item: "secret", key, proposed }], (answer) => {
+      const first = answer?.items[0];
+      if (first?.item !== "secret") return;
+      this.#knowsSecret = true;
+      onSecret(Uint8Array.from(Buffer.from(first.value, "hex")));
+      done();
+    });
   }
 }
 

@@ -302,11 +302,9 @@ test("a store that comes back is told to forget a counter only while something c
 });
 
 test("questions that want more keys than a call may have share calls, and are answered together, in their order", async () => {
-  const scene = new StoreScene();
-  await scene.up();
-  const keys = Array.from({ length: 2 * mostItems }, (_, i) => scene.key({ isAhead: false }, String(i)));
-  const learned: Grant["kind"][][] = [];
-  void scene.store.ask(wantsOf(keys), null).then((grants) => void learned.push(grants.map(({ kind }) => kind)));
+  const scene = await StoreScene.start();
+  const keys = keysOf(scene, Array.from({ length: 2 * mostItems }).keys().toArray());
+  const learned = ask(scene, keys);
   scene.timers.endTurn();
   expect(scene.calls.map(({ items }) => items.length)).toEqual([63, 63, 2]);
   const full = keys.slice(-1);
