@@ -195,7 +195,7 @@ export class PolicySteps implements Limiter {
       isExempt ||= !isShadow;
     }
     const asked = { asks, isExempt, first, nowMs };
-    return this.#decide(asked) ?? decideWithStore(this.set, asks.filter(isWaitedFor), nowMs, () => this.#decide(asked));
+    return this.#decide(asked) ?? decideWithStore(this.set, asks.filter(isWaitedFor), () => this.#decide(asked));
   }
 
   /** Decides by what is known. Null if the store has to be asked first. */
@@ -267,7 +267,7 @@ export class PolicySteps implements Limiter {
 
   /** Charges a shadow policy when the store has answered, because no request waits for it. */
   async #chargeLater(ask: PolicyAsk, nowMs: number): Promise<void> {
-    await decideWithStore(this.set, [ask], nowMs, () => {
+    await decideWithStore(this.set, [ask], () => {
       ask.select();
       return this.set.locks.within(() => {
         ask.put(chargedAt(this.set, nowMs));

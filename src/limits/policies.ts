@@ -354,13 +354,14 @@ const mostAttempts = 3;
 export async function decideWithStore<T>(
   { store }: PolicySet,
   asks: readonly PolicyAsk[],
-  nowMs: number,
   decide: () => T | null,
 ): Promise<T> {
   if (store === null) throw new Error("without a store, everything is known");
+  // Of a shadow policy, for which no request waits, later than that of the request.
+  const sinceMs = store.clock.monotonicMs();
   for (let attempt = 1; ; attempt += 1) {
     if (attempt > mostAttempts) for (const { shared } of asks) shared?.decideAlone();
-    else await askStore(store, asks, attempt === 1 ? null : nowMs);
+    else await askStore(store, asks, attempt === 1 ? null : sinceMs);
     const decided = decide();
     if (decided !== null) return decided;
   }

@@ -66,7 +66,7 @@ export class QuotaQuestions implements QuotaLimiter {
       return decisions;
     };
     const asks = sums.map(({ ask }) => ask);
-    return decide() ?? decideWithStore(this.#set, asks, nowMs, decide);
+    return decide() ?? decideWithStore(this.#set, asks, decide);
   }
 
   /** Charges all, or none if an enforcing policy refuses. Returns whether they are charged; null: the store is asked first. */

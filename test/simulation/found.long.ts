@@ -158,3 +158,7 @@ test("after a failover a store may take what only a fast clock has let go for wh
 test("what a request keeps while it asks again for another key makes the next refusal longer", async () => {
   expect((await run(drawPlan(35_750))).violations).toEqual([]);
 });
+
+test("a shadow policy that asks again has its own time to wait", async () => {
+  expect((await run(drawPlan(102_572))).violations).toEqual([]);
+});

@@ -303,7 +303,7 @@ test("a store that comes back is told to forget a counter only while something c
 
 test("questions that want more keys than a call may have share calls, and are answered together, in their order", async () => {
   const scene = await StoreScene.start();
-  const keys = keysOf(scene, Array.from({ length: 2 * mostItems }).keys().toArray());
+  const keys = keysOf(scene, [...Array.from({ length: 2 * mostItems }).keys()]);
   const learned = ask(scene, keys);
   scene.timers.endTurn();
   expect(scene.calls.map(({ items }) => items.length)).toEqual([63, 63, 2]);
