@@ -14,8 +14,8 @@ export interface Limiter {
   /** Whether policies are about requests without a verified token, so that `refused` must be asked. */
   readonly limitsOthers: boolean;
   /**
-   * Returns a quota as it is now, as far as this process knows; charges nothing. Of a client: the one that is shown on requests
-   * that are not limited. Of a decision: that of its policies and keys. `isObserved`: counts such a request of the client.
+   * Returns a quota as it is now, as far as this process knows; charges nothing. A client has the quota that is shown on requests
+   * that are not limited; a decision has that of its policies and keys. `isObserved`: counts such a request of the client.
    */
   show(of: LimitedClient | Decision, nowMs: number, isObserved?: boolean): Decision;
   /**
@@ -33,16 +33,16 @@ export interface Limiter {
  */
 export type LimitStep = "anonymous" | "identified" | "refused" | "usedUp";
 
-/** What policies count a request by. */
+/** The parts of a request by which policies count it. */
 export interface CountedRequest {
   readonly parsed: ParsedRequest;
   readonly head: RequestHead;
-  /** Null if its token was not verified, or not yet. */
+  /** Null if the token of the request was not verified, or not yet. */
   readonly identity: Identity | null;
 }
 
 export interface AskedRequest extends CountedRequest {
-  /** Of the steps before; null if none was asked. */
+  /** The decision of the steps before; null if none was asked. */
   readonly decision: Decision | null;
   readonly nowMs: number;
 }
@@ -56,15 +56,15 @@ export interface LimitedClient {
 /** One counter of a policy, as its caller is told of it. */
 export interface CallerQuota {
   readonly policy: Policy;
-  /** `unknown`: it is not told, because the key does not say that it is the caller's own, or because there are too many. */
+  /** `unknown`: the caller is not told, because the key does not say that it is its own, or because there are too many. */
   readonly state: "unknown" | "exempt" | "exhausted" | "open";
   readonly limit: number;
-  /** Null: unknown, or exempt. */
+  /** Null if the state is `unknown` or `exempt`. */
   readonly used: number | null;
   readonly remaining: number | null;
   /** The monotonic instant at which more becomes available; null: nothing is used, or nobody knows. */
   readonly resetMs: number | null;
-  /** Of a policy that counts each of them by itself; else null. */
+  /** The method and the route of the counter, if the policy counts each of them by itself; else null. */
   readonly method: string | null;
   readonly route: string | null;
 }
@@ -75,7 +75,7 @@ export interface QuotaLimiter {
   readonly policyNames: readonly string[];
   /** Asks for all requests together, and charges all or none. Returns the decision on each, in their order. */
   askAll(requests: readonly QuotaRequest[], nowMs: number): Awaitable<readonly Decision[]>;
-  /** As that of a limiter. */
+  /** The same as `Limiter.show`. */
   readonly show: Limiter["show"];
 }
 

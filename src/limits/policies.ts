@@ -78,9 +78,9 @@ export interface PolicyRow extends PolicySlot {
   /** Whether it goes on with the counters of one before a reload. */
   readonly continues: boolean;
   readonly counters: LocalCounters | StoreCounters;
-  /** The same counters, if nothing is shared; else those of this process beside them. */
+  /** The counters of this process. Without a store, `counters` are the same. */
   readonly local: LocalCounters;
-  /** The same counters, if gateways share them; else null. */
+  /** The counters of all gateways. With a store, `counters` are the same; without one, null. */
   readonly inStore: StoreCounters | null;
   /** Says when a period of the calendar is over. */
   readonly clock: PeriodClock;
@@ -88,9 +88,9 @@ export interface PolicyRow extends PolicySlot {
   readonly readKey: KeyReader;
   /** Null: one limit for all keys. */
   readonly readLimit: KeyLimits | null;
-  /** That were set while the gateway runs. */
+  /** The rules that were set while the gateway runs. */
   readonly runtimeRules: RulesInForce;
-  /** For requests that wait for nothing. */
+  /** The ask of requests that wait for nothing, made once. */
   readonly ask: PolicyAsk;
 }
 
@@ -152,7 +152,7 @@ export class PolicyAsk extends Ask {
     return !this.row.isShadow && !this.fits && !this.isUnknown;
   }
 
-  /** Whether the table or the store has said that what is unknown will be refused until `resetMs` at least. */
+  /** See `SharedAsk.isProbablyRefused`. */
   get isProbablyRefused(): boolean {
     return this.shared?.isProbablyRefused === true;
   }
@@ -169,7 +169,7 @@ export class PolicyAsk extends Ask {
     return new Hold(counters, { key, client, limit, units, charged, marks }, keptStatuses, held);
   }
 
-  /** The same without counting the outcome, for what holds nothing. Returns what the counters need to give it back. */
+  /** Charges without counting the outcome. Returns what the counters need to give it back; questions about quotas hold nothing. */
   chargeUnits(): number {
     const { shared, row } = this;
     return shared === null ? row.local.charge(this) : shared.charge();
@@ -255,11 +255,11 @@ export function holdsUntilEnd({ rate, chargeStatuses }: Policy): boolean {
 
 /** What all rows of a limiter share. */
 interface RowSource {
-  /** Of all policies together, so that each token is hashed once. */
+  /** The digests of all policies together, so that each token is hashed once. */
   readonly tokens: TokenDigests;
   /** Hashes the parts of keys. */
   readonly hash: SipHash;
-  /** All policies count in it. */
+  /** The table in which all policies count. */
   readonly table: CounterTable;
   /** Null: gateways share nothing. */
   readonly store: Store | null;
@@ -278,7 +278,7 @@ export interface PolicySet extends RowSource {
   readonly ofOthers: number;
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll: boolean;
-  /** Those of the table. */
+  /** The locks of the table. */
   readonly locks: Locks;
   /** Null if only one thread counts. */
   readonly clock: Clock | null;
@@ -344,12 +344,12 @@ export function chargedAt({ clock }: PolicySet, nowMs: number): number {
   return clock === null ? nowMs : Math.max(nowMs, clock.monotonicMs());
 }
 
-/** A request asks again if what it was granted was over when this thread saw it; so often at most. */
+/** How often a request asks at most: it asks again if its grant was over when this thread saw it. */
 const mostAttempts = 3;
 
 /**
- * Asks the store for what is unknown, and decides. `asks`: those that are waited for. `decide`: null if one of them is unknown
- * still.
+ * Asks the store for what is unknown, and decides. `asks`: the policies that the request waits for. `decide`: returns null if
+ * one of them is still unknown.
  */
 export async function decideWithStore<T>(
   { store }: PolicySet,
@@ -367,7 +367,7 @@ export async function decideWithStore<T>(
   }
 }
 
-/** The enforcing policies are asked together, and all are granted or none; a shadow one changes nothing for the others. */
+/** Asks the enforcing policies together, of which all are granted or none, and each shadow policy alone, so that it changes nothing. */
 async function askStore(store: Store, asks: readonly PolicyAsk[], sinceMs: number | null): Promise<void> {
   const enforcing: SharedAsk[] = [];
   const groups: SharedAsk[][] = [];

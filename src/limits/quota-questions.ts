@@ -28,7 +28,7 @@ import { maskOf } from "./request-keys.ts";
 /** What a call asks of one key: one sum, so that requests which share a key cannot exceed its limit. */
 interface AskedSum {
   readonly ask: PolicyAsk;
-  /** Of all its requests. */
+  /** The units of all requests of the sum. */
   units: number;
 }
 
@@ -125,7 +125,7 @@ export class QuotaQuestions implements QuotaLimiter {
   }
 }
 
-/** More than the limit never fit: then the next unit alone is asked for. */
+/** Asks for the sum. More units than the limit never fit: then it asks for one unit, to learn when that fits. */
 function putSum({ ask, units }: AskedSum, nowMs: number): void {
   ask.units = units > ask.limit ? 1 : units;
   ask.put(nowMs);

@@ -9,8 +9,9 @@ import { heldRetryMs } from "../counters.ts";
 const scriptVersion = 1;
 
 /**
- * What is asked of one counter; a call has at most one item of a key. `sliding`: a unit counts for a window after it was spent. `calendar`: until the end of a
- * period. `concurrency`: until it is given back, or `leaseUs` after it was renewed last.
+ * What is asked of one counter; a call has at most one item of a key. `sliding`: a unit counts for a window after it was spent.
+ * `calendar`: it counts until the end of a period. `concurrency`: it counts until it is given back, or for `leaseUs` after it
+ * was renewed last.
  */
 export interface CounterItem {
   readonly item: "sliding" | "calendar" | "concurrency";
@@ -101,7 +102,7 @@ export interface ForgetItem {
   readonly markKey: string;
   /** The place of the forgiveness in the log. */
   readonly seq: number;
-  /** For longer nobody can tell what was admitted before. */
+  /** How long the mark stays: nobody tells later what was admitted before the forgiveness. */
   readonly keepMs: number;
 }
 
@@ -113,7 +114,7 @@ export interface GatewaysItem {
   readonly gateway: string;
   /** A gateway that is silent for longer is gone. */
   readonly silenceUs: number;
-  /** So long ago it was heard last: more than 0 if it leaves, so that it is gone soon. */
+  /** How long ago the gateway was there last: more than 0 if it leaves, so that it is soon not counted. */
   readonly ageUs: number;
 }
 
@@ -196,7 +197,7 @@ export const heldRetryUs = heldRetryMs * 1000;
 /** A lease that is older is not taken for held any more: nobody may be left to report it, and a refusal beside it must be true. */
 export const heldForUs = 10_000_000;
 
-/** What was not spent is returned so long after the end of its lease, or not soon. */
+/** Units that were not spent are returned within this time after the end of their lease, or not soon. */
 export const returnUs = 50_000;
 
 /** The items of one call; more would keep the store from others for too long. */
@@ -210,7 +211,7 @@ export const mostReports = 32;
 
 /** A counter's letter is followed by how many requests ask for it alone. */
 const letters = { sliding: "s", calendar: "c", concurrency: "n", forget: "f", gateways: "g", secret: "v" } as const;
-/** The same counters, of which nothing is wanted ahead, reported or told: most items, so they are written in fewer arguments. */
+/** Counters of which nothing is wanted ahead, reported or told. Most items are such, and have fewer arguments. */
 const plainLetters = { sliding: "S", calendar: "C", concurrency: "N" } as const;
 const secretPattern = /^[0-9a-f]+$/;
 const noRequests: readonly StoreRequest[] = [];
@@ -256,7 +257,7 @@ function pushCounter(args: string[], item: CounterItem): void {
   else args.push(String(told.units), downwards(told.ageUs), String(told.forgivenUntil));
 }
 
-/** What counts for longer than it must is right, what counts for too short a time is not. */
+/** Rounds up, because a unit may count for longer than it must, but not for a shorter time. */
 function upwards(us: number): string {
   return String(Math.ceil(us));
 }
