@@ -309,7 +309,7 @@ export const mutations: readonly Mutation[] = [
     replacements: [{ file: batch, from: "? refused : spared)", to: "? refused : refused)" }],
   },
   {
-    name: "a second question waits as long as the first",
+    name: "a second wait is as long as the first",
     concerns: () => true,
     replacements: [{ file: policyAsks, from: "attempt === 1 ? null : nowMs", to: "null" }],
   },

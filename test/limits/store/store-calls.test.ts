@@ -154,7 +154,7 @@ test("the shard is not slow any more when its last overdue call has failed", asy
   expect(scene.state()).toBe("up");
 });
 
-test("many requests of one key that arrive together are concluded in portions, call by call", async () => {
+test("many requests of one key that arrive together are decided in portions, call by call", async () => {
   const scene = await StoreScene.start();
   const key = scene.key({ isByRequest: true });
   const asked = Array.from({ length: 2.5 * mostItems }, () => ask(scene, [key]));
