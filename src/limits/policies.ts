@@ -357,7 +357,7 @@ export async function decideWithStore<T>(
   decide: () => T | null,
 ): Promise<T> {
   if (store === null) throw new Error("without a store, everything is known");
-  // Of a shadow policy, for which no request waits, later than that of the request.
+  // The wait for a shadow policy that no request waits for begins after its request was decided.
   const sinceMs = store.clock.monotonicMs();
   for (let attempt = 1; ; attempt += 1) {
     if (attempt > mostAttempts) for (const { shared } of asks) shared?.decideAlone();

@@ -311,7 +311,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a second wait is as long as the first",
     concerns: () => true,
-    replacements: [{ file: policyAsks, from: "attempt === 1 ? null : nowMs", to: "null" }],
+    replacements: [{ file: policyAsks, from: "attempt === 1 ? null : sinceMs", to: "null" }],
   },
   {
     name: "what was spent stays reserved",
