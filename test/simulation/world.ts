@@ -174,7 +174,9 @@ export class World {
           this.judge.violate(`a request has waited for ${waitedMs.toFixed(3)} ms`);
         }
         const isGranted = asked.every(({ grants }) => grants?.every(({ kind }) => kind === "granted") === true);
-        if (isGranted && decision.outcome !== "admitted" && this.#keepsGrants)
+        // The table counts in whole milliseconds: a unit may count there a little longer than in the store.
+        const isBorder = decision.resetMs - gateway.clock.monotonicMs() <= 2;
+        if (isGranted && decision.outcome !== "admitted" && this.#keepsGrants && !isBorder)
           this.judge.violate(`a request was granted all that it wanted, and is ${decision.outcome}`);
         this.#answer(client, address, gateway, thread, decision, null, answered);
       },

@@ -88,7 +88,11 @@ export class SharedAsk {
   release(): void {
     const { grant } = this;
     this.grant = null;
-    if (grant?.kind === "granted") this.#counters.store.release(grant.lease, grant.units);
+    if (grant?.kind !== "granted") return;
+    const { store } = this.#counters;
+    store.release(grant.lease, grant.units);
+    // The table has no room for them: others may have.
+    if (!this.fitsLocally) store.endAll(grant.lease.key);
   }
 
   /** Charges what fits. The locks must have been held since `put`. Returns what `giveBack` needs. */
