@@ -1,5 +1,12 @@
 // The store's side of the script's codec: reads what a gateway has sent, and writes what the script returns.
-import type { CounterItem, Item, LeaseReport, ScriptAnswer, StoreRequest } from "../../src/limits/store/script-call.ts";
+import {
+  type CounterItem,
+  type Item,
+  type LeaseReport,
+  runsOf,
+  type ScriptAnswer,
+  type StoreRequest,
+} from "../../src/limits/store/script-call.ts";
 
 const kinds = { s: "sliding", c: "calendar", n: "concurrency" } as const;
 
@@ -43,8 +50,9 @@ export function readCall(keys: readonly string[], args: readonly string[]): Stor
   if (new Set(keys).size < keys.length) throw new Error("a call has a key twice");
   const requests: StoreRequest[] = [];
   while (at < args.length) {
+    const count = Number(text());
     const needs = Array.from({ length: Number(text()) }, () => ({ item: Number(text()), units: Number(text()) }));
-    requests.push({ needs });
+    for (let i = 0; i < count; i += 1) requests.push({ needs });
   }
   return { items, requests };
 }
@@ -71,8 +79,16 @@ function readCounter(
   return { ...always, ahead, reports, told };
 }
 
-export function writeAnswer({ timeUs, items, requests }: ScriptAnswer): unknown {
-  const values: unknown[] = [String(timeUs), ...requests.map((isGranted) => (isGranted ? 1 : 0))];
+export function writeAnswer(
+  { timeUs, items, requests: granted }: ScriptAnswer,
+  requests: readonly StoreRequest[],
+): unknown {
+  const values: unknown[] = [String(timeUs)];
+  let at = 0;
+  for (const { count } of runsOf(requests)) {
+    values.push(granted.slice(at, at + count).filter(Boolean).length);
+    at += count;
+  }
   for (const item of items) {
     if (item.item === "gateways") values.push(item.wasListed ? 1 : 0, item.gateways);
     else if (item.item === "secret") values.push(item.value);

@@ -117,6 +117,9 @@ export class BatchCounter {
   }
 }
 
+/** What a request that is certain to be refused adds to the size of a call. */
+const refusedSize = 1 / 4;
+
 /** Makes a lease of one request. `place`: as in `leaseIdOf`. */
 type MakeLease = (counter: BatchCounter, place: number, units: number) => Lease;
 
@@ -125,8 +128,8 @@ export class CallBatch {
   /** When the first request began to wait. */
   readonly sinceMs: number;
   readonly counters: BatchCounter[] = [];
-  /** Requests that want several keys, or more than one step. */
-  readonly several: Demand[] = [];
+  /** Requests that want several keys, or more than one step: those that want the same, by what they want. */
+  readonly #alike = new Map<string, Demand[]>();
   timer: { cancel(): void } | null = null;
   /** The sum of keys, of requests for several keys, and of requests with leases of their own: these make the call longer. */
   #size = 0;
@@ -160,10 +163,28 @@ export class CallBatch {
   add(demand: Demand): void {
     for (const { key, units } of demand.wants) this.join(key).wanted += units;
     const [{ key, units }] = demand.wants as readonly [Want, ...Want[]];
-    const isSingle = demand.wants.length === 1 && units === key.rules.step;
-    if (isSingle) this.join(key).single.push(demand);
-    else this.several.push(demand);
-    if (!isSingle || key.rules.isByRequest) this.#size += 1;
+    const alike = demand.wants.length === 1 && units === key.rules.step ? this.join(key).single : this.#alikeOf(demand);
+    alike.push(demand);
+    if (!demand.wants.some((want) => want.key.rules.isByRequest)) return;
+    // More of them than the limit get no leases, but are decided in the same turn.
+    const fits = demand.wants.every(({ key: { rules }, units: of }) => alike.length * of <= rules.limit);
+    this.#size += fits ? 1 : refusedSize;
+  }
+
+  #alikeOf(demand: Demand): Demand[] {
+    const name = Array.from(demand.units, ([key, units]) => `${this.join(key).place}/${units}`).join();
+    let alike = this.#alike.get(name);
+    if (alike === undefined) {
+      alike = [];
+      this.#alike.set(name, alike);
+      this.#size += 1;
+    }
+    return alike;
+  }
+
+  /** Requests that want several keys, or more than one step; those that want the same one after the other. */
+  get several(): readonly Demand[] {
+    return [...this.#alike.values()].flat();
   }
 
   /** Yields all requests of the call, also those that wait no more. */

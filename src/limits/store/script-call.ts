@@ -206,8 +206,9 @@ export const mostItems = 64;
 export const mostReports = 32;
 
 // How a call of the store's script is written, and how its answer is read. Arguments are flat: for each item a letter, and
-// what its kind needs; then for each request the number of its counters, and of each the place and the units. So is the answer:
-// the store's time, for each request whether it is granted, and for each item as many values as its kind has.
+// what its kind needs; then for each run of equal requests how many they are, the number of their counters, and of each the place and the
+// units. So is the answer:
+// the store's time, for each run how many of it are granted, and for each item as many values as its kind has.
 
 /** A counter's letter is followed by how many requests ask for it alone. */
 const letters = { sliding: "s", calendar: "c", concurrency: "n", forget: "f", gateways: "g", secret: "v" } as const;
@@ -235,11 +236,29 @@ export function encodeCall(
       if (item.told !== null) keys.push(item.told.markKey);
     }
   }
-  for (const { needs } of requests) {
-    args.push(String(needs.length));
+  for (const { needs, count } of runsOf(requests)) {
+    args.push(String(count), String(needs.length));
     for (const { item, units } of needs) args.push(String(item), String(units));
   }
   return { keys, args };
+}
+
+/** Requests that need the same, one after the other, are judged together: as many of them are granted as fit. */
+export function runsOf(
+  requests: readonly StoreRequest[],
+): readonly { readonly needs: readonly Need[]; count: number }[] {
+  const runs: { readonly needs: readonly Need[]; count: number }[] = [];
+  for (const { needs } of requests) {
+    const last = runs.at(-1);
+    if (last !== undefined && isSame(last.needs, needs)) last.count += 1;
+    else runs.push({ needs, count: 1 });
+  }
+  return runs;
+}
+
+function isSame(needs: readonly Need[], others: readonly Need[]): boolean {
+  if (needs.length !== others.length) return false;
+  return needs.every(({ item, units }, i) => item === others[i]?.item && units === others[i]?.units);
 }
 
 function pushCounter(args: string[], item: CounterItem): void {
@@ -275,7 +294,10 @@ export function decodeAnswer(
   if (!Array.isArray(reply)) throw new Error("the script's reply is not a list");
   const values = new Values(reply);
   const timeUs = values.number();
-  const granted = requests.map(() => values.flag());
+  const granted = runsOf(requests).flatMap(({ count }) => {
+    const first = values.number();
+    return Array.from({ length: count }, (_, i) => i < first);
+  });
   const unitsOfRequests = requests.length === 0 ? none : sumUnits(requests, granted, items.length);
   const answers = items.map((item, i) => readAnswer(values, item, unitsOfRequests[i] ?? 0));
   values.end();

@@ -299,21 +299,22 @@ local function lease(c, place, units)
   if added == 0 then c.isChanged = true end
 end
 
--- Judges a request that asks for several counters: it takes its units of each, or nothing of any. Its arguments are read twice.
+-- Judges requests that ask for the same of several counters: as many as fit take their units of each, the others nothing of any.
+-- Their arguments are read twice. Returns how many are granted, and how many there are.
 local function judge(place)
-  local from, isGranted = at, true
+  local count = number()
+  local from, granted = at, count
   for _ = 1, number() do
-    local c = items[number() + 1]
-    c.taken = c.taken + number()
-    if c.taken > c.free then isGranted = false end
+    local c, units = items[number() + 1], number()
+    granted = math.min(granted, math.floor(math.max(0, c.free - c.taken) / units))
   end
   at = from
   for _ = 1, number() do
     local c, units = items[number() + 1], number()
-    if not isGranted then c.taken = c.taken - units
-    elseif c.isByRequest then lease(c, c.asked + place, units) end
+    c.taken = c.taken + granted * units
+    for i = 0, c.isByRequest and granted - 1 or -1 do lease(c, c.asked + place + i, units) end
   end
-  return isGranted
+  return granted, count
 end
 
 -- Units of requests whose status is not known yet: of the newest leases, those whose ids end with ~. Of older ones nobody
@@ -456,8 +457,9 @@ while keyAt < #KEYS do
 end
 local place = 0
 while at < #ARGV do
-  put(judge(place) and 1 or 0)
-  place = place + 1
+  local granted, count = judge(place)
+  put(granted)
+  place = place + count
 end
 for i = 1, opened do
   local item = items[i]

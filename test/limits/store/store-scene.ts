@@ -97,7 +97,7 @@ export class StoreScene {
       const units = needs.reduce((sum, need) => (need.item === at ? sum + need.units : sum), asked);
       return answerOf({ granted: units, free: 9, resetUs: 60_000_000 });
     });
-    answered?.(writeAnswer({ timeUs: this.timeUs, items: answers, requests: granted }), null);
+    answered?.(writeAnswer({ timeUs: this.timeUs, items: answers, requests: granted }, requests), null);
   }
 
   /** Fails the oldest call. */
