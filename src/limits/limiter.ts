@@ -195,7 +195,7 @@ export class PolicySteps implements Limiter {
       isExempt ||= !isShadow;
     }
     const asked = { asks, isExempt, first, nowMs };
-    return this.#decide(asked) ?? decideWithStore(this.set, asks.filter(isWaitedFor), () => this.#decide(asked));
+    return this.#decide(asked) ?? decideWithStore(this.set, waitedFor(asks), () => this.#decide(asked));
   }
 
   /** Decides by what is known. Null if the store has to be asked first. */
@@ -308,6 +308,10 @@ function listed(ask: PolicyAsk, isCharged: boolean): Decision {
   if (!ask.fits) return ask.decision(isSpared ? "observed" : "throttled", null, null);
   const decision = ask.decision(isCharged ? "admitted" : "observed", null, null);
   return isCharged ? decision : { ...decision, remaining: ask.remaining + ask.units };
+}
+
+function waitedFor(asks: readonly PolicyAsk[]): readonly PolicyAsk[] {
+  return asks.every(isWaitedFor) ? asks : asks.filter(isWaitedFor);
 }
 
 /** Whether a request waits for the store's word on a policy: on a shadow one only if something is held until its end. */

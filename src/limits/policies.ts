@@ -22,6 +22,7 @@ import {
   type TokenDigests,
 } from "./request-keys.ts";
 import { ChargedCounters, ConcurrencyCounters } from "./slot-counters.ts";
+import type { Grant, Want } from "./store/call-batch.ts";
 import type { Store } from "./store/store.ts";
 import { SharedAsk, StoreCounters } from "./store/store-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
@@ -359,34 +360,46 @@ export async function decideWithStore<T>(
   if (store === null) throw new Error("without a store, everything is known");
   // The wait for a shadow policy that no request waits for begins after its request was decided.
   const sinceMs = store.clock.monotonicMs();
-  for (let attempt = 1; ; attempt += 1) {
-    if (attempt > mostAttempts) for (const { shared } of asks) shared?.decideAlone();
-    else await askStore(store, asks, attempt === 1 ? null : sinceMs);
+  for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
+    const waitsSinceMs = attempt === 1 ? null : sinceMs;
+    const groups = groupsToAsk(asks);
+    const [only] = groups;
+    // Each promise more costs each request: most have one group.
+    if (groups.length === 1 && only !== undefined) take(only, await store.ask(wantsOf(only), waitsSinceMs));
+    else await Promise.all(groups.map(async (group) => take(group, await store.ask(wantsOf(group), waitsSinceMs))));
     const decided = decide();
     if (decided !== null) return decided;
   }
+  for (const { shared } of asks) shared?.decideAlone();
+  const decided = decide();
+  if (decided === null) throw new Error("what is decided without the store is known");
+  return decided;
 }
 
-/** Asks the enforcing policies together, of which all are granted or none, and each shadow policy alone, so that it changes nothing. */
-async function askStore(store: Store, asks: readonly PolicyAsk[], sinceMs: number | null): Promise<void> {
+/**
+ * Returns what is asked together: the enforcing policies, of which all are granted or none, and each shadow policy alone, so that
+ * it changes nothing. Reserves the units that the other policies have found here.
+ */
+function groupsToAsk(asks: readonly PolicyAsk[]): readonly (readonly SharedAsk[])[] {
   const enforcing: SharedAsk[] = [];
-  const groups: SharedAsk[][] = [];
+  const groups = [enforcing];
   for (const { shared, row } of asks) {
     if (shared === null) continue;
     if (shared.verdict !== "unknown") shared.reserve();
     else if (row.isShadow) groups.push([shared]);
     else enforcing.push(shared);
   }
-  if (enforcing.length > 0) groups.push(enforcing);
-  await Promise.all(groups.map((group) => grantTo(store, group, sinceMs)));
+  return enforcing.length === 0 ? groups.slice(1) : groups;
 }
 
-async function grantTo(store: Store, asks: readonly SharedAsk[], sinceMs: number | null): Promise<void> {
-  const grants = await store.ask(
-    asks.map((ask) => ask.want()),
-    sinceMs,
-  );
-  for (const [i, ask] of asks.entries()) ask.grant = grants[i] ?? null;
+function wantsOf(asks: readonly SharedAsk[]): readonly Want[] {
+  const wants: Want[] = [];
+  for (const ask of asks) wants.push(ask.want());
+  return wants;
+}
+
+function take(asks: readonly SharedAsk[], grants: readonly Grant[]): void {
+  for (let i = 0; i < asks.length; i += 1) (asks[i] as SharedAsk).grant = grants[i] ?? null;
 }
 
 export function rowsIn({ rows }: PolicySet, included: number): readonly PolicyRow[] {

@@ -128,6 +128,8 @@ export class CallBatch {
   /** When the first request began to wait. */
   readonly sinceMs: number;
   readonly counters: BatchCounter[] = [];
+  /** All requests of the call, also those that wait no more. */
+  readonly demands: Demand[] = [];
   /** Requests that want several keys, or more than one step: those that want the same, by what they want. */
   readonly #alike = new Map<string, Demand[]>();
   timer: { cancel(): void } | null = null;
@@ -142,9 +144,9 @@ export class CallBatch {
   }
 
   /** Whether a request for these keys can be added. A call is short, and asks about a key of the store by one limit only. */
-  hasRoomFor(keys: readonly SharedKey[]): boolean {
-    if (this.#size + keys.length >= mostItems) return false;
-    return keys.every((key) => (this.#byKey.get(key.storeKey)?.key ?? key) === key);
+  hasRoomFor(wants: readonly Pick<Want, "key">[]): boolean {
+    if (this.#size + wants.length >= mostItems) return false;
+    return wants.every(({ key }) => (this.#byKey.get(key.storeKey)?.key ?? key) === key);
   }
 
   /** Has the call report what there is to report of a key. Returns its counter. */
@@ -161,10 +163,16 @@ export class CallBatch {
   }
 
   add(demand: Demand): void {
-    for (const { key, units } of demand.wants) this.join(key).wanted += units;
-    const [{ key, units }] = demand.wants as readonly [Want, ...Want[]];
-    const alike = demand.wants.length === 1 && units === key.rules.step ? this.join(key).single : this.#alikeOf(demand);
+    const { wants } = demand;
+    let only: BatchCounter | null = null;
+    for (const { key, units } of wants) {
+      const counter = this.join(key);
+      counter.wanted += units;
+      if (wants.length === 1 && units === key.rules.step) only = counter;
+    }
+    const alike = only === null ? this.#alikeOf(demand) : only.single;
     alike.push(demand);
+    this.demands.push(demand);
     if (!demand.wants.some((want) => want.key.rules.isByRequest)) return;
     // More of them than the limit get no leases, but are decided in the same turn.
     const fits = demand.wants.every(({ key: { rules }, units: of }) => alike.length * of <= rules.limit);
@@ -185,12 +193,6 @@ export class CallBatch {
   /** Requests that want several keys, or more than one step; those that want the same one after the other. */
   get several(): readonly Demand[] {
     return [...this.#alike.values()].flat();
-  }
-
-  /** Yields all requests of the call, also those that wait no more. */
-  *demands(): Generator<Demand> {
-    for (const { single } of this.counters) yield* single;
-    yield* this.several;
   }
 
   /** Returns the part of the call that asks for requests of several keys. */
@@ -236,28 +238,25 @@ export class CallBatch {
 
   /** Reserves what the call was granted for the requests that wait for it, and tells them. Must be called after `judge`. */
   settle({ requests }: ScriptAnswer, makeLease: MakeLease): void {
-    for (const { single, answer } of this.counters) {
-      const granted = answer?.askedGranted ?? 0;
-      for (const [i, demand] of single.entries()) {
-        if (i < granted) this.#grant(demand, () => i, makeLease);
-        else this.#refuse(demand);
+    for (const counter of this.counters) {
+      const granted = counter.answer?.askedGranted ?? 0;
+      for (let i = 0; i < counter.single.length; i += 1) {
+        const demand = counter.single[i] as Demand;
+        if (i >= granted) this.#refuse(demand);
+        else demand.answer([grantOf(demand, counter, i, counter.key.rules.step, makeLease)]);
       }
     }
     for (const [i, demand] of this.several.entries()) {
-      if (requests[i] === true) this.#grant(demand, ({ single }) => single.length + i, makeLease);
-      else this.#refuse(demand);
+      if (requests[i] !== true) {
+        this.#refuse(demand);
+        continue;
+      }
+      const grants = demand.wants.map(({ key, units }) => {
+        const counter = this.join(key);
+        return grantOf(demand, counter, counter.single.length + i, units, makeLease);
+      });
+      demand.answer(grants);
     }
-  }
-
-  /** A request that waits no more gets its leases too. Nothing of them is reserved, so their units are returned. */
-  #grant(demand: Demand, placeAt: (counter: BatchCounter) => number, makeLease: MakeLease): void {
-    const grants = demand.wants.map(({ key, units }): Grant => {
-      const counter = this.join(key);
-      const lease = counter.lease ?? makeLease(counter, placeAt(counter), units);
-      if (demand.isWaiting) reserve(lease, units);
-      return { kind: "granted", lease, units };
-    });
-    demand.answer(grants);
   }
 
   #refuse(demand: Demand): void {
@@ -273,6 +272,19 @@ export class CallBatch {
   /** Decides the requests that still wait without the store, because no answer came in time. */
   decideAlone(): void {
     this.timer?.cancel();
-    for (const demand of this.demands()) demand.decideAlone();
+    for (const demand of this.demands) demand.decideAlone();
   }
+}
+
+/** A request that waits no more gets its leases too. Nothing of them is reserved, so their units are returned. */
+function grantOf(
+  { isWaiting }: Demand,
+  counter: BatchCounter,
+  place: number,
+  units: number,
+  makeLease: MakeLease,
+): Grant {
+  const lease = counter.lease ?? makeLease(counter, place, units);
+  if (isWaiting) reserve(lease, units);
+  return { kind: "granted", lease, units };
 }

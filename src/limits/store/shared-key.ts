@@ -74,7 +74,13 @@ export class HeldLeases {
 
   /** Whether one lease has so many units that a request may take at an instant. */
   has(units: number, nowMs: number): boolean {
-    return this.#open.some(({ left, endsMs }) => left >= units && nowMs < endsMs);
+    return this.#leaseWith(units, nowMs) !== undefined;
+  }
+
+  /** A loop, because a closure would be made for each request. */
+  #leaseWith(units: number, nowMs: number): Lease | undefined {
+    for (const lease of this.#open) if (lease.left >= units && nowMs < lease.endsMs) return lease;
+    return undefined;
   }
 
   /** Units that requests may take at an instant. */
@@ -94,7 +100,7 @@ export class HeldLeases {
 
   /** Reserves units of one lease for a request. Returns the lease; undefined if none has so many. */
   take(units: number, nowMs: number): Lease | undefined {
-    const lease = this.#open.find(({ left, endsMs }) => left >= units && nowMs < endsMs);
+    const lease = this.#leaseWith(units, nowMs);
     if (lease !== undefined) reserve(lease, units);
     return lease;
   }
@@ -105,19 +111,20 @@ export class HeldLeases {
    * spend them.
    */
   end(nowMs: number, isAhead: boolean): number {
-    const isOpen = ({ left, reserved, endsMs }: Lease): boolean =>
-      reserved > 0 || (isAhead && left > 0 && nowMs < endsMs);
-    if (this.#open.every(isOpen)) return 0;
+    if (this.#open.length === 0) return 0;
+    const open: Lease[] = [];
     let unspent = 0;
     for (const lease of this.#open) {
-      if (isOpen(lease)) continue;
-      const { id, granted, left, spentMs } = lease;
+      const { id, granted, left, spentMs, reserved, endsMs } = lease;
+      if (reserved > 0 || (isAhead && left > 0 && nowMs < endsMs)) {
+        open.push(lease);
+        continue;
+      }
       unspent += left;
       // Asked for by requests, what was spent counts a little longer than it has to; a report would cost more than it brings.
       if (left > 0 || isAhead) this.report({ id, granted, spent: granted - left, spentMs });
     }
-    const open = this.#open.filter(isOpen);
-    this.#open = open.length === 0 ? none : open;
+    if (open.length < this.#open.length) this.#open = open.length === 0 ? none : open;
     return unspent;
   }
 

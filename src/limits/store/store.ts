@@ -103,12 +103,23 @@ export class Store implements ShardStore {
    * of too many keys for one call, each call. Resolves in the order of the wants. `sinceMs`: when the request asked for the first
    * time; null if that is now.
    */
-  async ask(wants: readonly Want[], sinceMs: number | null): Promise<readonly Grant[]> {
+  ask(wants: readonly Want[], sinceMs: number | null): Promise<readonly Grant[]> {
+    const isOneCall = !this.link.isClustered && wants.length <= mostWants;
+    if (isOneCall && sinceMs === null) return this.#demand(wants).grants;
     const calls = this.link.isClustered ? byTag(wants) : inCalls(wants);
-    const demands = Array.from(calls, (some) => this.#demand(some));
+    return this.#askInCalls(
+      wants,
+      Array.from(calls, (some) => this.#demand(some)),
+      sinceMs,
+    );
+  }
+
+  async #askInCalls(
+    wants: readonly Want[],
+    demands: readonly Demand[],
+    sinceMs: number | null,
+  ): Promise<readonly Grant[]> {
     const late = sinceMs === null ? null : this.#endWait(demands, sinceMs);
-    const [only] = demands;
-    if (demands.length === 1 && only !== undefined && late === null) return only.grants;
     const granted = new Map<Want, Grant>();
     for (const { wants: some, grants } of demands)
       for (const [i, grant] of (await grants).entries()) granted.set(some[i] as Want, grant);
@@ -130,11 +141,11 @@ export class Store implements ShardStore {
 
   #demand(wants: readonly Want[]): Demand {
     const demand = new Demand(wants);
-    const keys = wants.map(({ key }) => key);
-    const shard = this.shards.of(keys[0]?.tag ?? "");
+    const tag = wants[0]?.key.tag ?? "";
+    const shard = this.shards.of(tag);
     // A network that is counted as one may be in a slot of the cluster that no shard has.
     if (shard === undefined) demand.decideAlone();
-    else this.#batchFor(shard, keys).add(demand);
+    else this.#batchFor(shard, tag, wants).add(demand);
     return demand;
   }
 
@@ -251,14 +262,14 @@ export class Store implements ShardStore {
   join(key: SharedKey): void {
     const { tag } = key;
     const shard = this.shards.of(tag);
-    if (shard !== undefined && this.mayAsk(tag, key)) this.#batchFor(shard, [key]).join(key);
+    if (shard !== undefined && this.mayAsk(tag, key)) this.#batchFor(shard, tag, [{ key }]).join(key);
   }
 
   /** Returns the batch of this turn that has room for keys of one call. */
-  #batchFor(shard: Shard, keys: readonly SharedKey[]): CallBatch {
-    const callOf = this.link.isClustered ? (keys[0]?.tag ?? "") : shard.number;
+  #batchFor(shard: Shard, tag: string, wants: readonly Pick<Want, "key">[]): CallBatch {
+    const callOf = this.link.isClustered ? tag : shard.number;
     let batch = this.#batches.get(callOf);
-    if (batch?.hasRoomFor(keys) !== true) {
+    if (batch?.hasRoomFor(wants) !== true) {
       if (this.#batches.size + this.#full.length === 0) this.timers.endOfTurn(() => this.#flush());
       if (batch !== undefined) this.#full.push(batch);
       batch = new CallBatch(shard, this.clock.monotonicMs());
@@ -318,7 +329,7 @@ export class Store implements ShardStore {
     batch.timer?.cancel();
     const waitedMs = this.clock.monotonicMs() - batch.sinceMs;
     let waiting = 0;
-    for (const { isWaiting } of batch.demands()) if (isWaiting) waiting += 1;
+    for (const { isWaiting } of batch.demands) if (isWaiting) waiting += 1;
     for (let i = waiting; i > 0; i -= 1) this.#options.onWaited(waitedMs / 1000);
     decide();
     return waiting;
@@ -418,7 +429,9 @@ export class Store implements ShardStore {
     const isCertain = mustTell && key.calls === 1 && (own === null || isOfPeriod(own, key));
     const mostAhead = this.settings.lease.most - wanted;
     return {
-      ...{ reports, rules: key.rules, forgiven: key.forgiven },
+      reports,
+      rules: key.rules,
+      forgiven: key.forgiven,
       item: this.items.counter(key, single.length, key.missingAhead(mostAhead, nowMs), reports, own),
       incident: shard.incident,
       told: isCertain ? untold.requests : null,

@@ -55,8 +55,8 @@ test("keys, and requests for several of them, make a call larger; requests for o
   const keys = Array.from({ length: mostItems / 2 }, () => someKey());
   const { batch } = batchOf(...keys.map((key) => [want(key)]));
   for (let i = 0; i < mostItems; i += 1) batch.add(new Demand([want(keys[0] as SharedKey)]));
-  const next = (): SharedKey[] => Array.from({ length: mostItems / 2 - 1 }, () => someKey());
-  expect([batch.hasRoomFor(next()), batch.hasRoomFor([...next(), someKey()])]).toEqual([true, false]);
+  const next = () => Array.from({ length: mostItems / 2 - 1 }, () => want(someKey()));
+  expect([batch.hasRoomFor(next()), batch.hasRoomFor([...next(), want(someKey())])]).toEqual([true, false]);
   batch.add(new Demand(keys.map((key) => want(key))));
   expect(batch.hasRoomFor(next())).toBe(false);
 });
