@@ -1,5 +1,5 @@
 // The script on a real server, as tests call it: with the server's clock, or with one of the test's own.
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect } from "vitest";
 import { storeScript } from "../../../src/limits/store/script.ts";
 import type {
   CounterAnswer,
@@ -113,14 +113,19 @@ export function counterOf(answer: ScriptAnswer, at = 0): CounterAnswer {
   return item;
 }
 
-/** Starts a server for the tests of a block, and ends it after them. */
-export function useRealScript(opened: (script: RealScript) => void): void {
+/** Starts a server for the tests of a block, and ends it after them. `emptied`: it is emptied before each test. */
+export function useRealScript(opened: (script: RealScript) => void, emptied?: () => void): void {
   let server: RedisServer;
   let script: RealScript;
   beforeAll(async () => {
     server = await startRedis();
     script = await RealScript.open(server.port);
     opened(script);
+  });
+  beforeEach(async () => {
+    if (emptied === undefined) return;
+    await script.client.ask("FLUSHALL");
+    emptied();
   });
   afterAll(async () => {
     script.client.close();

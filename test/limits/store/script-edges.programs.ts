@@ -1,6 +1,6 @@
 // The script where it is at its bounds, and where a key is not as the script has left it. Answers are those of the model too,
 // except where the key was changed by somebody else.
-import { beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type CounterItem, mostItems, type ScriptAnswer } from "../../../src/limits/store/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
@@ -18,14 +18,13 @@ describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
   let model: ScriptModel;
   let timeUs: number;
 
-  useRealScript((opened) => {
-    script = opened;
-  });
-  beforeEach(async () => {
-    await script.client.ask("FLUSHALL");
+  const restart = (): void => {
     timeUs = startUs;
     model = new ScriptModel(() => timeUs);
-  });
+  };
+  useRealScript((opened) => {
+    script = opened;
+  }, restart);
 
   /** The answers of the script and of its model are the same. */
   async function bothAt(ms: number, ...items: GivenItem[]) {

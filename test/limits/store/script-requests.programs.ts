@@ -1,7 +1,7 @@
 // Requests of several counters: the script judges all counters of a request in one go, and it is granted all of its units or
 // none. Each table is run on the real script and on the model; the properties hold the real script against a naive count.
 import fc from "fast-check";
-import { beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { heldMark, type Item, leaseIdOf, type StoreRequest } from "../../../src/limits/store/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
@@ -20,14 +20,13 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
   let model: ScriptModel;
   let timeUs = startUs;
 
-  useRealScript((opened) => {
-    script = opened;
-  });
-  beforeEach(async () => {
-    await script.client.ask("FLUSHALL");
+  const restart = (): void => {
     timeUs = startUs;
     model = new ScriptModel(() => timeUs);
-  });
+  };
+  useRealScript((opened) => {
+    script = opened;
+  }, restart);
 
   /** The answers of the script and of its model are the same. Returns the requests, and of each counter what was granted. */
   async function ask(items: readonly Item[], requests: readonly StoreRequest[]) {
