@@ -362,7 +362,7 @@ export async function decideWithStore<T>(
   const sinceMs = store.clock.monotonicMs();
   for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
     const waitsSinceMs = attempt === 1 ? null : sinceMs;
-    const groups = groupsToAsk(asks);
+    const groups = groupsToAsk(asks, store.settings.waitMs);
     const [only] = groups;
     // Each promise more costs each request: most have one group.
     if (groups.length === 1 && only !== undefined) take(only, await store.ask(wantsOf(only), waitsSinceMs));
@@ -380,13 +380,14 @@ export async function decideWithStore<T>(
  * Returns what is asked together: the enforcing policies, of which all are granted or none, and each shadow policy alone, so that
  * it changes nothing. Reserves the units that the other policies have found here.
  */
-function groupsToAsk(asks: readonly PolicyAsk[]): readonly (readonly SharedAsk[])[] {
+function groupsToAsk(asks: readonly PolicyAsk[], waitMs: number): readonly (readonly SharedAsk[])[] {
   const enforcing: SharedAsk[] = [];
   const groups = [enforcing];
   for (const { shared, row } of asks) {
     if (shared === null) continue;
-    if (shared.verdict !== "unknown") shared.reserve();
-    else if (row.isShadow) groups.push([shared]);
+    shared.reserve(waitMs);
+    if (shared.verdict !== "unknown") continue;
+    if (row.isShadow) groups.push([shared]);
     else enforcing.push(shared);
   }
   return enforcing.length === 0 ? groups.slice(1) : groups;
@@ -399,7 +400,7 @@ function wantsOf(asks: readonly SharedAsk[]): readonly Want[] {
 }
 
 function take(asks: readonly SharedAsk[], grants: readonly Grant[]): void {
-  for (let i = 0; i < asks.length; i += 1) (asks[i] as SharedAsk).grant = grants[i] ?? null;
+  for (let i = 0; i < asks.length; i += 1) asks[i]?.granted(grants[i]);
 }
 
 export function rowsIn({ rows }: PolicySet, included: number): readonly PolicyRow[] {

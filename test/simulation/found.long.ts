@@ -162,3 +162,10 @@ test("what a request keeps while it asks again for another key makes the next re
 test("a shadow policy that asks again has its own time to wait", async () => {
   expect((await run(drawPlan(102_572))).violations).toEqual([]);
 });
+
+test.each([
+  ["held units are not reserved for a wait that their lease may not outlast", 206_045],
+  ["a request that the table refuses asks the store for how long, and only once", 201_539],
+])("%s", async (_, seed) => {
+  expect((await run(drawPlan(seed))).violations).toEqual([]);
+});

@@ -42,6 +42,8 @@ export class SharedAsk {
   /** Whether that is because an answer is late. */
   isLate = false;
 
+  /** Whether the store was asked. */
+  #wasAsked = false;
   readonly #counters: StoreCounters;
 
   constructor(ask: Ask, counters: StoreCounters) {
@@ -71,17 +73,32 @@ export class SharedAsk {
     return { key: this.key ?? this.#counters.create(this), units: this.ask.units };
   }
 
+  /** The store has answered, or has not in time. */
+  granted(grant: Grant | undefined): void {
+    this.grant = grant ?? null;
+    this.#wasAsked = true;
+  }
+
+  /** Whether it was asked before: a request that the table refuses asks only once for how long. */
+  get wasAsked(): boolean {
+    return this.#wasAsked;
+  }
+
   /** The store is not asked again. */
   decideAlone(): void {
     if (this.verdict === "unknown") this.grant = alone;
   }
 
-  /** Reserves units that are held for a request which has to wait for those of another policy, or is about to spend them. */
-  reserve(): void {
+  /**
+   * Reserves units that are held, for a request that is about to spend them, or has to wait for so long for those of another
+   * policy. Units that may be over by then are asked for with the others.
+   */
+  reserve(waitMs: number): void {
     const { units, nowMs } = this.ask;
     if (this.verdict !== "fits" || this.isAlone || this.grant?.kind === "granted") return;
-    const lease = this.key?.held.take(units, nowMs);
+    const lease = this.key?.held.take(units, nowMs + waitMs);
     if (lease !== undefined) this.grant = { kind: "granted", lease, units };
+    else this.verdict = "unknown";
   }
 
   /** The request is refused: it does not spend what was granted. */
@@ -198,7 +215,7 @@ export class StoreCounters {
     if (!shared.fitsLocally) {
       // What is held is there when the table has room.
       if (!has || rules.item !== "sliding") ask.resetMs = this.#resetInStore(shared, rules);
-      return canAsk && !has && this.#mayRefuseForLonger(shared) ? "unknown" : "refused";
+      return canAsk && !has && !shared.wasAsked && this.#mayRefuseForLonger(shared) ? "unknown" : "refused";
     }
     if (known === undefined) return canAsk ? "unknown" : "refused";
     this.#showLeft(ask, known, { has, isKept: grant?.kind === "granted", isRefused });
@@ -236,7 +253,7 @@ export class StoreCounters {
     const local = shared.fitsLocally ? this.local.charge(ask) : noCharge;
     let lease: Lease | null = null;
     if (!shared.isAlone) {
-      shared.reserve();
+      shared.reserve(0);
       if (shared.grant?.kind === "granted") lease = shared.grant.lease;
       if (lease !== null) this.store.spend(lease, units, nowMs);
     } else if (!this.#isByRequest && (shared.key !== undefined || shared.isLate))
