@@ -165,6 +165,7 @@ test("a shadow policy that asks again has its own time to wait", async () => {
 
 test.each([
   ["held units are not reserved for a wait that their lease may not outlast", 206_045],
+  ["held units that the store cannot replace are spent", 371_291],
   ["a request that the table refuses asks the store for how long, and only once", 201_539],
 ])("%s", async (_, seed) => {
   expect((await run(drawPlan(seed))).violations).toEqual([]);

@@ -91,12 +91,12 @@ export class SharedAsk {
 
   /**
    * Reserves units that are held, for a request that is about to spend them, or has to wait for so long for those of another
-   * policy. Units that may be over by then are asked for with the others.
+   * policy. Units that may be over by then are asked for with the others, once: the store may have none but those.
    */
   reserve(waitMs: number): void {
     const { units, nowMs } = this.ask;
     if (this.verdict !== "fits" || this.isAlone || this.grant?.kind === "granted") return;
-    const lease = this.key?.held.take(units, nowMs + waitMs);
+    const lease = this.key?.held.take(units, this.#wasAsked ? nowMs : nowMs + waitMs);
     if (lease !== undefined) this.grant = { kind: "granted", lease, units };
     else this.verdict = "unknown";
   }
