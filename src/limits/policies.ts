@@ -370,10 +370,12 @@ export async function decideWithStore<T>(
     const decided = decide();
     if (decided !== null) return decided;
   }
-  for (const { shared } of asks) shared?.decideAlone();
-  const decided = decide();
-  if (decided === null) throw new Error("what is decided without the store is known");
-  return decided;
+  // A lease may end between two looks at it. Each turn, one policy more is decided alone.
+  for (;;) {
+    for (const { shared } of asks) shared?.decideAlone();
+    const decided = decide();
+    if (decided !== null) return decided;
+  }
 }
 
 /**
