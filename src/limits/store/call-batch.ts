@@ -40,6 +40,7 @@ export class Demand {
   /** Whether the request waits: an answer that comes later is for nobody. */
   isWaiting = true;
   readonly #grants = Promise.withResolvers<readonly Grant[]>();
+  #units: ReadonlyMap<SharedKey, number> | null = null;
 
   constructor(wants: readonly Want[]) {
     this.wants = wants;
@@ -47,9 +48,8 @@ export class Demand {
 
   /** How many units it wants of each key: clients of a network that is counted as one have one key. */
   get units(): ReadonlyMap<SharedKey, number> {
-    const byKey = new Map<SharedKey, number>();
-    for (const { key, units } of this.wants) byKey.set(key, (byKey.get(key) ?? 0) + units);
-    return byKey;
+    this.#units ??= sumByKey(this.wants);
+    return this.#units;
   }
 
   /** Resolves in the order of the wants. */
@@ -68,6 +68,12 @@ export class Demand {
   decideAlone(): void {
     this.answer(this.wants.map(() => alone));
   }
+}
+
+function sumByKey(wants: readonly Want[]): ReadonlyMap<SharedKey, number> {
+  const units = new Map<SharedKey, number>();
+  for (const want of wants) units.set(want.key, (units.get(want.key) ?? 0) + want.units);
+  return units;
 }
 
 /** What a call says of one key, and the state of the key then, by which the answer is read. */

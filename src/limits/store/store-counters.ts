@@ -41,9 +41,9 @@ export class SharedAsk {
   isAlone = false;
   /** Whether that is because an answer is late. */
   isLate = false;
+  /** Whether the store was asked. A request that the table refuses asks only once for how long. */
+  wasAsked = false;
 
-  /** Whether the store was asked. */
-  #wasAsked = false;
   readonly #counters: StoreCounters;
 
   constructor(ask: Ask, counters: StoreCounters) {
@@ -76,12 +76,7 @@ export class SharedAsk {
   /** The store has answered, or has not in time. */
   granted(grant: Grant | undefined): void {
     this.grant = grant ?? null;
-    this.#wasAsked = true;
-  }
-
-  /** Whether it was asked before: a request that the table refuses asks only once for how long. */
-  get wasAsked(): boolean {
-    return this.#wasAsked;
+    this.wasAsked = true;
   }
 
   /** The store is not asked again. */
@@ -96,7 +91,7 @@ export class SharedAsk {
   reserve(waitMs: number): void {
     const { units, nowMs } = this.ask;
     if (this.verdict !== "fits" || this.isAlone || this.grant?.kind === "granted") return;
-    const lease = this.key?.held.take(units, this.#wasAsked ? nowMs : nowMs + waitMs);
+    const lease = this.key?.held.take(units, this.wasAsked ? nowMs : nowMs + waitMs);
     if (lease !== undefined) this.grant = { kind: "granted", lease, units };
     else this.verdict = "unknown";
   }
