@@ -10,6 +10,7 @@ import type {
   Told,
 } from "../../../src/limits/store/script-call.ts";
 import { decodeAnswer, encodeCall } from "../../../src/limits/store/script-call.ts";
+import { ScriptModel } from "../../simulation/script-model.ts";
 import { RedisClient } from "../../support/redis-client.ts";
 import { type RedisServer, startRedis } from "../../support/redis-servers.ts";
 
@@ -113,8 +114,8 @@ export function counterOf(answer: ScriptAnswer, at = 0): CounterAnswer {
   return item;
 }
 
-/** Starts a server for the tests of a block, and ends it after them. `emptied`: it is emptied before each test. */
-export function useRealScript(opened: (script: RealScript) => void, emptied?: () => void): void {
+/** Starts a server for the tests of a block, and ends it after them. */
+export function useRealScript(opened: (script: RealScript) => void): void {
   let server: RedisServer;
   let script: RealScript;
   beforeAll(async () => {
@@ -122,13 +123,41 @@ export function useRealScript(opened: (script: RealScript) => void, emptied?: ()
     script = await RealScript.open(server.port);
     opened(script);
   });
-  beforeEach(async () => {
-    if (emptied === undefined) return;
-    await script.client.ask("FLUSHALL");
-    emptied();
-  });
   afterAll(async () => {
     script.client.close();
     await server.stop();
+  });
+}
+
+export const startUs = 1_800_000_000_000_000;
+
+/** The script and its model, by one clock of the test. */
+export class ScriptAndModel {
+  readonly script: RealScript;
+  timeUs = startUs;
+  readonly #model = new ScriptModel(() => this.timeUs);
+
+  constructor(script: RealScript) {
+    this.script = script;
+  }
+
+  /** The answers of the script and of its model are the same. */
+  async call(items: readonly Item[], requests: readonly StoreRequest[] = []): Promise<ScriptAnswer> {
+    const expected = this.#model.call(items, requests);
+    const answer = await this.script.callAt(this.timeUs, items, requests);
+    expect(answer).toEqual(expected);
+    return answer;
+  }
+}
+
+/** Starts a server for the tests of a block, and ends it after them. Each test begins with an empty one, and a new model. */
+export function useScriptAndModel(emptied: (both: ScriptAndModel) => void): void {
+  let script: RealScript;
+  useRealScript((opened) => {
+    script = opened;
+  });
+  beforeEach(async () => {
+    await script.client.ask("FLUSHALL");
+    emptied(new ScriptAndModel(script));
   });
 }

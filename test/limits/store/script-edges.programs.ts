@@ -2,11 +2,9 @@
 // except where the key was changed by somebody else.
 import { describe, expect, test } from "vitest";
 import { type CounterItem, mostItems, type ScriptAnswer } from "../../../src/limits/store/script-call.ts";
-import { ScriptModel } from "../../simulation/script-model.ts";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
-import { counterOf, type GivenItem, itemOf, type RealScript, useRealScript } from "./real-script.ts";
+import { counterOf, type GivenItem, itemOf, type ScriptAndModel, startUs, useScriptAndModel } from "./real-script.ts";
 
-const startUs = 1_800_000_000_000_000;
 const key = "headgate:1:{a0}:s/default/address";
 const [a, b, c] = ["gateway-aaaa", "gateway-bbbb", "gateway-cccc"];
 const lease = (gateway: string, number: number): string => `${gateway}thread-aaa${number}`;
@@ -14,33 +12,23 @@ const lease = (gateway: string, number: number): string => `${gateway}thread-aaa
 const wide = { key, windowUs: 1_000_000, limit: 1_000_000, leaseUs: 15_000 };
 
 describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
-  let script: RealScript;
-  let model: ScriptModel;
-  let timeUs: number;
+  let both: ScriptAndModel;
 
-  const restart = (): void => {
-    timeUs = startUs;
-    model = new ScriptModel(() => timeUs);
-  };
-  useRealScript((opened) => {
-    script = opened;
-  }, restart);
+  useScriptAndModel((emptied) => {
+    both = emptied;
+  });
 
-  /** The answers of the script and of its model are the same. */
   async function bothAt(ms: number, ...items: GivenItem[]) {
-    timeUs = startUs + ms * 1000;
-    const asked = items.map((item) => itemOf(item));
-    const answer = await script.callAt(timeUs, asked);
-    expect(answer).toEqual(model.call(asked));
+    both.timeUs = startUs + ms * 1000;
+    const answer = await both.call(items.map((item) => itemOf(item)));
     return counterOf(answer, items.length - 1);
   }
 
   /** One unit of each of many leases. */
   async function grantMany(count: number, gateway: string, given: GivenItem, ms = 0) {
-    timeUs = startUs + ms * 1000;
+    both.timeUs = startUs + ms * 1000;
     const calls = Array.from({ length: count }, (_, i) => [itemOf({ ...given, id: lease(gateway, i) })]);
-    const answers = await Promise.all(calls.map((items) => script.callAt(timeUs, items)));
-    expect(answers).toEqual(calls.map((items) => model.call(items)));
+    await Promise.all(calls.map((items) => both.call(items)));
   }
 
   test("a call drops 1,000 entries, and says that more will go", async () => {
@@ -52,7 +40,7 @@ describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
     const reports = [{ id: last, granted: 1, spent: 0, ageUs: 0 }];
     expect(await bothAt(1_016, { ...asked, limit: 501, asked: 0, reports })).toMatchObject({ free: 1, fitsUs: 0 });
     expect(await bothAt(1_017, asked)).toMatchObject({ granted: 1, free: 999, fitsUs: 0 });
-    expect(await script.unitsOf(key)).toBe(1);
+    expect(await both.script.unitsOf(key)).toBe(1);
   });
 
   test("a refusal looks at 200 entries, and says when to ask again", async () => {
@@ -85,15 +73,14 @@ describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
       calls.push({ timeUs: startUs + atMs * 1000, items: [itemOf({ ...day, id: lease(a, i), reports })] });
       [lastMs, atMs] = [atMs, atMs + 28_000];
     }
-    const answers = await Promise.all(calls.map((call) => script.callAt(call.timeUs, call.items)));
-    const expected = calls.map((call) => {
-      timeUs = call.timeUs;
-      return model.call(call.items);
+    const asked = calls.map(({ timeUs, items }) => {
+      both.timeUs = timeUs;
+      return both.call(items);
     });
-    expect(answers).toEqual(expected);
+    const answers = await Promise.all(asked);
     expect(counterOf(answers.at(-1) as ScriptAnswer)).toMatchObject({ granted: 2, free: 10_000 - 3_001 });
-    expect(await script.unitsOf(key)).toBe(3_001);
-    expect(await script.client.ask("ZCARD", key)).toBeLessThan(1_010);
+    expect(await both.script.unitsOf(key)).toBe(3_001);
+    expect(await both.script.client.ask("ZCARD", key)).toBeLessThan(1_010);
     // The first counts until the end of its thousandth of the window.
     const thousandthMs = 86_400;
     expect((await bothAt(86_400_000, { ...day, asked: 0 })).free).toBe(6_999);
@@ -116,7 +103,7 @@ describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
     const item = { ...wide, limit: 60, id: lease(a, 1) };
     expect(await bothAt(0, { ...item, asked: 64 })).toMatchObject({ granted: 60, free: 0, fitsUs: 1_015_000 });
     await bothAt(1, ...Array.from({ length: mostItems }, (_, i) => ({ ...item, key: `${key}/${i}` })));
-    expect(await script.client.ask("DBSIZE")).toBe(65);
+    expect(await both.script.client.ask("DBSIZE")).toBe(65);
   });
 
   test("units are exact up to a thousand millions and beyond", async () => {
@@ -164,26 +151,26 @@ describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
       told: { units: 8, ageUs: 0 },
     });
     expect(answer).toMatchObject({ granted: 2, free: 0 });
-    expect(await script.unitsOf(key)).toBe(10);
+    expect(await both.script.unitsOf(key)).toBe(10);
   });
 
   test("a key that somebody has changed is counted again", async () => {
     for (let i = 0; i < 3; i += 1) await bothAt(i, { ...wide, limit: 5, id: lease(a, i) });
-    await script.client.ask("ZREM", key, "units", "clock");
+    await both.script.client.ask("ZREM", key, "units", "clock");
     const asked = itemOf({ ...wide, limit: 5 });
-    expect(counterOf(await script.callAt(startUs + 10_000, [asked]))).toMatchObject({
+    expect(counterOf(await both.script.callAt(startUs + 10_000, [asked]))).toMatchObject({
       granted: 1,
       free: 1,
       isNew: false,
     });
-    await script.client.ask("ZREM", key, "expiry");
-    expect(counterOf(await script.callAt(startUs + 11_000, [{ ...asked, id: lease(b, 1) }])).free).toBe(0);
-    expect(await script.unitsOf(key)).toBe(5);
-    await script.client.ask("ZREM", key, "clock");
-    const last = counterOf(await script.callAt(startUs + 1_100_000, [{ ...asked, id: lease(b, 3) }]));
+    await both.script.client.ask("ZREM", key, "expiry");
+    expect(counterOf(await both.script.callAt(startUs + 11_000, [{ ...asked, id: lease(b, 1) }])).free).toBe(0);
+    expect(await both.script.unitsOf(key)).toBe(5);
+    await both.script.client.ask("ZREM", key, "clock");
+    const last = counterOf(await both.script.callAt(startUs + 1_100_000, [{ ...asked, id: lease(b, 3) }]));
     expect(last).toMatchObject({ granted: 1, free: 4 });
-    await script.client.ask("ZREMRANGEBYRANK", key, 3, -1);
-    const next = counterOf(await script.callAt(startUs + 1_101_000, [{ ...asked, id: lease(b, 2) }]));
+    await both.script.client.ask("ZREMRANGEBYRANK", key, 3, -1);
+    const next = counterOf(await both.script.callAt(startUs + 1_101_000, [{ ...asked, id: lease(b, 2) }]));
     expect(next).toMatchObject({ granted: 1, free: 4 });
   });
 });
