@@ -44,8 +44,10 @@ export class Refusals {
     );
     const what = `${policy.name} of ${counter.client} has refused ${cost}`;
     if (counted + cost > limit) {
-      if (this.#isAlone && rate.kind === "sliding" && policy.chargeStatuses === null)
-        this.#checkReset(counter, counting, limit - counted, resetMs - gateway.clock.monotonicMs(), lateMs, what);
+      if (!this.#isAlone || rate.kind !== "sliding" || policy.chargeStatuses !== null) return;
+      const inMs = resetMs - gateway.clock.monotonicMs();
+      // What is decided in the same turn may become known after this refusal.
+      time.at(time.nowMs, () => this.#checkReset(counter, thread, inMs, lateMs, what), 0);
       return;
     }
     const spare = this.#heldIn(counter, thread, (held) => held.free(gateway.clock.monotonicMs()));
@@ -109,21 +111,19 @@ export class Refusals {
     return inPeriodMs < 1_200 || inPeriodMs > 58_800 || failures.some(({ kind }) => kind === "step");
   }
 
-  #checkReset(
-    { policy, shard }: Admissions,
-    counting: readonly Admission[],
-    freeNow: number,
-    inMs: number,
-    lateMs: number,
-    what: string,
-  ): void {
-    let free = freeNow;
+  #checkReset(counter: Admissions, thread: Thread, inMs: number, lateMs: number, what: string): void {
+    const { policy, shard } = counter;
+    const counting = counter.list.filter((each) => this.#mayCount(each, counter, lateMs));
+    const reserved = this.#heldIn(counter, thread, (held) => held.reserved);
+    let free = counting.reduce((left, { units }) => left - units, policy.limit - reserved);
     let latestMs = 0;
     for (const each of counting) {
       if (free >= policy.cost) break;
       free += each.units;
       latestMs = windowMsOf(policy) + lateMs - (shard.steadyMs() - each.steadyMs);
     }
+    // Only what is not spent yet counts for longer.
+    if (free < policy.cost) latestMs = windowMsOf(policy) + lateMs;
     if (inMs > latestMs + marginMs)
       this.#world.judge.violate(`${what} for ${inMs.toFixed(1)} ms, at most ${latestMs.toFixed(1)} ms are true`);
   }

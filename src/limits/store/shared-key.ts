@@ -49,10 +49,18 @@ export type OwnReport = LeaseReport & EndedLease;
 /** Nothing is ever added to it. */
 const none: never[] = [];
 
+function countUnspent(leases: readonly EndedLease[]): number {
+  let count = 0;
+  for (const { granted, spent } of leases) if (spent < granted) count += 1;
+  return count;
+}
+
 export class HeldLeases {
   // Most keys have none, and keep no list of their own.
   #open: readonly Lease[] = none;
   #ended: EndedLease[] = none;
+  /** Leases with units that were not spent, in reports that are not answered yet. */
+  #beingReturned = 0;
 
   get open(): number {
     return this.#open.length;
@@ -142,12 +150,19 @@ export class HeldLeases {
   /** Removes and returns what has to be reported, `most` leases at most. If the call is lost, they must be added again. */
   takeReports(most: number, nowMs: number): readonly OwnReport[] {
     if (this.#ended.length === 0) return none;
-    return this.#ended.splice(0, most).map((ended) => ({ ...ended, ageUs: certainAgeUs(nowMs - ended.spentMs) }));
+    const taken = this.#ended.splice(0, most);
+    this.#beingReturned += countUnspent(taken);
+    return taken.map((ended) => ({ ...ended, ageUs: certainAgeUs(nowMs - ended.spentMs) }));
   }
 
-  /** Whether there are unspent units that the store still counts, because they are not reported yet. */
+  /** The call with reports has ended. If it was lost, they must be added again. */
+  reported(reports: readonly OwnReport[]): void {
+    if (reports.length > 0) this.#beingReturned -= countUnspent(reports);
+  }
+
+  /** Whether the store has counted unspent units when it sent the last answer, because their report comes later. */
   get isReturning(): boolean {
-    return this.#ended.some(({ granted, spent }) => spent < granted);
+    return this.#beingReturned > 0 || countUnspent(this.#ended) > 0;
   }
 
   /** Forgets reports about units that do not count any more: all that were spent until an instant. */
@@ -355,6 +370,8 @@ export class SharedKey {
   answered(answer: CounterAnswer, asked: { readonly isRefused: boolean } | null, sentMs: number, nowMs: number): void {
     const { last, ahead, rules } = this;
     last.take(answer, rules, asked, sentMs, nowMs);
+    // What it says was true before those units came back.
+    if (!rules.isByRequest && this.held.isReturning) last.reopen();
     if (ahead !== null) ahead.refusedUntilMs = answer.fitsUs === 0 ? 0 : sentMs + rules.spendMs;
   }
 

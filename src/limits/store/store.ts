@@ -452,6 +452,7 @@ export class Store implements ShardStore {
 
   /** Has the reports of a lost call reported again. */
   reportAgain(key: SharedKey, reports: readonly OwnReport[]): void {
+    key.held.reported(reports);
     for (const ended of reports) key.held.report(ended);
     if (key.held.ended > 0) this.#endings.add(key);
   }
@@ -459,7 +460,9 @@ export class Store implements ShardStore {
   /** Takes the store's answer about a key. */
   #answered(shard: Shard, counter: BatchCounter, sentMs: number): void {
     const { key, sent, answer } = counter;
-    if (sent === null || answer === null) return;
+    if (sent === null) return;
+    key.held.reported(sent.reports);
+    if (answer === null) return;
     const nowMs = this.clock.monotonicMs();
     if (!answer.isInPeriod) {
       key.untold.requests = 0;

@@ -130,6 +130,7 @@ export class Tellings {
     for (const [i, { key, reports }] of tellings.entries()) {
       const of = answer?.items[i];
       if (of === undefined) this.#store.reportAgain(key, reports);
+      else key.held.reported(reports);
       if (of?.item !== "counter" || !of.isVoid) continue;
       // The key is told when it is asked for.
       key.untold.toldIncident = -1;

@@ -132,6 +132,26 @@ test("a refusal is not remembered when units of this thread are returned that we
   expect([key.last.refusedUntilMs, key.last.fitsMs, key.last.fullUntilMs]).toEqual([0, 0, 0]);
 });
 
+test("a refusal from before units of this thread come back is not remembered: not reported, under way, answered", () => {
+  const key = someKey(oneByOne);
+  const lease = addLease(key, "x", 1, nowMs + 50);
+  key.held.take(1, nowMs);
+  key.release(lease, 1, nowMs);
+  const fits = (): readonly number[] => {
+    key.answered(answerOf({ fitsUs: 5_000_000 }), refused, sentMs, nowMs);
+    return [key.last.refusedUntilMs, key.last.fitsMs];
+  };
+  const before = fits();
+  const reports = key.held.takeReports(9, nowMs);
+  const underWay = fits();
+  key.held.reported(reports);
+  expect([before, underWay, fits()]).toEqual([
+    [0, 0],
+    [0, 0],
+    [sentMs + 100, nowMs + 5_000],
+  ]);
+});
+
 test("a refusal is remembered for longer each time, until something is granted", () => {
   const key = someKey(oneByOne);
   const until = [0, 50, 100, 500, 600, 2_100, 60_000].map((sentMs) => {
