@@ -23,9 +23,10 @@ export class Judge {
   readonly #plan: Plan;
   readonly #time: VirtualTime;
   readonly #shrunk: number;
-  /** By gateway and shard: when it was told last of a loss, and until when something has kept it from noticing one. */
+  /** By thread and shard: when it has noticed a loss, and when it could ask again. */
   readonly #forgotMs = new Map<string, number>();
   readonly #returnedMs = new Map<string, number>();
+  /** By gateway and shard: until when something has kept it from noticing a loss. */
   readonly #disturbedMs = new Map<string, number>();
 
   constructor(plan: Plan, time: VirtualTime) {
@@ -148,9 +149,9 @@ export class Judge {
     }
   }
 
-  changed({ id }: SimulatedGateway, { shard, to, cause }: StateChange): void {
+  changed({ id }: SimulatedGateway, thread: number, { shard, to, cause }: StateChange): void {
     const nowMs = this.#time.nowMs;
-    const key = `${id} ${shard}`;
+    const key = `${id} ${thread} ${shard}`;
     if (to === "returned") {
       this.#returnedMs.set(key, nowMs);
       // Then it is told, by and by.

@@ -122,8 +122,8 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: sharedKey,
-        from: "return this.#ended.splice(0, most).map(",
-        to: "const ended = this.#ended.splice(0, most); return [...ended, ...ended].map(",
+        from: "return taken.map(",
+        to: "return [...taken, ...taken].map(",
       },
       {
         file: model,
@@ -296,12 +296,12 @@ export const mutations: readonly Mutation[] = [
   {
     name: "what is granted too late is reserved for nobody",
     concerns: plays("late", "pause", "part"),
-    replacements: [{ file: batch, from: "if (demand.isWaiting) reserve(lease, units);", to: "reserve(lease, units);" }],
+    replacements: [{ file: batch, from: "if (isWaiting) reserve(lease, units);", to: "reserve(lease, units);" }],
   },
   {
     name: "a shadow policy is judged with the others",
     concerns: ({ policies }) => policies.some((each) => each.mode === "shadow" && holds(each)),
-    replacements: [{ file: policyAsks, from: "else if (row.isShadow) groups.push([shared]);", to: "" }],
+    replacements: [{ file: policyAsks, from: "if (row.isShadow) groups.push([shared]);\n    else ", to: "" }],
   },
   {
     name: "a policy that had room refuses with the others",
@@ -323,7 +323,13 @@ export const mutations: readonly Mutation[] = [
   {
     name: "the leases of requests for several keys have the ids of others",
     concerns: ({ policies }) => policies.length > 1 && policies.some(holds),
-    replacements: [{ file: batch, from: "single.length + i, makeLease", to: "single.length + i + 1, makeLease" }],
+    replacements: [
+      {
+        file: batch,
+        from: "counter.single.length + i, units, makeLease",
+        to: "counter.single.length + i + 1, units, makeLease",
+      },
+    ],
   },
   {
     name: "two requests of a call are granted the same room",

@@ -29,33 +29,37 @@ export class Refusals {
 
   /** A request that was not decided alone is refused. */
   check(counter: Admissions, gateway: SimulatedGateway, thread: Thread, { resetMs }: Decision): void {
-    const { time, judge } = this.#world;
-    const { policy } = counter;
-    const { limit, cost, rate } = policy;
+    const { time } = this.#world;
     if (this.#isExcused(counter)) return;
+    const { limit, cost } = counter.policy;
     // The store's word is of the instant at which it was asked, and may have been read after a pause.
     const isResumed = time.nowMs - gateway.pausedUntilMs < this.#plan.settings.waitMs;
     const lateMs = this.#lateMs(counter) + (isResumed ? gateway.pausedUntilMs - gateway.pausedFromMs : 0);
-    const counting = counter.list.filter((each) => this.#mayCount(each, counter, lateMs));
-    // What a request was granted that asks again, because the grant of another key was over, counts too.
-    const counted = counting.reduce(
-      (sum, { units }) => sum + units,
-      this.#heldIn(counter, thread, ({ reserved }) => reserved),
+    const nowMs = gateway.clock.monotonicMs();
+    const spare = this.#heldIn(counter, thread, (held) => held.free(nowMs));
+    const isFull = this.#counted(counter, thread, lateMs) + cost > limit;
+    // What is admitted in the same turn may become known after this refusal.
+    time.at(
+      time.nowMs,
+      () => {
+        if (isFull || this.#counted(counter, thread, lateMs) + cost > limit)
+          this.#checkReset(counter, thread, resetMs - nowMs, lateMs);
+        else this.#violateRefusal(counter, spare, lateMs);
+      },
+      0,
     );
-    const what = `${policy.name} of ${counter.client} has refused ${cost}`;
-    if (counted + cost > limit) {
-      if (!this.#isAlone || rate.kind !== "sliding" || policy.chargeStatuses !== null) return;
-      const inMs = resetMs - gateway.clock.monotonicMs();
-      // What is decided in the same turn may become known after this refusal.
-      time.at(time.nowMs, () => this.#checkReset(counter, thread, inMs, lateMs, what), 0);
-      return;
-    }
-    const spare = this.#heldIn(counter, thread, (held) => held.free(gateway.clock.monotonicMs()));
+  }
+
+  /** There was room. `spare`: what the thread held. */
+  #violateRefusal(counter: Admissions, spare: number, lateMs: number): void {
+    const { time, judge } = this.#world;
+    const { limit, cost } = counter.policy;
+    const what = whatRefused(counter);
     if (spare >= cost) judge.violate(`${what} with ${spare} units in its hands`);
-    const sinceMs = time.nowMs - this.#memoryMs(policy);
-    const stored = counter.shard.mostStored(counter, sinceMs);
-    if (this.#isAlone || stored + cost <= limit)
-      judge.violate(`${what} with ${counted} of ${limit} counting, ${stored} in the store`);
+    const stored = counter.shard.mostStored(counter, time.nowMs - this.#memoryMs(counter.policy));
+    if (!this.#isAlone && stored + cost > limit) return;
+    const counting = this.#counting(counter, lateMs).length * cost;
+    judge.violate(`${what} with ${counting} of ${limit} counting, ${stored} in the store`);
   }
 
   /** Whether nobody else can hold anything, and nothing is lost. */
@@ -64,6 +68,16 @@ export class Refusals {
     const [first, ...others] = gateways;
     const isSure = failures.every(({ kind }) => kind === "pause") && shards.length === 1;
     return isSure && others.length === 0 && first?.threads === 1;
+  }
+
+  #counting(counter: Admissions, lateMs: number): readonly Admission[] {
+    return counter.list.filter((each) => this.#mayCount(each, counter, lateMs));
+  }
+
+  /** What a request was granted that asks again, because the grant of another key was over, counts too. */
+  #counted(counter: Admissions, thread: Thread, lateMs: number): number {
+    const reserved = this.#heldIn(counter, thread, (held) => held.reserved);
+    return this.#counting(counter, lateMs).reduce((sum, { units }) => sum + units, reserved);
   }
 
   #mayCount(each: Admission, { policy, shard }: Admissions, lateMs: number): boolean {
@@ -111,20 +125,25 @@ export class Refusals {
     return inPeriodMs < 1_200 || inPeriodMs > 58_800 || failures.some(({ kind }) => kind === "step");
   }
 
-  #checkReset(counter: Admissions, thread: Thread, inMs: number, lateMs: number, what: string): void {
+  /** There was no room. `inMs`: when there is, as the refusal says. */
+  #checkReset(counter: Admissions, thread: Thread, inMs: number, lateMs: number): void {
     const { policy, shard } = counter;
-    const counting = counter.list.filter((each) => this.#mayCount(each, counter, lateMs));
-    const reserved = this.#heldIn(counter, thread, (held) => held.reserved);
-    let free = counting.reduce((left, { units }) => left - units, policy.limit - reserved);
+    if (!this.#isAlone || policy.rate.kind !== "sliding" || policy.chargeStatuses !== null) return;
+    let free = policy.limit - this.#counted(counter, thread, lateMs);
     let latestMs = 0;
-    for (const each of counting) {
+    for (const each of this.#counting(counter, lateMs)) {
       if (free >= policy.cost) break;
       free += each.units;
       latestMs = windowMsOf(policy) + lateMs - (shard.steadyMs() - each.steadyMs);
     }
     // Only what is not spent yet counts for longer.
     if (free < policy.cost) latestMs = windowMsOf(policy) + lateMs;
-    if (inMs > latestMs + marginMs)
-      this.#world.judge.violate(`${what} for ${inMs.toFixed(1)} ms, at most ${latestMs.toFixed(1)} ms are true`);
+    if (inMs <= latestMs + marginMs) return;
+    const most = `at most ${latestMs.toFixed(1)} ms are true`;
+    this.#world.judge.violate(`${whatRefused(counter)} for ${inMs.toFixed(1)} ms, ${most}`);
   }
+}
+
+function whatRefused({ policy, client }: Admissions): string {
+  return `${policy.name} of ${client} has refused ${policy.cost}`;
 }

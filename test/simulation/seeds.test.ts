@@ -1,5 +1,8 @@
 // Gateways that share a store while anything fails, in a few runs; seeds.long.ts tries more of them.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { mutations } from "./mutations.ts";
 import { drawPlan } from "./plan.ts";
 import { run } from "./run.ts";
 
@@ -40,5 +43,12 @@ test("a client of a cluster whose clocks differ is told when the period of its o
   for (const seed of [306702, 530144, 345447, 334661]) {
     const { violations } = await run({ ...drawPlan(seed), people: [] });
     expect(violations, `seed ${seed}`).toEqual([]);
+  }
+});
+
+test.for(mutations)("what a mutation takes out is there: $name", ({ replacements }) => {
+  for (const { file, from } of replacements) {
+    const source = readFileSync(join(import.meta.dirname, "../..", file), "utf8");
+    expect(source.split(from).length, `${file}: ${from}`).toBe(2);
   }
 });

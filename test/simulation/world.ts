@@ -91,7 +91,7 @@ export class World {
       },
       onChange: (from, thread, change) => {
         this.note(`gateway ${place}.${thread}: shard ${change.shard} ${change.from} → ${change.to} (${change.cause})`);
-        this.judge.changed(from, change);
+        this.judge.changed(from, thread, change);
       },
       // In a cluster, each shard judges its own keys.
       onTold: (wants, grants, sinceMs) => {

@@ -192,7 +192,7 @@ class LastAnswer {
   /** Until `refusedUntilMs` the store is not asked, because it would refuse; a request fits from `fitsMs` on. */
   refusedUntilMs = 0;
   fitsMs = 0;
-  /** Until this instant nobody can return a unit, so no request fits. */
+  /** Until this instant there is no room as far as is known: then, what others held may have come back. */
   fullUntilMs = 0;
   /** How long the next refusal is remembered at most. */
   #patienceMs = firstRefusalMs;
@@ -220,7 +220,7 @@ class LastAnswer {
       this.refusedUntilMs = 0;
       if (fitsUs === 0) this.#patienceMs = firstRefusalMs;
     }
-    this.fullUntilMs = leasedMs > 0 && leasedUs >= 0 ? this.refusedUntilMs : this.fitsMs;
+    this.fullUntilMs = leasedMs > 0 ? Math.min(this.fitsMs, sentMs + leasedMs) : this.fitsMs;
   }
 
   /** Remembers a refusal. `fitsMs`: for how long there is no room; `leasedMs`: until then, others may return units. */

@@ -61,7 +61,7 @@ export class SharedAsk {
     this.ask.fits = this.verdict === "fits";
   }
 
-  /** Whether what is unknown now will be refused until `resetMs` at least: the table or the store has said so. */
+  /** Whether what is unknown now is refused until `resetMs`, as far as the table or the store has said. */
   get isProbablyRefused(): boolean {
     const { ask, fitsLocally, key } = this;
     if (!fitsLocally || key === undefined || key.rules.item === "concurrency") return !fitsLocally;

@@ -110,7 +110,7 @@ describe("after an answer", () => {
 
 test.each<[string, object, number, number, number]>([
   ["none is leased elsewhere", oneByOne, -1, sentMs + 100, nowMs + 5_050],
-  ["one was just leased elsewhere: 150 ms", oneByOne, 0, sentMs + 100, sentMs + 100],
+  ["one was just leased elsewhere: 150 ms", oneByOne, 0, sentMs + 100, sentMs + 150],
   ["one was leased elsewhere that may be back soon", oneByOne, 120_000, sentMs + 30, sentMs + 30],
   ["one was leased elsewhere that was spent by now", oneByOne, 150_000, sentMs + 100, nowMs + 5_050],
   // What is held is in what the store has said of when a request fits.
@@ -119,6 +119,12 @@ test.each<[string, object, number, number, number]>([
   const key = someKey(rules);
   key.answered(answerOf({ fitsUs: 5_050_000, leasedUs }), refused, sentMs, nowMs);
   expect([key.last.refusedUntilMs, key.last.fullUntilMs]).toEqual([refusedUntilMs, fullUntilMs]);
+});
+
+test("who was not refused is taken to be, beside another refusal, until units of others may be back", () => {
+  const key = someKey();
+  key.answered(answerOf({ fitsUs: 5_050_000, leasedUs: 60_000 }), null, sentMs, nowMs);
+  expect([key.last.refusedUntilMs, key.last.fullUntilMs]).toEqual([0, sentMs + 90]);
 });
 
 test("a refusal is not remembered when units of this thread are returned that were granted in vain", () => {
