@@ -5,11 +5,11 @@ import type { Grant, Want } from "../../src/limits/store/call-batch.ts";
 import {
   type CounterAnswer,
   type CounterItem,
+  type EqualRequests,
   type Item,
   isLeasedByRequest,
   leaseIdOf,
   type ScriptAnswer,
-  type StoreRequest,
 } from "../../src/limits/store/script-call.ts";
 import type { ScriptModel } from "./script-model.ts";
 import type { VirtualTime } from "./virtual-time.ts";
@@ -56,20 +56,20 @@ export class Judgements {
   }
 
   /** A call was answered, and the model has what it left. */
-  called(items: readonly Item[], requests: readonly StoreRequest[], answer: ScriptAnswer, model: ScriptModel): void {
+  called(items: readonly Item[], requests: readonly EqualRequests[], answer: ScriptAnswer, model: ScriptModel): void {
     const counters = items.map((item, i) => countedOf(item, answer.items[i], model));
     for (const counter of counters) if (counter !== null) this.#checkSingle(counter);
-    for (const [i, { needs }] of requests.entries()) {
-      const isGranted = answer.requests[i] === true;
-      const fits = needs.every(({ item, units }) => (counters[item]?.left ?? 0) >= units);
-      if (isGranted !== fits)
-        this.violate(`a request for ${needs.length} keys was ${isGranted ? "granted" : "refused"}`);
-      for (const { item, units } of isGranted ? needs : []) {
-        const counter = counters[item];
-        if (counter != null) counter.granted += units;
+    for (const [i, { needs, count }] of requests.entries()) {
+      let fitting = 0;
+      while (fitting < count && needs.every(({ item, units }) => (counters[item]?.left ?? 0) >= units)) {
+        for (const { item, units } of needs) if (counters[item] != null) counters[item].granted += units;
+        fitting += 1;
       }
+      if (answer.requests[i] !== fitting)
+        this.violate(`of ${count} requests for ${needs.length} keys, ${answer.requests[i]} granted, ${fitting} fit`);
     }
-    for (const counter of counters) if (counter !== null) this.#checkTaken(counter, requests.length, model);
+    const asked = requests.reduce((sum, { count }) => sum + count, 0);
+    for (const counter of counters) if (counter !== null) this.#checkTaken(counter, asked, model);
   }
 
   #checkSingle({ item, answer, free }: Counted): void {

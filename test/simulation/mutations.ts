@@ -306,7 +306,13 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a policy that had room refuses with the others",
     concerns: ({ policies }) => policies.length > 1,
-    replacements: [{ file: batch, from: "? refused : spared)", to: "? refused : refused)" }],
+    replacements: [
+      {
+        file: batch,
+        from: "hasRefused(need.units) ? refused : spared",
+        to: "hasRefused(need.units) ? refused : refused",
+      },
+    ],
   },
   {
     name: "a second wait is as long as the first",
@@ -326,8 +332,8 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: batch,
-        from: "counter.single.length + i, units, makeLease",
-        to: "counter.single.length + i + 1, units, makeLease",
+        from: "counter.single.length + place, units, makeLease",
+        to: "counter.single.length + place + 1, units, makeLease",
       },
     ],
   },

@@ -3,11 +3,11 @@
 import type {
   CounterAnswer,
   CounterItem,
+  EqualRequests,
   Item,
   ItemAnswer,
   LeaseReport,
   ScriptAnswer,
-  StoreRequest,
   Told,
 } from "../../src/limits/store/script-call.ts";
 import {
@@ -56,14 +56,19 @@ export class ScriptModel {
   }
 
   /** Opens each counter, judges the requests in their order, then writes each counter and answers. */
-  call(items: readonly Item[], requests: readonly StoreRequest[] = []): ScriptAnswer {
+  call(items: readonly Item[], requests: readonly EqualRequests[] = []): ScriptAnswer {
     const timeUs = this.#clock();
     const opened = items.map((item) => this.#open(item, timeUs));
-    const granted = requests.map(({ needs }, place) => {
+    let place = 0;
+    const granted = requests.map(({ needs, count }) => {
       const turns = needs.map(({ item, units }) => ({ turn: opened[item], units }));
-      const isGranted = turns.every(({ turn, units }) => turn instanceof Turn && turn.hasRoom(units));
-      if (isGranted) for (const { turn, units } of turns) if (turn instanceof Turn) turn.take(units, place);
-      return isGranted;
+      let fitting = 0;
+      for (let i = 0; i < count; i += 1, place += 1) {
+        const isGranted = turns.every(({ turn, units }) => turn instanceof Turn && turn.hasRoom(units));
+        if (isGranted) for (const { turn, units } of turns) if (turn instanceof Turn) turn.take(units, place);
+        if (isGranted) fitting += 1;
+      }
+      return fitting;
     });
     const answers = opened.map((each) => (each instanceof Turn ? this.#close(each) : each));
     return { timeUs, items: answers, requests: granted };

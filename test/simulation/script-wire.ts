@@ -1,18 +1,17 @@
 // The store's side of the script's codec: reads what a gateway has sent, and writes what the script returns.
-import {
-  type CounterItem,
-  type Item,
-  type LeaseReport,
-  runsOf,
-  type ScriptAnswer,
-  type StoreRequest,
+import type {
+  CounterItem,
+  EqualRequests,
+  Item,
+  LeaseReport,
+  ScriptAnswer,
 } from "../../src/limits/store/script-call.ts";
 
 const kinds = { s: "sliding", c: "calendar", n: "concurrency" } as const;
 
 export interface StoreCall {
   readonly items: readonly Item[];
-  readonly requests: readonly StoreRequest[];
+  readonly requests: readonly EqualRequests[];
 }
 
 export function readCall(keys: readonly string[], args: readonly string[]): StoreCall {
@@ -48,11 +47,11 @@ export function readCall(keys: readonly string[], args: readonly string[]): Stor
   };
   while (keyAt < keys.length) items.push(read(nextKey()));
   if (new Set(keys).size < keys.length) throw new Error("a call has a key twice");
-  const requests: StoreRequest[] = [];
+  const requests: EqualRequests[] = [];
   while (at < args.length) {
     const count = Number(text());
     const needs = Array.from({ length: Number(text()) }, () => ({ item: Number(text()), units: Number(text()) }));
-    for (let i = 0; i < count; i += 1) requests.push({ needs });
+    requests.push({ count, needs });
   }
   return { items, requests };
 }
@@ -79,16 +78,8 @@ function readCounter(
   return { ...always, ahead, reports, told };
 }
 
-export function writeAnswer(
-  { timeUs, items, requests: granted }: ScriptAnswer,
-  requests: readonly StoreRequest[],
-): unknown {
-  const values: unknown[] = [String(timeUs)];
-  let at = 0;
-  for (const { count } of runsOf(requests)) {
-    values.push(granted.slice(at, at + count).filter(Boolean).length);
-    at += count;
-  }
+export function writeAnswer({ timeUs, items, requests }: ScriptAnswer): unknown {
+  const values: unknown[] = [String(timeUs), ...requests];
   for (const item of items) {
     if (item.item === "gateways") values.push(item.wasListed ? 1 : 0, item.gateways);
     else if (item.item === "secret") values.push(item.value);

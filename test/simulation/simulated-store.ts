@@ -139,7 +139,7 @@ export class SimulatedShard {
         this.note(`shard ${this.number}: ${JSON.stringify(request)} → ${answer.requests[i]}`);
       }
     }
-    return writeAnswer(answer, requests);
+    return writeAnswer(answer);
   }
 
   /** The most units that a call has left in a counter since an instant. */

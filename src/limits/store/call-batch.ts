@@ -5,10 +5,10 @@ import type { CounterRules } from "./counter-rules.ts";
 import {
   type CounterAnswer,
   type CounterItem,
+  type EqualRequests,
   leaseIdOf,
   mostItems,
   type ScriptAnswer,
-  type StoreRequest,
 } from "./script-call.ts";
 import type { Shard } from "./shard.ts";
 import { type Lease, type OwnReport, reserve, type SharedKey } from "./shared-key.ts";
@@ -40,16 +40,9 @@ export class Demand {
   /** Whether the request waits: an answer that comes later is for nobody. */
   isWaiting = true;
   readonly #grants = Promise.withResolvers<readonly Grant[]>();
-  #units: ReadonlyMap<SharedKey, number> | null = null;
 
   constructor(wants: readonly Want[]) {
     this.wants = wants;
-  }
-
-  /** How many units it wants of each key: clients of a network that is counted as one have one key. */
-  get units(): ReadonlyMap<SharedKey, number> {
-    this.#units ??= sumByKey(this.wants);
-    return this.#units;
   }
 
   /** Resolves in the order of the wants. */
@@ -68,12 +61,6 @@ export class Demand {
   decideAlone(): void {
     this.answer(this.wants.map(() => alone));
   }
-}
-
-function sumByKey(wants: readonly Want[]): ReadonlyMap<SharedKey, number> {
-  const units = new Map<SharedKey, number>();
-  for (const want of wants) units.set(want.key, (units.get(want.key) ?? 0) + want.units);
-  return units;
 }
 
 /** What a call says of one key, and the state of the key then, by which the answer is read. */
@@ -123,6 +110,18 @@ export class BatchCounter {
   }
 }
 
+/** How many units a request wants of a key: clients of a network that is counted as one have one key. */
+interface Need {
+  readonly counter: BatchCounter;
+  units: number;
+}
+
+/** Requests that want the same of several keys, or more than one step of one. Of those that are granted, the first ones have it. */
+interface Alike {
+  readonly needs: readonly Need[];
+  readonly demands: Demand[];
+}
+
 /** What a request that is certain to be refused adds to the size of a call. */
 const refusedSize = 1 / 4;
 
@@ -136,13 +135,11 @@ export class CallBatch {
   readonly counters: BatchCounter[] = [];
   /** All requests of the call, also those that wait no more. */
   readonly demands: Demand[] = [];
-  /** Requests that want several keys, or more than one step: those that want the same, by what they want. */
-  readonly #alike = new Map<string, Demand[]>();
+  /** Requests that are not in `single` of a counter. */
+  readonly #several: Alike[] = [];
   timer: { cancel(): void } | null = null;
   /** The sum of keys, of requests for several keys, and of requests with leases of their own: these make the call longer. */
   #size = 0;
-  /** By the key in the store. */
-  readonly #byKey = new Map<string, BatchCounter>();
 
   constructor(shard: Shard, sinceMs: number) {
     this.shard = shard;
@@ -152,16 +149,22 @@ export class CallBatch {
   /** Whether a request for these keys can be added. A call is short, and asks about a key of the store by one limit only. */
   hasRoomFor(wants: readonly Pick<Want, "key">[]): boolean {
     if (this.#size + wants.length >= mostItems) return false;
-    return wants.every(({ key }) => (this.#byKey.get(key.storeKey)?.key ?? key) === key);
+    for (const { key } of wants) if ((this.#counterAt(key.storeKey)?.key ?? key) !== key) return false;
+    return true;
+  }
+
+  /** A call has few counters, and most of them one or two: looking at each costs less than a map for each call. */
+  #counterAt(storeKey: string): BatchCounter | undefined {
+    for (const counter of this.counters) if (counter.key.storeKey === storeKey) return counter;
+    return undefined;
   }
 
   /** Has the call report what there is to report of a key. Returns its counter. */
   join(key: SharedKey): BatchCounter {
-    let counter = this.#byKey.get(key.storeKey);
+    let counter = this.#counterAt(key.storeKey);
     if (counter === undefined) {
       counter = new BatchCounter(key, this.counters.length);
       this.counters.push(counter);
-      this.#byKey.set(key.storeKey, counter);
       this.#size += 1;
       key.calls += 1;
     }
@@ -169,60 +172,67 @@ export class CallBatch {
   }
 
   add(demand: Demand): void {
-    const { wants } = demand;
-    let only: BatchCounter | null = null;
-    for (const { key, units } of wants) {
-      const counter = this.join(key);
-      counter.wanted += units;
-      if (wants.length === 1 && units === key.rules.step) only = counter;
-    }
-    const alike = only === null ? this.#alikeOf(demand) : only.single;
+    const alike = this.#alikeOf(demand.wants);
     alike.push(demand);
     this.demands.push(demand);
-    if (!demand.wants.some((want) => want.key.rules.isByRequest)) return;
+    if (!demand.wants.some(({ key }) => key.rules.isByRequest)) return;
     // More of them than the limit get no leases, but are decided in the same turn.
-    const fits = demand.wants.every(({ key: { rules }, units: of }) => alike.length * of <= rules.limit);
+    const fits = demand.wants.every(({ key: { rules }, units }) => alike.length * units <= rules.limit);
     this.#size += fits ? 1 : refusedSize;
   }
 
-  #alikeOf(demand: Demand): Demand[] {
-    const name = Array.from(demand.units, ([key, units]) => `${this.join(key).place}/${units}`).join();
-    let alike = this.#alike.get(name);
-    if (alike === undefined) {
-      alike = [];
-      this.#alike.set(name, alike);
-      this.#size += 1;
+  /** Returns the requests of the call that want the same. */
+  #alikeOf(wants: readonly Want[]): Demand[] {
+    const [only] = wants;
+    if (only !== undefined && wants.length === 1 && only.units === only.key.rules.step) {
+      const counter = this.join(only.key);
+      counter.wanted += only.units;
+      return counter.single;
     }
-    return alike;
+    const needs = this.#needsOf(wants);
+    for (const { counter, units } of needs) counter.wanted += units;
+    for (const alike of this.#several) if (isSame(alike.needs, needs)) return alike.demands;
+    const demands: Demand[] = [];
+    this.#several.push({ needs, demands });
+    this.#size += 1;
+    return demands;
   }
 
-  /** Requests that want several keys, or more than one step; those that want the same one after the other. */
-  get several(): readonly Demand[] {
-    return [...this.#alike.values()].flat();
+  #needsOf(wants: readonly Want[]): readonly Need[] {
+    const needs: Need[] = [];
+    for (const { key, units } of wants) {
+      const counter = this.join(key);
+      const need = needs.find((each) => each.counter === counter);
+      if (need === undefined) needs.push({ counter, units });
+      else need.units += units;
+    }
+    return needs;
   }
 
   /** Returns the part of the call that asks for requests of several keys. */
-  requestItems(): StoreRequest[] {
-    return this.several.map(({ units }) => ({
-      needs: Array.from(units, ([key, of]) => ({ item: this.join(key).place, units: of })),
+  requestItems(): EqualRequests[] {
+    return this.#several.map(({ needs, demands }) => ({
+      count: demands.length,
+      needs: needs.map(({ counter, units }) => ({ item: counter.place, units })),
     }));
   }
 
   /** Returns the ids and units of all leases that the call may have been granted of a key. */
-  leasesOf({ key, single, wanted, sent }: BatchCounter): (readonly [id: string, granted: number])[] {
+  leasesOf(counter: BatchCounter): (readonly [id: string, granted: number])[] {
+    const { single, wanted, sent } = counter;
     if (sent === null) return [];
     const { id, step, ahead } = sent.item;
     if (!sent.rules.isByRequest) return [[id, wanted + ahead]];
-    const own = [...single.map((_, at) => [at, step] as const), ...this.severalOf(key, single.length)];
-    return own.map(([place, units]) => [leaseIdOf(id, place), units]);
-  }
-
-  /** Returns the places and units of the leases that requests for several keys have of one, counted from `first`. */
-  severalOf(key: SharedKey, first: number): (readonly [place: number, units: number])[] {
-    return this.several.flatMap(({ units }, i) => {
-      const of = units.get(key);
-      return of === undefined ? [] : [[first + i, of] as const];
-    });
+    const leases = single.map((_, place) => [leaseIdOf(id, place), step] as const);
+    let place = single.length;
+    for (const { needs, demands } of this.#several) {
+      const units = needs.find((need) => need.counter === counter)?.units ?? 0;
+      for (const _ of demands) {
+        if (units > 0) leases.push([leaseIdOf(id, place), units]);
+        place += 1;
+      }
+    }
+    return leases;
   }
 
   /** Takes the answer of the call: gives each key its own, and finds out which keys have refused a request. */
@@ -233,41 +243,35 @@ export class CallBatch {
       counter.answer = answer;
       counter.isRefused = answer.askedGranted < counter.single.length;
     }
-    for (const [i, { units }] of this.several.entries()) {
-      if (requests[i] === true) continue;
-      for (const [key, of] of units) {
-        const counter = this.join(key);
-        if (counter.hasRefused(of)) counter.isRefused = true;
-      }
+    for (const [i, { needs, demands }] of this.#several.entries()) {
+      if (requests[i] === demands.length) continue;
+      for (const { counter, units } of needs) if (counter.hasRefused(units)) counter.isRefused = true;
     }
   }
 
   /** Reserves what the call was granted for the requests that wait for it, and tells them. Must be called after `judge`. */
   settle({ requests }: ScriptAnswer, makeLease: MakeLease): void {
     for (const counter of this.counters) {
-      const granted = counter.answer?.askedGranted ?? 0;
-      for (let i = 0; i < counter.single.length; i += 1) {
-        const demand = counter.single[i] as Demand;
-        if (i >= granted) this.#refuse(demand);
-        else demand.answer([grantOf(demand, counter, i, counter.key.rules.step, makeLease)]);
+      const { single, answer, key } = counter;
+      for (const [i, demand] of single.entries()) {
+        if (i >= (answer?.askedGranted ?? 0)) demand.answer([counter.hasRefused(key.rules.step) ? refused : spared]);
+        else demand.answer([grantOf(demand, counter, i, key.rules.step, makeLease)]);
       }
     }
-    for (const [i, demand] of this.several.entries()) {
-      if (requests[i] !== true) {
-        this.#refuse(demand);
-        continue;
+    let place = 0;
+    for (const [i, { needs, demands }] of this.#several.entries()) {
+      for (const [n, demand] of demands.entries()) {
+        const isGranted = n < (requests[i] ?? 0);
+        const grants = demand.wants.map(({ key, units }) => {
+          const need = needs.find(({ counter }) => counter.key === key) as Need;
+          const { counter } = need;
+          if (isGranted) return grantOf(demand, counter, counter.single.length + place, units, makeLease);
+          return counter.hasRefused(need.units) ? refused : spared;
+        });
+        demand.answer(grants);
+        place += 1;
       }
-      const grants = demand.wants.map(({ key, units }) => {
-        const counter = this.join(key);
-        return grantOf(demand, counter, counter.single.length + i, units, makeLease);
-      });
-      demand.answer(grants);
     }
-  }
-
-  #refuse(demand: Demand): void {
-    const { wants, units } = demand;
-    demand.answer(wants.map(({ key }) => (this.join(key).hasRefused(units.get(key) ?? 0) ? refused : spared)));
   }
 
   /** Must be called once, when the call has ended or is not made. */
@@ -280,6 +284,11 @@ export class CallBatch {
     this.timer?.cancel();
     for (const demand of this.demands) demand.decideAlone();
   }
+}
+
+function isSame(needs: readonly Need[], others: readonly Need[]): boolean {
+  if (needs.length !== others.length) return false;
+  return needs.every(({ counter, units }, i) => counter === others[i]?.counter && units === others[i]?.units);
 }
 
 /** A request that waits no more gets its leases too. Nothing of them is reserved, so their units are returned. */

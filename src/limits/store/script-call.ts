@@ -65,8 +65,9 @@ export function leaseIdOf(id: string, place: number): string {
   return id.endsWith(heldMark) ? `${id.slice(0, -heldMark.length)}.${place}${heldMark}` : `${id}.${place}`;
 }
 
-/** What a request needs of several counters of its call, each of them once. */
-export interface StoreRequest {
+/** Requests that need the same of several counters of their call, each of them once. As many are granted as fit: the first ones. */
+export interface EqualRequests {
+  readonly count: number;
   readonly needs: readonly Need[];
 }
 
@@ -183,8 +184,8 @@ export interface ScriptAnswer {
   readonly timeUs: number;
   /** In the order of the items. */
   readonly items: readonly ItemAnswer[];
-  /** Whether each request of several counters was granted, in their order. */
-  readonly requests: readonly boolean[];
+  /** How many of equal requests were granted, in the order in which they were asked. */
+  readonly requests: readonly number[];
 }
 
 /** Characters of the id of a gateway (one start of a process), of a thread in it, and of a lease. */
@@ -206,20 +207,20 @@ export const mostItems = 64;
 export const mostReports = 32;
 
 // How a call of the store's script is written, and how its answer is read. Arguments are flat: for each item a letter, and
-// what its kind needs; then for each run of equal requests how many they are, the number of their counters, and of each the place and the
-// units. So is the answer:
-// the store's time, for each run how many of it are granted, and for each item as many values as its kind has.
+// what its kind needs; then for equal requests how many they are, the number of their counters, and of each the place and the
+// units. So is the answer: the store's time, of equal requests how many are granted, and for each item as many values as its
+// kind has.
 
 /** A counter's letter is followed by how many requests ask for it alone. */
 const letters = { sliding: "s", calendar: "c", concurrency: "n", forget: "f", gateways: "g", secret: "v" } as const;
 /** Counters of which nothing is wanted ahead, reported or told. Most items are such, and have fewer arguments. */
 const plainLetters = { sliding: "S", calendar: "C", concurrency: "N" } as const;
 const secretPattern = /^[0-9a-f]+$/;
-const noRequests: readonly StoreRequest[] = [];
+const noRequests: readonly EqualRequests[] = [];
 
 export function encodeCall(
   items: readonly Item[],
-  requests: readonly StoreRequest[] = noRequests,
+  requests: readonly EqualRequests[] = noRequests,
 ): { keys: string[]; args: string[] } {
   const keys: string[] = [];
   const args: string[] = [];
@@ -236,29 +237,11 @@ export function encodeCall(
       if (item.told !== null) keys.push(item.told.markKey);
     }
   }
-  for (const { needs, count } of runsOf(requests)) {
+  for (const { needs, count } of requests) {
     args.push(String(count), String(needs.length));
     for (const { item, units } of needs) args.push(String(item), String(units));
   }
   return { keys, args };
-}
-
-/** Requests that need the same, one after the other, are judged together: as many of them are granted as fit. */
-export function runsOf(
-  requests: readonly StoreRequest[],
-): readonly { readonly needs: readonly Need[]; count: number }[] {
-  const runs: { readonly needs: readonly Need[]; count: number }[] = [];
-  for (const { needs } of requests) {
-    const last = runs.at(-1);
-    if (last !== undefined && isSame(last.needs, needs)) last.count += 1;
-    else runs.push({ needs, count: 1 });
-  }
-  return runs;
-}
-
-function isSame(needs: readonly Need[], others: readonly Need[]): boolean {
-  if (needs.length !== others.length) return false;
-  return needs.every(({ item, units }, i) => item === others[i]?.item && units === others[i]?.units);
 }
 
 function pushCounter(args: string[], item: CounterItem): void {
@@ -289,15 +272,12 @@ function downwards(us: number): string {
 export function decodeAnswer(
   reply: unknown,
   items: readonly Item[],
-  requests: readonly StoreRequest[] = noRequests,
+  requests: readonly EqualRequests[] = noRequests,
 ): ScriptAnswer {
   if (!Array.isArray(reply)) throw new Error("the script's reply is not a list");
   const values = new Values(reply);
   const timeUs = values.number();
-  const granted = runsOf(requests).flatMap(({ count }) => {
-    const first = values.number();
-    return Array.from({ length: count }, (_, i) => i < first);
-  });
+  const granted = requests.map(({ count }) => Math.max(0, Math.min(count, values.number())));
   const unitsOfRequests = requests.length === 0 ? none : sumUnits(requests, granted, items.length);
   const answers = items.map((item, i) => readAnswer(values, item, unitsOfRequests[i] ?? 0));
   values.end();
@@ -308,7 +288,7 @@ export function decodeAnswer(
 export function decodedOrNull(
   reply: unknown,
   items: readonly Item[],
-  requests: readonly StoreRequest[] = noRequests,
+  requests: readonly EqualRequests[] = noRequests,
 ): ScriptAnswer | null {
   try {
     return decodeAnswer(reply, items, requests);
@@ -321,11 +301,10 @@ export function decodedOrNull(
 const none: readonly number[] = [];
 
 /** Returns for each item the units that requests of several counters were granted. */
-function sumUnits(requests: readonly StoreRequest[], granted: readonly boolean[], items: number): readonly number[] {
+function sumUnits(requests: readonly EqualRequests[], granted: readonly number[], items: number): readonly number[] {
   const sums = new Array<number>(items).fill(0);
   for (const [i, { needs }] of requests.entries()) {
-    if (!granted[i]) continue;
-    for (const { item, units } of needs) sums[item] = (sums[item] ?? 0) + units;
+    for (const { item, units } of needs) sums[item] = (sums[item] ?? 0) + (granted[i] ?? 0) * units;
   }
   return sums;
 }

@@ -23,13 +23,13 @@ import { HeldSlots, LeaseEndings, type Renewal, sendAll } from "./reports.ts";
 import {
   type CounterAnswer,
   decodedOrNull,
+  type EqualRequests,
   encodeCall,
   type Item,
   leaseIdOf,
   mostItems,
   mostReports,
   type ScriptAnswer,
-  type StoreRequest,
   storeKeyOf,
 } from "./script-call.ts";
 import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
@@ -339,7 +339,7 @@ export class Store implements ShardStore {
   #call(
     shard: Shard,
     items: readonly Item[],
-    requests: readonly StoreRequest[],
+    requests: readonly EqualRequests[],
     answered: (answer: ScriptAnswer | null, sentMs: number) => void,
   ): () => void {
     const { keys, args } = encodeCall(items, requests);

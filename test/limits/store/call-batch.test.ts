@@ -1,6 +1,6 @@
 // What leaves in one call, and what of its answer each request has.
 import { expect, test } from "vitest";
-import { CallBatch, Demand, type Grant, type Want } from "../../../src/limits/store/call-batch.ts";
+import { CallBatch, Demand, type Grant, type SentCounter, type Want } from "../../../src/limits/store/call-batch.ts";
 import { type CounterAnswer, mostItems } from "../../../src/limits/store/script-call.ts";
 import type { Shard } from "../../../src/limits/store/shard.ts";
 import type { Lease, SharedKey } from "../../../src/limits/store/shared-key.ts";
@@ -12,8 +12,8 @@ function batchOf(...wanted: (readonly Want[])[]) {
   const batch = new CallBatch({ number: 0 } as Shard, 0);
   const demands = wanted.map((wants) => new Demand(wants));
   for (const demand of demands) batch.add(demand);
-  /** Answers for each counter, and for each request of several. Returns the places of the leases that were made for requests. */
-  const answer = (of: readonly Partial<CounterAnswer>[], requests: readonly boolean[] = []): number[] => {
+  /** Answers for each counter, and how many of those that want several. Returns the places of the leases that were made for requests. */
+  const answer = (of: readonly Partial<CounterAnswer>[], requests: readonly number[] = []): number[] => {
     const places: number[] = [];
     const answered = { timeUs: 0, items: of.map(answerOf), requests };
     batch.judge(answered);
@@ -90,7 +90,7 @@ test.each([
 test("a request that wants units of a key twice is refused by it if there are too few for both", async () => {
   const key = someKey();
   const asked = batchOf([want(key), want(key)]);
-  asked.answer([{ free: 1 }], [false]);
+  asked.answer([{ free: 1 }], [0]);
   expect(await kindsOf(asked.demands)).toEqual([["refused", "refused"]]);
   expect(asked.batch.counters[0]?.isRefused).toBe(true);
 });
@@ -98,11 +98,15 @@ test("a request that wants units of a key twice is refused by it if there are to
 test("of units that requests may give back, each request has a lease of its own", async () => {
   const [one, two] = [someKey({ isByRequest: true }), someKey({ isByRequest: true })];
   const { batch, demands, answer } = batchOf([want(one)], [want(one)], [want(one), want(two)], [want(one, 3)]);
-  expect(answer([{ granted: 5, askedGranted: 1 }, { granted: 1 }], [true, true])).toEqual([0, 2, 0, 3]);
+  expect(answer([{ granted: 5, askedGranted: 1 }, { granted: 1 }], [1, 1])).toEqual([0, 2, 0, 3]);
   expect((await kindsOf(demands)).flat().filter((kind) => kind === "granted")).toHaveLength(4);
   expect([one.held.reserved, two.held.reserved, one.held.free(0)]).toEqual([5, 1, 0]);
   // What a call may have been granted that has no answer is returned by these.
-  expect([batch.severalOf(one, 2), batch.severalOf(two, 0)].map((of) => of.join(" "))).toEqual(["2,1 3,3", "0,1"]);
+  const leases = batch.counters.map((counter) => {
+    counter.sent = { item: { id: "x", step: 1, ahead: 0 }, rules: counter.key.rules } as SentCounter;
+    return batch.leasesOf(counter).join(" ");
+  });
+  expect(leases).toEqual(["x,1 x.1,1 x.2,1 x.3,3", "x,1"]);
 });
 
 test("a request that was decided meanwhile gets nothing of what its call is granted", async () => {

@@ -3,13 +3,13 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import {
+  type EqualRequests,
   heldMark,
   type Item,
   isLeasedByRequest,
   type LeaseReport,
   leaseIdOf,
   type ScriptAnswer,
-  type StoreRequest,
 } from "../../../src/limits/store/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
 import type { RealScript } from "./real-script.ts";
@@ -24,6 +24,7 @@ interface Draw {
   readonly items: readonly DrawnItem[];
   /** Of each request, which of the counters it needs, and of how many steps. */
   readonly requests: readonly (readonly { readonly item: number; readonly steps: number }[])[];
+  readonly count: number;
   readonly isRepeated: boolean;
 }
 
@@ -49,7 +50,7 @@ interface DrawnItem {
 interface CallAt {
   readonly timeUs: number;
   readonly items: readonly Item[];
-  readonly requests: readonly StoreRequest[];
+  readonly requests: readonly EqualRequests[];
   /** Whether no id of it was used before. */
   readonly isFirst: boolean;
   readonly expected: ScriptAnswer;
@@ -88,6 +89,7 @@ const draw: fc.Arbitrary<Draw> = fc.record({
   passedUs,
   items: fc.array(drawnItem, { minLength: 1, maxLength: 4 }),
   requests: fc.array(fc.array(need, { minLength: 1, maxLength: 4 }), { maxLength: 3 }),
+  count: fc.constantFrom(1, 1, 2, 5),
   isRepeated: fc.nat({ max: 9 }).map((drawn) => drawn === 0),
 });
 const sequences = (maxLength: number): fc.Arbitrary<readonly Draw[]> =>
@@ -125,10 +127,11 @@ function judged({ items, requests, expected }: CallAt): ScriptAnswer {
     left[i] = (left[i] ?? 0) - granted * item.step;
     return granted;
   });
-  const granted = requests.map(({ needs }) => {
-    if (needs.some(({ item, units }) => (left[item] ?? 0) < units)) return false;
-    for (const { item, units } of needs) left[item] = (left[item] ?? 0) - units;
-    return true;
+  const granted = requests.map(({ needs, count }) => {
+    let fitting = 0;
+    for (; fitting < count && needs.every(({ item, units }) => (left[item] ?? 0) >= units); fitting += 1)
+      for (const { item, units } of needs) left[item] = (left[item] ?? 0) - units;
+    return fitting;
   });
   const answers = expected.items.map((answer, i) => {
     const [item, before, after] = [counters[i], room[i] ?? 0, left[i] ?? 0];
@@ -164,7 +167,7 @@ function callsOf(draws: readonly Draw[]): { calls: CallAt[]; model: ScriptModel 
         return itemOf(each, id, granted);
       }),
     );
-    const requests = drawn.requests.flatMap((needs) => requestOf(needs, items));
+    const requests = drawn.requests.flatMap((needs) => requestsOf(needs, drawn.count, items));
     const isFirst = !drawn.items.some(({ reusesId }) => reusesId) && ids > drawn.items.length;
     for (const isAgain of drawn.isRepeated ? [false, true] : [false]) {
       const expected = model.call(items, requests);
@@ -188,18 +191,18 @@ function distinct(items: readonly Item[]): readonly Item[] {
   });
 }
 
-/** What it needs of each counter of the call; nothing if it needs none. */
-function requestOf(needs: Draw["requests"][number], items: readonly Item[]): StoreRequest[] {
+/** What they need of each counter of the call; nothing if they need none. */
+function requestsOf(needs: Draw["requests"][number], count: number, items: readonly Item[]): EqualRequests[] {
   const byItem = new Map(
     needs.flatMap(({ item, steps }) => {
       const counter = items[item];
       return counter !== undefined && "step" in counter ? [[item, steps * counter.step] as const] : [];
     }),
   );
-  return byItem.size === 0 ? [] : [{ needs: Array.from(byItem, ([item, units]) => ({ item, units })) }];
+  return byItem.size === 0 ? [] : [{ count, needs: Array.from(byItem, ([item, units]) => ({ item, units })) }];
 }
 
-function leasesOf(items: readonly Item[], requests: readonly StoreRequest[], answer: ScriptAnswer): Granted[] {
+function leasesOf(items: readonly Item[], requests: readonly EqualRequests[], answer: ScriptAnswer): Granted[] {
   return items.flatMap((item, i): Granted[] => {
     const of = answer.items[i];
     if (!("asked" in item) || of?.item !== "counter" || of.granted === 0) return [];
@@ -210,9 +213,13 @@ function leasesOf(items: readonly Item[], requests: readonly StoreRequest[], ans
       id: leaseIdOf(id, place),
       granted: step,
     }));
-    const others = requests.flatMap(({ needs }, place) => {
-      const units = answer.requests[place] ? (needs.find(({ item: at }) => at === i)?.units ?? 0) : 0;
-      return units === 0 ? [] : [{ key, id: leaseIdOf(id, asked + place), granted: units }];
+    let place = asked;
+    const others = requests.flatMap(({ needs, count }, at) => {
+      const first = place;
+      place += count;
+      const units = needs.find((each) => each.item === i)?.units ?? 0;
+      const leases = units === 0 ? 0 : (answer.requests[at] ?? 0);
+      return Array.from({ length: leases }, (_, n) => ({ key, id: leaseIdOf(id, first + n), granted: units }));
     });
     return [...alone, ...others];
   });

@@ -4,9 +4,9 @@ import { storeScript } from "../../../src/limits/store/script.ts";
 import type {
   CounterAnswer,
   CounterItem,
+  EqualRequests,
   Item,
   ScriptAnswer,
-  StoreRequest,
   Told,
 } from "../../../src/limits/store/script-call.ts";
 import { decodeAnswer, encodeCall } from "../../../src/limits/store/script-call.ts";
@@ -47,7 +47,7 @@ export class RealScript {
   }
 
   /** By the server's clock. */
-  async call(items: readonly Item[], requests: readonly StoreRequest[] = []): Promise<ScriptAnswer> {
+  async call(items: readonly Item[], requests: readonly EqualRequests[] = []): Promise<ScriptAnswer> {
     const { keys, args } = encodeCall(items, requests);
     return decodeAnswer(await this.client.ask("EVALSHA", this.#sha, keys.length, ...keys, ...args), items, requests);
   }
@@ -67,7 +67,7 @@ export class RealScript {
   }
 
   /** By a clock of the test. */
-  async callAt(timeUs: number, items: readonly Item[], requests: readonly StoreRequest[] = []): Promise<ScriptAnswer> {
+  async callAt(timeUs: number, items: readonly Item[], requests: readonly EqualRequests[] = []): Promise<ScriptAnswer> {
     const { keys, args } = encodeCall(items, requests);
     const reply = await this.client.ask("EVALSHA", this.#clockedSha, keys.length, ...keys, ...args, timeUs);
     return decodeAnswer(reply, items, requests);
@@ -142,7 +142,7 @@ export class ScriptAndModel {
   }
 
   /** The answers of the script and of its model are the same. */
-  async call(items: readonly Item[], requests: readonly StoreRequest[] = []): Promise<ScriptAnswer> {
+  async call(items: readonly Item[], requests: readonly EqualRequests[] = []): Promise<ScriptAnswer> {
     const expected = this.#model.call(items, requests);
     const answer = await this.script.callAt(this.timeUs, items, requests);
     expect(answer).toEqual(expected);

@@ -66,7 +66,7 @@ test("times are rounded so that what counts does not count for too short a time"
   expect(args.join(" ")).toBe("s1 3 15001 new 1 60000000 0 1 lease 2 1 10 1 20 0");
 });
 
-test("most items are six arguments, and runs of equal requests of several counters come behind them", () => {
+test("most items are six arguments, and equal requests of several counters come behind them", () => {
   const counters = [itemOf({ id: "a", asked: 0 }), itemOf({ id: "b", asked: 0, step: 2 })];
   expect(encodeCall([itemOf({ id: "a" })]).args.join(" ")).toBe("S1 3 15000 a 1 60000000");
   const needs = [
@@ -74,26 +74,27 @@ test("most items are six arguments, and runs of equal requests of several counte
     { item: 1, units: 2 },
   ];
   expect(
-    encodeCall(counters, [{ needs }, { needs: needs.slice(1) }])
+    encodeCall(counters, [
+      { count: 1, needs },
+      { count: 3, needs: needs.slice(1) },
+    ])
       .args.slice(12)
       .join(" "),
-  ).toBe("1 2 0 1 1 2 1 1 1 2");
+  ).toBe("1 2 0 1 1 2 3 1 1 2");
 });
 
 test("of the units of a counter, those of each kind are told apart", () => {
   const counters = [itemOf({ asked: 2, step: 3, ahead: 30 }), itemOf({ asked: 0, step: 2 })];
   const request = {
+    count: 2,
     needs: [
       { item: 0, units: 3 },
       { item: 1, units: 2 },
     ],
   };
   const times = [-1, 0, -1, 0];
-  const { items: answers, requests } = decodeAnswer([1, 1, 1, 15, 3, ...times, 1, 2, 0, ...times], counters, [
-    request,
-    request,
-  ]);
-  expect(requests).toEqual([true, false]);
+  const { items: answers, requests } = decodeAnswer([1, 1, 1, 15, 3, ...times, 1, 2, 0, ...times], counters, [request]);
+  expect(requests).toEqual([1]);
   expect(answers).toMatchObject([
     { granted: 15, askedGranted: 2, ahead: 6, free: 3 },
     { granted: 2, askedGranted: 0, ahead: 0, free: 0 },

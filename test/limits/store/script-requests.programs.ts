@@ -2,7 +2,7 @@
 // none. Each table is run on the real script and on the model; the properties hold the real script against a naive count.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { heldMark, type Item, leaseIdOf, type StoreRequest } from "../../../src/limits/store/script-call.ts";
+import { type EqualRequests, heldMark, type Item, leaseIdOf } from "../../../src/limits/store/script-call.ts";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
 import { runs } from "../../support/runs.ts";
 import {
@@ -18,8 +18,8 @@ import {
 const keys = ["a", "b", "c", "d"].map((name) => `headgate:1:{a0}:s/${name}/client`);
 /** The n-th counter, of which nobody asks alone unless it is said. */
 const counter = (n: number, given: GivenItem = {}) => itemOf({ key: keys[n] ?? "", asked: 0, limit: 1, ...given });
-/** A request of one unit of each of these items. */
-const all = (...items: number[]): StoreRequest => ({ needs: items.map((item) => ({ item, units: 1 })) });
+/** A request for one unit of each of these items. */
+const all = (...items: number[]): EqualRequests => ({ count: 1, needs: items.map((item) => ({ item, units: 1 })) });
 
 describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
   let both: ScriptAndModel;
@@ -29,7 +29,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
   });
 
   /** Returns the requests, and of each counter what was granted. */
-  async function ask(items: readonly Item[], requests: readonly StoreRequest[]) {
+  async function ask(items: readonly Item[], requests: readonly EqualRequests[]) {
     const answer = await both.call(items, requests);
     return { requests: answer.requests, units: items.map((_, i) => counterOf(answer, i).granted) };
   }
@@ -40,7 +40,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
     await ask([counter(1, { asked: 1 })], []);
     const items = [counter(0), counter(1), counter(2)];
     expect(await ask(items, [all(0, 1), all(2, 1), all(2, 0)])).toEqual({
-      requests: [false, false, true],
+      requests: [0, 0, 1],
       units: [1, 0, 1],
     });
     expect(await counted()).toEqual([1, 1, 1, 0]);
@@ -49,7 +49,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
   test("they are judged in the order of their arrival, after those that ask for one counter alone", async () => {
     const items = [counter(0, { limit: 3, asked: 2 }), counter(1, { limit: 9 })];
     const answer = await both.script.callAt(both.timeUs, items, [all(1, 0), all(0, 1), all(1)]);
-    expect(answer.requests).toEqual([true, false, true]);
+    expect(answer.requests).toEqual([1, 0, 1]);
     expect(answer.items).toMatchObject([
       { granted: 3, askedGranted: 2, ahead: 0, free: 0 },
       { granted: 2, askedGranted: 0, ahead: 0, free: 7 },
@@ -60,6 +60,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
     const items = [counter(0, { limit: 400, asked: 20, ahead: 900 }), counter(1, { limit: 7, ahead: 100 })];
     const answer = await both.script.callAt(both.timeUs, items, [
       {
+        count: 1,
         needs: [
           { item: 0, units: 30 },
           { item: 1, units: 2 },
@@ -77,7 +78,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
     const over = { item: "calendar", untilUs: startUs, windowUs: 0 } as const;
     const items = [counter(0, { limit: 2 }), counter(1), counter(2, over)];
     const answer = await both.script.callAt(both.timeUs, items, [all(0, 1), all(0, 2), all(0)]);
-    expect(answer.requests).toEqual([false, false, true]);
+    expect(answer.requests).toEqual([0, 0, 1]);
     expect(answer.items).toMatchObject([
       { granted: 1, free: 1 },
       { granted: 0, isForeign: true },
@@ -88,7 +89,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
 
   test("a call whose requests are all refused writes nothing", async () => {
     await ask([counter(1, { asked: 1 })], []);
-    expect(await ask([counter(0), counter(1)], [all(0, 1)])).toEqual({ requests: [false], units: [0, 0] });
+    expect(await ask([counter(0), counter(1)], [all(0, 1)])).toEqual({ requests: [0], units: [0, 0] });
     expect(await both.script.client.ask("KEYS", "*")).toEqual([keys[1]]);
   });
 
@@ -102,7 +103,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
       { item: 0, units: 2 },
       { item: 1, units: 1 },
     ];
-    expect(await ask(items, [all(1), { needs }])).toEqual({ requests: [true, true], units: [4, 2] });
+    expect(await ask(items, [all(1), { count: 1, needs }])).toEqual({ requests: [1, 1], units: [4, 2] });
     const report = (place: number, granted: number) => ({ id: leaseIdOf(held.id, place), granted, spent: 0, ageUs: 0 });
     const look = { ...held, id: leaseId("gateway-bbbb") };
     // The second request of several counters, and the first that asked alone.
@@ -160,7 +161,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
             const mark = n === 3 ? heldMark : "";
             return counter(n, { limit, asked: asked[n] ?? 0, id: leaseId("gateway-aaaa") + mark, reports });
           });
-          const given = requests.map((of) => ({ needs: of.map((item) => ({ item, units })) }));
+          const given = requests.map((of) => ({ count: 1, needs: of.map((item) => ({ item, units })) }));
           const answer = await both.script.callAt(startUs, items, given);
 
           const alone = items.map((item, n) => Math.min(item.asked, room(n)));
@@ -169,7 +170,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
             const fits = of.every((n) => room(n) >= units);
             if (fits) for (const n of of) take(n, units);
             seen[fits ? "granted" : "refused"] += 1;
-            return fits;
+            return fits ? 1 : 0;
           });
           expect(answer.requests).toEqual(expected);
           expect(items.map((_, n) => counterOf(answer, n).free)).toEqual(limitOf.map((_, n) => room(n)));
@@ -180,7 +181,7 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
             if (n < 3) continue;
             for (let i = 0; i < askedGranted; i += 1) leases.push({ n, id: leaseIdOf(item.id, i), granted: 1 });
             for (const [i, of] of requests.entries())
-              if (expected[i] && of.includes(n))
+              if (expected[i] === 1 && of.includes(n))
                 leases.push({ n, id: leaseIdOf(item.id, item.asked + i), granted: units });
           }
           expect(Math.min(...limitOf.map((_, n) => room(n)))).toBeGreaterThanOrEqual(0);

@@ -89,15 +89,15 @@ export class StoreScene {
   grant(full: readonly SharedKey[] = []): void {
     const { items = [], requests = [], answered } = this.calls.shift() ?? {};
     const isFull = items.map(({ key }) => full.some(({ storeKey }) => storeKey === key));
-    const granted = requests.map(({ needs }) => needs.every(({ item }) => isFull[item] === false));
-    const needs = requests.flatMap((request, i) => (granted[i] === true ? request.needs : []));
+    const granted = requests.map(({ needs, count }) => (needs.every(({ item }) => isFull[item] === false) ? count : 0));
+    const needs = requests.flatMap((request, i) => Array.from({ length: granted[i] ?? 0 }, () => request.needs).flat());
     const answers = items.map((item, at): ItemAnswer => {
       if (isFull[at] === true) return answerOf({ fitsUs: 5_000_000 });
       const asked = "asked" in item ? item.asked * item.step : 0;
       const units = needs.reduce((sum, need) => (need.item === at ? sum + need.units : sum), asked);
       return answerOf({ granted: units, free: 9, resetUs: 60_000_000 });
     });
-    answered?.(writeAnswer({ timeUs: this.timeUs, items: answers, requests: granted }, requests), null);
+    answered?.(writeAnswer({ timeUs: this.timeUs, items: answers, requests: granted }), null);
   }
 
   /** Fails the oldest call. */
