@@ -184,7 +184,7 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: rules,
-        from: "if (!this.#written.has(entry.name)) this.#takeEntry(",
+        from: "if (!this.#isOverwritten(entry)) this.#takeEntry(",
         to: "if (!this.#written.has(entry.name) && entry.endsMs > this.#wallMs) this.#takeEntry(",
       },
     ],

@@ -46,6 +46,13 @@ test("a client of a cluster whose clocks differ is told when the period of its o
   }
 });
 
+test.each([
+  ["a rule that is read is newer than one whose writing was answered late", 739_510],
+  ["a rule that was removed without the store stays so, although the store has an older removal", 716_404],
+])("%s", async (_, seed) => {
+  expect((await run(drawPlan(seed))).violations).toEqual([]);
+});
+
 test.for(mutations)("what a mutation takes out is there: $name", ({ replacements }) => {
   for (const { file, from } of replacements) {
     const source = readFileSync(join(import.meta.dirname, "../..", file), "utf8");

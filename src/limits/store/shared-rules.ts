@@ -342,7 +342,7 @@ export class SharedRules {
     const named = new Set(this.#written);
     for (const entry of entries) {
       const isFresh = entry.isNew && timeUs - entry.revision < freshMs * 1000;
-      if (!this.#written.has(entry.name)) this.#takeEntry(entry, isFresh, changes);
+      if (!this.#isOverwritten(entry)) this.#takeEntry(entry, isFresh, changes);
       named.add(entry.name);
       this.#highest = Math.max(this.#highest, entry.revision);
     }
@@ -355,6 +355,11 @@ export class SharedRules {
     const set = isFirst ? this.#inForce().flatMap((known) => ruleOf(known) ?? []) : changes.set;
     if (isFirst || set.length + changes.removed.size > 0)
       this.#options.onRules({ set, removed: [...changes.removed] }, isFirst);
+  }
+
+  /** Whether it was written here while it was read. The answer to an older write may have come meanwhile. */
+  #isOverwritten({ name, revision }: Entry): boolean {
+    return this.#written.has(name) && (this.#known.get(name)?.revision ?? revision) >= revision;
   }
 
   #takeEntry({ isNew, ...entry }: ReadEntry, isFresh: boolean, { set, removed, forgiven }: Changes): void {
@@ -496,7 +501,8 @@ export class SharedRules {
 /** Returns whether what is known here stays, and notes whether the store has to be told of it. */
 function stays(mine: Known, entry: Entry): boolean {
   const isSame = mine.text === entry.text && (mine.text === "" || mine.endsMs === entry.endsMs);
-  if (mine.untold === "alone") return !isSame;
+  // The store may have an older removal, and others a rule that was set after that one.
+  if (mine.untold === "alone") return !isSame || mine.text === "";
   if (mine.revision > entry.revision) mine.untold = "lost";
   // A rule that has ended here may not have ended there. Two servers that were primaries may have given one revision twice.
   else if (mine.revision === entry.revision && (isSame || mine.text === "")) mine.untold = null;
