@@ -103,9 +103,12 @@ export function policyText({ name, rate, key }: Pick<Policy, "name" | "rate" | "
  * The periods of a calendar policy by the clocks of the shards: one that is set forward must not begin a period for the
  * keys of the others. No period begins again: see ../calendar.ts. A thread that does not know a shard yet begins with
  * the period of the table, which other threads or a process before this one may have begun. By shard, with the calendar
- * that they are of. Outlives reloads.
+ * that they are of, and the monotonic instant at which this thread saw the period begin. Outlives reloads.
  */
-export type ShardPeriods = Map<number, { readonly calendar: string; readonly end: PeriodEnd }>;
+export type ShardPeriods = Map<
+  number,
+  { readonly calendar: string; readonly end: PeriodEnd; readonly beganMs: number }
+>;
 
 export class CalendarPeriods {
   readonly #calendar: string;
@@ -164,18 +167,19 @@ export class CalendarPeriods {
     const isOfCalendar =
       known === undefined ? before.dueMs - nowMs <= this.#longestMs : known.calendar === this.#calendar;
     if (!isOfCalendar || untilEndMs(before, wallMs, nowMs) <= 0) return this.#begin(shard, before, { wallMs, nowMs });
-    return known === undefined ? this.#set(shard, before) : before;
+    return known === undefined ? this.#set(shard, before, Number.NEGATIVE_INFINITY) : before;
   }
 
   #begin(shard: number, before: PeriodEnd, reading: ClockReading): PeriodEnd {
     const latestMs = latestWallMs(before, reading);
-    return this.#set(shard, periodEndAt(this.#nextBorder, this.#longestMs, latestMs, reading));
+    const beganMs = this.#byShard.has(shard) ? reading.nowMs : Number.NEGATIVE_INFINITY;
+    return this.#set(shard, periodEndAt(this.#nextBorder, this.#longestMs, latestMs, reading), beganMs);
   }
 
   /** That of the table changes, so it is copied. */
-  #set(shard: number, { endMs, dueMs, lastMs }: PeriodEnd): PeriodEnd {
+  #set(shard: number, { endMs, dueMs, lastMs }: PeriodEnd, beganMs: number): PeriodEnd {
     const end = { endMs, dueMs, lastMs };
-    this.#byShard.set(shard, { calendar: this.#calendar, end });
+    this.#byShard.set(shard, { calendar: this.#calendar, end, beganMs });
     return end;
   }
 }

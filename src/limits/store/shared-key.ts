@@ -353,11 +353,12 @@ export class SharedKey {
   }
 
   /**
-   * Whether something that was admitted before an instant may still count. To tell what was admitted later would count it
-   * twice: the store counts a unit by its own clock, and for a moment less or more than the table does.
+   * Whether something that was admitted before an instant may still count in a shard. To tell what was admitted later would count
+   * it twice: the store counts a unit by its own clock, and for a moment less or more than the table does, or in another period.
    */
-  countsSince(earlierMs: number, nowMs: number): boolean {
+  countsSince(earlierMs: number, shard: number, nowMs: number): boolean {
     const { item, windowUs } = this.rules;
+    if (item === "calendar") return (this.policy.periods.get(shard)?.beganMs ?? earlierMs) <= earlierMs;
     return item !== "sliding" || nowMs < earlierMs + windowUs / 1000;
   }
 

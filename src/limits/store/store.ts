@@ -421,7 +421,7 @@ export class Store implements ShardStore {
     key.endLeases(nowMs);
     const isTold = shard.incident === 0 || untold.toldIncident === shard.incident;
     const reports = key.held.takeReports(most, nowMs);
-    const isOwed = untold.requests > 0 || (!isTold && key.countsSince(shard.toldMs, nowMs));
+    const isOwed = untold.requests > 0 || (!isTold && key.countsSince(shard.toldMs, shard.number, nowMs));
     // Units that are told before they are reported would count twice.
     const mustTell = isOwed && key.held.ended === 0;
     const own = mustTell ? policy.source.own(key.key, key.client, nowMs) : null;
