@@ -83,7 +83,6 @@ const properties = [
   "test/conformance/bytes/http2-connection.test.ts",
   "test/conformance/bytes/request-bodies.test.ts",
   "test/config/load.test.ts",
-  "test/commands/admin/top/screen.test.ts",
   "test/commands/admin/console.test.ts",
   "test/conformance/message-rules.test.ts",
   "test/conformance/policies/keys.test.ts",

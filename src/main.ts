@@ -7,7 +7,14 @@ import fs from "node:fs";
 import nodeModule from "node:module";
 import path from "node:path";
 import type { ParsedArguments } from "./commands/arguments.ts";
-import { type CommandIo, exitCodes, signalExitCodes, type TerminationSignal, usageError } from "./commands/io.ts";
+import {
+  type CommandIo,
+  exitCodes,
+  signalExitCodes,
+  type TerminalSize,
+  type TerminationSignal,
+  usageError,
+} from "./commands/io.ts";
 import type { BuildInfo } from "./commands/start.ts";
 
 const signals = Object.keys(signalExitCodes) as TerminationSignal[];
@@ -58,7 +65,7 @@ const io: CommandIo = {
     for (const signal of signals) process.on(signal, () => handler(signal));
     if (isHungUpEarly) handler("SIGHUP");
   },
-  openTerminal: async () => (await import("./commands/terminal.ts")).openTerminal(process),
+  terminalSize,
 };
 
 // A reader may leave early (`headgate check | head -1`), and a terminal may be closed (EIO), which is no error.
@@ -82,6 +89,13 @@ async function readInput(maxBytes: number): Promise<Buffer> {
     if (bytes > maxBytes) break;
   }
   return Buffer.concat(chunks).subarray(0, maxBytes + 1);
+}
+
+function terminalSize(): TerminalSize | null {
+  const { isTTY, columns, rows } = process.stdout;
+  if (!isTTY || ["", "dumb"].includes(process.env["TERM"] ?? "")) return null;
+  // A terminal that does not know its size says 0.
+  return { columns: columns || 80, rows: rows || 24 };
 }
 
 /** Node raises the soft limit to the hard one at its start. */

@@ -14,34 +14,13 @@ export interface CommandIo {
   err(text: string): void;
   /** Calls back on each SIGTERM, SIGINT and SIGHUP, which then no longer end the process by themselves. */
   onSignal(handler: (signal: TerminationSignal) => void): void;
-  /** Null if standard input and output are not both a terminal that can place text. */
-  openTerminal(): Promise<Terminal | null>;
+  /** Of the terminal that standard output is; null if it is none that can place text. */
+  terminalSize(): TerminalSize | null;
 }
 
-/** A terminal that shows what a program draws, and sends it keys. */
-export interface Terminal {
-  size(): { readonly columns: number; readonly rows: number };
-  /** Writes at once. */
-  write(text: string): void;
-  /** With true each key is sent at once, is not shown, and is no signal. */
-  setRaw(isRaw: boolean): void;
-  /** Reads from now on. Returns the function that ends it. */
-  read(handlers: TerminalHandlers): () => void;
-  /** Stops the process, alone or with its group, as a shell does on Ctrl-Z. Resolves when it goes on. */
-  stop(who: "group" | "process"): Promise<void>;
-}
-
-export interface TerminalHandlers {
-  onInput(bytes: Uint8Array): void;
-  /** The terminal is gone. */
-  onEnd(): void;
-  onResize(): void;
-  /** SIGTSTP: somebody wants the process to stop. */
-  onStop(): void;
-  /** SIGCONT. */
-  onContinue(): void;
-  /** The process ends, whatever the reason. What is written now is still shown. */
-  onExit(): void;
+export interface TerminalSize {
+  readonly columns: number;
+  readonly rows: number;
 }
 
 /** As in sysexits.h, so that a supervisor or a script can tell wrong usage or configuration from a failure. */

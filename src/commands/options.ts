@@ -7,7 +7,7 @@ const ownCommands = ["start", "check", "demo", "token", "finance-backend", "comp
 /** Commands that ask a running gateway, by its admin API. */
 export const adminCommands = [
   ...(["status", "clients", "why", "forgive", "block", "exempt", "limit", "rules"] as const),
-  ...(["reload", "confirm", "take-back", "drain", "config", "top", "console"] as const),
+  ...(["reload", "confirm", "take-back", "drain", "config", "console"] as const),
 ] as const;
 
 export const commandNames = [...ownCommands, ...adminCommands] as const;
@@ -110,9 +110,6 @@ const gateway: Options = {
   ...help,
 };
 
-const sorts = ["used", "refused", "recent"];
-const clientSort = word("an order", sorts, "used, refused or recent, the largest first (default: used).");
-
 const whom: Positional = {
   name: "whom",
   means: "an address, the name of a token, or kind:value (client, token, subject, key)",
@@ -211,12 +208,17 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     means: "List who has used most, or was refused most.",
     options: {
       policy: { value: "a name", means: "Keys of this policy alone." },
-      sort: clientSort,
+      sort: word(
+        "an order",
+        ["used", "refused", "recent"],
+        "used, refused or recent, the largest first (default: used).",
+      ),
       search: { value: "a text", means: "Only keys that begin with it, such as 203.0.113." },
       limit: number(1, 1000, "At most so many (default: 20)."),
+      watch: { value: null, means: "Again every 2 s, until Ctrl-C." },
       ...gateway,
     },
-    examples: ["--sort refused --limit 10", "--policy per-client --search 203.0.113."],
+    examples: ["--sort refused --watch", "--policy per-client --search 203.0.113."],
     answer: "GET /api/clients",
   },
   why: {
@@ -327,19 +329,6 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     },
     examples: ["", "--against previous"],
     answer: "GET /api/config",
-  },
-  top: {
-    means: "Show the clients by what they use, again and again, as htop does.",
-    options: {
-      sort: clientSort,
-      policy: { value: "a name", means: "Keys of this policy alone." },
-      search: { value: "a text", means: "Only keys that begin with it, such as 203.0.113." },
-      interval: duration("500ms", "1h", "5s", "How long to wait between two calls (default: 1s)."),
-      once: { value: null, means: "Print the table once, as without a terminal." },
-      ...gateway,
-    },
-    examples: ["", "--sort refused --interval 5s"],
-    answer: "GET /api/clients",
   },
   console: {
     means: "Open the page and the API on a port of this machine, until Ctrl-C.",

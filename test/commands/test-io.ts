@@ -1,5 +1,5 @@
 // A process for a command under test: what it writes can be read, and a signal can be sent to it.
-import type { CommandIo, Terminal, TerminationSignal } from "../../src/commands/io.ts";
+import type { CommandIo, TerminalSize, TerminationSignal } from "../../src/commands/io.ts";
 
 export interface TestIo extends CommandIo {
   outText(): string;
@@ -19,7 +19,7 @@ export function testIo({
   maxOpenFiles?: number | null;
   /** Of standard input. */
   input?: string;
-  terminal?: Terminal | null;
+  terminal?: TerminalSize | null;
 } = {}): TestIo {
   const out: string[] = [];
   const err: string[] = [];
@@ -38,6 +38,6 @@ export function testIo({
     signal: (signal) => {
       for (const handler of handlers) handler(signal);
     },
-    openTerminal: async () => terminal,
+    terminalSize: () => terminal,
   };
 }

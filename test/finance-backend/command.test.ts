@@ -28,7 +28,7 @@ function recordingIo() {
       written.err += text;
     },
     onSignal: (handler) => void handlers.push(handler),
-    openTerminal: async () => null,
+    terminalSize: () => null,
   };
   const signal = (): void => {
     for (const handler of handlers) handler("SIGTERM");

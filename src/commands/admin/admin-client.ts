@@ -11,7 +11,6 @@ import type {
   ControlEvent,
   DrainAnswer,
   ForgivenAnswer,
-  HistoryAnswer,
   PolicyList,
   RefusalList,
   ReloadAnswer,
@@ -113,10 +112,6 @@ export class AdminClient {
     const isStatus = typeof json === "object" && json !== null && "version" in json && "state" in json;
     if (!isStatus) throw this.#unavailable("what answers is not the admin API of a gateway");
     return json as Status;
-  }
-
-  history(): Promise<HistoryAnswer> {
-    return this.#get("/api/history");
   }
 
   policies(): Promise<PolicyList> {

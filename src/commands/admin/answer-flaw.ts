@@ -18,7 +18,6 @@ export function flawOfAnswers(answers: readonly GatewayAnswer[]): string | null 
 
 const fixed: ReadonlyMap<string, TSchema> = new Map<string, TSchema>([
   ["GET /api/status", schemas.Status],
-  ["GET /api/history", schemas.History],
   ["GET /api/policies", schemas.PolicyList],
   ["GET /api/config", schemas.Config],
   ["GET /api/clients", schemas.ClientList],

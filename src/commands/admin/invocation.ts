@@ -18,12 +18,6 @@ export interface ConnectionArguments {
   readonly config: string | undefined;
 }
 
-export interface TopArguments extends Omit<ClientsWanted, "limit"> {
-  /** Between two calls. */
-  readonly intervalMs: number;
-  readonly isOnce: boolean;
-}
-
 export interface ConsoleArguments {
   /** 0: a free one. */
   readonly port: number;
@@ -55,7 +49,7 @@ export interface TrialArguments {
 
 type Asked =
   | { readonly command: "status" | "drain" | "confirm" | "take-back" }
-  | { readonly command: "clients"; readonly wanted: ClientsWanted }
+  | { readonly command: "clients"; readonly wanted: ClientsWanted; readonly isWatch: boolean }
   | { readonly command: "why"; readonly asked: WhyAsked }
   | { readonly command: "forgive"; readonly whom: NamedClient }
   | { readonly command: "block" | "exempt" | "limit"; readonly rule: RuleArguments }
@@ -64,7 +58,6 @@ type Asked =
   /** `trial`: null for good. */
   | { readonly command: "reload"; readonly trial: TrialArguments | null }
   | { readonly command: "config"; readonly against: "previous" | null }
-  | { readonly command: "top"; readonly wanted: TopArguments }
   | { readonly command: "console"; readonly wanted: ConsoleArguments };
 
 export type AdminInvocation = Asked & { readonly connection: ConnectionArguments; readonly isJson: boolean };
@@ -109,7 +102,7 @@ function readAsked(command: AdminCommandName, given: Given): Asked | string {
     case "take-back":
       return { command };
     case "clients":
-      return { command, wanted: readClients(given) };
+      return { command, wanted: readClients(given), isWatch: isGiven(given, "watch") };
     case "why": {
       const asked = readWhy(word);
       return typeof asked === "string" ? asked : { command, asked };
@@ -133,11 +126,6 @@ function readAsked(command: AdminCommandName, given: Given): Asked | string {
     }
     case "config":
       return { command, against: isGiven(given, "against") ? "previous" : null };
-    case "top": {
-      const { policy, sort, search } = readClients(given);
-      const intervalMs = durationOf(given, "interval") ?? 1_000;
-      return { command, wanted: { policy, sort, search, intervalMs, isOnce: isGiven(given, "once") } };
-    }
     case "console":
       return { command, wanted: { port: numberOf(given, "port") ?? 0, isReadOnly: isGiven(given, "read") } };
   }

@@ -12,9 +12,11 @@ export async function run({ name, given }: AdminArguments, io: CommandIo, versio
     io.err(usageError(name, invocation));
     return exitCodes.usage;
   }
-  if (invocation.command === "top") {
-    const { runTop } = await import("./top/top.ts");
-    return withGateway(invocation, io, version, (gateway) => runTop(gateway, invocation.wanted, invocation.isJson, io));
+  if (invocation.command === "clients" && invocation.isWatch) {
+    const { watchClients } = await import("./client-watch.ts");
+    return withGateway(invocation, io, version, (gateway) => {
+      return watchClients(gateway, invocation.wanted, invocation.isJson, io);
+    });
   }
   if (invocation.command === "console") {
     const { runConsole } = await import("./console-command.ts");
@@ -33,8 +35,8 @@ export async function run({ name, given }: AdminArguments, io: CommandIo, versio
   });
 }
 
-/** All but those that go on until they are ended. */
-type ReportInvocation = Exclude<AdminInvocation, { readonly command: "top" | "console" }>;
+/** All but one that goes on until it is ended. */
+type ReportInvocation = Exclude<AdminInvocation, { readonly command: "console" }>;
 
 async function reportOf(invocation: ReportInvocation, gateway: ConnectedGateway): Promise<Report> {
   const { connection } = invocation;

@@ -7,13 +7,12 @@ import { testIo } from "../test-io.ts";
 
 const table: readonly (readonly [line: string, message: string])[] = [
   ["staus", 'unknown command "staus"; did you mean "status"?'],
-  ["client", 'unknown command "client"; did you mean "clients"?'],
   ["unblock 10.0.0.1", 'unknown command "unblock"; "headgate rules remove <id>" ends a block'],
   ["forgiv 10.0.0.1", 'unknown command "forgiv"; did you mean "forgive"?'],
   ["take back", 'unknown command "take"'],
   ["takeback", 'unknown command "takeback"; did you mean "take-back"?'],
   ["config-diff", 'unknown command "config-diff"'],
-  ["topp", 'unknown command "topp"; did you mean "top"?'],
+  ["client", 'unknown command "client"; did you mean "clients"?'],
   ["--json status", 'found "--json", expected a command before any option'],
   ["-s status", 'found "-s", expected a command before any option'],
   ["help statu", 'unknown command "statu"; did you mean "status"?'],

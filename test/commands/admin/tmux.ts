@@ -1,9 +1,9 @@
 // A terminal of a test's own: a server of tmux with one window, in which a shell runs. What the window shows can be read.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import type { Cleanup } from "../../../support/cleanup.ts";
-import { eventually } from "../../../support/eventually.ts";
-import { scratchFolder } from "../../../support/scratch.ts";
+import type { Cleanup } from "../../support/cleanup.ts";
+import { eventually } from "../../support/eventually.ts";
+import { scratchFolder } from "../../support/scratch.ts";
 
 const isInstalled = spawnSync("tmux", ["-V"]).status === 0;
 
