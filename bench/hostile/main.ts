@@ -7,7 +7,7 @@
 //   npm run bench:hostile -- --against ../before --only http2    the same attacks against another checkout, too
 //   npm run bench:hostile -- --all-at-once --seconds 120         all attacks at the same time
 //   npm run bench:hostile -- --beside-nginx --seconds 5          what others notice, beside nginx
-//   npm run bench:hostile -- --write                             writes the tables into bench/hostile/results.md
+//   npm run --silent bench:hostile > results.log                 keeps the tables, in Markdown
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ import type { GatewayPlace } from "./gateway-process.ts";
 import { quantile } from "./goals.ts";
 import { type Figures, longestTurn, measure, type Turn } from "./measure.ts";
 import { OrdinaryCosts } from "./ordinary.ts";
-import { tables, writePage } from "./report.ts";
+import { tables } from "./report.ts";
 import type { Bench } from "./run.ts";
 import type { UpstreamOrder, UpstreamReply } from "./upstream-process.ts";
 
@@ -34,7 +34,6 @@ const { values } = parseArgs({
     against: { type: "string" },
     "all-at-once": { type: "boolean", default: false },
     "beside-nginx": { type: "boolean", default: false },
-    write: { type: "boolean", default: false },
   },
 });
 const seconds = Number(values.seconds);
@@ -113,12 +112,11 @@ async function oneByOne(bench: Bench, place: Omit<GatewayPlace, "checkout">): Pr
   return tables({ command, seconds, figures, before });
 }
 
-const part = values["all-at-once"] ? "all-at-once" : values["beside-nginx"] ? "beside-nginx" : "one-by-one";
-
 function measured(bench: Bench, place: Omit<GatewayPlace, "checkout">): Promise<string> {
-  if (part === "one-by-one") return oneByOne(bench, place);
   const one = { ...place, checkout: values.against ?? repository };
-  return (part === "all-at-once" ? allAtOnce : besideNginx)(bench, one, chosen, command);
+  if (values["all-at-once"]) return allAtOnce(bench, one, chosen, command);
+  if (values["beside-nginx"]) return besideNginx(bench, one, chosen, command);
+  return oneByOne(bench, place);
 }
 
 async function main(): Promise<void> {
@@ -153,9 +151,7 @@ async function main(): Promise<void> {
       cleanups.push(() => store.stop());
     }
     const place = { folder, upstreamPort, certificate, core: cores.gateway, storePort };
-    const text = await measured(bench, place);
-    process.stdout.write(text);
-    if (values.write) writePage(text, part);
+    process.stdout.write(await measured(bench, place));
   } finally {
     for (const cleanup of cleanups.reverse()) await cleanup();
   }

@@ -1,7 +1,5 @@
 // The cost table as Markdown: one row for each attack, one table for each carrier.
-import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
-import { join } from "node:path";
 import type { Attack, Carrier } from "./attack.ts";
 import { isTls } from "./gateway-process.ts";
 import { broken, quantile, together } from "./goals.ts";
@@ -108,13 +106,3 @@ function steps(figures: readonly Figures[]): string[] {
 }
 
 const mebibytes = (bytes: number): string => (bytes / 1024 / 1024).toFixed(0);
-
-const page = join(import.meta.dirname, "results.md");
-
-/** Puts the text between two marks of the page. */
-export function writePage(text: string, part: "one-by-one" | "all-at-once" | "beside-nginx"): void {
-  const old = readFileSync(page, "utf8");
-  const begin = `<!-- ${part}: npm run bench:hostile -- --write -->\n`;
-  const end = `<!-- end of ${part} -->\n`;
-  writeFileSync(page, old.slice(0, old.indexOf(begin) + begin.length) + text + old.slice(old.indexOf(end)));
-}
