@@ -1,6 +1,7 @@
 // Cuts the bytes of a client into HTTP/2 frames, in whatever pieces they come, and checks each frame by itself: its size, its
 // stream, its padding, and the order of HEADERS and CONTINUATION (RFC 9113, 4 and 6). A frame is refused by its first nine
 // bytes where they show the error. Does no I/O. Keeps copies of frames that are incomplete, never of DATA.
+import { LRUCache } from "lru-cache";
 import { freePieceBytes } from "../core/http-bounds.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 import { errorCodes, flags, frameHeadBytes, frameTypes, maxFrameBytes, preface } from "./protocol.ts";
@@ -407,14 +408,14 @@ const peerRate: TokenRate = { burst: 10_000, perSecond: 1_000 };
 /** A connection that has spent at most this much stays open when the budget of its peer is used up. */
 const sparedPoints = 200;
 
-/** How many peers without a connection are remembered until their budget is full again. */
+/** How many peers without a connection keep their budget: a peer must not get a new one by closing its connections. */
 const maxRemembered = 1_000;
 
 export class FrameBudgets {
   readonly #nowMs: () => number;
+  /** The peers with a connection. */
   readonly #peers = new Map<string, PeerBudget>();
-  /** The peers without a connection, in the order in which they left. */
-  readonly #remembered = new Set<string>();
+  readonly #remembered = new LRUCache<string, PeerBudget>({ max: maxRemembered });
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
@@ -426,26 +427,17 @@ export class FrameBudgets {
   }
 
   #join(key: string): PeerBudget {
-    const known = this.#peers.get(key);
-    const peer = known ?? new PeerBudget(this.#nowMs(), () => this.#remember(key));
-    if (known === undefined) this.#peers.set(key, peer);
+    const known = this.#peers.get(key) ?? this.#remembered.get(key);
+    const peer = known ?? new PeerBudget(this.#nowMs(), (left) => this.#leave(key, left));
     this.#remembered.delete(key);
+    this.#peers.set(key, peer);
     peer.connections += 1;
     return peer;
   }
 
-  /** A peer must not get a new budget by closing its connections. */
-  #remember(key: string): void {
-    this.#remembered.add(key);
-    const nowMs = this.#nowMs();
-    for (const old of this.#remembered) {
-      const bucket = this.#peers.get(old)?.bucket;
-      bucket?.refill(nowMs);
-      const isFull = (bucket?.spent ?? 0) === 0;
-      if (!isFull && this.#remembered.size <= maxRemembered) break;
-      this.#remembered.delete(old);
-      this.#peers.delete(old);
-    }
+  #leave(key: string, peer: PeerBudget): void {
+    this.#peers.delete(key);
+    this.#remembered.set(key, peer);
   }
 }
 
@@ -490,15 +482,15 @@ export class FrameBudget {
 class PeerBudget {
   readonly bucket: TokenBucket;
   connections = 0;
-  readonly #onEmpty: () => void;
+  readonly #onEmpty: (peer: PeerBudget) => void;
 
-  constructor(nowMs: number, onEmpty: () => void) {
+  constructor(nowMs: number, onEmpty: (peer: PeerBudget) => void) {
     this.bucket = new TokenBucket(peerRate, nowMs);
     this.#onEmpty = onEmpty;
   }
 
   leave(): void {
     this.connections -= 1;
-    if (this.connections === 0) this.#onEmpty();
+    if (this.connections === 0) this.#onEmpty(this);
   }
 }

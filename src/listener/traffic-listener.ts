@@ -2,6 +2,7 @@
 // and drains them.
 
 import type { Socket } from "node:net";
+import { LRUCache } from "lru-cache";
 import { type Peer, readPeer } from "../core/client-address.ts";
 import type { ProxyHeaderRefusal } from "../core/connection-ends.ts";
 import type { HostPort } from "../core/ip-address.ts";
@@ -116,7 +117,7 @@ class Acceptor {
   readonly #limiter: ConnectionLimiter;
   readonly #opener: ConnectionOpener;
   /** The last peers by their addresses: clients often open one connection after the other. */
-  readonly #peers = new Map<string | undefined, Peer>();
+  readonly #peers = new LRUCache<string, Peer>({ max: maxKnownPeers });
 
   /** Accepts what connects to the server of `opener`, and opens each connection with all its bytes of HTTP unread. */
   constructor(options: AcceptorOptions, limiter: ConnectionLimiter, opener: ConnectionOpener) {
@@ -178,12 +179,11 @@ class Acceptor {
   }
 
   /** Takes an address as the system or a PROXY header spells it. */
-  #readPeer(address: string | undefined): Peer {
+  #readPeer(address = ""): Peer {
     const rules = this.#options.settings.current.clientAddress;
     const known = this.#peers.get(address);
     if (known !== undefined && known.rules === rules) return known;
     const peer = readPeer(address, rules);
-    if (this.#peers.size >= maxKnownPeers) this.#peers.clear();
     this.#peers.set(address, peer);
     return peer;
   }

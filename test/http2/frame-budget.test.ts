@@ -50,6 +50,21 @@ test("a peer that connects again gets no new budget until its old one is full ag
   expect(budgets.open("a").spend(3_000)).toBe(true);
 });
 
+test("a thousand peers that have left keep their budgets, and the one that left before them does not", () => {
+  const { budgets } = start();
+  const mayStart = (key: string): boolean => {
+    const one = budgets.open(key);
+    const may = one.spend(3_000);
+    one.close();
+    return may;
+  };
+  while (mayStart("first"));
+  for (let i = 0; i < 999; i += 1) mayStart(`${i}`);
+  expect(mayStart("first")).toBe(false);
+  for (let i = 0; i < 1_000; i += 1) budgets.open(`${i}`).close();
+  expect(mayStart("first")).toBe(true);
+});
+
 test("a trusted proxy has a budget for each connection and none for all", () => {
   const { budgets } = start();
   const all = Array.from({ length: 10 }, () => budgets.open(null));
