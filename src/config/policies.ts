@@ -1,8 +1,16 @@
 // The keys of a policy, and the policy that they become. Most of them may be left out. Words that people know from other
 // gateways are answered with the key or the value that is meant. And which requests a policy or a rule is about.
 import type { AuthDemands, AuthMode, AuthRule } from "../core/authentication.ts";
+import { enumerate } from "../core/enumerate.ts";
 import { fixedFieldNames } from "../core/field-names.ts";
-import type { KeyPart, LimitOverride, Policy, PolicyMatch, Rate } from "../core/policy.ts";
+import {
+  calendarPeriods,
+  type KeyPart,
+  type LimitOverride,
+  type Policy,
+  type PolicyMatch,
+  type Rate,
+} from "../core/policy.ts";
 import { listOf, type Parsed, required, secret, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
 import { choice, duration, network, networkList, optional, repeatedItems, text, wholeNumber } from "./leaves.ts";
 import { headerNamePattern, pathPattern, withoutDotSegment } from "./requests.ts";
@@ -13,7 +21,7 @@ const wordsForPolicy: WordsOfOthers = {
   "requests requestsPerUnit max maxTokens maxRequests quota": ["limit"],
   "duration fillInterval windowSize timeWindow expire": ["window"],
   "period unit interval": ["window", "per"],
-  "minute hour day month": ["limit", "per"],
+  [calendarPeriods.join(" ")]: ["limit", "per"],
   tz: ["timezone"],
   "zone id": ["name"],
   "maxConcurrent connections limitConn inFlight amount": ["concurrency"],
@@ -74,9 +82,10 @@ function limitNumber() {
 }
 
 function period() {
-  const periods = choice("month", ["minute", "hour", "day", "month"])(
-    "Instead of window: the limit is for each calendar minute, hour, day or month, and starts again at its border.",
-  );
+  const periods = choice(
+    "month",
+    calendarPeriods,
+  )(`Instead of window: the limit is for each calendar ${enumerate(calendarPeriods)}, and starts again at its border.`);
   const hint = `${periods.expected} (for any other length, use window)`;
   return { ...periods, hint: () => hint };
 }

@@ -12,6 +12,7 @@ import {
   needsIdentity,
   type Policy,
   type PolicyWho,
+  periodLengths,
   saysWho,
 } from "../core/policy.ts";
 import { createPathReader } from "../core/request-path.ts";
@@ -458,16 +459,12 @@ function rated(policy: Policy): RatedPolicy {
   const wide = policy.overrides.filter(({ part, value }) => part === "client" && wideShare([value]) !== null);
   return {
     ...policy,
-    windowMs: rate.kind === "sliding" ? rate.windowMs : rate.kind === "calendar" ? periodMs[rate.per] : null,
+    windowMs:
+      rate.kind === "sliding" ? rate.windowMs : rate.kind === "calendar" ? periodLengths[rate.per].shortestMs : null,
     mostRequests: requestsOf(policy, Math.max(policy.limit, ...wide.map(({ limit }) => limit))),
     exemptShare: wideShare(policy.exempt),
   };
 }
-
-const dayMs = 86_400_000;
-
-/** A month is as short as it can be. */
-const periodMs = { minute: 60_000, hour: 3_600_000, day: dayMs, month: 28 * dayMs } as const;
 
 /** How many requests fit into the limit. */
 function requestsOf({ cost }: Policy, limit: number): number {

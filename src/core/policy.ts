@@ -31,8 +31,38 @@ export type Rate =
   /** At most `limit` at once. */
   | { readonly kind: "concurrency" };
 
-export const calendarPeriods = ["minute", "hour", "day", "month"] as const;
-export type CalendarPeriod = (typeof calendarPeriods)[number];
+interface PeriodLength {
+  /** Without a change of the clocks. */
+  readonly shortestMs: number;
+  /** With a change of the clocks. */
+  readonly longestMs: number;
+  /** Whether all are equally long, but for changes of the clocks. */
+  readonly isFixed: boolean;
+  /** Returns the local date at which the next period begins, as `Date.UTC` does; null: at each multiple of the length. */
+  readonly nextDate: NextDate | null;
+}
+
+export type NextDate = (year: number, month: number, dayOfMonth: number) => number;
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+/** All that is known of a period of the calendar. Its name is the value of `per`. */
+export const periodLengths = {
+  minute: { shortestMs: 60_000, longestMs: 60_000, isFixed: true, nextDate: null },
+  hour: { shortestMs: hourMs, longestMs: hourMs, isFixed: true, nextDate: null },
+  day: {
+    ...{ shortestMs: dayMs, longestMs: dayMs + hourMs, isFixed: true },
+    nextDate: (year, month, dayOfMonth) => Date.UTC(year, month, dayOfMonth + 1),
+  },
+  month: {
+    ...{ shortestMs: 28 * dayMs, longestMs: 31 * dayMs + hourMs, isFixed: false },
+    nextDate: (year, month) => Date.UTC(year, month + 1, 1),
+  },
+} as const satisfies Readonly<Record<string, PeriodLength>>;
+
+export type CalendarPeriod = keyof typeof periodLengths;
+export const calendarPeriods = Object.keys(periodLengths) as readonly CalendarPeriod[];
 
 export type KeyPart =
   | { readonly kind: "client" | "token" | "subject" | "method" | "route" }

@@ -16,7 +16,7 @@ import {
 import { type ErrorFormat, inFormat, type LocalReply, localReplies, preflightReply } from "./local-reply.ts";
 import type { MessageHead, MessageReading } from "./message-check.ts";
 import { overridingMethods } from "./method-override.ts";
-import type { Decision, Rate } from "./policy.ts";
+import { type Decision, periodLengths, type Rate } from "./policy.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";
 
@@ -218,11 +218,10 @@ function policyItem({ policy: { name, rate }, limit }: Decision): string {
 
 /** Null: a window below a second, which the draft cannot express, or a month, which has no fixed length. */
 function windowSeconds(rate: Exclude<Rate, { kind: "concurrency" }>): number | null {
-  if (rate.kind === "calendar") return periodSeconds[rate.per];
-  return rate.windowMs < 1000 ? null : Math.ceil(rate.windowMs / 1000);
+  if (rate.kind === "sliding") return rate.windowMs < 1000 ? null : Math.ceil(rate.windowMs / 1000);
+  const { shortestMs, isFixed } = periodLengths[rate.per];
+  return isFixed ? shortestMs / 1000 : null;
 }
-
-const periodSeconds = { minute: 60, hour: 3600, day: 86_400, month: null } as const;
 
 /** An item of RateLimit. Nobody knows when a slot is free again. */
 function quotaItem(decision: Decision, nowMs: number, wallMs: number): string {

@@ -1,15 +1,7 @@
 // The counters of policies by periods of the calendar.
 import type { Clock } from "../core/clock.ts";
-import type { Rate } from "../core/policy.ts";
-import {
-  type ClockReading,
-  createCalendar,
-  latestWallMs,
-  longestPeriodMs,
-  periodEndAt,
-  untilEndMs,
-  untilResetMs,
-} from "./calendar.ts";
+import { periodLengths, type Rate } from "../core/policy.ts";
+import { type ClockReading, createCalendar, latestWallMs, periodEndAt, untilEndMs, untilResetMs } from "./calendar.ts";
 import { type Ask, type OwnCount, type Reading, TableCounters } from "./counters.ts";
 import type { CalendarPeriod, CounterTable } from "./table/counter-table.ts";
 import type { CalendarInForce, SlotRules, Span } from "./table/key-log.ts";
@@ -86,6 +78,11 @@ export class CalendarCounters extends TableCounters {
     const isGuess = this.#isGuess;
     // A clock that is known now has not gone back.
     const latestMs = this.#period.isGuess && !isGuess ? reading.wallMs : latestWallMs(this.#period, reading);
-    this.#period.setEnd(periodEndAt(nextBorder, longestPeriodMs[per], latestMs, reading), seenEndMs, begins, isGuess);
+    this.#period.setEnd(
+      periodEndAt(nextBorder, periodLengths[per].longestMs, latestMs, reading),
+      seenEndMs,
+      begins,
+      isGuess,
+    );
   }
 }

@@ -2,16 +2,7 @@
 // local date first reaches the next one: a day may have 23 or 25 hours, and where a change of the clocks leaves midnight
 // out, the day begins at that change. Minutes and hours also end where the offset of the zone changes, so that the hour
 // that comes twice is two hours. Slow; computed once for each border.
-import type { CalendarPeriod } from "../core/policy.ts";
-
-/** How long a period may last. */
-export const longestPeriodMs: Readonly<Record<CalendarPeriod, number>> = {
-  minute: 60_000,
-  hour: 3_600_000,
-  // With a change of the clocks.
-  day: 25 * 3_600_000,
-  month: (31 * 24 + 1) * 3_600_000,
-};
+import { type CalendarPeriod, type NextDate, periodLengths } from "../core/policy.ts";
 
 /** Returns the first instant after `wallMs` at which another period begins, in Unix milliseconds. */
 export type NextBorder = (wallMs: number) => number;
@@ -19,18 +10,11 @@ export type NextBorder = (wallMs: number) => number;
 /** Throws a RangeError if the runtime does not know the time zone. */
 export function createCalendar(per: CalendarPeriod, timezone: string): NextBorder {
   const localMs = createLocalTime(timezone);
+  const { shortestMs, nextDate } = periodLengths[per];
   return (wallMs) => {
     // All borders are whole milliseconds.
     const atMs = Math.floor(wallMs);
-    switch (per) {
-      case "minute":
-        return nextMultiple(localMs, atMs, 60_000);
-      case "hour":
-        return nextMultiple(localMs, atMs, 3_600_000);
-      case "day":
-      case "month":
-        return nextDate(localMs, atMs, per);
-    }
+    return nextDate === null ? nextMultiple(localMs, atMs, shortestMs) : firstOfDate(localMs, atMs, nextDate);
   };
 }
 
@@ -44,7 +28,7 @@ export interface Period {
 export function periodAt(per: CalendarPeriod, timezone: string, wallMs: number): Period {
   const nextBorder = createCalendar(per, timezone);
   const endMs = nextBorder(wallMs);
-  let startMs = endMs - longestPeriodMs[per];
+  let startMs = endMs - periodLengths[per].longestMs;
   for (let border = nextBorder(startMs); border < endMs; border = nextBorder(border)) startMs = border;
   return { startMs, endMs };
 }
@@ -85,11 +69,11 @@ function nextMultiple(localMs: LocalTime, nowMs: number, unitMs: number): number
 /** No two local times of one instant differ by more, so a local time is never further from its instant in UTC. */
 const widestOffsetMs = 26 * 3_600_000;
 
-function nextDate(localMs: LocalTime, nowMs: number, per: "day" | "month"): number {
+/** Returns the first instant at which the local date is the next one that begins a period. */
+function firstOfDate(localMs: LocalTime, nowMs: number, nextDate: NextDate): number {
   const local = localMs(nowMs);
   const date = new Date(local);
-  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
-  const begin = per === "day" ? Date.UTC(year, month, date.getUTCDate() + 1) : Date.UTC(year, month + 1, 1);
+  const begin = nextDate(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate());
   const estimateMs = begin - (local - nowMs);
   const earliestMs = Math.max(nowMs, estimateMs - widestOffsetMs);
   return firstAfter(earliestMs, estimateMs + widestOffsetMs, (atMs) => localMs(atMs) >= begin);

@@ -1,4 +1,6 @@
 // The broken configurations of policies, and what `headgate check` answers to each.
+import { enumerate } from "../../src/core/enumerate.ts";
+import { calendarPeriods } from "../../src/core/policy.ts";
 
 export const policyMessages: readonly (readonly [file: string, message: string])[] = [
   ["enforcement-boolean.yaml", "enforcement-boolean.yaml:1:14: enforcement: found false, expected on or shadow"],
@@ -332,12 +334,8 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     "policy-overrides-a-mapping.yaml:5:16: policies.0.overrides: found a mapping, expected a list of at most 1024 overrides, such as [{ client: 203.0.113.7, limit: 1000 }]",
   ],
   [
-    "policy-per-second.yaml",
-    'policy-per-second.yaml:4:10: policies.0.per: found "second", expected minute, hour, day or month (for any other length, use window)',
-  ],
-  [
-    "policy-per-week.yaml",
-    'policy-per-week.yaml:4:10: policies.0.per: found "week", expected minute, hour, day or month (for any other length, use window)',
+    "policy-per-fortnight-ish.yaml",
+    `policy-per-fortnight-ish.yaml:4:10: policies.0.per: found "fortnight-ish", expected ${enumerate(calendarPeriods)} (for any other length, use window)`,
   ],
   [
     "policy-per-without-limit.yaml",

@@ -7,7 +7,8 @@ import { afterAll, expect, test } from "vitest";
 import { effectiveLines } from "../../src/config/effective.ts";
 import { schema } from "../../src/config/schema.ts";
 import { renderConfigError } from "../../src/config/written.ts";
-import type { Policy } from "../../src/core/policy.ts";
+import { enumerate } from "../../src/core/enumerate.ts";
+import { calendarPeriods, type Policy } from "../../src/core/policy.ts";
 import { headgate } from "../../src/fastify/index.ts";
 import { parsePluginOptions } from "../../src/fastify/plugin-options.ts";
 import { useCleanup } from "../support/cleanup.ts";
@@ -226,11 +227,16 @@ test("an override that names its part as other gateways do has one error", () =>
   expect(() => load({ yaml })).toThrow(new Error(unknown.join("\n")));
 });
 
+test.each(calendarPeriods)("a %s of the calendar is configured by its name", (per) => {
+  const [policy] = policiesOf({ yaml: `policies: [{ name: a, limit: 5, per: ${per} }]` });
+  expect(policy?.rate).toEqual({ kind: "calendar", per, timezone: "UTC" });
+});
+
 test("a policy whose period is wrong has one error", () => {
-  const yaml = "policies: [{ name: a, limit: 100000, per: mnth }]";
+  const yaml = "policies: [{ name: a, limit: 100000, per: fortnight-ish }]";
   expect(() => load({ yaml })).toThrow(
     new Error(
-      'c.yaml:1:43: policies.0.per: found "mnth", expected minute, hour, day or month (for any other length, use window)',
+      `c.yaml:1:43: policies.0.per: found "fortnight-ish", expected ${enumerate(calendarPeriods)} (for any other length, use window)`,
     ),
   );
 });

@@ -22,7 +22,7 @@ const keys = {
   name: fc.oneof({ weight: 9, arbitrary: fc.constantFrom("a", "b", "c", "d") }, odd),
   limit: fc.oneof({ weight: 9, arbitrary: limit }, odd),
   window: fc.oneof({ weight: 9, arbitrary: fc.constantFrom("100ms", "60s", "31d") }, odd),
-  per: fc.constantFrom(null, null, null, "minute", "month", "week"),
+  per: fc.constantFrom(null, null, null, "minute", "month", "fortnight-ish"),
   timezone: fc.constantFrom(null, null, "UTC", "Europe/Berlin", "Mars/Base"),
   concurrency: fc.constantFrom(null, null, 1, 65_535, 65_536),
   match: fc.oneof(fc.record({ paths: fc.array(path), methods: fc.array(fc.constantFrom("GET", "get", "*")) }), odd),

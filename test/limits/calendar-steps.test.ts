@@ -2,9 +2,15 @@
 // model of the calendar, and against what is left of it if nothing is known but the wall clock.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type CalendarPeriod, calendarPeriods, type Decision, type Policy } from "../../src/core/policy.ts";
+import {
+  type CalendarPeriod,
+  calendarPeriods,
+  type Decision,
+  type Policy,
+  periodLengths,
+} from "../../src/core/policy.ts";
 import { describeRate } from "../../src/gateway/snapshots.ts";
-import { createCalendar, longestPeriodMs, type NextBorder } from "../../src/limits/calendar.ts";
+import { createCalendar, type NextBorder } from "../../src/limits/calendar.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { decodeDescription, encodeDescription } from "../../src/limits/snapshot/format.ts";
 import { Restore } from "../../src/limits/snapshot/restore.ts";
@@ -85,7 +91,7 @@ class NaiveCalendar {
 
   constructor({ per, timezone }: Pick<Scenario, "per" | "timezone">) {
     this.#nextBorder = borderOf(per, timezone);
-    this.#longestMs = longestPeriodMs[per];
+    this.#longestMs = periodLengths[per].longestMs;
   }
 
   /** Returns whether a request fits; if not, when it does. */
@@ -176,7 +182,7 @@ class Trial {
     const { outcome, resetMs } = this.ask(client);
     if (outcome !== "throttled") return;
     const waitMs = resetMs - this.clock.nowMs;
-    if (waitMs > 2 * longestPeriodMs[this.#per]) throw new Error(`a wait of ${waitMs} ms`);
+    if (waitMs > 2 * periodLengths[this.#per].longestMs) throw new Error(`a wait of ${waitMs} ms`);
     this.pass(waitMs - second);
     if (forwardMs === 0 && this.ask(client).outcome === "admitted") throw new Error("admitted before Retry-After");
     this.clock.stepWall(forwardMs);
@@ -234,7 +240,7 @@ class Trial {
     }
     const admitted = (bound.admitted.get(client) ?? 0) + 1;
     bound.admitted.set(client, admitted);
-    const periods = Math.floor((this.#passedMs - bound.passedMs) / shortestMs[this.#per]);
+    const periods = Math.floor((this.#passedMs - bound.passedMs) / shortestMs(this.#per));
     if (admitted > (2 + periods) * limit) throw new Error(`${admitted} in ${periods} periods`);
   }
 
@@ -243,7 +249,11 @@ class Trial {
   }
 }
 
-const shortestMs = { minute: 60 * second, hour: hour / 2, day: 23 * hour, month: 28 * day - hour } as const;
+/** With a change of the clocks by an hour; by half an hour for the period that lasts one. */
+function shortestMs(per: CalendarPeriod): number {
+  const { shortestMs } = periodLengths[per];
+  return shortestMs < hour ? shortestMs : shortestMs - Math.min(hour, shortestMs / 2);
+}
 
 test("no step of the wall clock back refills a quota, over years and restarts, and every refusal says when to come", () => {
   const seen = { refusals: 0, restarts: 0 };

@@ -2,7 +2,7 @@
 // has them.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { CalendarPeriod } from "../../src/core/policy.ts";
+import { type CalendarPeriod, calendarPeriods, periodLengths } from "../../src/core/policy.ts";
 import { createCalendar, periodAt } from "../../src/limits/calendar.ts";
 import { runs } from "../support/runs.ts";
 
@@ -145,6 +145,21 @@ describe("the period at an instant", () => {
       expect(periodAt(per, timezone, atMs)).toEqual({ startMs: endMs, endMs: Date.parse(second) });
     }
   });
+});
+
+test.each(calendarPeriods)("a %s is as short and as long as its table says", (per) => {
+  const lengthsIn = (timezone: string): number[] => {
+    const nextBorder = createCalendar(per, timezone);
+    const borders = [nextBorder(Date.parse("2026-09-30T12:00:00Z"))];
+    while (borders.length < 50) borders.push(nextBorder(borders.at(-1) ?? Number.NaN));
+    return borders.slice(1).map((border, i) => border - (borders[i] ?? Number.NaN));
+  };
+  const { shortestMs, longestMs, isFixed } = periodLengths[per];
+  const inUtc = lengthsIn("UTC");
+  expect(Math.min(...inUtc)).toBe(shortestMs);
+  expect(new Set(inUtc).size === 1).toBe(isFixed);
+  // In October its clocks go back by an hour.
+  expect(Math.max(...lengthsIn("Europe/Berlin"))).toBe(longestMs);
 });
 
 test("is the first instant at which the local date differs, for any instant and zone", () => {

@@ -12,10 +12,10 @@ export function Period({ state: { used, limit, remaining, period }, policy: { pe
   const passed = Math.min(1, Math.max(0, (nowMs - startMs) / (endMs - startMs)));
   const pace = remaining === 0 || !isWhole ? null : paceOf({ used, limit, startMs, endMs, passed });
   const usedUpMs = pace?.usedUpMs ?? null;
-  const parts = partsOf(per, timezone, startMs, endMs);
+  const parts = partsOf(timezone, startMs, endMs);
   const texts = [
     `${percent(limit === 0 ? 1 : used / limit)} is used, and ${percent(passed)} of the ${per} has passed`,
-    pace === null ? "" : `; ${paceText(pace, per, timezone, nowMs)}`,
+    pace === null ? "" : `; ${paceText(pace, isOfDays(startMs, endMs), timezone, nowMs)}`,
     ".",
   ];
   return html`
@@ -27,7 +27,7 @@ export function Period({ state: { used, limit, remaining, period }, policy: { pe
     </div>`;
 }
 
-/** Days of a month, hours of a day: those that have passed are filled, and the current one has a frame. */
+/** Days of a long period, hours of a day: those that have passed are filled, and the current one has a frame. */
 function Parts({ parts, nowMs, usedUpMs }) {
   return html`
     <ol class="parts" aria-hidden="true">
@@ -51,9 +51,9 @@ function paceOf({ used, limit, startMs, endMs, passed }) {
   return usedUpMs < endMs ? { usedUpMs } : { atEnd: Math.round(used / passed), limit };
 }
 
-function paceText({ usedUpMs, atEnd, limit }, per, timezone, nowMs) {
+function paceText({ usedUpMs, atEnd, limit }, hasDays, timezone, nowMs) {
   if (usedUpMs === undefined) return `at this pace ${count(atEnd)} of ${count(limit)} are used at its end`;
-  if (per !== "month") return `at this pace it is used up at ${timeIn(timezone, usedUpMs)}`;
+  if (!hasDays) return `at this pace it is used up at ${timeIn(timezone, usedUpMs)}`;
   const [day, today] = [dateIn(timezone, usedUpMs).day, dateIn(timezone, nowMs).day];
   return `at this pace it is used up ${day === today ? `today at ${timeIn(timezone, usedUpMs)}` : `on the ${ordinal(day)}`}`;
 }
@@ -65,24 +65,31 @@ function ordinal(day) {
 
 const hourMs = 3_600_000;
 
+/** Whether a period is longer than a day, which has up to 25 hours. */
+function isOfDays(startMs, endMs) {
+  return endMs - startMs > 25 * hourMs;
+}
+
 /**
- * Null for a period that is too short. Instants are right but in a month whose clocks change, where the later ones are an
- * hour off.
+ * Null for a period that is too short. Instants are right but in a period of days in which the clocks change, where the later
+ * ones are an hour off.
  */
-function partsOf(per, timezone, startMs, endMs) {
-  if (per === "day") {
+function partsOf(timezone, startMs, endMs) {
+  // An hour that comes twice is two hours.
+  if (endMs - startMs <= 2 * hourMs) return null;
+  if (!isOfDays(startMs, endMs)) {
     return Array.from({ length: Math.round((endMs - startMs) / hourMs) }, (_, i) => {
       const partMs = startMs + i * hourMs;
       const { hour } = dateIn(timezone, partMs);
       return { name: hour, startMs: partMs, endMs: partMs + hourMs, isLabelled: hour % 6 === 0 };
     });
   }
-  if (per !== "month") return null;
   const days = Math.round((endMs - startMs) / (24 * hourMs));
   const dayMs = (endMs - startMs) / days;
   return Array.from({ length: days }, (_, i) => {
     const partMs = startMs + i * dayMs;
-    return { name: i + 1, startMs: partMs, endMs: partMs + dayMs, isLabelled: i === 0 || i % 5 === 4 };
+    const { day } = dateIn(timezone, partMs + dayMs / 2);
+    return { name: day, startMs: partMs, endMs: partMs + dayMs, isLabelled: i === 0 || i % 5 === 4 };
   });
 }
 

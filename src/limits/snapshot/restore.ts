@@ -3,8 +3,8 @@
 // more than its limit, and no period ends because a clock was set back before the snapshot or after it. Records of policies
 // that are no longer there are left out.
 
-import { isContinued } from "../../core/policy.ts";
-import { createCalendar, longestPeriodMs, type PeriodEnd, periodEndAt } from "../calendar.ts";
+import { isContinued, periodLengths } from "../../core/policy.ts";
+import { createCalendar, type PeriodEnd, periodEndAt } from "../calendar.ts";
 import type { PolicySlot } from "../policies.ts";
 import { ageOf, tickNow, tickOf } from "../table/key-log.ts";
 import type { CounterRecord } from "../table/maintenance.ts";
@@ -94,6 +94,6 @@ function continuedSlot(
   // As by a reload, a new calendar decides when the period that is under way ends.
   const nextBorder = isSame ? () => endWallMs : createCalendar(rate.per, rate.timezone);
   const reading = { wallMs: Math.min(latestMs, now.wallMs), nowMs: now.tableMs };
-  const end = periodEndAt(nextBorder, longestPeriodMs[rate.per], latestMs, reading);
+  const end = periodEndAt(nextBorder, periodLengths[rate.per].longestMs, latestMs, reading);
   return [[before.slot, { slot, windowMs: 0, period: { period, end } }]];
 }

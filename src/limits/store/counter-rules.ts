@@ -1,12 +1,11 @@
 // How the units of a policy are counted in the store, what gateways call it, and when its periods of a calendar begin
 // by the clocks of the shards.
-import { keyPartText, type Policy, type Rate } from "../../core/policy.ts";
+import { keyPartText, type Policy, periodLengths, type Rate } from "../../core/policy.ts";
 import { leasedAheadFrom, type SharedStoreSettings } from "../../core/store-link.ts";
 import {
   type ClockReading,
   createCalendar,
   latestWallMs,
-  longestPeriodMs,
   type NextBorder,
   noPeriod,
   type PeriodEnd,
@@ -69,7 +68,7 @@ export function counterRulesOf(
     ...{ item: rate.kind, limit, step: cost, spendMs, isAhead, isByRequest },
     windowUs: rate.kind === "sliding" ? Math.ceil(rate.windowMs * 1000) : 0,
     untilUs: rate.kind === "calendar" ? untilMs * 1000 : 0,
-    keepUs: rate.kind === "calendar" ? Math.min(longestKeepMs, longestPeriodMs[rate.per]) * 1000 : 0,
+    keepUs: rate.kind === "calendar" ? Math.min(longestKeepMs, periodLengths[rate.per].longestMs) * 1000 : 0,
     leaseUs: Math.ceil(leaseMs * 1000),
   };
 }
@@ -80,7 +79,7 @@ export function longestCountMs({ rate }: Policy): number {
     case "sliding":
       return rate.windowMs;
     case "calendar":
-      return longestPeriodMs[rate.per];
+      return periodLengths[rate.per].longestMs;
     case "concurrency":
       return slotLeaseMs;
   }
@@ -127,7 +126,7 @@ export class CalendarPeriods {
   ) {
     this.#calendar = `${per} ${timezone}`;
     this.#nextBorder = createCalendar(per, timezone);
-    this.#longestMs = longestPeriodMs[per];
+    this.#longestMs = periodLengths[per].longestMs;
     this.#byShard = byShard;
     this.#ofTable = ofTable;
     this.#wallMs = wallMs;

@@ -1,7 +1,7 @@
 // What is told of each kind of limit, in each place where it is told: the fields of responses, the caller's own quota, and
 // what the admin API knows. Where a request under way may end a refusal, nobody promises an instant.
 import { expect, test } from "vitest";
-import type { Policy } from "../../../src/core/policy.ts";
+import type { CalendarPeriod, Policy } from "../../../src/core/policy.ts";
 import { cleanupOf } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -11,7 +11,7 @@ import type { FramedResponse } from "../../support/raw-connection.ts";
 import { request, response, stageRaw } from "../../support/stage.ts";
 
 const window = slidingPolicy({ limit: 1, windowMs: 60_000 });
-const calendar = (per: "minute" | "hour" | "day" | "month"): Policy => ({
+const calendar = (per: CalendarPeriod): Policy => ({
   ...window,
   rate: { kind: "calendar", per, timezone: "UTC" },
 });
@@ -24,6 +24,14 @@ interface Told {
   readonly item: string;
 }
 
+/** In UTC. */
+const periods: Readonly<Record<CalendarPeriod, Told>> = {
+  minute: { policy: calendar("minute"), retryAfter: "40", left: 40, item: "q=1;w=60 r=0;t=40" },
+  hour: { policy: calendar("hour"), retryAfter: "2800", left: 2800, item: "q=1;w=3600 r=0;t=2800" },
+  day: { policy: calendar("day"), retryAfter: "6400", left: 6400, item: "q=1;w=86400 r=0;t=6400" },
+  month: { policy: calendar("month"), retryAfter: "1388800", left: 1_388_800, item: "q=1 r=0;t=1388800" },
+};
+
 // The clock shows 2023-11-14 22:13:20.
 const rows: Readonly<Record<string, Told>> = {
   "a window": { policy: window, retryAfter: "60", left: 60, item: "q=1;w=60 r=0;t=60" },
@@ -31,10 +39,7 @@ const rows: Readonly<Record<string, Told>> = {
     policy: { ...window, rate: { kind: "sliding", windowMs: 500 } },
     ...{ retryAfter: "1", left: 1, item: "q=1 r=0;t=1" },
   },
-  "a minute": { policy: calendar("minute"), retryAfter: "40", left: 40, item: "q=1;w=60 r=0;t=40" },
-  "an hour": { policy: calendar("hour"), retryAfter: "2800", left: 2800, item: "q=1;w=3600 r=0;t=2800" },
-  "a day": { policy: calendar("day"), retryAfter: "6400", left: 6400, item: "q=1;w=86400 r=0;t=6400" },
-  "a month": { policy: calendar("month"), retryAfter: "1388800", left: 1_388_800, item: "q=1 r=0;t=1388800" },
+  ...Object.fromEntries(Object.entries(periods).map(([per, told]) => [`a ${per}`, told])),
   slots: {
     policy: { ...window, rate: { kind: "concurrency" } },
     ...{ retryAfter: "1", left: null, item: 'q=1;qu="concurrent-requests" r=0' },

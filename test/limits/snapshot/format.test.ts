@@ -177,7 +177,7 @@ group("what no gateway writes is refused, even with the right checksums", () => 
     ["a key that is none", described({ policies: [{ ...sliding, key: ["client"] }] })],
     ["a kind that is none", described({ policies: [{ ...sliding, rate: { kind: "concurrency" } }] })],
     ["a calendar without its end", described({ policies: [{ ...sliding, rate: { ...rate, endWallMs: null } }] })],
-    ["a calendar that is none", described({ policies: [{ ...sliding, rate: { ...rate, per: "week" } }] })],
+    ["a calendar that is none", described({ policies: [{ ...sliding, rate: { ...rate, per: "fortnight-ish" } }] })],
   ])("a description with %s", async (_, content) => {
     expect(await reasonOf(forge([1, recordBytes()], [2, content]))).toBe(damaged);
   });

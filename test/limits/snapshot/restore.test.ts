@@ -1,7 +1,6 @@
 // What counts of a snapshot after a restart: the same instants by the wall clock, never earlier ones.
 import { expect, describe as group, test } from "vitest";
-import type { Policy } from "../../../src/core/policy.ts";
-import { longestPeriodMs } from "../../../src/limits/calendar.ts";
+import { type Policy, periodLengths } from "../../../src/core/policy.ts";
 import type { SnapshotDescription } from "../../../src/limits/snapshot/format.ts";
 import { Restore } from "../../../src/limits/snapshot/restore.ts";
 import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
@@ -117,7 +116,7 @@ group("a period of the calendar", () => {
       expect(after).toEqual(record({ slot: 11, entries }));
       const dueMs = 5.25 + end - writtenWallMs - Math.max(0, passedMs);
       expect(periods).toEqual([
-        { slot: 11, period: 7, end: { endMs: end, dueMs, lastMs: dueMs + longestPeriodMs.month } },
+        { slot: 11, period: 7, end: { endMs: end, dueMs, lastMs: dueMs + periodLengths.month.longestMs } },
       ]);
     }
   });
@@ -132,7 +131,7 @@ group("a period of the calendar", () => {
     expect(endOf(60_000)).toEqual({ endMs: end, dueMs, lastMs: dueMs });
     expect(endOf(-end)).toEqual({ endMs: end, dueMs, lastMs: dueMs });
     const later = end - writtenWallMs - 60_000;
-    expect(endOf(later)).toEqual({ endMs: end, dueMs: 60_005.25, lastMs: 60_005.25 + longestPeriodMs.month });
+    expect(endOf(later)).toEqual({ endMs: end, dueMs: 60_005.25, lastMs: 60_005.25 + periodLengths.month.longestMs });
   });
 
   test("that is over at the start is known, in case that the clock is wrong, but not by another calendar", () => {
@@ -140,7 +139,7 @@ group("a period of the calendar", () => {
     expect(after).toEqual(record({ slot: 11, entries }));
     const dueMs = 5.25 + end - writtenWallMs;
     expect(periods).toEqual([
-      { slot: 11, period: 7, end: { endMs: end, dueMs, lastMs: dueMs + longestPeriodMs.month } },
+      { slot: 11, period: 7, end: { endMs: end, dueMs, lastMs: dueMs + periodLengths.month.longestMs } },
     ]);
     const rate = { kind: "calendar", per: "day", timezone: "UTC" } as const;
     const others = { policies: [perIp, { ...perMonth, rate }] };
@@ -158,7 +157,9 @@ group("a period of the calendar", () => {
     // The next midnight in Berlin.
     const endMs = Date.UTC(2026, 8, 21, 22);
     const dueMs = 5.25 + endMs - writtenWallMs;
-    expect(periods).toEqual([{ slot: 11, period: 7, end: { endMs, dueMs, lastMs: dueMs + longestPeriodMs.day } }]);
+    expect(periods).toEqual([
+      { slot: 11, period: 7, end: { endMs, dueMs, lastMs: dueMs + periodLengths.day.longestMs } },
+    ]);
   });
 
   test("and a window are never taken for each other", () => {
