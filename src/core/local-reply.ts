@@ -23,7 +23,42 @@ export interface LocalReply {
   readonly isProbe?: true;
 }
 
-export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["reason"];
+/** Each reason for a refusal, with the sentence that says it to an operator; null: it takes figures, see `explanationOf`. */
+export const refusalSentences = {
+  malformed: "The request is not well-formed HTTP.",
+  ambiguous_path: "Readings of the path disagree about the route it is under.",
+  bad_host: "It had no Host field, several, or one that is no host.",
+  bad_field_name: "A server may read the name of a header as that of another one; the response and the log name it.",
+  small_pieces: "Its body came in too many small pieces.",
+  no_token: "It had no bearer token, and the path asks for one.",
+  invalid_token: "Its token is malformed, repeated or not listed.",
+  expired_token: "Its token was listed, and its end has come.",
+  insufficient_scope: "Its token lacks a scope that a rule of auth.rules asks for.",
+  blocked: null,
+  no_route: "The path is under no route.",
+  method_not_allowed: "It is about quota.path, where only GET and HEAD are possible.",
+  slow_request:
+    "Its head took longer than timeouts.head, or its body was slower than timeouts.body and timeouts.bodyRate allow.",
+  body_too_large: "Its body is larger than maxBodyBytes.",
+  target_too_long: "Its target is longer than maxTargetBytes.",
+  head_too_large:
+    "Its head is larger than maxHeaderBytes, or has more than 200 headers, or its trailers are too large: see detail in the log.",
+  unsupported_expect: "It expects something else than 100-continue.",
+  unsupported_encoding: "It has a transfer encoding that is not supported.",
+  unsupported_method: "Its method is not supported.",
+  throttled: null,
+  too_many_refusals:
+    "The client has used up its budget for refusals that spend no quota; see refusals in the configuration.",
+  upstream_failed: "The upstream could not be reached, or gave no valid answer.",
+  upstream_timeout: "The upstream did not answer in time.",
+  client_share: "The client holds as much of what all clients share as it may.",
+  store_unavailable: "The shared store is away, and counters.redis.onFailure is closed.",
+  overloaded: "No connection to the upstream was free in time, or too many connections are open.",
+  internal: "A bug in the gateway; the log has it.",
+} as const;
+
+export type RefusalReason = keyof typeof refusalSentences;
+export const refusalReasons = Object.keys(refusalSentences) as readonly RefusalReason[];
 
 type ErrorText = Pick<LocalReply, "status" | "message" | "errMsg">;
 
@@ -68,19 +103,14 @@ export function inFormat(reply: LocalReply, format: ErrorFormat): LocalReply {
 }
 
 /** `more`: further headers. */
-function refusal<Reason extends string>(status: number, reason: Reason, errMsg: string, more: HeaderLines = "") {
+function refusal(status: number, reason: RefusalReason, errMsg: string, more: HeaderLines = "") {
   // RFC 9110 has another phrase for 413 than Node.
   const message = status === 413 ? "Content Too Large" : reasonPhrase(status);
   const { body, lines } = errorContent({ status, message, errMsg }, "v2");
   return Object.freeze({ status, reason, message, errMsg, body, lines: more + lines });
 }
 
-function detailed<Reason extends string>(
-  status: number,
-  reason: Reason,
-  errMsg: string,
-  detail: NonNullable<LocalReply["detail"]>,
-) {
+function detailed(status: number, reason: RefusalReason, errMsg: string, detail: NonNullable<LocalReply["detail"]>) {
   return Object.freeze({ ...refusal(status, reason, errMsg), detail });
 }
 
@@ -211,7 +241,3 @@ export function jsonReply(value: unknown): LocalReply {
 function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
-
-export const refusalReasons: readonly RefusalReason[] = [
-  ...new Set(Object.values(localReplies).map(({ reason }) => reason)),
-];

@@ -1,9 +1,12 @@
 // Every kind of answer there is, as bytes on a socket: each carries the six fields and Date once, with the gateway's
 // values, whoever made it and whatever the upstream sent under the same names; each of the gateway's own has the v2
 // body; each request gets exactly one.
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { localReplies } from "../../src/core/local-reply.ts";
 import {
   type AnswerCase,
+  answeredElsewhere,
   get,
   ok,
   quotaAnswers,
@@ -49,6 +52,21 @@ describe.concurrent.each([
     await expectNoFurtherAnswer(client, valuesOf(response.rawHeaders, "Connection"));
   });
 });
+
+test("each answer that the gateway makes itself is a row, or in a test that is named", () => {
+  const rows = [...refusals, ...quotaAnswers, ...upstreamFailures].flatMap(({ status, own = [] }) => [
+    [status, ...own].join(),
+  ]);
+  const missing = Object.entries(localReplies).filter(
+    ([name, { status, message, errMsg }]) => !rows.includes(`${status},${message},${errMsg}`) && !isElsewhere(name),
+  );
+  expect(missing.map(([name]) => name)).toEqual([]);
+});
+
+function isElsewhere(reply: string): boolean {
+  const [file, words = ""] = new Map(Object.entries(answeredElsewhere)).get(reply) ?? [];
+  return file !== undefined && readFileSync(new URL(`../${file}`, import.meta.url), "utf8").includes(words);
+}
 
 /** Of these no header is read, so the id is one of the gateway's. */
 const unread: ReadonlySet<string> = new Set([

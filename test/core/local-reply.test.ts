@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { errorBody, type LocalReply, localReplies, serverOptions } from "../../src/core/local-reply.ts";
+import { errorBody, type LocalReply, localReplies, refusalReasons, serverOptions } from "../../src/core/local-reply.ts";
 
 test("the statuses and words of every refusal", () => {
   const said = Object.values(localReplies).map(({ status, reason, message }) => `${status} ${message}: ${reason}`);
@@ -61,6 +61,11 @@ test("the bodies that clients may rely on, to the byte", () => {
 
 test("OPTIONS * is answered and refuses nothing", () => {
   expect(serverOptions).toMatchObject({ status: 204, reason: null, body: "" });
+});
+
+test("each reason has a reply", () => {
+  const said = new Set(Object.values(localReplies).map(({ reason }) => reason));
+  expect([...said].sort()).toEqual([...refusalReasons].sort());
 });
 
 test("of two replies with one reason, the log says which it was", () => {

@@ -131,6 +131,15 @@ test("the gateway has every metric that panels, variables and rules use", async 
   expect(namesIn('sum by (a) (rate(headgate_nothing_total{a="headgate_x"}[5m]))')).toEqual(["headgate_nothing_total"]);
 });
 
+test("each metric of the gateway has a panel, or a file that says when to look at it", async () => {
+  const drawn = panels.flatMap(({ targets = [] }) => targets.flatMap(({ expr }) => namesIn(expr)));
+  const without = (await ownFamilies()).filter((name) => !drawn.some((each) => familyOf(each) === name));
+  expect(without.sort()).toEqual(Object.keys(withoutPanel).sort());
+  for (const [name, file] of Object.entries(withoutPanel)) {
+    expect(readFileSync(new URL(`../../${file}`, import.meta.url), "utf8"), file).toContain(name);
+  }
+});
+
 test("the provisioning names the Prometheus and the dashboard's folder", () => {
   const provisioning = new URL("../../deploy/grafana/provisioning/", import.meta.url);
   const read = (file: string) => parse(readFileSync(new URL(file, provisioning), "utf8"));
@@ -140,6 +149,24 @@ test("the provisioning names the Prometheus and the dashboard's folder", () => {
   expect(source.jsonData.timeInterval, "rates would be taken over too few scrapes").toBe(scrape.global.scrape_interval);
   expect(read("dashboards/headgate.yaml").providers).toMatchObject([{ type: "file", allowUiUpdates: false }]);
 });
+
+/** Metrics that no panel draws, with the file that says when to look at them. */
+const withoutPanel: Readonly<Record<string, string>> = {
+  headgate_clients_unread_total: "docs/client-address.md",
+  headgate_shared_reads: "docs/operating.md",
+  headgate_shared_rules_state: "docs/shared-counters.md",
+  headgate_shared_rules_untold: "docs/shared-counters.md",
+  headgate_store_late_total: "docs/shared-counters.md",
+  headgate_store_state: "deploy/prometheus/alerts.rules.yaml",
+  headgate_tokens_ending: "docs/authentication.md",
+  headgate_waiting_body_bytes: "docs/runbooks.md",
+  headgate_worker_restarts_total: "deploy/prometheus/alerts.rules.yaml",
+};
+
+/** Without the suffixes of a histogram. */
+function familyOf(name: string): string {
+  return name.replace(/_(?:bucket|sum|count)$/, "");
+}
 
 function cellsOf({ gridPos: { x, y, w, h } }: DashboardPanel): string[] {
   return Array.from({ length: w * h }, (_, i) => `${x + (i % w)}:${y + Math.floor(i / w)}`);
@@ -152,8 +179,15 @@ function namesIn(expr: string): string[] {
 }
 
 async function knownNames(): Promise<Set<string>> {
+  return new Set((await scrapedText()).split("\n").flatMap((line) => /^[a-z]\w*/.exec(line)?.[0] ?? []));
+}
+
+async function ownFamilies(): Promise<string[]> {
+  return [...(await scrapedText()).matchAll(/^# TYPE (headgate_\w+)/gm)].map(([, name = ""]) => name);
+}
+
+async function scrapedText(): Promise<string> {
   const metrics = metricsOf({ store: storeOf(), upstreamAddresses: twoAddresses });
   metrics.observe(exchangeOf());
-  const { body } = await metrics.text(false);
-  return new Set(body.split("\n").flatMap((line) => /^[a-z]\w*/.exec(line)?.[0] ?? []));
+  return (await metrics.text(false)).body;
 }

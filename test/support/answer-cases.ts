@@ -1,5 +1,6 @@
 // The table of answers: one row for each way in which a request can be answered, by the upstream or by the gateway.
 import type { Socket } from "node:net";
+import type { localReplies } from "../../src/core/local-reply.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { stallMs } from "./eventually.ts";
 import type { Overrides, Serving } from "./gateway.ts";
@@ -90,6 +91,10 @@ const bodyTooLarge: OwnAnswer = ["Content Too Large", "The request body is large
 const targetTooLong: OwnAnswer = ["URI Too Long", "The request target is longer than allowed."];
 const headTooLarge: OwnAnswer = ["Request Header Fields Too Large", "The request headers are larger than allowed."];
 const tooManyFields: OwnAnswer = ["Request Header Fields Too Large", "The request has more headers than allowed."];
+const trailersTooLarge: OwnAnswer = [
+  "Request Header Fields Too Large",
+  "The trailers of the request are larger than allowed.",
+];
 const badExpect: OwnAnswer = ["Expectation Failed", "Only the expectation 100-continue is supported."];
 const badEncoding: OwnAnswer = ["Not Implemented", "Only the transfer encoding chunked is supported."];
 const badMethod: OwnAnswer = ["Not Implemented", "The request method is not supported."];
@@ -163,11 +168,34 @@ export const refusals: readonly AnswerCase[] = [
   refused(429, "a bad token", throttled, anonymous("GET"), exhausted),
   refused(431, "one large field", headTooLarge, get("/v2/x", `X: ${kilobytes(20)}\r\n`), unspent),
   refused(431, "300 fields", tooManyFields, get("/v2/x", many), unspent),
+  refused(431, "17 KiB of trailers", trailersTooLarge, post(chunked, `2\r\nhi\r\n0\r\nX: ${kilobytes(17)}\r\n\r\n`), {
+    upstream: silent,
+    ...framed,
+  }),
   refused(501, "gzip, chunked", badEncoding, post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), framed),
   refused(501, "a method that is none", badMethod, get("/v2/x", "", "FOO"), unspent),
   refused(501, "TRACE", badMethod, get("/v2/x", "", "TRACE")),
   refused(501, "CONNECT", badMethod, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", { ...unspent, ...byFrames }),
 ];
+
+/** Replies that take more than one request or another gateway: the test that has one, with words of the reply or its reason. */
+export const answeredElsewhere: Readonly<
+  Partial<Record<keyof typeof localReplies, readonly [file: string, words: string]>>
+> = {
+  plainHttp: ["listener/tls.test.ts", "The request is plain HTTP"],
+  badFieldName: ["conformance/field-names.test.ts", "bad_field_name"],
+  smallPieces: ["transport/costly-bodies.test.ts", "small_pieces"],
+  insufficientScope: ["auth/token-ends.test.ts", "insufficient_scope"],
+  blocked: ["runtime-rules/gateway.test.ts", "blocked"],
+  tooManyRefusals: ["pipeline.test.ts", "too_many_refusals"],
+  overConnectionShare: ["upstream/client-shares.test.ts", "its share of the connections to the upstream"],
+  slowWhileOthersWait: ["upstream/client-shares.test.ts", "This transfer is slow"],
+  overClientConnectionShare: ["listener/bounds.test.ts", 'resource="client_connections"'],
+  overQueueShare: ["upstream/client-shares.test.ts", "its share of the waiting requests"],
+  overTunnelShare: ["upstream/tunnel-shares.test.ts", "its share of the tunnels"],
+  storeUnavailable: ["shared-store/closed.test.ts", "store_unavailable"],
+  internal: ["exchange/matrix.test.ts", "internal"],
+};
 
 const broken = (name: string, upstream: (socket: Socket) => void): AnswerCase =>
   refused(502, name, failed, get(), { upstream });

@@ -2,6 +2,7 @@
 // success; yellow is throttled; red, pink and orange are failures; blue and purple are neither good nor bad. A new label
 // value without a colour does not compile, and a test checks the rules. Routes, instances and versions differ from one
 // deployment to the next and take Grafana's own palette.
+import { admitted, decisions, refusals } from "../../../src/admin/console/colors.js";
 import type { AuthOutcome } from "../../../src/core/authentication.ts";
 import type { SharedResource } from "../../../src/core/client-share.ts";
 import type {
@@ -22,15 +23,13 @@ import type { RecentBytes } from "../../../src/telemetry/scraped-metrics.ts";
 
 type Colors<Value extends string> = Readonly<Record<Value, string>>;
 
-const success = "#73bf69";
-const throttled = "#fade2a";
-const noToken = "#c56999";
-const invalidToken = "#ca3194";
-const expiredToken = "#b8b5ad";
-const malformed = "#b36e0a";
-const overloaded = "#fe648f";
+/** Why the gateway answered a request itself; the console has the same colours. */
+export const refusalColors: Colors<RefusalReason> = refusals;
+
+const success = admitted;
+const { no_token: noToken, invalid_token: invalidToken, expired_token: expiredToken } = refusalColors;
+const { malformed, overloaded } = refusalColors;
 const unavailable = "#fe6c64";
-const storeUnavailable = "#8f1f5c";
 
 export const statusClassColors: Colors<StatusClass> = {
   none: "#2799d4",
@@ -39,37 +38,6 @@ export const statusClassColors: Colors<StatusClass> = {
   "3xx": "#cecafd",
   "4xx": "#ff9830",
   "5xx": "#f2495c",
-};
-
-/** Why the gateway answered a request itself. */
-export const refusalColors: Colors<RefusalReason> = {
-  throttled,
-  too_many_refusals: "#c8a840",
-  malformed,
-  ambiguous_path: "#cca17e",
-  bad_host: "#8d5403",
-  bad_field_name: "#996658",
-  small_pieces: "#7a3f18",
-  no_token: noToken,
-  invalid_token: invalidToken,
-  expired_token: expiredToken,
-  insufficient_scope: "#f1e4c2",
-  blocked: "#5c4a3a",
-  no_route: "#ff780a",
-  method_not_allowed: "#8a4a6a",
-  slow_request: "#f1a633",
-  body_too_large: "#cc8d2e",
-  target_too_long: "#e3613e",
-  head_too_large: "#af2f02",
-  unsupported_expect: "#b58170",
-  unsupported_encoding: "#fca48c",
-  unsupported_method: "#eeca9f",
-  upstream_failed: "#e02f44",
-  upstream_timeout: "#fe91cf",
-  client_share: "#ff37c3",
-  store_unavailable: storeUnavailable,
-  overloaded,
-  internal: "#b6325d",
 };
 
 /** Reasons of failed requests to the upstream and of failed TLS handshakes. */
@@ -136,14 +104,7 @@ export const http2ResetColors: Colors<Http2ResetReason> = {
   malformed,
 };
 
-export const decisionColors: Colors<Outcome> = {
-  admitted: success,
-  throttled,
-  would_throttle: "#3d7be0",
-  exempt: "#7aa7e0",
-  observed: "#8c65c8",
-  unavailable: storeUnavailable,
-};
+export const decisionColors: Colors<Outcome> = decisions;
 
 /** What rules do that were set while the gateway runs. */
 export const ruleColors: Colors<RuleAction> = {

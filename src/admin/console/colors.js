@@ -1,5 +1,5 @@
-// The colours of the Grafana dashboard (deploy/grafana/source/colors.ts; a test compares them), so that a reason has the same
-// one everywhere.
+// The colours of refusals and decisions. The Grafana dashboard (deploy/grafana/source/colors.ts) takes them from here, so that a
+// reason has the same one everywhere.
 const throttled = "#fade2a";
 
 export const admitted = "#73bf69";
@@ -18,6 +18,7 @@ export const refusals = {
   insufficient_scope: "#f1e4c2",
   blocked: "#5c4a3a",
   no_route: "#ff780a",
+  method_not_allowed: "#8a4a6a",
   slow_request: "#f1a633",
   body_too_large: "#cc8d2e",
   target_too_long: "#e3613e",
@@ -25,7 +26,6 @@ export const refusals = {
   unsupported_expect: "#b58170",
   unsupported_encoding: "#fca48c",
   unsupported_method: "#eeca9f",
-  method_not_allowed: "#8a4a6a",
   upstream_failed: "#e02f44",
   upstream_timeout: "#fe91cf",
   client_share: "#ff37c3",
@@ -39,6 +39,8 @@ export const decisions = {
   admitted,
   throttled,
   would_throttle: "#3d7be0",
+  exempt: "#7aa7e0",
+  observed: "#8c65c8",
   unavailable: refusals.store_unavailable,
 };
 

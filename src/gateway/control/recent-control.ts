@@ -3,7 +3,7 @@ import type { HistoryAnswer, RecentRequests, RequestAnswer } from "../../admin/c
 import { formatDuration } from "../../config/leaves.ts";
 import { addressKey, keyOfHex } from "../../core/counter-key.ts";
 import { cidrOf } from "../../core/ip-address.ts";
-import type { RefusalReason } from "../../core/local-reply.ts";
+import { refusalSentences } from "../../core/local-reply.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { ForgivenKey } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
@@ -172,7 +172,7 @@ function explanationOf(
       `To let it in: DELETE /api/rules/${rule ?? "{id}"}.`,
     ];
   }
-  const why = reason === null ? [] : [sentences[reason]];
+  const why = reason === null ? [] : [refusalSentences[reason]];
   return brokenRule === null
     ? why
     : [...why, `What is wrong with it: ${brokenRule}. The log has the line and the field.`];
@@ -188,35 +188,3 @@ function periodOf({ rate }: Policy): string {
       return " at once";
   }
 }
-
-/** Of the reasons that need no figures. */
-const sentences: Readonly<Record<Exclude<RefusalReason, "throttled" | "blocked" | null>, string>> = {
-  malformed: "The request is not well-formed HTTP.",
-  ambiguous_path: "Readings of the path disagree about the route it is under.",
-  bad_host: "It had no Host field, several, or one that is no host.",
-  bad_field_name: "A server may read the name of a header as that of another one; the response and the log name it.",
-  small_pieces: "Its body came in too many small pieces.",
-  no_token: "It had no bearer token, and the path asks for one.",
-  invalid_token: "Its token is malformed, repeated or not listed.",
-  expired_token: "Its token was listed, and its end has come.",
-  insufficient_scope: "Its token lacks a scope that a rule of auth.rules asks for.",
-  no_route: "The path is under no route.",
-  method_not_allowed: "It is about quota.path, where only GET and HEAD are possible.",
-  slow_request:
-    "Its head took longer than timeouts.head, or its body was slower than timeouts.body and timeouts.bodyRate allow.",
-  body_too_large: "Its body is larger than maxBodyBytes.",
-  target_too_long: "Its target is longer than maxTargetBytes.",
-  head_too_large:
-    "Its head is larger than maxHeaderBytes, or has more than 200 headers, or its trailers are too large: see detail in the log.",
-  unsupported_expect: "It expects something else than 100-continue.",
-  unsupported_encoding: "It has a transfer encoding that is not supported.",
-  unsupported_method: "Its method is not supported.",
-  too_many_refusals:
-    "The client has used up its budget for refusals that spend no quota; see refusals in the configuration.",
-  upstream_failed: "The upstream could not be reached, or gave no valid answer.",
-  upstream_timeout: "The upstream did not answer in time.",
-  client_share: "The client holds as much of what all clients share as it may.",
-  store_unavailable: "The shared store is away, and counters.redis.onFailure is closed.",
-  overloaded: "No connection to the upstream was free in time, or too many connections are open.",
-  internal: "A bug in the gateway; the log has it.",
-};
