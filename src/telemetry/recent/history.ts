@@ -3,15 +3,11 @@
 // when it has ended. A step in which the main thread could not read is told as a gap, and the next one says how long it is.
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import { type RefusalReason, refusalReasons } from "../../core/local-reply.ts";
-import type { Outcome } from "../../core/policy.ts";
 import { maxThreads } from "../../core/settings.ts";
 import { badnessOf, type StoreState, storeStates } from "../../core/store-link.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../../core/upstream.ts";
 import { PossibleProxies } from "./possible-proxies.ts";
-
-export const stepMs = 5_000;
-
-export const maxSteps = 180;
+import { maxSteps, Steps, stepMs } from "./steps.ts";
 
 /** What is counted in a step. Reasons that did not occur are left out. */
 export interface HistoryStep {
@@ -162,97 +158,68 @@ function boundsOf(bucket: number): [from: number, to: number] {
   return [from, from + width];
 }
 
-// An entry of the ring: the differences of the counts, without the buckets of latency, and these.
-const durationMs = latencies;
-const percentiles = latencies + 1;
-const isGap = latencies + 4;
-const residentBytes = latencies + 5;
-const entryColumns = latencies + 6;
 const shares = [0.5, 0.9, 0.99] as const;
 
-/** Of all rows, and of what the main thread makes of them. */
-export const historyBytes = 2 * 4 * stride * (maxThreads + 1) + 8 * columns + 8 * entryColumns * maxSteps;
+/** Of all rows, and of the steps: each has a count for most columns but those of latency. */
+export const historyBytes = 4 * stride * (maxThreads + 1) + 16 * latencies * maxSteps;
 
 /** Reads the rows, in the main thread. */
 export class History {
   readonly #rows: Uint32Array;
-  readonly #before: Uint32Array;
-  readonly #difference = new Float64Array(columns);
-  readonly #entries = new Float64Array(entryColumns * maxSteps);
   readonly #hasStore: boolean;
   readonly #residentBytes: () => number;
-  readonly #steps: HistorySteps;
+  readonly #steps: Steps<HistoryStep>;
+  /** Of all rows, at the end of the last step. */
+  #before: Uint32Array;
 
   /** `resident`: the memory of the process, in bytes. */
   constructor(memory: SharedArrayBuffer, hasStore: boolean, resident: () => number, nowMs: number) {
     this.#rows = new Uint32Array(memory, 0, stride * (maxThreads + 1));
-    this.#before = this.#rows.slice();
     this.#hasStore = hasStore;
     this.#residentBytes = resident;
-    this.#steps = new HistorySteps(nowMs);
+    this.#steps = new Steps(nowMs);
+    this.#before = this.#sums();
   }
 
   /** Ends the steps that are over. Returns how long the current one lasts still. */
   read(nowMs: number): number {
-    const ended = this.#steps.end(nowMs);
-    if (ended !== null) {
-      for (const step of ended.gaps) this.#entryOf(step)[isGap] = 1;
-      this.#end(ended.last, ended.durationMs);
-    }
+    this.#steps.end(nowMs, (durationMs) => {
+      const sums = this.#sums();
+      const step = this.#stepOf(sums, durationMs);
+      this.#before = sums;
+      return step;
+    });
     return (Math.floor(nowMs / stepMs) + 1) * stepMs - nowMs;
   }
 
   /** Of the newest `count` steps. */
   view(nowMs: number, wallMs: number, count = maxSteps): HistoryView {
-    const steps = this.#steps
-      .kept()
-      .slice(-count)
-      .map((step) => this.#stepOf(this.#entryOf(step)));
-    return { stepMs, endMs: this.#steps.endMs(nowMs, wallMs), steps };
+    return { stepMs, endMs: this.#steps.endMs(nowMs, wallMs), steps: this.#steps.kept.slice(-count) };
   }
 
-  #entryOf(step: number): Float64Array {
-    const start = entryColumns * (step % maxSteps);
-    return this.#entries.subarray(start, start + entryColumns);
-  }
-
-  #end(step: number, lastedMs: number): void {
-    const difference = this.#difference.fill(0);
+  /** Adds up all rows; of the store's states, the worst. */
+  #sums(): Uint32Array {
+    const sums = new Uint32Array(columns);
     for (let start = 0; start < this.#rows.length; start += stride) {
       for (let column = 0; column < columns; column += 1) {
-        const at = start + column;
-        const now = this.#rows[at] as number;
-        if (column === storeState) {
-          difference[column] = Math.max(difference[column] as number, now);
-          continue;
-        }
-        if (column === heapUnits || column === externalUnits) {
-          difference[column] = (difference[column] as number) + now;
-          continue;
-        }
-        difference[column] = (difference[column] as number) + ((now - (this.#before[at] as number)) >>> 0);
-        this.#before[at] = now;
+        const value = this.#rows[start + column] as number;
+        const sum = sums[column] as number;
+        sums[column] = column === storeState ? Math.max(sum, value) : sum + value;
       }
     }
-    const entry = this.#entryOf(step);
-    entry.set(difference.subarray(0, latencies));
-    entry[durationMs] = lastedMs;
-    entry.set(percentilesOf(difference.subarray(latencies)), percentiles);
-    entry[isGap] = 0;
-    entry[residentBytes] = this.#residentBytes();
+    return sums;
   }
 
-  #stepOf(entry: Float64Array): HistoryStep | null {
-    if (entry[isGap] === 1) return null;
-    const value = (column: number): number => entry[column] as number;
-    const [p50, p90, p99] = [value(percentiles), value(percentiles + 1), value(percentiles + 2)];
-    const state = storeStates.find((each) => 1 + badnessOf(each) === value(storeState));
+  #stepOf(sums: Uint32Array, durationMs: number): HistoryStep {
+    const counts = sums.map((sum, column) => sum - (this.#before[column] as number));
+    const value = (column: number): number => counts[column] as number;
+    const state = storeStates.find((each) => 1 + badnessOf(each) === sums[storeState]);
     const count = value(answered);
     return {
-      durationMs: value(durationMs),
+      durationMs,
       admitted: value(admitted),
       refused: named(reasonColumns, value),
-      latencyMs: p50 === 0 ? null : { p50, p90, p99 },
+      latencyMs: percentilesOf(counts.subarray(latencies)),
       upstream: {
         answered: count,
         meanMs: count === 0 ? null : (value(upstreamUnits) * upstreamUnitMs) / count,
@@ -260,9 +227,9 @@ export class History {
       },
       store: this.#hasStore && state !== undefined ? { state, lateDecisions: value(lateDecisions) } : null,
       memory: {
-        residentBytes: value(residentBytes),
-        heapBytes: value(heapUnits) * memoryUnitBytes,
-        externalBytes: value(externalUnits) * memoryUnitBytes,
+        residentBytes: this.#residentBytes(),
+        heapBytes: (sums[heapUnits] as number) * memoryUnitBytes,
+        externalBytes: (sums[externalUnits] as number) * memoryUnitBytes,
       },
     };
   }
@@ -277,10 +244,10 @@ function named<Name extends string>(
   return counts;
 }
 
-/** Returns the values of `shares` in milliseconds, as if those of a bucket were spread evenly; 0 if there are none. */
-function percentilesOf(counts: Float64Array): number[] {
+/** Returns the values of `shares` in milliseconds, as if those of a bucket were spread evenly; null if there are none. */
+function percentilesOf(counts: Uint32Array): HistoryStep["latencyMs"] {
   const all = counts.reduce((sum, count) => sum + count, 0);
-  return shares.map((share) => {
+  const [p50 = 0, p90 = 0, p99 = 0] = shares.map((share) => {
     let rank = share * all;
     for (const [bucket, count] of counts.entries()) {
       if (rank <= count && count > 0) {
@@ -291,183 +258,5 @@ function percentilesOf(counts: Float64Array): number[] {
     }
     return 0;
   });
-}
-
-/** Steps that are over, and in which nothing else will be counted. */
-export interface EndedSteps {
-  /** Before the last one, of those that are kept. */
-  readonly gaps: readonly number[];
-  readonly last: number;
-  /** Since the reading before: about 5 s, and longer after a gap. */
-  readonly durationMs: number;
-}
-
-/** The steps of a history: 180 of 5 s, all of one clock. A step in which nobody could read is a gap. */
-class HistorySteps {
-  #readMs: number;
-  /** The number of the first step that was not read yet, since the clock's start. */
-  #next: number;
-  readonly #first: number;
-
-  constructor(nowMs: number) {
-    this.#readMs = nowMs;
-    this.#next = Math.floor(nowMs / stepMs);
-    this.#first = this.#next;
-  }
-
-  /** Returns the steps that are over since the last call; null if there is none. */
-  end(nowMs: number): EndedSteps | null {
-    const current = Math.floor(nowMs / stepMs);
-    if (current <= this.#next) return null;
-    // What was counted in the meantime cannot be told apart, so it is of the last of these steps.
-    const firstGap = Math.max(this.#next, current - maxSteps);
-    const gaps = Array.from({ length: current - 1 - firstGap }, (_, i) => firstGap + i);
-    const durationMs = nowMs - this.#readMs;
-    this.#next = current;
-    this.#readMs = nowMs;
-    return { gaps, last: current - 1, durationMs };
-  }
-
-  /** Returns the numbers of the steps that are kept, the oldest first. */
-  kept(): number[] {
-    const from = Math.max(this.#first, this.#next - maxSteps);
-    return Array.from({ length: this.#next - from }, (_, i) => from + i);
-  }
-
-  /** Returns the end of the last step, in Unix milliseconds by the wall clock of now; null before there is one. */
-  endMs(nowMs: number, wallMs: number): number | null {
-    return this.#next === this.#first ? null : Math.round(wallMs - nowMs + this.#next * stepMs);
-  }
-}
-
-/** What is kept of a policy's outcomes. */
-export const keptOutcomes = ["admitted", "throttled", "would_throttle", "unavailable"] as const satisfies Outcome[];
-
-type KeptOutcome = (typeof keptOutcomes)[number];
-
-/** Running totals since the start, of all threads. */
-export interface PolicyTotals {
-  readonly policy: string;
-  readonly outcomes: Readonly<Record<KeptOutcome, number>>;
-}
-
-export interface PolicyHistoryView extends Omit<HistoryView, "steps"> {
-  /** How long each step was, the oldest first; null: a gap. */
-  readonly durationsMs: readonly (number | null)[];
-  /** Counts of each of these steps; null: a gap, or there was no such policy. */
-  readonly policies: readonly {
-    readonly policy: string;
-    readonly counts: Readonly<Record<KeptOutcome, readonly (number | null)[]>>;
-  }[];
-}
-
-/** Those of a configuration, which has 32 at most, and of one that a reload has replaced. */
-const maxPolicies = 64;
-
-const perStep = keptOutcomes.length;
-const perPolicy = perStep * maxSteps;
-/** No count is as large, in 5 s. */
-const unknown = 2 ** 32 - 1;
-
-export const policyHistoryBytes = Uint32Array.BYTES_PER_ELEMENT * perPolicy * maxPolicies + 8 * maxSteps;
-
-interface Kept {
-  /** Where its counts are. */
-  readonly slot: number;
-  /** The totals of the last reading that had the policy. */
-  totals: PolicyTotals["outcomes"];
-  /** The last step with the policy. */
-  lastStep: number;
-}
-
-/**
- * The last 15 minutes of each policy: how many requests it admitted, and how many it refused or would have. Nothing is
- * counted here: the running totals of the policies are read once in a step, so a request costs nothing more. A policy
- * is known by its name, so it keeps its past over a reload, also one that takes it away and is taken back within these
- * minutes.
- */
-export class PolicyHistory {
-  readonly #counts = new Uint32Array(perPolicy * maxPolicies);
-  /** 0: a gap. */
-  readonly #durationsMs = new Float64Array(maxSteps);
-  /** By name, the one that was there last at the end. */
-  readonly #kept = new Map<string, Kept>();
-  readonly #steps: HistorySteps;
-  /** Totals begin at 0 with the process. */
-  #isFirst = true;
-
-  constructor(nowMs: number) {
-    this.#steps = new HistorySteps(nowMs);
-  }
-
-  /** Ends the steps that are over. `all`: of the policies in force. */
-  read(all: readonly PolicyTotals[], nowMs: number): void {
-    const ended = this.#steps.end(nowMs);
-    if (ended === null) return;
-    for (const step of [...ended.gaps, ended.last]) {
-      this.#durationsMs[step % maxSteps] = 0;
-      for (const { slot } of this.#kept.values()) this.#write(slot, step, null);
-    }
-    this.#durationsMs[ended.last % maxSteps] = ended.durationMs;
-    for (const { policy, outcomes } of all) this.#add(policy, outcomes, ended.last);
-    for (const [policy, { lastStep }] of this.#kept) {
-      if (ended.last - lastStep >= maxSteps) this.#kept.delete(policy);
-    }
-    this.#isFirst = false;
-  }
-
-  view(nowMs: number, wallMs: number): PolicyHistoryView {
-    const steps = this.#steps.kept();
-    const durationsMs = steps.map((step) => this.#durationsMs[step % maxSteps] || null);
-    const policies = Array.from(this.#kept, ([policy, { slot }]) => {
-      const of = (column: number) => steps.map((step) => this.#at(slot, step, column));
-      const [admitted, throttled, would_throttle, unavailable] = [of(0), of(1), of(2), of(3)];
-      return { policy, counts: { admitted, throttled, would_throttle, unavailable } };
-    });
-    return { stepMs, endMs: this.#steps.endMs(nowMs, wallMs), durationsMs, policies };
-  }
-
-  #add(policy: string, totals: PolicyTotals["outcomes"], step: number): void {
-    const before = this.#kept.get(policy);
-    const slot = before?.slot ?? this.#freeSlot();
-    // Behind the others.
-    this.#kept.delete(policy);
-    this.#kept.set(policy, { slot, totals, lastStep: step });
-    if (before === undefined) {
-      for (let i = 0; i < maxSteps; i += 1) this.#write(slot, i, null);
-      // Of what a policy said before its first reading, nobody knows when.
-      if (this.#isFirst) this.#write(slot, step, totals);
-      return;
-    }
-    // A policy that was away begins again.
-    const isAnew = keptOutcomes.some((outcome) => totals[outcome] < before.totals[outcome]);
-    const since = (outcome: KeptOutcome) => totals[outcome] - (isAnew ? 0 : before.totals[outcome]);
-    const [admitted, throttled] = [since("admitted"), since("throttled")];
-    this.#write(slot, step, {
-      ...{ admitted, throttled, would_throttle: since("would_throttle"), unavailable: since("unavailable") },
-    });
-  }
-
-  /** The policy that is away for the longest time makes room. */
-  #freeSlot(): number {
-    if (this.#kept.size >= maxPolicies) {
-      const [[oldest, { slot }] = ["", { slot: 0 }]] = this.#kept;
-      this.#kept.delete(oldest);
-      return slot;
-    }
-    const used = new Set(Array.from(this.#kept.values(), ({ slot }) => slot));
-    return Array.from({ length: maxPolicies }, (_, slot) => slot).find((slot) => !used.has(slot)) ?? 0;
-  }
-
-  #write(slot: number, step: number, counts: PolicyTotals["outcomes"] | null): void {
-    const start = slot * perPolicy + (step % maxSteps) * perStep;
-    for (const [i, outcome] of keptOutcomes.entries()) {
-      this.#counts[start + i] = counts === null ? unknown : Math.min(counts[outcome], unknown - 1);
-    }
-  }
-
-  #at(slot: number, step: number, column: number): number | null {
-    const count = this.#counts[slot * perPolicy + (step % maxSteps) * perStep + column] as number;
-    return count === unknown ? null : count;
-  }
+  return all === 0 ? null : { p50, p90, p99 };
 }

@@ -1,7 +1,8 @@
 // The last minutes of the whole process, for the admin API: asks all threads and adds up what they say, reads the history,
 // and passes a sample of refusals to whoever listens. While nobody listens, no thread is asked for it.
 import type { Clock } from "../../core/clock.ts";
-import { History, type HistoryView, PolicyHistory, type PolicyHistoryView, type PolicyTotals } from "./history.ts";
+import { History, type HistoryView } from "./history.ts";
+import { PolicyHistory, type PolicyHistoryView, type PolicyTotals } from "./policy-history.ts";
 import type { LastRefusals, RefusalsOf, RefusedRequest } from "./refusals.ts";
 import { generationMs, merged, type RefusedKey } from "./sketch.ts";
 import type { RecentAnswer, RecentQuestion } from "./thread-recent.ts";

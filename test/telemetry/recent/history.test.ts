@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
 import { maxThreads } from "../../../src/core/settings.ts";
-import { History, HistoryRow, type HistoryStep, maxSteps, stepMs } from "../../../src/telemetry/recent/history.ts";
+import { History, HistoryRow, type HistoryStep } from "../../../src/telemetry/recent/history.ts";
+import { maxSteps, stepMs } from "../../../src/telemetry/recent/steps.ts";
 import { runs } from "../../support/runs.ts";
 import { exchangeOf } from "../scrape.ts";
 

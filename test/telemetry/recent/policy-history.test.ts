@@ -1,6 +1,7 @@
 // What each policy said in the last minutes, from totals that are read once in a step, whatever reloads do to the policies.
 import { expect, test } from "vitest";
-import { maxSteps, PolicyHistory, type PolicyTotals, stepMs } from "../../../src/telemetry/recent/history.ts";
+import { PolicyHistory, type PolicyTotals } from "../../../src/telemetry/recent/policy-history.ts";
+import { maxSteps, stepMs } from "../../../src/telemetry/recent/steps.ts";
 
 const startMs = 1_000 * stepMs;
 const wallOffsetMs = 1_700_000_000_000;

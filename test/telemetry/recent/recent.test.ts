@@ -1,8 +1,10 @@
 // What several threads say is one answer, and a sample of refusals costs nothing while nobody listens.
 import { expect, test, vi } from "vitest";
-import { HistoryRow, type PolicyTotals, stepMs } from "../../../src/telemetry/recent/history.ts";
+import { HistoryRow } from "../../../src/telemetry/recent/history.ts";
+import type { PolicyTotals } from "../../../src/telemetry/recent/policy-history.ts";
 import { Recent, type RecentThreads, type RefusalSample } from "../../../src/telemetry/recent/recent.ts";
 import { generationMs } from "../../../src/telemetry/recent/sketch.ts";
+import { stepMs } from "../../../src/telemetry/recent/steps.ts";
 import { type RecentQuestion, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";

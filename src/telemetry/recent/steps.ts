@@ -1,0 +1,40 @@
+// The last 15 minutes in steps of 5 s of one clock, each with what was seen in it. A step in which nobody could look is a gap.
+
+export const stepMs = 5_000;
+
+export const maxSteps = 180;
+
+export class Steps<Seen> {
+  /** The oldest first; null: a gap. */
+  #kept: readonly (Seen | null)[] = [];
+  #readMs: number;
+  /** The number of the first step that is not over, since the clock's start. */
+  #next: number;
+
+  constructor(nowMs: number) {
+    this.#readMs = nowMs;
+    this.#next = Math.floor(nowMs / stepMs);
+  }
+
+  get kept(): readonly (Seen | null)[] {
+    return this.#kept;
+  }
+
+  /**
+   * Ends the steps that are over, if there are any. `look` is called for the last of them: what was counted in the others cannot
+   * be told apart, so they are gaps. `durationMs`: since the call before, about 5 s, and longer after a gap.
+   */
+  end(nowMs: number, look: (durationMs: number) => Seen): void {
+    const current = Math.floor(nowMs / stepMs);
+    if (current <= this.#next) return;
+    const gaps = new Array<null>(Math.min(maxSteps, current - 1 - this.#next)).fill(null);
+    this.#kept = [...this.#kept, ...gaps, look(nowMs - this.#readMs)].slice(-maxSteps);
+    this.#next = current;
+    this.#readMs = nowMs;
+  }
+
+  /** Returns the end of the last step, in Unix milliseconds by the wall clock of now; null before there is one. */
+  endMs(nowMs: number, wallMs: number): number | null {
+    return this.#kept.length === 0 ? null : Math.round(wallMs - nowMs + this.#next * stepMs);
+  }
+}
