@@ -9,6 +9,7 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json --declaration false \
   && cp -R src/admin/console dist/admin/ \
+  && cp src/finance-backend/sample.sql dist/finance-backend/ \
   && chmod +x dist/main.js \
   && npm sbom --omit=dev --sbom-format=cyclonedx --sbom-type=application >sbom.cdx.json \
   && npm prune --omit=dev --ignore-scripts \

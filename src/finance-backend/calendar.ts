@@ -19,12 +19,7 @@ export function formatDay(day: number): string {
   return `${pad(year, 4)}-${pad(month, 2)}-${pad(dayOfMonth, 2)}`;
 }
 
-/** 0 is Sunday: 1970-01-01 was a Thursday. */
-export function weekdayOf(day: number): number {
-  return (((day + 4) % 7) + 7) % 7;
-}
-
-export function civil(day: number): { year: number; month: number; dayOfMonth: number } {
+function civil(day: number): { year: number; month: number; dayOfMonth: number } {
   // Howard Hinnant's civil_from_days: years start in March, so that the leap day is the last of its year.
   const shifted = day + 719_468;
   const era = Math.floor(shifted / 146_097);

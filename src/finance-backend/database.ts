@@ -1,8 +1,13 @@
 // Opens the database, in memory or in a file. An empty file is filled in one transaction, so that it is complete or still
 // empty. A file of this program is reused; any other file is refused and not written to. The connection is then read only.
+import { readFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { fillWithSample } from "./fill.ts";
-import { applicationId, schemaVersion } from "./schema.sql.ts";
+
+/** "HgFB" in ASCII, as PRAGMA application_id. */
+const applicationId = 0x48674642;
+
+/** Raised with every change of `sample.sql`: an older file is refused instead of misread. */
+const schemaVersion = 1;
 
 /** The file cannot be used. The message names the file and the reason, for the operator. */
 export class DatabaseError extends Error {
@@ -35,6 +40,12 @@ function prepareContents(database: DatabaseSync): void {
     if (database.isTransaction) database.exec("ROLLBACK");
     throw error;
   }
+}
+
+/** Writes the tables and the sample data, and at last the mark of this program. The caller holds the transaction. */
+function fillWithSample(database: DatabaseSync): void {
+  database.exec(readFileSync(new URL("./sample.sql", import.meta.url), "utf8"));
+  database.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion}`);
 }
 
 function identify(database: DatabaseSync): "ours" | "empty" {

@@ -1,25 +1,16 @@
 import { expect, test } from "vitest";
-import {
-  civil,
-  formatDay,
-  formatTimestamp,
-  parseDay,
-  parseTimestamp,
-  weekdayOf,
-} from "../../src/finance-backend/calendar.ts";
+import { formatDay, formatTimestamp, parseDay, parseTimestamp } from "../../src/finance-backend/calendar.ts";
 import { inFullOr } from "../support/runs.ts";
 
 const dayMs = 86_400_000;
 
 test("days of all the years 0001 to 9999 agree with the engine's own calendar, there and back", () => {
   const first = Date.UTC(1970, 0, 1) / dayMs - 719_162;
-  // No multiple of 7, so that all weekdays are among them.
   const step = inFullOr(13, 89);
   for (let day = first; day <= 2_932_896; day += step) {
-    const engine = new Date(day * dayMs);
-    const text = engine.toISOString().slice(0, 10);
-    if (formatDay(day) !== text || parseDay(text) !== day || weekdayOf(day) !== engine.getUTCDay()) {
-      expect.fail(`${text}: ${formatDay(day)}, ${parseDay(text)} for ${day}, weekday ${weekdayOf(day)}`);
+    const text = new Date(day * dayMs).toISOString().slice(0, 10);
+    if (formatDay(day) !== text || parseDay(text) !== day) {
+      expect.fail(`${text}: ${formatDay(day)}, ${parseDay(text)} for ${day}`);
     }
   }
   expect(formatDay(first)).toBe("0001-01-01");
@@ -65,5 +56,4 @@ test("a formatted instant is read back as itself", () => {
     expect(formatTimestamp(ms)).toBe(new Date(ms).toISOString());
     expect(parseTimestamp(formatTimestamp(ms))).toBe(formatTimestamp(ms));
   }
-  expect(civil(0)).toEqual({ year: 1970, month: 1, dayOfMonth: 1 });
 });

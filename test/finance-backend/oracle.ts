@@ -1,6 +1,42 @@
 // The listing as one would write it without a database: filter the records in memory, sort them, cut a slice out.
-import { categories } from "../../src/finance-backend/sample-catalog.ts";
-import { type SampleTransaction, sampleTransactions } from "../../src/finance-backend/sample-transactions.ts";
+import { openDatabase } from "../../src/finance-backend/database.ts";
+
+interface SampleTransaction {
+  readonly id: number;
+  readonly date: string;
+  readonly amount: string;
+  readonly currency: "usd" | "eur";
+  readonly toBase: number;
+  readonly payee: string;
+  readonly originalName: string | null;
+  readonly categoryId: number | null;
+  readonly notes: string | null;
+  readonly status: "reviewed" | "unreviewed" | "delete_pending";
+  readonly isPending: boolean;
+  readonly manualAccountId: number | null;
+  readonly plaidAccountId: number | null;
+  readonly source: "plaid" | "csv" | "manual";
+  readonly externalId: string | null;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly tagIds: readonly number[];
+}
+
+const database = openDatabase(null);
+/** A table as it is, with the names of columns in camel case. */
+function rowsOf(table: string): Record<string, unknown>[] {
+  const camel = (name: string): string => name.replaceAll(/_./g, ([, letter = ""]) => letter.toUpperCase());
+  const rows = database.prepare(`SELECT * FROM ${table}`).all();
+  return rows.map((row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [camel(name), value])));
+}
+
+type Named = { readonly id: number; readonly name: string };
+export const tags = rowsOf("tags") as unknown as readonly Named[];
+export const categories = rowsOf("categories") as unknown as readonly (Named & {
+  readonly groupId: number | null;
+  readonly isGroup: number;
+})[];
+const tagged = Map.groupBy(rowsOf("transaction_tags"), ({ transactionId }) => transactionId);
 
 /** Query parameters by their names in the API. */
 export interface Filter {
@@ -16,7 +52,11 @@ export interface Filter {
   updated_since?: string;
 }
 
-export const allTransactions: readonly SampleTransaction[] = sampleTransactions();
+export const allTransactions = rowsOf("transactions").map((row) => ({
+  ...row,
+  isPending: row["isPending"] === 1,
+  tagIds: (tagged.get(row["id"]) ?? []).map(({ tagId }) => tagId),
+})) as unknown as readonly SampleTransaction[];
 
 export function matching(filter: Filter): SampleTransaction[] {
   return allTransactions

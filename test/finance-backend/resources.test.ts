@@ -1,10 +1,18 @@
 import { type Category, LunchMoneyClient, LunchMoneyError } from "@lunch-money/lunch-money-js-v2";
 import { describe, expect, test } from "vitest";
-import { user } from "../../src/finance-backend/sample-catalog.ts";
 import { allTransactions, matching } from "./oracle.ts";
 import { asPage, authorization, useBackend } from "./support.ts";
 
 const { backend, json, send } = useBackend();
+const user = {
+  id: 18_328,
+  name: "Robin Example",
+  email: "robin@example.org",
+  account_id: 18_221,
+  budget_name: "Household",
+  primary_currency: "usd",
+  api_key_label: "Reference backend",
+};
 const sdk = (): LunchMoneyClient => new LunchMoneyClient({ apiKey: "any-token", baseUrl: `${backend().url}/v2` });
 
 describe("/v2/categories", () => {

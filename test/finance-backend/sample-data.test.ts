@@ -1,9 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Transaction } from "@lunch-money/lunch-money-js-v2";
 import { describe, expect, test } from "vitest";
-import { categories, tags } from "../../src/finance-backend/sample-catalog.ts";
-import { firstDate, lastDate } from "../../src/finance-backend/sample-transactions.ts";
-import { allTransactions, matching } from "./oracle.ts";
+import { allTransactions, categories, matching, tags } from "./oracle.ts";
 import { asPage, authorization, startInMemory, useBackend } from "./support.ts";
 
 const { json } = useBackend();
@@ -33,8 +31,7 @@ test("every start serves the same bytes, on every machine", async () => {
 describe("the sample", () => {
   test("has at least 2,500 transactions on two years, from the first day to the last", () => {
     expect(allTransactions.length).toBeGreaterThanOrEqual(2500);
-    expect([firstDate, lastDate]).toEqual(["2024-01-01", "2025-12-31"]);
-    expect([allTransactions[0]?.date, allTransactions.at(-1)?.date]).toEqual([firstDate, lastDate]);
+    expect([allTransactions[0]?.date, allTransactions.at(-1)?.date]).toEqual(["2024-01-01", "2025-12-31"]);
   });
 
   test("has some of everything a filter can ask for", () => {
