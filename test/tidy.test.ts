@@ -112,6 +112,12 @@ describe("imports run one way", () => {
     expect(wrong).toEqual([]);
   });
 
+  test("how a reload on trial is judged is known where reloads are, and nowhere else", () => {
+    const judge = "limits/judge.ts";
+    const knowing = files.filter((file) => targetsOf(file).includes(judge)).map(({ path }) => path);
+    expect(knowing).toEqual(["gateway/reload-trials.ts"]);
+  });
+
   test("no files import each other in a circle, types included", () => {
     const circles = circlesOf(new Map(files.map((file) => [file.path, targetsOf(file)])));
     expect(circles).toEqual([]);

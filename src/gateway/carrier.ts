@@ -10,12 +10,12 @@ import type { RuleChange } from "../core/rules.ts";
 import type { Certificate, Settings } from "../core/settings.ts";
 import type { AddressState } from "../core/upstream.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
-import type { JudgeMemory } from "../limits/judge.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Clients } from "./clients.ts";
+import type { SettingsOnTrial } from "./reload-trials.ts";
 
 export interface Carrier {
   /** In force. */
@@ -62,14 +62,6 @@ export interface Carrier {
   drain(timeoutMs: number): Promise<BrokenOff>;
   /** Closes everything else. */
   close(): void | Promise<void>;
-}
-
-/** What the carrier has to know about settings that are on trial. */
-export interface SettingsOnTrial {
-  /** They may come back, so what their policies have counted is kept. */
-  readonly fallback: Settings;
-  /** Null: they are not judged. */
-  readonly judge: JudgeMemory | null;
 }
 
 /** What one thread knows. */

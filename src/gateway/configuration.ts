@@ -21,17 +21,16 @@ import {
   upstreamHostOf,
 } from "../core/upstream.ts";
 import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
-import { Judge } from "../limits/judge.ts";
 import type { PolicyLimiter } from "../limits/limiter.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import { changeLog } from "../telemetry/log.ts";
 import { createUpstreamEventLog } from "../telemetry/upstream-log.ts";
 import { createForward, type ForwardingOptions } from "../upstream/forward.ts";
 import { openUpstream, type Upstream } from "../upstream/open-upstream.ts";
-import type { SettingsOnTrial } from "./carrier.ts";
 import { type ConfiguredFiles, closeFiles, openConfiguredFiles, upstreamSettings } from "./configured-files.ts";
 import { type ChosenSlots, createLimiter, limiterSettings } from "./open-counters.ts";
 import type { CheckRefs } from "./open-listeners.ts";
+import { createJudgedTrial, type JudgedTrial, type SettingsOnTrial } from "./reload-trials.ts";
 import {
   type CheckConfiguration,
   clientAddressRules,
@@ -53,7 +52,7 @@ export interface Configuration extends Opened {
   readonly limiter: PolicyLimiter;
   readonly refusals: RefusalBuckets;
   /** Null: nothing is on trial, or it is not judged. */
-  readonly judge: Judge | null;
+  readonly trial: JudgedTrial | null;
   readonly rules: RequestRules;
   readonly runtime: Runtime;
   readonly traffic: TrafficSettings;
@@ -104,9 +103,9 @@ export function configure(
   const { log: logged, requestId } = settings;
   const { keyHash } = context.counters;
   const demandOf = createDemandReader(settings.auth, settings.routes, settings.basePath);
-  const judge = judgeOf(limiter, context, onTrial);
+  const trial = createJudgedTrial(limiter, context, onTrial);
   const parts = {
-    ...{ judge, rules, runtimeRules, limiter, authenticator, demandOf, refusals },
+    ...{ trial, rules, runtimeRules, limiter, authenticator, demandOf, refusals },
     ...{ fields, telemetry, clock, log, forward, keyHash, logged, requestId },
   };
   const ofChecks = { limiter: limiter.forChecks(), quotas: limiter.forQuotas() };
@@ -118,7 +117,7 @@ export function configure(
     notices.configuration.warn({ detail }, "configuration warning");
   }
   return {
-    ...{ settings, files, upstream, limiter, refusals, judge, rules },
+    ...{ settings, files, upstream, limiter, refusals, trial, rules },
     runtime: createRuntime(parts),
     traffic: trafficSettings(settings, rules.clientAddress, certificate, ticketSecret),
     checks: configureChecks(settings, parts, ofChecks, secrets, before),
@@ -133,19 +132,6 @@ function limiterOf(
 ): PolicyLimiter {
   const isSame = before !== null && isDeepStrictEqual(limiterSettings(before.settings), limiterSettings(settings));
   return isSame ? before.limiter : createLimiter(settings, context, before?.limiter ?? null, choices);
-}
-
-function judgeOf(
-  limiter: PolicyLimiter,
-  { clock, counters, store, runtimeRules }: ThreadContext,
-  onTrial: SettingsOnTrial | null,
-): Judge | null {
-  if (onTrial === null || onTrial.judge === null) return null;
-  const { table, placeSecret, keyHash: hash } = counters;
-  return new Judge({
-    ...{ memory: onTrial.judge, before: limiterSettings(onTrial.fallback), tried: limiter },
-    ...{ table, placeSecret, hash, clock, runtimeRules, replicas: store === null ? 1 : store.replicas.value },
-  });
 }
 
 function refusalsOf({ refusals }: Settings, before: Configuration | null, nowMs: number): RefusalBuckets {
@@ -257,9 +243,9 @@ export class InForce {
 
   /** The configuration in force is not on trial any more. */
   endTrial(): void {
-    const { limiter, judge } = this.#configuration;
+    const { limiter, trial } = this.#configuration;
     limiter.endKeeping();
-    judge?.end();
+    trial?.end();
   }
 
   /** Closes the connections to the upstream, those with a request too, and stops watching files. */

@@ -27,13 +27,14 @@ import type { StoreSightings } from "../telemetry/store-log.ts";
 import { createTelemetry, type Telemetry, type TelemetryOptions } from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
-import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview, SettingsOnTrial } from "./carrier.ts";
+import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview } from "./carrier.ts";
 import { Clients } from "./clients.ts";
 import { closeParts, configure, InForce, openParts } from "./configuration.ts";
 import { type ChosenSlots, freeSlots, type ThreadCounters } from "./open-counters.ts";
 import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
 import { openThreadRecent, recentBytesOf, reportRegularly } from "./open-recent.ts";
 import { connectStore, createStore } from "./open-store.ts";
+import type { SettingsOnTrial } from "./reload-trials.ts";
 import type { EngineFiles, ThreadContext } from "./thread-context.ts";
 
 export interface EngineOptions {

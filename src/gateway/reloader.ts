@@ -8,7 +8,7 @@ import { type FileChanges, FilesError, type FileWatcher, type WatchedFile } from
 import type { SettingsSource } from "../config/load.ts";
 import { schema } from "../config/schema.ts";
 import { unlisted } from "../config/warnings.ts";
-import type { Raw, RawEntry } from "../config/written.ts";
+import type { RawEntry } from "../config/written.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode, ignoreError } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
@@ -20,27 +20,21 @@ import type {
   SettingChange,
   TakeBackReason,
   TrialEnding,
-  TrialEvent,
-  TrialTally,
   TrialTerms,
 } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
-import { createJudgeMemory, JudgedSample, type JudgeMemory, TrialJudgement } from "../limits/judge.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Carrier } from "./carrier.ts";
 import { NotPreparedError } from "./open-counters.ts";
-
-/** Says where a key is written. */
-type Locate = (key: string) => string;
-
-/** Settings, with where and how they were written. */
-interface WrittenSettings {
-  readonly settings: Settings;
-  readonly place: Locate;
-  /** Null: a program passed the settings, and nothing is written. */
-  readonly raw: { readonly root: Raw | undefined } | null;
-}
+import {
+  type Locate,
+  type OnTrial,
+  ReloadTrials,
+  type SettingsOnTrial,
+  settingsOnTrial,
+  type WrittenSettings,
+} from "./reload-trials.ts";
 
 /** Why there is a reload. `by`: who asked for it, as the admin API names callers; null: nobody, or a program. */
 type Asked = Pick<ReloadTrial, "cause" | "by">;
@@ -271,7 +265,7 @@ export class Reloader {
     // Each configuration that is read begins or ends a trial.
     const replaces = changed.length > 0 || (isSound && this.#trials.current !== null);
     try {
-      const onTrial = fallback && { fallback: fallback.settings, judge: judgeMemoryFor(wanted, before) };
+      const onTrial = fallback && settingsOnTrial(fallback.settings, wanted.terms, before);
       const files = await this.#carrier.replace(replaces ? settings : null, onTrial);
       const tokenNames = new Set([...known, ...(this.#carrier.listedTokens()?.names() ?? [])]);
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
@@ -279,7 +273,7 @@ export class Reloader {
       this.#wanted = { settings: wanted.settings, place: wanted.place, raw: wanted.raw };
       if (isSound) {
         const differing = fallback && { fallback, ...differencesOnTrial(fallback, wanted, before, tokenNames) };
-        this.#settleTrial(wanted, differing, onTrial?.judge ?? null);
+        this.#settleTrial(wanted, differing, onTrial);
       }
       const reset = emptyPolicies(settings.policies, [...before.policies, ...kept]);
       const hasStore = before.counters.redis !== null;
@@ -302,12 +296,11 @@ export class Reloader {
 
   #settleTrial(
     { terms, cause, by, takenBack }: Wanted,
-    onTrial: Pick<OnTrial, "fallback" | "changed" | "changes"> | null,
-    memory: JudgeMemory | null,
+    differing: Pick<OnTrial, "fallback" | "changed" | "changes"> | null,
+    onTrial: SettingsOnTrial | null,
   ): void {
-    const sample = memory && new JudgedSample(memory.sample);
-    if (terms !== null && onTrial !== null) {
-      this.#trials.begin({ ...onTrial, terms, cause, by }, sample && (() => sample.tally));
+    if (terms !== null && differing !== null) {
+      this.#trials.begin({ ...differing, terms, cause, by }, onTrial?.judge ?? null);
     } else if (takenBack !== null) this.#trials.takenBack(takenBack);
     else this.#trials.confirmed({ reason: "reload", by: null });
   }
@@ -351,11 +344,6 @@ function withReloadKeys(fallback: WrittenSettings, wanted: WrittenSettings): Wri
   const isReload = ({ key }: RawEntry): boolean => key === "reload";
   const entries = [...old.entries.filter((each) => !isReload(each)), ...now.entries.filter(isReload)];
   return { ...fallback, settings, raw: { root: { ...old, entries } } };
-}
-
-function judgeMemoryFor({ terms }: Wanted, { counters }: Settings): JudgeMemory | null {
-  if (terms === null || terms.refusedShare === null) return null;
-  return createJudgeMemory(counters.memoryBytes);
 }
 
 const byFile = { cause: "file", by: null } as const;
@@ -415,108 +403,6 @@ function explain(error: FileError, place: Locate): string {
   if (error.kind === "unreadable") return `${place(error.key)}: cannot be read: ${failureCode(error.cause)}`;
   const { key, line, found, expected } = error;
   return `${place(key)}: ${line === undefined ? "" : `line ${line} of the file: `}found ${found}, expected ${expected}`;
-}
-
-/** How often it is looked whether a trial is over. */
-const lookEveryMs = 250;
-
-/** If the configuration before cannot be put into force, that is tried again after this time. */
-const tryAgainMs = 10_000;
-
-interface ReloadTrialsOptions {
-  readonly clock: Clock;
-  onEvent(event: TrialEvent): void;
-  /** Called when its time is over, or too much was refused; again after a while if it is still on. */
-  onOver(reason: "time" | "refused"): void;
-}
-
-/** `fallback`: what comes back. `changed`: in what it differs from the fallback. */
-interface OnTrial extends Pick<ReloadTrial, "cause" | "by" | "changed" | "changes"> {
-  readonly fallback: WrittenSettings;
-  readonly terms: TrialTerms;
-  /** Null: it is not judged. */
-  readonly judgement: TrialJudgement | null;
-  readonly sinceMs: number;
-  /** By the monotonic clock. */
-  readonly endMs: number;
-  /** By the monotonic clock: nothing is done before. */
-  nextTryMs: number;
-}
-
-/**
- * Keeps the configuration that is on trial: until when it has to be confirmed, and what comes back otherwise. Says when it is
- * to be taken back, and tells each change. There is one trial at a time, and one configuration to go back to.
- */
-class ReloadTrials {
-  readonly #options: ReloadTrialsOptions;
-  #current: OnTrial | null = null;
-  #timer: NodeJS.Timeout | null = null;
-
-  constructor(options: ReloadTrialsOptions) {
-    this.#options = options;
-  }
-
-  /** Null: no configuration is on trial. */
-  get current(): OnTrial | null {
-    return this.#current;
-  }
-
-  /** Null: no configuration is on trial. */
-  get state(): ReloadTrial | null {
-    return this.#current && this.#stateOf(this.#current);
-  }
-
-  /** Begins a trial. One that is on ends with it. `tally`: what was judged so far; null: nothing is. */
-  begin(
-    wanted: Omit<OnTrial, "judgement" | "sinceMs" | "endMs" | "nextTryMs">,
-    tally: (() => TrialTally) | null,
-  ): void {
-    const { clock } = this.#options;
-    const nowMs = clock.monotonicMs();
-    const { confirmWithinMs, refusedShare } = wanted.terms;
-    const endMs = nowMs + confirmWithinMs;
-    const judgement = refusedShare === null || tally === null ? null : new TrialJudgement(refusedShare, tally);
-    const trial = { ...wanted, judgement, sinceMs: clock.wallMs(), endMs, nextTryMs: nowMs };
-    this.#current = trial;
-    this.#timer ??= setInterval(() => this.#look(), lookEveryMs).unref();
-    this.#options.onEvent({ kind: "begun", reason: null, by: null, trial: this.#stateOf(trial) });
-  }
-
-  confirmed(ending: TrialEnding<ConfirmReason>): void {
-    this.#end((trial) => ({ kind: "confirmed", ...ending, trial }));
-  }
-
-  takenBack(ending: TrialEnding<TakeBackReason>): void {
-    this.#end((trial) => ({ kind: "taken_back", ...ending, trial }));
-  }
-
-  drained(): void {
-    this.#end((trial) => ({ kind: "drained", reason: null, by: null, trial }));
-  }
-
-  #end(eventOf: (trial: ReloadTrial) => TrialEvent): void {
-    const trial = this.state;
-    if (trial === null) return;
-    if (this.#timer !== null) clearInterval(this.#timer);
-    this.#timer = null;
-    this.#current = null;
-    this.#options.onEvent(eventOf(trial));
-  }
-
-  #look(): void {
-    const trial = this.#current;
-    const nowMs = this.#options.clock.monotonicMs();
-    if (trial === null) return;
-    const isRefused = trial.judgement?.isRefused(nowMs) === true;
-    if (nowMs < trial.nextTryMs || !(isRefused || nowMs >= trial.endMs)) return;
-    trial.nextTryMs = nowMs + tryAgainMs;
-    this.#options.onOver(isRefused ? "refused" : "time");
-  }
-
-  #stateOf({ terms, cause, by, changed, changes, judgement, sinceMs }: OnTrial): ReloadTrial {
-    const tally = judgement?.total ?? { judged: 0, refused: 0 };
-    return { ...terms, ...tally, cause, by, changed, changes, sinceMs, endsMs: sinceMs + terms.confirmWithinMs };
-  }
 }
 
 interface Waiting<T> {

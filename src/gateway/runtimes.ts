@@ -22,12 +22,12 @@ import { type Runtime, TokenEnds } from "../exchange/exchange.ts";
 import { admitCheck } from "../ext-auth/check.ts";
 import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";
 import { type CheckSettings, TrustedCallers } from "../ext-auth/trusted-callers.ts";
-import type { Judge } from "../limits/judge.ts";
 import type { SipHash } from "../limits/table/sip-hash.ts";
-import { createDecide, type Decide } from "../pipeline.ts";
+import { createDecide } from "../pipeline.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { createRequestIds } from "../upstream/request-fields.ts";
+import type { JudgedTrial } from "./reload-trials.ts";
 
 export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddress">): ClientAddressRules {
   const { header, trustedProxies, ipv6Prefix } = clientAddress;
@@ -80,7 +80,7 @@ export function requestRules(
 /** What a runtime is made of. */
 interface RuntimeParts {
   /** Null, by default: no configuration is judged. */
-  readonly judge?: Judge | null;
+  readonly trial?: JudgedTrial | null;
   readonly rules: RequestRules;
   readonly runtimeRules: RulesInForce;
   readonly limiter: Limiter;
@@ -116,7 +116,8 @@ function hashOf(name: string | null, keyHash: SipHash): string | null {
 }
 
 export function createRuntime(parts: RuntimeParts): Runtime {
-  const { limiter, refusals, fields, telemetry, clock, log, forward, logged, keyHash, judge = null, requestId } = parts;
+  const { limiter, refusals, fields, telemetry, clock, log, forward, logged, keyHash, trial = null, requestId } = parts;
+  const decide = createDecide({ ...parts, nowMs: clock.monotonicMs });
   return {
     source: "proxy",
     fields,
@@ -125,7 +126,7 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     nowMs: clock.monotonicMs,
     newId: createRequestIds(),
     keepsIdOf: ({ isTrusted }) => isTrusted || requestId.keep === "any",
-    decide: judged(createDecide({ ...parts, nowMs: clock.monotonicMs }), judge),
+    decide: trial === null ? decide : trial.judged(decide),
     peekQuota: ({ key, counterKey }) => limiter.show({ client: key, counterKey }, clock.monotonicMs()),
     observeQuota: ({ key, counterKey }) => limiter.show({ client: key, counterKey }, clock.monotonicMs(), true),
     refreshQuota: (decision) => limiter.show(decision, clock.monotonicMs()),
@@ -138,22 +139,6 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     forward,
     onEnd: logged.access ? telemetry.finish : telemetry.finishUnlogged,
     onFailure: (error) => log.error({ err: error }, "internal error"),
-  };
-}
-
-/** Also tells the judge of each verdict. */
-function judged(decide: Decide, judge: Judge | null): Decide {
-  if (judge === null) return decide;
-  return (head, nowMs) => {
-    const verdict = decide(head, nowMs);
-    if (verdict instanceof Promise) {
-      return verdict.then((known) => {
-        judge.judge(head, known, nowMs);
-        return known;
-      });
-    }
-    judge.judge(head, verdict, nowMs);
-    return verdict;
   };
 }
 

@@ -10,9 +10,10 @@ import type { Settings } from "../../core/settings.ts";
 import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
 import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
 import type { FiguresWanted, WorkerFigures } from "../../telemetry/telemetry.ts";
-import type { Addresses, BrokenOff, ListenSettings, SettingsOnTrial, ThreadOverview } from "../carrier.ts";
+import type { Addresses, BrokenOff, ListenSettings, ThreadOverview } from "../carrier.ts";
 import type { ChosenSlots, CounterMemory } from "../open-counters.ts";
 import { ListenError, type ListenerName } from "../open-listeners.ts";
+import type { SettingsOnTrial } from "../reload-trials.ts";
 
 /** With this a thread starts. */
 export interface ThreadStart {

@@ -17,7 +17,7 @@ import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
 import type { PolicySlot } from "../../limits/policies.ts";
 import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
-import { CounterTable } from "../../limits/table/counter-table.ts";
+import type { CounterTable } from "../../limits/table/counter-table.ts";
 import { SharedConnectionCount } from "../../listener/connection-table.ts";
 import { changeLog } from "../../telemetry/log.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
@@ -32,14 +32,14 @@ import type {
   ListenSettings,
   Overview,
   PolicyOutcomes,
-  SettingsOnTrial,
   ThreadOverview,
 } from "../carrier.ts";
 import { Clients } from "../clients.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
-import { type ChosenSlots, createLimiter, freeSlots, NotPreparedError, ofMainThread } from "../open-counters.ts";
+import { type ChosenSlots, createLimiter, freeSlots, NotPreparedError } from "../open-counters.ts";
 import { recentBytesOfMain } from "../open-recent.ts";
+import { openJudgedTable, type SettingsOnTrial } from "../reload-trials.ts";
 import { clientAddressRules } from "../runtimes.ts";
 import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
@@ -331,10 +331,7 @@ class Workers implements Carrier {
 
   #setTrial(onTrial: SettingsOnTrial | null): void {
     this.#onTrial = onTrial;
-    const { placeSecret: secret } = this.#options.counters;
-    const options = { secret, ...ofMainThread(this.settings) };
-    this.#judgeTable =
-      onTrial === null || onTrial.judge === null ? null : new CounterTable(onTrial.judge.table, options);
+    this.#judgeTable = openJudgedTable(onTrial, this.#options.counters, this.settings);
   }
 
   /** From now on a thread that ends is not replaced. */
