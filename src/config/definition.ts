@@ -14,10 +14,10 @@ export interface Keys {
   readonly [key: string]: Node;
 }
 
-export interface Leaf<T> {
+/** `W`: as it would be written in the file. */
+export interface Leaf<T, W extends Scalar = Scalar> {
   readonly kind: "leaf";
-  /** As it would be written in the file. */
-  readonly default: Scalar;
+  readonly default: W;
   readonly description: string;
   /** How a value from the environment is read: `text` unchanged, `plain` as in YAML (a number, a boolean). */
   readonly form: "text" | "plain";
@@ -40,7 +40,7 @@ export interface Leaf<T> {
 }
 
 /** Parsed to milliseconds; the name of the parsed value ends in "Ms". */
-export interface Duration<T extends number | "auto" | null = number> extends Leaf<T> {
+export interface Duration<T extends number | "auto" | null = number, W extends Scalar = Scalar> extends Leaf<T, W> {
   readonly unit: "Ms";
 }
 
@@ -90,6 +90,18 @@ export type Parsed<N> =
         ? { readonly [P in keyof K as K[P] extends { readonly unit: "Ms" } ? `${P & string}Ms` : P]: Parsed<K[P]> }
         : never;
 
+/** What may be written for a definition, as an object. */
+export type Written<N> =
+  N extends Leaf<unknown, infer W>
+    ? W
+    : N extends List<infer I>
+      ? readonly Written<I>[]
+      : N extends Section<infer K>
+        ? { readonly [P in keyof K as K[P] extends { readonly isRequired: true } ? P : never]: Written<K[P]> } & {
+            readonly [P in keyof K as K[P] extends { readonly isRequired: true } ? never : P]?: Written<K[P]>;
+          }
+        : never;
+
 export function section<const K extends Keys>(
   description: string,
   keys: K,
@@ -103,12 +115,12 @@ export function shownIfWritten<N extends Node>(node: N): N {
 }
 
 /** The default is used as an example only. */
-export function required<T>(leaf: Leaf<T>): Leaf<T> {
+export function required<N extends Leaf<unknown>>(leaf: N): N & { readonly isRequired: true } {
   return { ...leaf, isRequired: true };
 }
 
 /** Messages do not show the value. */
-export function secret<T>(leaf: Leaf<T>): Leaf<T> {
+export function secret<N extends Leaf<unknown>>(leaf: N): N {
   return { ...leaf, isSecret: true };
 }
 

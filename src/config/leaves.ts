@@ -23,7 +23,7 @@ interface Range<T extends number | string = number> {
 /** A kind of values gets what is said of the key last: `duration("2s", { from: "1ms", to: "1d" })("Maximum time …")`. */
 type Describe<N> = (description: string) => N;
 
-export function wholeNumber(byDefault: number, { from, to }: Range): Describe<Leaf<number>> {
+export function wholeNumber(byDefault: number, { from, to }: Range): Describe<Leaf<number, number>> {
   const expected = `a whole number from ${from} to ${to}`;
   return (description) => ({
     ...leaf(byDefault, expected, { type: "integer", minimum: from, maximum: to }, description),
@@ -36,9 +36,12 @@ export function wholeNumber(byDefault: number, { from, to }: Range): Describe<Le
 }
 
 /** The same, or `auto`. */
-export function orAuto(leaf: Duration, byDefault?: Scalar): Duration<number | "auto">;
-export function orAuto<T>(leaf: Leaf<T>, byDefault?: Scalar): Leaf<T | "auto">;
-export function orAuto<T>(leaf: Leaf<T>, byDefault: Scalar = "auto"): Leaf<T | "auto"> {
+export function orAuto<W extends Scalar>(leaf: Duration<number, W>): Duration<number | "auto", W | "auto">;
+export function orAuto<T, W extends Scalar>(leaf: Leaf<T, W>, byDefault?: W): Leaf<T | "auto", W | "auto">;
+export function orAuto<T, W extends Scalar>(
+  leaf: Leaf<T, W>,
+  byDefault: W | "auto" = "auto",
+): Leaf<T | "auto", W | "auto"> {
   return {
     ...leaf,
     default: byDefault,
@@ -52,7 +55,7 @@ export function orAuto<T>(leaf: Leaf<T>, byDefault: Scalar = "auto"): Leaf<T | "
   };
 }
 
-export function flag(byDefault: boolean): Describe<Leaf<boolean>> {
+export function flag(byDefault: boolean): Describe<Leaf<boolean, boolean>> {
   return (description) => ({
     ...leaf(byDefault, "true or false", { type: "boolean" }, description),
     parse: (value) => (typeof value === "boolean" ? value : undefined),
@@ -73,7 +76,7 @@ export function choice<const W extends string | number>(
   byDefault: W,
   words: readonly W[],
   later: readonly string[] = [],
-): Describe<Leaf<W>> {
+): Describe<Leaf<W, W>> {
   const expected = enumerate(words.map(String));
   const written = [...switches].filter(([, word]) => words.some((each) => each === word)).map(([value]) => value);
   return (description) => ({
@@ -83,7 +86,10 @@ export function choice<const W extends string | number>(
   });
 }
 
-export function duration(byDefault: string, written: Range<string>): Describe<Duration> {
+export function duration<const From extends string>(
+  byDefault: string,
+  written: { readonly from: From; readonly to: string },
+): Describe<Duration<number, string | (From extends "0" ? 0 : never)>> {
   const expected = `a duration from ${written.from} to ${written.to}`;
   const range = rangeOf(written, parseDuration);
   const withUnit: JsonSchema = { type: "string", pattern: durationPattern };
@@ -101,7 +107,7 @@ export function duration(byDefault: string, written: Range<string>): Describe<Du
 }
 
 /** A percentage, as a share of 1. */
-export function percentage(byDefault: string, { from, to }: Range): Describe<Leaf<number>> {
+export function percentage(byDefault: string, { from, to }: Range): Describe<Leaf<number, string>> {
   const expected = `a percentage from ${from}% to ${to}%`;
   const parse = (text: string): number | undefined => {
     const percent = /^[0-9]{1,3}(\.[0-9]{1,3})?%$/.test(text) ? Number(text.slice(0, -1)) : Number.NaN;
@@ -114,7 +120,7 @@ export function percentage(byDefault: string, { from, to }: Range): Describe<Lea
   });
 }
 
-export function size(byDefault: string, written: Range<string>): Describe<Leaf<number>> {
+export function size(byDefault: string, written: Range<string>): Describe<Leaf<number, string | number>> {
   const expected = `a size from ${written.from} to ${written.to}`;
   const range = rangeOf(written, parseSize);
   const withUnit: JsonSchema = { type: "string", pattern: sizePattern };
@@ -141,7 +147,7 @@ export function text(
     readonly json?: JsonSchema;
     parse?(text: string): string | undefined;
   },
-): Describe<Leaf<string>> {
+): Describe<Leaf<string, string>> {
   const { expected, pattern = "", parse = (text) => text } = rule;
   const json = { type: "string", ...rule.json, ...(pattern === "" ? {} : { pattern }) };
   const matching = new RegExp(pattern);
@@ -158,9 +164,14 @@ export function text(
 }
 
 /** The same, or null, which is the default. */
-export function orNull(leaf: Duration): Duration<number | null>;
-export function orNull<T>(leaf: Leaf<T>): Leaf<T | null>;
-export function orNull<T>({ parse, expected, json: { type, enum: words, ...json }, ...leaf }: Leaf<T>): Leaf<T | null> {
+export function orNull<W extends Scalar>(leaf: Duration<number, W>): Duration<number | null, W | null>;
+export function orNull<T, W extends Scalar>(leaf: Leaf<T, W>): Leaf<T | null, W | null>;
+export function orNull<T, W extends Scalar>({
+  parse,
+  expected,
+  json: { type, enum: words, ...json },
+  ...leaf
+}: Leaf<T, W>): Leaf<T | null, W | null> {
   return {
     ...leaf,
     default: null,
@@ -176,14 +187,14 @@ export function orNull<T>({ parse, expected, json: { type, enum: words, ...json 
 }
 
 /** May be left out; the value is null then. */
-export function optional(leaf: Duration): Duration<number | null>;
-export function optional<T>(leaf: Leaf<T>): Leaf<T | null>;
-export function optional<T>(leaf: Leaf<T>): Leaf<T | null> {
+export function optional<W extends Scalar>(leaf: Duration<number, W>): Duration<number | null, W | null>;
+export function optional<T, W extends Scalar>(leaf: Leaf<T, W>): Leaf<T | null, W | null>;
+export function optional<T, W extends Scalar>(leaf: Leaf<T, W>): Leaf<T | null, W | null> {
   return shownIfWritten({ ...orNull(leaf), expected: leaf.expected });
 }
 
 /** The path of a file, or none. `system`: the files of which the first that exists is meant by this word; else it is a path. */
-export function filePath(description: string, system: readonly string[] = []): Leaf<string | null> {
+export function filePath(description: string, system: readonly string[] = []): Leaf<string | null, string | null> {
   const isWord = (value: Scalar): boolean => value === "system" && system.length > 0;
   const expected = system.length > 0 ? "system, the path of a file" : "the path of a file";
   const parse = (path: string): string | undefined =>
@@ -196,7 +207,7 @@ export function filePath(description: string, system: readonly string[] = []): L
   return { ...leaf, isPath: true, hint };
 }
 
-export function host(byDefault: string, description: string): Leaf<string> {
+export function host(byDefault: string, description: string): Leaf<string, string> {
   const expected = "an IP address (without brackets) or a host name";
   return text(byDefault, { expected, parse: parseHost })(description);
 }
@@ -207,7 +218,7 @@ export const network = text("0.0.0.0", {
 })("An IPv4 or IPv6 address, or a network in CIDR notation.");
 
 /** Empty by default. `flaws`: see `listOf`. */
-export function networkList(description: string, flaws: List<Leaf<string>>["flaws"] = () => []): List<Leaf<string>> {
+export function networkList(description: string, flaws: List<Leaf<string>>["flaws"] = () => []): List<typeof network> {
   return listOf(network, 1024, { items: "addresses or networks", flaws })(description);
 }
 
@@ -221,7 +232,7 @@ export function addressList({ items, port }: { readonly items: string; readonly 
   return listOf(address, 64, { items, flaws: repeatedItems });
 }
 
-function leaf(byDefault: Scalar, expected: string, json: JsonSchema, description: string) {
+function leaf<const W extends Scalar>(byDefault: W, expected: string, json: JsonSchema, description: string) {
   const kinds = { kind: "leaf", form: "plain", isNullable: false, isPath: false } as const;
   return { ...kinds, default: byDefault, expected, json, description };
 }

@@ -3,9 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fastify } from "fastify";
-import { expect, test } from "vitest";
-import { headgate } from "../../src/fastify/index.ts";
-import { parsePluginOptions } from "../../src/fastify/plugin-options.ts";
+import { expect, expectTypeOf, test } from "vitest";
+import type { CalendarPeriod } from "../../src/core/policy.ts";
+import { type HeadgateOptions, headgate } from "../../src/fastify/index.ts";
+import { parsePluginOptions, type pluginOptions } from "../../src/fastify/plugin-options.ts";
 import { digestOf } from "../auth/digest.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
@@ -26,6 +27,20 @@ function errorsOf(options: unknown): string[] {
       .map((line) => line.trim());
   }
 }
+
+test("the types of the options are those of the schema", () => {
+  type Policy = NonNullable<HeadgateOptions["policies"]>[number];
+  expectTypeOf<keyof HeadgateOptions>().toEqualTypeOf<keyof (typeof pluginOptions)["keys"]>();
+  expectTypeOf<Policy["per"]>().toEqualTypeOf<CalendarPeriod | null | undefined>();
+  expectTypeOf<Policy["name"]>().toEqualTypeOf<string>();
+  expectTypeOf<HeadgateOptions["maxBodyBytes"]>().toEqualTypeOf<string | number | undefined>();
+  type Upstream = NonNullable<HeadgateOptions["upstream"]>;
+  expectTypeOf<Upstream["url"]>().toEqualTypeOf<string>();
+  expectTypeOf<Upstream["keepAlive"]>().toEqualTypeOf<string | 0 | undefined>();
+  expectTypeOf<Upstream["connectTimeout"]>().toEqualTypeOf<string | undefined>();
+  expectTypeOf<{ upstream: { hostHeader: "url" } }>().not.toExtend<HeadgateOptions>();
+  expectTypeOf<{ policies: [{ name: "a"; per: "fortnight-ish" }] }>().not.toExtend<HeadgateOptions>();
+});
 
 test("the minimum rate of bodies is 4 KiB a second unless it is set", () => {
   const rateOf = (options: unknown): number => parsePluginOptions(options).timeouts.bodyRate;
