@@ -15,18 +15,10 @@ import {
 import type { Clock } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
 import { inOnePiece } from "../core/headers.ts";
-import { overridingMethods } from "../core/method-override.ts";
+import { type Fitting, MethodMatcher } from "../core/method.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
-import type { DemandReader, ParsedRequest, RequestHead } from "../core/request-head.ts";
+import type { DemandReader, ParsedRequest } from "../core/request-head.ts";
 import type { TokenList } from "./tokens-file.ts";
-
-/** Sets of rules are masks: bit i stands for the rule at index i. */
-interface Fitting {
-  /** The rules that fit in at least one reading. */
-  readonly possibly: number;
-  /** The rules that fit in every reading. */
-  readonly certainly: number;
-}
 
 /**
  * Finds the rule that decides what is asked of a request's token. Where backends may read the path or the method in
@@ -38,10 +30,10 @@ export function createDemandReader(auth: AuthDemands, routes: readonly string[],
   const otherwise: AuthDemand = { mode: auth.mode, scopes: [] };
   if (rules.length === 0) return () => otherwise;
   const fittingPaths = createPathMatcher(rules, routes, basePath);
-  const fittingMethods = createMethodMatcher(rules);
+  const matcher = new MethodMatcher(rules);
   const find: DemandReader = (request, head) => {
     const paths = fittingPaths(request);
-    const methods = fittingMethods(request, head);
+    const methods = matcher.fitting(head, request.target);
     const possibly = paths.possibly & methods.possibly;
     const certainly = paths.certainly & methods.certainly;
     let demand: AuthDemand | null = null;
@@ -87,27 +79,6 @@ const parent = /\/\.\.(?:\/|$)/;
 
 function coversRoute({ paths }: AuthRule, route: string): boolean {
   return paths.some((path) => path.endsWith("/") && route.startsWith(path));
-}
-
-/** A backend may ignore the case of a method, or take another one from a header or the query. */
-function createMethodMatcher(rules: readonly AuthRule[]) {
-  const anyMethod = maskOf(rules, ({ methods }) => methods.length === 0);
-  if (anyMethod === maskOf(rules, () => true)) return (): Fitting => ({ possibly: anyMethod, certainly: anyMethod });
-  const known = new Set(rules.flatMap(({ methods }) => methods));
-  const byMethod = new Map(
-    [...known].map((method) => [method, anyMethod | maskOf(rules, ({ methods }) => methods.includes(method))]),
-  );
-  const ofMethod = (method: string): number => byMethod.get(method) ?? anyMethod;
-  return ({ target }: ParsedRequest, { method, rawHeaders }: RequestHead): Fitting => {
-    let possibly = ofMethod(method) | ofMethod(method.toUpperCase());
-    let certainly = ofMethod(method);
-    const query = target === undefined ? "" : target.original.slice(target.path.length + 1);
-    for (const other of overridingMethods(rawHeaders, query)) {
-      possibly |= ofMethod(other);
-      certainly &= ofMethod(other);
-    }
-    return { possibly, certainly };
-  };
 }
 
 function maskOf(rules: readonly AuthRule[], isIn: (rule: AuthRule) => boolean): number {

@@ -139,19 +139,19 @@ function howWritten(value: Scalar, parse: (text: string) => number | undefined, 
 }
 
 /** Text that matches the pattern and that `parse` accepts, as far as they are given. */
-export function text(
+export function text<T extends string = string>(
   byDefault: string,
   rule: {
     readonly expected: string;
     readonly pattern?: string;
     readonly json?: JsonSchema;
-    parse?(text: string): string | undefined;
+    parse?(text: string): T | undefined;
   },
-): Describe<Leaf<string, string>> {
-  const { expected, pattern = "", parse = (text) => text } = rule;
+): Describe<Leaf<T, string>> {
+  const { expected, pattern = "", parse = (text) => text as T } = rule;
   const json = { type: "string", ...rule.json, ...(pattern === "" ? {} : { pattern }) };
   const matching = new RegExp(pattern);
-  const accepted = (text: string): string | undefined => (matching.test(text) ? parse(text) : undefined);
+  const accepted = (text: string): T | undefined => (matching.test(text) ? parse(text) : undefined);
   return (description) => ({
     ...leaf(byDefault, expected, json, description),
     form: "text",

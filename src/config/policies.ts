@@ -3,6 +3,7 @@
 import type { AuthDemands, AuthMode, AuthRule } from "../core/authentication.ts";
 import { enumerate } from "../core/enumerate.ts";
 import { fixedFieldNames } from "../core/field-names.ts";
+import { type Method, toMethod } from "../core/method.ts";
 import {
   calendarPeriods,
   type KeyPart,
@@ -171,10 +172,10 @@ function pathHint(value: Scalar): string | undefined {
 const everyMethod = new Set(["*", "ANY", "ALL"]);
 
 const method = {
-  ...text("GET", {
+  ...text<Method>("GET", {
     expected: "the name of a method in upper case, such as GET",
     pattern: "^[!#$%&'*+.^_`|~0-9A-Z-]{1,32}$",
-    parse: (name) => (everyMethod.has(name) ? undefined : name),
+    parse: (name) => (everyMethod.has(name) ? undefined : toMethod(name)),
   })("The name of a method."),
   hint(value: Scalar): string | undefined {
     if (typeof value !== "string") return undefined;

@@ -1,6 +1,7 @@
 // What is asked of the token of a request, how the token is read, and who it stands for. Whether a token is accepted is
 // decided in auth/, after the quota was charged.
 import { type HeaderList, headerValues } from "./headers.ts";
+import type { Method } from "./method.ts";
 import type { Awaitable } from "./policy.ts";
 
 export type BearerCredential =
@@ -50,8 +51,8 @@ export interface AuthDemand {
 export interface AuthRule extends AuthDemand {
   /** As those of a policy: below the base path; a path that ends in "/" is a prefix, "*" stands for one segment; [] means all. */
   readonly paths: readonly string[];
-  /** In upper case; [] means all. */
-  readonly methods: readonly string[];
+  /** [] means all. */
+  readonly methods: readonly Method[];
 }
 
 /** The rules by path and method, and the mode of all other requests. */

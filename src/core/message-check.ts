@@ -3,8 +3,9 @@
 // changing a byte that is forwarded.
 import { type BrokenRule, brokenRule } from "./broken-rule.ts";
 import { type FieldNames, fixedFieldNames } from "./field-names.ts";
-import { connectionLogin, type HeaderList, isBlank, nameFinder, namesIn } from "./headers.ts";
+import { connectionLogin, type HeaderList, isBlank, nameFinder } from "./headers.ts";
 import { badFieldName, type LocalReply, localReplies, malformedBy } from "./local-reply.ts";
+import { knownMethods, refusedMethods } from "./method.ts";
 
 export interface MessageHead {
   readonly method: string;
@@ -18,19 +19,6 @@ export interface MessageHead {
   /** HTTP/2 only: the framing says that no body follows. */
   readonly endsWithHead?: boolean;
 }
-
-/** All methods that Node knows. */
-export const knownMethods = namesIn(
-  "GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE ACL BIND CHECKOUT COPY LINK LOCK M-SEARCH MERGE MKACTIVITY",
-  "MKCALENDAR MKCOL MOVE NOTIFY PROPFIND PROPPATCH PURGE QUERY REBIND REPORT SEARCH SOURCE SUBSCRIBE UNBIND UNLINK",
-  "UNLOCK UNSUBSCRIBE",
-);
-
-/** The methods that metrics and keys of policies tell apart. A client can invent others. */
-export const usualMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"] as const;
-
-/** CONNECT opens a tunnel, and TRACE shows the headers that proxies added, which a client must not see (RFC 9110, 9.3.8). */
-const refusedMethods: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
 

@@ -1,5 +1,6 @@
 // The rate limits and the decisions of the limiter, as limits, responses, metrics and the log use them.
 import type { CounterKey } from "./counter-key.ts";
+import type { Method } from "./method.ts";
 
 /** A rate limit. Units: requests, or what a request costs. */
 export interface Policy {
@@ -83,8 +84,7 @@ export function keyPartText(part: KeyPart): string {
 export interface PolicyMatch {
   /** A path that ends in "/" is a prefix; "*" stands for one segment. Below the base path. */
   readonly paths: readonly string[];
-  /** In upper case. */
-  readonly methods: readonly string[];
+  readonly methods: readonly Method[];
 }
 
 export type PolicyWho = "verified" | "others";

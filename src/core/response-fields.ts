@@ -15,7 +15,7 @@ import {
 } from "./headers.ts";
 import { type ErrorFormat, inFormat, type LocalReply, localReplies, preflightReply } from "./local-reply.ts";
 import type { MessageHead, MessageReading } from "./message-check.ts";
-import { overridingMethods } from "./method-override.ts";
+import { overridingMethods } from "./method.ts";
 import { type Decision, periodLengths, type Rate } from "./policy.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";

@@ -9,7 +9,7 @@ import { type ClientAddressRules, type Peer, readPeer } from "../core/client-add
 import { errorCode } from "../core/failure.ts";
 import { closeMs, maxFields } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies, malformedBy } from "../core/local-reply.ts";
-import { knownMethods } from "../core/message-check.ts";
+import { knownMethods } from "../core/method.ts";
 import { type RequestHead, readHttp2Head } from "../core/request-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { ClientSocket } from "./client-socket.ts";

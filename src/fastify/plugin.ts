@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler } from "
 import { wantsOpenMetrics } from "../admin/request-fields.ts";
 import type { Authenticator } from "../core/authentication.ts";
 import type { Clock } from "../core/clock.ts";
-import { knownMethods } from "../core/message-check.ts";
+import { knownMethods } from "../core/method.ts";
 import { createAppLog } from "./app-log.ts";
 import { gates } from "./gate.ts";
 import type { HeadgateOptions } from "./options.ts";

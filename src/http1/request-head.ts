@@ -5,7 +5,8 @@ import { brokenRule, findBroken, requestLine } from "../core/broken-rule.ts";
 import { nameFinder, trimBlanks } from "../core/headers.ts";
 import { type HeadBounds, maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies, malformedBy } from "../core/local-reply.ts";
-import { knownMethods, type MessageHead } from "../core/message-check.ts";
+import type { MessageHead } from "../core/message-check.ts";
+import { knownMethods } from "../core/method.ts";
 
 export interface Http1Head extends Pick<MessageHead, "method" | "target" | "rawHeaders" | "httpVersion"> {
   /** With the empty line. */

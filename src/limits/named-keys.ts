@@ -5,11 +5,12 @@ import type { Identity, ListedTokens } from "../core/authentication.ts";
 import { addressKey, type CounterKey, keyOfHex } from "../core/counter-key.ts";
 import { clientKey, isIpv4, parseCidr } from "../core/ip-address.ts";
 import type { CountedRequest } from "../core/limiter.ts";
+import { toldMethods } from "../core/method.ts";
 import { type KeyPart, saysWho } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import { limitOf, type PolicyRow } from "./policies.ts";
-import { isByAddress, keyedMethods, noHead } from "./request-keys.ts";
+import { isByAddress, noHead } from "./request-keys.ts";
 
 /** What the keys of a name depend on besides the policies. */
 export interface NameContext {
@@ -129,7 +130,7 @@ export function keysOfRequests(
 ): readonly NamedKey[] | null {
   const { policy, readKey } = row;
   const has = (kind: KeyPart["kind"]): boolean => policy.key.some((part) => part.kind === kind);
-  const methods = has("method") ? keyedMethods : [null];
+  const methods = has("method") ? toldMethods : [null];
   const ofRoutes = has("route") ? routes : [null];
   if (requests.length * methods.length * ofRoutes.length > most) return null;
   return requests.flatMap(({ parsed, head, identity, client }) =>

@@ -7,8 +7,7 @@ import { addressOfKey, CounterKey } from "../core/counter-key.ts";
 import { type HeaderList, onlyHeaderValue, trimBlanks } from "../core/headers.ts";
 import { cidrOf } from "../core/ip-address.ts";
 import type { LimitedClient } from "../core/limiter.ts";
-import { usualMethods } from "../core/message-check.ts";
-import { overridingMethods } from "../core/method-override.ts";
+import { MethodMatcher, toldMethods } from "../core/method.ts";
 import { NetworkMap, NetworkSet } from "../core/network-set.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
 import type { KeyPart, LimitOverride, Policy } from "../core/policy.ts";
@@ -133,10 +132,7 @@ function partOf(
   }
 }
 
-const ownKeys: ReadonlySet<string> = new Set(usualMethods);
-
-/** One method for each value of the part. */
-export const keyedMethods: readonly string[] = [...ownKeys, "other"];
+const ownKeys: ReadonlySet<string> = new Set(toldMethods);
 
 /** Tagged texts one after the other, in one buffer that is used again for each request. */
 class TaggedText {
@@ -285,29 +281,15 @@ export type PolicyMatcher = (request: ParsedRequest, head: RequestHead) => numbe
 export function createPolicyMatcher(policies: readonly Policy[], basePath: string): PolicyMatcher {
   const all = maskOf(policies, () => true);
   const ofPaths = maskOf(policies, ({ match }) => match.paths.length > 0);
-  const ofMethods = maskOf(policies, ({ match }) => match.methods.length > 0);
-  if ((ofPaths | ofMethods) === 0) return () => all;
+  if (policies.every(({ match }) => match.paths.length + match.methods.length === 0)) return () => all;
 
   const patterns = new PathPatterns(
     policies.flatMap(({ match }, i) => match.paths.map((path) => ({ path, mask: 1 << i }))),
     basePath,
   );
-  const ofAnyMethod = all & ~ofMethods;
-  const byMethod = new Map<string, number>();
-  for (const [i, { match }] of policies.entries()) {
-    for (const method of match.methods) byMethod.set(method, (byMethod.get(method) ?? ofAnyMethod) | (1 << i));
-  }
-
-  // Methods have case, but some backends ignore it.
-  const ofMethod = (method: string): number =>
-    byMethod.get(method) ?? byMethod.get(method.toUpperCase()) ?? ofAnyMethod;
-
-  return ({ target }, { method, rawHeaders }) => {
-    let mask = ofMethod(method);
-    if (ofMethods !== 0) {
-      const query = target === undefined ? "" : target.original.slice(target.path.length + 1);
-      for (const other of overridingMethods(rawHeaders, query)) mask |= ofMethod(other);
-    }
+  const methods = new MethodMatcher(policies.map(({ match }) => match));
+  return ({ target }, head) => {
+    const mask = methods.possibly(head, target);
     if ((mask & ofPaths) === 0 || target === undefined) return mask;
     return mask & (~ofPaths | patterns.match(target.path));
   };

@@ -19,7 +19,7 @@ import {
 } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { type RefusalReason, refusalReasons } from "../core/local-reply.ts";
-import { usualMethods } from "../core/message-check.ts";
+import { toldMethods } from "../core/method.ts";
 import {
   confirmReasons,
   type ReloadResult,
@@ -248,7 +248,7 @@ function requestMetrics(families: Families): Labelled {
     upstream: once(() => upstream.series({ route })),
     // Maps, not objects: `constructor` must not be found as a method.
     requests: new Map<string, ReadonlyMap<string, () => CounterSeries>>(
-      methods.map((method) => [method, bindClasses(route, method)]),
+      toldMethods.map((method) => [method, bindClasses(route, method)]),
     ),
   });
   // An increase that creates its series is lost to rate(): the series of errors exist first, and all of GET.
@@ -347,8 +347,6 @@ const noPolicy = { policy: null, series: undefined };
 
 /** The label of requests under no configured route. */
 const noRoute = "none";
-
-export const methods = [...usualMethods, "other"] as const;
 
 /** Indexed by the first digit of the status. `none`: the client left before there was a status. */
 export const statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"] as const;

@@ -3,11 +3,11 @@
 // an idle connection.
 import type { Socket } from "node:net";
 import { asError, ignoreError } from "../core/failure.ts";
+import { contentMethods } from "../core/method.ts";
 import type { KeepAliveMs, ResponseTimeouts } from "../core/upstream.ts";
 import { type DeferredWriter, DeferredWrites, TextWrites, WriteBuffer } from "../exchange/sockets.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { RememberedHeads, ResponseParser, type ResponseSink } from "../http1/response-parser.ts";
-import { contentMethods } from "./request-fields.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 import { idleMsOf, ReadBuffers, type SocketReader } from "./upstream-socket.ts";
 

@@ -13,11 +13,9 @@ import {
   KeptText,
   noOptions,
 } from "../core/headers.ts";
+import { contentMethods } from "../core/method.ts";
 import type { UpstreamHost } from "../core/upstream.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-
-/** Methods that define a meaning for content. Some servers answer 411 to a request of theirs that does not say its length. */
-export const contentMethods: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH", "QUERY"]);
 
 export interface RequestFieldsOptions extends UpstreamHost {
   /** The header in which trusted proxies name the client; the other one is not passed on. */

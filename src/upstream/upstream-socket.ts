@@ -2,11 +2,10 @@
 // streams; and how long it is kept.
 import { connect, type OnReadOpts, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
-import { namesIn } from "../core/headers.ts";
+import { methodsWithBody } from "../core/method.ts";
 import type { KeepAliveMs } from "../core/upstream.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { readAfterFailedWrite } from "./read-ends.ts";
-import { contentMethods } from "./request-fields.ts";
 import { TlsRefused, UpstreamFailure } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -246,12 +245,6 @@ export function idleMsOf(keepAlive: KeepAliveMs = "auto", saidSeconds: number | 
 export function freshMsOf(keepAlive: KeepAliveMs): number {
   return Math.min(1_000, idleMsOf(keepAlive));
 }
-
-const methodsWithBody = namesIn(
-  ...contentMethods,
-  // WebDAV and its extensions (RFC 3253, 3744, 4791, 4918, 5323, 5689 and 5842).
-  "PROPFIND PROPPATCH REPORT SEARCH LOCK ACL BIND CHECKOUT MERGE MKCALENDAR MKCOL REBIND UNBIND",
-);
 
 /**
  * Returns whether a request is the last on its connection. A server that does not expect a body, on a GET for example, may

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { createDemandReader } from "../../src/auth/authenticator.ts";
 import { type AuthDemands, type AuthMode, type AuthRule, authModes } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
+import type { Method } from "../../src/core/method.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { parseRequest, type RequestHead, type RequestRules, readOrigin } from "../../src/core/request-head.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
@@ -30,7 +31,7 @@ function modes(auth: AuthDemands, own = "/", routes: readonly string[] = version
   };
 }
 
-const rule = (mode: AuthMode, paths: readonly string[], methods: readonly string[] = []): AuthRule => ({
+const rule = (mode: AuthMode, paths: readonly string[], methods: AuthRule["methods"] = []): AuthRule => ({
   ...{ mode, paths, methods, scopes: [] },
 });
 
@@ -203,7 +204,7 @@ test("equals a naive search for plain paths, and never asks for less for another
   );
 });
 
-function naivelyFits({ paths, methods }: AuthRule, path: readonly string[], method: string): boolean {
+function naivelyFits({ paths, methods }: AuthRule, path: readonly string[], method: Method): boolean {
   if (methods.length > 0 && !methods.includes(method)) return false;
   if (paths.length === 0) return true;
   return paths.some((pattern) => {

@@ -7,6 +7,7 @@ import { TokenList } from "../../src/auth/tokens-file.ts";
 import { type AuthDemands, type AuthRule, authModes, verifiesTokens } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import type { Method } from "../../src/core/method.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { needsIdentity, type Policy } from "../../src/core/policy.ts";
 import type { RequestHead, Verdict } from "../../src/core/request-head.ts";
@@ -27,7 +28,7 @@ const rules = requestRules({ clientAddress, pathReader: createPathReader(routes,
 
 interface Asked {
   readonly client: string;
-  readonly method: string;
+  readonly method: Method;
   readonly path: string;
   /** "a,b" is malformed. */
   readonly token: string | null;
@@ -128,7 +129,7 @@ function keyOf({ name, key }: Policy, { client, token }: Asked, identity: string
 
 const match = {
   paths: fc.constantFrom<readonly string[]>([], ["/v1/"], ["/v1/login"], ["/v2/", "/v1/x"]),
-  methods: fc.constantFrom<readonly string[]>([], ["POST"]),
+  methods: fc.constantFrom<readonly Method[]>([], ["POST"]),
 };
 const auth: fc.Arbitrary<AuthDemands> = fc.record({
   mode: fc.constantFrom(...authModes),

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Method } from "../../src/core/method.ts";
 import type { ParsedRequest, RequestHead } from "../../src/core/request-head.ts";
 import { createPolicyMatcher } from "../../src/limits/request-keys.ts";
 import { spellingsOf } from "../conformance/paths/spellings.ts";
@@ -8,7 +9,7 @@ import { limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { runs, scaled, spread } from "../support/runs.ts";
 
-const policyOf = (paths: readonly string[], methods: readonly string[] = []) =>
+const policyOf = (paths: readonly string[], methods: readonly Method[] = []) =>
   slidingPolicy({ limit: 1, windowMs: 1, match: { paths, methods } });
 
 /** Returns whether a policy with these paths is about the target. */

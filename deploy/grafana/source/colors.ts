@@ -13,12 +13,13 @@ import type {
   TlsFailure,
 } from "../../../src/core/connection-ends.ts";
 import type { RefusalReason } from "../../../src/core/local-reply.ts";
+import type { toldMethods } from "../../../src/core/method.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
 import type { ReloadOutcome } from "../../../src/core/reload.ts";
 import type { RuleAction } from "../../../src/core/rules.ts";
 import type { CallResult, OnFailure, SharedStoreFigures, StoreState } from "../../../src/core/store-link.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../../../src/core/upstream.ts";
-import type { checkOutcomes, methods, StatusClass } from "../../../src/telemetry/metrics.ts";
+import type { checkOutcomes, StatusClass } from "../../../src/telemetry/metrics.ts";
 import type { RecentBytes } from "../../../src/telemetry/scraped-metrics.ts";
 
 type Colors<Value extends string> = Readonly<Record<Value, string>>;
@@ -163,7 +164,7 @@ export const shareColors: Colors<SharedResource> = {
 
 export const tunnelColors: Colors<"opening" | "open"> = { opening: "#726e9c", open: "#7baafd" };
 
-export const methodColors: Colors<(typeof methods)[number]> = {
+export const methodColors: Colors<(typeof toldMethods)[number]> = {
   GET: "#1176f6",
   HEAD: "#bde1f8",
   POST: "#c2a3ee",

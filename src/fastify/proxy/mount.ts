@@ -1,11 +1,12 @@
 // Mounts the upstream by @fastify/http-proxy: what no route of the app takes goes there. What its stock settings get wrong
 // is put right here: retries, targets and headers that are rewritten, unverified TLS, bodies that are parsed, errors that
 // name addresses. Its WebSocket stays off, since it tells the client of success before the upstream is asked.
-import { type IncomingHttpHeaders, METHODS } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
 import httpProxy, { type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyInstance } from "fastify";
 import type { OnShareExceeded } from "../../core/client-share.ts";
 import type { Files } from "../../core/file-group.ts";
+import { knownMethods, refusedMethods } from "../../core/method.ts";
 import { type ConnectionFigures, upstreamHostOf } from "../../core/upstream.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { FastifyTransport } from "../fastify-transport.ts";
@@ -50,7 +51,7 @@ export async function openProxy(
 
 function mount(app: FastifyInstance, origin: string, options: ProxyOptions): void {
   const known = new Set<string>(app.supportedMethods);
-  const methods = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
+  const methods = [...knownMethods].filter((method) => !refusedMethods.has(method));
   for (const method of methods) if (!known.has(method)) app.addHttpMethod(method, { hasBody: true });
   app.register(async (scope) => {
     // Whatever type a body says it has, it goes on as it is: Fastify parses no body of this type, and refuses none.

@@ -96,7 +96,7 @@ describe("several policies", () => {
 
 describe("which requests", () => {
   test("match selects by path, in any spelling, and by method", async () => {
-    const match = { paths: ["/v2/*/items", "/v2/crypto/"], methods: ["POST"] };
+    const match = { paths: ["/v2/*/items", "/v2/crypto/"], methods: ["POST"] } as const;
     const { ask } = await serve([sliding("all", 1_000), sliding("few", 1, { match })]);
     expect((await ask("/v2/crypto/refresh", { method: "POST", fields: "Content-Length: 0\r\n" })).status).toBe(200);
     for (const target of [
