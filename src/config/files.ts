@@ -234,11 +234,6 @@ export class FileWatcher implements Files {
     return { contents, versions, hasNews: [...versions.values()].some((next) => next !== null) };
   }
 
-  /** The files, as in FileContents, that are missing or wrong, so that an earlier version stays in use. */
-  stale(): string[] {
-    return [...this.#groups].filter(({ isCurrent }) => !isCurrent).flatMap(({ contentKeys }) => contentKeys);
-  }
-
   get #all(): readonly Group[] {
     return [...this.#groups, ...this.#single];
   }
@@ -292,10 +287,7 @@ export interface WatchedFile {
 
 const noEvents = { onReload: () => {}, onError: () => {} };
 
-type Group = Pick<
-  WatchedFiles<unknown>,
-  "paths" | "contentKeys" | "isCurrent" | "next" | "contents" | "isNews" | "look" | "take" | "takeRefused"
->;
+type Group = Pick<WatchedFiles<unknown>, "paths" | "next" | "contents" | "isNews" | "look" | "take" | "takeRefused">;
 
 interface WatchOptions<T> {
   readonly group: FileGroup<T>;

@@ -108,6 +108,11 @@ export const outcomes = ["admitted", "throttled", "would_throttle", "exempt", "o
 
 export type Outcome = (typeof outcomes)[number];
 
+/** Returns a count for each outcome. */
+export function countsOf(count: (outcome: Outcome) => number): Record<Outcome, number> {
+  return Object.fromEntries(outcomes.map((outcome) => [outcome, count(outcome)])) as Record<Outcome, number>;
+}
+
 /** A promise only where something is waited for, such as a shared store: one for each request would cost too much. */
 export type Awaitable<T> = T | Promise<T>;
 

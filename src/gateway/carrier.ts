@@ -50,7 +50,7 @@ export interface Carrier {
   /** The whole gateway is ready. */
   announceStart(): void;
   health(): Promise<Pick<Health, "upstream" | "store"> & { readonly isServing: boolean }>;
-  /** What the admin API shows, of all threads. A thread that does not answer is left out. */
+  /** What the admin API shows, of all threads. */
   overview(): Promise<Overview>;
   /** In force, of the traffic listener. Null: connections are plain. */
   certificate(): Watched<Certificate> | null;
@@ -64,20 +64,16 @@ export interface Carrier {
   close(): void | Promise<void>;
 }
 
-/** What one thread knows. */
-export interface ThreadOverview {
-  readonly addresses: readonly AddressState[];
-  /** What each policy has said so far. */
-  readonly policies: readonly PolicyOutcomes[];
-}
-
 export interface PolicyOutcomes {
   readonly policy: string;
   readonly outcomes: Readonly<Record<Outcome, number>>;
 }
 
 /** Summed over threads. An address is ejected if it is in one of them. */
-export interface Overview extends ThreadOverview {
+export interface Overview {
+  readonly addresses: readonly AddressState[];
+  /** What each policy has said so far. */
+  readonly policies: readonly PolicyOutcomes[];
   readonly threads: { readonly configured: number; readonly serving: number; readonly restarts: number };
 }
 

@@ -2,6 +2,7 @@
 // What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
 import type { FileChanges } from "../config/files.ts";
 import type { Authenticator, ListedTokens } from "../core/authentication.ts";
+import { Cells, OutcomeMemory } from "../core/cells.ts";
 import type { ClientAddressRules, PeerConnections } from "../core/client-address.ts";
 import { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
@@ -24,7 +25,13 @@ import type { HistoryRow } from "../telemetry/recent/history.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
 import type { StoreSightings } from "../telemetry/store-log.ts";
-import { createTelemetry, type Telemetry, type TelemetryOptions } from "../telemetry/telemetry.ts";
+import {
+  createTelemetry,
+  type Telemetry,
+  type TelemetryOptions,
+  type ThreadCells,
+  type ThreadReport,
+} from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
 import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview } from "./carrier.ts";
@@ -93,11 +100,12 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const choosing = options.sharedReads === false ? null : chooseReads(notices.configuration, textWrites);
   const waitingBodies = new ClientBytes(shareOf(maxWaitingBodyBytes, settings.workers));
   const scraped = new ScrapedParts(waitingBodies);
+  const cells = new Cells();
   const recent = openThreadRecent(settings, clock, options.history);
   const telemetry = createTelemetry({
     ...options,
     ...scraped.sources,
-    recent,
+    ...{ cells, recent },
     recentBytes: () => recentBytesOf(recent, settings),
     routes: settings.routes,
     workers: settings.workers,
@@ -113,6 +121,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     settings: { current: settings },
     readiness: { current: probeReplies.starting },
     ...{ clock, log, notices, files, counters, store, telemetry, recent, textWrites, waitingBodies },
+    outcomes: new OutcomeMemory(cells),
     runtimeRules: new RulesInForce(),
     names: options.names ?? namesBySystem,
     ticketSecret: options.ticketSecret ?? null,
@@ -200,6 +209,16 @@ export class Engine implements Carrier {
 
   async health(): ReturnType<Carrier["health"]> {
     return { isServing: true, upstream: this.telemetry.upstreamHealth(), store: this.telemetry.storeHealth() };
+  }
+
+  /** Where this thread counts, for the main thread. */
+  get cells(): ThreadCells {
+    return { ...this.telemetry.cells(), outcomes: this.#context.outcomes.ranges };
+  }
+
+  /** What this thread hands over to the main thread. */
+  async report(): Promise<ThreadReport> {
+    return { ...(await this.telemetry.report()), addresses: this.inForce.upstreams.addressStates() };
   }
 
   async overview(): Promise<Overview> {

@@ -2,6 +2,7 @@
 // counts in it.
 import { randomBytes, randomInt } from "node:crypto";
 import { verifiesTokens } from "../core/authentication.ts";
+import type { OutcomeMemory } from "../core/cells.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Policy } from "../core/policy.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
@@ -127,18 +128,24 @@ export function createLimiter(
     counters,
     store = null,
     runtimeRules,
+    outcomes,
   }: {
     readonly clock: Clock;
     readonly counters: ThreadCounters;
     readonly store?: Store | null;
     readonly runtimeRules?: RulesInForce;
+    readonly outcomes?: OutcomeMemory;
   },
   previous: PolicyLimiter | null,
   { chosen, keep = [], decides = true }: LimiterChoices = {},
 ): PolicyLimiter {
   const { policies, ...options } = limiterSettings(settings);
   const { table, keyHash: hash } = counters;
-  const given = { ...chosen, ...(runtimeRules === undefined ? {} : { runtimeRules }) };
+  const given = {
+    ...chosen,
+    ...(runtimeRules && { runtimeRules }),
+    ...(outcomes && { newOutcomes: (policy: string) => outcomes.take(policy) }),
+  };
   return new PolicyLimiter(policies, { ...options, ...given, keep, clock, table, hash, store, decides, previous });
 }
 

@@ -2,6 +2,7 @@
 // made from the settings gets what it needs of it as an argument.
 import type { FileChanges } from "../config/files.ts";
 import type { Authenticator } from "../core/authentication.ts";
+import type { OutcomeMemory } from "../core/cells.ts";
 import type { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Files } from "../core/file-group.ts";
@@ -32,6 +33,8 @@ export interface ThreadContext {
   /** That are set while the gateway runs. */
   readonly runtimeRules: RulesInForce;
   readonly telemetry: Telemetry;
+  /** What its policies say is counted here. */
+  readonly outcomes: OutcomeMemory;
   readonly recent: ThreadRecent;
   readonly textWrites: TextWrites;
   readonly waitingBodies: ClientBytes;

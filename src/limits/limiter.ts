@@ -16,7 +16,15 @@ import type {
   PolicyStats,
   QuotaLimiter,
 } from "../core/limiter.ts";
-import { type Awaitable, type Decision, type Held, isContinued, isTighter, type Policy } from "../core/policy.ts";
+import {
+  type Awaitable,
+  countsOf,
+  type Decision,
+  type Held,
+  isContinued,
+  isTighter,
+  type Policy,
+} from "../core/policy.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { noPeriod } from "./calendar.ts";
@@ -153,7 +161,7 @@ export class PolicySteps implements Limiter {
   }
 
   stats(): readonly PolicyStats[] {
-    return this.set.rows.map(({ policy, outcomes }) => ({ policy, outcomes }));
+    return this.set.rows.map(({ policy, outcomes }) => ({ policy, outcomes: countsOf((each) => outcomes[each]) }));
   }
 
   /** For a policy that is alone, has one limit unless a rule says otherwise, is keyed by client and holds nothing. */

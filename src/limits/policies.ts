@@ -427,6 +427,8 @@ export interface RowOptions {
   /** `shadow`: no policy refuses anything. */
   readonly enforcement?: "on" | "shadow";
   readonly tokensAreVerified?: boolean;
+  /** What counts the outcomes of a policy that is new, by its name. Default: they are read in this thread alone. */
+  readonly newOutcomes?: (policy: string) => Record<Outcome, number>;
 }
 
 /** Makes the counters of a policy. `slot`: its number in the table. */
@@ -453,7 +455,7 @@ export function createRow(
   options: RowOptions,
   before: readonly PolicyRow[],
 ): PolicyRow {
-  const { clock = systemClock, enforcement = "on", tokensAreVerified = false } = options;
+  const { clock = systemClock, enforcement = "on", tokensAreVerified = false, newOutcomes = noOutcomes } = options;
   // The store's clock says for all gateways when a period of the calendar is over.
   const storeMs = (): number | null => store?.shards.wallMs(clock.monotonicMs()) ?? null;
   const wallMs = (): number => storeMs() ?? clock.wallMs();
@@ -471,7 +473,7 @@ export function createRow(
     counters: inStore ?? local,
     clock: counted,
     // Metrics know a policy by its name.
-    outcomes: before.find((each) => each.policy.name === policy.name)?.outcomes ?? noOutcomes(),
+    outcomes: before.find((each) => each.policy.name === policy.name)?.outcomes ?? newOutcomes(policy.name),
     readKey: createKeyReader(policy, hash, tokens),
     readLimit: createKeyLimits(policy, tokens),
   };

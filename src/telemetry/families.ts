@@ -1,6 +1,8 @@
 // Families of metrics whose series are bound to their labels once and are plain numbers from then on. prom-client
 // hashes and validates labels on every inc() and observe(), which takes about 2.6 µs for the seven that a request
-// needs. Each family says how it is merged where several threads have it.
+// needs. What is counted is in cells, which other threads can read. Each family says how it is merged where several threads
+// have it.
+import { type CellRange, Cells } from "../core/cells.ts";
 import {
   type FamilyFigures,
   type FamilyType,
@@ -32,22 +34,29 @@ type LabelledReadings = readonly { readonly labels: Labels; readonly value: numb
 
 /** A number that only grows. */
 export class CounterSeries {
-  value = 0;
+  readonly #cells: Float64Array;
+  readonly #at: number;
+
+  constructor({ cells, at }: CellRange) {
+    this.#cells = cells;
+    this.#at = at;
+  }
 
   add(): void {
-    this.value += 1;
+    this.#cells[this.#at] = (this.#cells[this.#at] as number) + 1;
   }
 }
 
+/** In its cells: a count for each bucket, not cumulative, of which the last is of the values above every bound; then the sum. */
 export class HistogramSeries {
-  /** Per bucket, not cumulative. The last bucket holds the values above every bound. */
-  readonly counts: Float64Array;
-  sum = 0;
+  readonly #cells: Float64Array;
+  readonly #at: number;
   readonly #bounds: readonly number[];
 
-  constructor(bounds: readonly number[]) {
+  constructor(bounds: readonly number[], { cells, at }: CellRange) {
     this.#bounds = bounds;
-    this.counts = new Float64Array(bounds.length + 1);
+    this.#cells = cells;
+    this.#at = at;
   }
 
   /** Takes a value in parts of which so many are one: V8 allocates nothing to pass whole numbers. */
@@ -55,9 +64,55 @@ export class HistogramSeries {
     const value = parts / partsOfOne;
     let bucket = 0;
     while (bucket < this.#bounds.length && value > (this.#bounds[bucket] as number)) bucket += 1;
-    this.counts[bucket] = (this.counts[bucket] as number) + 1;
-    this.sum += value;
+    const at = this.#at + bucket;
+    this.#cells[at] = (this.#cells[at] as number) + 1;
+    const sumAt = this.#at + this.#bounds.length + 1;
+    this.#cells[sumAt] = (this.#cells[sumAt] as number) + value;
   }
+}
+
+/** A family whose numbers are in cells, as another thread has to know it. Structured clone does not copy the cells. */
+export interface CellFamily extends Pick<FamilyFigures, "name" | "help" | "type" | "merge"> {
+  readonly members: readonly CellMember[];
+}
+
+interface CellMember extends CellRange {
+  /** Of its lines: what stands before their values. */
+  readonly prefixes: readonly string[];
+  /** It is not shown before it has counted something. */
+  readonly isRare: boolean;
+}
+
+/** Reads a family that this or another thread counts in cells. */
+export class CellFamilyReader {
+  readonly #family: CellFamily;
+  #shown: readonly CellMember[] = [];
+  /** Of those that are shown: made again only when there are more. */
+  #series = "";
+
+  constructor(family: CellFamily) {
+    this.#family = family;
+  }
+
+  figures(): FamilyFigures {
+    const { name, help, type, merge, members } = this.#family;
+    const shown = members.filter((member) => !member.isRare || hasCounted(member));
+    if (shown.length > this.#shown.length) {
+      this.#shown = shown;
+      this.#series = joinedSeries(shown.flatMap(({ prefixes }) => prefixes));
+    }
+    const values = new Float64Array(shown.reduce((sum, { prefixes }) => sum + prefixes.length, 0));
+    let at = 0;
+    for (const member of shown)
+      at = type === "histogram" ? copyHistogram(member, values, at) : copyCount(member, values, at);
+    return { name, help, type, merge, series: this.#series, values };
+  }
+}
+
+function hasCounted({ cells, at, prefixes }: CellMember): boolean {
+  // A histogram has a line for each bucket, and two more.
+  const counts = Math.max(1, prefixes.length - 2);
+  return cells.subarray(at, at + counts).some((count) => count > 0);
 }
 
 /** Makes something when it is first asked for. */
@@ -84,21 +139,29 @@ interface GaugeOptions {
 
 export class Families {
   readonly all: FamilyReader[] = [];
+  /** Those of `all` that are counted in cells. */
+  readonly inCells: CellFamily[] = [];
+  /** The others. */
+  readonly scraped: FamilyReader[] = [];
   readonly #isWanted: (merge: Merge) => boolean;
+  readonly #cells: Cells;
 
   /** A family that is not wanted can be counted and read like the others, but is not among `all`. */
-  constructor(isWanted: (merge: Merge) => boolean = () => true) {
+  constructor(isWanted: (merge: Merge) => boolean = () => true, cells = new Cells()) {
     this.#isWanted = isWanted;
+    this.#cells = cells;
   }
 
   /** A counter with one series, or more by `series`. Each starts at zero and is never removed. */
   counter(name: string, help: string, { merge = "sum" }: CounterOptions = {}): SeriesOf<CounterSeries> {
-    const members = new Members<CounterSeries>(({ value }, into, at) => {
-      into[at] = value;
-      return at + 1;
-    });
-    this.#register(name, help, "counter", merge, () => members.samples());
-    return { series: (labels = {}) => members.add(new CounterSeries(), [linePrefix(name, labels)]) };
+    const members = this.#addInCells({ name, help, type: "counter", merge });
+    return {
+      series: (labels = {}, isRare = false) => {
+        const range = this.#cells.take(1);
+        members.push({ ...range, prefixes: [linePrefix(name, labels)], isRare });
+        return new CounterSeries(range);
+      },
+    };
   }
 
   /** A counter with one series for each value of the label. Returns the function that counts one. */
@@ -124,10 +187,13 @@ export class Families {
 
   /** `bounds` are the upper bounds of the buckets, inclusive and ascending. */
   histogram(name: string, help: string, bounds: readonly number[]): SeriesOf<HistogramSeries> {
-    const members = new Members<HistogramSeries>(copyHistogram);
-    this.#register(name, help, "histogram", "sum", () => members.samples());
+    const members = this.#addInCells({ name, help, type: "histogram", merge: "sum" });
     return {
-      series: (labels = {}) => members.add(new HistogramSeries(bounds), histogramPrefixes(name, bounds, labels)),
+      series: (labels = {}, isRare = false) => {
+        const range = this.#cells.take(bounds.length + 2);
+        members.push({ ...range, prefixes: histogramPrefixes(name, bounds, labels), isRare });
+        return new HistogramSeries(bounds, range);
+      },
     };
   }
 
@@ -151,41 +217,31 @@ export class Families {
     this.#register(name, help, "counter", merge, () => readSamples(name, read()));
   }
 
+  /** A family that is read elsewhere. */
+  add(read: FamilyReader): void {
+    this.all.push(read);
+    this.scraped.push(read);
+  }
+
   #register(name: string, help: string, type: FamilyType, merge: Merge, read: () => Samples): void {
-    if (this.#isWanted(merge)) this.all.push(() => ({ name, help, type, merge, ...read() }));
+    if (this.#isWanted(merge)) this.add(() => ({ name, help, type, merge, ...read() }));
+  }
+
+  /** Returns the list of its members. */
+  #addInCells(family: Omit<CellFamily, "members">): CellMember[] {
+    const members: CellMember[] = [];
+    if (!this.#isWanted(family.merge)) return members;
+    const inCells = { ...family, members };
+    const reader = new CellFamilyReader(inCells);
+    this.inCells.push(inCells);
+    this.all.push(() => reader.figures());
+    return members;
   }
 }
 
 interface SeriesOf<Series> {
-  series(labels?: Labels): Series;
-}
-
-/** The series of a family, and the text before their values, which is made again only when there is a new one. */
-class Members<Series> {
-  readonly #series: Series[] = [];
-  readonly #prefixes: string[] = [];
-  #text: string | null = null;
-  readonly #copy: (series: Series, into: Float64Array, at: number) => number;
-
-  /** `copy` writes the values of a series from `at` on, and returns where the next one begins. */
-  constructor(copy: (series: Series, into: Float64Array, at: number) => number) {
-    this.#copy = copy;
-  }
-
-  add(series: Series, prefixes: readonly string[]): Series {
-    this.#series.push(series);
-    this.#prefixes.push(...prefixes);
-    this.#text = null;
-    return series;
-  }
-
-  samples(): Samples {
-    this.#text ??= joinedSeries(this.#prefixes);
-    const values = new Float64Array(this.#prefixes.length);
-    let at = 0;
-    for (const series of this.#series) at = this.#copy(series, values, at);
-    return { series: this.#text, values };
-  }
+  /** `isRare`: it is not shown before it has counted something. */
+  series(labels?: Labels, isRare?: boolean): Series;
 }
 
 function readSamples(name: string, readings: LabelledReadings): Samples {
@@ -215,14 +271,20 @@ function boundText(bound: number): string {
   return bound < 0.0001 ? bound.toExponential().replace(/-(\d)$/, "-0$1") : `${bound}`;
 }
 
-function copyHistogram({ counts, sum }: HistogramSeries, into: Float64Array, start: number): number {
-  let at = start;
+function copyCount({ cells, at }: CellMember, into: Float64Array, start: number): number {
+  into[start] = cells[at] as number;
+  return start + 1;
+}
+
+/** Writes the values of its lines from `start` on. Returns where the next ones begin. */
+function copyHistogram({ cells, at, prefixes }: CellMember, into: Float64Array, start: number): number {
+  const buckets = prefixes.length - 2;
   let count = 0;
-  for (const inBucket of counts) {
-    count += inBucket;
-    into[at++] = count;
+  for (let i = 0; i < buckets; i += 1) {
+    count += cells[at + i] as number;
+    into[start + i] = count;
   }
-  into[at++] = sum;
-  into[at++] = count;
-  return at;
+  into[start + buckets] = cells[at + buckets] as number;
+  into[start + buckets + 1] = count;
+  return start + prefixes.length;
 }

@@ -22,6 +22,9 @@ interface MainTelemetryOptions
     | "counters"
     | "ruleCounts"
     | "threads"
+    | "clientConnections"
+    | "tokens"
+    | "certificate"
   > {
   readonly workers: WorkerReadings;
   /** Whether the threads share the counters with other gateways. Default: false. */
@@ -71,8 +74,5 @@ const noTraffic: TrafficSources = {
     ...{ available: 0, ejected: 0, ejections: 0, failovers: new Map() },
     ...{ failedLookups: 0, areCurrent: true },
   }),
-  clientConnections: () => 0,
   sharesReads: () => true,
-  tokens: () => null,
-  certificate: () => null,
 };

@@ -2,6 +2,7 @@
 // from the start, except the rarer ones of requests. Addresses, paths, queries and tokens are never labels.
 // docs/metrics.md explains each metric.
 import { authOutcomes } from "../core/authentication.ts";
+import type { Cells } from "../core/cells.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import {
   type CheckRefusal,
@@ -31,7 +32,14 @@ import {
 import type { SnapshotResult } from "../core/snapshot-result.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer } from "./exposition.ts";
-import { type CounterSeries, Families, figuresOf, type HistogramSeries, ofProcess, once } from "./families.ts";
+import {
+  type CellFamily,
+  type CounterSeries,
+  Families,
+  figuresOf,
+  type HistogramSeries,
+  ofProcess,
+} from "./families.ts";
 import type { FamilyFigures, Merge } from "./figures.ts";
 import { processFamilies } from "./process-metrics.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
@@ -42,6 +50,8 @@ export interface MetricsSources extends ScrapedSources {
   readonly routes: readonly string[];
   /** Null: the counters are not shared. */
   readonly store: StoreSources | null;
+  /** For what is counted. Default: no other thread reads it. */
+  readonly cells?: Cells;
 }
 
 /**
@@ -78,7 +88,9 @@ export interface Metrics extends StoreEventCounts {
   addSeries(labels: { readonly routes: readonly string[]; readonly policies: readonly string[] }): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in the Prometheus text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
-  /** What this thread counted and reads, for another thread. */
+  /** The families that are counted in cells, where another thread can read them. */
+  inCells(): readonly CellFamily[];
+  /** The others, as they are now. */
   figures(): Promise<FamilyFigures[]>;
 }
 
@@ -88,14 +100,14 @@ export function createMetrics(
   role: MetricsRole = "only",
   merged: (own: AsyncIterable<FamilyFigures>) => AsyncIterable<FamilyFigures> = (own) => own,
 ): Metrics {
-  const families = new Families(wanted[role]);
+  const families = new Families(wanted[role], sources.cells);
   // The main thread has an event loop and a heap, too.
-  const ofThread = processFamilies(role === "main" ? wanted.only : wanted[role]);
-  const read = async function* (): AsyncGenerator<FamilyFigures> {
+  const ofThread = processFamilies(role === "main" ? wanted.only : wanted[role], role === "worker");
+  const read = async function* (part: "all" | "scraped"): AsyncGenerator<FamilyFigures> {
     yield* figuresOf(ofThread);
     // In separate turns, because each part takes 5 ms in the first scrape, whose code is not compiled.
     await new Promise((resolve) => void setImmediate(resolve));
-    yield* figuresOf(families.all);
+    yield* figuresOf(families[part]);
   };
   const requests = requestMetrics(families);
   const observeReply = replyMetrics(families);
@@ -131,8 +143,9 @@ export function createMetrics(
     setDraining() {
       draining = 1;
     },
-    text: exposer(() => merged(read())),
-    figures: () => Array.fromAsync(read()),
+    text: exposer(() => merged(read("all"))),
+    inCells: () => families.inCells,
+    figures: () => Array.fromAsync(read("scraped")),
   };
 }
 
@@ -239,26 +252,23 @@ function requestMetrics(families: Families): Labelled {
   const duration = families.histogram("headgate_request_duration_seconds", whole, secondsBounds);
   const wait = "From forwarding the request to the head of the upstream's response.";
   const upstream = families.histogram("headgate_upstream_duration_seconds", wait, secondsBounds);
+  // An increase that creates its series is lost to rate(): the series of errors are shown first, and all of GET.
   const bindClasses = (route: string, method: string) =>
     new Map(
-      statusClasses.map((status_class) => [status_class, once(() => requests.series({ route, method, status_class }))]),
+      statusClasses.map((status_class) => {
+        const isRare = method !== "GET" && status_class !== "5xx";
+        return [status_class, requests.series({ route, method, status_class }, isRare)];
+      }),
     );
   const bind = (route: string) => ({
-    duration: once(() => duration.series({ route })),
-    upstream: once(() => upstream.series({ route })),
+    duration: duration.series({ route }, route === noRoute),
+    upstream: upstream.series({ route }, route === noRoute),
     // Maps, not objects: `constructor` must not be found as a method.
-    requests: new Map<string, ReadonlyMap<string, () => CounterSeries>>(
+    requests: new Map<string, ReadonlyMap<string, CounterSeries>>(
       toldMethods.map((method) => [method, bindClasses(route, method)]),
     ),
   });
-  // An increase that creates its series is lost to rate(): the series of errors exist first, and all of GET.
-  const makeCommon = ({ requests }: ReturnType<typeof bind>) => {
-    for (const [method, classes] of requests) {
-      for (const [status_class, make] of classes) if (method === "GET" || status_class === "5xx") make();
-    }
-  };
   const outside = bind(noRoute);
-  makeCommon(outside);
   const byRoute = new Map([[noRoute, outside]]);
   const find = (route: string, method: string, status: number) => {
     const series = byRoute.get(route) ?? outside;
@@ -273,19 +283,14 @@ function requestMetrics(families: Families): Labelled {
       // Most requests are like the one before.
       if (route !== last.route || method !== last.method || status !== last.status) last = find(route, method, status);
       const { series } = last;
-      last.counter?.().add();
-      series.duration().observe(wholeUs(endedMs - startedMs), usInSecond);
+      last.counter?.add();
+      series.duration.observe(wholeUs(endedMs - startedMs), usInSecond);
       if (dispatchedMs === null || answeredMs === null) return;
-      series.upstream().observe(wholeUs(answeredMs - dispatchedMs), usInSecond);
+      series.upstream.observe(wholeUs(answeredMs - dispatchedMs), usInSecond);
     },
     add(routes) {
       for (const route of routes) {
-        if (byRoute.has(route)) continue;
-        const series = bind(route);
-        byRoute.set(route, series);
-        makeCommon(series);
-        series.duration();
-        series.upstream();
+        if (!byRoute.has(route)) byRoute.set(route, bind(route));
       }
       // The last route may have had no series of its own.
       last = find(noRoute, "", 0);

@@ -1,9 +1,10 @@
 // The metrics of the process, the event loop and the heap. They are made once and shared by all gateways of a thread:
 // prom-client never stops the timer and the observer behind them, so that each gateway would leave its own running.
+import { type Histogram as DelayHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
 import { collectDefaultMetrics, type Histogram, Registry } from "prom-client";
 import { Families, type FamilyReader } from "./families.ts";
-import { figuresOfText, type Merge } from "./figures.ts";
+import { type FamilyFigures, figuresOfText, type Merge } from "./figures.ts";
 
 let threadRegistry: Registry | null = null;
 
@@ -17,15 +18,15 @@ const merges: Readonly<Record<string, Merge>> = {
   nodejs_version_info: "process",
 };
 
-/** Returns the families of the process. `isWanted` as for Families. */
-export function processFamilies(isWanted: (merge: Merge) => boolean): readonly FamilyReader[] {
-  threadRegistry ??= createThreadRegistry();
+/** Returns the families of the process. `isWanted` as for Families. `isLagApart`: without those of `readDelays`. */
+export function processFamilies(isWanted: (merge: Merge) => boolean, isLagApart: boolean): readonly FamilyReader[] {
+  threadRegistry ??= createThreadRegistry(isLagApart);
   const registry = threadRegistry;
   const families = new Families(isWanted);
   for (const { name } of registry.getMetricsAsArray()) {
     const merge = merges[name] ?? (name.startsWith("process_") ? "process" : "max");
-    if (isWanted(merge))
-      families.all.push(async () => figuresOfText(await registry.getSingleMetricAsString(name), merge));
+    if (!isWanted(merge) || (isLagApart && delayNames.includes(name))) continue;
+    families.add(async () => figuresOfText(await registry.getSingleMetricAsString(name), merge));
   }
   // It does not change while the thread runs.
   const { heap_size_limit } = getHeapStatistics();
@@ -39,10 +40,11 @@ export function processFamilies(isWanted: (merge: Merge) => boolean): readonly F
  * socket at each scrape, series that appear and disappear, event loop figures that are NaN or 292 years if nothing was
  * sampled since the last scrape, and 39 series for the parts of the heap.
  */
-function createThreadRegistry(): Registry {
+function createThreadRegistry(isLagApart: boolean): Registry {
   const registry = new Registry();
   // The sum and the count are enough. prom-client writes a bound of 1 as `le="1"`, which Prometheus 3 rewrites.
-  collectDefaultMetrics({ register: registry, gcDurationBuckets: [0.1] });
+  const precision = isLagApart ? { eventLoopMonitoringPrecision: hardlyEverMs } : {};
+  collectDefaultMetrics({ register: registry, gcDurationBuckets: [0.1], ...precision });
   const active = ["handles", "requests", "resources"].map((counted) => `nodejs_active_${counted}`);
   const totals = active.map((name) => `${name}_total`);
   const lag = ["min", "mean", "stddev"].map((figure) => `nodejs_eventloop_lag_${figure}_seconds`);
@@ -52,4 +54,37 @@ function createThreadRegistry(): Registry {
   const collections = registry.getSingleMetric("nodejs_gc_duration_seconds") as Histogram<"kind">;
   for (const kind of ["major", "minor", "incremental", "weakcb"]) collections.zero({ kind });
   return registry;
+}
+
+// The delays of a worker's event loop since the last scrape. The main thread reads them, and begins the next interval, without
+// asking the worker: both see one histogram, which Node shares when it is posted.
+
+const delayFigures = ["max", "p50", "p90", "p99"] as const;
+const delayNames: readonly string[] = delayFigures.map((figure) => `nodejs_eventloop_lag_${figure}_seconds`);
+/** prom-client always has a histogram of its own, with a timer. */
+const hardlyEverMs = 1_000_000;
+
+let delays: ReturnType<typeof monitorEventLoopDelay> | null = null;
+
+/** In a worker: returns what it can post to the main thread. */
+export function eventLoopDelays(): DelayHistogram {
+  if (delays === null) {
+    // Without a reference, it would be collected as garbage and count no more.
+    delays = monitorEventLoopDelay({ resolution: 10 });
+    delays.enable();
+  }
+  return delays;
+}
+
+/** Returns the figures since the last call. */
+export function readDelays(histogram: DelayHistogram): FamilyFigures[] {
+  const read = (figure: (typeof delayFigures)[number]): number =>
+    figure === "max" ? histogram.max : histogram.percentile(Number(figure.slice(1)));
+  const families = delayFigures.map((figure, i): FamilyFigures => {
+    const name = delayNames[i] as string;
+    const values = Float64Array.of(read(figure) / 1e9);
+    return { name, help: "", type: "gauge", merge: "max", series: `${name} `, values };
+  });
+  histogram.reset();
+  return families;
 }

@@ -20,14 +20,8 @@ export interface TrafficSources {
   readonly waitingBodyBytes: () => number;
   readonly tunnels: () => TunnelFigures;
   readonly upstreamAddresses: () => AddressFigures;
-  /** Open connections of clients. */
-  readonly clientConnections: () => number;
   /** Connections of clients are read into one buffer that all share. */
   readonly sharesReads: () => boolean;
-  /** Null in a mode without a list of tokens. */
-  readonly tokens: () => TokensInUse | null;
-  /** Null without TLS. */
-  readonly certificate: () => CertificateInUse | null;
   /** Memory for what is remembered of the last minutes, by part. Default: none. */
   readonly recentBytes?: () => RecentBytes;
 }
@@ -37,6 +31,12 @@ export type RecentBytes = Readonly<Record<"refusals" | "keys" | "history", numbe
 
 /** What one thread reports for the whole process. */
 interface ProcessSources {
+  /** Open connections of clients, of all threads. */
+  readonly clientConnections: () => number;
+  /** Null in a mode without a list of tokens. */
+  readonly tokens: () => TokensInUse | null;
+  /** Null without TLS. */
+  readonly certificate: () => CertificateInUse | null;
   readonly limiter: { stats(): readonly PolicyStats[] };
   /** Of the table of counters. */
   readonly counters: () => CounterFigures;
@@ -104,7 +104,7 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
 }
 
 function connectionMetrics(families: Families, sources: ScrapedSources): void {
-  families.gauge("headgate_client_connections", "Open connections of clients.", sources.clientConnections);
+  families.gauge("headgate_client_connections", "Open connections of clients.", sources.clientConnections, ofProcess);
   const reads = "1 if connections of clients are read into one buffer that all share, 0 if as streams.";
   families.gauge("headgate_shared_reads", reads, () => Number(sources.sharesReads()), { merge: "min" });
   const connections = "Connections to the upstream, active or idle, and requests waiting for one.";
@@ -147,7 +147,7 @@ function limiterMetrics(families: Families, { limiter, counters }: ScrapedSource
     "Decisions by policy and outcome; observed: not charged, because another policy refused or no route fits.";
   const ofPolicy = ({ policy: { name: policy }, outcomes }: PolicyStats) =>
     Object.entries(outcomes).map(([outcome, value]) => ({ labels: { policy, outcome }, value }));
-  families.totals("headgate_decisions_total", decided, () => limiter.stats().flatMap(ofPolicy));
+  families.totals("headgate_decisions_total", decided, () => limiter.stats().flatMap(ofPolicy), ofProcess);
   counterMetrics(families, counters);
 }
 
@@ -182,15 +182,15 @@ function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources
   const isCurrent = (inUse: { readonly isCurrent: boolean } | null): number => Number(inUse?.isCurrent ?? true);
   const expiry = "When the certificate in use expires, in Unix seconds; 0 without TLS.";
   const expires = () => (certificate()?.expiresMs ?? 0) / 1000;
-  families.gauge("headgate_tls_certificate_expiry_timestamp_seconds", expiry, expires, { merge: "min" });
+  families.gauge("headgate_tls_certificate_expiry_timestamp_seconds", expiry, expires, ofProcess);
   const files = "1 while the current certificate files are in use, 0 while they are missing or invalid; 1 without TLS.";
-  families.gauge("headgate_tls_certificate_current", files, () => isCurrent(certificate()), { merge: "min" });
+  families.gauge("headgate_tls_certificate_current", files, () => isCurrent(certificate()), ofProcess);
   const listed = "Tokens that are accepted if auth.mode is tokens; 0 in the other modes.";
-  families.gauge("headgate_tokens_listed", listed, () => tokens()?.listed ?? 0, { merge: "min" });
+  families.gauge("headgate_tokens_listed", listed, () => tokens()?.listed ?? 0, ofProcess);
   const ending = "Listed tokens that end within 14 days, or have ended; 0 if tokens are not verified.";
-  families.gauge("headgate_tokens_ending", ending, () => tokens()?.ending() ?? 0, { merge: "max" });
+  families.gauge("headgate_tokens_ending", ending, () => tokens()?.ending() ?? 0, ofProcess);
   const list = "1 while the current tokens file is in use, 0 while it is missing or invalid; 1 in the other modes.";
-  families.gauge("headgate_tokens_file_current", list, () => isCurrent(tokens()), { merge: "min" });
+  families.gauge("headgate_tokens_file_current", list, () => isCurrent(tokens()), ofProcess);
 }
 
 function threadMetrics(families: Families, threads: () => ThreadFigures): void {

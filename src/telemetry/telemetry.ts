@@ -1,15 +1,25 @@
 // Everything the gateway reports about itself, behind one object: metrics, access log, the log of upstream failures,
 // and the upstream's health as the traffic shows it. A request is observed once, when it is over.
+import type { Histogram as DelayHistogram } from "node:perf_hooks";
+import type { CellRange } from "../core/cells.ts";
 import type { Clock } from "../core/clock.ts";
 import type { TlsFailure, TunnelEnd } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { shareOf } from "../core/settings.ts";
 import type { SharedStoreFigures, StoreHealth } from "../core/store-link.ts";
-import type { AddressFigures, UpstreamErrorReason, UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
+import type {
+  AddressFigures,
+  AddressState,
+  UpstreamErrorReason,
+  UpstreamFault,
+  UpstreamHealth,
+} from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
+import type { CellFamily } from "./families.ts";
 import type { FamilyFigures } from "./figures.ts";
 import { type Logger, Samplers } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
+import { eventLoopDelays } from "./process-metrics.ts";
 import type { ThreadRecent } from "./recent/thread-recent.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
 import { healthOf, type StoreEventCounts, type StoreSources } from "./shared-store-metrics.ts";
@@ -60,31 +70,32 @@ export interface Telemetry
   /** Null: the counters are not shared. */
   storeHealth(): StoreHealth | null;
   tunnelEnded(end: TunnelEnd): void;
-  /** What this thread tells the main thread. */
-  figures(wanted: FiguresWanted): Promise<WorkerFigures>;
+  /** Where this thread counts, for the main thread. Others take their place when a reload has added series. */
+  cells(): Pick<ThreadCells, "families" | "delays">;
+  /** What this thread hands over to the main thread. */
+  report(): Promise<Omit<ThreadReport, "addresses">>;
   /** At most so many lines of a kind that can be repeated without end are written in a second. */
   readonly linesPerSecond: number;
   /** Reports the lines that were omitted, and stops. */
   close(): void;
 }
 
-/** A health check needs the facts alone. Reading the figures of event loops would begin their next interval. */
-export type FiguresWanted = "all" | "facts";
-
-/** What a worker thread posts when it is asked. Structured clone copies it. */
-export interface WorkerFigures {
-  /** Null if only the facts were wanted. */
-  readonly families: readonly FamilyFigures[] | null;
-  readonly facts: WorkerFacts;
+/** Where a worker thread counts. The main thread reads it there. */
+export interface ThreadCells {
+  readonly families: readonly CellFamily[];
+  /** What each policy has said, as in OutcomeCells. */
+  readonly outcomes: ReadonlyMap<string, CellRange>;
+  /** As in `readDelays`. */
+  readonly delays: DelayHistogram;
 }
 
-/** What is not merged series by series. */
-export interface WorkerFacts {
+/** What a worker thread hands over once a second. */
+export interface ThreadReport {
+  /** Those that are not counted in cells. */
+  readonly families: readonly FamilyFigures[];
   readonly upstream: SeenHealth;
-  readonly addresses: AddressStates;
+  readonly addresses: readonly AddressState[];
   readonly busiest: ClientShare;
-  /** Running total of the time in which the event loop was not idle. */
-  readonly activeSeconds: number;
   /** Null: the counters are not shared. */
   readonly store: StoreHealth | null;
 }
@@ -143,17 +154,13 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamHealth: () => upstream.health,
     // Each tunnel has cost a request, so the lines need no bound.
     tunnelEnded: (end) => log.info(end, "tunnel ended"),
-    async figures(wanted) {
-      const { available, ejected } = options.upstreamAddresses();
+    cells: () => ({ families: metrics.inCells(), delays: eventLoopDelays() }),
+    async report() {
       return {
-        families: wanted === "facts" ? null : await metrics.figures(),
-        facts: {
-          upstream: upstream.seen,
-          addresses: { available, ejected },
-          busiest: busiest.share(clock.monotonicMs()),
-          activeSeconds: activeSeconds(),
-          store: store && healthOf(store.figures()),
-        },
+        families: await metrics.figures(),
+        upstream: upstream.seen,
+        busiest: busiest.share(clock.monotonicMs()),
+        store: store && healthOf(store.figures()),
       };
     },
     close: () => samplers.close(),

@@ -1,47 +1,37 @@
-// Asks the worker threads for their figures, and merges them with the main thread's. No counter goes back: what a thread
-// had counted when it was last read stays in the sums after it has ended. Its gauges are removed.
+// Puts the figures of the worker threads together with the main thread's, and asks no thread: what a worker counts is read where
+// it counts it, and the rest is what it has handed over last. No counter goes back: what a thread had counted stays in the sums
+// after it has ended. Its gauges are removed.
+import { OutcomeCells } from "../core/cells.ts";
+import { countsOf, type Outcome } from "../core/policy.ts";
 import { badnessOf, type StoreHealth } from "../core/store-link.ts";
-import type { UpstreamHealth } from "../core/upstream.ts";
+import type { AddressState, UpstreamHealth } from "../core/upstream.ts";
+import { CellFamilyReader } from "./families.ts";
 import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } from "./figures.ts";
+import { readDelays } from "./process-metrics.ts";
 import { healthOf, unusedStore } from "./shared-store-metrics.ts";
-import {
-  type AddressStates,
-  type FiguresWanted,
-  neverSeen,
-  ratioOf,
-  type WorkerFacts,
-  type WorkerFigures,
-} from "./telemetry.ts";
+import { type AddressStates, neverSeen, ratioOf, type ThreadCells, type ThreadReport } from "./telemetry.ts";
 
-interface WorkerReadingsOptions {
-  /** After this time the last known figures of a thread are used. */
-  readonly timeoutMs?: number;
-  /** How old facts may be. */
-  readonly factsMaxAgeMs?: number;
+/** What is known of a thread, without asking it. */
+export interface KnownThread {
+  readonly thread: number;
+  /** Others take their place when there are more series. */
+  readonly cells: ThreadCells;
+  /** What it has handed over last. */
+  readonly report: ThreadReport;
+  /** Running total of the time in which its event loop was not idle. */
+  readonly activeSeconds: number;
 }
 
 export class WorkerReadings {
-  readonly #timeoutMs: number;
-  readonly #factsMaxAgeMs: number;
   readonly #successions: Succession[] = [];
-  #areFactsNew = false;
 
-  constructor({ timeoutMs = 1_000, factsMaxAgeMs = 100 }: WorkerReadingsOptions = {}) {
-    this.#timeoutMs = timeoutMs;
-    this.#factsMaxAgeMs = factsMaxAgeMs;
-  }
-
-  /**
-   * `ask` asks the thread for `Telemetry.figures(wanted)`. It is called again with the same `wanted` only when the promise
-   * of the last such call is settled, and may reject.
-   */
-  add(thread: number, ask: AskWorker): void {
+  add(known: KnownThread): void {
     let succession = this.#successions.find(({ isFree }) => isFree);
     if (succession === undefined) {
       succession = new Succession();
       this.#successions.push(succession);
     }
-    succession.take({ thread, ask });
+    succession.take(known);
   }
 
   /** The thread is gone. */
@@ -51,75 +41,71 @@ export class WorkerReadings {
 
   /** Reads all threads, then `own`, and merges them one family at a time. */
   async *merged(own: AsyncIterable<FamilyFigures>): AsyncGenerator<FamilyFigures> {
-    await this.#read("all");
+    for (const succession of this.#successions) succession.read();
     const families = new Map<string, FamilyFigures>();
     for await (const family of own) families.set(family.name, family);
     yield* mergeFamilies([families, ...this.#successions]);
   }
 
-  /** Reads the facts again, unless they are new. Frequent health checks cost the threads nothing. */
-  async refresh(): Promise<void> {
-    if (!this.#areFactsNew) await this.#read("facts");
+  /** What all threads have said of a policy since the start. */
+  outcomes(policy: string): Record<Outcome, number> {
+    const parts = this.#successions.map((succession) => succession.outcomes(policy));
+    return countsOf((outcome) => parts.reduce((sum, part) => sum + part[outcome], 0));
   }
 
-  /** As last read: the result of the last attempt of all threads. */
+  /** The result of the last attempt of all threads. */
   upstreamHealth(): UpstreamHealth {
-    const seen = this.#facts().map(({ upstream }) => upstream);
+    const seen = this.#reports().map(({ upstream }) => upstream);
     const last = seen.reduce((a, b) => (b.atMs > a.atMs ? b : a), neverSeen);
     return { state: last.state, reason: last.reason };
   }
 
-  /** As last read: of the thread that can use the fewest addresses. */
+  /** Of the thread that can use the fewest addresses. */
   addresses(): AddressStates {
-    const [first = { available: 0, ejected: 0 }, ...others] = this.#facts().map(({ addresses }) => addresses);
+    const all = this.#reports().map(({ addresses }) => ({
+      available: addresses.filter(({ isEjected }) => !isEjected).length,
+      ejected: addresses.filter(({ isEjected }) => isEjected).length,
+    }));
+    const [first = { available: 0, ejected: 0 }, ...others] = all;
     return others.reduce((a, b) => (b.available < a.available ? b : a), first);
   }
 
-  /** As last read: the worst state in which a thread sees the store, and the most gateways that a thread sees. */
+  /** An address is ejected if it is in one of the threads. */
+  addressStates(): AddressState[] {
+    const byAddress = new Map<string, AddressState>();
+    for (const { address, isEjected, active } of this.#reports().flatMap(({ addresses }) => addresses)) {
+      const sum = byAddress.get(address) ?? { isEjected: false, active: 0 };
+      byAddress.set(address, { address, isEjected: sum.isEjected || isEjected, active: sum.active + active });
+    }
+    return [...byAddress.values()];
+  }
+
+  /** The worst state in which a thread sees the store, and the most gateways that a thread sees. */
   storeHealth(): StoreHealth {
-    const seen = this.#facts().flatMap(({ store }) => store ?? []);
+    const seen = this.#reports().flatMap(({ store }) => store ?? []);
     const worst = seen.reduce((a, b) => (isWorse(b, a) ? b : a), seen[0] ?? healthOf(unusedStore));
     return { ...worst, replicas: Math.max(worst.replicas, ...seen.map(({ replicas }) => replicas)) };
   }
 
-  /** As last read: the share that a client has of the requests of all threads. */
+  /** The share that a client has of the requests of all threads. */
   busiestClientRatio(): number {
-    return ratioOf(this.#facts().map(({ busiest }) => busiest));
+    return ratioOf(this.#reports().map(({ busiest }) => busiest));
   }
 
   /**
-   * As last read: running totals of the time in which the event loops were not idle. A worker that replaces another
-   * continues its total.
+   * Running totals of the time in which the event loops were not idle. A worker that replaces another continues its total.
    */
   activeSeconds(): number[] {
-    return this.#successions.map(({ activeSeconds }) => activeSeconds);
+    return this.#successions.map((succession) => succession.activeSeconds());
   }
 
-  #facts(): WorkerFacts[] {
-    return this.#successions.map(({ facts }) => facts).filter((facts) => facts !== null);
-  }
-
-  async #read(wanted: FiguresWanted): Promise<void> {
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, this.#timeoutMs);
-    await Promise.race([Promise.all(this.#successions.map((succession) => succession.read(wanted))), late]);
-    clearTimeout(timer);
-    this.#areFactsNew = true;
-    setTimeout(() => {
-      this.#areFactsNew = false;
-    }, this.#factsMaxAgeMs).unref();
+  #reports(): ThreadReport[] {
+    return this.#successions.flatMap(({ report }) => report ?? []);
   }
 }
 
 function isWorse(a: StoreHealth, b: StoreHealth): boolean {
   return a.state === b.state ? a.shards[a.state] > b.shards[b.state] : badnessOf(a.state) > badnessOf(b.state);
-}
-
-type AskWorker = (wanted: FiguresWanted) => Promise<WorkerFigures>;
-
-interface Worker {
-  readonly thread: number;
-  readonly ask: AskWorker;
 }
 
 /**
@@ -128,58 +114,68 @@ interface Worker {
  * are no more successions than there were threads at once.
  */
 class Succession implements FamilyLookup {
-  #worker: Worker | null = null;
-  readonly #readings = new Map<FiguresWanted, Promise<void>>();
+  #known: KnownThread | null = null;
+  #readers: { readonly of: ThreadCells; readonly families: readonly CellFamilyReader[] } | null = null;
   #last: ReadonlyMap<string, FamilyFigures> = new Map();
   /** Counters and histograms of the threads before. */
   readonly #counted = new Map<string, FamilyFigures>();
-  facts: WorkerFacts | null = null;
-  /** Of the threads before. */
+  /** What the threads before have said, by policy. */
+  readonly #ended = new Map<string, Record<Outcome, number>>();
   #activeBefore = 0;
-
-  get activeSeconds(): number {
-    return this.#activeBefore + (this.facts?.activeSeconds ?? 0);
-  }
+  #active = 0;
 
   get isFree(): boolean {
-    return this.#worker === null;
+    return this.#known === null;
   }
 
   get thread(): number | null {
-    return this.#worker?.thread ?? null;
+    return this.#known?.thread ?? null;
   }
 
-  take(worker: Worker): void {
-    this.#worker = worker;
+  get report(): ThreadReport | null {
+    return this.#known?.report ?? null;
+  }
+
+  /** What is known of a thread that has ended may be less than before. */
+  activeSeconds(): number {
+    this.#active = Math.max(this.#active, this.#known?.activeSeconds ?? 0);
+    return this.#activeBefore + this.#active;
+  }
+
+  take(known: KnownThread): void {
+    this.#known = known;
   }
 
   leave(): void {
+    if (this.#known === null) return;
+    this.read();
     for (const [name, { type }] of this.#last) {
       const family = this.get(name);
       if (type !== "gauge" && family !== undefined) this.#counted.set(name, family);
     }
-    this.#activeBefore = this.activeSeconds;
+    for (const policy of this.#known.cells.outcomes.keys()) this.#ended.set(policy, this.outcomes(policy));
+    this.#activeBefore = this.activeSeconds();
+    this.#active = 0;
     this.#last = new Map();
-    this.#worker = null;
-    this.#readings.clear();
-    this.facts = null;
+    this.#known = null;
   }
 
-  /** Resolves when the thread has answered. A thread that could not keeps the figures from before. */
-  read(wanted: FiguresWanted): Promise<void> {
-    const worker = this.#worker;
-    if (worker === null) return Promise.resolve();
-    const keep = (figures: WorkerFigures | null): void => {
-      if (this.#worker !== worker) return;
-      this.#readings.delete(wanted);
-      if (figures === null) return;
-      const { families, facts } = figures;
-      if (families !== null) this.#last = new Map(families.map((family) => [family.name, family]));
-      this.facts = facts;
-    };
-    const reading = this.#readings.get(wanted) ?? worker.ask(wanted).then(keep, () => keep(null));
-    this.#readings.set(wanted, reading);
-    return reading;
+  read(): void {
+    if (this.#known === null) return;
+    const { cells, report } = this.#known;
+    if (this.#readers?.of !== cells) {
+      this.#readers = { of: cells, families: cells.families.map((family) => new CellFamilyReader(family)) };
+    }
+    const counted = this.#readers.families.map((family) => family.figures());
+    const families = [...report.families, ...readDelays(cells.delays), ...counted];
+    this.#last = new Map(families.map((family) => [family.name, family]));
+  }
+
+  outcomes(policy: string): Record<Outcome, number> {
+    const range = this.#known?.cells.outcomes.get(policy);
+    const counts = range === undefined ? null : new OutcomeCells(range);
+    const ended = this.#ended.get(policy);
+    return countsOf((outcome) => (ended?.[outcome] ?? 0) + (counts?.[outcome] ?? 0));
   }
 
   keys(): Iterable<string> {

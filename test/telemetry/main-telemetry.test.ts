@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import type { SharedStoreFigures } from "../../src/core/store-link.ts";
 import { createMainTelemetry } from "../../src/telemetry/main-telemetry.ts";
 import type { TrafficSources } from "../../src/telemetry/scraped-metrics.ts";
-import { createTelemetry } from "../../src/telemetry/telemetry.ts";
-import { WorkerReadings } from "../../src/telemetry/worker-figures.ts";
+import { createTelemetry, type ThreadReport } from "../../src/telemetry/telemetry.ts";
+import { type KnownThread, WorkerReadings } from "../../src/telemetry/worker-figures.ts";
 import { figuresOf, statsOf } from "../support/policy.ts";
 import { FakeClock, keptLog } from "./lines.ts";
 import { exchangeOf, policy, scrape, storeFigures } from "./scrape.ts";
@@ -17,14 +17,18 @@ const traffic: TrafficSources = {
     ...{ available: 2, ejected: 1, ejections: 4, failovers: new Map([["reset", 2]]) },
     ...{ failedLookups: 0, areCurrent: true },
   }),
-  clientConnections: () => 7,
   sharesReads: () => true,
+};
+
+/** What one thread says for all. */
+const ofProcess = {
+  clientConnections: () => 14,
   tokens: () => ({
     listed: 3,
     isCurrent: true,
     ending: () => 1,
     list: {
-      names: () => new Set(),
+      names: () => new Set<string>(),
       identities: () => [],
       hasDigest: () => false,
       hasScopes: () => false,
@@ -35,13 +39,13 @@ const traffic: TrafficSources = {
   certificate: () => null,
 };
 
-function started(count: number, stores: readonly SharedStoreFigures[] = []) {
+async function started(count: number, stores: readonly SharedStoreFigures[] = []) {
   const clock = new FakeClock();
   const { log, lines } = keptLog("debug", clock);
   const readings = new WorkerReadings();
   const common = { log, clock, version: "1.2.3", nodeVersion: "v26.0.0", routes: ["/v1/", "/v2/"] };
   const main = createMainTelemetry({
-    ...common,
+    ...{ ...common, ...ofProcess },
     droppedLogLines: () => 100,
     limiter: { stats: () => [statsOf(policy)] },
     counters: () => figuresOf(policy, { keys: 9 }),
@@ -50,8 +54,7 @@ function started(count: number, stores: readonly SharedStoreFigures[] = []) {
   });
   const workers = Array.from({ length: count }, (_, i) =>
     createTelemetry({
-      ...common,
-      ...traffic,
+      ...{ ...common, ...traffic, ...ofProcess },
       droppedLogLines: () => 1,
       limiter: { stats: () => [statsOf(policy)] },
       counters: () => figuresOf(policy, { keys: 9 }),
@@ -59,20 +62,38 @@ function started(count: number, stores: readonly SharedStoreFigures[] = []) {
       store: stores.length === 0 ? null : { figures: () => stores[i] as SharedStoreFigures },
     }),
   );
-  for (const [i, worker] of workers.entries()) {
-    readings.add(i + 1, async (wanted) => structuredClone(await worker.figures(wanted)));
-  }
-  return { clock, lines, main, workers, readings };
+  const known = workers.map((worker, i): { -readonly [Key in keyof KnownThread]: KnownThread[Key] } => ({
+    ...{ thread: i + 1, activeSeconds: 0, report: noReport },
+    cells: structuredClone({ ...worker.cells(), outcomes: new Map() }),
+  }));
+  for (const each of known) readings.add(each);
+  /** All threads hand over what they report. */
+  const handOver = async (): Promise<void> => {
+    for (const [i, worker] of workers.entries()) {
+      const addresses = [...stateOf(0, false), ...stateOf(1, false), ...stateOf(2, true)];
+      (known[i] as (typeof known)[number]).report = structuredClone({ ...(await worker.report()), addresses });
+    }
+  };
+  await handOver();
+  return { clock, lines, main, workers, readings, handOver };
 }
 
+const stateOf = (i: number, isEjected: boolean) => [{ address: `192.0.2.${i}:80`, isEjected, active: 0 }];
+
+const noReport: ThreadReport = {
+  ...{ families: [], addresses: [], store: null, busiest: { client: "", ofClient: 0, ofAll: 0 } },
+  upstream: { state: "unknown", reason: null, atMs: Number.NEGATIVE_INFINITY },
+};
+
 test("one scrape has the requests of all workers and the process once", async () => {
-  const { main, workers } = started(2);
+  const { main, workers, handOver } = await started(2);
   workers[0]?.finish(exchangeOf(), "/v2/x");
   workers[1]?.finish(exchangeOf(), "/v2/x");
   workers[1]?.finish(exchangeOf({ status: 503, problem: "overloaded" }), "/v2/x");
   workers[1]?.connectionShed("idle", null);
   main.connectionShed("admin", null);
   main.metrics.setDraining();
+  await handOver();
   const series = await scrape(main.metrics);
   expect(Object.fromEntries(series)).toMatchObject({
     'headgate_requests_total{method="GET",route="/v2/",status_class="2xx"}': 2,
@@ -97,8 +118,8 @@ test("one scrape has the requests of all workers and the process once", async ()
 });
 
 test("a scrape over workers has the families and the series of one thread", async () => {
-  const { main } = started(2);
-  const { workers } = started(1);
+  const { main } = await started(2);
+  const { workers } = await started(1);
   const namesOf = (series: Map<string, number>): string[] => [...series.keys()].sort();
   // Of the event loops there is one series for each worker.
   const only = workers[0]?.metrics;
@@ -109,7 +130,7 @@ test("a scrape over workers has the families and the series of one thread", asyn
 });
 
 test("the event loop's time that is not idle is that of this thread", async () => {
-  const { workers } = started(1);
+  const { workers } = await started(1);
   const only = workers[0]?.metrics;
   if (only === undefined) throw new Error("there is one");
   const read = async () => (await scrape(only)).get('headgate_event_loop_active_seconds_total{worker="1"}') ?? 0;
@@ -118,15 +139,16 @@ test("the event loop's time that is not idle is that of this thread", async () =
 });
 
 test("counters have all their series before a worker has answered", async () => {
-  const { main } = started(0);
+  const { main } = await started(0);
   const series = await scrape(main.metrics);
   expect(series.get('headgate_requests_total{method="GET",route="/v2/",status_class="2xx"}')).toBe(0);
   expect(series.get('headgate_decisions_total{outcome="admitted",policy="per-ip"}')).toBe(0);
 });
 
 test("the upstream's state is that of the last attempt of all workers", async () => {
-  const { clock, main, workers, readings } = started(2);
+  const { clock, main, workers, readings, handOver } = await started(2);
   const told = async (): Promise<unknown> => {
+    await handOver();
     const { body } = await main.metrics.text(false);
     return [main.upstreamHealth().state, /^headgate_upstream_state\{state="(\w+)"\} 1$/m.exec(body)?.[1]];
   };
@@ -147,7 +169,7 @@ test.each([
   [2, 4],
   [8, 8],
 ])("%i workers write at most %i lines of a kind in a second", async (count, expected) => {
-  const { lines, workers } = started(count);
+  const { lines, workers } = await started(count);
   for (const worker of workers) for (let i = 0; i < 10; i += 1) worker.shareExceeded("queue", "192.0.2.1");
   expect(lines().filter(({ msg }) => msg === "client over its share")).toHaveLength(expected);
   for (const worker of workers) worker.close();
@@ -161,7 +183,7 @@ test("the store is that of the worker that sees it worst off, and what the worke
     storeFigures({ state: "away", shards: away, replicas: 4, forgot: 1 }),
     storeFigures({ state: "slow", shards: { up: 2, slow: 1, away: 0, returned: 0 }, replicas: 2 }),
   ];
-  const { main, readings, workers } = started(4, stores);
+  const { main, readings, workers } = await started(4, stores);
   for (const worker of workers) worker.storeAnswered(0.25);
   const series = await scrape(main.metrics);
   expect(Object.fromEntries(series)).toMatchObject({
@@ -187,14 +209,14 @@ test("the store is that of the worker that sees it worst off, and what the worke
 });
 
 test("a scrape over workers with a store has the families and the series of one thread with one", async () => {
-  const { main } = started(2, [storeFigures(), storeFigures()]);
-  const { workers } = started(1, [storeFigures()]);
+  const { main } = await started(2, [storeFigures(), storeFigures()]);
+  const { workers } = await started(1, [storeFigures()]);
   const only = workers[0]?.metrics;
   if (only === undefined) throw new Error("there is one");
   const second = 'headgate_event_loop_active_seconds_total{worker="2"}';
   const expected = [...(await scrape(only)).keys(), second].sort();
   expect([...(await scrape(main.metrics)).keys()].sort()).toEqual(expected);
-  const { main: alone } = started(0, [storeFigures()]);
+  const { main: alone } = await started(0, [storeFigures()]);
   const series = await scrape(alone.metrics);
   expect([...series.keys()].filter((name) => name.includes("_store_")).sort()).toEqual(
     expected.filter((name) => name.includes("_store_")),
@@ -203,7 +225,7 @@ test("a scrape over workers with a store has the families and the series of one 
 });
 
 test("without a store, threads and the main thread say nothing of one", async () => {
-  const { main, workers } = started(2);
+  const { main, workers } = await started(2);
   expect([...(await scrape(main.metrics)).keys()].filter((name) => name.startsWith("headgate_store_"))).toEqual([]);
   expect([main.storeHealth(), workers[0]?.storeHealth()]).toEqual([null, null]);
 });

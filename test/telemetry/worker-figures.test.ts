@@ -1,46 +1,85 @@
-// The figures of worker threads in the main thread, over threads that end, are replaced and do not answer.
+// The figures of worker threads in the main thread, over threads that end and are replaced.
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { Cells, OutcomeMemory } from "../../src/core/cells.ts";
+import { outcomes } from "../../src/core/policy.ts";
 import { type CounterSeries, Families, figuresOf, type HistogramSeries } from "../../src/telemetry/families.ts";
-import { type FamilyFigures, familyText } from "../../src/telemetry/figures.ts";
-import type { FiguresWanted, WorkerFacts, WorkerFigures } from "../../src/telemetry/telemetry.ts";
-import { WorkerReadings } from "../../src/telemetry/worker-figures.ts";
+import { familyText } from "../../src/telemetry/figures.ts";
+import { eventLoopDelays } from "../../src/telemetry/process-metrics.ts";
+import type { ThreadCells, ThreadReport } from "../../src/telemetry/telemetry.ts";
+import { type KnownThread, WorkerReadings } from "../../src/telemetry/worker-figures.ts";
 
-const noFacts: WorkerFacts = {
+const noReport: ThreadReport = {
+  families: [],
   upstream: { state: "unknown", reason: null, atMs: Number.NEGATIVE_INFINITY },
-  addresses: { available: 1, ejected: 0 },
+  addresses: [],
   busiest: { client: "", ofClient: 0, ofAll: 0 },
-  activeSeconds: 0,
   store: null,
 };
 
 /** A thread with a family of each type. */
-class Thread {
-  readonly #families = new Families();
+class Thread implements KnownThread {
+  readonly thread: number;
+  readonly #cells = new Cells();
+  readonly #families = new Families(() => true, this.#cells);
+  readonly #labelled = this.#families.counter("e_total", "E.");
+  readonly #outcomes = new OutcomeMemory(this.#cells);
   readonly counter: CounterSeries;
   readonly seconds: HistogramSeries;
   open = 1;
-  facts = noFacts;
+  /** Read elsewhere, and so known when the thread hands over. */
+  elsewhere = 0;
+  report = noReport;
+  activeSeconds = 0;
+  cells: ThreadCells;
 
-  constructor() {
+  constructor(thread: number) {
+    this.thread = thread;
     const families = this.#families;
     this.counter = families.counter("a_total", "A.").series();
     this.seconds = families.histogram("b_seconds", "B.", [1]).series();
     families.gauge("c", "C.", () => this.open);
+    families.total("d_total", "D.", () => this.elsewhere);
+    this.cells = this.#readCells();
+    this.handOver();
   }
 
-  readonly ask = async (wanted: FiguresWanted = "all"): Promise<WorkerFigures> => {
-    if (wanted === "facts") return structuredClone({ families: null, facts: this.facts });
-    const families: FamilyFigures[] = [];
-    for await (const family of figuresOf(this.#families.all)) families.push(family);
-    return structuredClone({ families, facts: this.facts });
-  };
+  /** Makes another series. */
+  addSeries(labels: Readonly<Record<string, string>>, isRare = false): CounterSeries {
+    const series = this.#labelled.series(labels, isRare);
+    this.cells = this.#readCells();
+    return series;
+  }
+
+  policy(name: string) {
+    const outcomes = this.#outcomes.take(name);
+    this.cells = this.#readCells();
+    return outcomes;
+  }
+
+  handOver(): void {
+    const read = this.#families.scraped.map((each) => each() as ReturnType<typeof each> & object);
+    this.report = structuredClone({ ...this.report, families: read as ThreadReport["families"] });
+  }
+
+  #readCells(): ThreadCells {
+    return structuredClone({
+      families: this.#families.inCells,
+      outcomes: this.#outcomes.ranges,
+      delays: eventLoopDelays(),
+    });
+  }
+}
+
+function add(series: CounterSeries, times: number): void {
+  for (let i = 0; i < times; i += 1) series.add();
 }
 
 /** The samples of a scrape; `own`: of the main thread. */
 async function scraped(readings: WorkerReadings, own = new Families()): Promise<Record<string, number>> {
   const samples: Record<string, number> = {};
   for await (const family of readings.merged(figuresOf(own.all))) {
+    if (family.name.startsWith("nodejs_")) continue;
     const lines = familyText(family).split("\n").slice(2);
     for (const line of lines) samples[line.slice(0, line.lastIndexOf(" "))] = Number(line.split(" ").at(-1));
   }
@@ -48,40 +87,61 @@ async function scraped(readings: WorkerReadings, own = new Families()): Promise<
 }
 
 function started(count: number) {
-  const readings = new WorkerReadings({ timeoutMs: 5, factsMaxAgeMs: 0 });
-  const threads = Array.from({ length: count }, () => new Thread());
-  for (const [i, thread] of threads.entries()) readings.add(i + 1, thread.ask);
+  const readings = new WorkerReadings();
+  const threads = Array.from({ length: count }, (_, i) => new Thread(i + 1));
+  for (const thread of threads) readings.add(thread);
   return { readings, threads: threads as [Thread, Thread, ...Thread[]] };
 }
 
 test("the main thread's own figures count too", async () => {
   const { readings, threads } = started(2);
   const own = new Families();
-  own.counter("a_total", "A.").series().value = 8;
-  for (const thread of threads) thread.counter.value = 1;
+  add(own.counter("a_total", "A.").series(), 8);
+  for (const { counter } of threads) counter.add();
   expect(await scraped(readings, own)).toMatchObject({ a_total: 10, c: 2 });
 });
 
-test("what a thread that is gone had counted when it was last read stays, and its gauges go", async () => {
+test("what a thread counts is read at once, what it reads elsewhere when it has handed over", async () => {
+  const { readings, threads } = started(1);
+  const [thread] = threads;
+  thread.counter.add();
+  thread.seconds.observe(2);
+  thread.elsewhere = 3;
+  thread.open = 4;
+  expect(await scraped(readings)).toMatchObject({ a_total: 1, b_seconds_sum: 2, d_total: 0, c: 1 });
+  thread.handOver();
+  expect(await scraped(readings)).toMatchObject({ a_total: 1, b_seconds_sum: 2, d_total: 3, c: 4 });
+});
+
+test("a rare series is shown once it has counted something", async () => {
+  const { readings, threads } = started(1);
+  const rare = threads[0].addSeries({ rare: "yes" }, true);
+  threads[0].addSeries({ rare: "no" });
+  expect(await scraped(readings)).toMatchObject({ 'e_total{rare="no"}': 0 });
+  expect(await scraped(readings)).not.toHaveProperty('e_total{rare="yes"}');
+  rare.add();
+  expect(await scraped(readings)).toMatchObject({ 'e_total{rare="no"}': 0, 'e_total{rare="yes"}': 1 });
+});
+
+test("what a thread that is gone had counted stays, also since the last scrape, and its gauges go", async () => {
   const { readings, threads } = started(2);
   const [first, second] = threads;
-  first.counter.value = 10;
+  add(first.counter, 10);
   first.seconds.observe(2);
-  second.counter.value = 1;
+  second.counter.add();
   await scraped(readings);
-  first.counter.value = 12;
+  add(first.counter, 2);
   readings.remove(1);
-  expect(await scraped(readings)).toMatchObject({ a_total: 11, b_seconds_sum: 2, b_seconds_count: 1, c: 1 });
-  const third = new Thread();
-  third.counter.value = 100;
-  readings.add(3, third.ask);
-  expect(await scraped(readings)).toMatchObject({ a_total: 111, b_seconds_sum: 2, c: 2 });
+  expect(await scraped(readings)).toMatchObject({ a_total: 13, b_seconds_sum: 2, b_seconds_count: 1, c: 1 });
+  const third = new Thread(3);
+  add(third.counter, 100);
+  readings.add(third);
+  expect(await scraped(readings)).toMatchObject({ a_total: 113, b_seconds_sum: 2, c: 2 });
 });
 
 test("without any thread the counters of those before are still there", async () => {
   const { readings, threads } = started(2);
-  threads[0].counter.value = 3;
-  await scraped(readings);
+  add(threads[0].counter, 3);
   readings.remove(1);
   readings.remove(2);
   expect(await scraped(readings)).toEqual({
@@ -90,47 +150,47 @@ test("without any thread the counters of those before are still there", async ()
     'b_seconds_bucket{le="+Inf"}': 0,
     b_seconds_sum: 0,
     b_seconds_count: 0,
+    d_total: 0,
   });
 });
 
-test("a thread that does not answer in time, or cannot, is shown as it was, and the scrape goes on", async () => {
+test("what a policy has said is the sum of all threads, those that are gone and those that replace them", () => {
   const { readings, threads } = started(2);
-  const [first, second] = threads;
-  let mode: "ok" | "late" | "fails" = "ok";
-  const late = Promise.withResolvers<WorkerFigures>();
-  let asked = 0;
-  readings.add(3, async () => {
-    asked += 1;
-    if (mode === "fails") throw new Error("its port is closed");
-    return mode === "late" ? late.promise : first.ask();
-  });
-  second.counter.value = 5;
-  first.counter.value = 1;
-  expect((await scraped(readings))["a_total"]).toBe(7);
-  first.counter.value = 2;
-  mode = "fails";
-  expect((await scraped(readings))["a_total"]).toBe(8);
-  mode = "late";
-  expect((await scraped(readings))["a_total"]).toBe(8);
-  mode = "ok";
-  // It is not asked again before it has answered.
-  expect((await scraped(readings))["a_total"]).toBe(8);
-  expect(asked).toBe(3);
-  late.resolve(await first.ask());
-  expect((await scraped(readings))["a_total"]).toBe(9);
-  expect((await scraped(readings))["a_total"]).toBe(9);
-  expect(asked).toBe(4);
+  const [first, second] = threads.map((thread) => thread.policy("a"));
+  if (first === undefined || second === undefined) throw new Error("there are two");
+  for (const [i, outcome] of outcomes.entries()) {
+    first[outcome] += i + 1;
+    second[outcome] += 10;
+  }
+  const all = { admitted: 11, throttled: 12, would_throttle: 13, exempt: 14, observed: 15, unavailable: 16 };
+  expect(readings.outcomes("a")).toEqual(all);
+  readings.remove(1);
+  expect(readings.outcomes("a")).toEqual(all);
+  const third = new Thread(3);
+  third.policy("a").admitted = 100;
+  readings.add(third);
+  expect(readings.outcomes("a")).toEqual({ ...all, admitted: 111 });
+  expect(readings.outcomes("another").admitted).toBe(0);
 });
 
-test("a thread that answers when it is gone changes nothing", async () => {
-  const { readings, threads } = started(1);
-  const late = Promise.withResolvers<WorkerFigures>();
-  readings.add(2, () => late.promise);
-  threads[0].counter.value = 4;
-  await scraped(readings);
-  readings.remove(2);
-  late.resolve(await threads[0].ask());
-  expect(await scraped(readings)).toMatchObject({ a_total: 4, c: 1 });
+test("a policy that comes back has said nothing", () => {
+  const memory = new OutcomeMemory(new Cells());
+  memory.take("a").throttled += 1;
+  expect(memory.take("b").throttled).toBe(0);
+  expect(memory.take("a").throttled).toBe(0);
+});
+
+test("the delays of an event loop are those since the last scrape", async () => {
+  const { readings } = started(1);
+  const delay = async (): Promise<number> => {
+    for await (const { name, values } of readings.merged(figuresOf([]))) {
+      if (name === "nodejs_eventloop_lag_max_seconds") return values[0] ?? 0;
+    }
+    throw new Error("it has no delays");
+  };
+  await expect.poll(delay, { interval: 30 }).toBeGreaterThan(0);
+  await delay();
+  expect(await delay()).toBe(0);
 });
 
 test("a sum of fractions does not go back by its last bit when threads end", async () => {
@@ -159,9 +219,9 @@ test("no counter ever goes back, whatever threads count, end and are replaced", 
         if (kind === "observe") threads[at]?.seconds.observe(value);
         if (kind === "end") {
           readings.remove(numbers[at] as number);
-          threads[at] = new Thread();
           numbers[at] = Math.max(...numbers) + 1;
-          readings.add(numbers[at], threads[at].ask);
+          threads[at] = new Thread(numbers[at]);
+          readings.add(threads[at]);
         }
         const now = await scraped(readings);
         for (const [name, sample] of Object.entries(before)) expect(now[name], name).toBeGreaterThanOrEqual(sample);
@@ -172,77 +232,53 @@ test("no counter ever goes back, whatever threads count, end and are replaced", 
   );
 });
 
-test("the upstream's state is that of the last attempt of all threads, and of a thread that is gone none", async () => {
+test("the upstream's state is that of the last attempt of all threads, and of a thread that is gone none", () => {
   const { readings, threads } = started(3);
   const [first, second] = threads;
   expect(readings.upstreamHealth()).toEqual({ state: "unknown", reason: null });
-  first.facts = { ...noFacts, upstream: { state: "up", reason: null, atMs: 10 } };
-  second.facts = { ...noFacts, upstream: { state: "down", reason: "refused", atMs: 20 } };
-  await readings.refresh();
+  first.report = { ...noReport, upstream: { state: "up", reason: null, atMs: 10 } };
+  second.report = { ...noReport, upstream: { state: "down", reason: "refused", atMs: 20 } };
   expect(readings.upstreamHealth()).toEqual({ state: "down", reason: "refused" });
   readings.remove(2);
   expect(readings.upstreamHealth()).toEqual({ state: "up", reason: null });
 });
 
-test("the addresses are those of the thread that can use the fewest", async () => {
+test("the addresses are those of the thread that can use the fewest; one that is ejected anywhere is shown as ejected", () => {
   const { readings, threads } = started(3);
-  threads[0].facts = { ...noFacts, addresses: { available: 3, ejected: 0 } };
-  threads[1].facts = { ...noFacts, addresses: { available: 1, ejected: 2 } };
-  (threads[2] as Thread).facts = { ...noFacts, addresses: { available: 2, ejected: 1 } };
-  await readings.refresh();
+  const of = (...ejected: boolean[]) => ejected.map((isEjected, i) => ({ address: `${i}`, isEjected, active: i }));
+  threads[0].report = { ...noReport, addresses: of(false, false, false) };
+  threads[1].report = { ...noReport, addresses: of(true, false, true) };
+  (threads[2] as Thread).report = { ...noReport, addresses: of(false, false, true) };
   expect(readings.addresses()).toEqual({ available: 1, ejected: 2 });
+  expect(readings.addressStates()).toEqual([
+    { address: "0", isEjected: true, active: 0 },
+    { address: "1", isEjected: false, active: 3 },
+    { address: "2", isEjected: true, active: 6 },
+  ]);
 });
 
-test("the busiest client's share is of the requests of all threads", async () => {
+test("the busiest client's share is of the requests of all threads", () => {
   const { readings, threads } = started(2);
-  threads[0].facts = { ...noFacts, busiest: { client: "192.0.2.1", ofClient: 90, ofAll: 100 } };
-  threads[1].facts = { ...noFacts, busiest: { client: "192.0.2.1", ofClient: 60, ofAll: 100 } };
-  await readings.refresh();
+  threads[0].report = { ...noReport, busiest: { client: "192.0.2.1", ofClient: 90, ofAll: 100 } };
+  threads[1].report = { ...noReport, busiest: { client: "192.0.2.1", ofClient: 60, ofAll: 100 } };
   expect(readings.busiestClientRatio()).toBe(0.75);
   // All of one thread's requests, but a quarter of all.
-  threads[0].facts = { ...noFacts, busiest: { client: "192.0.2.1", ofClient: 100, ofAll: 100 } };
-  threads[1].facts = { ...noFacts, busiest: { client: "192.0.2.2", ofClient: 150, ofAll: 300 } };
-  await scraped(readings);
+  threads[0].report = { ...noReport, busiest: { client: "192.0.2.1", ofClient: 100, ofAll: 100 } };
+  threads[1].report = { ...noReport, busiest: { client: "192.0.2.2", ofClient: 150, ofAll: 300 } };
   expect(readings.busiestClientRatio()).toBe(0);
 });
 
-test("a worker that replaces another continues the total of its event loop", async () => {
+test("a worker that replaces another continues the total of its event loop", () => {
   const { readings, threads } = started(2);
-  threads[0].facts = { ...noFacts, activeSeconds: 10 };
-  threads[1].facts = { ...noFacts, activeSeconds: 20 };
-  await scraped(readings);
+  threads[0].activeSeconds = 10;
+  threads[1].activeSeconds = 20;
+  expect(readings.activeSeconds()).toEqual([10, 20]);
+  // Node says so of a thread that has ended.
+  threads[0].activeSeconds = 0;
   readings.remove(1);
   expect(readings.activeSeconds()).toEqual([10, 20]);
-  const third = new Thread();
-  third.facts = { ...noFacts, activeSeconds: 1 };
-  readings.add(3, third.ask);
-  await scraped(readings);
+  const third = new Thread(3);
+  third.activeSeconds = 1;
+  readings.add(third);
   expect(readings.activeSeconds()).toEqual([11, 20]);
-});
-
-test("a health check does not read the metrics: the lag of event loops is that since they were last read", async () => {
-  const readings = new WorkerReadings();
-  const thread = new Thread();
-  const asked: FiguresWanted[] = [];
-  readings.add(1, (wanted) => {
-    asked.push(wanted);
-    return thread.ask(wanted);
-  });
-  await readings.refresh();
-  expect(asked).toEqual(["facts"]);
-  expect(await scraped(readings)).toMatchObject({ a_total: 0 });
-  expect(asked).toEqual(["facts", "all"]);
-});
-
-test("health checks that follow each other closely ask the threads once", async () => {
-  const readings = new WorkerReadings({ factsMaxAgeMs: 60_000 });
-  let asked = 0;
-  const thread = new Thread();
-  readings.add(1, () => {
-    asked += 1;
-    return thread.ask();
-  });
-  await Promise.all([readings.refresh(), readings.refresh()]);
-  await readings.refresh();
-  expect(asked).toBe(1);
 });

@@ -9,7 +9,6 @@ export class GivenFiles implements Files {
   readonly #groups = new Set<GivenGroup<unknown>>();
   #contents: FileContents;
   #offered: FileContents | null = null;
-  #stale: ReadonlySet<string> = new Set();
 
   constructor(contents: FileContents) {
     this.#contents = contents;
@@ -44,21 +43,13 @@ export class GivenFiles implements Files {
   close(group: GivenGroup<unknown>): void {
     this.#groups.delete(group);
   }
-
-  /** Whether none of these files is missing or wrong, so that an earlier version would stay in use. */
-  areCurrent(keys: readonly string[]): boolean {
-    return !keys.some((key) => this.#stale.has(key));
-  }
-
-  /** These files are missing or wrong, so that an earlier version stays in use. */
-  setStale(keys: readonly string[]): void {
-    this.#stale = new Set(keys);
-  }
 }
 
 class GivenGroup<T> implements Watched<T> {
   onChange: (value: T) => void = () => {};
   value: T;
+  /** The main thread knows better. */
+  readonly isCurrent = true;
   readonly #group: FileGroup<T>;
   readonly #keys: readonly string[];
   readonly #files: GivenFiles;
@@ -71,10 +62,6 @@ class GivenGroup<T> implements Watched<T> {
     this.#contents = contents;
     this.#files = files;
     this.value = this.#parse(contents, true);
-  }
-
-  get isCurrent(): boolean {
-    return this.#files.areCurrent(this.#keys);
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 // What the main thread and the threads that carry traffic tell each other. The main thread asks, and a thread answers each
-// request. A thread wants one thing of the main thread, and is told by a request that it is done. Lines of the log go through
-// a port of their own.
+// request; but what operators ask about, a thread hands over by itself. A thread wants one thing of the main thread, and is told
+// by a request that it is done. Lines of the log go through a port of their own.
 import type { MessagePort } from "node:worker_threads";
 import type { FileContents } from "../../config/files.ts";
 import { asError, errorCode } from "../../core/failure.ts";
@@ -9,8 +9,8 @@ import type { RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
 import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
-import type { FiguresWanted, WorkerFigures } from "../../telemetry/telemetry.ts";
-import type { Addresses, BrokenOff, ListenSettings, ThreadOverview } from "../carrier.ts";
+import type { ThreadCells, ThreadReport } from "../../telemetry/telemetry.ts";
+import type { Addresses, BrokenOff, ListenSettings } from "../carrier.ts";
 import type { ChosenSlots, CounterMemory } from "../open-counters.ts";
 import { ListenError, type ListenerName } from "../open-listeners.ts";
 import type { SettingsOnTrial } from "../reload-trials.ts";
@@ -37,6 +37,8 @@ export interface ThreadStart {
   readonly storeSightings: SharedArrayBuffer;
   /** Of HistoryRow. */
   readonly history: SharedArrayBuffer;
+  /** Of Pulse. */
+  readonly pulses: SharedArrayBuffer;
   /** `monotonicOffsetMs()` of the main thread. */
   readonly clockOffsetMs: number;
   readonly logPort: MessagePort;
@@ -69,15 +71,8 @@ export interface Requests {
   };
   /** What the thread wanted, by its id, is done. */
   readonly forgivenRead: { readonly asked: number; readonly answered: null };
-  /** `stale`: the files that are missing or wrong, as in FileContents. */
-  readonly figures: {
-    readonly asked: { readonly wanted: FiguresWanted; readonly stale: readonly string[] };
-    readonly answered: WorkerFigures;
-  };
   /** What the thread remembers of the last minutes. */
   readonly recent: { readonly asked: RecentQuestion; readonly answered: RecentAnswer };
-  readonly overview: { readonly asked: null; readonly answered: ThreadOverview };
-  readonly ping: { readonly asked: null; readonly answered: null };
   readonly announceEnd: { readonly asked: null; readonly answered: null };
   readonly drain: { readonly asked: { readonly timeoutMs: number }; readonly answered: BrokenOff };
   /** Answered when all lines of the log are with the main thread. */
@@ -107,6 +102,13 @@ export interface Request {
 export interface Wanted {
   readonly wants: "forgiven";
   readonly id: number;
+}
+
+/** What a thread hands over by itself: at its start, after each reload, and once a second. */
+export interface HandedOver {
+  readonly report: ThreadReport;
+  /** At its start, and after each reload. */
+  readonly cells: ThreadCells | null;
 }
 
 /** The answer with this id says that the thread has started. */

@@ -14,12 +14,14 @@ import { ForgivenReads, GivenFiles } from "./given-files.ts";
 import {
   type Answer,
   failureOf,
+  type HandedOver,
   type Request,
   type RequestName,
   type Requests,
   startId,
   type ThreadStart,
 } from "./messages.ts";
+import { Pulse, pulseMs } from "./pulse.ts";
 
 type Handlers = { [Name in RequestName]: (asked: Requests[Name]["asked"]) => Promise<Requests[Name]["answered"]> };
 
@@ -36,7 +38,20 @@ async function run(port: MessagePort, start: ThreadStart): Promise<void> {
   };
   await attempt(startId, async () => {
     const forgivenReads = new ForgivenReads((wanted) => port.postMessage(wanted));
-    const handlers = await open(start, forgivenReads);
+    const pulse = new Pulse(start.pulses, start.thread);
+    const handOver: HandOver = async (engine, isWhole) => {
+      const cells = isWhole ? engine.cells : null;
+      pulse.isReportWaiting = true;
+      port.postMessage({ report: await engine.report(), cells } satisfies HandedOver);
+    };
+    const { engine, clock, handlers } = await open(start, forgivenReads, handOver);
+    await handOver(engine, true);
+    const beat = (): void => {
+      pulse.beat(clock.monotonicMs());
+      if (!pulse.isReportWaiting) void handOver(engine, false);
+    };
+    beat();
+    setInterval(beat, pulseMs).unref();
     port.on("message", ({ id, name, asked }: Request) => {
       const handle = handlers[name] as (asked: unknown) => Promise<unknown>;
       void attempt(id, () => handle(asked));
@@ -45,7 +60,10 @@ async function run(port: MessagePort, start: ThreadStart): Promise<void> {
   });
 }
 
-async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<Handlers> {
+/** `isWhole`: with the cells, where new series may have been made. */
+type HandOver = (engine: Engine, isWhole: boolean) => Promise<void>;
+
+async function open(start: ThreadStart, forgivenReads: ForgivenReads, handOver: HandOver) {
   const {
     settings,
     thread,
@@ -82,8 +100,8 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<H
     ...{ forgivenUntil: start.forgivenUntil, readForgiven: () => forgivenReads.read() },
   });
   forgivenReads.hasStarted = true;
-  return {
-    ...reloading(engine, files, ({ settings, logsWarnings }) => {
+  const handlers: Handlers = {
+    ...reloading(engine, files, handOver, ({ settings, logsWarnings }) => {
       notices.configuration.level = logsWarnings ? (settings ?? engine.settings).log.level : "silent";
     }),
     ...forgiving(engine, forgivenReads),
@@ -96,13 +114,7 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<H
       await engine.changeRules(change);
       return null;
     },
-    figures({ wanted, stale }) {
-      files.setStale(stale);
-      return engine.telemetry.figures(wanted);
-    },
     recent: async (question) => engine.threadRecent.answer(question),
-    overview: () => engine.overview(),
-    ping: async () => null,
     async announceEnd() {
       engine.announceEnd();
       return null;
@@ -114,6 +126,7 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads): Promise<H
       return null;
     },
   };
+  return { engine, clock, handlers };
 }
 
 function forgiving(engine: Engine, forgivenReads: ForgivenReads): Pick<Handlers, "forgive" | "forgivenRead"> {
@@ -133,6 +146,7 @@ function forgiving(engine: Engine, forgivenReads: ForgivenReads): Pick<Handlers,
 function reloading(
   engine: Engine,
   files: GivenFiles,
+  handOver: HandOver,
   onWanted: (wanted: Requests["prepare"]["asked"]) => void,
 ): Pick<Handlers, "prepare" | "commit" | "drop" | "endTrial"> {
   let prepared: Prepared | null = null;
@@ -148,6 +162,7 @@ function reloading(
       if (prepared === null) files.take();
       else prepared.commit();
       prepared = null;
+      await handOver(engine, true);
       return null;
     },
     async drop() {

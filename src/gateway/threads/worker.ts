@@ -1,12 +1,16 @@
-// One thread that carries traffic, as the main thread sees it: asks it for things, and notices when it has ended.
+// One thread that carries traffic, as the main thread sees it: asks it for things, keeps what it hands over, and notices when it
+// has ended.
 import { extname } from "node:path";
 import { MessageChannel, Worker as NodeWorker } from "node:worker_threads";
 import { ignoreError } from "../../core/failure.ts";
 import type { LogDestination } from "../../telemetry/destination.ts";
+import type { ThreadCells, ThreadReport } from "../../telemetry/telemetry.ts";
 import { writeThreadLines } from "../../telemetry/thread-log.ts";
+import type { KnownThread } from "../../telemetry/worker-figures.ts";
 import {
   type Answer,
   errorOf,
+  type HandedOver,
   type Request,
   type RequestName,
   type Requests,
@@ -14,6 +18,7 @@ import {
   type ThreadStart,
   type Wanted,
 } from "./messages.ts";
+import { Pulse } from "./pulse.ts";
 
 /** The sources run as they are, and the build has other names. */
 export const threadEntry = new URL(`./thread${extname(import.meta.url)}`, import.meta.url);
@@ -34,18 +39,21 @@ export interface WorkerOptions {
   readonly onExit: (worker: Worker, code: number, error: unknown) => void;
 }
 
-export class Worker {
+export class Worker implements KnownThread {
   readonly thread: number;
   /** Resolves when the thread can be asked. Rejects with what was wrong. */
   readonly started: Promise<void>;
   #isAlive = true;
   readonly #node: NodeWorker;
   readonly #exited: Promise<unknown>;
+  readonly #pulse: Pulse;
+  #handed: { readonly cells: ThreadCells; readonly report: ThreadReport } | null = null;
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>();
   #lastId = startId;
 
   constructor(start: Omit<ThreadStart, "logPort">, { entry, destination, onWanted, onGone, onExit }: WorkerOptions) {
     this.thread = start.thread;
+    this.#pulse = new Pulse(start.pulses, start.thread);
     const log = new MessageChannel();
     const written = writeThreadLines(log.port2, destination);
     this.#node = new NodeWorker(entry, {
@@ -59,13 +67,15 @@ export class Worker {
     this.#node.on("error", (error) => {
       failure = error;
     });
-    this.#node.on("message", (message: Answer | Wanted) => {
-      if ("wants" in message) onWanted(this, message);
+    this.#node.on("message", (message: Answer | Wanted | HandedOver) => {
+      if ("report" in message) this.#take(message);
+      else if ("wants" in message) onWanted(this, message);
       else this.#onAnswer(message);
     });
     this.#exited = new Promise((resolve) => {
       this.#node.once("exit", async (code) => {
         this.#isAlive = false;
+        this.#pulse.forget();
         onGone();
         for (const { reject } of this.#waiting.values()) reject(new Error("the thread has ended", { cause: failure }));
         this.#waiting.clear();
@@ -80,6 +90,24 @@ export class Worker {
 
   get isAlive(): boolean {
     return this.#isAlive;
+  }
+
+  /** As handed over last, which a thread does before it has started. */
+  get cells(): ThreadCells {
+    return this.#handedOver.cells;
+  }
+
+  get report(): ThreadReport {
+    return this.#handedOver.report;
+  }
+
+  get activeSeconds(): number {
+    return this.#node.performance.eventLoopUtilization().active / 1000;
+  }
+
+  /** When it last ran its timer, by the monotonic clock. */
+  get lastMs(): number {
+    return this.#pulse.lastMs;
   }
 
   /** Rejects if the thread fails, ends, or does not answer in time. */
@@ -112,6 +140,16 @@ export class Worker {
       clearTimeout(timer);
       this.#waiting.delete(id);
     }
+  }
+
+  get #handedOver() {
+    if (this.#handed === null) throw new Error(`thread ${this.thread} has handed over nothing yet`);
+    return this.#handed;
+  }
+
+  #take({ report, cells }: HandedOver): void {
+    this.#pulse.isReportWaiting = false;
+    this.#handed = { report, cells: cells ?? this.cells };
   }
 
   #onAnswer(answer: Answer): void {

@@ -7,11 +7,10 @@ import type { ClientAddressRules } from "../../core/client-address.ts";
 import { monotonicOffsetMs } from "../../core/clock.ts";
 import { ignoreError } from "../../core/failure.ts";
 import type { Watched } from "../../core/file-group.ts";
-import { type Outcome, outcomes } from "../../core/policy.ts";
+import type { PolicyStats } from "../../core/limiter.ts";
 import { inPortions, type Rule, type RuleChange } from "../../core/rules.ts";
 import { RulesInForce } from "../../core/rules-in-force.ts";
 import { type Certificate, maxThreads, type Settings } from "../../core/settings.ts";
-import type { AddressState } from "../../core/upstream.ts";
 import type { ForgivenName } from "../../limits/forgive.ts";
 import type { PolicyLimiter } from "../../limits/limiter.ts";
 import { countPeersIn } from "../../limits/peer-connections.ts";
@@ -25,15 +24,7 @@ import { HistoryRow } from "../../telemetry/recent/history.ts";
 import type { RecentThreads } from "../../telemetry/recent/recent.ts";
 import { StoreSightings } from "../../telemetry/store-log.ts";
 import { WorkerReadings } from "../../telemetry/worker-figures.ts";
-import type {
-  Addresses,
-  BrokenOff,
-  Carrier,
-  ListenSettings,
-  Overview,
-  PolicyOutcomes,
-  ThreadOverview,
-} from "../carrier.ts";
+import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview } from "../carrier.ts";
 import { Clients } from "../clients.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
@@ -42,6 +33,7 @@ import { recentBytesOfMain } from "../open-recent.ts";
 import { openJudgedTable, type SettingsOnTrial } from "../reload-trials.ts";
 import { clientAddressRules } from "../runtimes.ts";
 import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
+import { Pulse, pulseMs } from "./pulse.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
 import { NoAnswerError, Restarts, threadEntry, Worker, type WorkerOptions } from "./worker.ts";
 
@@ -54,6 +46,12 @@ export interface WorkersOptions extends Omit<EngineOptions, "names" | "authentic
 
 /** How long a thread may take to say what it remembers of the last minutes. */
 const recentTimeoutMs = 2_000;
+
+/** A thread that has not run its timer for so long cannot answer requests either. */
+const stuckMs = pulseMs + 1_000;
+
+/** No thread that carries traffic has this number. */
+const mainThread = 0;
 
 /** How long a thread may take for its last lines of the log. */
 const closeTimeoutMs = 2_000;
@@ -96,16 +94,13 @@ class Workers implements Carrier {
   readonly #ticketSecret = randomBytes(32);
   readonly #connections = SharedConnectionCount.createMemory();
   readonly #storeSightings = StoreSightings.createMemory();
+  readonly #pulses = Pulse.createMemory();
   readonly recent: RecentThreads = {
     memory: HistoryRow.createMemory(),
     ask: (question) => this.#askAll(question),
   };
   readonly #readings = new WorkerReadings();
   readonly #restarts: Restarts;
-  /** By the number of the thread: what each has last said. */
-  readonly #overviews = new Map<number, ThreadOverview>();
-  /** What the policies of threads that have ended had last said. */
-  #ended: ThreadOverview = { addresses: [], policies: [] };
   /** By the number of the thread: those that have not ended. */
   readonly #alive = new Map<number, Worker>();
   /** In force. */
@@ -155,12 +150,18 @@ class Workers implements Carrier {
     this.telemetry = createMainTelemetry({
       ...options,
       routes: settings.routes,
-      limiter: { stats: () => this.#limiter.stats() },
+      limiter: { stats: () => this.#stats() },
       counters: () => this.#limiter.counterFigures(),
       workers: this.#readings,
       hasStore: settings.counters.redis !== null,
       sharedRules: options.sharedRules ?? null,
       recentBytes: () => recentBytesOfMain,
+      clientConnections: () => new SharedConnectionCount(this.#connections, mainThread).total,
+      tokens: () => this.#opened.authenticator.tokens(),
+      certificate: () => {
+        const { certificate } = this.#opened;
+        return certificate && { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent };
+      },
       threads: () => ({
         configured: this.settings.workers,
         serving: this.#serving.size,
@@ -258,24 +259,17 @@ class Workers implements Carrier {
   }
 
   async health(): ReturnType<Carrier["health"]> {
-    await this.#readings.refresh();
     const { telemetry } = this;
     const isServing = this.#serving.size > 0;
     return { isServing, upstream: telemetry.upstreamHealth(), store: telemetry.storeHealth() };
   }
 
   async overview(): Promise<Overview> {
-    const workers = [...this.#serving];
-    const answers = await Promise.allSettled(workers.map((worker) => worker.ask("overview", null, 1_000)));
-    for (const [i, answer] of answers.entries()) {
-      const { thread = 0, isAlive = false } = workers[i] ?? {};
-      if (answer.status === "fulfilled" && isAlive) this.#overviews.set(thread, answer.value);
-    }
-    const threads = {
-      ...{ configured: this.settings.workers, serving: this.#serving.size, restarts: this.#restarts.count },
+    return {
+      addresses: this.#readings.addressStates(),
+      policies: this.#stats().map(({ policy, outcomes }) => ({ policy: policy.name, outcomes })),
+      threads: { configured: this.settings.workers, serving: this.#serving.size, restarts: this.#restarts.count },
     };
-    const names = this.settings.policies.map(({ name }) => name);
-    return { ...summed([this.#ended, ...this.#overviews.values()], names), threads };
   }
 
   certificate(): Watched<Certificate> | null {
@@ -283,12 +277,10 @@ class Workers implements Carrier {
   }
 
   async isAlive(): Promise<boolean> {
-    const answers = [...this.#serving].map((worker) => worker.ask("ping", null, 1_000));
-    return Promise.any(answers).then(
-      () => true,
-      // Without a thread, others are started.
-      () => answers.length === 0,
-    );
+    const sinceMs = this.#options.clock.monotonicMs() - stuckMs;
+    const workers = [...this.#serving];
+    // Without a thread, others are started.
+    return workers.length === 0 || workers.some(({ lastMs }) => lastMs >= sinceMs);
   }
 
   announceEnd(): void {
@@ -315,6 +307,11 @@ class Workers implements Carrier {
     );
     closeFiles(this.#opened, null);
     this.telemetry.close();
+  }
+
+  /** What the policies in force have said, in all threads. */
+  #stats(): PolicyStats[] {
+    return this.#limiter.stats().map(({ policy }) => ({ policy, outcomes: this.#readings.outcomes(policy.name) }));
   }
 
   async #askAll(question: Requests["recent"]["asked"]): ReturnType<RecentThreads["ask"]> {
@@ -362,9 +359,6 @@ class Workers implements Carrier {
   #onExit(worker: Worker, code: number, error: unknown): void {
     const { thread } = worker;
     this.#readings.remove(thread);
-    const { policies = [] } = this.#overviews.get(thread) ?? {};
-    this.#ended = { addresses: [], policies: summedOutcomes([...this.#ended.policies, ...policies]) };
-    this.#overviews.delete(thread);
     this.#alive.delete(thread);
     this.#serving.delete(worker);
     this.#ruled.delete(worker);
@@ -418,6 +412,7 @@ class Workers implements Carrier {
       connections: this.#connections,
       storeSightings: this.#storeSightings,
       history: this.recent.memory,
+      pulses: this.#pulses,
       forgivenUntil: this.#forgivenUntil,
       ticketSecret: this.#ticketSecret,
       clockOffsetMs: monotonicOffsetMs(),
@@ -473,7 +468,7 @@ class Workers implements Carrier {
   #onServing(worker: Worker): void {
     if (!worker.isAlive) return;
     this.#serving.add(worker);
-    this.#readings.add(worker.thread, (wanted) => worker.ask("figures", { wanted, stale: this.#files.stale() }));
+    this.#readings.add(worker);
   }
 
   /** Rejects with a NotPreparedError: then nothing has changed. */
@@ -498,37 +493,4 @@ class Workers implements Carrier {
     this.#turn = done.catch(ignoreError);
     return done;
   }
-}
-
-/** Puts together what several threads say for the admin API. `names`: the policies in force, in their order. */
-export function summed(threads: readonly ThreadOverview[], names: readonly string[]): ThreadOverview {
-  const found = summedOutcomes(threads.flatMap(({ policies }) => policies));
-  const none: Record<Outcome, number> = zeros();
-  return {
-    addresses: summedAddresses(threads.flatMap(({ addresses }) => addresses)),
-    policies: names.map((name) => found.find(({ policy }) => policy === name) ?? { policy: name, outcomes: none }),
-  };
-}
-
-export function summedOutcomes(parts: readonly PolicyOutcomes[]): PolicyOutcomes[] {
-  const byName = new Map<string, Record<Outcome, number>>();
-  for (const { policy, outcomes: counts } of parts) {
-    const sum = byName.get(policy) ?? zeros();
-    for (const outcome of outcomes) sum[outcome] += counts[outcome];
-    byName.set(policy, sum);
-  }
-  return [...byName].map(([policy, outcomes]) => ({ policy, outcomes }));
-}
-
-function summedAddresses(parts: readonly AddressState[]): AddressState[] {
-  const byAddress = new Map<string, AddressState>();
-  for (const { address, isEjected, active } of parts) {
-    const sum = byAddress.get(address) ?? { address, isEjected: false, active: 0 };
-    byAddress.set(address, { address, isEjected: sum.isEjected || isEjected, active: sum.active + active });
-  }
-  return [...byAddress.values()];
-}
-
-function zeros(): Record<Outcome, number> {
-  return Object.fromEntries(outcomes.map((outcome) => [outcome, 0])) as Record<Outcome, number>;
 }
