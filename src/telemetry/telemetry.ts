@@ -1,18 +1,19 @@
 // Everything the gateway reports about itself, behind one object: metrics, access log, the log of upstream failures,
 // and the upstream's health as the traffic shows it. A request is observed once, when it is over.
 import type { Histogram as DelayHistogram } from "node:perf_hooks";
-import type { CellRange } from "../core/cells.ts";
+import { type CellRange, Cells } from "../core/cells.ts";
 import type { Clock } from "../core/clock.ts";
 import type { TlsFailure, TunnelEnd } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { shareOf } from "../core/settings.ts";
 import type { SharedStoreFigures, StoreHealth } from "../core/store-link.ts";
-import type {
-  AddressFigures,
-  AddressState,
-  UpstreamErrorReason,
-  UpstreamFault,
-  UpstreamHealth,
+import {
+  type AddressFigures,
+  type AddressState,
+  type UpstreamErrorReason,
+  type UpstreamFault,
+  type UpstreamHealth,
+  upstreamErrorReasons,
 } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import type { CellFamily } from "./families.ts";
@@ -71,7 +72,7 @@ export interface Telemetry
   storeHealth(): StoreHealth | null;
   tunnelEnded(end: TunnelEnd): void;
   /** Where this thread counts, for the main thread. Others take their place when a reload has added series. */
-  cells(): Pick<ThreadCells, "families" | "delays">;
+  cells(): Omit<ThreadCells, "outcomes">;
   /** What this thread hands over to the main thread. */
   report(): Promise<Omit<ThreadReport, "addresses">>;
   /** At most so many lines of a kind that can be repeated without end are written in a second. */
@@ -85,6 +86,8 @@ export interface ThreadCells {
   readonly families: readonly CellFamily[];
   /** What each policy has said, as in OutcomeCells. */
   readonly outcomes: ReadonlyMap<string, CellRange>;
+  /** Of SeenUpstream. */
+  readonly upstream: CellRange;
   /** As in `readDelays`. */
   readonly delays: DelayHistogram;
 }
@@ -93,7 +96,6 @@ export interface ThreadCells {
 export interface ThreadReport {
   /** Those that are not counted in cells. */
   readonly families: readonly FamilyFigures[];
-  readonly upstream: SeenHealth;
   readonly addresses: readonly AddressState[];
   readonly busiest: ClientShare;
   /** Null: the counters are not shared. */
@@ -110,10 +112,12 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const logFailure = createUpstreamLog(log, clock, samplers, linesPerSecond);
   const { sightings = new StoreSightings(StoreSightings.createMemory(), 0) } = store ?? {};
   const storeLog = createStoreLog(log, clock, samplers, linesPerSecond, sightings);
-  const upstream = new SeenUpstream();
+  const { cells = new Cells() } = options;
+  const seen = cells.take(SeenUpstream.cellCount);
+  const upstream = new SeenUpstream(seen);
   const busiest = new BusiestClient();
   const sources = {
-    ...options,
+    ...{ ...options, cells },
     store: store && { figures: store.figures, health: store.figures, rules: store.rules ?? null },
     busiestClientRatio: () => busiest.ratio(clock.monotonicMs()),
     upstreamHealth: () => upstream.health,
@@ -154,11 +158,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamHealth: () => upstream.health,
     // Each tunnel has cost a request, so the lines need no bound.
     tunnelEnded: (end) => log.info(end, "tunnel ended"),
-    cells: () => ({ families: metrics.inCells(), delays: eventLoopDelays() }),
+    cells: () => ({ families: metrics.inCells(), upstream: seen, delays: eventLoopDelays() }),
     async report() {
       return {
         families: await metrics.figures(),
-        upstream: upstream.seen,
         busiest: busiest.share(clock.monotonicMs()),
         store: store && healthOf(store.figures()),
       };
@@ -196,34 +199,52 @@ export interface SeenHealth extends UpstreamHealth {
   readonly atMs: number;
 }
 
-const up: UpstreamHealth = { state: "up", reason: null };
-const unknown: UpstreamHealth = { state: "unknown", reason: null };
-export const neverSeen: SeenHealth = { ...unknown, atMs: Number.NEGATIVE_INFINITY };
+/** In a cell, each is the number of its place. */
+const healths: readonly UpstreamHealth[] = [
+  { state: "unknown", reason: null },
+  { state: "up", reason: null },
+  ...upstreamErrorReasons.map((reason) => ({ state: "down", reason }) as const),
+];
 
+/** What the traffic of one thread shows of the upstream. In its cells: the state, and the instant of the last attempt. */
 export class SeenUpstream {
-  health = unknown;
-  #atMs = neverSeen.atMs;
+  static readonly cellCount = 2;
+  readonly #cells: Float64Array;
+  readonly #at: number;
+
+  constructor({ cells, at }: CellRange) {
+    this.#cells = cells;
+    this.#at = at;
+  }
+
+  get health(): UpstreamHealth {
+    return healths[this.#cells[this.#at] as number] as UpstreamHealth;
+  }
 
   get seen(): SeenHealth {
-    return { ...this.health, atMs: this.#atMs };
+    const { health } = this;
+    const atMs = health.state === "unknown" ? Number.NEGATIVE_INFINITY : (this.#cells[this.#at + 1] as number);
+    return { ...health, atMs };
   }
 
   answered(nowMs: number): void {
-    this.health = up;
-    this.#atMs = nowMs;
+    this.#set(1, nowMs);
   }
 
   failed(reason: UpstreamErrorReason, nowMs: number): void {
     // Running out of connections says nothing about whether the upstream can be reached.
     if (reason === "overloaded") return;
-    this.health = { state: "down", reason };
-    this.#atMs = nowMs;
+    this.#set(2 + upstreamErrorReasons.indexOf(reason), nowMs);
   }
 
   /** A reload has replaced the upstream. */
   replaced(): void {
-    this.health = unknown;
-    this.#atMs = neverSeen.atMs;
+    this.#set(0, 0);
+  }
+
+  #set(health: number, nowMs: number): void {
+    this.#cells[this.#at] = health;
+    this.#cells[this.#at + 1] = nowMs;
   }
 }
 

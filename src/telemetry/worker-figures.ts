@@ -9,7 +9,14 @@ import { CellFamilyReader } from "./families.ts";
 import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } from "./figures.ts";
 import { readDelays } from "./process-metrics.ts";
 import { healthOf, unusedStore } from "./shared-store-metrics.ts";
-import { type AddressStates, neverSeen, ratioOf, type ThreadCells, type ThreadReport } from "./telemetry.ts";
+import {
+  type AddressStates,
+  ratioOf,
+  type SeenHealth,
+  SeenUpstream,
+  type ThreadCells,
+  type ThreadReport,
+} from "./telemetry.ts";
 
 /** What is known of a thread, without asking it. */
 export interface KnownThread {
@@ -55,9 +62,10 @@ export class WorkerReadings {
 
   /** The result of the last attempt of all threads. */
   upstreamHealth(): UpstreamHealth {
-    const seen = this.#reports().map(({ upstream }) => upstream);
-    const last = seen.reduce((a, b) => (b.atMs > a.atMs ? b : a), neverSeen);
-    return { state: last.state, reason: last.reason };
+    const [first, ...others] = this.#successions.flatMap((succession) => succession.upstream() ?? []);
+    if (first === undefined) return { state: "unknown", reason: null };
+    const { state, reason } = others.reduce((a, b) => (b.atMs > a.atMs ? b : a), first);
+    return { state, reason };
   }
 
   /** Of the thread that can use the fewest addresses. */
@@ -169,6 +177,10 @@ class Succession implements FamilyLookup {
     const counted = this.#readers.families.map((family) => family.figures());
     const families = [...report.families, ...readDelays(cells.delays), ...counted];
     this.#last = new Map(families.map((family) => [family.name, family]));
+  }
+
+  upstream(): SeenHealth | null {
+    return this.#known && new SeenUpstream(this.#known.cells.upstream).seen;
   }
 
   outcomes(policy: string): Record<Outcome, number> {

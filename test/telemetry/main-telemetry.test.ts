@@ -82,7 +82,6 @@ const stateOf = (i: number, isEjected: boolean) => [{ address: `192.0.2.${i}:80`
 
 const noReport: ThreadReport = {
   ...{ families: [], addresses: [], store: null, busiest: { client: "", ofClient: 0, ofAll: 0 } },
-  upstream: { state: "unknown", reason: null, atMs: Number.NEGATIVE_INFINITY },
 };
 
 test("one scrape has the requests of all workers and the process once", async () => {
@@ -146,9 +145,8 @@ test("counters have all their series before a worker has answered", async () => 
 });
 
 test("the upstream's state is that of the last attempt of all workers", async () => {
-  const { clock, main, workers, readings, handOver } = await started(2);
+  const { clock, main, workers, readings } = await started(2);
   const told = async (): Promise<unknown> => {
-    await handOver();
     const { body } = await main.metrics.text(false);
     return [main.upstreamHealth().state, /^headgate_upstream_state\{state="(\w+)"\} 1$/m.exec(body)?.[1]];
   };

@@ -6,12 +6,11 @@ import { outcomes } from "../../src/core/policy.ts";
 import { type CounterSeries, Families, figuresOf, type HistogramSeries } from "../../src/telemetry/families.ts";
 import { familyText } from "../../src/telemetry/figures.ts";
 import { eventLoopDelays } from "../../src/telemetry/process-metrics.ts";
-import type { ThreadCells, ThreadReport } from "../../src/telemetry/telemetry.ts";
+import { SeenUpstream, type ThreadCells, type ThreadReport } from "../../src/telemetry/telemetry.ts";
 import { type KnownThread, WorkerReadings } from "../../src/telemetry/worker-figures.ts";
 
 const noReport: ThreadReport = {
   families: [],
-  upstream: { state: "unknown", reason: null, atMs: Number.NEGATIVE_INFINITY },
   addresses: [],
   busiest: { client: "", ofClient: 0, ofAll: 0 },
   store: null,
@@ -22,6 +21,8 @@ class Thread implements KnownThread {
   readonly thread: number;
   readonly #cells = new Cells();
   readonly #families = new Families(() => true, this.#cells);
+  readonly #seen = this.#cells.take(SeenUpstream.cellCount);
+  readonly upstream = new SeenUpstream(this.#seen);
   readonly #labelled = this.#families.counter("e_total", "E.");
   readonly #outcomes = new OutcomeMemory(this.#cells);
   readonly counter: CounterSeries;
@@ -66,6 +67,7 @@ class Thread implements KnownThread {
     return structuredClone({
       families: this.#families.inCells,
       outcomes: this.#outcomes.ranges,
+      upstream: this.#seen,
       delays: eventLoopDelays(),
     });
   }
@@ -236,8 +238,8 @@ test("the upstream's state is that of the last attempt of all threads, and of a 
   const { readings, threads } = started(3);
   const [first, second] = threads;
   expect(readings.upstreamHealth()).toEqual({ state: "unknown", reason: null });
-  first.report = { ...noReport, upstream: { state: "up", reason: null, atMs: 10 } };
-  second.report = { ...noReport, upstream: { state: "down", reason: "refused", atMs: 20 } };
+  first.upstream.answered(10);
+  second.upstream.failed("refused", 20);
   expect(readings.upstreamHealth()).toEqual({ state: "down", reason: "refused" });
   readings.remove(2);
   expect(readings.upstreamHealth()).toEqual({ state: "up", reason: null });
