@@ -2,7 +2,7 @@
 import type { Clock } from "../core/clock.ts";
 import { periodLengths, type Rate } from "../core/policy.ts";
 import { type ClockReading, createCalendar, latestWallMs, periodEndAt, untilEndMs, untilResetMs } from "./calendar.ts";
-import { type Ask, type OwnCount, type Reading, TableCounters } from "./counters.ts";
+import { type Ask, LocalCounters, type OwnCount, type Reading } from "./counters.ts";
 import type { CalendarPeriod, CounterTable } from "./table/counter-table.ts";
 import type { CalendarInForce, SlotRules, Span } from "./table/key-log.ts";
 
@@ -17,7 +17,7 @@ type Calendar = Pick<Extract<Rate, { kind: "calendar" }>, "per" | "timezone">;
  * Quotas by periods of the calendar. The wall clock says when a period is over; then the number of the period rises, and all
  * keys start again at once. A clock that goes back refills nothing: see calendar.ts. The calendar is the one in force.
  */
-export class CalendarCounters extends TableCounters {
+export class CalendarCounters extends LocalCounters {
   readonly #period: CalendarPeriod;
   readonly #clock: PeriodClock;
   readonly #reading: Reading = { now: 0, window: 1, resetMs: 0 };
@@ -56,7 +56,7 @@ export class CalendarCounters extends TableCounters {
     return resetMs;
   }
 
-  protected ownOf(units: number): OwnCount {
+  protected override ownOf(units: number): OwnCount {
     return { units, ageMs: 0, periodEndMs: this.#period.endMs };
   }
 

@@ -57,37 +57,6 @@ export interface OwnCount {
   readonly periodEndMs: number;
 }
 
-/** The counters of one policy in the table. */
-export interface LocalCounters {
-  /** Puts the policy into force in this thread. `continues`: another one whose counters go on. */
-  comeIntoForce(nowMs: number, continues: boolean): void;
-  /** Finds where the key is, and adds its lock to those that the table takes. */
-  select(ask: Ask): void;
-  /** Answers, and charges nothing. The key must be selected and the table's locks held. Returns whether the units fit. */
-  ask(ask: Ask, nowMs: number): boolean;
-  /** Charges what fits. The locks must have been held since `ask`. Returns what `giveBack` needs. */
-  charge(ask: Ask): number;
-  /** Answers what is left and the reset, without asking for units; takes and frees the locks. */
-  peek(ask: Ask, nowMs: number): void;
-  /** The same, and what counts of the key: at most so many admissions. `view`: what these counters count in. */
-  inspect(ask: Ask, nowMs: number, view: TableView, most: number): Inspection;
-  /** Gives units back, if they are still counted and were not forgiven; takes and frees the locks. */
-  giveBack(charged: Charged): void;
-  /** What was charged stays charged: `giveBack` will not be called. Takes and frees the locks. */
-  keep(charged: Charged): void;
-  /** What counts of a key; null if nothing does, or if it is not counted by itself. Takes and frees the locks. */
-  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
-  /**
-   * Forgets what counts of a key, but not what is under way, and with it what is counted as one with others. `client`: null if
-   * it is not known. Takes and frees the locks.
-   */
-  forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven;
-  /** Returns the reset of a key with nothing stored. */
-  unspentResetMs(nowMs: number): number;
-  /** What counts then, in an object that is used again. */
-  readingAt(nowMs: number): Reading;
-}
-
 /** Nobody knows when an exchange ends, so a client that may be admitted then is told to ask again after this time. */
 export const heldRetryMs = 1000;
 
@@ -96,17 +65,17 @@ export interface Reading extends Span {
   resetMs: number;
 }
 
-/** What the counters of all kinds have in common. What a kind adds is how it counts. */
-export abstract class TableCounters implements LocalCounters {
+/** The counters of one policy in the table. What a kind adds is how it counts. */
+export abstract class LocalCounters {
+  readonly rules: SlotRules;
   protected readonly table: CounterTable;
   protected readonly slot: number;
-  protected readonly rules: SlotRules;
+  /** For what is looked up at once. */
+  protected readonly cursor = new Cursor();
   protected readonly mayEndSoon: boolean = false;
   /** Whether a pair says when its units were admitted. */
   protected readonly hasInstants: boolean = false;
   readonly #retirements: number;
-  /** For what is looked up at once. */
-  readonly #cursor = new Cursor();
 
   constructor(table: CounterTable, slot: number, rules: SlotRules) {
     this.table = table;
@@ -115,14 +84,17 @@ export abstract class TableCounters implements LocalCounters {
     this.#retirements = table.retirementsOf(slot);
   }
 
+  /** Puts the policy into force in this thread. `continues`: another one whose counters go on. */
   comeIntoForce(_nowMs: number, _continues: boolean): void {
     this.table.configure(this.slot, this.rules);
   }
 
+  /** Finds where the key is, and adds its lock to those that the table takes. */
   select({ cursor, key, client }: Ask): void {
     this.table.select(cursor, this.slot, key, client);
   }
 
+  /** Answers, and charges nothing. The key must be selected and the table's locks held. Returns whether the units fit. */
   ask(ask: Ask, nowMs: number): boolean {
     const { limit, units, cursor } = ask;
     const reading = this.readingAt(nowMs);
@@ -139,6 +111,7 @@ export abstract class TableCounters implements LocalCounters {
     return fits;
   }
 
+  /** Charges what fits. The locks must have been held since `ask`. Returns what `giveBack` needs. */
   charge(ask: Ask): number {
     const { table } = this;
     const { cursor, units, nowMs } = ask;
@@ -150,11 +123,13 @@ export abstract class TableCounters implements LocalCounters {
     return instant;
   }
 
+  /** Answers what is left and the reset, without asking for units; takes and frees the locks. */
   peek(ask: Ask, nowMs: number): void {
     this.select(ask);
     this.table.locks.within(() => this.#peek(ask, nowMs));
   }
 
+  /** The same, and what counts of the key: at most so many admissions. `view`: what these counters count in. */
   inspect(ask: Ask, nowMs: number, view: TableView, most: number): Inspection {
     this.select(ask);
     return this.table.locks.within(() => {
@@ -183,13 +158,14 @@ export abstract class TableCounters implements LocalCounters {
     return reading;
   }
 
+  /** What was charged stays charged: `giveBack` will not be called. Takes and frees the locks. */
   keep(_charged: Charged): void {
     // The table knows nothing about a single charge.
   }
 
+  /** What counts of a key; null if nothing does, or if it is not counted by itself. Takes and frees the locks. */
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
-    const { table } = this;
-    const cursor = this.#cursor;
+    const { table, cursor } = this;
     table.select(cursor, this.slot, key, client);
     return table.locks.within(() => {
       const reading = this.readingAt(nowMs);
@@ -199,20 +175,22 @@ export abstract class TableCounters implements LocalCounters {
     });
   }
 
+  /** Gives units back, if they are still counted and were not forgiven; takes and frees the locks. */
   giveBack(charged: Charged): void {
     const { key, client } = charged;
     // Another policy may have the slot of one that is gone.
     if (this.table.retirementsOf(this.slot) !== this.#retirements) return;
-    this.table.select(this.#cursor, this.slot, key, client);
-    this.table.locks.within(() => this.remove(this.#cursor, charged));
+    const { table, cursor } = this;
+    table.select(cursor, this.slot, key, client);
+    table.locks.within(() => this.remove(cursor, charged));
   }
 
+  /**
+   * Forgets what counts of a key, but not what is under way, and with it what is counted as one with others. `client`: null if
+   * it is not known. Takes and frees the locks.
+   */
   forgive(key: CounterKey, client: CounterKey | null, nowMs: number): Forgiven {
     return this.table.forgive(this.slot, key, client, this.forgivenSpan(nowMs));
-  }
-
-  unspentResetMs(nowMs: number): number {
-    return this.readingAt(nowMs).resetMs;
   }
 
   protected get periodEndMs(): number | null {
@@ -228,6 +206,7 @@ export abstract class TableCounters implements LocalCounters {
     return 1;
   }
 
+  /** What counts then, and the reset of a key with nothing stored, in an object that is used again. */
   abstract readingAt(nowMs: number): Reading;
 
   protected instantOf({ now }: Ask, _newest: number | undefined): number {
@@ -248,7 +227,9 @@ export abstract class TableCounters implements LocalCounters {
     this.table.remove(cursor, charged, units, this.cellTicks(limit));
   }
 
-  protected abstract ownOf(units: number, newest: number, reading: Reading): OwnCount | null;
+  protected ownOf(_units: number, _newest: number, _reading: Reading): OwnCount | null {
+    return null;
+  }
 }
 
 export function isSameCell(newest: number | undefined, instant: number, ticks: number): boolean {
@@ -265,7 +246,7 @@ const cells = 4096;
  * Exact sliding windows. All policies of a slot use the window in force: by a shorter one, requests that the policy before a
  * reload still has would forget what the new one counts.
  */
-export class SlidingCounters extends TableCounters {
+export class SlidingCounters extends LocalCounters {
   protected override readonly hasInstants = true;
   readonly #reading: Reading = { now: 0, window: 0, resetMs: 0 };
 
@@ -302,7 +283,7 @@ export class SlidingCounters extends TableCounters {
     return this.#expiryOf(ask, Math.min(counted, Math.max(1, counted + ask.units - ask.limit)), window);
   }
 
-  protected ownOf(units: number, newest: number, { now }: Reading): OwnCount {
+  protected override ownOf(units: number, newest: number, { now }: Reading): OwnCount {
     return { units, ageMs: Math.max(0, ageOf(newest, now)), periodEndMs: 0 };
   }
 

@@ -190,7 +190,7 @@ export function unspent(
   held: Held | null,
 ): Decision {
   const { limit } = policy;
-  const resetMs = local.unspentResetMs(nowMs);
+  const resetMs = local.readingAt(nowMs).resetMs;
   const quota = { policy, key: noKey, client: noKey, limit, remaining: limit, resetMs };
   return { ...quota, outcome, held, lasting: null, others: null };
 }

@@ -60,7 +60,7 @@ export class Asking<Asked extends LocalCounters = LocalCounters> {
   }
 
   unspentResetMs(nowMs: number): number {
-    return this.counters.unspentResetMs(nowMs);
+    return this.counters.readingAt(nowMs).resetMs;
   }
 
   #comeIntoForce(nowMs: number): void {
