@@ -14,12 +14,31 @@ import {
 } from "../../core/store-link.ts";
 import type { StoreItems } from "./items.ts";
 import type { Item, ScriptAnswer } from "./script-call.ts";
-import { afterStoreTime, ClockWatch, type Timing } from "./store-clock.ts";
+import { afterStoreTime, ClockWatch } from "./store-clock.ts";
 
 /** A gateway that is silent for longer is not counted any more. */
 const silenceMs = 30_000;
 /** One that ends is counted for so much longer, unless another thread of it is heard. */
 const leavingMs = 5_000;
+
+/** What a shard asks of the store that it is part of. */
+export interface ShardStore {
+  readonly link: StoreLink;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly items: StoreItems;
+  readonly counts: StoreCounts;
+  /** Sends items that no request waits for. `answered`: null if there is no answer that counts. */
+  send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void;
+  /** Reads the secret that hashes keys, unless it is known. Calls `done` if it is known then. */
+  readSecret(done: () => void): void;
+  /** Tells the shard what it does not know, then calls `told`. `all`: it may have lost what it had acknowledged. */
+  tell(shard: Shard, all: boolean, told: () => void): void;
+  seen(gateways: number): void;
+  /** From `away` to `away`: a probe was refused. */
+  changed(change: StateChange): void;
+  identified(shard: number, identity: StoreIdentity): void;
+}
 
 // Whether a shard of the store is asked: the breaker that every call passes. It is drawn in docs/shared-counters.md.
 //
@@ -39,7 +58,7 @@ const tellingMs = 2 * heartbeatMs;
 /** Errors of single calls, one after the other, that mean that the shard cannot do what it is asked. */
 const mostFailed = 3;
 
-export abstract class Breaker {
+export class Shard {
   state: StoreState = "away";
   /** Rises with each absence and each loss, after which keys have to be told: what was found out before is void. */
   incident = 0;
@@ -47,8 +66,11 @@ export abstract class Breaker {
   leftMs: number;
   /** When the shard was told what it may not know, and came up. What was admitted later is known there, or to its thread. */
   toldMs = Number.POSITIVE_INFINITY;
+  readonly watch = new ClockWatch();
+  /** Calls whose answers are overdue. */
+  owed = 0;
   readonly number: number;
-  readonly #timing: Timing;
+  readonly #store: ShardStore;
   #sinceMs: number;
   #timer: { cancel(): void } | null = null;
   #pauseMs = firstPauseMs;
@@ -58,30 +80,35 @@ export abstract class Breaker {
   #isProbing = false;
   #failed = 0;
   #isClosed = false;
+  #epoch: string | null = null;
+  #evictedKeys = 0;
+  /** Why the store may have forgotten, until that is acted upon: it can be lost before it is listed. */
+  #suspicion: string | null = null;
+  /** When the server was told last that this gateway is there. */
+  #listedMs = Number.NEGATIVE_INFINITY;
+  #heartbeat: { cancel(): void } | null = null;
+  /** Runs if the server has not said within a heartbeat what it is. */
+  #silence: { cancel(): void } | null = null;
+  /** Number of the connection: an answer of an earlier one does not count. */
+  #connection = 0;
 
-  constructor(number: number, timing: Timing) {
+  constructor(number: number, store: ShardStore) {
     this.number = number;
-    this.#timing = timing;
-    this.#sinceMs = timing.clock.monotonicMs();
+    this.#store = store;
+    this.#sinceMs = store.clock.monotonicMs();
     this.leftMs = this.#sinceMs;
+    this.#beatLater();
   }
 
-  /** Asks the server what it is. Must lead to `probed`, `forgot` or `failed`, unless the connection is dropped. */
-  protected abstract probe(): void;
-  /** Tells the store what it does not know, then calls `told`. `all`: what was admitted before the incident too. */
-  protected abstract tell(all: boolean, told: () => void): void;
-  /** Drops the connection: its answers will not come. */
-  protected abstract reconnect(): void;
-  /** From `away` to `away`: a probe was refused. */
-  protected abstract changed(change: StateChange): void;
-
   connected(): void {
+    this.#connection += 1;
     this.#isConnected = true;
     this.#pauseMs = firstPauseMs;
     if (this.state === "away") this.#probe();
   }
 
   disconnected(failure: CallFailure): void {
+    this.#connection += 1;
     this.#isConnected = false;
     this.#isProbing = false;
     this.#leave(failure.kind, failure.detail);
@@ -93,7 +120,7 @@ export abstract class Breaker {
     this.#become("slow", "overdue");
     this.#giveUpAfter(() => {
       this.#leave("overdue", "no answer");
-      this.reconnect();
+      this.#store.link.reconnect(this.number);
     });
   }
 
@@ -113,7 +140,7 @@ export abstract class Breaker {
     if (this.state === "away") {
       // Other calls were sent before.
       if (!this.#isProbing) return;
-      if (kind !== "unreachable") this.changed(this.#changeTo("away", kind, detail));
+      if (kind !== "unreachable") this.#store.changed(this.#changeTo("away", kind, detail));
       this.#pause();
       return;
     }
@@ -121,19 +148,36 @@ export abstract class Breaker {
     if (kind !== "failed" || this.#failed >= mostFailed) this.#leave(kind, detail);
   }
 
-  /** The probe was answered, and the store is the one from before. */
-  probed(): void {
-    if (this.state === "away") this.#return(false, "answered", "");
-  }
-
   /** The store may have lost what it had acknowledged. */
   forgot(detail: string): void {
+    this.#store.counts.forgot += 1;
     this.#return(true, "forgot", detail);
+  }
+
+  /** Looks at the store's clock, which each answer shows. */
+  observe(sentMs: number, timeUs: number): void {
+    const step = this.watch.observe(sentMs, this.#store.clock.monotonicMs(), timeUs);
+    if (step === "steady") return;
+    this.#store.counts.clockSteps += 1;
+    if (step === "forward") this.forgot("the clock of the store was set forward");
+  }
+
+  /** Tells the store that this thread ends. */
+  leave(): void {
+    const { link, items } = this.#store;
+    this.#heartbeat?.cancel();
+    // What the server says of itself from now on is not followed by a heartbeat.
+    this.#connection += 1;
+    const tag = link.anyTagOf(this.number);
+    if (tag === null || this.state !== "up") return;
+    this.#store.send(this, [items.listing(tag, silenceMs, silenceMs - leavingMs)], () => {});
   }
 
   close(): void {
     this.#isClosed = true;
     this.#timer?.cancel();
+    this.#heartbeat?.cancel();
+    this.#silence?.cancel();
   }
 
   #leave(cause: StateCause, detail: string): void {
@@ -157,9 +201,9 @@ export abstract class Breaker {
     this.#isProbing = true;
     this.#giveUpAfter(() => {
       this.#pause();
-      this.reconnect();
+      this.#store.link.reconnect(this.number);
     });
-    this.probe();
+    this.#ask();
   }
 
   #return(hasForgotten: boolean, cause: StateCause, detail: string): void {
@@ -173,7 +217,7 @@ export abstract class Breaker {
     const comeUp = (): void => {
       if (!isTold || !isOver || this.incident !== incident || this.state !== "returned") return;
       this.#owesAll = false;
-      this.toldMs = this.#timing.clock.monotonicMs();
+      this.toldMs = this.#store.clock.monotonicMs();
       this.#become("up", "told");
     };
     this.#after(tellingMs, () => {
@@ -182,7 +226,7 @@ export abstract class Breaker {
       isOver = true;
       comeUp();
     });
-    this.tell(this.#owesAll, () => {
+    this.#store.tell(this, this.#owesAll, () => {
       isTold = true;
       comeUp();
     });
@@ -190,7 +234,7 @@ export abstract class Breaker {
 
   #become(to: StoreState, cause: StateCause, detail = ""): void {
     const change = this.#changeTo(to, cause, detail);
-    const nowMs = this.#timing.clock.monotonicMs();
+    const nowMs = this.#store.clock.monotonicMs();
     this.#timer?.cancel();
     this.#timer = null;
     this.#failed = 0;
@@ -198,7 +242,7 @@ export abstract class Breaker {
     if (this.state === "up") this.leftMs = nowMs;
     this.state = to;
     this.#sinceMs = nowMs;
-    this.changed(change);
+    this.#store.changed(change);
   }
 
   #changeTo(to: StoreState, cause: StateCause, detail: string): StateChange {
@@ -208,123 +252,24 @@ export abstract class Breaker {
       to,
       cause,
       detail,
-      lastedMs: this.#timing.clock.monotonicMs() - this.#sinceMs,
+      lastedMs: this.#store.clock.monotonicMs() - this.#sinceMs,
     };
   }
 
   #after(ms: number, run: () => void): void {
     this.#timer?.cancel();
-    this.#timer = this.#isClosed ? null : this.#timing.timers.after(ms, run);
+    this.#timer = this.#isClosed ? null : this.#store.timers.after(ms, run);
   }
 
   #giveUpAfter(run: () => void): void {
     this.#timer?.cancel();
-    this.#timer = this.#isClosed ? null : afterStoreTime(this.#timing, giveUpMs, run);
-  }
-}
-
-// One shard, and the heartbeat.
-
-/** What a shard asks of the store that it is part of. */
-export interface ShardStore {
-  readonly link: StoreLink;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly items: StoreItems;
-  readonly counts: StoreCounts;
-  /** Sends items that no request waits for. `answered`: null if there is no answer that counts. */
-  send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void;
-  /** Reads the secret that hashes keys, unless it is known. Calls `done` if it is known then. */
-  readSecret(done: () => void): void;
-  /** Tells the shard what it does not know, then calls `told`. `all`: it may have lost what it had acknowledged. */
-  tell(shard: Shard, all: boolean, told: () => void): void;
-  seen(gateways: number): void;
-  /** From `away` to `away`: a probe was refused. */
-  changed(change: StateChange): void;
-  identified(shard: number, identity: StoreIdentity): void;
-}
-
-export class Shard extends Breaker {
-  readonly watch = new ClockWatch();
-  /** Calls whose answers are overdue. */
-  owed = 0;
-  readonly #store: ShardStore;
-  #epoch: string | null = null;
-  #evictedKeys = 0;
-  /** Why the store may have forgotten, until that is acted upon: it can be lost before it is listed. */
-  #suspicion: string | null = null;
-  /** When the server was told last that this gateway is there. */
-  #listedMs = Number.NEGATIVE_INFINITY;
-  #timer: { cancel(): void } | null = null;
-  /** Runs if the server has not said within a heartbeat what it is. */
-  #silence: { cancel(): void } | null = null;
-  /** Number of the connection: an answer of an earlier one does not count. */
-  #connection = 0;
-
-  constructor(number: number, store: ShardStore) {
-    super(number, store);
-    this.#store = store;
-    this.#beatLater();
+    this.#timer = this.#isClosed ? null : afterStoreTime(this.#store, giveUpMs, run);
   }
 
-  override connected(): void {
-    this.#connection += 1;
-    super.connected();
-  }
-
-  override disconnected(failure: CallFailure): void {
-    this.#connection += 1;
-    super.disconnected(failure);
-  }
-
-  /** Looks at the store's clock, which each answer shows. */
-  observe(sentMs: number, timeUs: number): void {
-    const step = this.watch.observe(sentMs, this.#store.clock.monotonicMs(), timeUs);
-    if (step === "steady") return;
-    this.#store.counts.clockSteps += 1;
-    if (step === "forward") this.forgot("the clock of the store was set forward");
-  }
-
-  override forgot(detail: string): void {
-    this.#store.counts.forgot += 1;
-    super.forgot(detail);
-  }
-
-  /** Tells the store that this thread ends. */
-  leave(): void {
-    const { link, items } = this.#store;
-    this.#timer?.cancel();
-    // What the server says of itself from now on is not followed by a heartbeat.
-    this.#connection += 1;
-    const tag = link.anyTagOf(this.number);
-    if (tag === null || this.state !== "up") return;
-    this.#store.send(this, [items.listing(tag, silenceMs, silenceMs - leavingMs)], () => {});
-  }
-
-  override close(): void {
-    this.#timer?.cancel();
-    this.#silence?.cancel();
-    super.close();
-  }
-
-  protected override probe(): void {
-    this.#ask();
-  }
-
-  protected override tell(all: boolean, told: () => void): void {
-    this.#store.tell(this, all, told);
-  }
-
-  protected override reconnect(): void {
-    this.#store.link.reconnect(this.number);
-  }
-
-  protected override changed(change: StateChange): void {
-    this.#store.changed(change);
-  }
+  // The heartbeat.
 
   #beatLater(): void {
-    this.#timer = this.#store.timers.after(heartbeatMs, () => {
+    this.#heartbeat = this.#store.timers.after(heartbeatMs, () => {
       this.#beatLater();
       const { state } = this;
       if (state === "up" || state === "returned") this.#ask();
@@ -381,7 +326,7 @@ export class Shard extends Breaker {
       this.#store.readSecret(() => {
         this.#suspicion = null;
         if (reason !== null) this.forgot(reason);
-        else this.probed();
+        else if (this.state === "away") this.#return(false, "answered", "");
       });
     });
   }

@@ -1,57 +1,71 @@
 // The states of a shard: when it is asked, when it is probed, and what it is told before it is asked again.
 import { describe, expect, test } from "vitest";
-import type { CallFailure, StateChange } from "../../../src/core/store-link.ts";
-import { Breaker } from "../../../src/limits/store/shard.ts";
+import {
+  type CallFailure,
+  type StateChange,
+  StoreCounts,
+  type StoreIdentity,
+  type StoreLink,
+} from "../../../src/core/store-link.ts";
+import { StoreItems } from "../../../src/limits/store/items.ts";
+import type { ScriptAnswer } from "../../../src/limits/store/script-call.ts";
+import { Shard } from "../../../src/limits/store/shard.ts";
 import { ManualTimers } from "./manual-timers.ts";
 
 const lost: CallFailure = { kind: "unreachable", detail: "lost" };
 const failed: CallFailure = { kind: "failed", detail: "WRONGTYPE" };
+const identity: StoreIdentity = { epoch: "one", evictedKeys: 0, server: "Redis", warnings: [] };
 
-class Shard extends Breaker {
-  readonly changes: StateChange[] = [];
-  /** What the state has made happen, in order. */
-  readonly done: string[] = [];
-  /** Must be called when a telling is complete. */
-  told: () => void = () => undefined;
-
-  protected override probe(): void {
-    this.done.push("probe");
-  }
-
-  protected override tell(all: boolean, told: () => void): void {
-    this.done.push(all ? "tell all" : "tell");
-    this.told = told;
-  }
-
-  protected override reconnect(): void {
-    this.done.push("reconnect");
-  }
-
-  protected override changed(change: StateChange): void {
-    this.changes.push(change);
-  }
-}
+type Identified = (identity: StoreIdentity | null, failure: CallFailure | null) => void;
 
 class Scene {
   readonly timers = new ManualTimers();
-  readonly state = new Shard(7, { clock: this.timers.clock, timers: this.timers });
+  readonly changes: StateChange[] = [];
+  /** What the state has made happen, in order. Heartbeats are answered at once, and are not among it. */
+  readonly done: string[] = [];
+  /** Must be called when a telling is complete. */
+  told: () => void = () => undefined;
+  #identified: Identified = () => undefined;
+  #listed: (answer: ScriptAnswer | null) => void = () => undefined;
+  readonly state: Shard;
 
-  get changes(): StateChange[] {
-    return this.state.changes;
+  constructor() {
+    const link = {
+      identify: (_: number, identified: Identified) => {
+        if (this.state.state === "away") this.done.push("probe");
+        else identified(identity, null);
+        this.#identified = identified;
+      },
+      anyTagOf: () => "0",
+      reconnect: () => this.done.push("reconnect"),
+    } as unknown as StoreLink;
+    this.state = new Shard(7, {
+      ...{ link, clock: this.timers.clock, timers: this.timers, counts: new StoreCounts() },
+      items: new StoreItems({ prefix: "headgate:" }, "gateway-aaaa", "thread-aaa"),
+      send: (_, __, answered) => {
+        this.#listed = answered;
+      },
+      readSecret: (done) => done(),
+      tell: (_, all, told) => {
+        this.done.push(all ? "tell all" : "tell");
+        this.told = told;
+      },
+      seen: () => undefined,
+      changed: (change) => this.changes.push(change),
+      identified: () => undefined,
+    });
   }
 
-  get done(): string[] {
-    return this.state.done;
-  }
-
-  told(): void {
-    this.state.told();
+  /** Answers the probe. */
+  probed(): void {
+    this.#identified(identity, null);
+    this.#listed({ timeUs: 0, items: [{ item: "gateways", wasListed: true, gateways: 1 }], requests: [] });
   }
 
   /** Connects, answers the probe, and is told. */
   up(): this {
     this.state.connected();
-    this.state.probed();
+    this.probed();
     this.told();
     expect(this.state.state).toBe("up");
     this.done.length = 0;
@@ -69,7 +83,7 @@ test("a store that is reached is probed at once, told, and then asked", () => {
   expect(scene.state.state).toBe("away");
   scene.state.connected();
   scene.timers.advance(5);
-  scene.state.probed();
+  scene.probed();
   scene.told();
   expect(scene.done).toEqual(["probe", "tell"]);
   expect(scene.causes()).toEqual(["away returned answered", "returned up told"]);
@@ -172,7 +186,7 @@ describe("what has to be told", () => {
     scene.state.disconnected(lost);
     scene.timers.advance(100);
     scene.state.connected();
-    scene.state.probed();
+    scene.probed();
     expect(scene.state.leftMs).toBe(leftMs);
     scene.told();
     expect(scene.done).toEqual(["probe", "tell"]);
@@ -195,7 +209,7 @@ describe("what has to be told", () => {
     scene.state.forgot("another server answers");
     scene.state.disconnected(lost);
     scene.state.connected();
-    scene.state.probed();
+    scene.probed();
     expect(scene.done).toEqual(["tell all", "probe", "tell all"]);
   });
 
@@ -203,7 +217,7 @@ describe("what has to be told", () => {
     const scene = new Scene().up();
     scene.state.disconnected(lost);
     scene.state.connected();
-    scene.state.probed();
+    scene.probed();
     scene.timers.advance(2_000);
     expect(scene.state.state).toBe("up");
   });
@@ -212,11 +226,11 @@ describe("what has to be told", () => {
     const scene = new Scene().up();
     scene.state.disconnected(lost);
     scene.state.connected();
-    scene.state.probed();
-    const { told } = scene.state;
+    scene.probed();
+    const { told } = scene;
     scene.state.disconnected(lost);
     scene.state.connected();
-    scene.state.probed();
+    scene.probed();
     told();
     expect(scene.state.state).toBe("returned");
     scene.told();
