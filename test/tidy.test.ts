@@ -201,6 +201,33 @@ describe("bans", () => {
   });
 });
 
+describe("names", () => {
+  test("a type's name has one meaning: no second file defines it", () => {
+    const places = new Map<string, string[]>();
+    // The console is a program of its own.
+    for (const { path, lines } of files.filter((file) => file.path.endsWith(".ts"))) {
+      for (const line of lines) {
+        const name = /^(?:export )?(?:abstract )?(?:type|interface|class) ([A-Z]\w*)/.exec(line)?.[1];
+        if (name !== undefined) places.set(name, [...(places.get(name) ?? []), path]);
+      }
+    }
+    const twice = [...places].filter(([name, paths]) => paths.length > 1 && !stillTwice.includes(name));
+    expect(twice.map(([name, paths]) => `${name}: ${paths.join(", ")}`)).toEqual([]);
+  });
+});
+
+/** Names that still have two meanings. */
+const stillTwice: readonly string[] = [
+  "Asked",
+  "Known",
+  "Need",
+  "Policy",
+  "PolicyState",
+  "Reading",
+  "Wanted",
+  "Worker",
+];
+
 describe("shape", () => {
   test("every file begins by saying what it guarantees", () => {
     const silent = files.filter(({ lines }) => !(lines[0]?.startsWith("#!") ? lines[1] : lines[0])?.startsWith("// "));

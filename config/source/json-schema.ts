@@ -1,6 +1,6 @@
 // Makes a JSON Schema (draft 2020-12) from the definition, with which an editor completes keys and marks errors. It never
 // refuses what the gateway accepts. Some errors, such as overlapping routes, only `headgate check` finds.
-import type { Item, JsonSchema, Keys, Node, Section } from "../../src/config/definition.ts";
+import type { JsonSchema, Keys, ListItem, Node, Section } from "../../src/config/definition.ts";
 import { effective } from "../../src/config/effective.ts";
 import { schema } from "../../src/config/schema.ts";
 
@@ -32,7 +32,7 @@ function describe(node: Node): JsonSchema {
 }
 
 /** Without the item's own default, because an item of a list is never absent. */
-function describeItem(item: Item): JsonSchema {
+function describeItem(item: ListItem): JsonSchema {
   return item.kind === "leaf" ? { description: item.description, ...item.json } : describeSection(item);
 }
 

@@ -1,6 +1,6 @@
 // Generates the reference of all keys in docs/configuration.md: a table for each section with the environment variable,
 // the default, the accepted values and the meaning of each key.
-import { type Item, isListOfLeaves, type Leaf, type List, type Node } from "../../src/config/definition.ts";
+import { isListOfLeaves, type Leaf, type List, type ListItem, type Node } from "../../src/config/definition.ts";
 import { effective, flow } from "../../src/config/effective.ts";
 import { variableName } from "../../src/config/overrides.ts";
 import { schema } from "../../src/config/schema.ts";
@@ -54,7 +54,7 @@ function valueIn(value: unknown, key: string): unknown {
     : undefined;
 }
 
-function row(node: Leaf<unknown> | List<Item>, path: readonly string[]): string {
+function row(node: Leaf<unknown> | List<ListItem>, path: readonly string[]): string {
   const shown = path.reduce(valueIn, withoutConfiguration);
   const accepted = node.kind === "list" && node.item.kind === "leaf" ? `; each ${node.item.expected}` : "";
   return cells([

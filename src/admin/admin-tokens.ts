@@ -1,7 +1,7 @@
 // The tokens of the admin API: a file with a SHA-256 digest in hex on each line, then `read` or `write`, and the token's name
 // as a comment. Never quotes what it refuses, because somebody may have written the token itself in place of its digest.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
-import type { FileFlaw, FileGroup } from "../core/file-group.ts";
+import type { FileGroup, LineFlaw } from "../core/file-group.ts";
 
 /** `read` changes nothing. */
 export const adminRoles = ["read", "write"] as const;
@@ -71,8 +71,6 @@ export function adminTokensFile(path: string | null): FileGroup<AdminTokens> {
 }
 
 const maxNameLength = 64;
-
-type LineFlaw = Omit<FileFlaw, "key">;
 
 /** Digests in lower case. Blank lines and lines that are comments are ignored. */
 export function parseAdminTokens(text: string): {

@@ -43,7 +43,7 @@ export class AdminConnections {
   accept(socket: Socket, { isUnixSocket = false } = {}): void {
     const peer = isUnixSocket ? socketPeer : this.#options.peerKey(socket.remoteAddress);
     this.#take(this.#places, socket, peer);
-    const requests = new Requests(socket, (isBusy) => {
+    const requests = new RequestsInProgress(socket, (isBusy) => {
       for (const places of this.#all) places.setBusy(socket, isBusy);
     });
     this.#accepted.set(socket, { socket, isUnixSocket, peer, requests });
@@ -120,11 +120,11 @@ interface Accepted {
   readonly socket: Socket;
   readonly isUnixSocket: boolean;
   readonly peer: string;
-  readonly requests: Requests;
+  readonly requests: RequestsInProgress;
 }
 
 /** The requests in progress on one connection. */
-class Requests {
+class RequestsInProgress {
   readonly #socket: Socket;
   readonly #onBusyChange: (isBusy: boolean) => void;
   #count = 0;

@@ -3,7 +3,7 @@
 
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Identity } from "../core/authentication.ts";
-import type { FileFlaw, FileGroup } from "../core/file-group.ts";
+import type { FileGroup, LineFlaw } from "../core/file-group.ts";
 
 const expectedDigest = 'a SHA-256 digest of 64 hex digits, as "headgate token" prints it';
 const expectedScopes = "scopes such as scopes=read,export";
@@ -45,8 +45,6 @@ export function secretsFile(key: string, path: string | null): FileGroup<TokenLi
 
 /** A name has at most so many characters; what follows is cut off. */
 const maxNameLength = 64;
-
-type LineFlaw = Omit<FileFlaw, "key"> & { readonly line: number };
 
 interface TokenLine extends Required<ListedToken> {
   readonly line: number;
@@ -155,7 +153,7 @@ interface ListedToken {
   readonly endsMs?: number | null;
 }
 
-interface Entry {
+interface ListedIdentity {
   readonly digest: Buffer;
   /** Made once, because each request of the token has it. */
   readonly identity: Identity;
@@ -171,7 +169,7 @@ export class TokenList {
   // Digests are looked up by a text that nobody outside this process can predict, so the time of a lookup does not show
   // how much of a guess was right. The digests themselves are then compared in constant time.
   readonly #pepper = randomBytes(32);
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, ListedIdentity>();
   #names: ReadonlySet<string> | null = null;
 
   /** Of two names for one digest, the first counts. */

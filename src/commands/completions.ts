@@ -9,9 +9,9 @@ export async function run({ shell }: { readonly shell: Shell }, io: CommandIo): 
 }
 
 /** What a value or a word can be; a file is completed by the shell itself. */
-type Values = readonly string[] | "files" | null;
+type CompletedValues = readonly string[] | "files" | null;
 
-function valuesOf({ value, check }: Option): Values {
+function valuesOf({ value, check }: Option): CompletedValues {
   if (value === null) return null;
   if (check?.kind === "words") return check.words;
   return value === "a file" ? "files" : [];
@@ -69,7 +69,7 @@ function bashScript(): string {
 
 function zshScript(): string {
   const quote = (text: string): string => text.replaceAll("'", "'\\''").replaceAll(/[[\]:]/g, "\\$&");
-  const action = (values: Values): string => (values === "files" ? "_files" : `(${(values ?? []).join(" ")})`);
+  const action = (values: CompletedValues): string => (values === "files" ? "_files" : `(${(values ?? []).join(" ")})`);
   const cases = described().flatMap(({ name, options, words }) => [
     `    ${name})`,
     "      _arguments \\",

@@ -2,7 +2,7 @@
 // flight.
 import { resolve } from "node:path";
 import { DatabaseError } from "../finance-backend/database.ts";
-import { type FinanceBackend, ListenError, startFinanceBackend } from "../finance-backend/server.ts";
+import { BackendListenError, type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";
 import type { FinanceBackendArguments } from "./arguments.ts";
 import { type CommandIo, exitCodes } from "./io.ts";
 
@@ -14,7 +14,7 @@ export async function run(args: FinanceBackendArguments, io: CommandIo): Promise
   try {
     backend = await startFinanceBackend({ host: args.host, port: args.port, database, onFailure: report(io) });
   } catch (error) {
-    if (!(error instanceof DatabaseError || error instanceof ListenError)) throw error;
+    if (!(error instanceof DatabaseError || error instanceof BackendListenError)) throw error;
     io.err(`headgate finance-backend: ${error.message}\n`);
     return exitCodes.unavailable;
   }

@@ -142,7 +142,7 @@ export function emptyPolicies(policies: readonly Policy[], before: readonly Poli
 }
 
 /** Settings, with the values as they were written; null: a program passed them. */
-export interface Written {
+export interface SettingsAsWritten {
   readonly settings: Settings;
   readonly raw: { readonly root: Raw | undefined } | null;
 }
@@ -151,7 +151,7 @@ export interface Written {
  * `auth.mode` and `auth.rules`, if they ask for less; `policies`, if there is no list any more, so that the one default
  * policy applies.
  */
-export function loosenedKeys(before: Written, after: Written): string[] {
+export function loosenedKeys(before: SettingsAsWritten, after: SettingsAsWritten): string[] {
   const [old, now] = [before.settings.auth, after.settings.auth];
   const isListGone = after.raw !== null && hasPolicies(before) && !hasPolicies(after);
   return [
@@ -180,6 +180,6 @@ function rulesAskForLess(now: AuthDemands, old: AuthDemands): boolean {
   );
 }
 
-function hasPolicies({ raw }: Written): boolean {
+function hasPolicies({ raw }: SettingsAsWritten): boolean {
   return rawAt(raw?.root, ["policies"])?.kind === "list";
 }

@@ -2,12 +2,12 @@
 // path. The validation, the names of environment variables, the JSON Schema and docs/configuration.md are derived from it.
 import type { Raw, RawList, Scalar } from "./written.ts";
 
-export type Node = (Leaf<unknown> | List<Item> | Section<Keys>) & {
+export type Node = (Leaf<unknown> | List<ListItem> | Section<Keys>) & {
   /** Left out where the configuration in effect is shown, unless it was written. */
   readonly isShownIfWritten?: true;
 };
 
-export type Item = Leaf<unknown> | Section<Keys>;
+export type ListItem = Leaf<unknown> | Section<Keys>;
 
 /** Look keys up with `isKnown`: inherited names such as `constructor` are not keys. */
 export interface Keys {
@@ -47,7 +47,7 @@ export interface Duration<T extends number | "auto" | null = number, W extends S
 /** An item of a default list, as it would be written in the file; null is a section with all its defaults. */
 type DefaultItem = Scalar | Readonly<Record<string, Scalar>>;
 
-export interface List<N extends Item> {
+export interface List<N extends ListItem> {
   readonly kind: "list";
   readonly item: N;
   readonly default: readonly DefaultItem[];
@@ -125,7 +125,7 @@ export function secret<N extends Leaf<unknown>>(leaf: N): N {
 }
 
 /** The default of the item itself is not used. */
-export function listOf<N extends Item>(
+export function listOf<N extends ListItem>(
   item: N,
   maxItems: number,
   rule: {
@@ -143,9 +143,9 @@ export function listOf<N extends Item>(
 }
 
 /** The default in the form of a written value. */
-export function defaultOf(node: List<Item>): RawList;
-export function defaultOf(node: Leaf<unknown> | List<Item>): Raw;
-export function defaultOf(node: Leaf<unknown> | List<Item>): Raw {
+export function defaultOf(node: List<ListItem>): RawList;
+export function defaultOf(node: Leaf<unknown> | List<ListItem>): Raw;
+export function defaultOf(node: Leaf<unknown> | List<ListItem>): Raw {
   const at = { kind: "default" } as const;
   if (node.kind === "leaf") return { kind: "scalar", at, value: node.default };
   return { kind: "list", at, items: node.default.map(rawDefault) };
@@ -182,13 +182,13 @@ export function nodeAt(root: Node | undefined, path: readonly string[]): Node | 
   return path.reduce<Node | undefined>((node, key) => (node === undefined ? node : childOf(node, key)), root);
 }
 
-export interface Entry {
+export interface DefinitionEntry {
   readonly path: readonly string[];
   readonly node: Leaf<unknown> | List<Leaf<unknown>>;
 }
 
 /** Every key that has a value, in the order of the definition. A list of sections is represented by its first item. */
-export function allEntries(node: Node, path: readonly string[] = []): Entry[] {
+export function allEntries(node: Node, path: readonly string[] = []): DefinitionEntry[] {
   switch (node.kind) {
     case "leaf":
       return [{ path, node }];

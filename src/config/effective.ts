@@ -5,11 +5,11 @@ import { stringify } from "yaml";
 import type { SettingChange } from "../core/reload.ts";
 import {
   defaultOf,
-  type Item,
   isListOfLeaves,
   type Keys,
   type Leaf,
   type List,
+  type ListItem,
   type Node,
   type Section,
 } from "./definition.ts";
@@ -84,7 +84,7 @@ export function differences(
 }
 
 function differencesByName(
-  list: List<Item>,
+  list: List<ListItem>,
   from: Raw | undefined,
   to: Raw | undefined,
   tokenNames: TokenNames,
@@ -107,7 +107,7 @@ function shown(node: Node, raw: Raw | undefined, tokenNames: TokenNames): string
   return flow(node.kind === "list" && isListOfLeaves(node) ? value : withoutNull(value));
 }
 
-function itemsByName(list: List<Item>, raw: Raw | undefined): Map<string, Raw> {
+function itemsByName(list: List<ListItem>, raw: Raw | undefined): Map<string, Raw> {
   const item = list.item as Section<{ readonly name: Leaf<unknown> }>;
   return new Map(itemsOf(list, raw).map((each) => [`${scalarOf(item.keys.name, rawAt(each, ["name"]))}`, each]));
 }
@@ -132,7 +132,7 @@ function scalarOf(leaf: Leaf<unknown>, raw: Raw | undefined): Scalar {
   return raw?.kind === "scalar" ? raw.value : leaf.default;
 }
 
-function itemsOf(list: List<Item>, raw: Raw | undefined): readonly Raw[] {
+function itemsOf(list: List<ListItem>, raw: Raw | undefined): readonly Raw[] {
   return (raw?.kind === "list" ? raw : defaultOf(list)).items;
 }
 

@@ -77,14 +77,14 @@ function readScalar(leaf: Leaf<unknown>, text: string): Scalar {
   return text === "true" || text === "false" ? text === "true" : text;
 }
 
-type Refuse = (index: string, expected: string) => void;
+type RefuseIndex = (index: string, expected: string) => void;
 
 function put(
   node: Node | undefined,
   base: Raw | undefined,
   [head, ...rest]: readonly string[],
   value: Raw,
-  refuse: Refuse,
+  refuse: RefuseIndex,
 ): Raw {
   if (head === undefined) {
     // A section given as a whole, such as `--set 'listen={port: 80}'`. A variable that was left empty names no key.

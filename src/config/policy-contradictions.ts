@@ -168,7 +168,7 @@ function judgeExempt({ policy: { exempt, overrides }, key, context: { clientAddr
 
 type OverridePart = (typeof overrideParts)[number];
 
-type Override = WrittenPolicy["overrides"][number];
+type PolicyOverride = WrittenPolicy["overrides"][number];
 
 function judgeOverrides({ policy, key, context, refuse }: Judged): void {
   const { cost, concurrency } = policy;
@@ -209,7 +209,7 @@ function judgeOverrides({ policy, key, context, refuse }: Judged): void {
 function misfit(
   part: OverridePart,
   policy: WrittenPolicy,
-  override: Override,
+  override: PolicyOverride,
   { auth, clientAddress }: PoliciesInContext,
 ): string | undefined {
   const parts = policy.key.filter((each) => each.split(":")[0] === part);
@@ -235,7 +235,7 @@ function misfit(
 }
 
 /** The same text for two values that mean the same. */
-function canonical(part: OverridePart, override: Override): string {
+function canonical(part: OverridePart, override: PolicyOverride): string {
   const value = override[part] ?? "";
   if (part === "token" && isTokenDigest(value)) return value.toLowerCase();
   if (part !== "client") return value;

@@ -89,9 +89,9 @@ export const upgrade = section("Tunnels: connections that an Upgrade turns to an
   idleTimeout: duration("5m", { from: "1ms", to: "1d" })("Maximum time without a byte in either direction."),
 });
 
-type Upstream = Parsed<typeof upstream>;
+type ParsedUpstream = Parsed<typeof upstream>;
 
-export function judgeUpstreamTls({ url, tls }: Pick<Upstream, "url" | "tls">, refuse: Refuse): void {
+export function judgeUpstreamTls({ url, tls }: Pick<ParsedUpstream, "url" | "tls">, refuse: Refuse): void {
   const { isTls } = upstreamTargets({ url, addresses: [] });
   const unused = isTls ? null : "upstream.url is not https; remove it, or begin upstream.url with https://";
   judgeClientTls("upstream.tls", tls, unused, ["upstream.url"], refuse);
@@ -101,7 +101,7 @@ export function judgeUpstreamTls({ url, tls }: Pick<Upstream, "url" | "tls">, re
 }
 
 /** For `headgate check`: a comment if the names that the upstream gets in TLS (SNI) and in Host may differ. */
-export function upstreamHostLines({ url, addresses, hostHeader, tls }: Omit<Upstream, "healthCheck">): string[] {
+export function upstreamHostLines({ url, addresses, hostHeader, tls }: Omit<ParsedUpstream, "healthCheck">): string[] {
   const { host, isTls } = upstreamTargets({ url, addresses });
   const name = canonicalHost(tls.serverName ?? host);
   const { upstreamHost, keepsClientHost } = upstreamHostOf({ url, hostHeader });
@@ -113,7 +113,7 @@ export function upstreamHostLines({ url, addresses, hostHeader, tls }: Omit<Upst
 
 /** A gateway that is its own upstream would receive each request again, until the quota is spent. */
 export function judgeUpstreamAddresses(
-  { upstream, ...listeners }: Listeners & { readonly upstream: Upstream },
+  { upstream, ...listeners }: Listeners & { readonly upstream: ParsedUpstream },
   refuse: Refuse,
   isSound: IsSound,
 ): void {

@@ -5,11 +5,11 @@ import { enumerate } from "../core/enumerate.ts";
 import {
   allEntries,
   defaultOf,
-  type Item,
   isKnown,
   type Keys,
   type Leaf,
   type List,
+  type ListItem,
   type Node,
   nodeAt,
   type Parsed,
@@ -75,7 +75,7 @@ class Validation {
     return leaf.isPath && typeof value === "string" ? this.#resolvePath(value, raw.at) : value;
   }
 
-  #list(list: List<Item>, raw: Raw, path: readonly string[]): unknown {
+  #list(list: List<ListItem>, raw: Raw, path: readonly string[]): unknown {
     if (raw.kind !== "list") {
       this.#refuse(raw, path, `${list.expected}${inBrackets(list, raw)}`);
       return this.validate(list, undefined, path);
@@ -148,7 +148,7 @@ class Validation {
 }
 
 /** The end of the message about a value that should be the only item of the list. */
-function inBrackets({ item }: List<Item>, raw: Raw): string {
+function inBrackets({ item }: List<ListItem>, raw: Raw): string {
   const isItem = raw.kind === "scalar" && item.kind === "leaf" && item.parse(raw.value) !== undefined;
   return isItem && !item.isSecret ? `; did you mean [${raw.value}]?` : "";
 }

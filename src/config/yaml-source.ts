@@ -68,7 +68,7 @@ export function readYaml(
     return { raw: undefined, errors: [refuse(second.range[0], "found a second document, expected one")] };
   }
   if (document === undefined || document.contents === null) return { raw: undefined, errors: [] };
-  const walk = new Walk(originAt, refuse);
+  const walk = new YamlWalk(originAt, refuse);
   const raw = walk.read(document.contents, { path }, 0);
   return { raw: walk.isComplete ? raw : undefined, errors: walk.errors };
 }
@@ -94,7 +94,7 @@ function explain(error: YAMLError): string {
   return words.charAt(0).toLowerCase() + words.slice(1);
 }
 
-class Walk {
+class YamlWalk {
   readonly errors: ConfigError[] = [];
   /** False: the target of an alias is not known, or the rest was not read. The keys around it cannot be judged. */
   isComplete = true;

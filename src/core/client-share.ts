@@ -54,13 +54,13 @@ export class ClientBytes {
 }
 
 /** One connection in its place; `order` grows with each change between idle and busy. */
-interface Place<Connection> {
+interface SharePlace<Connection> {
   readonly peer: PeerPlaces<Connection>;
   isBusy: boolean;
   order: number;
 }
 
-/** The places of one peer. Both sets are in the order of `Place.order`. */
+/** The places of one peer. Both sets are in the order of `SharePlace.order`. */
 interface PeerPlaces<Connection> {
   readonly key: string;
   readonly idle: Set<Connection>;
@@ -74,7 +74,7 @@ interface PeerPlaces<Connection> {
  */
 export class FairPlaces<Connection extends object> {
   readonly #max: number;
-  readonly #places = new Map<Connection, Place<Connection>>();
+  readonly #places = new Map<Connection, SharePlace<Connection>>();
   readonly #peers = new Map<string, PeerPlaces<Connection>>();
   #order = 0;
 
@@ -163,7 +163,7 @@ export class FairPlaces<Connection extends object> {
 
   /** Evicts a connection of the peer with the most. Looks at each peer once; there are at most `max` peers. */
   #evictFrom(peers: Iterable<PeerPlaces<Connection>>): Connection | null {
-    let found: { connection: Connection; held: number; place: Place<Connection> } | null = null;
+    let found: { connection: Connection; held: number; place: SharePlace<Connection> } | null = null;
     for (const peer of peers) {
       const [connection = first(peer.busy)] = peer.idle;
       const place = connection && this.#places.get(connection);
@@ -184,11 +184,11 @@ export class FairPlaces<Connection extends object> {
 }
 
 /** Idle connections go before busy ones, older ones before newer ones. */
-function precedes<Connection>(a: Place<Connection>, b: Place<Connection>): boolean {
+function precedes<Connection>(a: SharePlace<Connection>, b: SharePlace<Connection>): boolean {
   return a.isBusy === b.isBusy ? a.order < b.order : b.isBusy;
 }
 
-function setOf<Connection>({ peer, isBusy }: Place<Connection>): Set<Connection> {
+function setOf<Connection>({ peer, isBusy }: SharePlace<Connection>): Set<Connection> {
   return isBusy ? peer.busy : peer.idle;
 }
 

@@ -24,6 +24,14 @@ export interface FileFlaw {
   readonly expected: string;
 }
 
+/** A flaw in one line of a file; who reads the file knows which setting names it. */
+export interface LineFlaw {
+  /** From 1. */
+  readonly line: number;
+  readonly found: string;
+  readonly expected: string;
+}
+
 /** `file` is an absolute path. */
 export type FileError = { readonly file: string } & (
   | { readonly kind: "unreadable"; readonly key: string; readonly cause: Error }

@@ -69,20 +69,20 @@ function compare(a: IpAddress, b: IpAddress): number {
   return 0;
 }
 
-interface Entry<T> extends Cidr {
+interface NestedNetwork<T> extends Cidr {
   readonly value: T;
   /** The smallest network that contains this one; null if none does. */
-  readonly parent: Entry<T> | null;
+  readonly parent: NestedNetwork<T> | null;
 }
 
 /** Finds the smallest of many networks that contains an address or another network, in few comparisons. */
 export class NetworkMap<T> {
   /** Sorted by their first address; of two that begin with the same one, the larger comes first. */
-  readonly #entries: readonly Entry<T>[];
+  readonly #entries: readonly NestedNetwork<T>[];
 
   /** Of two values for one network, the first counts. */
   constructor(networks: readonly (readonly [Cidr, T])[]) {
-    const entries: Entry<T>[] = [];
+    const entries: NestedNetwork<T>[] = [];
     const sorted = networks
       .map(([cidr, value]) => ({ ...withFirstAddress(cidr), value }))
       .sort(byFirstAddress)

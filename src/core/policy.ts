@@ -28,7 +28,7 @@ export type Rate =
   /** At most `limit` in any trailing window. */
   | { readonly kind: "sliding"; readonly windowMs: number }
   /** At most `limit` in each period of the calendar. `timezone` is an IANA name. */
-  | { readonly kind: "calendar"; readonly per: CalendarPeriod; readonly timezone: string }
+  | { readonly kind: "calendar"; readonly per: PeriodName; readonly timezone: string }
   /** At most `limit` at once. */
   | { readonly kind: "concurrency" };
 
@@ -62,8 +62,8 @@ export const periodLengths = {
   },
 } as const satisfies Readonly<Record<string, PeriodLength>>;
 
-export type CalendarPeriod = keyof typeof periodLengths;
-export const calendarPeriods = Object.keys(periodLengths) as readonly CalendarPeriod[];
+export type PeriodName = keyof typeof periodLengths;
+export const calendarPeriods = Object.keys(periodLengths) as readonly PeriodName[];
 
 export type KeyPart =
   | { readonly kind: "client" | "token" | "subject" | "method" | "route" }
@@ -163,10 +163,10 @@ export function isMoreUrgent(a: Decision, b: Decision): boolean {
   return a.outcome === "throttled" ? a.resetMs > b.resetMs : isTighter(a, b);
 }
 
-type Quota = Pick<Decision, "policy" | "remaining" | "resetMs">;
+type QuotaLeft = Pick<Decision, "policy" | "remaining" | "resetMs">;
 
 /** Returns whether fewer requests are left of `a`, or as many and its reset is later. */
-export function isTighter(a: Quota, b: Quota): boolean {
+export function isTighter(a: QuotaLeft, b: QuotaLeft): boolean {
   const left = requestsLeft(a) - requestsLeft(b);
   return left === 0 ? a.resetMs > b.resetMs : left < 0;
 }
@@ -180,7 +180,7 @@ const urgency: Readonly<Record<Outcome, number>> = {
   would_throttle: 0,
 };
 
-function requestsLeft({ remaining, policy }: Quota): number {
+function requestsLeft({ remaining, policy }: QuotaLeft): number {
   return Math.floor(remaining / policy.cost);
 }
 

@@ -195,13 +195,16 @@ export interface CertificateInUse extends Pick<Certificate, "expiresMs"> {
  * What the traffic listener and its transports take from the configuration. A reload replaces it as a whole: each
  * connection uses what is current when it is accepted, and each request what is current when it begins.
  */
-export interface TrafficSettings {
+export interface StreamSettings {
+  /** In this thread. */
+  readonly streams: StreamBounds;
+}
+
+export interface TrafficSettings extends StreamSettings {
   readonly bounds: ConnectionBounds;
   readonly headBounds: HeadBounds;
   /** New connections of one peer, in this thread. */
   readonly newConnections: TokenRate;
-  /** In this thread. */
-  readonly streams: StreamBounds;
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** How long a request that has been answered may go on being sent. */

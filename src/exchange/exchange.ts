@@ -166,7 +166,7 @@ export class RuntimeRef {
   }
 }
 
-type State = "deciding" | "forwarding" | "responding" | "ended";
+type ExchangeState = "deciding" | "forwarding" | "responding" | "ended";
 
 export class Exchange extends RecordedExchange {
   readonly transport: Transport;
@@ -177,7 +177,7 @@ export class Exchange extends RecordedExchange {
   #held: Held | null = null;
   readonly #runtime: Runtime;
   readonly #waiting: WaitingExchanges<Exchange>;
-  #state: State = "deciding";
+  #state: ExchangeState = "deciding";
   /** Null if the token has no end. */
   #cancelTokenEnd: (() => void) | null = null;
   /** In `localReply`: the response ends in the moment in which it begins. */
@@ -482,7 +482,7 @@ export interface ExchangeListener {
   cancel(reply: LocalReply): void;
 }
 
-interface Waiting {
+interface WaitingExchange {
   /** Its index among those that wait; set here only. */
   waitingIndex: number;
   abort(): void;
@@ -493,7 +493,7 @@ interface Waiting {
  * leaves behind refers to the next one. Once one of them is old garbage, it keeps all later tables, and the requests in
  * them, from being collected while they are young, which took a tenth of the processor time.
  */
-export class WaitingExchanges<E extends Waiting> {
+export class WaitingExchanges<E extends WaitingExchange> {
   readonly #all: E[] = [];
 
   add(exchange: E): void {

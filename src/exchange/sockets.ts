@@ -28,7 +28,7 @@ export interface SharedReads {
 const readBytes = 64 * 1024;
 
 /** The parts of a handle that are used. */
-interface Handle {
+interface SocketHandle {
   reading: boolean;
   readonly writeQueueSize?: number;
   readStop?(): void;
@@ -44,7 +44,7 @@ interface WriteRequest {
 }
 
 interface SocketParts {
-  readonly _handle?: Handle | null;
+  readonly _handle?: SocketHandle | null;
   /** Set for a taken socket; null after its release. */
   [receiver]?: OnBytes | null;
   [part: symbol]: unknown;
@@ -135,11 +135,11 @@ export function copyOf(bytes: Buffer): Buffer {
 }
 
 /** Returns whether TLS can be read into a buffer here. Node documents that (`onread`) for TLS sockets that it connects. */
-function isSecure(socket: Socket, handle: Handle): boolean {
+function isSecure(socket: Socket, handle: SocketHandle): boolean {
   return "encrypted" in socket && typeof handle.useUserBuffer === "function";
 }
 
-function start(handle: Handle): void {
+function start(handle: SocketHandle): void {
   handle.reading = true;
   handle.readStart();
 }
@@ -220,8 +220,8 @@ export class DeferredWrites {
 }
 
 /** Returns null for a socket that is closed, or not yet connected. */
-export const handleOf = (socket: Socket): Handle | null =>
-  (socket as unknown as { readonly _handle?: Handle | null })._handle ?? null;
+export const handleOf = (socket: Socket): SocketHandle | null =>
+  (socket as unknown as { readonly _handle?: SocketHandle | null })._handle ?? null;
 
 /**
  * Writes texts to TCP sockets without Node's streams, whose bookkeeping for a write takes 5 % of the time of a proxied
@@ -277,7 +277,7 @@ export function tryTexts(socket: Socket, first: string, second: string): unknown
   return writes.write(socket, second) ? handle.constructor : null;
 }
 
-function streamGivesTextAlone(socket: Socket, handle: Handle, text: string): boolean {
+function streamGivesTextAlone(socket: Socket, handle: SocketHandle, text: string): boolean {
   const { writeLatin1String } = handle;
   let isAlone = false;
   Object.assign(handle, {
@@ -445,7 +445,7 @@ class Stage {
     return reads;
   }
 
-  async #connect(): Promise<Pair> {
+  async #connect(): Promise<SocketPair> {
     const { port } = this.#server.address() as { port: number };
     const accepting = Promise.withResolvers<Socket>();
     this.#server.once("connection", accepting.resolve);
@@ -462,7 +462,7 @@ class Stage {
   }
 
   /** Pause and resume, then the release with unread bytes, further bytes for the stream, and a half-closed end. */
-  async #proveRelease(reads: SocketReads, { client, accepted }: Pair): Promise<void> {
+  async #proveRelease(reads: SocketReads, { client, accepted }: SocketPair): Promise<void> {
     let taken = "";
     const isTaken = reads.take(accepted, (bytes) => {
       this.#expect(bytes.buffer === reads.memory.buffer, "the bytes are in another buffer");
@@ -491,7 +491,7 @@ class Stage {
   }
 
   /** An end that follows the bytes, without a release. */
-  async #proveEnd(reads: SocketReads, { client, accepted }: Pair): Promise<void> {
+  async #proveEnd(reads: SocketReads, { client, accepted }: SocketPair): Promise<void> {
     let taken = "";
     const ended = Promise.withResolvers<void>();
     reads.take(accepted, (bytes) => {
@@ -518,7 +518,7 @@ class Stage {
   }
 
   /** The client has ended its direction, and gets an answer in the other one. */
-  async #answer({ client, accepted }: Pair): Promise<void> {
+  async #answer({ client, accepted }: SocketPair): Promise<void> {
     let answer = "";
     client.on("data", (bytes: Buffer) => {
       answer += bytes.toString("latin1");
@@ -540,7 +540,7 @@ class Stage {
   }
 }
 
-interface Pair {
+interface SocketPair {
   readonly client: Socket;
   readonly accepted: Socket;
 }

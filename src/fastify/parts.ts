@@ -34,7 +34,7 @@ export interface PartsOptions {
   readonly authenticator?: Authenticator;
 }
 
-export interface Parts {
+export interface OpenedPlugin {
   readonly gate: Gate;
   readonly telemetry: Telemetry;
   /** Adds the routes that lead to the upstream, if there is one. */
@@ -43,7 +43,7 @@ export interface Parts {
 }
 
 /** Rejects with an OptionsError if a file cannot be used. */
-export async function openParts(settings: PluginSettings, options: PartsOptions): Promise<Parts> {
+export async function openParts(settings: PluginSettings, options: PartsOptions): Promise<OpenedPlugin> {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings);
   logFindings(settings, log);

@@ -2,7 +2,7 @@
 // contains what a client sent, except a number that was parsed first.
 import { createHash } from "node:crypto";
 
-export interface Answer {
+export interface ApiAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
@@ -14,12 +14,12 @@ export interface ErrorDetail {
   readonly instancePath?: string;
 }
 
-export function ok(value: unknown): Answer {
+export function ok(value: unknown): ApiAnswer {
   return jsonAnswer(200, value, { "cache-control": "private" });
 }
 
 /** A 200 with an entity tag, or a 304 if the client has this body already (RFC 9110, section 13.1.2). */
-export function okOrNotModified(value: unknown, ifNoneMatch: string | undefined): Answer {
+export function okOrNotModified(value: unknown, ifNoneMatch: string | undefined): ApiAnswer {
   const answer = ok(value);
   const etag = `"${createHash("sha256")
     .update(answer.body ?? "")
@@ -30,19 +30,19 @@ export function okOrNotModified(value: unknown, ifNoneMatch: string | undefined)
   return { status: 304, headers: { "cache-control": "private", etag }, body: null };
 }
 
-export function validationFailure(errors: readonly ErrorDetail[]): Answer {
+export function validationFailure(errors: readonly ErrorDetail[]): ApiAnswer {
   return failureOf(400, "Request Validation Failure", errors);
 }
 
-export function notFound(errMsg: string): Answer {
+export function notFound(errMsg: string): ApiAnswer {
   return failure(404, "Not Found", errMsg);
 }
 
-export function methodNotAllowed(allow: string): Answer {
+export function methodNotAllowed(allow: string): ApiAnswer {
   return failure(405, "Method Not Allowed", `The methods allowed here are ${allow}.`, { allow });
 }
 
-export function allowedMethods(allow: string): Answer {
+export function allowedMethods(allow: string): ApiAnswer {
   return { status: 204, headers: { allow }, body: null };
 }
 
@@ -66,17 +66,17 @@ export const bodyTooLarge = failure(413, "Content Too Large", tooLarge, { connec
 
 export const internalError = failure(500, "Internal Server Error", "The server failed to handle the request.");
 
-type Headers = Answer["headers"];
+type Headers = ApiAnswer["headers"];
 
-function failure(status: number, message: string, errMsg: string, headers?: Headers): Answer {
+function failure(status: number, message: string, errMsg: string, headers?: Headers): ApiAnswer {
   return failureOf(status, message, [{ errMsg }], headers);
 }
 
-function failureOf(status: number, message: string, errors: readonly ErrorDetail[], headers: Headers = {}): Answer {
+function failureOf(status: number, message: string, errors: readonly ErrorDetail[], headers: Headers = {}): ApiAnswer {
   return jsonAnswer(status, { message, errors }, { "cache-control": "no-store", ...headers });
 }
 
-function jsonAnswer(status: number, value: unknown, headers: Readonly<Record<string, string>>): Answer {
+function jsonAnswer(status: number, value: unknown, headers: Readonly<Record<string, string>>): ApiAnswer {
   return {
     status,
     headers: { "content-type": "application/json; charset=utf-8", ...headers },

@@ -2,7 +2,7 @@
 // on the connection can be read, and bytes that are no request.
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { type Answer, headTooLarge, malformedRequest, requestTimeout } from "./answers.ts";
+import { type ApiAnswer, headTooLarge, malformedRequest, requestTimeout } from "./answers.ts";
 
 export function drain(request: IncomingMessage, maxBytes: number): Promise<"whole" | "too large" | "cut off"> {
   const { "content-length": length, "transfer-encoding": coding } = request.headers;
@@ -30,7 +30,7 @@ export function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   socket.end(`HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}\r\n${head.join("")}\r\n${body}`);
 }
 
-const refusals = new Map<string | undefined, Answer>([
+const refusals = new Map<string | undefined, ApiAnswer>([
   ["HPE_HEADER_OVERFLOW", headTooLarge],
   ["ERR_HTTP_REQUEST_TIMEOUT", requestTimeout],
 ]);

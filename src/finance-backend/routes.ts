@@ -5,7 +5,7 @@ import * as answers from "./answers.ts";
 import { CategoryTree } from "./categories.ts";
 import { cryptoAccounts } from "./crypto.ts";
 import {
-  type Parsed,
+  type ParseResult,
   parseTransactionQuery,
   parseV1TransactionQuery,
   type TransactionQuery,
@@ -23,7 +23,7 @@ export interface ApiRequest {
   readonly ifNoneMatch: string | undefined;
 }
 
-export type Api = (request: ApiRequest) => answers.Answer;
+export type Api = (request: ApiRequest) => answers.ApiAnswer;
 
 interface Call {
   readonly query: URLSearchParams;
@@ -35,7 +35,7 @@ interface Call {
 interface Route {
   readonly path: RegExp;
   readonly method: "GET" | "POST";
-  readonly handle: (call: Call) => answers.Answer;
+  readonly handle: (call: Call) => answers.ApiAnswer;
 }
 
 export function createApi(database: DatabaseSync): Api {
@@ -61,7 +61,7 @@ function routeTable(database: DatabaseSync): readonly Route[] {
   const categories = new CategoryTree(database);
   const crypto = cryptoAccounts(database);
   const user = readUser(database);
-  const list = (query: Parsed<TransactionQuery>, record: (row: TransactionRow) => unknown): answers.Answer => {
+  const list = (query: ParseResult<TransactionQuery>, record: (row: TransactionRow) => unknown): answers.ApiAnswer => {
     if (!query.ok) return answers.validationFailure(query.errors);
     const page = pageOf(query.value);
     return answers.ok({ transactions: page.rows.map(record), has_more: page.hasMore });
@@ -77,7 +77,7 @@ function routeTable(database: DatabaseSync): readonly Route[] {
   ];
 }
 
-function callRoute(route: Route, method: string, call: Call): answers.Answer {
+function callRoute(route: Route, method: string, call: Call): answers.ApiAnswer {
   const allow = route.method === "GET" ? "GET, HEAD, OPTIONS" : `${route.method}, OPTIONS`;
   if (method === "OPTIONS") return answers.allowedMethods(allow);
   // HEAD is handled as GET; the server omits the body and keeps its length.
@@ -85,7 +85,7 @@ function callRoute(route: Route, method: string, call: Call): answers.Answer {
   return route.handle(call);
 }
 
-function listCategories(categories: CategoryTree, call: Call): answers.Answer {
+function listCategories(categories: CategoryTree, call: Call): answers.ApiAnswer {
   const reader = new QueryReader(call.query);
   const format = reader.oneOf("format", ["nested", "flattened"]);
   const groups = reader.boolean("is_group");
@@ -95,7 +95,7 @@ function listCategories(categories: CategoryTree, call: Call): answers.Answer {
   return answers.okOrNotModified({ categories: all }, call.ifNoneMatch);
 }
 
-function oneCategory(categories: CategoryTree, call: Call): answers.Answer {
+function oneCategory(categories: CategoryTree, call: Call): answers.ApiAnswer {
   const id = parseInteger(call.id, 1, maxId);
   if (id === null) return malformedId;
   const category = categories.find(id);
@@ -103,7 +103,7 @@ function oneCategory(categories: CategoryTree, call: Call): answers.Answer {
   return answers.okOrNotModified(category, call.ifNoneMatch);
 }
 
-function refreshCrypto(crypto: ReturnType<typeof cryptoAccounts>, call: Call): answers.Answer {
+function refreshCrypto(crypto: ReturnType<typeof cryptoAccounts>, call: Call): answers.ApiAnswer {
   const id = parseInteger(call.id, 1, maxId);
   if (id === null) return malformedId;
   const account = crypto(id);

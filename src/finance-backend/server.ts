@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { DatabaseSync } from "node:sqlite";
-import { type Answer, bodyTooLarge, internalError, malformedRequest, maxBodyBytes } from "./answers.ts";
+import { type ApiAnswer, bodyTooLarge, internalError, malformedRequest, maxBodyBytes } from "./answers.ts";
 import { drain, refuse } from "./bytes.ts";
 import { Connections } from "./connections.ts";
 import { openDatabase } from "./database.ts";
@@ -29,8 +29,8 @@ export interface FinanceBackend {
 }
 
 /** The message names the address and the reason, for the operator. */
-export class ListenError extends Error {
-  override readonly name = "ListenError";
+export class BackendListenError extends Error {
+  override readonly name = "BackendListenError";
 }
 
 /** Rejects with DatabaseError or ListenError. */
@@ -89,7 +89,7 @@ async function serve(context: Context, request: IncomingMessage, response: Serve
   send(response, body === "too large" ? bodyTooLarge : answer(context, request));
 }
 
-function answer({ api, onFailure }: Context, request: IncomingMessage): Answer {
+function answer({ api, onFailure }: Context, request: IncomingMessage): ApiAnswer {
   const { authorization, host, "if-none-match": ifNoneMatch } = request.headers;
   if (host === undefined && request.httpVersion === "1.1") return malformedRequest;
   try {
@@ -105,7 +105,7 @@ function answer({ api, onFailure }: Context, request: IncomingMessage): Answer {
   }
 }
 
-function send(response: ServerResponse, answer: Answer): void {
+function send(response: ServerResponse, answer: ApiAnswer): void {
   const length = answer.body === null ? {} : { "content-length": Buffer.byteLength(answer.body) };
   response.writeHead(answer.status, { ...answer.headers, ...length });
   response.end(answer.body ?? undefined);
@@ -121,7 +121,7 @@ function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const failed = (error: NodeJS.ErrnoException): void => {
       const reason = error.code === "EADDRINUSE" ? "the port is in use" : error.message;
-      reject(new ListenError(`cannot listen on ${host}:${port}: ${reason}`, { cause: error }));
+      reject(new BackendListenError(`cannot listen on ${host}:${port}: ${reason}`, { cause: error }));
     };
     server.once("error", failed);
     server.listen({ host, port }, () => {

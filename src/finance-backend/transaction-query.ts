@@ -22,11 +22,11 @@ export interface TransactionQuery {
   readonly updatedSince: string | null;
 }
 
-export type Parsed<T> =
+export type ParseResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly errors: ErrorDetail[] };
 
-export function parseTransactionQuery(parameters: URLSearchParams): Parsed<TransactionQuery> {
+export function parseTransactionQuery(parameters: URLSearchParams): ParseResult<TransactionQuery> {
   const reader = new QueryReader(parameters);
   const value: TransactionQuery = {
     ...readPage(reader),
@@ -43,7 +43,7 @@ export function parseTransactionQuery(parameters: URLSearchParams): Parsed<Trans
 }
 
 /** The first version of the listing has the same page and date range, and no other filter. */
-export function parseV1TransactionQuery(parameters: URLSearchParams): Parsed<TransactionQuery> {
+export function parseV1TransactionQuery(parameters: URLSearchParams): ParseResult<TransactionQuery> {
   const reader = new QueryReader(parameters);
   return parsed(reader, { ...noFilter, ...readPage(reader) });
 }
@@ -61,7 +61,7 @@ function readPage(reader: QueryReader): Pick<TransactionQuery, "limit" | "offset
   return page;
 }
 
-function parsed<T>(reader: QueryReader, value: T): Parsed<T> {
+function parsed<T>(reader: QueryReader, value: T): ParseResult<T> {
   return reader.errors.length === 0 ? { ok: true, value } : { ok: false, errors: reader.errors };
 }
 

@@ -208,7 +208,7 @@ const targetForms = {
 /** What is not counted: separators, the method, the version, and blanks around values. */
 const maxUncountedBytes = 2 * 1024;
 
-type State =
+type HeadState =
   | "method"
   | "before target"
   | "target"
@@ -236,7 +236,7 @@ const isInValue = byteTable(/[\t\x20-\x7e\x80-\xff]/);
  */
 export class HeadScan {
   readonly #bounds: HeadBounds;
-  #state: State = "method";
+  #state: HeadState = "method";
   #at = 0;
   /** Where the text that is being taken begins. */
   #from = 0;
@@ -295,14 +295,14 @@ export class HeadScan {
     }
   }
 
-  #go(next: State, isAllowed = true): LocalReply | null {
+  #go(next: HeadState, isAllowed = true): LocalReply | null {
     if (!isAllowed) return localReplies.malformed;
     this.#state = next;
     this.#at += 1;
     return null;
   }
 
-  #begin(next: State): null {
+  #begin(next: HeadState): null {
     this.#state = next;
     this.#from = this.#at;
     return null;
@@ -316,7 +316,7 @@ export class HeadScan {
     return this.#countedBytes < this.#bounds.maxBytes ? null : this.#tooLarge();
   }
 
-  #takeEnd(bytes: Buffer, end: number, next: State): LocalReply | null {
+  #takeEnd(bytes: Buffer, end: number, next: HeadState): LocalReply | null {
     return this.#at === bytes.length ? null : this.#go(next, bytes[this.#at] === end);
   }
 

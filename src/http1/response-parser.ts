@@ -26,12 +26,12 @@ export interface ResponseSink {
   onBody(bytes: Buffer, from: number, to: number): boolean;
 }
 
-type State = "head" | "body" | "over";
+type ResponseState = "head" | "body" | "over";
 
 export class ResponseParser {
   readonly #sink: ResponseSink;
   readonly #heads: RememberedHeads;
-  #state: State = "over";
+  #state: ResponseState = "over";
   #method = "";
   /** The beginning of a head that is not complete; null: nothing of it has come. */
   #head: JoinedPieces | null = null;

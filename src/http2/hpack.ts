@@ -131,7 +131,7 @@ export function decodeHuffman(bytes: Uint8Array, from: number, to: number, into:
 }
 
 /** An inner node of the code's tree: each child is another inner node, or a symbol, which is stored as `-1 - symbol`. */
-type Node = [zero: number, one: number];
+type CodeNode = [zero: number, one: number];
 
 function buildTables(): { steps: Uint32Array; mayEnd: Uint8Array } {
   const nodes = buildTree();
@@ -157,8 +157,8 @@ function buildTables(): { steps: Uint32Array; mayEnd: Uint8Array } {
 }
 
 /** No code is shorter than five bits, so four bits complete at most one symbol, and the code has 256 inner nodes. */
-function buildTree(): Node[] {
-  const nodes: Node[] = [[0, 0]];
+function buildTree(): CodeNode[] {
+  const nodes: CodeNode[] = [[0, 0]];
   let code = 0;
   for (let length = 1; length <= 30; length += 1) {
     // The code is canonical: within one length, codes ascend in the order of the symbols.
@@ -172,15 +172,15 @@ function buildTree(): Node[] {
   return nodes;
 }
 
-function addCode(nodes: Node[], code: number, length: number, symbol: number): void {
+function addCode(nodes: CodeNode[], code: number, length: number, symbol: number): void {
   let at = 0;
   for (let bit = length - 1; bit > 0; bit -= 1) {
-    const node = nodes[at] as Node;
+    const node = nodes[at] as CodeNode;
     const side = (code >> bit) & 1;
     if (node[side] === 0) node[side] = nodes.push([0, 0]) - 1;
     at = node[side] as number;
   }
-  (nodes[at] as Node)[code & 1] = -1 - symbol;
+  (nodes[at] as CodeNode)[code & 1] = -1 - symbol;
 }
 
 /** SETTINGS_HEADER_TABLE_SIZE, which stays at its default. */

@@ -2,13 +2,13 @@
 // local date first reaches the next one: a day may have 23 or 25 hours, and where a change of the clocks leaves midnight
 // out, the day begins at that change. Minutes and hours also end where the offset of the zone changes, so that the hour
 // that comes twice is two hours. Slow; computed once for each border.
-import { type CalendarPeriod, type NextDate, periodLengths } from "../core/policy.ts";
+import { type NextDate, type PeriodName, periodLengths } from "../core/policy.ts";
 
 /** Returns the first instant after `wallMs` at which another period begins, in Unix milliseconds. */
 export type NextBorder = (wallMs: number) => number;
 
 /** Throws a RangeError if the runtime does not know the time zone. */
-export function createCalendar(per: CalendarPeriod, timezone: string): NextBorder {
+export function createCalendar(per: PeriodName, timezone: string): NextBorder {
   const localMs = createLocalTime(timezone);
   const { shortestMs, nextDate } = periodLengths[per];
   return (wallMs) => {
@@ -25,7 +25,7 @@ export interface Period {
 }
 
 /** Returns the period of the calendar at an instant. Throws as `createCalendar` does. */
-export function periodAt(per: CalendarPeriod, timezone: string, wallMs: number): Period {
+export function periodAt(per: PeriodName, timezone: string, wallMs: number): Period {
   const nextBorder = createCalendar(per, timezone);
   const endMs = nextBorder(wallMs);
   let startMs = endMs - periodLengths[per].longestMs;

@@ -4,7 +4,7 @@
 // Also counts the connections of all threads.
 import type { Peer } from "../core/client-address.ts";
 import { clientShare, type OnShareExceeded } from "../core/client-share.ts";
-import { maxThreads, type Replaceable, type TrafficSettings } from "../core/settings.ts";
+import { maxThreads, type Replaceable, type StreamSettings } from "../core/settings.ts";
 import {
   type ClientConnection,
   type ConnectionPlace,
@@ -21,7 +21,7 @@ const maxLookedAt = 1_000;
 export class ConnectionTable implements ConnectionRegistry {
   /** True: every response from now on announces that its connection closes. */
   isDraining = false;
-  readonly #places = new Set<Place>();
+  readonly #places = new Set<TablePlace>();
   readonly #idle: IdleList;
   readonly #busy: BusyConnections;
   readonly #nowMs: () => number;
@@ -29,7 +29,7 @@ export class ConnectionTable implements ConnectionRegistry {
   #isSweeping = false;
 
   constructor(
-    settings: Replaceable<Pick<TrafficSettings, "streams">>,
+    settings: Replaceable<StreamSettings>,
     count: Pick<ConnectionCount, "setIdle">,
     nowMs: () => number,
     onShareExceeded: OnShareExceeded,
@@ -49,7 +49,7 @@ export class ConnectionTable implements ConnectionRegistry {
   }
 
   add(connection: ClientConnection): void {
-    const place = new Place(connection, this.#places, this.#idle, this.#busy);
+    const place = new TablePlace(connection, this.#places, this.#idle, this.#busy);
     connection.place = place;
     this.#places.add(place);
     this.#idle.append(place);
@@ -107,9 +107,9 @@ export class ConnectionTable implements ConnectionRegistry {
 }
 
 /** A connection in the table and, while it is idle, in the list. */
-class Place implements ConnectionPlace {
+class TablePlace implements ConnectionPlace {
   readonly connection: ClientConnection;
-  readonly #places: Set<Place>;
+  readonly #places: Set<TablePlace>;
   readonly #idle: IdleList;
   readonly #busy: BusyConnections;
   readonly #peer: PeerCount;
@@ -118,10 +118,10 @@ class Place implements ConnectionPlace {
   #isBusy = false;
   /** The start of its idle time. */
   sinceMs = 0;
-  before: Place | null = null;
-  after: Place | null = null;
+  before: TablePlace | null = null;
+  after: TablePlace | null = null;
 
-  constructor(connection: ClientConnection, places: Set<Place>, idle: IdleList, busy: BusyConnections) {
+  constructor(connection: ClientConnection, places: Set<TablePlace>, idle: IdleList, busy: BusyConnections) {
     this.connection = connection;
     this.#places = places;
     this.#idle = idle;
@@ -169,12 +169,12 @@ interface PeerCount {
 
 /** Counts the busy connections of each peer in this thread. Those that it opened idle must not exceed its share either. */
 class BusyConnections {
-  readonly #settings: Replaceable<Pick<TrafficSettings, "streams">>;
+  readonly #settings: Replaceable<StreamSettings>;
   readonly #peers = new Map<string, PeerCount>();
   readonly #onShareExceeded: OnShareExceeded;
   #count = 0;
 
-  constructor(settings: Replaceable<Pick<TrafficSettings, "streams">>, onShareExceeded: OnShareExceeded) {
+  constructor(settings: Replaceable<StreamSettings>, onShareExceeded: OnShareExceeded) {
     this.#settings = settings;
     this.#onShareExceeded = onShareExceeded;
   }
@@ -216,8 +216,8 @@ class BusyConnections {
 class IdleList {
   readonly #nowMs: () => number;
   readonly #allThreads: Pick<ConnectionCount, "setIdle">;
-  first: Place | null = null;
-  #last: Place | null = null;
+  first: TablePlace | null = null;
+  #last: TablePlace | null = null;
   count = 0;
 
   constructor(nowMs: () => number, allThreads: Pick<ConnectionCount, "setIdle">) {
@@ -226,7 +226,7 @@ class IdleList {
   }
 
   /** Returns the first one of the peer, if it is idle since this instant or before. */
-  find({ key }: Peer, untilMs: number): Place | null {
+  find({ key }: Peer, untilMs: number): TablePlace | null {
     let place = this.first;
     for (let i = 0; i < maxLookedAt && place !== null && place.sinceMs <= untilMs; i += 1) {
       if (place.connection.peer.key === key) return place;
@@ -235,7 +235,7 @@ class IdleList {
     return null;
   }
 
-  append(place: Place, nowMs = this.#nowMs()): void {
+  append(place: TablePlace, nowMs = this.#nowMs()): void {
     place.isIdle = true;
     place.sinceMs = nowMs;
     place.before = this.#last;
@@ -245,7 +245,7 @@ class IdleList {
     this.#setCount(this.count + 1);
   }
 
-  remove(place: Place): void {
+  remove(place: TablePlace): void {
     const { before, after } = place;
     if (before === null) this.first = after;
     else before.after = after;

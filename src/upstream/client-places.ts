@@ -50,17 +50,17 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
   }
 
   /** Counts a place that the client now holds. */
-  hold(client: string): ClientShare {
+  hold(client: string): ClientHolding {
     return this.#queue.hold(client);
   }
 
   /** From now on, the place is taken back if its transfer is slow and another client needs it. */
-  mayReclaim(share: ClientShare, waiter: W): void {
+  mayReclaim(share: ClientHolding, waiter: W): void {
     this.#shares.addReclaimable(share, waiter);
   }
 
   /** Counts the place as free. The owner then calls `next`. */
-  release(share: ClientShare, waiter: W): void {
+  release(share: ClientHolding, waiter: W): void {
     share.reclaimable?.delete(waiter);
     this.#queue.release(share);
   }
@@ -137,20 +137,20 @@ interface FairQueueOptions<W> {
 const maxTimedOutAtOnce = 16;
 
 /** A request in the line of its client. */
-interface Waiting<W> {
+interface WaitingRequest<W> {
   readonly waiter: W;
   readonly line: Line<W>;
   timer: NodeJS.Timeout;
   isUrgent: boolean;
-  before: Waiting<W> | null;
-  behind: Waiting<W> | null;
+  before: WaitingRequest<W> | null;
+  behind: WaitingRequest<W> | null;
 }
 
 /** The waiting requests of one client. */
 interface Line<W> {
-  readonly share: ClientShare;
-  first: Waiting<W> | null;
-  last: Waiting<W> | null;
+  readonly share: ClientHolding;
+  first: WaitingRequest<W> | null;
+  last: WaitingRequest<W> | null;
   /** Among clients that hold equally many, the one with the lowest value is next. */
   turn: number;
 }
@@ -164,8 +164,8 @@ interface Line<W> {
 export class FairQueue<W extends Waiter> {
   readonly #options: FairQueueOptions<W>;
   readonly #shares: ClientShares;
-  readonly #waiting = new Map<W, Waiting<W>>();
-  readonly #lines = new Map<ClientShare, Line<W>>();
+  readonly #waiting = new Map<W, WaitingRequest<W>>();
+  readonly #lines = new Map<ClientHolding, Line<W>>();
   readonly #next = new Heap<Line<W>>(isServedBefore);
   readonly #longest = new Heap<Line<W>>(isLonger);
   /** Have been removed from the queue, but `onTimeout` has not been called yet. */
@@ -196,7 +196,7 @@ export class FairQueue<W extends Waiter> {
   }
 
   /** The request that is served next; null if none waits. */
-  get first(): Waiting<W> | null {
+  get first(): WaitingRequest<W> | null {
     return this.#next.first?.first ?? null;
   }
 
@@ -237,13 +237,13 @@ export class FairQueue<W extends Waiter> {
     return waiters;
   }
 
-  hold(client: string): ClientShare {
+  hold(client: string): ClientHolding {
     const share = this.#shares.hold(client);
     if (share.waiting > 0) this.#heldChanged(share);
     return share;
   }
 
-  release(share: ClientShare): void {
+  release(share: ClientHolding): void {
     this.#shares.release(share);
     if (share.waiting > 0) this.#heldChanged(share);
   }
@@ -260,7 +260,7 @@ export class FairQueue<W extends Waiter> {
     const share = this.#shares.of(waiter.client);
     const line = this.#lines.get(share) ?? this.#newLine(share);
     const timer = setTimeout(() => this.#onUrgent(last), this.#options.timeoutMs * urgentPart);
-    const last: Waiting<W> = { waiter, line, timer, isUrgent: false, before: line.last, behind: null };
+    const last: WaitingRequest<W> = { waiter, line, timer, isUrgent: false, before: line.last, behind: null };
     if (line.last === null) line.first = last;
     else line.last.behind = last;
     line.last = last;
@@ -269,7 +269,7 @@ export class FairQueue<W extends Waiter> {
     this.#lineChanged(line);
   }
 
-  #newLine(share: ClientShare): Line<W> {
+  #newLine(share: ClientHolding): Line<W> {
     this.#turn += 1;
     const line: Line<W> = { share, first: null, last: null, turn: this.#turn };
     this.#lines.set(share, line);
@@ -289,12 +289,12 @@ export class FairQueue<W extends Waiter> {
     this.#shares.forget(share);
   }
 
-  #heldChanged(share: ClientShare): void {
+  #heldChanged(share: ClientHolding): void {
     const line = this.#lines.get(share);
     if (line !== undefined) this.#next.place(line);
   }
 
-  #onUrgent(waiting: Waiting<W>): void {
+  #onUrgent(waiting: WaitingRequest<W>): void {
     waiting.isUrgent = true;
     waiting.timer = setTimeout(this.#onTimeout, this.#options.timeoutMs * (1 - urgentPart), waiting.waiter);
   }
@@ -326,7 +326,7 @@ function isLonger(a: AnyLine, b: AnyLine): boolean {
 }
 
 interface AnyLine {
-  readonly share: ClientShare;
+  readonly share: ClientHolding;
   readonly turn: number;
 }
 
@@ -401,7 +401,7 @@ export interface Reclaimable {
   onShareExceeded(resource: SharedResource): void;
 }
 
-export interface ClientShare {
+export interface ClientHolding {
   readonly client: string;
   held: number;
   /** Requests in the queue. */
@@ -428,7 +428,7 @@ const maxLookedAt = 64;
 export class ClientShares {
   readonly #options: ClientSharesOptions;
   /** The clients that hold something or wait. */
-  readonly #byClient = new Map<string, ClientShare>();
+  readonly #byClient = new Map<string, ClientHolding>();
   #free: number;
 
   constructor(options: ClientSharesOptions) {
@@ -451,37 +451,37 @@ export class ClientShares {
   }
 
   /** Undefined for a client that holds nothing and does not wait. */
-  find(client: string): ClientShare | undefined {
+  find(client: string): ClientHolding | undefined {
     return this.#byClient.get(client);
   }
 
   /** Returns the share of a client, and creates it if needed. `forget` removes it if it holds nothing and none waits. */
-  of(client: string): ClientShare {
+  of(client: string): ClientHolding {
     const known = this.#byClient.get(client);
     if (known !== undefined) return known;
-    const share: ClientShare = { client, held: 0, waiting: 0, reclaimable: null };
+    const share: ClientHolding = { client, held: 0, waiting: 0, reclaimable: null };
     this.#byClient.set(client, share);
     return share;
   }
 
-  forget(share: ClientShare): void {
+  forget(share: ClientHolding): void {
     if (share.held === 0 && share.waiting === 0) this.#byClient.delete(share.client);
   }
 
-  hold(client: string): ClientShare {
+  hold(client: string): ClientHolding {
     const share = this.of(client);
     share.held += 1;
     this.#free -= 1;
     return share;
   }
 
-  release(share: ClientShare): void {
+  release(share: ClientHolding): void {
     share.held -= 1;
     this.#free += 1;
     this.forget(share);
   }
 
-  addReclaimable(share: ClientShare, reclaimable: Reclaimable): void {
+  addReclaimable(share: ClientHolding, reclaimable: Reclaimable): void {
     share.reclaimable ??= new Set();
     share.reclaimable.add(reclaimable);
   }
@@ -526,9 +526,9 @@ export class ClientShares {
 }
 
 /** The slowest thing of a client, of those that were looked at; `count` of them are slow. */
-type Slow = Readonly<{ share: ClientShare; reclaimable: Reclaimable; slowness: number; count: number }>;
+type Slow = Readonly<{ share: ClientHolding; reclaimable: Reclaimable; slowness: number; count: number }>;
 
-function slowestOf(share: ClientShare): Slow | null {
+function slowestOf(share: ClientHolding): Slow | null {
   const among = share.reclaimable ?? new Set();
   let slowest: Slow | null = null;
   let count = 0;

@@ -18,7 +18,7 @@ interface EndpointsOptions extends EndpointEvents, ResponseTimeouts {
 }
 
 /** An open connection for one request. */
-export interface Opened {
+export interface OpenedConnection {
   readonly reader: SocketReader;
   readonly endpoint: Endpoint;
   /** Its request shows whether an ejected address works again. */
@@ -28,7 +28,7 @@ export interface Opened {
 /** One of the callbacks is called, once. */
 interface OpenOptions {
   readonly isStream?: boolean;
-  readonly onOpened: (opened: Opened) => void;
+  readonly onOpened: (opened: OpenedConnection) => void;
   readonly onFailed: (error: Error, at: Endpoint) => void;
 }
 

@@ -20,7 +20,7 @@ import type { ResponseHandler } from "./outbound-connection.ts";
 import { type BodyOptions, type BodyWaiter, RequestBody } from "./request-body.ts";
 import { type RequestFieldsOptions, upstreamRequestStart } from "./request-fields.ts";
 import type { Tunnels } from "./tunnels.ts";
-import type { Connections, PoolWaiter, UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
+import type { ConnectionPool, PoolWaiter, UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
 import { brokenBy, misdirected, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 import { endsConnection } from "./upstream-socket.ts";
 
@@ -125,7 +125,7 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     replyAfterPacket(this.#exchange, reply);
   }
 
-  #connections(): Connections {
+  #connections(): ConnectionPool {
     return this.#upgrade.length > 0 ? this.#options.tunnels : this.#options.connections;
   }
 

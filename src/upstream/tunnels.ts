@@ -10,7 +10,7 @@ import type { TunnelFigures } from "../core/upstream.ts";
 import type { TunnelStart } from "../exchange/transport.ts";
 import { ClientShares, type Reclaimable } from "./client-places.ts";
 import type { Endpoints } from "./endpoints.ts";
-import { type Connections, type PoolWaiter, UpstreamConnection } from "./upstream-connections.ts";
+import { type ConnectionPool, type PoolWaiter, UpstreamConnection } from "./upstream-connections.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 
 export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd"> {
@@ -21,7 +21,7 @@ export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd
   readonly onEnd: (end: TunnelEnd) => void;
 }
 
-export class Tunnels implements Connections {
+export class Tunnels implements ConnectionPool {
   readonly #options: TunnelsOptions;
   /** Each with the function that cancels the opening. */
   readonly #opening = new Map<PoolWaiter, () => void>();

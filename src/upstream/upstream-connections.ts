@@ -5,8 +5,8 @@
 // cannot be repeated gets none that has been idle for long, but a new one in its place.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionFigures, KeepAliveMs, ResponseTimeouts } from "../core/upstream.ts";
-import { type ClientShare, type Reclaimable, SharedPlaces, type Waiter } from "./client-places.ts";
-import type { Endpoint, EndpointConnection, Endpoints, Opened } from "./endpoints.ts";
+import { type ClientHolding, type Reclaimable, SharedPlaces, type Waiter } from "./client-places.ts";
+import type { Endpoint, EndpointConnection, Endpoints, OpenedConnection } from "./endpoints.ts";
 import { type ConnectionResources, OutboundConnection } from "./outbound-connection.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 import { freshMsOf } from "./upstream-socket.ts";
@@ -20,7 +20,7 @@ interface UpstreamConnectionsOptions {
   readonly onShareExceeded: OnShareExceeded;
 }
 
-export class UpstreamConnections implements Connections {
+export class UpstreamConnections implements ConnectionPool {
   readonly #options: UpstreamConnectionsOptions;
   readonly #endpoints: Endpoints;
   readonly #connectionOptions: UpstreamConnectionOptions;
@@ -212,9 +212,13 @@ export class UpstreamConnection extends OutboundConnection implements EndpointCo
   /** When the client first read its response too slowly: the upstream may have sent the end of it since then. */
   pausedSinceMs: number | null = null;
   /** The share of the client whose request it carries, or carried last. */
-  share: ClientShare;
+  share: ClientHolding;
 
-  constructor({ reader, endpoint, isProbe }: Opened, share: ClientShare, options: UpstreamConnectionOptions) {
+  constructor(
+    { reader, endpoint, isProbe }: OpenedConnection,
+    share: ClientHolding,
+    options: UpstreamConnectionOptions,
+  ) {
     const { onClose } = options;
     super(reader, { ...options, onClose: () => onClose?.(this) });
     this.endpoint = endpoint;
@@ -234,7 +238,7 @@ export interface PoolWaiter extends Waiter, Reclaimable {
   onNoConnection(error: Error | null, at?: Endpoint): void;
 }
 
-export interface Connections {
+export interface ConnectionPool {
   acquire(waiter: PoolWaiter): void;
   /** Withdraws what `acquire` asked for. Does nothing if it has been answered. */
   cancel(waiter: PoolWaiter): void;

@@ -61,7 +61,7 @@ function begin({ host, port, tls, isStream = false }: OpenSocketOptions, onread?
 }
 
 /** Says when the memory of the bytes may be read into again: `read` at once, `kept` never, `lent` after `reclaim`. */
-export type OnBytes = (bytes: Buffer) => "read" | "kept" | "lent";
+export type OnUpstreamBytes = (bytes: Buffer) => "read" | "kept" | "lent";
 
 const bufferBytes = 64 * 1024;
 
@@ -84,7 +84,7 @@ export class SocketReader {
   #buffer: Uint8Array | null = null;
   /** The buffer of its own while a large one is in use. */
   #small: Uint8Array | null = null;
-  #onBytes: OnBytes | null = null;
+  #onBytes: OnUpstreamBytes | null = null;
   /** The beginning of the buffer with the length of the last read: many reads have the same length. */
   #bytes: Buffer = nothing;
   /** The buffer that was lent last, if it holds nothing else. */
@@ -110,7 +110,7 @@ export class SocketReader {
     return new SocketReader(socket, isPlain, new ReadBuffers());
   }
 
-  start(onBytes: OnBytes): void {
+  start(onBytes: OnUpstreamBytes): void {
     this.#onBytes = onBytes;
     if (this.#isStream) this.socket.on("data", this.#onData);
     else this.socket.resume();

@@ -53,7 +53,7 @@ export class UpstreamTls {
   }
 }
 
-interface Handle {
+interface TlsHandle {
   /** False while the reader has paused it. */
   readonly reading: boolean;
   /** The one of the TCP connection. `readStart` returns EALREADY while it is read. */
@@ -73,7 +73,7 @@ export function failIfTruncated(socket: TLSSocket): void {
 
 /** Whether an end that comes right now is that of TLS. */
 function hasEnded(socket: TLSSocket): boolean {
-  const { _handle: handle } = socket as unknown as { readonly _handle: Handle | null };
+  const { _handle: handle } = socket as unknown as { readonly _handle: TlsHandle | null };
   // While it is paused, the end of the TCP connection is not seen, but the rest of what was read before is.
   return handle?.reading === false || handle?._parent?.readStart?.() === -constants.errno.EALREADY;
 }

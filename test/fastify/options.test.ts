@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fastify } from "fastify";
 import { expect, expectTypeOf, test } from "vitest";
-import type { CalendarPeriod } from "../../src/core/policy.ts";
+import type { PeriodName } from "../../src/core/policy.ts";
 import { type HeadgateOptions, headgate } from "../../src/fastify/index.ts";
 import { parsePluginOptions, type pluginOptions } from "../../src/fastify/plugin-options.ts";
 import { digestOf } from "../auth/digest.ts";
@@ -31,7 +31,7 @@ function errorsOf(options: unknown): string[] {
 test("the types of the options are those of the schema", () => {
   type Policy = NonNullable<HeadgateOptions["policies"]>[number];
   expectTypeOf<keyof HeadgateOptions>().toEqualTypeOf<keyof (typeof pluginOptions)["keys"]>();
-  expectTypeOf<Policy["per"]>().toEqualTypeOf<CalendarPeriod | null | undefined>();
+  expectTypeOf<Policy["per"]>().toEqualTypeOf<PeriodName | null | undefined>();
   expectTypeOf<Policy["name"]>().toEqualTypeOf<string>();
   expectTypeOf<HeadgateOptions["maxBodyBytes"]>().toEqualTypeOf<string | number | undefined>();
   type Upstream = NonNullable<HeadgateOptions["upstream"]>;

@@ -3,7 +3,7 @@ import { Agent, get as httpGet, type IncomingMessage } from "node:http";
 import { connect, createServer } from "node:net";
 import { buffer, text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
-import { type FinanceBackend, ListenError, startFinanceBackend } from "../../src/finance-backend/server.ts";
+import { BackendListenError, type FinanceBackend, startFinanceBackend } from "../../src/finance-backend/server.ts";
 import { within } from "../support/eventually.ts";
 import { authorization, rawExchange, startInMemory, useBackend } from "./support.ts";
 
@@ -113,7 +113,9 @@ describe("starting and closing", () => {
     const address = taken.address();
     const port = typeof address === "object" ? (address?.port ?? 0) : 0;
     const start = startFinanceBackend({ host: "127.0.0.1", port, database: null });
-    await expect(start).rejects.toThrow(new ListenError(`cannot listen on 127.0.0.1:${port}: the port is in use`));
+    await expect(start).rejects.toThrow(
+      new BackendListenError(`cannot listen on 127.0.0.1:${port}: the port is in use`),
+    );
     taken.close();
   });
 

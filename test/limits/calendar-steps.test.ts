@@ -2,13 +2,7 @@
 // model of the calendar, and against what is left of it if nothing is known but the wall clock.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  type CalendarPeriod,
-  calendarPeriods,
-  type Decision,
-  type Policy,
-  periodLengths,
-} from "../../src/core/policy.ts";
+import { calendarPeriods, type Decision, type PeriodName, type Policy, periodLengths } from "../../src/core/policy.ts";
 import { describeRate } from "../../src/gateway/snapshots.ts";
 import { createCalendar, type NextBorder } from "../../src/limits/calendar.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
@@ -71,7 +65,7 @@ type Scenario = typeof scenarios extends fc.Arbitrary<infer T> ? T : never;
 /** Made once each, because that takes long. */
 const borders = new Map<string, NextBorder>();
 
-function borderOf(per: CalendarPeriod, timezone: string): NextBorder {
+function borderOf(per: PeriodName, timezone: string): NextBorder {
   const name = `${per} ${timezone}`;
   const known = borders.get(name) ?? createCalendar(per, timezone);
   borders.set(name, known);
@@ -225,7 +219,7 @@ class Trial {
     this.#model.restart(stoppedMs, reading.wallMs, reading.tableMs);
   }
 
-  get #per(): CalendarPeriod {
+  get #per(): PeriodName {
     const { rate } = this.#policy;
     return rate.kind === "calendar" ? rate.per : "month";
   }
@@ -250,7 +244,7 @@ class Trial {
 }
 
 /** With a change of the clocks by an hour; by half an hour for the period that lasts one. */
-function shortestMs(per: CalendarPeriod): number {
+function shortestMs(per: PeriodName): number {
   const { shortestMs } = periodLengths[per];
   return shortestMs < hour ? shortestMs : shortestMs - Math.min(hour, shortestMs / 2);
 }

@@ -2,11 +2,11 @@
 // has them.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type CalendarPeriod, calendarPeriods, periodLengths } from "../../src/core/policy.ts";
+import { calendarPeriods, type PeriodName, periodLengths } from "../../src/core/policy.ts";
 import { createCalendar, periodAt } from "../../src/limits/calendar.ts";
 import { runs } from "../support/runs.ts";
 
-type Row = readonly [name: string, per: CalendarPeriod, timezone: string, from: string, ends: readonly string[]];
+type Row = readonly [name: string, per: PeriodName, timezone: string, from: string, ends: readonly string[]];
 
 const rows: readonly Row[] = [
   ["a minute", "minute", "UTC", "2026-03-01T12:00:59.999Z", ["2026-03-01T12:01:00Z", "2026-03-01T12:02:00Z"]],

@@ -1,7 +1,7 @@
 // The fair queue against a naive model that walks over everybody, after any order of requests, ends and departures.
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type ClientShare, ClientShares, FairQueue } from "../../src/upstream/client-places.ts";
+import { type ClientHolding, ClientShares, FairQueue } from "../../src/upstream/client-places.ts";
 import { runs, scaled } from "../support/runs.ts";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -37,7 +37,7 @@ function pool(total: number) {
   const shares = new ClientShares({ resource: "connections", total, onExceeded: () => {} });
   const served: Asking[] = [];
   const refused: Asking[] = [];
-  const held: { asking: Asking; share: ClientShare }[] = [];
+  const held: { asking: Asking; share: ClientHolding }[] = [];
   const queue = new FairQueue<Asking>(
     { maxWaiting: total, timeoutMs, onTimeout: (asking) => void refused.push(asking) },
     shares,

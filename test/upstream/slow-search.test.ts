@@ -2,7 +2,7 @@
 // the end.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type ClientShare, ClientShares, type Reclaimable, SharedPlaces } from "../../src/upstream/client-places.ts";
+import { type ClientHolding, ClientShares, type Reclaimable, SharedPlaces } from "../../src/upstream/client-places.ts";
 import { eventually } from "../support/eventually.ts";
 import { runs, scaled } from "../support/runs.ts";
 
@@ -152,7 +152,7 @@ test("one turn of the event loop makes one search, also while thousands wait and
   let taken = 0;
   class Waiter implements Reclaimable {
     readonly client: string;
-    share: ClientShare | null = null;
+    share: ClientHolding | null = null;
 
     constructor(client: string) {
       this.client = client;

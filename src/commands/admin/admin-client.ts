@@ -36,7 +36,7 @@ export type Where =
       readonly ca: string | null;
     };
 
-export interface TaggedRule {
+export interface FetchedRule {
   readonly rule: ShownRule;
   /** As in ETag and If-Match. */
   readonly tag: string;
@@ -150,7 +150,7 @@ export class AdminClient {
     return (await this.#get<{ readonly rules: readonly ShownRule[] }>("/api/rules")).rules;
   }
 
-  async rule(id: string): Promise<TaggedRule> {
+  async rule(id: string): Promise<FetchedRule> {
     const { json, headers } = await this.call("GET", `/api/rules/${encodeURIComponent(id)}`);
     return { rule: json as ShownRule, tag: headers.etag ?? "*" };
   }

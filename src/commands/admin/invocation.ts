@@ -47,7 +47,7 @@ export interface TrialArguments {
   readonly unconfirmed: "takeBack" | "keep";
 }
 
-type Asked =
+type AdminCommand =
   | { readonly command: "status" | "drain" | "confirm" | "take-back" }
   | { readonly command: "clients"; readonly wanted: ClientsWanted; readonly isWatch: boolean }
   | { readonly command: "why"; readonly asked: WhyAsked }
@@ -60,7 +60,7 @@ type Asked =
   | { readonly command: "config"; readonly against: "previous" | null }
   | { readonly command: "console"; readonly wanted: ConsoleArguments };
 
-export type AdminInvocation = Asked & { readonly connection: ConnectionArguments; readonly isJson: boolean };
+export type AdminInvocation = AdminCommand & { readonly connection: ConnectionArguments; readonly isJson: boolean };
 
 /** Returns a message about what is wrong first. */
 export function readAdminInvocation(command: AdminCommandName, given: Given): AdminInvocation | string {
@@ -93,7 +93,7 @@ function readUrl(written: string): URL | string {
   return isMore ? `--url: found more than an address, ${expected}` : url;
 }
 
-function readAsked(command: AdminCommandName, given: Given): Asked | string {
+function readAsked(command: AdminCommandName, given: Given): AdminCommand | string {
   const [word = "", other = null] = given.words;
   switch (command) {
     case "status":

@@ -126,14 +126,14 @@ export interface DemoFiles {
   remove(): void;
 }
 
-interface Wanted {
+interface DemoSettings {
   readonly port: number;
   readonly adminPort: number;
   readonly upstreamUrl: string;
   readonly logsRequests: boolean;
 }
 
-export function writeDemoFiles(wanted: Wanted): DemoFiles {
+export function writeDemoFiles(wanted: DemoSettings): DemoFiles {
   // Only its owner can open it.
   const folder = mkdtempSync(join(tmpdir(), "headgate-demo-"));
   const adminToken = randomBytes(32).toString("base64url");
@@ -149,7 +149,7 @@ export function writeDemoFiles(wanted: Wanted): DemoFiles {
   return { configFile, adminToken, remove };
 }
 
-function configuration({ port, adminPort, upstreamUrl, logsRequests }: Wanted): string {
+function configuration({ port, adminPort, upstreamUrl, logsRequests }: DemoSettings): string {
   return `# The configuration of this demo. It is loaded again when it changes, and removed when the demo ends.
 listen: { host: 127.0.0.1, port: ${port} }
 admin: { host: 127.0.0.1, port: ${adminPort}, tokensFile: admin-tokens.txt }

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createRetryingFetch } from "../../client/index.ts";
 import { asError } from "../../core/failure.ts";
 
-export interface Habit {
+export interface ClientHabit {
   readonly name: string;
   /** Its own, on loopback, so that the gateway tells the clients apart. */
   readonly address: string;
@@ -30,7 +30,7 @@ export const partner = "127.0.1.14";
 
 /** How the simulated clients of the demo behave, all in one table. Together they send at most 30 requests a second. */
 // biome-ignore format: a client in each row
-export const habits: readonly Habit[] = [
+export const habits: readonly ClientHabit[] = [
   { name: "steady", address: "127.0.1.11", path: "/v2/me", token: "steady", requests: 1, gapMs: 1000, pauseMs: 0, waitsWhenRefused: false, does: "1 request a second; never refused" },
   { name: "bursts", address: "127.0.1.12", path: "/v2/categories", token: "bursts", requests: 60, gapMs: 100, pauseMs: 24_000, waitsWhenRefused: false, does: "60 requests in 6 seconds, twice a minute; the second burst is too much" },
   { name: "scraper", address: "127.0.1.13", path: "/v2/transactions?limit=50", token: "scraper", requests: 1, gapMs: 100, pauseMs: 0, waitsWhenRefused: false, does: "10 requests a second, and ignores Retry-After; mostly refused" },
@@ -49,8 +49,8 @@ const failedPauseMs = 5_000;
 /** `onFailure`: a request had no response. The client goes on later. */
 export function startSimulatedClients(
   url: string,
-  habits: readonly Habit[],
-  onFailure: (habit: Habit, error: Error) => void,
+  habits: readonly ClientHabit[],
+  onFailure: (habit: ClientHabit, error: Error) => void,
 ): SimulatedClients {
   const stopping = new AbortController();
   const ended = habits.map((habit) => live(habit, url, stopping.signal, (error) => onFailure(habit, error)));
@@ -77,7 +77,12 @@ export async function hasAddress(address: string): Promise<boolean> {
 }
 
 /** Resolves after the signal. */
-async function live(habit: Habit, url: string, signal: AbortSignal, onFailure: (error: Error) => void): Promise<void> {
+async function live(
+  habit: ClientHabit,
+  url: string,
+  signal: AbortSignal,
+  onFailure: (error: Error) => void,
+): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const sendOnce: typeof fetch = (input, init) => get(new URL(String(input)), habit, agent, init?.signal ?? signal);
   const send = habit.waitsWhenRefused ? createRetryingFetch({ fetch: sendOnce }) : sendOnce;
@@ -100,7 +105,7 @@ async function live(habit: Habit, url: string, signal: AbortSignal, onFailure: (
 }
 
 /** As fetch does, which cannot choose the address it sends from. */
-async function get(url: URL, { address, token }: Habit, agent: Agent, signal: AbortSignal): Promise<Response> {
+async function get(url: URL, { address, token }: ClientHabit, agent: Agent, signal: AbortSignal): Promise<Response> {
   const headers = { authorization: `Bearer ${token}` };
   const outgoing = request(url, { agent, headers, localAddress: address, signal });
   // Of a body that is broken off, the reading rejects.

@@ -38,7 +38,7 @@ const notGrpc = encodeFields([":status", "415"]);
 const headTooLarge = encodeFields([":status", "431"]);
 
 /** What a head asks for, read once for all calls with the same head. */
-interface ReadHead {
+interface GrpcHead {
   readonly fields: HeaderList;
   /** Not gRPC, so the answer is a status of HTTP. */
   readonly refusal: string | null;
@@ -47,7 +47,7 @@ interface ReadHead {
 }
 
 /** What a connection waits for, which bounds how long it may take. `ack`: that the client has read the first GOAWAY. */
-type Waiting = "first-call" | "calls" | "next-call" | "ack" | "close";
+type GrpcWait = "first-call" | "calls" | "next-call" | "ack" | "close";
 
 export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
   readonly socket: Socket;
@@ -60,11 +60,11 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
   readonly #peerKey: string;
   readonly #session: Http2Session<GrpcCall>;
   readonly #driver: Http2Driver<GrpcCall>;
-  #lastHead: ReadHead | null = null;
+  #lastHead: GrpcHead | null = null;
   /** The calls that were begun in this turn. */
   #begun: GrpcCall[] = [];
   #isBusy = false;
-  #waitsFor: Waiting = "first-call";
+  #waitsFor: GrpcWait = "first-call";
   /** Sweeps since it began to wait, since a head began, since a write began, and since unread responses were looked for. */
   #sweeps = 0;
   #headSweeps = 0;
@@ -190,7 +190,7 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
     if (isEnd && !call.isOver) this.#onMessage(call);
   }
 
-  #readHead(fields: HeaderList, isTooLarge: boolean): ReadHead {
+  #readHead(fields: HeaderList, isTooLarge: boolean): GrpcHead {
     const { methods } = this.#shares.options;
     const isGrpc =
       headerValue(fields, ":method") === "POST" &&
@@ -276,7 +276,7 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
     else this.#wait(this.#nextWait());
   }
 
-  #nextWait(): Waiting {
+  #nextWait(): GrpcWait {
     const session = this.#session;
     if (this.#waitsFor === "close") return "close";
     if (session.isAwaitingAck) return "ack";
@@ -284,7 +284,7 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
     return this.#waitsFor === "first-call" ? "first-call" : "next-call";
   }
 
-  #wait(waitsFor: Waiting): void {
+  #wait(waitsFor: GrpcWait): void {
     if (this.#waitsFor === waitsFor) return;
     this.#waitsFor = waitsFor;
     this.#sweeps = 0;

@@ -170,7 +170,7 @@ interface QuotaReading {
 }
 
 function readDescriptor(reader: ProtobufReader, into: QuotaReading): void {
-  const entries: Entry[] = [];
+  const entries: MapEntry[] = [];
   let hasOverride = false;
   const hits: { value: number | null } = { value: null };
   for (let tag = reader.next(); tag !== 0; tag = reader.next()) {
@@ -193,12 +193,12 @@ function readNumber(reader: ProtobufReader, into: { value: number | null }): voi
   }
 }
 
-interface Entry {
+interface MapEntry {
   key: string;
   value: string;
 }
 
-function readEntry(reader: ProtobufReader, into: Entry[]): void {
+function readEntry(reader: ProtobufReader, into: MapEntry[]): void {
   const entry = { key: "", value: "" };
   for (let tag = reader.next(); tag !== 0; tag = reader.next()) {
     if (tag === bytesTag(1)) entry.key = reader.latin1();

@@ -58,12 +58,12 @@ export interface CallOwner {
 }
 
 /** What a connection waits for, which bounds how long it may take. */
-export type Waiting = "first-call" | "next-call" | "head" | "decision" | "flush" | "body" | "end";
+export type CallWait = "first-call" | "next-call" | "head" | "decision" | "flush" | "body" | "end";
 
 export class CallConnection implements CheckCaller {
   readonly takesUnavailable = false;
   readonly socket: Socket;
-  waitsFor: Waiting = "first-call";
+  waitsFor: CallWait = "first-call";
   /** Sweeps since it began to wait. */
   sweeps = 0;
   readonly #address: string | undefined;
@@ -134,7 +134,7 @@ export class CallConnection implements CheckCaller {
     this.socket.resume();
   }
 
-  #wait(waitsFor: Waiting): void {
+  #wait(waitsFor: CallWait): void {
     this.waitsFor = waitsFor;
     this.sweeps = 0;
   }
@@ -379,13 +379,13 @@ export function readHttpCheck({ method, target, rawHeaders }: HttpCheck): Check 
 }
 
 /** What a call names of the client's request. An empty target is refused by the pipeline, and the client is charged. */
-interface Named {
+interface NamedTarget {
   readonly target: string;
   /** Null: the one in Host. */
   readonly host: string | null;
 }
 
-function readNamed(target: string | undefined): Named | null {
+function readNamed(target: string | undefined): NamedTarget | null {
   return target === undefined || target === "" ? null : { target, host: null };
 }
 
@@ -395,7 +395,7 @@ function readNamed(target: string | undefined): Named | null {
  * client chooses the whole host, and a URL parser would find the path of `http://a?/v2/me` somewhere else. Where the
  * ingress sets one of the two fields, the other one is the client's, so they have to agree.
  */
-function readOriginal(rawHeaders: HeaderList): Named | null {
+function readOriginal(rawHeaders: HeaderList): NamedTarget | null {
   const [url, anotherUrl] = headerValues(rawHeaders, "x-original-url");
   if (anotherUrl !== undefined) return null;
   if (url === undefined) {
@@ -407,13 +407,13 @@ function readOriginal(rawHeaders: HeaderList): Named | null {
   return isNamedOnce && isValidHost(host) ? { target, host } : refused;
 }
 
-const refused: Named = { target: "", host: null };
+const refused: NamedTarget = { target: "", host: null };
 
 /**
  * The ingress writes the last entry of X-Forwarded-For, the address of its peer; the entries before it came from that peer.
  * No other field is used, whatever `clientAddress.header` is: an ingress passes a client's own Forwarded on.
  */
-function withClient(all: HeaderList, method: string, { target, host }: Named): Check {
+function withClient(all: HeaderList, method: string, { target, host }: NamedTarget): Check {
   const rawHeaders: string[] = [];
   let line = "";
   let isFirst = true;

@@ -102,9 +102,9 @@ function proxyOptions(origin: string, httpMethods: string[], options: ProxyOptio
 /** In the place of the headers, which are all that reply-from hands on of a request. */
 const ofHeaders = Symbol("headgate proxied request");
 
-type Answer = (error: null, response: { statusCode: number; headers: object; body: unknown }) => void;
+type SendCallback = (error: null, response: { statusCode: number; headers: object; body: unknown }) => void;
 
 /** In the place of undici's `request`. Errors are answered here and not handed on, since reply-from would log each. */
-function sendProxied({ headers }: { headers: { [ofHeaders]?: ProxiedRequest } }, answer: Answer): void {
+function sendProxied({ headers }: { headers: { [ofHeaders]?: ProxiedRequest } }, answer: SendCallback): void {
   headers[ofHeaders]?.start((statusCode, body) => answer(null, { statusCode, headers: {}, body }));
 }

@@ -9,7 +9,7 @@ import { type LocalReply, localReplies, shareReplies } from "../../core/local-re
 import { downstreamResponseFields } from "../../core/response-fields.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
-import type { ClientShare } from "../../upstream/client-places.ts";
+import type { ClientHolding } from "../../upstream/client-places.ts";
 import { maxInterimResponses } from "../../upstream/forward.ts";
 import { MinRateTimeout, responseSlowness } from "../../upstream/min-rate-timeout.ts";
 import type { BodyOptions } from "../../upstream/request-body.ts";
@@ -41,7 +41,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
   readonly #options: ProxyOptions;
   readonly #abort = new AbortController();
   #onResponse: (statusCode: number, body: Readable) => void = () => {};
-  #slot: ClientShare | null = null;
+  #slot: ClientHolding | null = null;
   #body: BodyStream | null = null;
   #response: Response | null = null;
   /** For a client that reads the response more slowly than the upstream sends it. */
@@ -80,7 +80,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     this.cancel(this.#slot === null ? shareReplies[resource] : localReplies.slowWhileOthersWait);
   }
 
-  onSlot(slot: ClientShare): void {
+  onSlot(slot: ClientHolding): void {
     this.#slot = slot;
     const exchange = this.#exchange;
     exchange.dispatchedMs = this.#options.nowMs();

@@ -1,7 +1,7 @@
 // Bounds the requests that are at the upstream at the same time. As many more may wait, each for a limited time. The
 // clients share both in the same way as in the gateway.
 import {
-  type ClientShare,
+  type ClientHolding,
   type Reclaimable,
   SharedPlaces,
   type SharedPlacesOptions,
@@ -9,7 +9,7 @@ import {
 } from "../../upstream/client-places.ts";
 
 export interface SlotWaiter extends Waiter, Reclaimable {
-  onSlot(slot: ClientShare): void;
+  onSlot(slot: ClientHolding): void;
   /** Too many wait, or it took too long. */
   onNoSlot(): void;
 }
@@ -32,7 +32,7 @@ export class Slots extends SharedPlaces<SlotWaiter> {
   }
 
   /** Gives the slot of a request that is over to the next one that waits, if its client has a share left. */
-  override release(slot: ClientShare, waiter: SlotWaiter): void {
+  override release(slot: ClientHolding, waiter: SlotWaiter): void {
     this.#active -= 1;
     super.release(slot, waiter);
     const next = this.next();

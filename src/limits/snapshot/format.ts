@@ -15,7 +15,7 @@
 // because it tells the instant to which they all belong, which is after the last of them was copied.
 import { createHash, type Hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { type CalendarPeriod, calendarPeriods, type KeyPart } from "../../core/policy.ts";
+import { calendarPeriods, type KeyPart, type PeriodName } from "../../core/policy.ts";
 import { parseRule, type Rule } from "../../core/rules.ts";
 import { connectionSlot } from "../table/layout.ts";
 import type { CounterRecord } from "../table/maintenance.ts";
@@ -89,7 +89,7 @@ export type DescribedRate = { readonly kind: "sliding" } | ({ readonly kind: "ca
 
 /** The period that was under way, and the instant of the wall clock at which it ends. */
 interface DescribedPeriod {
-  readonly per: CalendarPeriod;
+  readonly per: PeriodName;
   readonly timezone: string;
   readonly period: number;
   readonly endWallMs: number;

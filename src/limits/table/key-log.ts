@@ -5,7 +5,7 @@
 // says how many of these units count.
 
 import { CounterKey } from "../../core/counter-key.ts";
-import type { CalendarPeriod, Policy } from "../../core/policy.ts";
+import type { PeriodName, Policy } from "../../core/policy.ts";
 import type { NextBorder } from "../calendar.ts";
 import { freeLine, takeLine } from "./directory.ts";
 import {
@@ -431,7 +431,7 @@ export interface SlotRules {
 }
 
 export interface CalendarInForce {
-  readonly per: CalendarPeriod;
+  readonly per: PeriodName;
   readonly timezone: string;
   readonly nextBorder: NextBorder;
 }

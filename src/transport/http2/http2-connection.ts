@@ -9,7 +9,7 @@ import type { HeaderList } from "../../core/headers.ts";
 import { maxFields } from "../../core/http-bounds.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead, readHttp2Head } from "../../core/request-head.ts";
-import type { StreamBounds, TrafficSettings } from "../../core/settings.ts";
+import type { Replaceable, StreamSettings, TrafficSettings } from "../../core/settings.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange, startOn } from "../../exchange/exchange.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
@@ -48,7 +48,7 @@ export function http2Opener(options: TransportOptions): OpenHttp2 {
 }
 
 /** The last head, which serves all requests with the same fields from the same peer. */
-interface ReadHead {
+interface LastHead {
   readonly fields: HeaderList;
   readonly head: RequestHead;
 }
@@ -67,7 +67,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
   readonly #budget: FrameBudget;
   readonly #turn: PeerTurn;
   readonly #driver: Http2Driver<Http2Transport>;
-  #lastHead: ReadHead | null = null;
+  #lastHead: LastHead | null = null;
   #requests = 0;
   #isBusy = false;
   #isClosing = false;
@@ -307,21 +307,16 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
 
 const noFields: HeaderList = [];
 
-/** A reload replaces the bounds. */
-interface Settings {
-  readonly current: { readonly streams: StreamBounds };
-}
-
 /**
  * Bounds the open HTTP/2 streams in the same way as connections: those of one peer on all its connections, and those of
  * all peers. Until its response is sent, a stream takes as much memory as an HTTP/1.1 connection.
  */
 export class OpenStreams {
-  readonly #settings: Settings;
+  readonly #settings: Replaceable<StreamSettings>;
   readonly #byPeer = new Map<string, number>();
   #count = 0;
 
-  constructor(settings: Settings) {
+  constructor(settings: Replaceable<StreamSettings>) {
     this.#settings = settings;
   }
 

@@ -3,10 +3,15 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { type Habit, habits, hasAddress, startSimulatedClients } from "../../../src/commands/demo/simulated-clients.ts";
+import {
+  type ClientHabit,
+  habits,
+  hasAddress,
+  startSimulatedClients,
+} from "../../../src/commands/demo/simulated-clients.ts";
 import { eventually, within } from "../../support/eventually.ts";
 
-const quick: Habit = {
+const quick: ClientHabit = {
   ...{ name: "quick", address: "127.0.1.20", path: "/v2/me", token: "t", requests: 3, gapMs: 1, pauseMs: 3_600_000 },
   ...{ waitsWhenRefused: false, does: "" },
 };
@@ -23,7 +28,7 @@ async function serve(answer: (request: IncomingMessage, response: ServerResponse
 }
 
 /** What a client got from a server that refuses its second request, for a second. */
-async function statusesOf(habit: Habit, count: number): Promise<readonly number[]> {
+async function statusesOf(habit: ClientHabit, count: number): Promise<readonly number[]> {
   const statuses: number[] = [];
   const url = await serve((_, response) => {
     const status = statuses.length === 1 ? 429 : 200;

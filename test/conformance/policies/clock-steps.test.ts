@@ -1,6 +1,6 @@
 // A calendar quota while somebody sets the wall clock: no step back refills it, and Retry-After is true.
 import { describe, expect, test } from "vitest";
-import { type CalendarPeriod, calendarPeriods, periodLengths } from "../../../src/core/policy.ts";
+import { calendarPeriods, type PeriodName, periodLengths } from "../../../src/core/policy.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { slidingPolicy } from "../../support/policy.ts";
@@ -12,7 +12,7 @@ const [hour, day] = [3_600_000, 86_400_000];
 const limit = 3;
 
 /** A gateway in the middle of a period, whose client has spent its quota. */
-async function exhausted(per: CalendarPeriod) {
+async function exhausted(per: PeriodName) {
   const clock = new FakeClock();
   clock.stepWall(Date.UTC(2026, 10, 15, 12, 30) - clock.wallMs());
   const policy = {
@@ -38,7 +38,7 @@ async function exhausted(per: CalendarPeriod) {
   return { clock, ask };
 }
 
-const steps: readonly (readonly [per: CalendarPeriod, backMs: number, name: string])[] = [
+const steps: readonly (readonly [per: PeriodName, backMs: number, name: string])[] = [
   ["minute", 2 * 60_000, "two minutes"],
   ["hour", hour, "an hour"],
   ["hour", 2 * hour, "two hours"],

@@ -1,7 +1,7 @@
 // What is told of each kind of limit, in each place where it is told: the fields of responses, the caller's own quota, and
 // what the admin API knows. Where a request under way may end a refusal, nobody promises an instant.
 import { expect, test } from "vitest";
-import type { CalendarPeriod, Policy } from "../../../src/core/policy.ts";
+import type { PeriodName, Policy } from "../../../src/core/policy.ts";
 import { cleanupOf } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -11,7 +11,7 @@ import type { FramedResponse } from "../../support/raw-connection.ts";
 import { request, response, stageRaw } from "../../support/stage.ts";
 
 const window = slidingPolicy({ limit: 1, windowMs: 60_000 });
-const calendar = (per: CalendarPeriod): Policy => ({
+const calendar = (per: PeriodName): Policy => ({
   ...window,
   rate: { kind: "calendar", per, timezone: "UTC" },
 });
@@ -25,7 +25,7 @@ interface Told {
 }
 
 /** In UTC. */
-const periods: Readonly<Record<CalendarPeriod, Told>> = {
+const periods: Readonly<Record<PeriodName, Told>> = {
   minute: { policy: calendar("minute"), retryAfter: "40", left: 40, item: "q=1;w=60 r=0;t=40" },
   hour: { policy: calendar("hour"), retryAfter: "2800", left: 2800, item: "q=1;w=3600 r=0;t=2800" },
   day: { policy: calendar("day"), retryAfter: "6400", left: 6400, item: "q=1;w=86400 r=0;t=6400" },

@@ -2,7 +2,7 @@
 // message are told from those that are without an exception.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { CalendarPeriod, Rate } from "../../../src/core/policy.ts";
+import type { PeriodName, Rate } from "../../../src/core/policy.ts";
 import {
   deniedCheckResponse,
   okCheckResponse,
@@ -132,7 +132,7 @@ describe("answers", () => {
   });
 
   const sliding = (windowMs: number): Rate => ({ kind: "sliding", windowMs });
-  const calendar = (per: CalendarPeriod): Rate => ({ kind: "calendar", per, timezone: "UTC" });
+  const calendar = (per: PeriodName): Rate => ({ kind: "calendar", per, timezone: "UTC" });
   const status = {
     isOverLimit: false,
     limit: 100,
