@@ -151,7 +151,7 @@ class Pipeline {
     if (refusal !== null) return this.#observed(request, refusal);
     return this.#next(
       request,
-      authenticator.authenticate(readBearer(request.head.rawHeaders), quotaPath),
+      authenticator.authenticate(readBearer(request.head.rawHeaders), quotaPath.mode),
       this.#tellQuota,
     );
   }
@@ -286,14 +286,18 @@ class Pipeline {
     const demand = demandOf(parsed, head);
     request.scopes = demand.scopes;
     // A client that has used up what the others get, and its budget for refusals, cannot make the gateway verify more.
-    if (limiter.limitsOthers && refusals?.isSpent(parsed.client, nowMs) && !authenticator.isKnown(credential, demand)) {
+    if (
+      limiter.limitsOthers &&
+      refusals?.isSpent(parsed.client, nowMs) &&
+      !authenticator.isKnown(credential, demand.mode)
+    ) {
       const usedUp = limiter.ask(request, "usedUp");
       if (!(usedUp instanceof Promise) && usedUp.outcome === "throttled") {
         request.decision = { ...usedUp, held: request.decision?.held ?? null };
         return request.verdict(localReplies.tooManyRefusals);
       }
     }
-    return this.#next(request, authenticator.authenticate(credential, demand), this.#authenticated);
+    return this.#next(request, authenticator.authenticate(credential, demand.mode), this.#authenticated);
   }
 
   #authenticated(request: PendingRequest, authentication: Authentication): Awaitable<Verdict> {

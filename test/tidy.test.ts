@@ -219,6 +219,7 @@ describe("names", () => {
 /** Names that still have two meanings. */
 const stillTwice: readonly string[] = [
   "Asked",
+  "KeyWords",
   "Known",
   "Need",
   "Policy",

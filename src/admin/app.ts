@@ -4,7 +4,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import type { Clock } from "../core/clock.ts";
+import type { MonotonicClock } from "../core/clock.ts";
 import { keepAliveMs, maxHeadBytes } from "../core/http-bounds.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { Certificate } from "../core/settings.ts";
@@ -24,7 +24,7 @@ interface MetricsText {
 }
 
 export interface AdminAppOptions {
-  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly clock: MonotonicClock;
   readonly metrics: (openMetrics: boolean) => Promise<MetricsText>;
   readonly health: () => Health | Promise<Health>;
   /** False: nothing is done any more, and a restart is needed. */

@@ -2,7 +2,7 @@
 // workers, traffic shares the event loop with these calls. Peers take turns, so that one with many calls delays the others by
 // no more than the calls that run. An answer that costs much is made once for all who ask (`SharedAnswers`).
 import { clientShare } from "../core/client-share.ts";
-import type { Clock } from "../core/clock.ts";
+import type { MonotonicClock } from "../core/clock.ts";
 
 export const maxAtOnce = 4;
 export const maxWaiting = 64;
@@ -65,13 +65,13 @@ const defaultMaxPauseMs = 500;
  */
 export class SharedAnswers<Rendered> {
   readonly #render: () => Promise<Rendered>;
-  readonly #clock: Pick<Clock, "monotonicMs">;
+  readonly #clock: MonotonicClock;
   readonly #maxPauseMs: number;
   /** Shared by those who came since the last rendering began. */
   #next: Promise<Rendered> | null = null;
   #paused: Promise<void> = Promise.resolve();
 
-  constructor(render: () => Promise<Rendered>, clock: Pick<Clock, "monotonicMs">, maxPauseMs = defaultMaxPauseMs) {
+  constructor(render: () => Promise<Rendered>, clock: MonotonicClock, maxPauseMs = defaultMaxPauseMs) {
     this.#render = render;
     this.#clock = clock;
     this.#maxPauseMs = maxPauseMs;

@@ -12,7 +12,7 @@ import {
   type Identity,
   stricterOf,
 } from "../core/authentication.ts";
-import type { Clock } from "../core/clock.ts";
+import type { WallClock } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
 import { inOnePiece } from "../core/headers.ts";
 import { type Fitting, MethodMatcher } from "../core/method.ts";
@@ -86,17 +86,17 @@ function maskOf(rules: readonly AuthRule[], isIn: (rule: AuthRule) => boolean): 
 }
 
 /** `file`: null if no rule demands a listed token. */
-export function createAuthenticator(file: Watched<TokenList> | null, clock: Pick<Clock, "wallMs">): Authenticator {
+export function createAuthenticator(file: Watched<TokenList> | null, clock: WallClock): Authenticator {
   const tokens = file === null ? null : { file, known: new KnownTokens() };
   return {
-    authenticate(credential, { mode }) {
+    authenticate(credential, mode) {
       if (mode === "off") return "skipped";
       if (mode === "presence" || credential.kind !== "token") return presence(credential);
       const identity = tokens === null ? null : tokens.known.find(credential.token, tokens.file.value);
       if (identity === null) return "invalid";
       return identity.endsMs !== null && clock.wallMs() >= identity.endsMs ? "expired" : identity;
     },
-    isKnown: (credential, { mode }) =>
+    isKnown: (credential, mode) =>
       mode !== "tokens" || credential.kind !== "token" || tokens?.known.has(credential.token) === true,
     tokens() {
       if (file === null) return null;
@@ -107,7 +107,7 @@ export function createAuthenticator(file: Watched<TokenList> | null, clock: Pick
   };
 }
 
-export function endingSoon(list: TokenList, clock: Pick<Clock, "wallMs">): ReturnType<TokenList["endingBefore"]> {
+export function endingSoon(list: TokenList, clock: WallClock): ReturnType<TokenList["endingBefore"]> {
   return list.endingBefore(clock.wallMs() + endingSoonMs);
 }
 

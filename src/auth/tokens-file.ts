@@ -188,7 +188,7 @@ export class TokenList {
     return this.#entries.size;
   }
 
-  endingBefore(beforeMs: number): readonly Pick<Identity, "tokenName" | "endsMs">[] {
+  endingBefore(beforeMs: number): readonly Identity[] {
     const identities = [...this.#entries.values()].map(({ identity }) => identity);
     return identities.filter(({ endsMs }) => endsMs !== null && endsMs < beforeMs);
   }

@@ -91,14 +91,14 @@ export type Parsed<N> =
         : never;
 
 /** What may be written for a definition, as an object. */
-export type Written<N> =
+export type WrittenOf<N> =
   N extends Leaf<unknown, infer W>
     ? W
     : N extends List<infer I>
-      ? readonly Written<I>[]
+      ? readonly WrittenOf<I>[]
       : N extends Section<infer K>
-        ? { readonly [P in keyof K as K[P] extends { readonly isRequired: true } ? P : never]: Written<K[P]> } & {
-            readonly [P in keyof K as K[P] extends { readonly isRequired: true } ? never : P]?: Written<K[P]>;
+        ? { readonly [P in keyof K as K[P] extends { readonly isRequired: true } ? P : never]: WrittenOf<K[P]> } & {
+            readonly [P in keyof K as K[P] extends { readonly isRequired: true } ? never : P]?: WrittenOf<K[P]>;
           }
         : never;
 

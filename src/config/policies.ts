@@ -1,6 +1,6 @@
 // The keys of a policy, and the policy that they become. Most of them may be left out. Words that people know from other
 // gateways are answered with the key or the value that is meant. And which requests a policy or a rule is about.
-import type { AuthDemands, AuthMode, AuthRule } from "../core/authentication.ts";
+import type { AuthDemands, AuthMode } from "../core/authentication.ts";
 import { enumerate } from "../core/enumerate.ts";
 import { fixedFieldNames } from "../core/field-names.ts";
 import { type Method, toMethod } from "../core/method.ts";
@@ -449,7 +449,7 @@ function segmentsOf(path: string): string[] {
 /** The modes of all requests that `match` may be about. */
 export function modesOver(
   { auth, routes }: { readonly auth: AuthDemands; readonly routes: readonly string[] },
-  match: Pick<AuthRule, "paths" | "methods">,
+  match: PolicyMatch,
 ): ReadonlySet<AuthMode> {
   const modes = new Set<AuthMode>();
   for (const path of regionOf(match, routes)) {

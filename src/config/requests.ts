@@ -3,7 +3,6 @@
 import { enumerate } from "../core/enumerate.ts";
 import { fixedFieldNames, ownNames } from "../core/field-names.ts";
 import { createPathReader } from "../core/request-path.ts";
-import type { Settings } from "../core/settings.ts";
 import { parseAddress } from "./addresses.ts";
 import { type Flaw, listOf, section } from "./definition.ts";
 import { choice, duration, networkList, orNull, repeatedItems, size, text, wholeNumber } from "./leaves.ts";
@@ -178,7 +177,11 @@ export const readiness = section("What a load balancer is told on the traffic po
   ),
 });
 
-type OwnPaths = Pick<Settings, "basePath" | "readiness" | "quota">;
+interface OwnPaths {
+  readonly basePath: string;
+  readonly readiness: { readonly path: string | null };
+  readonly quota: { readonly path: string | null };
+}
 
 /** The path is as it stands, whatever the base path is. What is limited must not be open in either reading. */
 export function judgeReadiness({ readiness: { path }, quota, basePath }: OwnPaths, refuse: Refuse): void {

@@ -38,7 +38,7 @@ import {
   timeouts,
   unmatched,
 } from "./requests.ts";
-import { judgeUpstreamAddresses, judgeUpstreamTls, upgrade, upstream } from "./upstream.ts";
+import { type JudgedTls, judgeUpstreamAddresses, judgeUpstreamTls, upgrade, upstream } from "./upstream.ts";
 import {
   type ConfigError,
   describe,
@@ -154,16 +154,15 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
   });
 }
 
-/** What the configuration and the options of the Fastify plugin have in common. */
-type SharedValues = Omit<PoliciesInContext, "basePath"> & {
-  readonly upstream: Pick<ParsedConfig["upstream"], "url" | "tls">;
-};
+interface PluginValues extends PoliciesInContext {
+  readonly upstream: JudgedTls;
+}
 
 /** The same for the options of the Fastify plugin, which has no listeners of its own. */
-export function pluginPairErrors(values: SharedValues, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
+export function pluginPairErrors(values: PluginValues, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   return collect(raw, isSound, (refuse) => {
-    judgeAuth({ ...values, basePath: "/" }, refuse);
-    judgePolicies({ ...values, basePath: "/" }, raw, refuse);
+    judgeAuth(values, refuse);
+    judgePolicies(values, raw, refuse);
     judgeUpstreamTls(values.upstream, refuse);
   });
 }
@@ -184,7 +183,7 @@ function judgeWorkers({ workers, upstream, upgrade }: ParsedConfig, refuse: Refu
   }
 }
 
-function judgeTrial({ trial }: Pick<ParsedConfig["reload"], "trial">, refuse: Refuse): void {
+function judgeTrial({ trial }: ParsedConfig["reload"], refuse: Refuse): void {
   const { confirmWithinMs, unlessRefused, unconfirmed } = trial;
   if (confirmWithinMs !== null) return;
   const key = "reload.trial.confirmWithin";

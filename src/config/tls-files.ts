@@ -6,8 +6,8 @@ import { constants, createPrivateKey, type KeyObject, X509Certificate } from "no
 import { createSecureContext, type SecureContext } from "node:tls";
 import { errorCode } from "../core/failure.ts";
 import type { FileFlaw, FileGroup } from "../core/file-group.ts";
-import type { Certificate, TlsFiles, TlsOffer } from "../core/settings.ts";
-import type { UpstreamTlsSettings } from "../core/upstream.ts";
+import type { Certificate, TlsFiles, TlsOffer, Validity } from "../core/settings.ts";
+import type { ClientTlsPaths } from "../core/upstream.ts";
 import { hasSuiteFor, openSslList } from "./tls-suites.ts";
 
 // Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1). Clients without hardware for AES prefer ChaCha20.
@@ -64,7 +64,7 @@ export function listenTlsFiles(
 /** Of connections that the gateway opens; `section` is the one of the configuration that names the files. */
 export function clientTlsFiles(
   section: "upstream.tls" | "counters.redis.tls",
-  paths: Pick<UpstreamTlsSettings, "ca" | "cert" | "key">,
+  paths: ClientTlsPaths,
 ): FileGroup<SecureContext> {
   const keys = { ca: `${section}.ca`, cert: `${section}.cert`, key: `${section}.key` } as const;
   return {
@@ -157,10 +157,7 @@ function openSslReason(cause: unknown): string {
 const day = 24 * 3600 * 1000;
 
 /** What an operator should know about a valid certificate; null if there is nothing to say. */
-export function certificateWarning(
-  { validFromMs, expiresMs }: Pick<Certificate, "validFromMs" | "expiresMs">,
-  wallMs: number,
-): string | null {
+export function certificateWarning({ validFromMs, expiresMs }: Validity, wallMs: number): string | null {
   if (wallMs >= expiresMs) return "has expired";
   if (wallMs < validFromMs) return "is not valid yet";
   const days = Math.floor((expiresMs - wallMs) / day);

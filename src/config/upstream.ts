@@ -1,6 +1,6 @@
 // The API behind the gateway: its addresses and TLS, the bounds of connections to it, and tunnels.
 import { canonicalHost, parseIpAddress } from "../core/ip-address.ts";
-import { splitAddress, upstreamHostOf, upstreamTargets } from "../core/upstream.ts";
+import { splitAddress, type UpstreamSettings, upstreamHostOf, upstreamTargets } from "../core/upstream.ts";
 import { isLoopback, parseAddress, parseHost } from "./addresses.ts";
 import { listOf, type Parsed, section } from "./definition.ts";
 import { addressList, duration, filePath, flag, orAuto, orNull, size, text, wholeNumber } from "./leaves.ts";
@@ -91,8 +91,14 @@ export const upgrade = section("Tunnels: connections that an Upgrade turns to an
 
 type ParsedUpstream = Parsed<typeof upstream>;
 
-export function judgeUpstreamTls({ url, tls }: Pick<ParsedUpstream, "url" | "tls">, refuse: Refuse): void {
-  const { isTls } = upstreamTargets({ url, addresses: [] });
+/** Of an upstream, what decides how its keys of TLS are judged. */
+export interface JudgedTls {
+  readonly url: string;
+  readonly tls: ParsedUpstream["tls"];
+}
+
+export function judgeUpstreamTls({ url, tls }: JudgedTls, refuse: Refuse): void {
+  const { isTls } = upstreamTargets(url, []);
   const unused = isTls ? null : "upstream.url is not https; remove it, or begin upstream.url with https://";
   judgeClientTls("upstream.tls", tls, unused, ["upstream.url"], refuse);
   if (unused !== null && tls.insecureSkipVerify) {
@@ -101,10 +107,10 @@ export function judgeUpstreamTls({ url, tls }: Pick<ParsedUpstream, "url" | "tls
 }
 
 /** For `headgate check`: a comment if the names that the upstream gets in TLS (SNI) and in Host may differ. */
-export function upstreamHostLines({ url, addresses, hostHeader, tls }: Omit<ParsedUpstream, "healthCheck">): string[] {
-  const { host, isTls } = upstreamTargets({ url, addresses });
+export function upstreamHostLines({ url, addresses, hostHeader, tls }: UpstreamSettings): string[] {
+  const { host, isTls } = upstreamTargets(url, addresses);
   const name = canonicalHost(tls.serverName ?? host);
-  const { upstreamHost, keepsClientHost } = upstreamHostOf({ url, hostHeader });
+  const { upstreamHost, keepsClientHost } = upstreamHostOf(url, hostHeader);
   if (!isTls || (!keepsClientHost && canonicalHost(splitAddress(upstreamHost).host) === name)) return [];
   const sent = keepsClientHost ? "the client's" : upstreamHost;
   const sni = parseIpAddress(name) === undefined ? name : "none";
@@ -124,7 +130,7 @@ export function judgeUpstreamAddresses(
       : addresses.map((address, index) => ({ key: `upstream.addresses.${index}`, addresses: [address] }));
   for (const [name, listener] of openListeners(listeners)) {
     for (const { key, addresses } of places.filter(({ key }) => isSound(key))) {
-      const [target] = upstreamTargets({ url, addresses }).targets;
+      const [target] = upstreamTargets(url, addresses).targets;
       if (target === undefined || !isLoopback(target.host) || !collide(listener, target)) continue;
       const expected = `another address than the gateway's own (${name}); name the API behind it, or change ${name}.port`;
       refuse(key, expected, "upstream.url", `${name}.port`, `${name}.host`, "upstream.addresses");

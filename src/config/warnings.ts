@@ -16,29 +16,28 @@ import {
   saysWho,
 } from "../core/policy.ts";
 import { createPathReader } from "../core/request-path.ts";
-import type { Settings } from "../core/settings.ts";
+import type { RequestSettings, Settings } from "../core/settings.ts";
 import { leasedAheadFrom, type StoreConnectionSettings } from "../core/store-link.ts";
+import type { UpstreamHostSettings } from "../core/upstream.ts";
 import { isLoopback } from "./addresses.ts";
 import { formatDuration } from "./leaves.ts";
 import { coversMethods, coversPath, modesOver, regionOf } from "./policies.ts";
 
-export interface WarnedSettings
-  extends Pick<Settings, "policies" | "enforcement" | "routes" | "clientAddress" | "cors" | "basePath" | "readiness"> {
-  readonly auth: Pick<Settings["auth"], "mode" | "rules">;
+export interface WarnedSettings extends RequestSettings {
+  readonly basePath: string;
+  readonly readiness: Settings["readiness"];
   /** `leave`: the gateway does not handle paths outside of all routes. */
   readonly unmatched: Settings["unmatched"] | "leave";
   /** Null: the app listens. */
-  readonly listen: Pick<Settings["listen"], "host" | "port" | "proxyProtocol"> | null;
+  readonly listen: Settings["listen"] | null;
   /** Null: there is no admin listener. */
-  readonly admin: Pick<Settings["admin"], "host" | "tokensFile" | "tls"> | null;
+  readonly admin: Settings["admin"] | null;
   /** Null: there are no ext-auth listeners. */
-  readonly extAuth:
-    | ({ readonly [port in "http" | "grpc"]: object | null } & Pick<Settings["extAuth"], "trustedCallers">)
-    | null;
+  readonly extAuth: Settings["extAuth"] | null;
   /** Null: counters are in the memory of the process alone, whatever the settings are. */
-  readonly counters: Pick<Settings["counters"], "snapshot" | "redis"> | null;
+  readonly counters: Settings["counters"] | null;
   /** Null: the app answers all requests itself. */
-  readonly upstream: { readonly tls: Pick<Settings["upstream"]["tls"], "insecureSkipVerify"> } | null;
+  readonly upstream: UpstreamHostSettings | null;
 }
 
 type Warn = (warning: string) => void;
@@ -113,7 +112,9 @@ function isPrivate(host: string): boolean {
   return isLoopback(host) || (address !== undefined && ownNetworks.has(address));
 }
 
-type RatedSettings = Omit<WarnedSettings, "policies"> & { readonly policies: readonly RatedPolicy[] };
+interface RatedSettings extends WarnedSettings {
+  readonly policies: readonly RatedPolicy[];
+}
 
 /** Four networks of /8: more than all private IPv4 networks together. */
 const mostShare = 1 / 64;
@@ -280,10 +281,10 @@ function warnOfSharedCounters(settings: RatedSettings, warn: Warn): void {
   const { policies, routes } = settings;
   const own = policies.filter((policy) => {
     const modes = modesOf(policy, settings);
-    return limits(policy) && policy.key.some((part) => saysWho(part) && !canBeInvented(part, modes));
+    return limits(policy) && policy.key.some((part) => saysWho(part.kind) && !canBeInvented(part, modes));
   });
   for (const policy of policies) {
-    if (!limits(policy) || policy.key.some(saysWho)) continue;
+    if (!limits(policy) || policy.key.some((part) => saysWho(part.kind))) continue;
     const sides = policy.who === null ? bothSides : [policy.who];
     const isShielded = (path: string): boolean => {
       const covering = own.filter((other) => covers(other, policy, path));
@@ -297,11 +298,11 @@ function warnOfSharedCounters(settings: RatedSettings, warn: Warn): void {
 
 /** Whether one client has few values of the part: all unusual methods are one. */
 function isBounded(part: KeyPart): boolean {
-  return part.kind === "client" || !saysWho(part);
+  return part.kind === "client" || !saysWho(part.kind);
 }
 
 /** What is asked of the requests of a policy, as far as it decides who sends them. */
-function modesOf({ who, match }: Policy, settings: Pick<WarnedSettings, "auth" | "routes">): ReadonlySet<AuthMode> {
+function modesOf({ who, match }: Policy, settings: RequestSettings): ReadonlySet<AuthMode> {
   if (who === null) return modesOver(settings, match);
   return new Set([who === "verified" ? "tokens" : "presence"]);
 }
@@ -312,7 +313,7 @@ function canBeInvented({ kind }: KeyPart, modes: ReadonlySet<AuthMode>): boolean
 }
 
 /** The parts of its key that a client can invent, in words. */
-function inventedParts(policy: Policy, settings: Pick<WarnedSettings, "auth" | "routes">): string {
+function inventedParts(policy: Policy, settings: RequestSettings): string {
   const modes = modesOf(policy, settings);
   const parts = policy.key.filter((part) => canBeInvented(part, modes));
   return enumerate(
@@ -509,7 +510,7 @@ export interface UncheckedPaths {
   readonly unverified: readonly string[];
 }
 
-export function uncheckedPaths({ auth, routes }: Pick<Settings, "auth" | "routes">): UncheckedPaths {
+export function uncheckedPaths({ auth, routes }: RequestSettings): UncheckedPaths {
   const rest = { paths: [], methods: [], mode: auth.mode, scopes: [] };
   const inOrder: readonly AuthRule[] = [...auth.rules, rest];
   const isDecided = (path: string, { methods }: AuthRule, i: number): boolean =>
@@ -527,7 +528,7 @@ export function uncheckedPaths({ auth, routes }: Pick<Settings, "auth" | "routes
 }
 
 /** For `headgate check`: comments behind the configuration. */
-export function uncheckedLines(settings: Pick<Settings, "auth" | "routes">): string[] {
+export function uncheckedLines(settings: RequestSettings): string[] {
   const { open, unverified } = uncheckedPaths(settings);
   return [
     ...(open.length === 0 ? [] : [`# limited, and no token is asked for: ${enumerate(open, "and")}`]),
@@ -547,10 +548,7 @@ interface Unlisted {
 }
 
 /** `tokens`: null if there is no list. */
-export function unlisted(
-  { auth, policies }: Pick<Settings, "auth" | "policies">,
-  tokens: ListedTokens | null,
-): Unlisted[] {
+export function unlisted({ auth, policies }: RequestSettings, tokens: ListedTokens | null): Unlisted[] {
   if (tokens === null) return [];
   return [...unlistedScopes(auth.rules, tokens), ...unlistedOverrides(policies, tokens)];
 }

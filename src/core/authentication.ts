@@ -100,10 +100,10 @@ export type Authentication = AuthOutcome | Identity;
 
 /** Checks the token of a request after its quota was charged. A local authenticator answers at once. */
 export interface Authenticator {
-  /** Answers `skipped` only if nothing is demanded. */
-  authenticate(credential: BearerCredential, demand: Pick<AuthDemand, "mode">): Awaitable<Authentication>;
+  /** Answers `skipped` only if the mode is `off`. */
+  authenticate(credential: BearerCredential, mode: AuthMode): Awaitable<Authentication>;
   /** Returns whether `authenticate` answers without hashing or verifying the token, because it is not asked for or known. */
-  isKnown(credential: BearerCredential, demand: Pick<AuthDemand, "mode">): boolean;
+  isKnown(credential: BearerCredential, mode: AuthMode): boolean;
   /** Returns the state of the list of tokens; null if there is none. */
   tokens(): TokensInUse | null;
   /** Stops watching files. */
@@ -126,7 +126,7 @@ export const endingSoonMs = 14 * 86_400_000;
 export interface ListedTokens {
   readonly size: number;
   /** Those whose end comes before an instant of the wall clock, and those that have ended. */
-  endingBefore(beforeMs: number): readonly Pick<Identity, "tokenName" | "endsMs">[];
+  endingBefore(beforeMs: number): readonly Identity[];
   names(): ReadonlySet<string>;
   /** Whom the tokens stand for. */
   identities(): Iterable<Identity>;

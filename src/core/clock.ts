@@ -1,11 +1,17 @@
 // The only file of the gateway that reads a clock. Decisions use the monotonic clock only, so a step of the wall clock
 // does not change them; the wall clock serves to render an instant for people and in RateLimit-Reset.
 
-export interface Clock {
+export interface MonotonicClock {
   /** Returns milliseconds since an arbitrary start, with fractions; never goes back. */
   monotonicMs(): number;
+}
+
+export interface WallClock {
   /** Returns whole Unix milliseconds, rounded up, because an instant rendered from them must not be early. May step. */
   wallMs(): number;
+}
+
+export interface Clock extends MonotonicClock, WallClock {
   /** Returns `wallMs` at a recent instant of the monotonic clock. Costs less, and notices a step within 50 ms. */
   wallMsAt(monotonicMs: number): number;
 }

@@ -9,7 +9,20 @@ export interface MatchingRules {
   readonly version: object;
 }
 
-export class CounterKey {
+/** 128 bits: an address (IPv4 as ::ffff:a.b.c.d), or a keyed hash. */
+export interface FourWords {
+  readonly a: number;
+  readonly b: number;
+  readonly c: number;
+  readonly d: number;
+}
+
+export interface KeyWords extends FourWords {
+  /** True: the words are an address, masked by the client prefix. False: they are a keyed hash. */
+  readonly isAddress: boolean;
+}
+
+export class CounterKey implements KeyWords {
   /** Two words of a keyed hash, set by the table's KeyPlacer on first use; the same for all policies. */
   place = 0;
   tag = 0;
@@ -22,7 +35,6 @@ export class CounterKey {
   readonly b: number;
   readonly c: number;
   readonly d: number;
-  /** True: the words are an address, masked by the client prefix. False: they are a keyed hash. */
   readonly isAddress: boolean;
   /** The address as it stands, if it is counted as the IPv4 address in it; else null. */
   readonly literal: CounterKey | null;
@@ -65,22 +77,22 @@ export function countedKey(address: IpAddress, ipv6Prefix: number, counted = cou
 }
 
 /** Returns 32 hexadecimal digits. */
-export function hexOfKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">): string {
+export function hexOfKey({ a, b, c, d }: FourWords): string {
   return [a, b, c, d].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
 }
 
 /** Returns the client whose address is the key: with IPv6, the network of `ipv6Prefix` bits. */
-export function clientOfKey(key: Pick<CounterKey, "a" | "b" | "c" | "d">, ipv6Prefix: number): string {
+export function clientOfKey(key: FourWords, ipv6Prefix: number): string {
   return clientKey(addressOfKey(key), ipv6Prefix);
 }
 
 /** Returns the address that is the key. */
-export function addressOfKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">): IpAddress {
+export function addressOfKey({ a, b, c, d }: FourWords): IpAddress {
   return [a, b, c, d].flatMap((word) => [word >>> 16, word & 0xffff]);
 }
 
 /** Returns `client:` and an address or a network, or `key:` and the digits of a hash. */
-export function counterText(key: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">, ipv6Prefix: number): string {
+export function counterText(key: KeyWords, ipv6Prefix: number): string {
   return key.isAddress ? `client:${clientOfKey(key, ipv6Prefix)}` : `key:${hexOfKey(key)}`;
 }
 

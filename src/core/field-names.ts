@@ -2,7 +2,7 @@
 // them. CGI, WSGI and Rack do not distinguish `_` from `-` (RFC 9110, 17.10), PHP reads `.` as `_`, and lighttpd and Apache
 // before 2.4 read every character so that is no letter and no digit. Names in lists are in lower case.
 import { hopByHopNames, namesIn } from "./headers.ts";
-import type { Policy } from "./policy.ts";
+import type { KeyedPolicy } from "./policy.ts";
 
 /** Fields that frame a message, and those that the gateway writes or reads to decide. */
 export const ownNames = namesIn(
@@ -46,7 +46,7 @@ export class FieldNames {
   /** Only then a plain name can be taken for another one. */
   readonly #hasOddNames: boolean;
 
-  constructor(dropHeaders: readonly string[], policies: readonly Pick<Policy, "key">[]) {
+  constructor(dropHeaders: readonly string[], policies: readonly KeyedPolicy[]) {
     const parts = policies.flatMap(({ key }) => key);
     const configured = [...dropHeaders, ...parts.flatMap((part) => (part.kind === "header" ? part.name : []))];
     this.#dropped = new Set([...vouchingNames, ...dropHeaders]);

@@ -5,16 +5,23 @@ import type { SharedResource } from "./client-share.ts";
 import { type HeaderLines, reasonPhrase } from "./headers.ts";
 import { maxFields } from "./http-bounds.ts";
 
-export interface LocalReply {
+/** An error as a client reads it, in whatever format. */
+export interface ErrorText {
   readonly status: number;
-  /** A label in metrics and a field in the log; null if nothing is refused. */
-  readonly reason: RefusalReason | null;
   readonly message: string;
   readonly errMsg: string;
+}
+
+interface ReplyContent {
   /** In ASCII; an error is in the v2 format. */
   readonly body: string;
   /** The headers that do not depend on the origin, the client and its quota. */
   readonly lines: HeaderLines;
+}
+
+export interface LocalReply extends ErrorText, ReplyContent {
+  /** A label in metrics and a field in the log; null if nothing is refused. */
+  readonly reason: RefusalReason | null;
   /** The request headers on which the reply to a page of another origin depends; by default Origin. */
   readonly varies?: string;
   /** For the log, if the reason does not say it: which bound was exceeded, and by how much, or which rule was broken. */
@@ -60,10 +67,8 @@ export const refusalSentences = {
 export type RefusalReason = keyof typeof refusalSentences;
 export const refusalReasons = Object.keys(refusalSentences) as readonly RefusalReason[];
 
-type ErrorText = Pick<LocalReply, "status" | "message" | "errMsg">;
-
 /** Renders the v2 error format. */
-export function errorBody({ message, errMsg }: Pick<ErrorText, "message" | "errMsg">): string {
+export function errorBody({ message, errMsg }: Omit<ErrorText, "status">): string {
   return JSON.stringify({ message, errors: [{ errMsg }] });
 }
 
@@ -84,13 +89,13 @@ const formats = {
 export type ErrorFormat = keyof typeof formats;
 
 /** Renders an error as a body in ASCII, and the headers that describe it. */
-export function errorContent(error: ErrorText, format: ErrorFormat): Pick<LocalReply, "body" | "lines"> {
+export function errorContent(error: ErrorText, format: ErrorFormat): ReplyContent {
   const { type, render } = formats[format];
   return contentOf(render(error), type);
 }
 
 /** `body`: in ASCII. */
-function contentOf(body: string, type: string): Pick<LocalReply, "body" | "lines"> {
+function contentOf(body: string, type: string): ReplyContent {
   return { body, lines: `${notStored}Content-Type: ${type}\r\nContent-Length: ${body.length}\r\n` };
 }
 

@@ -7,10 +7,14 @@ import { connectionLogin, type HeaderList, isBlank, nameFinder } from "./headers
 import { badFieldName, type LocalReply, localReplies, malformedBy } from "./local-reply.ts";
 import { knownMethods, refusedMethods } from "./method.ts";
 
-export interface MessageHead {
+/** The request line and the headers. */
+export interface RequestLines {
   readonly method: string;
   readonly rawHeaders: HeaderList;
   readonly target: string;
+}
+
+export interface MessageHead extends RequestLines {
   /**
    * "1.0", "1.1" or "2". A higher minor version of HTTP/1 is "1.1" here. Other versions, such as "0.9" and "2.0", are
    * refused.

@@ -1,11 +1,8 @@
 // Finds all networks of a table that contain an address, the smallest first. Networks are added and removed one at a time.
 // For each length of a prefix in use there is a hash table of the masked addresses, so the time of a search does not depend
 // on how many networks there are. The first bits of the address say in which of these tables a network may be.
-import { addressKey, type CounterKey, wordMask } from "./counter-key.ts";
+import { addressKey, type FourWords, wordMask } from "./counter-key.ts";
 import type { Cidr } from "./ip-address.ts";
-
-/** The words of an address: an IPv4 address as ::ffff:a.b.c.d. */
-type Words = Pick<CounterKey, "a" | "b" | "c" | "d">;
 
 /** All IPv4 addresses begin with them. */
 const mappedWord = 0xffff;
@@ -40,27 +37,27 @@ export class NetworkTable<T> {
   }
 
   /** Returns the values of all networks that contain the address; undefined if none does. */
-  find(address: Words): T[] | undefined {
+  find(address: FourWords): T[] | undefined {
     return (isMapped(address) ? this.#ipv4 : this.#ipv6).find(address);
   }
 
   /** A large network, such as ::/0, may contain all IPv4 addresses, too. */
-  #familiesOf(words: Words, bits: number): readonly Family<T>[] {
+  #familiesOf(words: FourWords, bits: number): readonly Family<T>[] {
     if (bits >= mappedBits) return [isMapped(words) ? this.#ipv4 : this.#ipv6];
     const containsMapped = isEqual(words, masked({ a: 0, b: 0, c: mappedWord, d: 0 }, bits));
     return containsMapped ? [this.#ipv6, this.#ipv4] : [this.#ipv6];
   }
 }
 
-function isMapped({ a, b, c }: Words): boolean {
+function isMapped({ a, b, c }: FourWords): boolean {
   return a === 0 && b === 0 && c === mappedWord;
 }
 
-function wordsOf({ network, prefixBits }: Cidr): Words {
+function wordsOf({ network, prefixBits }: Cidr): FourWords {
   return masked(addressKey(network, 128), prefixBits);
 }
 
-function masked({ a, b, c, d }: Words, bits: number): Words {
+function masked({ a, b, c, d }: FourWords, bits: number): FourWords {
   return {
     a: a & wordMask(bits),
     b: b & wordMask(bits - 32),
@@ -69,13 +66,13 @@ function masked({ a, b, c, d }: Words, bits: number): Words {
   };
 }
 
-function isEqual(x: Words, y: Words): boolean {
+function isEqual(x: FourWords, y: FourWords): boolean {
   return x.a === y.a && x.b === y.b && x.c === y.c && x.d === y.d;
 }
 
 /** How the addresses of a family are divided into `stems` groups, each of which has few networks. */
 interface Stems {
-  of(address: Words): number;
+  of(address: FourWords): number;
   /** How many stems a network has addresses in; the first is that of its first address. */
   width(bits: number): number;
 }
@@ -122,11 +119,11 @@ class Family<T> {
     this.#flagAll();
   }
 
-  get(words: Words, bits: number): T | undefined {
+  get(words: FourWords, bits: number): T | undefined {
     return this.#levels.find((level) => level.bits === bits)?.find(words.a, words.b, words.c, words.d);
   }
 
-  set(words: Words, bits: number, value: T): void {
+  set(words: FourWords, bits: number, value: T): void {
     let index = this.#levels.findIndex((level) => level.bits <= bits);
     if (index === -1) index = this.#levels.length;
     const known = this.#levels[index];
@@ -140,7 +137,7 @@ class Family<T> {
     this.#flagAll();
   }
 
-  delete(words: Words, bits: number): void {
+  delete(words: FourWords, bits: number): void {
     const index = this.#levels.findIndex((level) => level.bits === bits);
     const level = this.#levels[index];
     if (level?.delete(words) !== true) return;
@@ -149,7 +146,7 @@ class Family<T> {
     if (level.size === 0 || this.#stale > this.#size) this.#flagAll();
   }
 
-  find(address: Words): T[] | undefined {
+  find(address: FourWords): T[] | undefined {
     let found: T[] | undefined;
     const levels = this.#levels;
     const { a, b, c, d } = address;
@@ -178,7 +175,7 @@ class Family<T> {
     for (const [index, level] of this.#levels.entries()) level.each((words) => this.#flag(words, index));
   }
 
-  #flag(words: Words, index: number): void {
+  #flag(words: FourWords, index: number): void {
     const bits = this.#levels[index]?.bits ?? 0;
     // Addresses have no more bits, so nothing is found there.
     if (bits > this.#maxBits) return;
@@ -223,13 +220,13 @@ class Level<T> {
   }
 
   /** The words are masked. */
-  set(words: Words, value: T): void {
+  set(words: FourWords, value: T): void {
     if (2 * (this.size + 1) > this.#values.length) this.#grow();
     this.#put(words, value);
   }
 
   /** Returns whether it was there. */
-  delete(words: Words): boolean {
+  delete(words: FourWords): boolean {
     let free = this.#placeOf(words.a, words.b, words.c, words.d);
     if (this.#values[free] === undefined) return false;
     this.size -= 1;
@@ -246,7 +243,7 @@ class Level<T> {
     return true;
   }
 
-  each(visit: (words: Words, value: T) => void): void {
+  each(visit: (words: FourWords, value: T) => void): void {
     const words = this.#words;
     for (const [place, value] of this.#values.entries()) {
       if (value === undefined) continue;
@@ -268,7 +265,7 @@ class Level<T> {
     }
   }
 
-  #put({ a, b, c, d }: Words, value: T): void {
+  #put({ a, b, c, d }: FourWords, value: T): void {
     const place = this.#placeOf(a, b, c, d);
     if (this.#values[place] === undefined) this.size += 1;
     this.#values[place] = value;
@@ -280,7 +277,7 @@ class Level<T> {
   }
 
   #grow(): void {
-    const before: [Words, T][] = [];
+    const before: [FourWords, T][] = [];
     this.each((words, value) => before.push([words, value]));
     this.#words = new Int32Array(2 * this.#words.length);
     this.#values = Array.from({ length: 2 * this.#values.length });

@@ -3,15 +3,19 @@ import type { CounterKey } from "./counter-key.ts";
 import type { Method } from "./method.ts";
 
 /** A rate limit. Units: requests, or what a request costs. */
-export interface Policy {
+/** What a policy is called, and which requests share a counter. */
+export interface KeyedPolicy {
   readonly name: string;
+  /** The parts of the key; empty: one counter for all requests. */
+  readonly key: readonly KeyPart[];
+}
+
+export interface Policy extends KeyedPolicy {
   readonly rate: Rate;
   /** What is admitted for one key in any trailing window, in one period, or at once; from 1. */
   readonly limit: number;
   /** What one request spends; from 1 to `limit`. */
   readonly cost: number;
-  /** The parts of the key; empty: one counter for all requests. */
-  readonly key: readonly KeyPart[];
   readonly match: PolicyMatch;
   /** `verified`: only requests whose token was verified; `others`: all the rest; null: all. */
   readonly who: PolicyWho | null;
@@ -71,7 +75,7 @@ export type KeyPart =
   | { readonly kind: "header" | "claim"; readonly name: string };
 
 /** Returns whether the part says something about who asks. */
-export function saysWho({ kind }: Pick<KeyPart, "kind">): boolean {
+export function saysWho(kind: KeyPart["kind"]): boolean {
   return kind !== "method" && kind !== "route";
 }
 
@@ -117,19 +121,22 @@ export function countsOf(count: (outcome: Outcome) => number): Record<Outcome, n
 export type Awaitable<T> = T | Promise<T>;
 
 /** What a response, the metrics and the log say of a request's policies. */
-export interface Decision {
-  readonly outcome: Outcome;
+interface QuotaLeft {
   /** The policy that the response speaks of. */
   readonly policy: Policy;
+  /** What is left after this request. */
+  readonly remaining: number;
+  /** The earliest monotonic instant at which more becomes available; if throttled, at which this request fits. */
+  readonly resetMs: number;
+}
+
+export interface Decision extends QuotaLeft {
+  readonly outcome: Outcome;
   /** The key that was charged, and its client. */
   readonly key: CounterKey;
   readonly client: CounterKey;
   /** The limit for this key: that of the policy, or of an override. */
   readonly limit: number;
-  /** What is left after this request. */
-  readonly remaining: number;
-  /** The earliest monotonic instant at which more becomes available; if throttled, at which this request fits. */
-  readonly resetMs: number;
   /** What depends on the end of the exchange; null if nothing does. */
   readonly held: Held | null;
   /** If something is held: the one for the tightest policy whose units outlast an upstream's 429; null if there is none. */
@@ -163,8 +170,6 @@ export function isMoreUrgent(a: Decision, b: Decision): boolean {
   return a.outcome === "throttled" ? a.resetMs > b.resetMs : isTighter(a, b);
 }
 
-type QuotaLeft = Pick<Decision, "policy" | "remaining" | "resetMs">;
-
 /** Returns whether fewer requests are left of `a`, or as many and its reset is later. */
 export function isTighter(a: QuotaLeft, b: QuotaLeft): boolean {
   const left = requestsLeft(a) - requestsLeft(b);
@@ -195,9 +200,9 @@ export function needsIdentity({ key, overrides, who }: Policy, tokensAreVerified
 }
 
 /** What says which policy a counter belongs to. */
-type PolicyIdentity = Pick<Policy, "name" | "key"> & {
+interface PolicyIdentity extends KeyedPolicy {
   readonly rate: { readonly kind: Policy["rate"]["kind"] };
-};
+}
 
 /** Returns whether what was counted for the policy before also counts for the new one. */
 export function isContinued(policy: PolicyIdentity, before: PolicyIdentity): boolean {

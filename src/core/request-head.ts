@@ -13,6 +13,7 @@ import {
   hasBlankAround,
   type MessageHead,
   type MessageReading,
+  type RequestLines,
   type RequestTarget,
   readMessage,
   readRequestId,
@@ -127,7 +128,7 @@ export interface QuotaPath {
   readonly isShared: boolean;
 }
 
-export interface ParsedRequest extends Omit<RequestOrigin, "plainPath"> {
+export interface ParsedRequest extends ChargedRequest {
   readonly path: PathReading;
   /** The route of the path, or of one reading of an ambiguous path. A request with a route is charged. */
   readonly route: string | null;
@@ -217,15 +218,18 @@ export const pendingVerdict: Verdict = {
 };
 
 /** What is read of every request, because it costs little. */
-export interface RequestOrigin {
+interface ChargedRequest {
   /** The address or network to charge, as a text. */
   readonly client: string;
   /** The same as a key for counters; that of the peer if the client is the peer. */
   readonly counterKey: CounterKey;
   readonly target: RequestTarget | undefined;
+  readonly message: MessageReading;
+}
+
+export interface RequestOrigin extends ChargedRequest {
   /** Undefined for a path in an unusual spelling, which costs more to read. */
   readonly plainPath: PathReading | undefined;
-  readonly message: MessageReading;
 }
 
 export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigin {
@@ -281,7 +285,7 @@ export function parseWithoutPath(origin: RequestOrigin): ParsedRequest {
 }
 
 /** Returns the refusal of the limiter. */
-export function findQuotaRefusal({ outcome }: Pick<Decision, "outcome">): LocalReply | null {
+export function findQuotaRefusal({ outcome }: Decision): LocalReply | null {
   if (outcome === "throttled") return localReplies.throttled;
   return outcome === "unavailable" ? localReplies.storeUnavailable : null;
 }
@@ -320,10 +324,7 @@ export function findBodyRefusal(parsed: ParsedRequest, rules: RequestRules): Loc
  * cookie headers are joined (RFC 9113, 8.2.3), without empty ones. Repairs nothing: a contradiction is kept, and
  * core/message-check.ts refuses it. Pseudo-headers must come first (RFC 9113, 8.3). `path` replaces the one in the head.
  */
-export function readHttp2Head(
-  rawHead: HeaderList,
-  path?: string,
-): Pick<MessageHead, "method" | "target" | "rawHeaders"> {
+export function readHttp2Head(rawHead: HeaderList, path?: string): RequestLines {
   let method = "";
   let target = "";
   let scheme = "";

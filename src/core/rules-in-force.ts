@@ -1,15 +1,17 @@
 // The rules that hold now; each thread that serves requests has its own copy and asks it. `block` comes before `exempt`, and
 // `exempt` before `limit`; of one action the smallest network comes first, and of limits that of the subject, then that of
 // the token, then that of the client. Knows nothing of time: whoever keeps the rules removes those that have ended.
-import type { Identity } from "./authentication.ts";
 import type { CounterKey, MatchingRules } from "./counter-key.ts";
 import { cidrOf } from "./ip-address.ts";
 import { NetworkTable } from "./network-table.ts";
-import type { KeyPart, Policy } from "./policy.ts";
+import type { KeyedPolicy, KeyPart } from "./policy.ts";
 import { type Rule, type RuleChange, type RuleSubject, RulesAbout, ruleActions } from "./rules.ts";
 
 /** Whom a verified token stands for, as far as rules can be about it. */
-export type RuledIdentity = Pick<Identity, "tokenName" | "subject">;
+export interface RuledIdentity {
+  readonly tokenName: string | null;
+  readonly subject: string | null;
+}
 
 export class RulesInForce {
   /** Read before everything else, so that a gateway without rules pays for nothing. */
@@ -56,11 +58,7 @@ export class RulesInForce {
    * rule is about, or it would be the limit of others too. Of a client that is counted as another address, the lower limit
    * of the two holds, and only the address as it stands can be exempt.
    */
-  limitOf(
-    policy: Pick<Policy, "name" | "key">,
-    client: CounterKey,
-    identity: RuledIdentity | null,
-  ): number | undefined {
+  limitOf(policy: KeyedPolicy, client: CounterKey, identity: RuledIdentity | null): number | undefined {
     const { name } = policy;
     const networks = this.#about(client);
     const literal = client.literal === null ? networks : this.#about(client.literal);
@@ -151,16 +149,12 @@ function noMatches(): MatchingRules {
   return { about: [], version: {} };
 }
 
-function limitBy(
-  part: KeyPart["kind"],
-  about: RulesAbout | undefined,
-  { name, key }: Pick<Policy, "name" | "key">,
-): number | undefined {
+function limitBy(part: KeyPart["kind"], about: RulesAbout | undefined, { name, key }: KeyedPolicy): number | undefined {
   const limit = about?.limitOf(name)?.limit ?? undefined;
   return limit !== undefined && key.some(({ kind }) => kind === part) ? limit : undefined;
 }
 
-function limitOfNetworks(networks: readonly RulesAbout[], policy: Pick<Policy, "name" | "key">): number | undefined {
+function limitOfNetworks(networks: readonly RulesAbout[], policy: KeyedPolicy): number | undefined {
   for (const about of networks) {
     const limit = limitBy("client", about, policy);
     if (limit !== undefined) return limit;

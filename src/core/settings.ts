@@ -13,7 +13,52 @@ import type { SharedStoreSettings, StoreConnectionSettings } from "./store-link.
 import type { TokenRate } from "./token-bucket.ts";
 import type { UpstreamSettings } from "./upstream.ts";
 
-export interface Settings {
+/** What decides about a request and shapes its response. The plugin has it too. */
+export interface RequestSettings {
+  /** Path prefixes below the base path; each begins and ends with a slash. */
+  readonly routes: readonly string[];
+  readonly clientAddress: {
+    readonly trustedProxies: readonly string[];
+    readonly header: ForwardingHeader;
+    readonly ipv6Prefix: number;
+    /** In lower case: further fields that are dropped of an untrusted peer. */
+    readonly dropHeaders: readonly string[];
+  };
+  /** At least one; the names are different. */
+  readonly policies: readonly Policy[];
+  /** `shadow`: each policy is a shadow, whatever its mode. */
+  readonly enforcement: "on" | "shadow";
+  readonly refusals: TokenRate;
+  readonly auth: AuthDemands & {
+    readonly realm: string;
+    /** An absolute path. */
+    readonly tokensFile: string | null;
+  };
+  /** Origins as browsers send them. */
+  readonly cors: { readonly origins: readonly string[]; readonly preflights: "forward" | "answer" };
+  readonly errors: { readonly format: ErrorFormat };
+  /** Whose X-Request-Id goes upstream and back. */
+  readonly requestId: { readonly keep: "any" | "trusted" };
+  readonly fields: readonly FieldKind[];
+  readonly resetFormat: ResetFormat;
+  readonly maxBodyBytes: number;
+  /** At most `maxHeaderBytes`. */
+  readonly maxTargetBytes: number;
+}
+
+export interface BodyTimeouts {
+  readonly bodyMs: number;
+  /** Bytes per second. */
+  readonly bodyRate: number;
+  readonly lingerMs: number;
+}
+
+export interface AccessLogSettings {
+  readonly access: boolean;
+  readonly subject: LoggedSubject;
+}
+
+export interface Settings extends RequestSettings {
   readonly listen: HostPort &
     ConnectionBounds & {
       readonly proxyProtocol: boolean;
@@ -31,20 +76,7 @@ export interface Settings {
     readonly maxTunnels: number;
     readonly idleTimeoutMs: number;
   };
-  /** Path prefixes below the base path; each begins and ends with a slash. */
-  readonly routes: readonly string[];
   readonly unmatched: "reject" | "proxy";
-  readonly clientAddress: {
-    readonly trustedProxies: readonly string[];
-    readonly header: ForwardingHeader;
-    readonly ipv6Prefix: number;
-    /** In lower case: further fields that are dropped of an untrusted peer. */
-    readonly dropHeaders: readonly string[];
-  };
-  /** At least one; the names are different. */
-  readonly policies: readonly Policy[];
-  /** `shadow`: each policy is a shadow, whatever its mode. */
-  readonly enforcement: "on" | "shadow";
   readonly counters: {
     /** Of the table of all policies. */
     readonly memoryBytes: number;
@@ -55,31 +87,14 @@ export interface Settings {
   };
   /** Threads that carry traffic, from 1. */
   readonly workers: number;
-  readonly refusals: TokenRate;
-  readonly auth: AuthDemands & {
-    readonly realm: string;
-    /** An absolute path. */
-    readonly tokensFile: string | null;
-  };
   readonly extAuth: ExtAuthSettings;
-  /** Origins as browsers send them. */
-  readonly cors: { readonly origins: readonly string[]; readonly preflights: "forward" | "answer" };
-  readonly errors: { readonly format: ErrorFormat };
-  /** Whose X-Request-Id goes upstream and back. */
-  readonly requestId: { readonly keep: "any" | "trusted" };
-  readonly fields: readonly FieldKind[];
-  readonly resetFormat: ResetFormat;
   /** Where a caller is told what it has left; below the base path. Null: nowhere. */
   readonly quota: { readonly path: string | null };
   /** Where a load balancer is told whether the gateway is ready; null: nowhere. */
   readonly readiness: { readonly path: string | null };
-  readonly maxBodyBytes: number;
   /** Of a request. */
   readonly maxHeaderBytes: number;
-  /** At most `maxHeaderBytes`. */
-  readonly maxTargetBytes: number;
-  /** `bodyRate`: bytes per second. */
-  readonly timeouts: Readonly<Record<"headMs" | "bodyMs" | "bodyRate" | "keepAliveMs" | "lingerMs", number>>;
+  readonly timeouts: BodyTimeouts & { readonly headMs: number; readonly keepAliveMs: number };
   readonly reload: {
     /** Whether a change of the configuration file reloads it. */
     readonly watch: boolean;
@@ -112,7 +127,7 @@ export interface AdminSettings extends HostPort {
   /** Null: there is no Unix socket. */
   readonly socket: string | null;
   /** Null: plain. */
-  readonly tls: (Pick<TlsFiles, "cert" | "key"> & TlsOffer) | null;
+  readonly tls: (CertificateAndKey & TlsOffer) | null;
   /** How much is remembered of the last minutes; 0: nothing. */
   readonly recent: { readonly refusals: number; readonly keys: number };
 }
@@ -156,10 +171,13 @@ interface ConnectionBounds {
 }
 
 /** TLS on the listener: its files, and the certificate in use. Absolute paths of PEM files. */
-export interface TlsFiles {
+interface CertificateAndKey {
   /** The certificate of the server, then the intermediate certificates. */
   readonly cert: string;
   readonly key: string;
+}
+
+export interface TlsFiles extends CertificateAndKey {
   /** The authorities of the certificates that clients must present; null: clients need none. */
   readonly clientCa: string | null;
 }
@@ -176,30 +194,35 @@ interface ListenerTls extends TlsFiles, TlsOffer {
   readonly http2: boolean;
 }
 
-/** The texts of the files, in PEM. */
-export interface Certificate extends TlsFiles {
-  /** Unix milliseconds. */
+/** In Unix milliseconds. */
+export interface Validity {
   readonly validFromMs: number;
-  /** Unix milliseconds, exclusive. */
+  /** Exclusive. */
   readonly expiresMs: number;
+}
+
+/** The texts of the files, in PEM. */
+export interface Certificate extends TlsFiles, Validity {
   /** What handshakes with it agree on: further options of `node:tls`. */
   readonly handshake: { readonly minVersion: "TLSv1.2" | "TLSv1.3"; readonly ciphers: string };
 }
 
-export interface CertificateInUse extends Pick<Certificate, "expiresMs"> {
+export interface CertificateInUse {
+  /** Unix milliseconds, exclusive. */
+  readonly expiresMs: number;
   /** False while the files are missing or wrong, and an earlier certificate is in use. */
   readonly isCurrent: boolean;
+}
+
+export interface StreamSettings {
+  /** In this thread. */
+  readonly streams: StreamBounds;
 }
 
 /**
  * What the traffic listener and its transports take from the configuration. A reload replaces it as a whole: each
  * connection uses what is current when it is accepted, and each request what is current when it begins.
  */
-export interface StreamSettings {
-  /** In this thread. */
-  readonly streams: StreamBounds;
-}
-
 export interface TrafficSettings extends StreamSettings {
   readonly bounds: ConnectionBounds;
   readonly headBounds: HeadBounds;

@@ -10,13 +10,11 @@ export function upgradeProtocols(rawHeaders: HeaderList): string[] {
   return protocols.map((protocol) => protocol.trim()).filter((protocol) => protocol !== "");
 }
 
-type UpgradeHead = Pick<MessageHead, "rawHeaders" | "method" | "httpVersion">;
-
 /** No client offers more. Splitting 16 KB of commas would take a millisecond. */
 const maxOfferLength = 256;
 
 /** `protocols` are in lower case. All that are offered must be among them, because the upstream may choose any. */
-export function mayUpgrade({ rawHeaders, method, httpVersion }: UpgradeHead, protocols: ReadonlySet<string>): boolean {
+export function mayUpgrade({ rawHeaders, method, httpVersion }: MessageHead, protocols: ReadonlySet<string>): boolean {
   if (method !== "GET" || httpVersion !== "1.1" || mayHaveBody(rawHeaders)) return false;
   if (headerValues(rawHeaders, "upgrade").some(({ length }) => length > maxOfferLength)) return false;
   const offered = upgradeProtocols(rawHeaders);

@@ -29,15 +29,12 @@ export interface ResponseTimeouts {
   readonly bodyTimeoutMs: number;
 }
 
-export interface UpstreamSettings extends ResponseTimeouts {
+export interface UpstreamHostSettings extends ResponseTimeouts {
   /** An absolute http or https URL; its path is put before the path of each request. */
   readonly url: string;
-  /** Addresses to connect to instead of the URL's host, as in the configuration; see splitAddress. */
-  readonly addresses: readonly string[];
   /** `client`, `url`, or `name:` and a host with or without a port. */
   readonly hostHeader: string;
   readonly tls: UpstreamTlsSettings;
-  readonly healthCheck: HealthCheckSettings;
   readonly connectTimeoutMs: number;
   /** The most that a connection is idle; 0: none is used again. `auto`: the upstream says it, or it is the default. */
   readonly keepAliveMs: KeepAliveMs;
@@ -46,10 +43,16 @@ export interface UpstreamSettings extends ResponseTimeouts {
   readonly maxHeaderBytes: number;
 }
 
+export interface UpstreamSettings extends UpstreamHostSettings {
+  /** Addresses to connect to instead of the URL's host, as in the configuration; see splitAddress. */
+  readonly addresses: readonly string[];
+  readonly healthCheck: HealthCheckSettings;
+}
+
 export type KeepAliveMs = number | "auto";
 
 /** `host` is the URL's, which is the upstream's name in Host and TLS, whatever the targets are. */
-export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url" | "addresses">) {
+export function upstreamTargets(url: string, addresses: readonly string[]) {
   const { protocol, hostname, port: written } = new URL(url);
   const isTls = protocol === "https:";
   const host = withoutBrackets(hostname);
@@ -64,7 +67,7 @@ export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url"
 export type UpstreamHost = ReturnType<typeof upstreamHostOf>;
 
 /** Returns the Host of requests that do not keep their client's. The URL's is without its final dot, as SNI is. */
-export function upstreamHostOf({ url, hostHeader }: Pick<UpstreamSettings, "url" | "hostHeader">) {
+export function upstreamHostOf(url: string, hostHeader: string) {
   const isNamed = hostHeader.startsWith("name:");
   const upstreamHost = isNamed ? hostHeader.slice(5) : new URL(url).host.replace(/\.(?=:|$)/, "");
   return { upstreamHost, keepsClientHost: hostHeader === "client" };
@@ -88,14 +91,17 @@ interface HealthCheckSettings {
 }
 
 /** Paths are absolute. */
-export interface UpstreamTlsSettings {
+export interface ClientTlsPaths {
   /** Certificate authorities to trust; null: Node's own list. */
   readonly ca: string | null;
-  /** Sent in the handshake and expected in the certificate; null: the host of the URL. */
-  readonly serverName: string | null;
   /** The gateway's own certificate; requires `key`. */
   readonly cert: string | null;
   readonly key: string | null;
+}
+
+export interface UpstreamTlsSettings extends ClientTlsPaths {
+  /** Sent in the handshake and expected in the certificate; null: the host of the URL. */
+  readonly serverName: string | null;
   readonly insecureSkipVerify: boolean;
 }
 

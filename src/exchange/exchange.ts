@@ -8,7 +8,7 @@
 import type { Readable } from "node:stream";
 import type { AuthOutcome, Identity } from "../core/authentication.ts";
 import type { BrokenRule } from "../core/broken-rule.ts";
-import type { Clock } from "../core/clock.ts";
+import type { WallClock } from "../core/clock.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import { type HeaderLines, type HeaderList, headerValues } from "../core/headers.ts";
 import { type LocalReply, localReplies, type RefusalReason, shareReplies } from "../core/local-reply.ts";
@@ -523,12 +523,12 @@ const longestWaitMs = 1000;
  * One timer for all of them; requests whose tokens have no end never come here.
  */
 export class TokenEnds {
-  readonly #clock: Pick<Clock, "wallMs">;
+  readonly #clock: WallClock;
   /** By the instant of the end, in Unix milliseconds. */
   readonly #waiting = new Map<number, Set<() => void>>();
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(clock: Pick<Clock, "wallMs">) {
+  constructor(clock: WallClock) {
     this.#clock = clock;
   }
 

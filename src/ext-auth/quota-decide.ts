@@ -120,7 +120,7 @@ function requestOf(question: AskedQuestion, { authenticator, demandOf, rules }: 
       hits,
     };
   };
-  const authentication = authenticator.authenticate(credential, demandOf(parsed, head));
+  const authentication = authenticator.authenticate(credential, demandOf(parsed, head).mode);
   return authentication instanceof Promise ? authentication.then(withIdentity) : withIdentity(authentication);
 }
 

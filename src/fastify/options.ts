@@ -1,14 +1,14 @@
 // What a Fastify app passes and gets, as types.
-import type { Written } from "../config/definition.ts";
+import type { WrittenOf } from "../config/definition.ts";
 import type { Exposition } from "../telemetry/exposition.ts";
 import type { pluginOptions } from "./plugin-options.ts";
 
-type Keys = Written<typeof pluginOptions>;
+type PluginKeys = WrittenOf<typeof pluginOptions>;
 
 /** Keys of the configuration file: docs/configuration.md explains each. Durations and sizes are texts such as "60s". */
-export interface HeadgateOptions extends Omit<Keys, "upstream"> {
+export interface HeadgateOptions extends Omit<PluginKeys, "upstream"> {
   /** Where requests go that no route of the app takes. */
-  readonly upstream?: (NonNullable<Keys["upstream"]> & { readonly url: string }) | null;
+  readonly upstream?: (NonNullable<PluginKeys["upstream"]> & { readonly url: string }) | null;
 }
 
 /** The decoration of the app. */

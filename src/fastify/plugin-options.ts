@@ -17,8 +17,8 @@ import {
   valueError,
 } from "../config/written.ts";
 import { enumerate } from "../core/enumerate.ts";
-import type { Settings } from "../core/settings.ts";
-import type { UpstreamSettings } from "../core/upstream.ts";
+import type { AccessLogSettings, BodyTimeouts, RequestSettings } from "../core/settings.ts";
+import type { UpstreamHostSettings } from "../core/upstream.ts";
 
 const { policies, enforcement, refusals, auth, clientAddress, cors, errors, fields, resetFormat, routes } = schema.keys;
 const { counters, maxBodyBytes, maxTargetBytes, timeouts, upstream, log, requestId } = schema.keys;
@@ -54,26 +54,13 @@ export const pluginOptions = section(
   wordsForOptions,
 );
 
-type SameSettings =
-  | "policies"
-  | "enforcement"
-  | "refusals"
-  | "auth"
-  | "clientAddress"
-  | "cors"
-  | "errors"
-  | "requestId";
-type SameFields = "fields" | "resetFormat" | "routes" | "maxBodyBytes" | "maxTargetBytes";
-
-export interface PluginSettings extends Pick<Settings, SameSettings | SameFields> {
-  readonly counters: Pick<Settings["counters"], "memoryBytes">;
-  readonly timeouts: Pick<Settings["timeouts"], "bodyMs" | "bodyRate" | "lingerMs">;
+export interface PluginSettings extends RequestSettings {
+  readonly counters: { readonly memoryBytes: number };
+  readonly timeouts: BodyTimeouts;
   /** Null: the app answers all requests itself. */
-  readonly upstream: PluginUpstream | null;
-  readonly log: Pick<Settings["log"], "access" | "subject">;
+  readonly upstream: UpstreamHostSettings | null;
+  readonly log: AccessLogSettings;
 }
-
-export type PluginUpstream = Omit<UpstreamSettings, "addresses" | "healthCheck">;
 
 /** The options cannot be used. */
 export class OptionsError extends Error {
@@ -90,7 +77,7 @@ export function parsePluginOptions(options: unknown): PluginSettings {
   const { values, errors: invalid } = validate(pluginOptions, raw, (path) => resolve(path));
   const known = new Set(errors.map(({ key }) => key));
   errors.push(...[...invalid, ...nullErrors(raw)].filter(({ key }) => !known.has(key)), ...upstreamErrors(raw));
-  errors.push(...pluginPairErrors(values, raw, soundness(errors)));
+  errors.push(...pluginPairErrors({ ...values, basePath: "/" }, raw, soundness(errors)));
   if (errors.length > 0) throw new OptionsError(errors.map(renderConfigError));
   return toSettings(values, raw);
 }

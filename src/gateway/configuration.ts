@@ -295,7 +295,7 @@ function forwardingOptions(
     maxBodyBytes: settings.maxBodyBytes,
     forwardingHeader: settings.clientAddress.header,
     fieldNames,
-    ...upstreamHostOf(settings.upstream),
+    ...upstreamHostOf(settings.upstream.url, settings.upstream.hostHeader),
     bodyTimeoutMs: settings.timeouts.bodyMs,
     bodyBytesPerSecond: settings.timeouts.bodyRate,
     nowMs: clock.monotonicMs,

@@ -171,7 +171,7 @@ async function openUpstreamTls(
   files: Files,
   log: Logger,
 ): Promise<Watched<SecureContext> | null> {
-  if (!upstreamTargets(upstream).isTls) return null;
+  if (!upstreamTargets(upstream.url, upstream.addresses).isTls) return null;
   const { clientTlsFiles } = await import("../config/tls-files.ts");
   return files.open(
     clientTlsFiles("upstream.tls", upstream.tls),

@@ -3,7 +3,7 @@
 // Where gateways share rules, their log says which hold: what is set goes through it, and comes back like that of others.
 import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import type { Clock } from "../core/clock.ts";
+import type { WallClock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
 import {
   inPortions,
@@ -38,7 +38,7 @@ const longestWaitMs = 30_000;
 const mostEnding = 250;
 
 interface RuleBookOptions {
-  readonly clock: Pick<Clock, "wallMs">;
+  readonly clock: WallClock;
   /** Those of the last process. */
   readonly restored: readonly Rule[];
   /** Whether the rules are in snapshots. */
@@ -67,7 +67,7 @@ type RuleCarrier = Pick<Carrier, "settings" | "listedTokens" | "changeRules">;
 export class RuleBook implements RuleKeeper {
   /** What this thread asks, to explain how a client is treated. */
   readonly inForce = new RulesInForce();
-  readonly #clock: Pick<Clock, "wallMs">;
+  readonly #clock: WallClock;
   readonly #survivesRestart: boolean;
   readonly #rules = new Map<string, Rule>();
   readonly #listeners = new Set<(event: RuleEvent) => void>();

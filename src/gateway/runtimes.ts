@@ -17,7 +17,7 @@ import type { DemandReader, QuotaPath, RequestRules } from "../core/request-head
 import { createPathReader, type PathReader } from "../core/request-path.ts";
 import { AllowedOrigins, type ResponseFields } from "../core/response-fields.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
-import type { LoggedSubject, Settings } from "../core/settings.ts";
+import type { AccessLogSettings, LoggedSubject, RequestSettings, Settings } from "../core/settings.ts";
 import { type Runtime, TokenEnds } from "../exchange/exchange.ts";
 import { admitCheck } from "../ext-auth/check.ts";
 import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";
@@ -29,18 +29,16 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import { createRequestIds } from "../upstream/request-fields.ts";
 import type { JudgedTrial } from "./reload-trials.ts";
 
-export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddress">): ClientAddressRules {
+export function clientAddressRules({ clientAddress }: RequestSettings): ClientAddressRules {
   const { header, trustedProxies, ipv6Prefix } = clientAddress;
   return { header, trustedProxies: new NetworkSet(trustedProxies.map(cidrOf)), ipv6Prefix };
 }
 
-interface RequestSettings
-  extends Pick<
-    Settings,
-    "routes" | "basePath" | "readiness" | "maxBodyBytes" | "maxTargetBytes" | "cors" | "clientAddress" | "policies"
-  > {
+interface RoutedSettings extends RequestSettings {
+  readonly basePath: string;
+  readonly readiness: Settings["readiness"];
   readonly unmatched: RequestRules["unmatched"];
-  readonly upstream: Pick<Settings["upstream"], "url">;
+  readonly upstream: { readonly url: string };
 }
 
 /** Returns null if no path is configured. */
@@ -54,7 +52,7 @@ export function quotaPathOf({ quota, basePath, auth, routes, counters }: Setting
 
 /** `quota`: null where callers are not told what they have left. */
 export function requestRules(
-  settings: RequestSettings,
+  settings: RoutedSettings,
   clientAddress: ClientAddressRules,
   quota: QuotaPath | null,
   pathReader: PathReader = createPathReader(settings.routes, settings.basePath),
@@ -93,7 +91,7 @@ interface RuntimeParts {
   readonly log: Logger;
   readonly forward: Runtime["forward"];
   readonly keyHash: SipHash;
-  readonly logged: Pick<Settings["log"], "access" | "subject">;
+  readonly logged: AccessLogSettings;
   readonly requestId: Settings["requestId"];
 }
 

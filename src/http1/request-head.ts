@@ -8,7 +8,7 @@ import { type LocalReply, localReplies, malformedBy } from "../core/local-reply.
 import type { MessageHead } from "../core/message-check.ts";
 import { knownMethods } from "../core/method.ts";
 
-export interface Http1Head extends Pick<MessageHead, "method" | "target" | "rawHeaders" | "httpVersion"> {
+export interface Http1Head extends MessageHead {
   /** With the empty line. */
   readonly headBytes: number;
   /**

@@ -2,7 +2,7 @@
 // however often it is asked: questions that come while the table is read wait for the next reading, which answers all of them.
 import { setImmediate } from "node:timers/promises";
 import type { Identity } from "../core/authentication.ts";
-import type { Clock } from "../core/clock.ts";
+import type { MonotonicClock } from "../core/clock.ts";
 import { addressKey, CounterKey, clientOfKey, hexOfKey, keyOfHex, wordMask } from "../core/counter-key.ts";
 import { parseCidr } from "../core/ip-address.ts";
 import { Ask } from "./counters.ts";
@@ -66,13 +66,13 @@ interface ListSource {
 
 export class KeyListing {
   readonly #source: () => ListSource;
-  readonly #clock: Pick<Clock, "monotonicMs">;
+  readonly #clock: MonotonicClock;
   readonly #waiting = new Map<string, WaitingQuery>();
   #isReading = false;
   #names: KeyNames | null = null;
 
   /** `source`: what is in force. */
-  constructor(source: () => ListSource, clock: Pick<Clock, "monotonicMs">) {
+  constructor(source: () => ListSource, clock: MonotonicClock) {
     this.#source = source;
     this.#clock = clock;
   }
@@ -144,9 +144,9 @@ export class KeyListing {
 /** How long something kept the thread. */
 class BusyTime {
   busyMs = 0;
-  readonly #clock: Pick<Clock, "monotonicMs">;
+  readonly #clock: MonotonicClock;
 
-  constructor(clock: Pick<Clock, "monotonicMs">) {
+  constructor(clock: MonotonicClock) {
     this.#clock = clock;
   }
 

@@ -67,7 +67,7 @@ function findByClient(text: string, context: NameContext): FindKeys | null {
   const counterKey = addressKey(cidr.network, ipv6Prefix);
   return (row) => {
     const kinds = new Set(row.policy.key.map(({ kind }) => kind));
-    const others = [...kinds].filter((kind) => saysWho({ kind }) && kind !== "client");
+    const others = [...kinds].filter((kind) => saysWho(kind) && kind !== "client");
     if (!kinds.has("client") && others.length === 0) return none(sharedByAll);
     const parsed = { ...pendingVerdict.parsed, client, counterKey };
     // The client stands in for what a request lacks.

@@ -1,7 +1,7 @@
 // The log: JSON lines on standard output, written asynchronously, with credentials redacted and the level as a word. It
 // reads only the clock it is given and says nothing about the host. And how many lines of one kind are written.
 import { type Logger, pino, symbols } from "pino";
-import { type Clock, systemClock } from "../core/clock.ts";
+import { type Clock, systemClock, type WallClock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError, WatchEvents } from "../core/file-group.ts";
@@ -41,7 +41,7 @@ export function createLog(options: LogOptions): Logger {
 /** Returns the member of a line that says when it was written, behind a comma. The access log writes it too. */
 export type TimeWriter = () => string;
 
-function timeWriter(time: LogTime, clock: Pick<Clock, "wallMs">): TimeWriter {
+function timeWriter(time: LogTime, clock: WallClock): TimeWriter {
   if (time === "unix") return () => `,"time":${clock.wallMs()}`;
   return () => `,"time":"${new Date(clock.wallMs()).toISOString()}"`;
 }
@@ -49,7 +49,7 @@ function timeWriter(time: LogTime, clock: Pick<Clock, "wallMs">): TimeWriter {
 type LogSettings = Pick<Settings["log"], "level" | "time">;
 
 /** Puts what a reload changes into force. The time is that of the children of the log, too. */
-export function changeLog(log: Logger, before: LogSettings, next: LogSettings, clock: Pick<Clock, "wallMs">): void {
+export function changeLog(log: Logger, before: LogSettings, next: LogSettings, clock: WallClock): void {
   if (next.level !== before.level) log.level = next.level;
   if (next.time !== before.time) Reflect.set(log, symbols.timeSym, timeWriter(next.time, clock));
 }

@@ -61,7 +61,7 @@ export async function openUpstream(
   options: UpstreamOptions,
   events: UpstreamEvents,
 ): Promise<Upstream> {
-  const { host, targets } = upstreamTargets(settings);
+  const { host, targets } = upstreamTargets(settings.url, settings.addresses);
   const { connectTimeoutMs } = settings;
   const { nowMs } = options;
   const tls = options.tlsFiles === null ? null : await openTls(settings, host, options.tlsFiles);
@@ -77,7 +77,7 @@ export async function openUpstream(
   });
   await Promise.race([names.start(), sleep(connectTimeoutMs, undefined, { ref: false })]);
   const { path, ...times } = settings.healthCheck;
-  const { upstreamHost } = upstreamHostOf(settings);
+  const { upstreamHost } = upstreamHostOf(settings.url, settings.hostHeader);
   const check = path === null ? null : new HealthCheck({ ...times, path, host: upstreamHost, tls, nowMs, endpoints });
   return {
     connections,

@@ -10,7 +10,7 @@ const credentials: readonly BearerCredential[] = [
 ];
 
 const without = createAuthenticator(null, systemClock);
-const asked = (mode: AuthMode) => credentials.map((credential) => without.authenticate(credential, { mode }));
+const asked = (mode: AuthMode) => credentials.map((credential) => without.authenticate(credential, mode));
 
 test("presence takes any one well-formed token, and tells none from one that cannot be one", () => {
   expect(asked("presence")).toEqual(["accepted", "missing", "invalid"]);

@@ -65,7 +65,7 @@ test("a token stands for its name and digest, by one object for all of its reque
     },
     systemClock,
   );
-  const ask = (token: string) => authenticate({ kind: "token", token }, { mode: "tokens" });
+  const ask = (token: string) => authenticate({ kind: "token", token }, "tokens");
   const partner = {
     tokenDigest: digestOf("mobile"),
     tokenName: "partner",

@@ -75,7 +75,7 @@ async function watching(path: string): Promise<Watch> {
 
 /** What becomes of a request with the token. */
 function ask({ authenticator }: Watch, token: string): AuthOutcome | Promise<Authentication> {
-  const authentication = authenticator.authenticate({ kind: "token", token }, { mode: "tokens" });
+  const authentication = authenticator.authenticate({ kind: "token", token }, "tokens");
   return typeof authentication === "string" || authentication instanceof Promise ? authentication : "accepted";
 }
 
@@ -85,8 +85,8 @@ describe("to begin with", () => {
     await writeFile(path, textFor("a", "b"));
     const watch = await watching(path);
     expect([ask(watch, "a"), ask(watch, "b"), ask(watch, "c")]).toEqual(["accepted", "accepted", "invalid"]);
-    expect(watch.authenticator.authenticate({ kind: "missing" }, { mode: "tokens" })).toBe("missing");
-    expect(watch.authenticator.authenticate({ kind: "malformed" }, { mode: "tokens" })).toBe("invalid");
+    expect(watch.authenticator.authenticate({ kind: "missing" }, "tokens")).toBe("missing");
+    expect(watch.authenticator.authenticate({ kind: "malformed" }, "tokens")).toBe("invalid");
     expect(watch).toMatchObject({ reloads: [], errors: [] });
   });
 

@@ -2,10 +2,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FieldNames, fixedFieldNames, ownNames, readingOf, vouchingNames } from "../../src/core/field-names.ts";
-import type { KeyPart, Policy } from "../../src/core/policy.ts";
+import type { KeyedPolicy, KeyPart } from "../../src/core/policy.ts";
 import { runs } from "../support/runs.ts";
 
-const policyOf = (...names: string[]): Pick<Policy, "key"> => ({
+const policyOf = (...names: string[]): KeyedPolicy => ({
+  name: "any",
   key: names.map((name): KeyPart => ({ kind: "header", name })),
 });
 

@@ -5,7 +5,7 @@ import { mayUpgrade } from "../../src/core/upgrade.ts";
 const offers = (...values: readonly string[]): boolean => mayOffer(values.flatMap((value) => ["Upgrade", value]));
 
 const mayOffer = (rawHeaders: readonly string[]): boolean =>
-  mayUpgrade({ method: "GET", httpVersion: "1.1", rawHeaders }, new Set(["websocket"]));
+  mayUpgrade({ method: "GET", target: "/", httpVersion: "1.1", rawHeaders }, new Set(["websocket"]));
 
 test.each([
   ["one protocol", ["websocket"], true],

@@ -161,7 +161,7 @@ const readers: Readonly<Record<string, (name: string) => string>> = {
 
 const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
 const peer: Peer = readPeer("192.0.2.1", clientAddress);
-const names = new FieldNames(dropHeaders, [{ key: [{ kind: "header", name: "x-org" }] }]);
+const names = new FieldNames(dropHeaders, [{ name: "any", key: [{ kind: "header", name: "x-org" }] }]);
 const options = {
   forwardingHeader: "x-forwarded-for",
   fieldNames: names,

@@ -7,10 +7,10 @@ import type { FastifyInstance } from "fastify";
 import type { OnShareExceeded } from "../../core/client-share.ts";
 import type { Files } from "../../core/file-group.ts";
 import { knownMethods, refusedMethods } from "../../core/method.ts";
-import { type ConnectionFigures, upstreamHostOf } from "../../core/upstream.ts";
+import { type ConnectionFigures, type UpstreamHostSettings, upstreamHostOf } from "../../core/upstream.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { FastifyTransport } from "../fastify-transport.ts";
-import type { PluginSettings, PluginUpstream } from "../plugin-options.ts";
+import type { PluginSettings } from "../plugin-options.ts";
 import { openPool } from "./pool.ts";
 import { ProxiedRequest, type ProxyOptions } from "./proxied-request.ts";
 import { Slots } from "./slots.ts";
@@ -24,7 +24,7 @@ export interface UpstreamProxy {
 /** Rejects with a FilesError. */
 export async function openProxy(
   settings: PluginSettings,
-  upstream: PluginUpstream,
+  upstream: UpstreamHostSettings,
   files: Files,
   log: Logger,
   onShareExceeded: OnShareExceeded,
@@ -39,7 +39,11 @@ export async function openProxy(
   return {
     figures: () => ({ active: slots.active, idle: pool.stats.free, waiting: slots.waiting }),
     mount(app, told) {
-      const ofUpstream = { ...upstreamHostOf(upstream), address, keepsNone: keepAliveMs === 0 };
+      const ofUpstream = {
+        ...upstreamHostOf(upstream.url, upstream.hostHeader),
+        address,
+        keepsNone: keepAliveMs === 0,
+      };
       return mount(app, origin, { ...told, ...bounds, ...ofUpstream, pool, slots });
     },
     close() {

@@ -4,16 +4,15 @@ import type { SecureContext } from "node:tls";
 import { type buildConnector, Pool } from "undici";
 import { clientTlsFiles } from "../../config/tls-files.ts";
 import type { Files } from "../../core/file-group.ts";
-import { upstreamTargets } from "../../core/upstream.ts";
+import { type UpstreamHostSettings, upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
 import { readAfterFailedWrite } from "../../upstream/read-ends.ts";
 import { freshMsOf, openSocket } from "../../upstream/upstream-socket.ts";
 import { UpstreamTls } from "../../upstream/upstream-tls.ts";
-import type { PluginUpstream } from "../plugin-options.ts";
 
 /** Rejects with a FilesError. Opens no connection. */
-export async function openPool(upstream: PluginUpstream, files: Files, log: Logger) {
-  const { host, targets, isTls } = upstreamTargets({ url: upstream.url, addresses: [] });
+export async function openPool(upstream: UpstreamHostSettings, files: Files, log: Logger) {
+  const { host, targets, isTls } = upstreamTargets(upstream.url, []);
   const [target] = targets;
   if (target === undefined) throw new Error("a URL without a target");
   const tls = isTls ? await openTls(upstream, host, files, log) : null;
@@ -41,7 +40,7 @@ export async function openPool(upstream: PluginUpstream, files: Files, log: Logg
   };
 }
 
-async function openTls({ tls }: PluginUpstream, host: string, files: Files, log: Logger): Promise<UpstreamTls> {
+async function openTls({ tls }: UpstreamHostSettings, host: string, files: Files, log: Logger): Promise<UpstreamTls> {
   const events = createFileLog<SecureContext>(log, "files of upstream.tls");
   return new UpstreamTls(tls, host, await files.open(clientTlsFiles("upstream.tls", tls), events));
 }

@@ -20,7 +20,7 @@ import type {
 import { parseDuration } from "../../config/leaves.ts";
 import { isTokenDigest } from "../../config/policies.ts";
 import { endingSoonMs } from "../../core/authentication.ts";
-import type { Clock } from "../../core/clock.ts";
+import type { Clock, WallClock } from "../../core/clock.ts";
 import type { Watched } from "../../core/file-group.ts";
 import { formatIpAddress } from "../../core/ip-address.ts";
 import { keyPartText, type Policy } from "../../core/policy.ts";
@@ -345,7 +345,7 @@ const lookEveryMs = 1_000;
 type States = Pick<Status, "upstream" | "store">;
 
 interface EventSources {
-  readonly clock: Pick<Clock, "wallMs">;
+  readonly clock: WallClock;
   readonly recent: RecentRequests | null;
   readonly rules: Pick<RuleKeeper, "onChange"> | null;
 }
