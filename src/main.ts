@@ -52,6 +52,8 @@ nodeModule.registerHooks({
   },
 });
 
+let isOutputRead = true;
+
 const io: CommandIo = {
   env: process.env,
   cwd: process.cwd(),
@@ -60,6 +62,7 @@ const io: CommandIo = {
   readInput,
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
+  isOutputRead: () => isOutputRead,
   onSignal: (handler) => {
     handlesSignals = true;
     for (const signal of signals) process.on(signal, () => handler(signal));
@@ -72,6 +75,7 @@ const io: CommandIo = {
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE" && error.code !== "EIO") throw error;
+    if (stream === process.stdout) isOutputRead = false;
   });
 }
 

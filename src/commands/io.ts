@@ -12,6 +12,8 @@ export interface CommandIo {
   /** Writes text unchanged to standard output; the text contains its newlines. */
   out(text: string): void;
   err(text: string): void;
+  /** False once standard output was written to after its reader had left. */
+  isOutputRead(): boolean;
   /** Calls back on each SIGTERM, SIGINT and SIGHUP, which then no longer end the process by themselves. */
   onSignal(handler: (signal: TerminationSignal) => void): void;
   /** Of the terminal that standard output is; null if it is none that can place text. */

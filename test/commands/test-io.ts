@@ -32,6 +32,7 @@ export function testIo({
     readInput: async (maxBytes) => Buffer.from(input).subarray(0, maxBytes + 1),
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),
+    isOutputRead: () => true,
     onSignal: (handler) => void handlers.push(handler),
     outText: () => out.join(""),
     errText: () => err.join(""),

@@ -28,6 +28,7 @@ function recordingIo() {
       written.err += text;
     },
     onSignal: (handler) => void handlers.push(handler),
+    isOutputRead: () => true,
     terminalSize: () => null,
   };
   const signal = (): void => {

@@ -11,7 +11,10 @@ import { errorLines, instantText, jsonText, linesText, printable, type Report } 
 /** Between an answer and the next call. */
 const pauseMs = 2_000;
 
-/** Resolves with the exit code after the first signal. Rejects if the first call fails, or one is not permitted. */
+/**
+ * Resolves with the exit code after the first signal, or when nobody reads the output any more. Rejects if the first call fails,
+ * or one is not permitted.
+ */
 export async function watchClients(
   gateway: ConnectedGateway,
   wanted: ClientsWanted,
@@ -22,7 +25,8 @@ export async function watchClients(
   io.onSignal(() => ended.abort());
   const isDrawn = !isJson && io.terminalSize() !== null;
   const show = isDrawn ? drawer(io) : printer(isJson, io);
-  await Promise.race([once(ended.signal, "abort"), repeat(() => reportClients(gateway, wanted), show, ended.signal)]);
+  const isWanted = () => !ended.signal.aborted && io.isOutputRead();
+  await Promise.race([once(ended.signal, "abort"), repeat(() => reportClients(gateway, wanted), show, isWanted)]);
   // The terminal has shown ^C at the beginning of this line.
   if (isDrawn) io.out("\n");
   return exitCodes.ok;
@@ -30,14 +34,14 @@ export async function watchClients(
 
 type Show = (report: Report | CommandError) => void;
 
-async function repeat(ask: () => Promise<Report>, show: Show, signal: AbortSignal): Promise<void> {
-  for (let isFirst = true; !signal.aborted; isFirst = false) {
+async function repeat(ask: () => Promise<Report>, show: Show, isWanted: () => boolean): Promise<void> {
+  for (let isFirst = true; isWanted(); isFirst = false) {
     const report = await ask().catch((error: unknown) => {
       // A wrong token that is sent again and again would lock out everybody at this address.
       if (isFirst || !(error instanceof CommandError) || error.exitCode === exitCodes.notPermitted) throw error;
       return error;
     });
-    if (signal.aborted) return;
+    if (!isWanted()) return;
     show(report);
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }

@@ -36,6 +36,12 @@ describe.skipIf(skipTmux)(`clients --watch in a terminal${tmuxNeeded}`, { timeou
       "1",
       "1",
     ]);
+    window.keys(
+      `clear; ${process.execPath} ${main} clients --watch --socket ${socket} | head -1; echo it is over`,
+      "Enter",
+    );
+    await window.shows(/^it is over$/);
+    expect(window.lines()).toContain("KEY               POLICY      USED      MORE IN  REFUSED");
     window.keys("clear; stty -a | tr ' ;' '\\n\\n' | grep -xE -- '-?(icanon|echo|isig)' | sort | tr '\\n' ,", "Enter");
     await window.shows(/^echo,icanon,isig,/);
   });
