@@ -34,7 +34,7 @@ export function createJudgeMemory(counterBytes: number): JudgeMemory {
   return { table: createTableMemory(bytes), sample: JudgedSample.createMemory() };
 }
 
-export interface JudgeOptions {
+interface JudgeOptions {
   readonly memory: JudgeMemory;
   /** The limits before the trial. */
   readonly before: {

@@ -70,7 +70,7 @@ async function failureOf(error: unknown, gateway: ConnectedGateway | null, versi
 }
 
 /** Rejects with a CommandError. */
-export async function findGateway(asked: ConnectionArguments, io: CommandIo): Promise<Where> {
+async function findGateway(asked: ConnectionArguments, io: CommandIo): Promise<Where> {
   const { socket, url, tokenFile, ca } = asked;
   if (url !== null && tokenFile !== null) {
     if (url.protocol === "http:" && !isLoopback(url.hostname.replace(/^\[|\]$/g, ""))) {

@@ -147,12 +147,12 @@ function inWordsOfOptions({ exitCode, message, details, cause }: CommandError): 
 }
 
 /** `client 203.0.113.7`; of a client, the address alone. */
-export function aboutText({ client, token, subject }: Pick<ShownRule, "client" | "token" | "subject">): string {
+function aboutText({ client, token, subject }: Pick<ShownRule, "client" | "token" | "subject">): string {
   return client ?? (token === undefined ? `subject ${subject}` : `token ${token}`);
 }
 
 /** What a rule does, in one sentence. */
-export function effectText(rule: ShownRule): string {
+function effectText(rule: ShownRule): string {
   const whom = aboutText(rule);
   switch (rule.action) {
     case "block":
