@@ -4,6 +4,7 @@ import { getHeapStatistics } from "node:v8";
 import { systemClock } from "../src/core/clock.ts";
 import { CounterKey } from "../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../src/core/exchange-record.ts";
+import { noHead } from "../src/limits/request-keys.ts";
 import { createLog, keptTarget } from "../src/telemetry/log.ts";
 import { HistoryRow } from "../src/telemetry/recent/history.ts";
 import { ThreadRecent } from "../src/telemetry/recent/thread-recent.ts";
@@ -48,7 +49,7 @@ function cpuNs(): number {
 
 /** One object of one shape for all calls, as the exchanges of a gateway have one. */
 const record: { -readonly [Name in keyof ExchangeRecord]: ExchangeRecord[Name] } = {
-  ...{ source: "proxy", head: { target: "/v2/transactions/1234", rawHeaders: [] }, id: "", traceId: null },
+  ...{ source: "proxy", head: { ...noHead, target: "/v2/transactions/1234" }, id: "", traceId: null },
   requestId: null,
   ...{ method: "GET", route: "/v2/", client: "10.0.0.1", isProbe: false, decision: admitted },
   ...{ auth: "accepted", subject: null },

@@ -7,6 +7,15 @@ import { connectionLogin, type HeaderList, isBlank, nameFinder } from "./headers
 import { badFieldName, type LocalReply, localReplies, malformedBy } from "./local-reply.ts";
 import { knownMethods, refusedMethods } from "./method.ts";
 
+/** Of HTTP/1, other versions than the first two are `other`, such as 0.9 and 2.0 in a request line, and are refused. */
+export const httpVersions = ["1.0", "1.1", "2", "other"] as const;
+export type HttpVersion = (typeof httpVersions)[number];
+
+/** Returns the version of a message that the text names, of HTTP/1. */
+export function readHttp1Version(text: string): HttpVersion {
+  return text === "1.0" || text === "1.1" ? text : "other";
+}
+
 /** The request line and the headers. */
 export interface RequestLines {
   readonly method: string;
@@ -15,16 +24,10 @@ export interface RequestLines {
 }
 
 export interface MessageHead extends RequestLines {
-  /**
-   * "1.0", "1.1" or "2". A higher minor version of HTTP/1 is "1.1" here. Other versions, such as "0.9" and "2.0", are
-   * refused.
-   */
-  readonly httpVersion: string;
+  readonly httpVersion: HttpVersion;
   /** HTTP/2 only: the framing says that no body follows. */
   readonly endsWithHead?: boolean;
 }
-
-const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
 
 export interface MessageReading {
   /** Refuses what HTTP/1.1 could not carry, whatever its path is, as malformed bytes are refused. Null: it could. */
@@ -178,7 +181,7 @@ function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
   const { hosts, lengths, encodings, expectations } = seen;
   const { method, httpVersion } = message;
   // The parser accepts HTTP/0.9 and HTTP/2.0 in a request line of HTTP/1.
-  if (!versions.has(httpVersion)) return malformedBy(brokenRule("a version other than HTTP/1.0 and HTTP/1.1", 1));
+  if (httpVersion === "other") return malformedBy(brokenRule("a version other than HTTP/1.0 and HTTP/1.1", 1));
   if (!isHostValid(hosts, httpVersion)) return localReplies.badHost;
   if (seen.badName !== null) return seen.badName;
   // A length together with an encoding, or an encoding in HTTP/1.0, can smuggle a request (RFC 9112, 6.1 and 6.3).
@@ -194,7 +197,7 @@ function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
 }
 
 /** Only HTTP/1.0 may leave Host out (RFC 9112, 3.2); the upstream then gets its own name. */
-function isHostValid(hosts: readonly string[], httpVersion: string): boolean {
+function isHostValid(hosts: readonly string[], httpVersion: HttpVersion): boolean {
   if (hosts.length === 0) return httpVersion === "1.0";
   return hosts.length === 1 && isValidHost(hosts[0] ?? "");
 }

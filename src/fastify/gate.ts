@@ -9,6 +9,7 @@ import { type ClientAddressRules, type Peer, readPeer } from "../core/client-add
 import { errorCode } from "../core/failure.ts";
 import { closeMs, maxFields } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies, malformedBy } from "../core/local-reply.ts";
+import { readHttp1Version } from "../core/message-check.ts";
 import { knownMethods } from "../core/method.ts";
 import { type RequestHead, readHttp2Head } from "../core/request-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
@@ -119,7 +120,7 @@ export class Gate implements TransportOwner {
       return { ...readHttp2Head(raw.rawHeaders, raw.url), peer, httpVersion: "2", endsWithHead };
     }
     const { method = "", url: target = "", rawHeaders, httpVersion } = raw;
-    return { peer, rawHeaders, method, target, httpVersion };
+    return { peer, rawHeaders, method, target, httpVersion: readHttp1Version(httpVersion) };
   }
 
   #clientOf(socket: Socket): ClientSocket {

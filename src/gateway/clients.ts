@@ -129,7 +129,7 @@ export class Clients {
     if (address === undefined) return null;
     const peer = peerAt(address, source.clientAddress);
     const head = {
-      ...{ method, target, httpVersion: "1.1" },
+      ...{ method, target, httpVersion: "1.1" as const },
       peer: client === null ? peer : { ...peer, isTrusted: false },
       rawHeaders: headerValue(rawHeaders, "host") !== undefined ? rawHeaders : ["Host", "localhost", ...rawHeaders],
     };

@@ -5,7 +5,7 @@ import { brokenRule, findBroken, requestLine } from "../core/broken-rule.ts";
 import { nameFinder, trimBlanks } from "../core/headers.ts";
 import { type HeadBounds, maxFields, maxHeadBytes } from "../core/http-bounds.ts";
 import { type LocalReply, localReplies, malformedBy } from "../core/local-reply.ts";
-import type { MessageHead } from "../core/message-check.ts";
+import { type HttpVersion, type MessageHead, readHttp1Version } from "../core/message-check.ts";
 import { knownMethods } from "../core/method.ts";
 
 export interface Http1Head extends MessageHead {
@@ -91,16 +91,16 @@ export function readOriginLine(line: string): { readonly method: string; readonl
 }
 
 /** A higher minor version is processed as 1.1 (RFC 9110, 2.5). Others are refused by the message check. */
-function versionOf(text: string): string {
+function versionOf(text: string): HttpVersion {
   const version = text.slice("HTTP/".length);
-  return version > "1.1" && version <= "1.9" ? "1.1" : version;
+  return version > "1.1" && version <= "1.9" ? "1.1" : readHttp1Version(version);
 }
 
 /** The text is a head without a syntax error, whose fields begin at `from`. */
 function readFields(
   method: string,
   target: string,
-  httpVersion: string,
+  httpVersion: HttpVersion,
   text: string,
   from: number,
 ): Http1Head | LocalReply {

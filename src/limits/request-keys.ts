@@ -29,7 +29,7 @@ export const noHead: RequestHead = {
   method: "",
   rawHeaders: [],
   target: "",
-  httpVersion: "",
+  httpVersion: "other",
 };
 
 /** Hashes the token of a request once, however many policies ask for it: a token may be as long as a head. */

@@ -21,7 +21,7 @@ export function rejectOnSocket(
     socket.destroy();
     return null;
   }
-  const head = { peer, rawHeaders: [], method: "", target: "", httpVersion: "1.1" };
+  const head = { peer, rawHeaders: [], method: "", target: "", httpVersion: "1.1" as const };
   const transport = new SocketTransport(socket, lingerMs);
   const exchange = new Exchange(head, transport, runtime);
   transport.exchange = exchange;

@@ -1,8 +1,10 @@
 // Metrics with everything around them made up, and a scrape as a map from series to value.
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import type { Policy } from "../../src/core/policy.ts";
+import type { RequestHead } from "../../src/core/request-head.ts";
 import type { SharedStoreFigures } from "../../src/core/store-link.ts";
 import type { AddressFigures } from "../../src/core/upstream.ts";
+import { noHead } from "../../src/limits/request-keys.ts";
 import { createMetrics, type Metrics, type MetricsRole, type MetricsSources } from "../../src/telemetry/metrics.ts";
 import type { StoreSources } from "../../src/telemetry/shared-store-metrics.ts";
 import { decisionOf, figuresOf, slidingPolicy, statsOf } from "../support/policy.ts";
@@ -66,11 +68,13 @@ export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsR
   return createMetrics(all, role);
 }
 
+export type ExchangeChanges = Partial<Omit<ExchangeRecord, "head">> & { readonly head?: Partial<RequestHead> };
+
 /** A request that was admitted, forwarded and answered with 200, started at the instant 1,000. */
-export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecord {
+export function exchangeOf({ head, ...changes }: ExchangeChanges = {}): ExchangeRecord {
   return {
     source: "proxy",
-    head: { target: "/v2/x", rawHeaders: [] },
+    head: { ...noHead, target: "/v2/x", ...head },
     id: "request-1",
     requestId: null,
     traceId: "4bf92f3577b34da6a3ce929d0e0e4736",

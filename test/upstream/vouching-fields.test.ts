@@ -188,7 +188,7 @@ test("a server that folds names sees no value of an untrusted peer for what is v
   fc.assert(
     fc.property(fc.array(name, { minLength: 1, maxLength: 4 }), (sent) => {
       const rawHeaders = ["Host", "h", ...sent.flatMap((each) => [each, "evil"])];
-      const head = { method: "GET", target: "/v2/x", httpVersion: "1.1", rawHeaders, peer, memory: null };
+      const head = { method: "GET", target: "/v2/x", httpVersion: "1.1" as const, rawHeaders, peer, memory: null };
       const message = readMessage(head, names);
       if (message.problem !== null) return;
       passed += 1;

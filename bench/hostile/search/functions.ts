@@ -68,7 +68,7 @@ function readResponse(response: string, pieceBytes: number): void {
 const fields = "host:a\nauthorization:bearer t\nconnection:close\nupgrade:websocket\nx-a:b";
 const answer =
   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3;a=b\r\nabc\r\n0\r\nA: b\r\n\r\n";
-const message = { method: "GET", target: "/v1/x", httpVersion: "1.1" };
+const message = { method: "GET", target: "/v1/x", httpVersion: "1.1" } as const;
 
 const readings: readonly Omit<ReadingFunction, "tokens">[] = [
   { name: "path with 1 route", seeds: paths, read: onePath },

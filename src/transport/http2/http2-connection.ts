@@ -207,7 +207,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     const { method, target, rawHeaders } = readHttp2Head(fields);
     this.#turn.stepsLeft -= textSteps(target.length);
     const memory = fields === this.session.keptFields ? new HeadMemory(new HeadersMemory()) : null;
-    const head = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead, memory };
+    const head: RequestHead = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead, memory };
     this.#lastHead = memory === null ? null : { fields, head };
     return head;
   }

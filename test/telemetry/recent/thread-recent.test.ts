@@ -9,7 +9,7 @@ import { stepMs } from "../../../src/telemetry/recent/steps.ts";
 import { type RecentSizes, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { decisionOf } from "../../support/policy.ts";
-import { exchangeOf, policy } from "../scrape.ts";
+import { type ExchangeChanges, exchangeOf, policy } from "../scrape.ts";
 
 function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
   const clock = new FakeClock();
@@ -19,7 +19,7 @@ function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
     ...{ targetOf: keptTarget, requestIdOf: loggedRequestId },
   });
   const history = new History(memory, false, () => 0, clock.nowMs);
-  const refusal = (id: string, changes: Partial<ExchangeRecord> = {}, outcome: Outcome = "throttled") => {
+  const refusal = (id: string, changes: ExchangeChanges = {}, outcome: Outcome = "throttled") => {
     const decision = decisionOf({ outcome, policy, remaining: 0, resetMs: clock.nowMs + 1_000 });
     const refused = { status: 429, problem: "throttled", dispatchedMs: null, answeredMs: null } as const;
     return exchangeOf({ id, decision, endedMs: clock.nowMs, ...refused, ...changes });
