@@ -1,5 +1,4 @@
-// The colours of refusals and decisions. The Grafana dashboard (deploy/grafana/source/colors.ts) takes them from here, so that a
-// reason has the same one everywhere.
+// The colours of refusals and decisions, which the Grafana dashboard takes from here (deploy/grafana/source/colors.ts).
 const throttled = "#fade2a";
 
 export const admitted = "#73bf69";

@@ -65,31 +65,23 @@ function ordinal(day) {
 
 const hourMs = 3_600_000;
 
-/** Whether a period is longer than a day, which has up to 25 hours. */
+/** Whether the parts of a period are days. A day has up to 25 hours. */
 function isOfDays(startMs, endMs) {
   return endMs - startMs > 25 * hourMs;
 }
 
-/**
- * Null for a period that is too short. Instants are right but in a period of days in which the clocks change, where the later
- * ones are an hour off.
- */
+/** Null for a short period. Instants are right but among days in which the clocks change, where later ones are an hour off. */
 function partsOf(timezone, startMs, endMs) {
+  const hasDays = isOfDays(startMs, endMs);
+  const length = Math.round((endMs - startMs) / (hasDays ? 24 * hourMs : hourMs));
+  const lengthMs = (endMs - startMs) / length;
   // An hour that comes twice is two hours.
-  if (endMs - startMs <= 2 * hourMs) return null;
-  if (!isOfDays(startMs, endMs)) {
-    return Array.from({ length: Math.round((endMs - startMs) / hourMs) }, (_, i) => {
-      const partMs = startMs + i * hourMs;
-      const { hour } = dateIn(timezone, partMs);
-      return { name: hour, startMs: partMs, endMs: partMs + hourMs, isLabelled: hour % 6 === 0 };
-    });
-  }
-  const days = Math.round((endMs - startMs) / (24 * hourMs));
-  const dayMs = (endMs - startMs) / days;
-  return Array.from({ length: days }, (_, i) => {
-    const partMs = startMs + i * dayMs;
-    const { day } = dateIn(timezone, partMs + dayMs / 2);
-    return { name: day, startMs: partMs, endMs: partMs + dayMs, isLabelled: i === 0 || i % 5 === 4 };
+  if (length <= 2) return null;
+  return Array.from({ length }, (_, i) => {
+    const partMs = startMs + i * lengthMs;
+    const { day, hour } = dateIn(timezone, partMs + lengthMs / 2);
+    const isLabelled = hasDays ? i === 0 || i % 5 === 4 : hour % 6 === 0;
+    return { name: hasDays ? day : hour, startMs: partMs, endMs: partMs + lengthMs, isLabelled };
   });
 }
 
