@@ -6,6 +6,7 @@ import { afterAll, expect, test } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
 import { configurationWarnings } from "../../src/config/warnings.ts";
 import { renderConfigError } from "../../src/config/written.ts";
+import { calendarPeriods } from "../../src/core/policy.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { read } from "./markdown.ts";
 
@@ -24,6 +25,11 @@ const recipes = [...page.matchAll(/^\| (.+?) \| `(\{ name: .*\})` \|$/gm)].map((
   want,
   policy,
 }));
+
+test("each period of the calendar is named", () => {
+  const [, periods = ""] = /^\| `limit` and `per` \((.*?)\) \|/m.exec(page) ?? [];
+  expect(periods).toBe(calendarPeriods.map((per) => `\`${per}\``).join(", "));
+});
 
 test("there are recipes", () => {
   expect(recipes.length).toBeGreaterThan(10);

@@ -129,6 +129,10 @@ describe("the next border", () => {
     }
   });
 
+  test("each period has a row", () => {
+    expect(new Set(rows.map(([, per]) => per))).toEqual(new Set(calendarPeriods));
+  });
+
   test("an unknown time zone is an error", () => {
     expect(() => createCalendar("day", "Europe/Atlantis")).toThrow(RangeError);
   });
