@@ -31,7 +31,7 @@ export class CalendarCounters extends LocalCounters {
 
   override comeIntoForce(nowMs: number, continues: boolean): void {
     const { calendar } = this.rules;
-    const before = continues ? this.table.rulesOf(this.slot)?.calendar : undefined;
+    const before = continues ? this.table.rules.of(this.slot)?.calendar : undefined;
     // A period that is over by the calendar before is over.
     if (before !== undefined) this.readingAt(nowMs);
     super.comeIntoForce(nowMs, continues);
@@ -74,7 +74,7 @@ export class CalendarCounters extends LocalCounters {
   }
 
   #setEnd(reading: ClockReading, seenEndMs: number, begins: boolean): void {
-    const { per, nextBorder } = (this.table.rulesOf(this.slot)?.calendar ?? this.rules.calendar) as CalendarInForce;
+    const { per, nextBorder } = (this.table.rules.of(this.slot)?.calendar ?? this.rules.calendar) as CalendarInForce;
     const isGuess = this.#isGuess;
     // A clock that is known now has not gone back.
     const latestMs = this.#period.isGuess && !isGuess ? reading.wallMs : latestWallMs(this.#period, reading);

@@ -81,7 +81,7 @@ export abstract class LocalCounters {
     this.table = table;
     this.slot = slot;
     this.rules = rules;
-    this.#retirements = table.retirementsOf(slot);
+    this.#retirements = table.rules.retirementsOf(slot);
   }
 
   /** Puts the policy into force in this thread. `continues`: another one whose counters go on. */
@@ -179,7 +179,7 @@ export abstract class LocalCounters {
   giveBack(charged: Charged): void {
     const { key, client } = charged;
     // Another policy may have the slot of one that is gone.
-    if (this.table.retirementsOf(this.slot) !== this.#retirements) return;
+    if (this.table.rules.retirementsOf(this.slot) !== this.#retirements) return;
     const { table, cursor } = this;
     table.select(cursor, this.slot, key, client);
     table.locks.within(() => this.remove(cursor, charged));
@@ -293,6 +293,6 @@ export class SlidingCounters extends LocalCounters {
   }
 
   get #windowMs(): number {
-    return this.table.windowOf(this.slot) || this.rules.windowMs;
+    return this.table.rules.windowOf(this.slot) || this.rules.windowMs;
   }
 }

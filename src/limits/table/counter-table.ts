@@ -67,9 +67,9 @@ export class CounterTable {
   readonly locks: Locks;
   readonly maintenance: Maintenance;
   readonly memory: TableMemory;
+  readonly rules: RulesBySlot;
   readonly #w: Int32Array;
   readonly #places: Locator;
-  readonly #rules: RulesBySlot;
   readonly #eviction: Eviction;
   readonly #coarse: CoarseKeys;
   readonly #forgiveness: Forgiveness;
@@ -85,7 +85,7 @@ export class CounterTable {
     this.locks = of.locks;
     this.#w = of.w;
     this.#places = of.places;
-    this.#rules = of.rules;
+    this.rules = of.rules;
     this.#eviction = new Eviction(of);
     this.#coarse = new CoarseKeys(of, this.#eviction);
     this.#forgiveness = new Forgiveness(of, this.#eviction);
@@ -94,29 +94,14 @@ export class CounterTable {
 
   /** Says what a slot counts. Each thread has to know it. */
   configure(slot: number, rules: SlotRules): void {
-    this.#rules.set(slot, rules);
-    if (slot < policySlots) this.#rules.set(heldSlotOf(slot), rules);
+    this.rules.set(slot, rules);
+    if (slot < policySlots) this.rules.set(heldSlotOf(slot), rules);
   }
 
   /** The policy of a slot is gone: the sweep removes its keys. Each thread has to know it. */
   retire(slot: number): void {
-    this.#rules.set(slot, null);
-    this.#rules.set(heldSlotOf(slot), null);
-  }
-
-  /** How many policies had a slot before. */
-  retirementsOf(slot: number): number {
-    return this.#rules.retirementsOf(slot);
-  }
-
-  /** What a slot counts; null if no policy has it. */
-  rulesOf(slot: number): SlotRules | null {
-    return this.#rules.of(slot);
-  }
-
-  /** The window of a slot; 0 if no policy with a sliding window has it. */
-  windowOf(slot: number): number {
-    return this.#rules.windowOf(slot);
+    this.rules.set(slot, null);
+    this.rules.set(heldSlotOf(slot), null);
   }
 
   /** Whether a slot has no policy and no key. */
@@ -127,7 +112,7 @@ export class CounterTable {
       figureAt(each, figures.coarse),
     ]);
     // As in the figures, they may be too low.
-    return this.#rules.of(slot) === null && counted.every((at) => (w[at] as number) <= 0);
+    return this.rules.of(slot) === null && counted.every((at) => (w[at] as number) <= 0);
   }
 
   /** The period of a calendar policy. */
@@ -285,7 +270,7 @@ export class CounterTable {
       if (units > 0) return units;
       this.#pointToOwn(cursor);
     }
-    this.#rules.setNow(nowMs);
+    this.rules.setNow(nowMs);
     if (this.#hasRoom(cursor) || this.#coarse.makeRoom(cursor)) return 0;
     if (!this.#coarse.add(cursor)) return -1;
     return countUnits(this.#w, cursor.shard, cursor.line, span);
@@ -312,7 +297,7 @@ export class CounterTable {
   }
 
   #addKey(cursor: Cursor, nowMs: number): void {
-    this.#rules.setNow(nowMs);
+    this.rules.setNow(nowMs);
     if (cursor.line !== 0 || !this.#isStillRoom(cursor)) {
       this.#pointToOwn(cursor);
       // The key may have been counted by its network meanwhile, to make room for that of another policy.
@@ -331,7 +316,7 @@ export class CounterTable {
     const w = this.#w;
     const { shard, victimAt, victimEntry } = cursor;
     if (victimAt === 0) return freeEntry(w, cursor) !== 0 && freeLines(w, shard) > 0;
-    return w[victimAt] === victimEntry && this.#rules.worth(shard, lineAt(shard, lineOfEntry(victimEntry))) !== keep;
+    return w[victimAt] === victimEntry && this.rules.worth(shard, lineAt(shard, lineOfEntry(victimEntry))) !== keep;
   }
 }
 

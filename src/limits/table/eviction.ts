@@ -171,7 +171,7 @@ export class CoarseKeys {
   find(cursor: Cursor): boolean {
     const { w, locks, places } = this.#memory;
     locks.acquireLast(this.#lockAt);
-    if (this.#replacesByClient(cursor)) {
+    if (cursor.key !== cursor.client) {
       places.point(cursor, kinds.client, cursor.client);
       cursor.line = findKey(w, cursor);
       if (cursor.line !== 0) return true;
@@ -185,7 +185,7 @@ export class CoarseKeys {
   add(cursor: Cursor): boolean {
     const { locks, places } = this.#memory;
     locks.acquireLast(this.#lockAt);
-    if (this.#replacesByClient(cursor)) {
+    if (cursor.key !== cursor.client) {
       places.point(cursor, kinds.client, cursor.client);
       if (this.#add(cursor)) return true;
     }
@@ -214,11 +214,6 @@ export class CoarseKeys {
       return freeEntry(w, cursor) !== 0;
     }
     return false;
-  }
-
-  /** Whether the key of a cursor is more than its client. */
-  #replacesByClient({ key, client }: Cursor): boolean {
-    return key !== client;
   }
 
   #add(cursor: Cursor): boolean {
