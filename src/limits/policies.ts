@@ -365,8 +365,8 @@ export async function decideWithStore<T>(
     const groups = groupsToAsk(asks, store.settings.waitMs);
     const [only] = groups;
     // Each promise more costs each request: most have one group.
-    if (groups.length === 1 && only !== undefined) take(only, await store.ask(wantsOf(only), waitsSinceMs));
-    else await Promise.all(groups.map(async (group) => take(group, await store.ask(wantsOf(group), waitsSinceMs))));
+    if (groups.length === 1 && only !== undefined) take(only, await store.ask(only.map(wantOf), waitsSinceMs));
+    else await Promise.all(groups.map(async (group) => take(group, await store.ask(group.map(wantOf), waitsSinceMs))));
     const decided = decide();
     if (decided !== null) return decided;
   }
@@ -395,10 +395,9 @@ function groupsToAsk(asks: readonly PolicyAsk[], waitMs: number): readonly (read
   return enforcing.length === 0 ? groups.slice(1) : groups;
 }
 
-function wantsOf(asks: readonly SharedAsk[]): readonly Want[] {
-  const wants: Want[] = [];
-  for (const ask of asks) wants.push(ask.want());
-  return wants;
+/** Returns what has to be asked for, because an ask has found too little. */
+function wantOf(ask: SharedAsk): Want {
+  return ask.want();
 }
 
 function take(asks: readonly SharedAsk[], grants: readonly Grant[]): void {

@@ -7,11 +7,10 @@ import {
   type CounterItem,
   type EqualRequests,
   type Item,
-  isLeasedByRequest,
   leaseIdOf,
   type ScriptAnswer,
 } from "../../src/limits/store/script-call.ts";
-import type { ScriptModel } from "./script-model.ts";
+import { isLeasedByRequest, type ScriptModel } from "./script-model.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 /** For so long it is known what room counters had. */

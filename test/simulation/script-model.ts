@@ -15,12 +15,19 @@ import {
   heldForUs,
   heldMark,
   heldRetryUs,
-  isLeasedByRequest,
   leaseIdOf,
   returnUs,
   threadLength,
 } from "../../src/limits/store/script-call.ts";
 import { type Entry, SortedEntries } from "./sorted-entries.ts";
+
+/**
+ * Returns whether each request has a lease of its own, because its units may be given back alone. Else all units that a call
+ * is granted of a counter are one lease.
+ */
+export function isLeasedByRequest({ item, id }: Pick<CounterItem, "item" | "id">): boolean {
+  return item === "concurrency" || id.endsWith(heldMark);
+}
 
 const second = 1_000_000;
 const [mostExpired, mostWalked, mostMerged, mostCompared] = [1_000, 200, 200, 10_000];

@@ -1,7 +1,7 @@
 // What a call of the script of rules asks and answers: see rules-script.ts. What comes from the store is parsed here.
 import { type TakeBackReason, takeBackReasons } from "../../core/reload.ts";
 import { type ForgivenKey, parseRule, type Rule } from "../../core/rules.ts";
-import { storeKeyOf } from "./script-call.ts";
+import { storeKeyOf, wholeOf } from "./script-call.ts";
 
 /** The tag of the rules, which decides their shard. */
 export const rulesTag = "rules";
@@ -219,10 +219,4 @@ export function pageOf({ values }: RulesAnswer): { readonly cursor: string; read
     entries.push({ name: fields[i] ?? "", text, endsMs: Number(ends), revision, isNew: mark === "n" });
   }
   return { cursor, entries };
-}
-
-function wholeOf(value: unknown): number {
-  const number = typeof value === "string" && value !== "" ? Number(value) : value;
-  if (typeof number !== "number" || !Number.isSafeInteger(number)) throw new Error("a number is missing in the reply");
-  return number;
 }

@@ -38,21 +38,14 @@ export interface CounterItem {
   readonly ahead: number;
   /**
    * Of the leases that the call makes, never used for another call: the gateway's id, the thread's, and a number. With
-   * `heldMark` at its end, the units are held until they are reported, and a refusal beside them may end soon.
+   * `heldMark` at its end, the units are held until they are reported, and a refusal beside them may end soon. Then, and of
+   * `concurrency`, each request has a lease of its own. Else all units that a call is granted of a counter are one lease.
    */
   readonly id: string;
   /** What became of units that were granted before. Done before anything is granted; may be repeated. */
   readonly reports: readonly LeaseReport[];
   /** What this gateway has admitted and what still counts; null: nothing has to be told. Done after the reports. */
   readonly told: Told | null;
-}
-
-/**
- * Returns whether each request has a lease of its own, because its units may be given back alone. Else all units that a call
- * is granted of a counter are one lease.
- */
-export function isLeasedByRequest({ item, id }: Pick<CounterItem, "item" | "id">): boolean {
-  return item === "concurrency" || id.endsWith(heldMark);
 }
 
 /**
@@ -352,11 +345,7 @@ class Values {
   }
 
   number(): number {
-    const value = this.#values[this.#at++];
-    const number = typeof value === "string" && value !== "" ? Number(value) : value;
-    if (typeof number !== "number" || !Number.isSafeInteger(number))
-      throw new Error("a number is missing in the script's reply");
-    return number;
+    return wholeOf(this.#values[this.#at++]);
   }
 
   flag(): boolean {
@@ -373,6 +362,14 @@ class Values {
   end(): void {
     if (this.#at !== this.#values.length) throw new Error("the script's reply is too long");
   }
+}
+
+/** Throws if it is no whole number. */
+export function wholeOf(value: unknown): number {
+  const number = typeof value === "string" && value !== "" ? Number(value) : value;
+  if (typeof number !== "number" || !Number.isSafeInteger(number))
+    throw new Error("a number is missing in the script's reply");
+  return number;
 }
 
 // What the store calls the key of a counter: the same for all gateways.

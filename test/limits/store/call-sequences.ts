@@ -6,12 +6,11 @@ import {
   type EqualRequests,
   heldMark,
   type Item,
-  isLeasedByRequest,
   type LeaseReport,
   leaseIdOf,
   type ScriptAnswer,
 } from "../../../src/limits/store/script-call.ts";
-import { ScriptModel } from "../../simulation/script-model.ts";
+import { isLeasedByRequest, ScriptModel } from "../../simulation/script-model.ts";
 import type { RealScript } from "./real-script.ts";
 
 const startUs = 1_800_000_000_000_000;
