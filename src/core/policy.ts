@@ -200,7 +200,7 @@ export function needsIdentity({ key, overrides, who }: Policy, tokensAreVerified
 }
 
 /** What says which policy a counter belongs to. */
-interface PolicyIdentity extends KeyedPolicy {
+export interface PolicyIdentity extends KeyedPolicy {
   readonly rate: { readonly kind: Policy["rate"]["kind"] };
 }
 

@@ -279,7 +279,7 @@ export function shareOf(bound: number, threads: number): number {
  * gateway/configuration.ts divides what is not counted for all threads.
  */
 export function settingsOfThread(settings: Settings): Settings {
-  const { workers, upstream, upgrade, extAuth, refusals, counters, admin } = settings;
+  const { workers, upstream, upgrade, extAuth, refusals, counters } = settings;
   if (workers === 1) return settings;
   const share = (bound: number): number => shareOf(bound, workers);
   const callers = <T extends { readonly maxConnections: number }>(listener: T | null): T | null =>
@@ -287,20 +287,12 @@ export function settingsOfThread(settings: Settings): Settings {
   const { redis } = counters;
   return {
     ...settings,
-    admin: { ...admin, recent: withShareOfRefusals(admin.recent, workers) },
     counters: redis === null ? counters : { ...counters, redis: withShareOfKeys(redis, workers) },
     upstream: { ...upstream, maxConnections: share(upstream.maxConnections) },
     upgrade: { ...upgrade, maxTunnels: share(upgrade.maxTunnels) },
     extAuth: { ...extAuth, http: callers(extAuth.http), grpc: callers(extAuth.grpc) },
     refusals: { perSecond: share(refusals.perSecond), burst: share(refusals.burst) },
   };
-}
-
-type RecentSettings = Settings["admin"]["recent"];
-
-/** Not of the keys: with fewer of them each count would be less exact. */
-function withShareOfRefusals(recent: RecentSettings, workers: number): RecentSettings {
-  return { ...recent, refusals: recent.refusals === 0 ? 0 : shareOf(recent.refusals, workers) };
 }
 
 type SharedCounters = NonNullable<Settings["counters"]["redis"]>;

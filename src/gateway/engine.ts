@@ -24,6 +24,7 @@ import type { Logger } from "../telemetry/log.ts";
 import type { HistoryRow } from "../telemetry/recent/history.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
+import type { RecentBytes } from "../telemetry/scraped-metrics.ts";
 import type { StoreSightings } from "../telemetry/store-log.ts";
 import {
   createTelemetry,
@@ -39,7 +40,7 @@ import { Clients } from "./clients.ts";
 import { closeParts, configure, InForce, openParts } from "./configuration.ts";
 import { type ChosenSlots, freeSlots, type ThreadCounters } from "./open-counters.ts";
 import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
-import { openThreadRecent, recentBytesOf, reportRegularly } from "./open-recent.ts";
+import { openThreadRecent, reportRegularly } from "./open-recent.ts";
 import { connectStore, createStore } from "./open-store.ts";
 import type { SettingsOnTrial } from "./reload-trials.ts";
 import type { EngineFiles, ThreadContext } from "./thread-context.ts";
@@ -60,6 +61,8 @@ export interface EngineOptions {
   readonly ruleCounts?: () => Readonly<Record<RuleAction, number>>;
   /** Of what gateways share of rules; null: they share nothing. Default: another thread tells them. */
   readonly sharedRules?: (() => SharedRulesFigures) | null;
+  /** Memory for what the process remembers of the last minutes. Default: another thread tells it. */
+  readonly recentBytes?: () => RecentBytes;
   /** As in StoreOptions. */
   readonly readForgiven?: () => Promise<unknown>;
   /** The place in the log of gateways up to which the table has forgotten what was forgiven. Default: 0. */
@@ -106,7 +109,6 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     ...options,
     ...scraped.sources,
     ...{ cells, recent },
-    recentBytes: () => recentBytesOf(recent, settings),
     routes: settings.routes,
     workers: settings.workers,
     store: settings.counters.redis && {
@@ -160,7 +162,7 @@ export class Engine implements Carrier {
     this.threadRecent = recent;
     this.recent = {
       memory: recent.history.memory,
-      ask: async (question) => ({ answers: [recent.answer(question)], missing: 0 }),
+      take: () => recent.take(),
     };
     this.#endReports = reportRegularly(recent.history, store);
     this.inForce = inForce;

@@ -11,6 +11,7 @@ import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { HistoryRow } from "../telemetry/recent/history.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
+import { RecentMemory } from "../telemetry/recent/recent-memory.ts";
 import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
 import { type AdminSide, openAdminSide } from "./control/admin-side.ts";
 import { type ClientCountsOptions, createClientCounts } from "./control/client-counts.ts";
@@ -39,7 +40,7 @@ export { ListenError } from "./open-listeners.ts";
 /** Threads that carry traffic count from 1. */
 const mainRow = 0;
 
-type GivenHere = "counters" | "ruleCounts" | "sharedRules" | "readForgiven" | "forgivenUntil";
+type GivenHere = "counters" | "ruleCounts" | "sharedRules" | "readForgiven" | "forgivenUntil" | "recentBytes";
 
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
 export interface GatewayOptions extends Omit<EngineOptions, GivenHere>, Omit<WorkersOptions, GivenHere> {
@@ -109,13 +110,13 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const rules = new RuleBook({ ...options, restored: restored?.rules ?? [], survivesRestart: kept !== null });
   const setByPeople = await openSharing(settings, options, rules, open);
   const { forgiving, sharing } = setByPeople;
-  const carrier = await openCarrier(settings, files, { ...options, counters, ...askedOf(setByPeople) });
+  const recentMemory = new RecentMemory(settings.admin.recent);
+  const carrier = await openCarrier(settings, files, { ...options, counters, ...askedOf(setByPeople, recentMemory) });
   open.defer(() => carrier.close());
   await publishTo(carrier, setByPeople);
   logRules(rules, { log, settings: () => carrier.settings, keyHash: counters.keyHash });
   const { telemetry } = carrier;
-  const recent = openRecent(settings, { ...options, carrier });
-  open.defer(() => recent.close());
+  const recent = open.adopt(openRecent(settings, { ...options, carrier, recentMemory }), (each) => each.close());
   // Threads that carry traffic report theirs.
   if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(carrier.recent.memory, mainRow), null));
   const drains = new Drains();
@@ -249,9 +250,13 @@ async function openSharing(
   return { rules, forgiving, sharing };
 }
 
-/** What a thread asks about it. */
-function askedOf({ rules, forgiving, sharing }: SetByPeople): Omit<Pick<EngineOptions, GivenHere>, "counters"> {
+/** What a thread asks about it, and about the last minutes. */
+function askedOf(
+  { rules, forgiving, sharing }: SetByPeople,
+  recentMemory: RecentMemory,
+): Omit<Pick<EngineOptions, GivenHere>, "counters"> {
   return {
+    recentBytes: () => recentMemory.bytes,
     ruleCounts: () => rules.counts(),
     sharedRules: sharing && (() => sharing.figures()),
     readForgiven: () => forgiving.read(),

@@ -77,9 +77,7 @@ async function listByUse(
     sort: sort === "recent" ? sort : "used",
   });
   const names = [...new Set(listed.map((key) => key.policy))];
-  const refused = new Map(
-    await Promise.all(names.map(async (name) => [name, await recent.refused(name, all)] as const)),
-  );
+  const refused = new Map(names.map((name) => [name, recent.refused(name)]));
   const { ipv6Prefix } = settings().clientAddress;
   const counts = new Map(names.map((name) => [name, refusalsByKey(refused.get(name), ipv6Prefix)]));
   return {
@@ -94,9 +92,6 @@ async function listByUse(
   };
 }
 
-/** All keys of a sketch, which is bounded. */
-const all = Number.POSITIVE_INFINITY;
-
 function refusalsByKey(most: MostRefused | undefined, ipv6Prefix: number) {
   return new Map(
     most?.keys.map(({ key, count, error }) => [counterText(key, ipv6Prefix), { count, error }] as const) ?? [],
@@ -109,9 +104,7 @@ async function listByRefusals(
 ): Promise<CountedList> {
   const { policies, clientAddress, counters } = settings();
   const asked = policies.filter(({ name }) => only === null || name === only);
-  const lists = await Promise.all(
-    asked.map(async (policy) => ({ policy, most: await recent.refused(policy.name, all) })),
-  );
+  const lists = asked.map((policy) => ({ policy, most: recent.refused(policy.name) }));
   const names = listedTokens()?.names() ?? new Set<string>();
   const found = lists
     .flatMap(({ policy, most }) =>
@@ -141,8 +134,7 @@ async function listByRefusals(
   return {
     clients: shown,
     refusedSince: sinceOf(lists.map(({ most }) => most)),
-    // A thread that has not answered may have refused others.
-    isComplete: found.length <= limit && lists.every(({ most }) => most.missing === 0),
+    isComplete: found.length <= limit,
     isShared: counters.redis !== null,
   };
 }

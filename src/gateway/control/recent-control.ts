@@ -9,7 +9,8 @@ import type { ForgivenKey } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { HistoryStep } from "../../telemetry/recent/history.ts";
 import type { Recent } from "../../telemetry/recent/recent.ts";
-import type { RefusalsOf, RefusedRequest } from "../../telemetry/recent/refusals.ts";
+import type { RefusalsOf } from "../../telemetry/recent/refusals.ts";
+import type { RefusedRequest } from "../../telemetry/recent/refused-request.ts";
 import { readKeyText } from "./client-control.ts";
 
 interface RecentControlOptions {
@@ -46,7 +47,7 @@ export function createRecentControl({ recent, settings, keyText, loggedName }: R
       };
     },
     async request(id) {
-      const refusal = await recent.request(id);
+      const refusal = recent.request(id);
       return refusal && shown(refusal);
     },
     async refusals(key, limit) {
@@ -58,7 +59,7 @@ export function createRecentControl({ recent, settings, keyText, loggedName }: R
       }
       const of = reading === null ? everybody : refusalsOf(reading.key, ipv6Prefix, loggedName);
       if (of === null) return { ok: true, value: { refusals: [], isComplete: false } };
-      const { refusals, isComplete } = await recent.last(of, limit);
+      const { refusals, isComplete } = recent.last(of, limit);
       return { ok: true, value: { refusals: refusals.map(shown), isComplete } };
     },
     subscribe(onRefusal) {

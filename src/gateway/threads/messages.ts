@@ -8,7 +8,7 @@ import type { HostPort } from "../../core/ip-address.ts";
 import type { RuleChange } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
-import type { RecentAnswer, RecentQuestion } from "../../telemetry/recent/thread-recent.ts";
+import type { RecentBatch } from "../../telemetry/recent/thread-recent.ts";
 import type { ThreadCells, ThreadReport } from "../../telemetry/telemetry.ts";
 import type { Addresses, BrokenOff, ListenSettings } from "../carrier.ts";
 import type { ChosenSlots, CounterMemory } from "../open-counters.ts";
@@ -71,8 +71,6 @@ export interface Requests {
   };
   /** What the thread wanted, by its id, is done. */
   readonly forgivenRead: { readonly asked: number; readonly answered: null };
-  /** What the thread remembers of the last minutes. */
-  readonly recent: { readonly asked: RecentQuestion; readonly answered: RecentAnswer };
   readonly announceEnd: { readonly asked: null; readonly answered: null };
   readonly drain: { readonly asked: { readonly timeoutMs: number }; readonly answered: BrokenOff };
   /** Answered when all lines of the log are with the main thread. */
@@ -107,6 +105,8 @@ export interface Wanted {
 /** What a thread hands over by itself: at its start, after each reload, and once a second. */
 export interface HandedOver {
   readonly report: ThreadReport;
+  /** What it has refused since the last time; empty if there is nothing. */
+  readonly recent: readonly RecentBatch[];
   /** At its start, and after each reload. */
   readonly cells: ThreadCells | null;
 }

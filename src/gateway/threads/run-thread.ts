@@ -42,7 +42,8 @@ async function run(port: MessagePort, start: ThreadStart): Promise<void> {
     const handOver: HandOver = async (engine, isWhole) => {
       const cells = isWhole ? engine.cells : null;
       pulse.isReportWaiting = true;
-      port.postMessage({ report: await engine.report(), cells } satisfies HandedOver);
+      const report = await engine.report();
+      port.postMessage({ report, recent: engine.threadRecent.take(), cells } satisfies HandedOver);
     };
     const { engine, clock, handlers } = await open(start, forgivenReads, handOver);
     await handOver(engine, true);
@@ -114,7 +115,6 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads, handOver: 
       await engine.changeRules(change);
       return null;
     },
-    recent: async (question) => engine.threadRecent.answer(question),
     async announceEnd() {
       engine.announceEnd();
       return null;

@@ -4,6 +4,7 @@ import { extname } from "node:path";
 import { MessageChannel, Worker as NodeWorker } from "node:worker_threads";
 import { ignoreError } from "../../core/failure.ts";
 import type { LogDestination } from "../../telemetry/destination.ts";
+import type { RecentBatch } from "../../telemetry/recent/thread-recent.ts";
 import type { ThreadCells, ThreadReport } from "../../telemetry/telemetry.ts";
 import { writeThreadLines } from "../../telemetry/thread-log.ts";
 import type { KnownThread } from "../../telemetry/worker-figures.ts";
@@ -33,6 +34,7 @@ export interface WorkerOptions {
   readonly entry: URL;
   readonly destination: Pick<LogDestination, "write">;
   readonly onWanted: (worker: Worker, wanted: Wanted) => void;
+  readonly onRecent: (batches: readonly RecentBatch[]) => void;
   /** Called once, as soon as the thread runs no more code. */
   readonly onGone: () => void;
   /** Called once, when everything that the thread had logged is written. `error`: what ended it, null for its exit. */
@@ -51,7 +53,10 @@ export class Worker implements KnownThread {
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>();
   #lastId = startId;
 
-  constructor(start: Omit<ThreadStart, "logPort">, { entry, destination, onWanted, onGone, onExit }: WorkerOptions) {
+  constructor(
+    start: Omit<ThreadStart, "logPort">,
+    { entry, destination, onWanted, onRecent, onGone, onExit }: WorkerOptions,
+  ) {
     this.thread = start.thread;
     this.#pulse = new Pulse(start.pulses, start.thread);
     const log = new MessageChannel();
@@ -68,8 +73,10 @@ export class Worker implements KnownThread {
       failure = error;
     });
     this.#node.on("message", (message: Answer | Wanted | HandedOver) => {
-      if ("report" in message) this.#take(message);
-      else if ("wants" in message) onWanted(this, message);
+      if ("report" in message) {
+        this.#take(message);
+        onRecent(message.recent);
+      } else if ("wants" in message) onWanted(this, message);
       else this.#onAnswer(message);
     });
     this.#exited = new Promise((resolve) => {

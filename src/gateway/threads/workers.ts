@@ -22,6 +22,7 @@ import { changeLog } from "../../telemetry/log.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";
 import type { RecentThreads } from "../../telemetry/recent/recent.ts";
+import type { RecentBatch } from "../../telemetry/recent/thread-recent.ts";
 import { StoreSightings } from "../../telemetry/store-log.ts";
 import { WorkerReadings } from "../../telemetry/worker-figures.ts";
 import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview } from "../carrier.ts";
@@ -29,7 +30,6 @@ import { Clients } from "../clients.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
 import { type ChosenSlots, createLimiter, freeSlots, NotPreparedError } from "../open-counters.ts";
-import { recentBytesOfMain } from "../open-recent.ts";
 import { openJudgedTable, type SettingsOnTrial } from "../reload-trials.ts";
 import { clientAddressRules } from "../runtimes.ts";
 import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
@@ -44,8 +44,8 @@ export interface WorkersOptions extends Omit<EngineOptions, "names" | "authentic
   readonly threadEntry?: URL;
 }
 
-/** How long a thread may take to say what it remembers of the last minutes. */
-const recentTimeoutMs = 2_000;
+/** What threads have handed over is taken each second, so there are more only if the main thread stands still. */
+const maxRecentBatches = 4 * maxThreads;
 
 /** A thread that has not run its timer for so long cannot answer requests either. */
 const stuckMs = pulseMs + 1_000;
@@ -97,8 +97,10 @@ class Workers implements Carrier {
   readonly #pulses = Pulse.createMemory();
   readonly recent: RecentThreads = {
     memory: HistoryRow.createMemory(),
-    ask: (question) => this.#askAll(question),
+    take: () => this.#recent.splice(0),
   };
+  /** What threads have handed over of the last second. */
+  readonly #recent: RecentBatch[] = [];
   readonly #readings = new WorkerReadings();
   readonly #restarts: Restarts;
   /** By the number of the thread: those that have not ended. */
@@ -155,7 +157,6 @@ class Workers implements Carrier {
       workers: this.#readings,
       hasStore: settings.counters.redis !== null,
       sharedRules: options.sharedRules ?? null,
-      recentBytes: () => recentBytesOfMain,
       clientConnections: () => new SharedConnectionCount(this.#connections, mainThread).total,
       tokens: () => this.#opened.authenticator.tokens(),
       certificate: () => {
@@ -314,13 +315,6 @@ class Workers implements Carrier {
     return this.#limiter.stats().map(({ policy }) => ({ policy, outcomes: this.#readings.outcomes(policy.name) }));
   }
 
-  async #askAll(question: Requests["recent"]["asked"]): ReturnType<RecentThreads["ask"]> {
-    const asked = Array.from(this.#serving, (worker) => worker.ask("recent", question, recentTimeoutMs));
-    const results = await Promise.allSettled(asked);
-    const answers = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
-    return { answers, missing: results.length - answers.length };
-  }
-
   #createLimiter(settings: Settings, before: PolicyLimiter | null, onTrial: SettingsOnTrial | null): PolicyLimiter {
     const options = { ...this.#options, runtimeRules: this.#runtimeRules };
     return createLimiter(settings, options, before, { decides: false, keep: onTrial?.fallback.policies ?? [] });
@@ -421,6 +415,9 @@ class Workers implements Carrier {
       entry,
       destination,
       onWanted: (asking, wanted) => void this.#readForgiven(asking, wanted),
+      onRecent: (batches) => {
+        if (this.#recent.length < maxRecentBatches) this.#recent.push(...batches);
+      },
       onGone: () => {
         SharedConnectionCount.forget(this.#connections, thread);
         StoreSightings.forget(this.#storeSightings, thread);

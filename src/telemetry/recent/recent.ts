@@ -1,23 +1,20 @@
-// The last minutes of the whole process, for the admin API: asks all threads and adds up what they say, reads the history,
-// and passes a sample of refusals to whoever listens. While nobody listens, no thread is asked for it.
+// The last minutes of the whole process, for the admin API: adds up what the threads hand over, reads the history, and passes a
+// sample of refusals to whoever listens. Asks no thread for anything.
 import type { Clock } from "../../core/clock.ts";
 import { History, type HistoryView } from "./history.ts";
 import { PolicyHistory, type PolicyHistoryView, type PolicyTotals } from "./policy-history.ts";
-import type { LastRefusals, RefusalsOf, RefusedRequest } from "./refusals.ts";
-import { generationMs, merged, type RefusedKey } from "./sketch.ts";
-import type { RecentAnswer, RecentQuestion } from "./thread-recent.ts";
+import type { RecentMemory } from "./recent-memory.ts";
+import type { LastRefusals, RefusalsOf } from "./refusals.ts";
+import { generationMs, type RefusedKey } from "./refused-keys.ts";
+import type { RefusedRequest } from "./refused-request.ts";
+import type { RecentBatch, RecentSizes } from "./thread-recent.ts";
 
 /** The threads that carry traffic. */
 export interface RecentThreads {
   /** Of HistoryRow. */
   readonly memory: SharedArrayBuffer;
-  ask(question: RecentQuestion): Promise<ThreadAnswers>;
-}
-
-interface ThreadAnswers {
-  readonly answers: readonly RecentAnswer[];
-  /** Threads that have not answered. */
-  readonly missing: number;
+  /** Returns what they have handed over since the last call. If this is the only thread, that is all that it has noted. */
+  take(): readonly RecentBatch[];
 }
 
 /** The keys that a policy refused most, those with the most refusals first. */
@@ -25,8 +22,6 @@ export interface MostRefused {
   readonly keys: readonly RefusedKey[];
   /** From when on refusals are counted, in Unix milliseconds. */
   readonly sinceMs: number;
-  /** Threads whose refusals are not counted, because they have not answered: then a count may be too low. */
-  readonly missing: number;
 }
 
 /** What was refused in about a second. */
@@ -38,10 +33,15 @@ export interface RefusalSample {
 }
 
 const sampledPerSecond = 10;
-const samplePeriodMs = 1_000;
+
+/** As often as threads hand over. */
+const periodMs = 1_000;
 
 interface RecentOptions {
   readonly threads: RecentThreads;
+  readonly recentMemory: RecentMemory;
+  /** In force. */
+  readonly sizes: () => RecentSizes;
   readonly clock: Clock;
   /** Whether the counters are shared. */
   readonly hasStore: boolean;
@@ -60,49 +60,43 @@ export class Recent {
   #readingPolicies: Promise<void> | null = null;
   readonly #startedMs: number;
   #historyTimer: NodeJS.Timeout | undefined;
+  readonly #timer: NodeJS.Timeout;
   readonly #listeners = new Set<(sample: RefusalSample) => void>();
-  #sampleTimer: NodeJS.Timeout | undefined;
-  #isFirstSample = true;
+  /** Since listeners were told last. */
+  #batches: RecentBatch[] = [];
 
-  /** Reads the history from now on, until `close`. */
+  /** Reads the history from now on, and what threads hand over, until `close`. */
   constructor(options: RecentOptions) {
     const { threads, clock, hasStore, residentBytes } = options;
     this.#options = options;
     this.#startedMs = clock.monotonicMs();
     this.#history = new History(threads.memory, hasStore, residentBytes, this.#startedMs);
     this.#policies = new PolicyHistory(this.#startedMs);
+    this.#timer = setInterval(() => this.#tell(), periodMs).unref();
     this.#readHistory();
   }
 
   /** Returns the refusal with this id, or else the latest one with this `requestId`; null if none is kept. */
-  async request(id: string): Promise<RefusedRequest | null> {
-    const [own] = (await this.last({ kind: "id", id }, 1)).refusals;
+  request(id: string): RefusedRequest | null {
+    const [own] = this.last({ kind: "id", id }, 1).refusals;
     if (own !== undefined) return own;
-    const { refusals, isComplete } = await this.last({ kind: "requestId", id }, 1);
+    const { refusals, isComplete } = this.last({ kind: "requestId", id }, 1);
     const [latest] = refusals;
     return latest === undefined || isComplete ? (latest ?? null) : { ...latest, isRepeated: true };
   }
 
   /** Returns the last refusals of all threads, at most `limit`. */
-  async last(of: RefusalsOf, limit: number): Promise<LastRefusals> {
-    const { answers, missing } = await this.#options.threads.ask({ kind: "last", of, limit });
-    const lists = answers.flatMap((answer) => (answer.kind === "last" ? [answer.last] : []));
-    const refusals = lists.flatMap((list) => list.refusals).sort((x, y) => y.atMs - x.atMs);
-    const isComplete = missing === 0 && refusals.length <= limit && lists.every((list) => list.isComplete);
-    return { refusals: refusals.slice(0, limit), isComplete };
+  last(of: RefusalsOf, limit: number): LastRefusals {
+    return this.#taken().refusals.last(of, limit);
   }
 
-  /** Returns at most `limit` keys. */
-  async refused(policy: string, limit: number): Promise<MostRefused> {
-    const { threads, clock } = this.#options;
-    const { answers, missing } = await threads.ask({ kind: "refused", policy });
-    const summaries = answers.flatMap((answer) => (answer.kind === "refused" ? [answer.summary] : []));
+  refused(policy: string): MostRefused {
+    const { clock } = this.#options;
     const nowMs = clock.monotonicMs();
     const sinceMs = Math.max(this.#startedMs, generationMs * (Math.floor(nowMs / generationMs) - 1));
     return {
-      keys: merged(summaries).keys.slice(0, limit),
+      keys: this.#taken().keys.largest(policy, nowMs),
       sinceMs: Math.round(clock.wallMs() - (nowMs - sinceMs)),
-      missing,
     };
   }
 
@@ -123,19 +117,32 @@ export class Recent {
 
   /** Returns the function that ends it. The listener is called at most once in a second, and not if nothing was refused. */
   onRefusal(listener: (sample: RefusalSample) => void): () => void {
+    // What was refused before is not told.
+    if (this.#listeners.size === 0) this.#taken();
     // A listener may be added twice.
     const each = (sample: RefusalSample): void => listener(sample);
     this.#listeners.add(each);
-    if (this.#listeners.size === 1) this.#beginSampling();
     return () => {
-      if (this.#listeners.delete(each) && this.#listeners.size === 0) this.#endSampling();
+      this.#listeners.delete(each);
+      if (this.#listeners.size === 0) this.#batches = [];
     };
   }
 
   close(): void {
     clearTimeout(this.#historyTimer);
+    clearInterval(this.#timer);
     this.#listeners.clear();
-    this.#endSampling();
+  }
+
+  /** Takes what threads have handed over meanwhile. */
+  #taken(): RecentMemory {
+    const { threads, recentMemory, sizes, clock } = this.#options;
+    recentMemory.resize(sizes());
+    for (const batch of threads.take()) {
+      recentMemory.add(batch, clock.monotonicMs());
+      if (this.#listeners.size > 0) this.#batches.push(batch);
+    }
+    return recentMemory;
   }
 
   #readHistory(): void {
@@ -156,48 +163,25 @@ export class Recent {
     return this.#readingPolicies;
   }
 
-  #beginSampling(): void {
-    const { onFailure } = this.#options;
-    const sample = (): void => {
-      this.#sample().catch(onFailure);
-    };
-    this.#isFirstSample = true;
-    this.#sampleTimer = setInterval(sample, samplePeriodMs).unref();
-    sample();
-  }
-
-  #endSampling(): void {
-    clearInterval(this.#sampleTimer);
-    this.#sampleTimer = undefined;
-  }
-
-  async #sample(): Promise<void> {
-    const timer = this.#sampleTimer;
-    const isFirst = this.#isFirstSample;
-    this.#isFirstSample = false;
-    const { answers } = await this.#options.threads.ask({ kind: "sample", isFirst, limit: sampledPerSecond });
-    // Somebody else may listen now.
-    if (timer !== this.#sampleTimer) return;
-    const samples = answers.flatMap((answer) => (answer.kind === "sample" ? [answer.refused] : []));
-    const count = samples.reduce((sum, sample) => sum + sample.count, 0);
+  #tell(): void {
+    this.#taken();
+    const count = this.#batches.reduce((sum, batch) => sum + batch.count, 0);
+    const refusals = sampleOf(this.#batches.flatMap((batch) => batch.refusals));
+    this.#batches = [];
     if (count === 0) return;
-    const refusals = inTurn(samples.map(({ sample }) => sample)).slice(0, sampledPerSecond);
-    refusals.sort((x, y) => x.atMs - y.atMs);
-    for (const listener of this.#listeners) this.#tell(listener, { refusals, leftOut: count - refusals.length });
-  }
-
-  /** A listener that fails keeps nothing from the others. */
-  #tell(listener: (sample: RefusalSample) => void, sample: RefusalSample): void {
-    try {
-      listener(sample);
-    } catch (error) {
-      this.#options.onFailure(error);
+    for (const listener of this.#listeners) {
+      try {
+        listener({ refusals, leftOut: count - refusals.length });
+      } catch (error) {
+        // A listener that fails keeps nothing from the others.
+        this.#options.onFailure(error);
+      }
     }
   }
 }
 
-/** Returns one of each list, then another one of each. */
-function inTurn<T>(lists: readonly (readonly T[])[]): T[] {
-  const longest = Math.max(0, ...lists.map(({ length }) => length));
-  return Array.from({ length: longest }, (_, i) => lists.flatMap((list) => list.slice(i, i + 1))).flat();
+function sampleOf(refusals: readonly RefusedRequest[]): RefusedRequest[] {
+  const ofClients = new Map(refusals.map((refusal) => [refusal.client, refusal]));
+  const chosen = [...new Set([...ofClients.values(), ...refusals])].slice(0, sampledPerSecond);
+  return chosen.sort((x, y) => x.atMs - y.atMs);
 }

@@ -1,11 +1,15 @@
-// What one thread remembers of the last minutes, and its answers to the main thread. An admitted request costs the counts of
-// the history and a branch. Columns are made with the first refusal, so a gateway that refuses nothing has none.
-import type { Clock } from "../../core/clock.ts";
+// What one thread notes of the last second, until it hands it over to the main thread. An admitted request costs the counts of
+// the history and a branch. A refusal costs two look-ups and a few counts; of each client the first five in a second are kept. All
+// is bounded, whatever clients do: to hand it over takes about a millisecond.
+import { randomInt } from "node:crypto";
+import type { CounterKey } from "../../core/counter-key.ts";
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import type { RefusalReason } from "../../core/local-reply.ts";
+import type { Policy } from "../../core/policy.ts";
 import type { HistoryRow } from "./history.ts";
-import { type LastRefusals, Refusals, type RefusalsOf, type RefusalsSince } from "./refusals.ts";
-import { type KeySummary, RefusedKeys } from "./sketch.ts";
+import { LargestCounts } from "./largest-counts.ts";
+import type { CountedKeys, RefusedKey } from "./refused-keys.ts";
+import { type KeptForms, keptText, type RefusedRequest, refusedRequest, wordsOf } from "./refused-request.ts";
 
 /** How much is remembered; 0: nothing. */
 export interface RecentSizes {
@@ -15,46 +19,49 @@ export interface RecentSizes {
   readonly keys: number;
 }
 
-/** What the main thread asks a thread. Each answer is bounded in size. */
-export type RecentQuestion =
-  /** The last `limit` refusals. */
-  | { readonly kind: "last"; readonly of: RefusalsOf; readonly limit: number }
-  | { readonly kind: "refused"; readonly policy: string }
-  /** What was refused since the last such question; `isFirst`: nothing, only what comes from now on is wanted. */
-  | { readonly kind: "sample"; readonly isFirst: boolean; readonly limit: number };
+/** What a thread hands over. */
+export interface RecentBatch {
+  /** Some of those that were refused since the last batch, the oldest first. */
+  readonly refusals: readonly RefusedRequest[];
+  /** How many were refused. */
+  readonly count: number;
+  readonly keys: CountedKeys;
+}
 
-export type RecentAnswer =
-  | { readonly kind: "last"; readonly last: LastRefusals }
-  | { readonly kind: "refused"; readonly summary: KeySummary }
-  | { readonly kind: "sample"; readonly refused: RefusalsSince };
+/** As in the log, so that a client that retries all the time hides nobody. */
+const keptPerClient = 5;
 
-interface ThreadRecentOptions {
+/** To post so many, of 500 bytes, takes half a millisecond. In a second no more are kept. */
+const maxRefusals = 500;
+
+/** To post so many takes half a millisecond. Of up to twice as many, those with the most refusals are handed over. */
+const maxKeys = 1_000;
+
+interface ThreadRecentOptions extends KeptForms {
   readonly sizes: RecentSizes;
-  readonly clock: Clock;
   readonly history: HistoryRow;
-  /** Returns the part of a request's target that may be kept: in ASCII, without query and credentials. */
-  readonly targetOf: (target: string) => string;
-  /** Returns the id that a request came with, as it may be kept. */
-  readonly requestIdOf: (exchange: ExchangeRecord) => string | null;
+}
+
+interface CountedKey extends RefusedKey {
+  readonly policy: Policy;
 }
 
 export class ThreadRecent {
   readonly history: HistoryRow;
-  readonly #options: ThreadRecentOptions;
+  readonly #forms: KeptForms;
   #sizes: RecentSizes;
-  #refusals: Refusals | null = null;
-  #keys: RefusedKeys | null = null;
-  /** The number of the last refusal of which a sample was told. */
-  #sampledTo = 0;
+  readonly #first = new FirstOfClients();
+  #refusals: RefusedRequest[] = [];
+  #count = 0;
+  /** By the hash of the policy and the key. */
+  #keys = new LargestCounts<number, CountedKey>(maxKeys);
+  /** Of `#keys`. */
+  readonly #policies: Policy[] = [];
 
   constructor(options: ThreadRecentOptions) {
-    this.#options = options;
+    this.#forms = options;
     this.history = options.history;
     this.#sizes = options.sizes;
-  }
-
-  get bytes(): Readonly<Record<"refusals" | "keys", number>> {
-    return { refusals: this.#refusals?.bytes ?? 0, keys: this.#keys?.bytes ?? 0 };
   }
 
   /** Must be called once for each exchange, when it has ended. `path`: of its target; "" if none was read. */
@@ -64,48 +71,101 @@ export class ThreadRecent {
     if (problem !== null) this.#refused(exchange, problem, path);
   }
 
-  /** Empties what gets another size. */
+  /** From now on. */
   resize(sizes: RecentSizes): void {
-    if (sizes.refusals !== this.#sizes.refusals) {
-      this.#refusals = null;
-      this.#sampledTo = 0;
-    }
-    if (sizes.keys !== this.#sizes.keys) this.#keys = null;
     this.#sizes = sizes;
   }
 
-  answer(question: RecentQuestion): RecentAnswer {
-    switch (question.kind) {
-      case "last": {
-        const { of, limit } = question;
-        return { kind: "last", last: this.#refusals?.last(of, limit) ?? { refusals: [], isComplete: true } };
-      }
-      case "refused": {
-        const nowMs = this.#options.clock.monotonicMs();
-        return { kind: "refused", summary: this.#keys?.summary(question.policy, nowMs) ?? { keys: [], floor: 0 } };
-      }
-      case "sample": {
-        const after = question.isFirst ? Number.POSITIVE_INFINITY : this.#sampledTo;
-        const refused = this.#refusals?.since(after, question.limit) ?? { last: 0, count: 0, sample: [] };
-        this.#sampledTo = refused.last;
-        return { kind: "sample", refused };
-      }
-    }
+  /** Returns what has been noted since the last call, as one batch or none. */
+  take(): RecentBatch[] {
+    if (this.#count === 0 && this.#keys.entries.size === 0) return [];
+    this.#keys.prune();
+    const policies = new Map(
+      this.#policies.map((policy) => [
+        policy,
+        { name: policy.name, key: policy.key, rate: { kind: policy.rate.kind } },
+      ]),
+    );
+    const keys = [...this.#keys.entries.values()].flatMap(({ policy, ...counted }) => {
+      const identity = policies.get(policy);
+      return identity === undefined ? [] : [{ policy: identity, ...counted }];
+    });
+    const batch = { refusals: this.#refusals, count: this.#count, keys: { keys, floor: this.#keys.floor } };
+    this.#refusals = [];
+    this.#count = 0;
+    this.#keys = new LargestCounts(maxKeys);
+    this.#policies.length = 0;
+    return [batch];
   }
 
   #refused(exchange: ExchangeRecord, reason: RefusalReason, path: string): void {
-    const { decision, endedMs } = exchange;
-    const { refusals, keys } = this.#sizes;
-    const subject = exchange.subject;
+    const { decision, client, endedMs } = exchange;
     // Other refusals were not made by a policy: their decision only says what is left.
-    if (keys > 0 && decision.outcome === "throttled") {
-      this.#keys ??= new RefusedKeys(keys);
-      this.#keys.add(decision.policy, decision.key, decision.client, subject, exchange.route, endedMs);
-    }
-    if (refusals === 0) return;
-    this.#refusals ??= new Refusals(refusals, this.#options.clock);
-    // Without a reading of the path, the target is still what a person looks for.
-    const target = this.#options.targetOf(path === "" ? exchange.head.target : path);
-    this.#refusals.add(exchange, reason, target, subject, this.#options.requestIdOf(exchange) ?? "");
+    if (this.#sizes.keys > 0 && decision.outcome === "throttled") this.#countKey(exchange);
+    if (this.#sizes.refusals === 0) return;
+    this.#count += 1;
+    if (this.#first.takes(client, endedMs)) this.#refusals.push(refusedRequest(exchange, reason, path, this.#forms));
   }
+
+  #countKey({ decision: { policy, key, client }, subject, route }: ExchangeRecord): void {
+    let number = this.#policies.indexOf(policy);
+    if (number === -1) number = this.#policies.push(policy) - 1;
+    const hash = hashOf(key, number);
+    const known = this.#keys.entries.get(hash);
+    if (known === undefined) {
+      const name = subject === null ? null : keptText(subject, 64);
+      const seen = key.isAddress ? null : { client: wordsOf(client), subject: name, route };
+      this.#keys.enter(hash, { policy, key: wordsOf(key), count: 1, error: 0, seen });
+    } else if (known.policy === policy && isSame(known.key, key)) known.count += 1;
+    // Two keys with one hash, once in a billion: the one that came later is not counted by itself.
+    else this.#keys.floor += 1;
+  }
+}
+
+/** Chooses the first requests of each client in a second. */
+class FirstOfClients {
+  readonly #ofClient = new Map<string, number>();
+  #taken = 0;
+  #endsMs = Number.NEGATIVE_INFINITY;
+
+  takes(client: string, nowMs: number): boolean {
+    if (nowMs >= this.#endsMs) {
+      this.#ofClient.clear();
+      this.#taken = 0;
+      this.#endsMs = nowMs + 1_000;
+    }
+    if (this.#taken >= maxRefusals) return false;
+    const taken = this.#ofClient.get(client) ?? 0;
+    if (taken >= keptPerClient) return false;
+    this.#ofClient.set(client, taken + 1);
+    this.#taken += 1;
+    return true;
+  }
+}
+
+function isSame(x: RefusedKey["key"], y: CounterKey): boolean {
+  return x.d === y.d && x.c === y.c && x.b === y.b && x.a === y.a && x.isAddress === y.isAddress;
+}
+
+/** Random, so that nobody can choose addresses that have one hash. */
+const [s0, s1, s2, s3] = [randomSecret(), randomSecret(), randomSecret(), randomSecret()];
+
+function randomSecret(): number {
+  return randomInt(2 ** 32) | 0;
+}
+
+function hashOf({ a, b, c, d }: CounterKey, policy: number): number {
+  let hash = Math.imul(a ^ s0, 0x85ebca6b);
+  hash = mixed(hash ^ b ^ s1);
+  hash = mixed(hash ^ c ^ s2);
+  hash = mixed(hash ^ d ^ s3);
+  return mixed(hash ^ policy);
+}
+
+function mixed(value: number): number {
+  let hash = value ^ (value >>> 16);
+  hash = Math.imul(hash, 0x7feb352d);
+  hash ^= hash >>> 15;
+  hash = Math.imul(hash, 0x846ca68b | 0);
+  return hash ^ (hash >>> 16);
 }

@@ -1,11 +1,12 @@
-// What several threads say is one answer, and a sample of refusals costs nothing while nobody listens.
+// What several threads hand over is one answer, and a sample of it reaches whoever listens.
 import { expect, test, vi } from "vitest";
 import { HistoryRow } from "../../../src/telemetry/recent/history.ts";
 import type { PolicyTotals } from "../../../src/telemetry/recent/policy-history.ts";
 import { Recent, type RecentThreads, type RefusalSample } from "../../../src/telemetry/recent/recent.ts";
-import { generationMs } from "../../../src/telemetry/recent/sketch.ts";
+import { RecentMemory } from "../../../src/telemetry/recent/recent-memory.ts";
+import { generationMs } from "../../../src/telemetry/recent/refused-keys.ts";
 import { stepMs } from "../../../src/telemetry/recent/steps.ts";
-import { type RecentQuestion, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
+import { ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { decisionOf } from "../../support/policy.ts";
@@ -18,87 +19,85 @@ function open(count: number) {
   cleanup(() => void vi.useRealTimers());
   const clock = new FakeClock();
   const memory = HistoryRow.createMemory();
+  const sizes = { refusals: 100, keys: 10 };
   const threads = Array.from({ length: count }, (_, i) => {
-    const history = new HistoryRow(memory, i + 1);
-    return new ThreadRecent({
-      sizes: { refusals: 100, keys: 10 },
-      clock,
-      history,
-      requestIdOf: () => null,
-      targetOf: (target) => target,
-    });
+    const forms = { clock, targetOf: (target: string) => target, requestIdOf: () => null };
+    return new ThreadRecent({ sizes, history: new HistoryRow(memory, i + 1), ...forms });
   });
-  const asked: RecentQuestion[] = [];
-  const source: RecentThreads & { missing: number } = {
-    ...{ memory, missing: 0 },
-    async ask(question) {
-      asked.push(question);
-      return { answers: threads.map((thread) => thread.answer(question)), missing: source.missing };
-    },
-  };
+  const source: RecentThreads = { memory, take: () => threads.flatMap((thread) => thread.take()) };
   const failures: unknown[] = [];
   const policies: { totals: () => Promise<readonly PolicyTotals[]> } = { totals: async () => [] };
   const recent = new Recent({
     policies: () => policies.totals(),
-    ...{ threads: source, clock, hasStore: false, residentBytes: () => 0 },
+    ...{ threads: source, recentMemory: new RecentMemory(sizes), clock, hasStore: false, residentBytes: () => 0 },
+    sizes: () => sizes,
     onFailure: (error) => failures.push(error),
   });
   cleanup(() => recent.close());
-  const refuse = (thread: number, id: string, times = 1) => {
+  const refuse = (thread: number, id: string, times = 1, client = "192.0.2.1") => {
     const decision = decisionOf({ outcome: "throttled", policy, remaining: 0, resetMs: clock.nowMs });
     const instants = { startedMs: clock.nowMs, respondedMs: clock.nowMs, endedMs: clock.nowMs };
-    const exchange = exchangeOf({ id, decision, problem: "throttled", status: 429, ...instants });
+    const exchange = exchangeOf({ id, client, decision, problem: "throttled", status: 429, ...instants });
     for (let i = 0; i < times; i += 1) threads[thread]?.finish(exchange, "/v2/x");
   };
   const pass = async (ms: number): Promise<void> => {
     clock.advance(ms);
     await vi.advanceTimersByTimeAsync(ms);
   };
-  return { clock, source, asked, recent, refuse, pass, failures, policies };
+  return { clock, recent, refuse, pass, failures, policies, sizes };
 }
 
-test("a refusal is found whichever thread has it, the latest if several have one with its id", async () => {
+test("a refusal is found whichever thread has it, the latest if several have one with its id", () => {
   const { recent, refuse, clock } = open(3);
   refuse(1, "one");
-  expect(await recent.request("one")).toMatchObject({ id: "one", atMs: clock.wallMs() });
+  expect(recent.request("one")).toMatchObject({ id: "one", atMs: clock.wallMs() });
   clock.advance(10);
   refuse(0, "one");
   clock.advance(10);
   refuse(2, "two");
-  expect(await recent.request("one")).toMatchObject({ id: "one", atMs: clock.wallMs() - 10 });
-  expect(await recent.request("three")).toBe(null);
+  expect(recent.request("one")).toMatchObject({ id: "one", atMs: clock.wallMs() - 10 });
+  expect(recent.request("three")).toBe(null);
 });
 
-test("the last refusals are those of all threads, the newest first, and a thread that is missing is told", async () => {
-  const { recent, refuse, clock, source } = open(2);
+test("the last refusals are those of all threads, the newest first", () => {
+  const { recent, refuse, clock } = open(2);
   for (const [i, thread] of [0, 1, 1, 0].entries()) {
     refuse(thread, `${i}`);
     clock.advance(10);
   }
-  const last = async (limit: number) => {
-    const { refusals, isComplete } = await recent.last({ kind: "all" }, limit);
+  const last = (limit: number) => {
+    const { refusals, isComplete } = recent.last({ kind: "all" }, limit);
     return [refusals.map(({ id }) => id), isComplete];
   };
-  expect(await last(4)).toEqual([["3", "2", "1", "0"], true]);
-  expect(await last(3)).toEqual([["3", "2", "1"], false]);
-  expect(await last(1)).toEqual([["3"], false]);
-  source.missing = 1;
-  expect(await last(4)).toEqual([["3", "2", "1", "0"], false]);
+  expect(last(4)).toEqual([["3", "2", "1", "0"], true]);
+  expect(last(3)).toEqual([["3", "2", "1"], false]);
+  expect(last(1)).toEqual([["3"], false]);
 });
 
-test("refused keys are added up, and the answer says since when, and how many threads are missing", async () => {
-  const { recent, refuse, clock, source } = open(2);
+test("refused keys are added up, and the answer says since when", () => {
+  const { recent, refuse, clock } = open(2);
   const startedMs = clock.wallMs();
   refuse(0, "one", 3);
   refuse(1, "two", 4);
-  const told = (limit: number) => recent.refused(policy.name, limit);
-  expect(await told(5)).toMatchObject({ keys: [{ count: 7, error: 0 }], sinceMs: startedMs, missing: 0 });
-  expect((await told(0)).keys).toEqual([]);
-  expect((await recent.refused("another", 5)).keys).toEqual([]);
-  source.missing = 1;
+  expect(recent.refused(policy.name)).toMatchObject({ keys: [{ count: 7, error: 0 }], sinceMs: startedMs });
+  expect(recent.refused("another").keys).toEqual([]);
   clock.advance(10 * generationMs);
   const generationAgo = clock.nowMs - (clock.nowMs % generationMs) - generationMs;
-  expect(await told(5)).toEqual({ keys: [], sinceMs: generationAgo + clock.wallOffsetMs, missing: 1 });
+  expect(recent.refused(policy.name)).toEqual({ keys: [], sinceMs: generationAgo + clock.wallOffsetMs });
+});
+
+test("a reload of the sizes forgets what has no room any more", () => {
+  const { recent, refuse, sizes } = open(1);
+  for (const id of ["one", "two", "three"]) refuse(0, id);
+  expect(recent.request("one")).not.toBe(null);
+  Object.assign(sizes, { refusals: 2 });
+  expect([recent.request("one"), recent.request("two")?.id]).toEqual([null, "two"]);
+  expect(recent.refused(policy.name).keys).toMatchObject([{ count: 3 }]);
+  Object.assign(sizes, { refusals: 0, keys: 0 });
+  expect([recent.request("two"), recent.refused(policy.name).keys]).toEqual([null, []]);
+  Object.assign(sizes, { refusals: 2, keys: 5 });
+  refuse(0, "four");
+  expect([recent.request("four")?.id, recent.refused(policy.name).keys]).toMatchObject(["four", [{ count: 1 }]]);
 });
 
 test("the history is read every 5 s until it is closed", async () => {
@@ -143,40 +142,36 @@ test("what policies say is read with each step, and on demand, and a failure is 
   expect(failures).toEqual([error]);
 });
 
-test("a listener gets at most ten refusals a second of all threads, and how many were left out", async () => {
-  const { recent, refuse, pass, asked } = open(2);
+test("a listener gets at most ten refusals a second of all threads, of many clients, and how many were left out", async () => {
+  const { recent, refuse, pass } = open(2);
   refuse(0, "before");
   await pass(10_000);
-  expect(asked).toEqual([]);
   const samples: RefusalSample[] = [];
+  refuse(0, "not taken yet");
   const end = recent.onRefusal((sample) => samples.push(sample));
   await pass(1_000);
   expect(samples).toEqual([]);
-  refuse(0, "a", 20);
-  refuse(1, "b", 2);
+  refuse(0, "a", 20, "192.0.2.1");
+  refuse(1, "a", 20, "192.0.2.1");
+  refuse(0, "b", 2, "192.0.2.2");
+  refuse(1, "c", 1, "192.0.2.3");
+  // Somebody asks meanwhile.
+  expect(recent.request("c")).not.toBe(null);
   await pass(1_000);
   await pass(1_000);
-  expect(
-    samples.map(({ refusals, leftOut }) => [
-      refusals
-        .map(({ id }) => id)
-        .sort()
-        .join(""),
-      leftOut,
-    ]),
-  ).toEqual([["aaaaaaaabb", 12]]);
+  const ids = (sample: RefusalSample) => sample.refusals.map(({ id }) => id);
+  expect(samples.map((sample) => [ids(sample).sort().join(""), sample.leftOut])).toEqual([["aaaaaaabbc", 33]]);
   end();
   end();
-  const before = asked.length;
-  refuse(0, "c");
+  refuse(0, "d");
   await pass(10_000);
-  expect([samples.length, asked.length]).toEqual([1, before]);
+  expect(samples.length).toBe(1);
   // What was refused while nobody listened is not told to the next one.
   recent.onRefusal((sample) => samples.push(sample));
   await pass(1_000);
-  refuse(1, "d");
+  refuse(1, "e");
   await pass(1_000);
-  expect(samples.at(-1)).toMatchObject({ refusals: [{ id: "d" }], leftOut: 0 });
+  expect(samples.at(-1)).toMatchObject({ refusals: [{ id: "e" }], leftOut: 0 });
 });
 
 test("a listener that fails is reported, and the next sample comes all the same", async () => {

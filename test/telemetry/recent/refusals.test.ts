@@ -4,13 +4,15 @@ import { describe, expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
 import type { Decision } from "../../../src/core/policy.ts";
-import { Refusals, type RefusalsOf, type RefusedRequest } from "../../../src/telemetry/recent/refusals.ts";
+import { Refusals, type RefusalsOf } from "../../../src/telemetry/recent/refusals.ts";
+import { type KeptForms, type RefusedRequest, refusedRequest } from "../../../src/telemetry/recent/refused-request.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { decisionOf } from "../../support/policy.ts";
 import { runs } from "../../support/runs.ts";
 import { exchangeOf, policy } from "../scrape.ts";
 
 const clock = new FakeClock();
+const forms: KeptForms = { clock, targetOf: (target) => target, requestIdOf: ({ requestId }) => requestId };
 const throttled = decisionOf({ outcome: "throttled", policy, remaining: 0, resetMs: clock.nowMs + 1_500 });
 const keyOf = (client: number): CounterKey => new CounterKey(0, 0, 0xffff, client, true);
 
@@ -22,7 +24,7 @@ function refusalOf(id: string, client: number, changes: Partial<ExchangeRecord> 
 }
 
 function add(refusals: Refusals, exchange: ExchangeRecord, target = "/v2/x", subject: string | null = null): void {
-  refusals.add(exchange, exchange.problem ?? "internal", target, subject, exchange.requestId ?? "");
+  refusals.add(refusedRequest({ ...exchange, subject }, exchange.problem ?? "internal", target, forms));
 }
 
 function find(refusals: Refusals, id: string, kind: "id" | "requestId" = "id"): RefusedRequest | null {
@@ -30,13 +32,14 @@ function find(refusals: Refusals, id: string, kind: "id" | "requestId" = "id"): 
 }
 
 test("all facts of a refusal are found by its id, as its response told them", () => {
-  const refusals = new Refusals(10, clock);
+  const refusals = new Refusals(10);
   const key = new CounterKey(1, -2, 3, -4, false);
-  const decision: Decision = { ...throttled, key, limit: 2 ** 40, remaining: 3 };
+  const decision: Decision = { ...throttled, key, client: keyOf(7), limit: 2 ** 40, remaining: 3 };
   add(refusals, refusalOf("one", 7, { decision, source: "ext-auth", method: "POST" }), "/v2/transactions", "alice");
   expect(find(refusals, "one")).toEqual({
     ...{ requestId: null },
     ...{ id: "one", atMs: clock.wallMs(), source: "ext-auth", method: "POST", target: "/v2/transactions" },
+    clientKey: { a: 0, b: 0, c: 0xffff, d: 7, isAddress: true },
     ...{ route: "/v2/", client: "192.0.2.7", subject: "alice", status: 429, reason: "throttled", policy: "per-ip" },
     ...{
       key: { a: 1, b: -2, c: 3, d: -4, isAddress: false },
@@ -58,13 +61,13 @@ test.each<[string, Partial<ExchangeRecord>, number | null]>([
   ["another status", { status: 401, problem: "no_token" }, null],
   ["a client that got no response", { status: 0, respondedMs: null }, null],
 ])("Retry-After is that of the response: %s", (_, changes, expected) => {
-  const refusals = new Refusals(10, clock);
+  const refusals = new Refusals(10);
   add(refusals, refusalOf("one", 1, changes));
   expect(find(refusals, "one")).toMatchObject({ retryAfterSeconds: expected, atMs: clock.wallMs() });
 });
 
 test("a refusal says which rule has blocked its request, and the next one in its place does not", () => {
-  const refusals = new Refusals(1, clock);
+  const refusals = new Refusals(1);
   add(refusals, refusalOf("blocked", 1, { status: 403, problem: "blocked", rule: "abuse-1" }));
   expect(find(refusals, "blocked")).toMatchObject({ status: 403, reason: "blocked", rule: "abuse-1" });
   add(refusals, refusalOf("throttled", 1));
@@ -72,7 +75,7 @@ test("a refusal says which rule has blocked its request, and the next one in its
 });
 
 test("texts are cut to their room, and none reaches into its neighbour", () => {
-  const refusals = new Refusals(3, clock);
+  const refusals = new Refusals(3);
   const long = (length: number) => "x".repeat(length);
   for (const id of ["before", long(36), "after"]) {
     add(refusals, refusalOf(id, 1, { method: long(40), client: long(60) }), long(300), `${long(95)}é`);
@@ -92,7 +95,7 @@ test("texts are cut to their room, and none reaches into its neighbour", () => {
 });
 
 test("of refusals with one id the latest is found, also when the earlier ones go", () => {
-  const refusals = new Refusals(4, clock);
+  const refusals = new Refusals(4);
   for (let client = 1; client <= 3; client += 1) add(refusals, refusalOf("same", client));
   expect(find(refusals, "same")?.client).toBe("192.0.2.3");
   // The first two leave the ring; the third is found until it leaves, too.
@@ -105,7 +108,7 @@ test("of refusals with one id the latest is found, also when the earlier ones go
 });
 
 test("of refusals that came with one id the latest is found, and an id of the gateway's own is not hidden by it", () => {
-  const refusals = new Refusals(5, clock);
+  const refusals = new Refusals(5);
   add(refusals, refusalOf("own-1", 1));
   for (let client = 2; client <= 4; client += 1)
     add(refusals, refusalOf(`own-${client}`, client, { requestId: "own-1" }));
@@ -116,17 +119,16 @@ test("of refusals that came with one id the latest is found, and an id of the ga
   for (const id of ["own-", "own-12"]) expect(find(refusals, id, "requestId")).toBe(null);
 });
 
-test("when the ring is full, the oldest goes, and the ring takes no more memory", () => {
-  const refusals = new Refusals(1_000, clock);
-  const { bytes } = refusals;
+test("when the ring is full, the oldest goes", () => {
+  const refusals = new Refusals(1_000);
   for (let i = 0; i < 3_500; i += 1) add(refusals, refusalOf(`id-${i}`, i));
   const found = Array.from({ length: 3_500 }, (_, i) => find(refusals, `id-${i}`) !== null);
   expect([found.indexOf(true), found.lastIndexOf(true), found.filter(Boolean).length]).toEqual([2_500, 3_499, 1_000]);
-  expect([refusals.bytes, refusals.size]).toEqual([bytes, 1_000]);
+  expect(refusals.size).toBe(1_000);
 });
 
 test("one client that is refused all the time keeps a tenth of a full ring, and pushes out only its own", () => {
-  const refusals = new Refusals(1_000, clock);
+  const refusals = new Refusals(1_000);
   // It was alone, and has filled the ring.
   for (let i = 0; i < 5_000; i += 1) add(refusals, refusalOf(`flood-${i}`, 1));
   for (let i = 0; i < 900; i += 1) {
@@ -184,7 +186,7 @@ test("the ring keeps what a naive one keeps, whoever is refused and whatever the
   const refused = fc.array(fc.tuple(fc.nat({ max: 30 }), client), { maxLength: 150 });
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 45 }), refused, (capacity, all) => {
-      const refusals = new Refusals(capacity, clock);
+      const refusals = new Refusals(capacity);
       const naive = new NaiveRing(capacity);
       for (const [id, client] of all) {
         add(refusals, refusalOf(`id-${id}`, client));
@@ -200,22 +202,29 @@ test("the ring keeps what a naive one keeps, whoever is refused and whatever the
   );
 });
 
-test("a sample is of the new refusals, of different clients first, in their order", () => {
-  const refusals = new Refusals(100, clock);
-  const ids = (after: number, limit = 4) => refusals.since(after, limit).sample.map(({ id }) => id);
-  expect(refusals.since(0, 4)).toEqual({ last: 0, count: 0, sample: [] });
-  add(refusals, refusalOf("a1", 1));
-  add(refusals, refusalOf("b1", 2));
-  expect([ids(0), ids(1), ids(2)]).toEqual([["a1", "b1"], ["b1"], []]);
-  for (let i = 2; i < 9; i += 1) add(refusals, refusalOf(`b${i}`, 2));
-  expect(ids(0)).toEqual(["a1", "b6", "b7", "b8"]);
-  expect(refusals.since(2, 4)).toMatchObject({ last: 9, count: 7 });
-  // A thread that replaced another begins to number anew.
-  expect(refusals.since(50, 4)).toMatchObject({ last: 9, count: 0, sample: [] });
+test("the refusals of two threads are told by the time, whoever hands them over first", () => {
+  const refusals = new Refusals(10);
+  for (const atMs of [0, 20, 10, 30]) {
+    refusals.add({ ...refusedRequest(refusalOf(`at-${atMs}`, 1), "throttled", "/", forms), atMs });
+  }
+  const last = (limit: number) => refusals.last({ kind: "all" }, limit).refusals.map(({ id }) => id);
+  expect([last(2), last(9)]).toEqual([
+    ["at-30", "at-20"],
+    ["at-30", "at-20", "at-10", "at-0"],
+  ]);
+});
+
+test("another capacity keeps the newest ones, and 0 none", () => {
+  const refusals = new Refusals(20);
+  for (let i = 0; i < 20; i += 1) add(refusals, refusalOf(`id-${i}`, i));
+  const fewer = new Refusals(3, refusals);
+  expect([...fewer].map(({ id }) => id)).toEqual(["id-17", "id-18", "id-19"]);
+  expect([...new Refusals(50, fewer)]).toEqual([...fewer]);
+  expect(new Refusals(0, fewer).size).toBe(0);
 });
 
 describe("the last refusals", () => {
-  const refusals = new Refusals(9, clock);
+  const refusals = new Refusals(9);
   const hash = new CounterKey(1, -2, 3, -4, false);
   for (const [i, client] of [1, 1, 2, 130, 1, 2, 1].entries()) add(refusals, refusalOf(`id-${i}`, client));
   add(refusals, refusalOf("alice-1", 3), "/v2/x", "alice");
@@ -267,7 +276,7 @@ describe("the last refusals", () => {
 });
 
 test("a subject that is longer than its room is found by what was kept of it", () => {
-  const refusals = new Refusals(2, clock);
+  const refusals = new Refusals(2);
   const long = `${"x".repeat(95)}é`;
   add(refusals, refusalOf("long", 1), "/v2/x", long);
   expect(refusals.last({ kind: "subject", subject: long }, 1).refusals).toMatchObject([{ id: "long" }]);

@@ -1,4 +1,5 @@
 // What one thread remembers of an exchange, and what it never does: the query, credentials, anything of an admitted one.
+import { serialize } from "node:v8";
 import { describe, expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
@@ -6,46 +7,37 @@ import type { Outcome } from "../../../src/core/policy.ts";
 import { keptTarget, loggedRequestId } from "../../../src/telemetry/log.ts";
 import { History, HistoryRow } from "../../../src/telemetry/recent/history.ts";
 import { stepMs } from "../../../src/telemetry/recent/steps.ts";
-import { type RecentSizes, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
+import { type RecentBatch, type RecentSizes, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { decisionOf } from "../../support/policy.ts";
+import { inFullOr } from "../../support/runs.ts";
 import { type ExchangeChanges, exchangeOf, policy } from "../scrape.ts";
 
 function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
   const clock = new FakeClock();
   const memory = HistoryRow.createMemory();
-  const recent = new ThreadRecent({
-    ...{ sizes, clock, history: new HistoryRow(memory, 0) },
-    ...{ targetOf: keptTarget, requestIdOf: loggedRequestId },
-  });
+  const forms = { clock, targetOf: keptTarget, requestIdOf: loggedRequestId };
+  const recent = new ThreadRecent({ sizes, history: new HistoryRow(memory, 0), ...forms });
   const history = new History(memory, false, () => 0, clock.nowMs);
   const refusal = (id: string, changes: ExchangeChanges = {}, outcome: Outcome = "throttled") => {
     const decision = decisionOf({ outcome, policy, remaining: 0, resetMs: clock.nowMs + 1_000 });
     const refused = { status: 429, problem: "throttled", dispatchedMs: null, answeredMs: null } as const;
     return exchangeOf({ id, decision, endedMs: clock.nowMs, ...refused, ...changes });
   };
-  const find = (id: string) => {
-    const answer = recent.answer({ kind: "last", of: { kind: "id", id }, limit: 1 });
-    return answer.kind === "last" ? (answer.last.refusals[0] ?? null) : null;
-  };
-  const counts = () => {
-    const answer = recent.answer({ kind: "refused", policy: policy.name });
-    return answer.kind === "refused" ? answer.summary.keys.map(({ count }) => count) : [];
-  };
-  const sample = (isFirst = false) => {
-    const answer = recent.answer({ kind: "sample", isFirst, limit: 10 });
-    return answer.kind === "sample" ? { count: answer.refused.count, size: answer.refused.sample.length } : null;
-  };
-  return { clock, recent, history, refusal, find, counts, sample };
+  const take = (): RecentBatch => recent.take()[0] ?? { refusals: [], count: 0, keys: { keys: [], floor: 0 } };
+  return { clock, recent, history, refusal, take };
 }
 
-test("an admitted request is in the history alone, and takes no memory", () => {
-  const { clock, recent, history, find, counts } = open();
+const idsOf = ({ refusals }: RecentBatch): string[] => refusals.map(({ id }) => id);
+const countsOf = ({ keys }: RecentBatch): number[] => keys.keys.map(({ count }) => count);
+
+test("an admitted request is in the history alone, and nothing is handed over", () => {
+  const { clock, recent, history } = open();
   recent.finish(exchangeOf({ id: "one" }), "/v2/x");
   clock.advance(stepMs);
   history.read(clock.nowMs);
   expect(history.view(clock.nowMs, 0).steps).toMatchObject([{ admitted: 1, refused: {} }]);
-  expect([find("one"), counts(), recent.bytes]).toEqual([null, [], { refusals: 0, keys: 0 }]);
+  expect(recent.take()).toEqual([]);
 });
 
 test.each<[string, Partial<ExchangeRecord>, Outcome, number[]]>([
@@ -55,11 +47,12 @@ test.each<[string, Partial<ExchangeRecord>, Outcome, number[]]>([
   ["its budget is used up", { problem: "too_many_refusals" }, "observed", []],
   ["the store is away", { problem: "store_unavailable", status: 503 }, "unavailable", []],
 ])("a refusal is kept, and is one of the policy only if that has refused it: %s", (_, changes, outcome, expected) => {
-  const { recent, refusal, find, counts } = open();
+  const { recent, refusal, take } = open();
   recent.finish(refusal("one", changes, outcome), "/v2/x");
   const { problem: reason = "throttled", status = 429 } = changes;
-  expect(find("one")).toMatchObject({ reason, status, target: "/v2/x", policy: policy.name });
-  expect(counts()).toEqual(expected);
+  const batch = take();
+  expect(batch.refusals).toMatchObject([{ id: "one", reason, status, target: "/v2/x", policy: policy.name }]);
+  expect(countsOf(batch)).toEqual(expected);
 });
 
 describe("of a target, the path is kept as in the log", () => {
@@ -74,51 +67,91 @@ describe("of a target, the path is kept as in the log", () => {
     [`/v2/${"x".repeat(300)}?secret`, `/v2/${"x".repeat(252)}`],
     ["/v2/é", "/v2/%E9"],
   ])("%s", (target, kept) => {
-    const { recent, refusal, find } = open();
+    const { recent, refusal, take } = open();
     const rawHeaders = ["Authorization", "Bearer secret", "Cookie", "secret"];
     recent.finish(refusal("parsed", { head: { target: "", rawHeaders } }), target);
     recent.finish(refusal("unread", { head: { target, rawHeaders } }), "");
-    expect([find("parsed")?.target, find("unread")?.target]).toEqual([kept, kept]);
-    expect(JSON.stringify([find("parsed"), find("unread")])).not.toContain("secret");
+    const batch = take();
+    expect(batch.refusals.map((each) => each.target)).toEqual([kept, kept]);
+    expect(JSON.stringify(batch)).not.toContain("secret");
   });
 });
 
-test("0 switches off the refusals or the keys, and a reload may do so; what keeps its size keeps what it has", () => {
-  const { recent, refusal, find, counts, sample } = open({ refusals: 0, keys: 10 });
-  recent.finish(refusal("one"), "/v2/x");
-  expect([find("one"), counts(), recent.bytes.refusals, sample()]).toEqual([null, [1], 0, { count: 0, size: 0 }]);
+test("0 switches off the refusals or the keys, and a reload may do so", () => {
+  const { recent, refusal, take } = open({ refusals: 0, keys: 10 });
+  const taken = (id: string) => {
+    recent.finish(refusal(id), "/v2/x");
+    const batch = take();
+    return [idsOf(batch), batch.count, countsOf(batch)];
+  };
+  expect(taken("one")).toEqual([[], 0, [1]]);
   recent.resize({ refusals: 5, keys: 10 });
-  recent.finish(refusal("two"), "/v2/x");
-  expect([find("two")?.id, counts(), sample()]).toEqual(["two", [2], { count: 1, size: 1 }]);
+  expect(taken("two")).toEqual([["two"], 1, [1]]);
   recent.resize({ refusals: 5, keys: 0 });
-  recent.finish(refusal("three"), "/v2/x");
-  expect([find("two")?.id, find("three")?.id, counts()]).toEqual(["two", "three", []]);
-  recent.resize({ refusals: 6, keys: 0 });
-  expect([find("two"), recent.bytes]).toEqual([null, { refusals: 0, keys: 0 }]);
+  expect(taken("three")).toEqual([["three"], 1, []]);
+  recent.resize({ refusals: 0, keys: 0 });
   recent.finish(refusal("four"), "/v2/x");
-  expect(sample()).toEqual({ count: 1, size: 1 });
+  expect(recent.take()).toEqual([]);
 });
 
-test("a sample is of what was refused since the one before; the first of a listener is empty", () => {
-  const { recent, refusal, sample } = open();
-  for (let i = 0; i < 12; i += 1) recent.finish(refusal(`${i}`), "/v2/x");
-  expect([sample(true), sample()]).toEqual([
-    { count: 0, size: 0 },
-    { count: 0, size: 0 },
-  ]);
-  for (let i = 0; i < 12; i += 1) recent.finish(refusal(`${i}`), "/v2/x");
-  expect([sample(), sample()]).toEqual([
-    { count: 12, size: 10 },
-    { count: 0, size: 0 },
-  ]);
+test("of each client the first five in a second are kept, whenever they are taken, and all are counted", () => {
+  const { clock, recent, refusal, take } = open();
+  const refuse = (client: string, times: number) => {
+    for (let i = 0; i < times; i += 1) recent.finish(refusal(`${client}${i}`, { client }), "/v2/x");
+  };
+  refuse("a", 8);
+  refuse("b", 2);
+  const first = take();
+  expect([idsOf(first), first.count, countsOf(first)]).toEqual([["a0", "a1", "a2", "a3", "a4", "b0", "b1"], 10, [10]]);
+  refuse("a", 2);
+  refuse("b", 4);
+  expect(idsOf(take())).toEqual(["b0", "b1", "b2"]);
+  clock.advance(1_000);
+  refuse("a", 1);
+  expect(idsOf(take())).toEqual(["a0"]);
 });
 
-test("a key that is a hash is named by the subject, as it may be logged", () => {
-  const { recent, refusal } = open();
-  const exchange = refusal("one", { subject: "alice" });
+test("a million clients that are refused in a second make nothing grow, and each is counted", () => {
+  const { recent, refusal, take, clock } = open();
+  const exchange = refusal("one");
+  const count = inFullOr(1_000_000, 100_000);
+  for (let i = 0; i < count; i += 1) {
+    const key = new CounterKey(0, 0, 0xffff, i, true);
+    recent.finish(
+      { ...exchange, client: `client-${i}`, decision: { ...exchange.decision, key, client: key } },
+      "/v2/x",
+    );
+  }
+  const batch = take();
+  expect([batch.refusals.length, batch.count, batch.keys.keys.length]).toEqual([500, count, 1_000]);
+  expect(batch.keys.floor).toBeLessThanOrEqual(count / 1_000);
+  // A policy and a client that all have in common are posted once.
+  expect(serialize(batch).length).toBeLessThan(400_000);
+  clock.advance(1_000);
+  recent.finish(refusal("two"), "/v2/x");
+  expect(take()).toMatchObject({ refusals: [{ id: "two" }], count: 1, keys: { keys: [{ count: 1 }], floor: 0 } });
+});
+
+test("a key that is a hash is named by the subject, as it may be logged, and its policy by what continues it", () => {
+  const { recent, refusal, take } = open();
+  const exchange = refusal("one", { subject: `alice${"é".repeat(40)}` });
   const decision = { ...exchange.decision, key: new CounterKey(1, 2, 3, 4, false) };
   recent.finish({ ...exchange, decision }, "/v2/x");
-  expect(recent.answer({ kind: "refused", policy: policy.name })).toMatchObject({
-    summary: { keys: [{ count: 1, key: { a: 1, isAddress: false }, seen: { subject: "alice", route: "/v2/" } }] },
-  });
+  const key = { a: 1, b: 2, c: 3, d: 4, isAddress: false };
+  const { a, b, c, d } = decision.client;
+  const seen = { client: { a, b, c, d, isAddress: true }, subject: `alice${"é".repeat(29)}`, route: "/v2/" };
+  const { name, key: parts, rate } = policy;
+  const identity = { name, key: parts, rate: { kind: rate.kind } };
+  expect(take().keys).toEqual({ keys: [{ policy: identity, key, count: 1, error: 0, seen }], floor: 0 });
+});
+
+test("one key of two policies is counted for each", () => {
+  const { recent, refusal, take } = open();
+  const exchange = refusal("one");
+  const other = { ...exchange.decision, policy: { ...policy, name: "other" } };
+  for (const decision of [exchange.decision, other, other]) recent.finish({ ...exchange, decision }, "/v2/x");
+  expect(take().keys.keys.map(({ policy, count }) => [policy.name, count])).toEqual([
+    [policy.name, 1],
+    ["other", 2],
+  ]);
 });
