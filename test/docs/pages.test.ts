@@ -7,6 +7,7 @@ import { loadSettings } from "../../src/config/load.ts";
 import { schema } from "../../src/config/schema.ts";
 import { renderConfigError } from "../../src/config/written.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
+import { pluginOptions } from "../../src/fastify/plugin-options.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
 import { Samplers } from "../../src/telemetry/log.ts";
 import { keptLog } from "../telemetry/lines.ts";
@@ -87,6 +88,12 @@ describe("behaviour.md", () => {
     const made = Object.values(localReplies).map(({ status, reason }) => `${status} ${reason}`);
     expect([...new Set(written)].sort()).toEqual([...new Set(made)].sort());
   });
+});
+
+test("fastify.md: each option of the plugin has a row, and no other has", () => {
+  const rows = [...read("docs/fastify.md").matchAll(/^\| (`\w+`(?:, `\w+`)*) \| .* \| .* \|$/gm)];
+  const written = rows.flatMap(([, options = ""]) => [...options.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+  expect(written.filter((name) => name !== undefined).sort()).toEqual(Object.keys(pluginOptions.keys).sort());
 });
 
 describe("operating.md", () => {

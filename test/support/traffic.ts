@@ -5,6 +5,7 @@ import { CounterKey } from "../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { cidrOf } from "../../src/core/ip-address.ts";
 import type { ErrorFormat } from "../../src/core/local-reply.ts";
+import { readMessage } from "../../src/core/message-check.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
@@ -144,17 +145,7 @@ export function admitted(nowMs: number): Verdict {
     target: { original: "/v2/x", path: "/v2/x", authority: null },
     path: { kind: "route", route: "/v2/" },
     route: "/v2/",
-    message: {
-      unparsable: null,
-      problem: null,
-      host: "a",
-      contentLength: 0,
-      expectsContinue: false,
-      asksToUpgrade: false,
-      isLastHop: false,
-      requestId: null,
-      logsInConnection: false,
-    },
+    message: readMessage({ method: "GET", target: "/v2/x", httpVersion: "1.1", rawHeaders: ["Host", "a"] }),
     upstreamTarget: "/v2/x",
   };
   const decision = { ...quota(nowMs), outcome: "admitted" as const, remaining: 99 };

@@ -297,15 +297,6 @@ test("docs/metrics.md describes every metric, and none that does not exist", asy
   expect([...anywhere].sort()).toEqual(exposed.map((entry) => entry.split(" ")[0]));
 });
 
-test("docs/behaviour.md lists every reason of a refusal with its status", () => {
-  const page = readFileSync(new URL("../../docs/behaviour.md", import.meta.url), "utf8");
-  const listed = [...page.matchAll(/^\| (\d{3}) \|.*\| `(\w+)` \|$/gm)].map(
-    ([, status, reason]) => `${reason} ${status}`,
-  );
-  const replies = new Set(Object.values(localReplies).map(({ reason, status }) => `${reason} ${status}`));
-  expect(listed.sort()).toEqual([...replies].sort());
-});
-
 test("docs/metrics.md lists every reason of an upstream error", () => {
   const page = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");
   const [, afterHeading = ""] = page.split("### Reasons of upstream errors");
