@@ -135,7 +135,7 @@ export class PolicyAsk extends Ask {
   put(nowMs: number): void {
     const { shared, row } = this;
     if (shared === null) row.local.ask(this, nowMs);
-    else shared.put(nowMs);
+    else shared.counters.ask(shared, nowMs);
   }
 
   /** Whether the store has to be asked before it is known if the request fits. */
@@ -173,7 +173,7 @@ export class PolicyAsk extends Ask {
   /** Charges without counting the outcome. Returns what the counters need to give it back; questions about quotas hold nothing. */
   chargeUnits(): number {
     const { shared, row } = this;
-    return shared === null ? row.local.charge(this) : shared.charge();
+    return shared === null ? row.local.charge(this) : shared.counters.charge(shared);
   }
 
   decision(outcome: Outcome, held: Held | null, others: readonly Decision[] | null): Decision {
@@ -366,7 +366,7 @@ export async function decideWithStore<T>(
     const [only] = groups;
     // Each promise more costs each request: most have one group.
     if (groups.length === 1 && only !== undefined) take(only, await store.ask(only.map(wantOf), waitsSinceMs));
-    else await Promise.all(groups.map(async (group) => take(group, await store.ask(group.map(wantOf), waitsSinceMs))));
+    else await askGroups(store, groups, waitsSinceMs);
     const decided = decide();
     if (decided !== null) return decided;
   }
@@ -376,6 +376,10 @@ export async function decideWithStore<T>(
     const decided = decide();
     if (decided !== null) return decided;
   }
+}
+
+async function askGroups(store: Store, groups: readonly (readonly SharedAsk[])[], sinceMs: number | null) {
+  await Promise.all(groups.map(async (group) => take(group, await store.ask(group.map(wantOf), sinceMs))));
 }
 
 /**

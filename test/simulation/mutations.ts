@@ -93,7 +93,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "epoch ignored",
     concerns: plays("failover", "restart"),
-    replacements: [{ file: shard, from: "if (epoch !== before) {", to: "if (epoch === '') {" }],
+    replacements: [{ file: shard, from: "if (identity.epoch !== before.epoch) {", to: "if (identity.epoch === '') {" }],
   },
   {
     name: "steps of the store's clock not watched",

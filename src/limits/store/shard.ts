@@ -80,8 +80,8 @@ export class Shard {
   #isProbing = false;
   #failed = 0;
   #isClosed = false;
-  #epoch: string | null = null;
-  #evictedKeys = 0;
+  /** What the server has said last of itself. */
+  #identity: StoreIdentity | null = null;
   /** Why the store may have forgotten, until that is acted upon: it can be lost before it is listed. */
   #suspicion: string | null = null;
   /** When the server was told last that this gateway is there. */
@@ -297,18 +297,16 @@ export class Shard {
   }
 
   /** Returns what has changed since the server was asked last; null if nothing has. */
-  #changeOf({ epoch, evictedKeys }: StoreIdentity): string | null {
-    const before = this.#epoch;
-    const evictedBefore = this.#evictedKeys;
-    this.#epoch = epoch;
-    this.#evictedKeys = evictedKeys;
+  #changeOf(identity: StoreIdentity): string | null {
+    const before = this.#identity;
+    this.#identity = identity;
     if (before === null) return null;
-    if (epoch !== before) {
+    if (identity.epoch !== before.epoch) {
       // Another server has a clock of its own.
       this.watch.forget();
       return "another server answers, or it was restarted";
     }
-    return evictedKeys > evictedBefore ? "it has removed keys for want of memory" : null;
+    return identity.evictedKeys > before.evictedKeys ? "it has removed keys for want of memory" : null;
   }
 
   #list(): void {

@@ -112,8 +112,8 @@ export class SharedRules {
   #mustReadAll = true;
   /** What was written since the reading under way began, which may have looked before. */
   readonly #written = new Set<string>();
-  #isConnected = false;
-  #nextConnection = Promise.withResolvers<void>();
+  /** Resolves with the next connection; null while there is one. */
+  #nextConnection: PromiseWithResolvers<void> | null = Promise.withResolvers();
   /** The reading that is under way, and the one that begins after it. */
   #reading: Promise<boolean> | null = null;
   #next: Promise<boolean> | null = null;
@@ -149,10 +149,9 @@ export class SharedRules {
 
   /** Reads what is new by now. Resolves with whether it was read. */
   async readNow(): Promise<boolean> {
-    if (!this.#isConnected) {
+    if (this.#nextConnection !== null)
       await Promise.race([this.#nextConnection.promise, elapsed(this.#options.timers, overdueMs)]);
-    }
-    return this.#isConnected && this.#readNext();
+    return this.#nextConnection === null && this.#readNext();
   }
 
   /** Sets or replaces a rule. Its revision is chosen here, or by the store. */
@@ -219,15 +218,14 @@ export class SharedRules {
 
   #connected(shard: number): void {
     if (shard !== this.#shard) return;
-    this.#isConnected = true;
-    this.#nextConnection.resolve();
+    this.#nextConnection?.resolve();
+    this.#nextConnection = null;
     void this.#readNext();
   }
 
   #disconnected(shard: number, failure: CallFailure): void {
     if (shard !== this.#shard) return;
-    if (this.#isConnected) this.#nextConnection = Promise.withResolvers();
-    this.#isConnected = false;
+    this.#nextConnection ??= Promise.withResolvers();
     this.#become("away", failure);
   }
 
@@ -235,7 +233,7 @@ export class SharedRules {
     if (this.#isClosed) return;
     this.#timer = this.#options.timers.after(heartbeatMs, () => {
       this.#beatLater();
-      if (this.#isConnected && this.#reading === null) void this.#readNext();
+      if (this.#nextConnection === null && this.#reading === null) void this.#readNext();
     });
   }
 
@@ -293,7 +291,7 @@ export class SharedRules {
   }
 
   async #read(): Promise<boolean> {
-    if (!this.#isConnected) return false;
+    if (this.#nextConnection !== null) return false;
     const [origin, version] = [this.#origin, this.#version];
     if (!(await this.#readOnce())) return false;
     this.#become("read", null);

@@ -44,21 +44,11 @@ export class SharedAsk {
   /** Whether the store was asked. A request that the table refuses asks only once for how long. */
   wasAsked = false;
 
-  readonly #counters: StoreCounters;
+  readonly counters: StoreCounters;
 
   constructor(ask: Ask, counters: StoreCounters) {
     this.ask = ask;
-    this.#counters = counters;
-  }
-
-  /**
-   * Answers by what is known, and charges nothing. The key must be selected and the table's locks held. A grant that cannot be
-   * spent any more is released.
-   */
-  put(nowMs: number): void {
-    this.ask.nowMs = nowMs;
-    this.verdict = this.#counters.ask(this);
-    this.ask.fits = this.verdict === "fits";
+    this.counters = counters;
   }
 
   /** Whether what is unknown now is refused until `resetMs`, as far as the table or the store has said. */
@@ -68,9 +58,9 @@ export class SharedAsk {
     return key.last.fullUntilMs > ask.nowMs;
   }
 
-  /** Returns what has to be asked for, because `put` has found too little. */
+  /** Returns what has to be asked for, because too little was found. */
   want(): Want {
-    return { key: this.key ?? this.#counters.create(this), units: this.ask.units };
+    return { key: this.key ?? this.counters.create(this), units: this.ask.units };
   }
 
   /** The store has answered, or has not in time. */
@@ -101,15 +91,10 @@ export class SharedAsk {
     const { grant } = this;
     this.grant = null;
     if (grant?.kind !== "granted") return;
-    const { store } = this.#counters;
+    const { store } = this.counters;
     store.release(grant.lease, grant.units);
     // The table has no room for them: others may have.
     if (!this.fitsLocally) store.endAll(grant.lease.key);
-  }
-
-  /** Charges what fits. The locks must have been held since `put`. Returns what `giveBack` needs. */
-  charge(): number {
-    return this.#counters.charge(this);
   }
 }
 
@@ -182,8 +167,17 @@ export class StoreCounters {
     return isInVain;
   }
 
-  /** See `SharedAsk.put`. */
-  ask(shared: SharedAsk): StoreVerdict {
+  /**
+   * Answers by what is known, and charges nothing. The key must be selected and the table's locks held. A grant that cannot be
+   * spent any more is released.
+   */
+  ask(shared: SharedAsk, nowMs: number): void {
+    shared.ask.nowMs = nowMs;
+    shared.verdict = this.#verdictOn(shared);
+    shared.ask.fits = shared.verdict === "fits";
+  }
+
+  #verdictOn(shared: SharedAsk): StoreVerdict {
     const rules = this.#lookUp(shared);
     const { ask, grant, key: known } = shared;
     const { key, units, nowMs } = ask;
@@ -241,7 +235,7 @@ export class StoreCounters {
     }
   }
 
-  /** See `SharedAsk.charge`. */
+  /** Charges what fits. The locks must have been held since `ask`. Returns what `giveBack` needs. */
   charge(shared: SharedAsk): number {
     const { ask } = shared;
     const { units, nowMs } = ask;
@@ -310,7 +304,11 @@ export class StoreCounters {
     if (!Number.isNaN(charge.local)) this.local[how]({ ...charged, charged: charge.local });
     if (charge.lease !== null) this.store[how](charge.lease);
     // The store was not told of the charge as long as it could be given back.
-    else if (how === "keep") this.store.admittedAlone(this.#keyOf(charged));
+    else if (how === "keep") {
+      const { key, client, limit } = charged;
+      const nowMs = this.store.clock.monotonicMs();
+      this.store.admittedAlone(this.#keyAt(key.storeTag || storeTagOf(key), key, client, limit, nowMs));
+    }
   }
 
   /** Decides by what this gateway has admitted itself. */
@@ -365,10 +363,6 @@ export class StoreCounters {
     known.untold.knownUntilMs = nowMs + longestCountMs(this.#policy);
     this.store.counts.coarse += 1;
     return known;
-  }
-
-  #keyOf({ key, client, limit }: Charged): SharedKey {
-    return this.#keyAt(key.storeTag || storeTagOf(key), key, client, limit, this.store.clock.monotonicMs());
   }
 
   /** Returns what is known of a key, or begins to remember it. */

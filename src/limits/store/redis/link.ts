@@ -43,7 +43,6 @@ class SentinelLink extends ShardLink {
   readonly #opener: Opener;
   readonly #servers: SentinelSettings;
   readonly #connections = new Map<HostPort, Connection>();
-  readonly #closed = new AbortController();
   #watching: Promise<void> = Promise.resolve();
 
   constructor(opener: Opener, servers: SentinelSettings) {
@@ -54,13 +53,13 @@ class SentinelLink extends ShardLink {
 
   override open(): void {
     super.open();
-    this.#watching = this.#watch(this.#closed.signal);
+    this.#watching = this.#watch(this.closed.signal);
   }
 
   override async close(): Promise<void> {
-    this.#closed.abort();
+    const ended = super.close();
     for (const connection of this.#connections.values()) connection.drop(unreachable("the connection was closed"));
-    await super.close();
+    await ended;
     await this.#watching;
   }
 
@@ -129,7 +128,7 @@ class SentinelLink extends ShardLink {
   async #connectionTo(address: HostPort): Promise<Connection> {
     const known = this.#connections.get(address);
     if (known !== undefined && known.lost === null) return known;
-    const connection = await openConnection("sentinel", this.#opener, address, this.#closed.signal);
+    const connection = await openConnection("sentinel", this.#opener, address, this.closed.signal);
     // Another question may have opened one meanwhile.
     this.#connections.get(address)?.drop(unreachable("not needed any more"));
     this.#connections.set(address, connection);

@@ -22,7 +22,7 @@ export class ShardLink implements StoreLink {
   readonly #opener: Opener;
   readonly #locate: () => HostPort | Promise<HostPort>;
   readonly #sha: string;
-  readonly #closed = new AbortController();
+  protected readonly closed = new AbortController();
   #connection: Connection | null = null;
   #delayMs = firstDelayMs;
   /** Why there is no connection. */
@@ -55,7 +55,7 @@ export class ShardLink implements StoreLink {
   }
 
   async close(): Promise<void> {
-    this.#closed.abort();
+    this.closed.abort();
     this.#connection?.drop(closed);
     await this.#ended;
   }
@@ -125,7 +125,7 @@ export class ShardLink implements StoreLink {
   }
 
   async #keepConnected(): Promise<void> {
-    const { signal } = this.#closed;
+    const { signal } = this.closed;
     while (!signal.aborted) {
       try {
         await this.#use(await openConnection("primary", this.#opener, await this.#locate(), signal));
@@ -151,14 +151,14 @@ export class ShardLink implements StoreLink {
         resolve();
       };
       this.#connection = connection;
-      if (this.#closed.signal.aborted) connection.drop(closed);
+      if (this.closed.signal.aborted) connection.drop(closed);
       else this.events.onConnected(this.number);
     });
   }
 
   #onFailure(failure: CallFailure): void {
     this.#failure = failure;
-    if (this.#wasToldLoss || this.#closed.signal.aborted) return;
+    if (this.#wasToldLoss || this.closed.signal.aborted) return;
     this.#wasToldLoss = true;
     this.events.onDisconnected(this.number, failure);
   }
