@@ -1,10 +1,10 @@
 // Decides about a request, from top to bottom; each step names the reason for its place. The same for all transports.
 import {
   type Authentication,
-  type Authenticator,
   type AuthOutcome,
   type Identity,
   readBearer,
+  type TokenCheck,
 } from "./core/authentication.ts";
 import type { AskedRequest, CallerQuota, LimitedClient, Limiter, RefusalBudget } from "./core/limiter.ts";
 import { jsonReply, type LocalReply, localReplies, quotaPreflight } from "./core/local-reply.ts";
@@ -27,14 +27,14 @@ import {
 } from "./core/request-head.ts";
 import type { PathReading } from "./core/request-path.ts";
 import type { Rule } from "./core/rules.ts";
-import type { RulesInForce } from "./core/rules-in-force.ts";
+import type { BlockRules } from "./core/rules-in-force.ts";
 
 export interface PipelineParts {
   readonly rules: RequestRules;
   /** That are set while the gateway runs. */
-  readonly runtimeRules: Pick<RulesInForce, "isEmpty" | "blockOfClient" | "blockOfIdentity">;
+  readonly runtimeRules: BlockRules;
   readonly limiter: Limiter;
-  readonly authenticator: Pick<Authenticator, "authenticate" | "isKnown">;
+  readonly authenticator: TokenCheck;
   readonly demandOf: DemandReader;
   /** Null: refusals that spend no quota are not bounded. */
   readonly refusals: RefusalBudget | null;

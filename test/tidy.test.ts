@@ -226,7 +226,6 @@ const stillTwice: readonly string[] = [
   "PolicyState",
   "Reading",
   "Wanted",
-  "Worker",
 ];
 
 describe("shape", () => {

@@ -6,9 +6,8 @@
 // because a socket that is forwarded to a local port (`ssh -L`) can be reached by the pages that its user visits. There the
 // host must be a loopback name or one of admin.hosts; programs that name no page send no Origin. Nor does a browser with a
 // simple GET of a page, but to loopback and over TLS it says in Sec-Fetch-Site whose page asks (W3C Fetch Metadata).
-import type { IncomingMessage } from "node:http";
 import { readBearer } from "../core/authentication.ts";
-import { headerValues } from "../core/headers.ts";
+import { type HeaderList, headerValues } from "../core/headers.ts";
 import { bracketed, canonicalHost as canonical, type HostPort } from "../core/ip-address.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 import { splitAddress } from "../core/upstream.ts";
@@ -39,15 +38,13 @@ type AccessDecision =
   | { readonly ok: true; readonly identity: AdminIdentity }
   | { readonly ok: false; readonly error: AdminError; readonly fields: Readonly<Record<string, string>> };
 
-type Head = Pick<IncomingMessage, "rawHeaders">;
-
 export function decideAccess(
-  { rawHeaders }: Head,
+  rawHeaders: HeaderList,
   reached: Reached,
   access: AdminAccess,
-  guesses: Pick<Guesses, "waitSeconds" | "failed">,
+  guesses: GuessBounds,
 ): AccessDecision {
-  const problem = findForeign({ rawHeaders }, reached, access);
+  const problem = findForeign(rawHeaders, reached, access);
   if (problem !== null) return refuse(problem);
   // The page of the console is not asked this, because a page of another site may link to it.
   const sites = headerValues(rawHeaders, "sec-fetch-site");
@@ -66,7 +63,7 @@ export function decideAccess(
 }
 
 /** Why a request is refused whatever its token. Null: it is not. */
-export function findForeign({ rawHeaders }: Head, reached: Reached, access: AdminAccess): AdminError | null {
+export function findForeign(rawHeaders: HeaderList, reached: Reached, access: AdminAccess): AdminError | null {
   if (access.tokens === null && !reached.isUnixSocket) return errors.notFound;
   const named = headerValues(rawHeaders, "host");
   const host = named[0] ?? "";
@@ -119,12 +116,19 @@ export const guessRate: TokenRate = { burst: 20, perSecond: 0.2 };
 /** A bucket takes about 100 bytes. */
 export const maxGuessers = 1_000;
 
+interface GuessBounds {
+  /** Returns 0, or after how many seconds the peer may try again. */
+  waitSeconds(peerKey: string): number;
+  /** Counts a wrong token. */
+  failed(peerKey: string): void;
+}
+
 /**
  * Bounds how many wrong tokens a peer may try on the admin API, and how many checks with a client's token it may send.
  * The memory is bounded: peers beyond the bound share one budget, so that many addresses do not get more guesses by
  * making the gateway forget others.
  */
-export class Guesses {
+export class Guesses implements GuessBounds {
   readonly #nowMs: () => number;
   readonly #peers = new Map<string, TokenBucket>();
   readonly #others: TokenBucket;
@@ -134,7 +138,6 @@ export class Guesses {
     this.#others = new TokenBucket(guessRate, nowMs());
   }
 
-  /** Returns 0, or after how many seconds the peer may try again. */
   waitSeconds(peerKey: string): number {
     const bucket = this.#peers.get(peerKey) ?? (this.#isFull() ? this.#others : null);
     if (bucket === null) return 0;
@@ -149,7 +152,6 @@ export class Guesses {
     return waitSeconds;
   }
 
-  /** Counts a wrong token. */
   failed(peerKey: string): void {
     const nowMs = this.#nowMs();
     let bucket = this.#peers.get(peerKey);

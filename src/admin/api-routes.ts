@@ -483,7 +483,7 @@ function tagged(reply: FastifyReply, { rule, revision }: TaggedRule) {
   return rule;
 }
 
-const refusals: Readonly<Record<ControlRefusal, Pick<AdminError, "status" | "message">>> = {
+const refusals: Readonly<Record<ControlRefusal, { readonly status: number; readonly message: string }>> = {
   unacceptable: { status: 400, message: "Bad Request" },
   absent: { status: 404, message: "Not Found" },
   conflict: { status: 409, message: "Conflict" },

@@ -51,7 +51,7 @@ export async function openApi(options: ApiOptions, connections: AdminConnections
   app.addHook("onRequest", async (request, reply) => {
     reply.headers({ "cache-control": "no-store", "x-request-id": request.id });
     const reached = connections.reached(request.raw.socket);
-    const decision = decideAccess(request.raw, reached, options.access(), guesses);
+    const decision = decideAccess(request.raw.rawHeaders, reached, options.access(), guesses);
     if (!decision.ok) return refuse(request, reply.headers(decision.fields), decision.error);
     const error = findProblem(request, decision.identity);
     if (error !== null) return refuse(request, reply, error);

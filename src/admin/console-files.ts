@@ -73,7 +73,7 @@ export class ConsoleFiles {
   handle(request: IncomingMessage, response: ServerResponse): boolean {
     if (!/^\/console(?:[/?]|$)/.test(request.url ?? "")) return false;
     const reached = this.#connections.reached(request.socket);
-    const problem = findForeign(request, reached, this.#options.access());
+    const problem = findForeign(request.rawHeaders, reached, this.#options.access());
     if (problem === errors.notFound) return false;
     // No body is wanted, and each of its chunks would cost more than the request.
     if (hasBody(request.headers)) response.setHeader("connection", "close");

@@ -28,8 +28,13 @@ export type ConfirmAnswer = Static<typeof schemas.ConfirmAnswer>;
 export type DrainAnswer = Static<typeof schemas.DrainAnswer>;
 export type ControlEvent = Static<typeof schemas.ControlEvent>;
 
+export interface EventFeed {
+  /** Calls back for each event until the returned function is called. The last event is `drain`. */
+  subscribe(onEvent: (event: ControlEvent) => void): () => void;
+}
+
 /** A part that is null is missing in this gateway, and the API has no calls for it. */
-export interface ControlPlane {
+export interface ControlPlane extends EventFeed {
   status(): Promise<Status>;
   policies(): Promise<PolicyList>;
   /** `against`: also says what the last reload has changed. */
@@ -44,8 +49,6 @@ export interface ControlPlane {
   drain(): void;
   /** What a drain that begins now would do, or what the one in progress does. */
   drainTimes(): DrainAnswer;
-  /** Calls back for each event until the returned function is called. The last event is `drain`. */
-  subscribe(onEvent: (event: ControlEvent) => void): () => void;
   readonly recent: RecentRequests | null;
   readonly clients: ClientControl | null;
   readonly rules: RuleControl | null;
@@ -165,7 +168,7 @@ export interface Health {
   /** Null: the counters are not shared. Without the store, the gateway decides by itself, so that it stays ready. */
   readonly store: StoreHealth | null;
   /** Whether rules and forgiveness of other gateways are known; null: they are not shared. They do not affect readiness. */
-  readonly rules: Pick<SharedRulesFigures, "state"> | null;
+  readonly rules: { readonly state: SharedRulesFigures["state"] } | null;
   /** Null: no tokens are listed. `ending`: how many end within 14 days, or have ended. */
   readonly tokens: { readonly listed: number; readonly ending: number } | null;
 }

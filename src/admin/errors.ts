@@ -1,10 +1,10 @@
 // The errors of the admin listener. Their texts are fixed, so that they contain nothing of the request, of an error or of
 // the machine.
 import { linesOf, serializeHead } from "../core/headers.ts";
-import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
+import { type ErrorText, errorBody, localReplies } from "../core/local-reply.ts";
 import { jsonType } from "./request-fields.ts";
 
-export type AdminError = Pick<LocalReply, "status" | "message" | "errMsg">;
+export type AdminError = ErrorText;
 
 export const errors = {
   badRequest: localReplies.malformed,

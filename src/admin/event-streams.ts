@@ -2,7 +2,7 @@
 // that is too slow loses its connection. A drain ends all streams.
 import type { ServerResponse } from "node:http";
 import { clientShare } from "../core/client-share.ts";
-import type { ControlEvent, ControlPlane } from "./control-plane.ts";
+import type { ControlEvent, EventFeed } from "./control-plane.ts";
 
 export const maxStreams = 16;
 
@@ -13,14 +13,14 @@ export const maxUnreadBytes = 64 * 1024;
 export const keptAliveEveryMs = 15_000;
 
 export class EventStreams {
-  readonly #plane: Pick<ControlPlane, "subscribe">;
+  readonly #plane: EventFeed;
   /** With their peers. */
   readonly #streams = new Map<ServerResponse, string>();
   #unsubscribe: (() => void) | null = null;
   #timer: NodeJS.Timeout | null = null;
   #lastId = 0;
 
-  constructor(plane: Pick<ControlPlane, "subscribe">) {
+  constructor(plane: EventFeed) {
     this.#plane = plane;
   }
 

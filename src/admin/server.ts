@@ -2,7 +2,7 @@
 import { createServer, type Server } from "node:net";
 import type { HostPort } from "../core/ip-address.ts";
 import { listen } from "../exchange/listen.ts";
-import { type AdminApp, type AdminAppOptions, openAdminApp } from "./app.ts";
+import { type AdminAppOptions, openAdminApp } from "./app.ts";
 import { AdminConnections, type AdminConnectionsOptions } from "./connections.ts";
 import { listenOnSocket } from "./unix-socket.ts";
 
@@ -11,7 +11,9 @@ export interface AdminOptions extends AdminConnectionsOptions, AdminAppOptions, 
   readonly onFailure: (error: unknown) => void;
 }
 
-export interface Admin extends HostPort, Pick<AdminApp, "openApi"> {
+export interface Admin extends HostPort {
+  /** Call it before a tokens file is in force. */
+  openApi(): Promise<void>;
   /** Closes the listener and every connection to it. */
   close(): Promise<void>;
 }

@@ -60,12 +60,15 @@ export type TunnelEndReason =
   | "over_share" // its client had the most tunnels, and a client without one needed it
   | "drain"; // the gateway is stopping
 
-export interface TunnelEnd {
-  /** The X-Request-Id of the Upgrade request. */
-  readonly id: string;
+export interface TunnelOutcome {
   readonly reason: TunnelEndReason;
   readonly durationMs: number;
   /** Bytes that the client sent. */
   readonly clientBytes: number;
   readonly upstreamBytes: number;
+}
+
+export interface TunnelEnd extends TunnelOutcome {
+  /** The X-Request-Id of the Upgrade request. */
+  readonly id: string;
 }

@@ -68,7 +68,7 @@ export type RefusalReason = keyof typeof refusalSentences;
 export const refusalReasons = Object.keys(refusalSentences) as readonly RefusalReason[];
 
 /** Renders the v2 error format. */
-export function errorBody({ message, errMsg }: Omit<ErrorText, "status">): string {
+export function errorBody({ message, errMsg }: ErrorText): string {
   return JSON.stringify({ message, errors: [{ errMsg }] });
 }
 

@@ -13,8 +13,16 @@ export interface RuledIdentity {
   readonly subject: string | null;
 }
 
-export class RulesInForce {
+/** The rules that block, as decisions about requests ask for them. */
+export interface BlockRules {
   /** Read before everything else, so that a gateway without rules pays for nothing. */
+  readonly isEmpty: boolean;
+  /** Returns the rule by which a client is blocked; null if there is none. */
+  blockOfClient(client: CounterKey): Rule | null;
+  blockOfIdentity(identity: RuledIdentity): Rule | null;
+}
+
+export class RulesInForce implements BlockRules {
   isEmpty = true;
   readonly #rules = new Map<string, Rule>();
   readonly #networks = new NetworkTable<RulesAbout>();
@@ -42,7 +50,6 @@ export class RulesInForce {
     this.#unmatched = noMatches();
   }
 
-  /** Returns the rule by which a client is blocked; null if there is none. */
   blockOfClient(client: CounterKey): Rule | null {
     for (const about of this.#about(client)) if (about.block !== null) return about.block;
     return client.literal === null ? null : this.blockOfClient(client.literal);

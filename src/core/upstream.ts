@@ -135,11 +135,13 @@ export interface EndpointEvents {
   readonly onHealthy: (address: string) => void;
 }
 
-export interface UpstreamEvents extends EndpointEvents {
+export interface LookupEvents {
   /** Called for the first failure after the start or a success; `isKnown`: the last known addresses stay in use. */
   readonly onLookupFailed: (name: string, error: Error, isKnown: boolean) => void;
   readonly onLookupRecovered: (name: string) => void;
 }
+
+export interface UpstreamEvents extends EndpointEvents, LookupEvents {}
 
 export interface TunnelFigures {
   /** Upgrade requests without a complete response; a 101 makes them open. */

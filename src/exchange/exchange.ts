@@ -472,14 +472,17 @@ const doubtful: ReadonlySet<RefusalReason> = new Set([
   "unsupported_encoding",
 ]);
 
+export interface Cancellable {
+  /** Replies to the client and cancels the request, unless it has ended. */
+  cancel(reply: LocalReply): void;
+}
+
 /** Implemented by what forwards an admitted request. */
-export interface ExchangeListener {
+export interface ExchangeListener extends Cancellable {
   /** The client has taken what was written, so more may be written. */
   onDrain(): void;
   /** The exchange has ended: the client has left, or its response is complete. */
   onExchangeEnd(): void;
-  /** Replies to the client and cancels the request, unless it has ended. */
-  cancel(reply: LocalReply): void;
 }
 
 interface WaitingExchange {

@@ -4,7 +4,7 @@
 
 import { type ClientAddressRules, type Peer, parseForwardedAddress, peerAt } from "../core/client-address.ts";
 import type { HeaderLines, HeaderList } from "../core/headers.ts";
-import { errorContent, type LocalReply, localReplies } from "../core/local-reply.ts";
+import { type ErrorText, errorContent, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../core/request-head.ts";
 import type { DenyStatus, Replaceable } from "../core/settings.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
@@ -202,7 +202,9 @@ function reasonOf(status: number, meant: { readonly status: number; readonly mes
  * Why a check was refused without a decision. The texts are for the operator who sets an ingress up: the text says what is
  * missing, and never repeats what was sent.
  */
-export type CheckProblem = Pick<LocalReply, "status" | "message" | "errMsg" | "detail">;
+export interface CheckProblem extends ErrorText {
+  readonly detail?: LocalReply["detail"];
+}
 
 const malformed = (errMsg: string): CheckProblem => ({ status: 400, message: "Bad Request", errMsg });
 

@@ -1,7 +1,7 @@
 // Decides about questions for a quota: all that come in one call together, so that either all are charged or none. No
 // token is required and nothing but a limit refuses.
 import { hash } from "node:crypto";
-import { type Authentication, type Authenticator, type Identity, readBearer } from "../core/authentication.ts";
+import { type Authentication, type Identity, readBearer, type TokenCheck } from "../core/authentication.ts";
 import type { HeaderList } from "../core/headers.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { localReplies } from "../core/local-reply.ts";
@@ -16,14 +16,14 @@ import {
   type Verdict,
 } from "../core/request-head.ts";
 import type { Rule } from "../core/rules.ts";
-import type { RulesInForce } from "../core/rules-in-force.ts";
+import type { BlockRules } from "../core/rules-in-force.ts";
 
 /** The head of a call: that of its first question, which the log shows. */
 export interface QuotaHead extends RequestHead {
   readonly questions: readonly AskedQuestion[];
 }
 
-export interface AskedQuestion extends Pick<QuotaQuestion, "subject" | "claims" | "policy" | "hits"> {
+export interface AskedQuestion extends QuestionTerms {
   readonly head: RequestHead;
 }
 
@@ -35,9 +35,9 @@ export interface QuotaVerdict extends Verdict {
 interface QuotaParts {
   readonly rules: RequestRules;
   /** That are set while the gateway runs. */
-  readonly runtimeRules: Pick<RulesInForce, "isEmpty" | "blockOfClient" | "blockOfIdentity">;
+  readonly runtimeRules: BlockRules;
   readonly limiter: QuotaLimiter;
-  readonly authenticator: Pick<Authenticator, "authenticate">;
+  readonly authenticator: TokenCheck;
   readonly demandOf: DemandReader;
   /** Read again if the check of a token was awaited; a limiter that answers later reads the clock itself. */
   readonly nowMs: () => number;
@@ -58,7 +58,7 @@ function areReady(requests: readonly Awaitable<QuotaRequest>[]): requests is rea
 
 function decide(
   requests: readonly QuotaRequest[],
-  { limiter, runtimeRules }: Pick<QuotaParts, "limiter" | "runtimeRules">,
+  { limiter, runtimeRules }: QuotaParts,
   nowMs: number,
 ): Awaitable<QuotaVerdict> {
   const [first] = requests;
@@ -151,13 +151,7 @@ function withTold(
  * What an ingress asks about a quota alone: which request of which client, by which policy, and how often it counts. The
  * ingress names everything itself, and is trusted with it.
  */
-export interface QuotaQuestion {
-  /** The client's address as the ingress sees it, with a port or without. It is the peer of the request. */
-  readonly peerAddress: string;
-  readonly method: string;
-  readonly target: string;
-  /** The token, and what else keys of policies are made of. */
-  readonly rawHeaders: HeaderList;
+interface QuestionTerms {
   /** Null: not told. */
   readonly subject: string | null;
   readonly claims: ReadonlyMap<string, string>;
@@ -165,4 +159,13 @@ export interface QuotaQuestion {
   readonly policy: string | null;
   /** At least 1. */
   readonly hits: number;
+}
+
+export interface QuotaQuestion extends QuestionTerms {
+  /** The client's address as the ingress sees it, with a port or without. It is the peer of the request. */
+  readonly peerAddress: string;
+  readonly method: string;
+  readonly target: string;
+  /** The token, and what else keys of policies are made of. */
+  readonly rawHeaders: HeaderList;
 }

@@ -10,17 +10,20 @@ import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 import { inPortions } from "../exchange/connection.ts";
 import type { ConnectionCount, ConnectionTable } from "./connection-table.ts";
 
-export interface ConnectionLimiterOptions {
+export interface ConnectionLimits {
   readonly settings: Replaceable<TrafficSettings>;
-  readonly connections: ConnectionTable;
   /** Of all threads. */
   readonly count: ConnectionCount;
   readonly peers: PeerConnections;
-  /** Sends a 503. Null: refused connections get no response, because none can precede the TLS handshake. */
-  readonly answerOverloaded: ((socket: Socket, peer: Peer) => void) | null;
   /** `peer` is the address whose own limit was reached; null if it was another limit. */
   readonly onConnectionShed: (reason: ConnectionShedReason, peer: string | null) => void;
   readonly nowMs: () => number;
+}
+
+interface ConnectionLimiterOptions extends ConnectionLimits {
+  readonly connections: ConnectionTable;
+  /** Sends a 503. Null: refused connections get no response, because none can precede the TLS handshake. */
+  readonly answerOverloaded: ((socket: Socket, peer: Peer) => void) | null;
 }
 
 /** Refused connections that are still open so that the client reads the 503 (RFC 9112, 9.6). */

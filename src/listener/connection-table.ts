@@ -30,7 +30,7 @@ export class ConnectionTable implements ConnectionRegistry {
 
   constructor(
     settings: Replaceable<StreamSettings>,
-    count: Pick<ConnectionCount, "setIdle">,
+    count: IdleCount,
     nowMs: () => number,
     onShareExceeded: OnShareExceeded,
   ) {
@@ -215,12 +215,12 @@ class BusyConnections {
 
 class IdleList {
   readonly #nowMs: () => number;
-  readonly #allThreads: Pick<ConnectionCount, "setIdle">;
+  readonly #allThreads: IdleCount;
   first: TablePlace | null = null;
   #last: TablePlace | null = null;
   count = 0;
 
-  constructor(nowMs: () => number, allThreads: Pick<ConnectionCount, "setIdle">) {
+  constructor(nowMs: () => number, allThreads: IdleCount) {
     this.#nowMs = nowMs;
     this.#allThreads = allThreads;
   }
@@ -266,7 +266,7 @@ class IdleList {
 // How many connections all threads have. Each thread counts in its own part of shared memory, so that the connections of a
 // thread that has ended can be subtracted.
 
-export interface ConnectionCount {
+export interface ConnectionCount extends IdleCount {
   /** Open connections of all threads. */
   readonly total: number;
   /** Those of them whose peer is known and admitted. */
@@ -279,6 +279,9 @@ export interface ConnectionCount {
   /** Counts a connection as admitted. It has entered, and its peer is now known. */
   admit(): void;
   leave(wasAdmitted: boolean): void;
+}
+
+interface IdleCount {
   /** Publishes to the other threads how many connections of this thread are idle, and since when. Called for each request. */
   setIdle(count: number, sinceMs: number): void;
 }

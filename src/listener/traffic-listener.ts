@@ -10,14 +10,12 @@ import { localReplies } from "../core/local-reply.ts";
 import type { Replaceable, Scheme, TrafficSettings } from "../core/settings.ts";
 import { type ConnectionOpener, inPortions } from "../exchange/connection.ts";
 import { type ListenAddress, listen as openListener } from "../exchange/listen.ts";
-import { ConnectionLimiter, type ConnectionLimiterOptions } from "./connection-limiter.ts";
+import { ConnectionLimiter, type ConnectionLimits } from "./connection-limiter.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 import { takeProxyHeader } from "./proxy-header.ts";
 import type { TlsHandshakes } from "./tls-handshakes.ts";
 
-interface TrafficListenerOptions
-  extends AcceptorOptions,
-    Omit<ConnectionLimiterOptions, "connections" | "answerOverloaded"> {
+interface TrafficListenerOptions extends AcceptorOptions, ConnectionLimits {
   /** The system could not accept a connection. */
   readonly onFailure: (error: unknown) => void;
 }

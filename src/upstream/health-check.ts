@@ -16,7 +16,7 @@ interface HealthCheckOptions {
   /** For the connection, and again for the head of the response. */
   readonly timeoutMs: number;
   readonly tls: UpstreamTls | null;
-  readonly endpoints: Pick<Endpoints, "all" | "shared">;
+  readonly endpoints: Endpoints;
   readonly nowMs: () => number;
 }
 

@@ -3,7 +3,7 @@
 // on slow lines; a timeout between two pieces would let one byte a minute hold a connection to the upstream for ever.
 // Also measures how slow a transfer is, for the case that a client without a connection waits for one.
 import { localReplies } from "../core/local-reply.ts";
-import type { ExchangeListener } from "../exchange/exchange.ts";
+import type { Cancellable } from "../exchange/exchange.ts";
 
 export interface MinRateOptions {
   /** The longest wait without progress. */
@@ -40,7 +40,7 @@ export function responseSlowness(headMs: number | null, nowMs: number, bytes: nu
 
 export class MinRateTimeout {
   readonly #options: MinRateOptions;
-  readonly #owner: Pick<ExchangeListener, "cancel">;
+  readonly #owner: Cancellable;
   #leftMs: number;
   /** Since when `#leftMs` runs down; null while the client is not waited for. */
   #sinceMs: number | null = null;
@@ -53,7 +53,7 @@ export class MinRateTimeout {
   #timer: NodeJS.Timeout | null = null;
 
   /** A transfer that is too slow is canceled. */
-  constructor(options: MinRateOptions, owner: Pick<ExchangeListener, "cancel">) {
+  constructor(options: MinRateOptions, owner: Cancellable) {
     this.#options = options;
     this.#owner = owner;
     this.#leftMs = options.bodyTimeoutMs;

@@ -4,7 +4,7 @@ import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { asError } from "../core/failure.ts";
 import type { HostPort } from "../core/ip-address.ts";
-import type { UpstreamEvents } from "../core/upstream.ts";
+import type { LookupEvents } from "../core/upstream.ts";
 
 type ResolveName = (name: string) => Promise<readonly string[]>;
 
@@ -13,7 +13,7 @@ export interface NameOptions {
   readonly everyMs: number;
 }
 
-interface NameLookupOptions extends NameOptions, Pick<UpstreamEvents, "onLookupFailed" | "onLookupRecovered"> {
+interface NameLookupOptions extends NameOptions, LookupEvents {
   readonly targets: readonly HostPort[];
   readonly onAddresses: (addresses: readonly HostPort[]) => void;
 }

@@ -16,7 +16,7 @@ import type { TextWrites } from "../exchange/sockets.ts";
 import { Endpoints } from "./endpoints.ts";
 import { HealthCheck } from "./health-check.ts";
 import { NameLookup, type NameOptions } from "./name-lookup.ts";
-import { Tunnels, type TunnelsOptions } from "./tunnels.ts";
+import { type TunnelSettings, Tunnels } from "./tunnels.ts";
 import { UpstreamConnections } from "./upstream-connections.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -38,7 +38,7 @@ export interface Upstream {
   close(): void;
 }
 
-interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints"> {
+interface UpstreamOptions extends TunnelSettings {
   readonly names: NameOptions;
   readonly textWrites: TextWrites;
   /** Null: the upstream's URL is plain http. */

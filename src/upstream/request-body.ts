@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { PieceBudget, progressOf } from "../core/http-bounds.ts";
 import { JoinedPieces } from "../core/joined-pieces.ts";
 import { localReplies } from "../core/local-reply.ts";
-import type { ExchangeListener } from "../exchange/exchange.ts";
+import type { Cancellable } from "../exchange/exchange.ts";
 import type { BodyReader, PushedBody } from "../exchange/transport.ts";
 import { type MinRateOptions, MinRateTimeout } from "./min-rate-timeout.ts";
 import type { BodySink, BodySource } from "./outbound-connection.ts";
@@ -37,7 +37,7 @@ const bodies = new WeakMap<Readable, RequestBody>();
 export class RequestBody implements BodySource, BodyReader {
   readonly #source: Readable | PushedBody;
   readonly #maxBodyBytes: number;
-  readonly #owner: Pick<ExchangeListener, "cancel">;
+  readonly #owner: Cancellable;
   readonly #minRate: MinRateTimeout;
   readonly #pieces: PieceBudget;
   #waiter: BodyWaiter | null = null;
@@ -53,7 +53,7 @@ export class RequestBody implements BodySource, BodyReader {
   #isOver = false;
 
   /** The owner is canceled before the body ends, so that the upstream sees a broken request, never a short one. */
-  constructor(source: Readable | PushedBody, options: BodyOptions, owner: Pick<ExchangeListener, "cancel">) {
+  constructor(source: Readable | PushedBody, options: BodyOptions, owner: Cancellable) {
     this.#source = source;
     this.#maxBodyBytes = options.maxBodyBytes;
     this.#owner = owner;

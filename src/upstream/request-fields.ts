@@ -20,7 +20,7 @@ import type { Exchange } from "../exchange/exchange.ts";
 export interface RequestFieldsOptions extends UpstreamHost {
   /** The header in which trusted proxies name the client; the other one is not passed on. */
   readonly forwardingHeader: ForwardingHeader;
-  readonly fieldNames: Pick<FieldNames, "isDropped">;
+  readonly fieldNames: FieldNames;
 }
 
 export function upstreamRequestFields(exchange: Exchange, options: RequestFieldsOptions): HeaderLines {

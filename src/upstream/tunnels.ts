@@ -4,7 +4,7 @@
 // most is closed for it. Every other tunnel beyond these bounds is refused at once.
 import type { Socket } from "node:net";
 import type { OnShareExceeded } from "../core/client-share.ts";
-import type { TunnelEnd, TunnelEndReason } from "../core/connection-ends.ts";
+import type { TunnelEnd, TunnelEndReason, TunnelOutcome } from "../core/connection-ends.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
 import type { TunnelStart } from "../exchange/transport.ts";
@@ -13,12 +13,21 @@ import type { Endpoints } from "./endpoints.ts";
 import { type ConnectionPool, type PoolWaiter, UpstreamConnection } from "./upstream-connections.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 
-export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd"> {
-  readonly endpoints: Endpoints;
+interface TunnelTimes {
+  /** The longest time without a byte in either direction. */
+  readonly idleTimeoutMs: number;
+  readonly nowMs: () => number;
+}
+
+export interface TunnelSettings extends TunnelTimes {
   readonly maxTunnels: number;
   readonly onShareExceeded: OnShareExceeded;
   /** Called once for each tunnel that was open. */
   readonly onEnd: (end: TunnelEnd) => void;
+}
+
+interface TunnelsOptions extends TunnelSettings {
+  readonly endpoints: Endpoints;
 }
 
 export class Tunnels implements ConnectionPool {
@@ -95,7 +104,7 @@ export class Tunnels implements ConnectionPool {
       share.reclaimable?.delete(tunnel);
       this.#shares.release(share);
     };
-    const onEnd = (end: Omit<TunnelEnd, "id">): void => {
+    const onEnd = (end: TunnelOutcome): void => {
       release();
       cancelTokenEnd?.();
       held?.end(101);
@@ -136,14 +145,11 @@ export class Tunnels implements ConnectionPool {
   }
 }
 
-interface TunnelOptions {
-  /** The longest time without a byte in either direction. */
-  readonly idleTimeoutMs: number;
-  readonly nowMs: () => number;
+interface TunnelOptions extends TunnelTimes {
   /** Called before the sockets are closed because another client needs a tunnel. */
   readonly onClosing: () => void;
   /** Called once, when both sockets are closed. */
-  readonly onEnd: (end: Omit<TunnelEnd, "id">) => void;
+  readonly onEnd: (end: TunnelOutcome) => void;
 }
 
 /**

@@ -94,10 +94,10 @@ async function openConsoleServer(where: Where, tokens: AdminTokens, port: number
       // Everybody who reaches this port is on this machine.
       const reached = { isUnixSocket: false, isTls: false, peerKey: host, local: { host, port: own } };
       if (isOfPage(request)) {
-        const problem = findForeign(request, reached, access);
+        const problem = findForeign(request.rawHeaders, reached, access);
         return problem === null ? passOn(request, response, "read") : refuse(response, problem);
       }
-      const decision = decideAccess(request, reached, access, unboundedGuesses);
+      const decision = decideAccess(request.rawHeaders, reached, access, unboundedGuesses);
       if (!decision.ok) return refuse(response, decision.error, decision.fields);
       if (!request.url?.startsWith("/")) return refuse(response, errorsOfOurs.noPath);
       if (!mayCall(request, decision.identity.role)) return refuse(response, errorsOfOurs.readOnly);

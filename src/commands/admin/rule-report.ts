@@ -36,7 +36,7 @@ export async function reportRuleSet(
 ): Promise<Report> {
   const about = rule.about.kind === "client" ? await wholeClient(rule.about, client) : await subjectOf(rule, client);
   const isWidened = about.value !== rule.about.value;
-  const id = rule.id ?? idOf({ ...rule, about });
+  const id = rule.id ?? idOf(rule.action, rule.policy, about);
   const { rule: set, replaced } = await setRule(client, id, wantedOf(rule, about));
   const nowMs = systemClock.wallMs();
   return {
@@ -86,11 +86,7 @@ function wantedOf(
 const maxIdLength = 64;
 
 /** The same for the same effect on the same client, so that the command again sets a new end. */
-export function idOf({
-  action,
-  policy,
-  about: { kind, value },
-}: Pick<RuleArguments, "action" | "policy" | "about">): string {
+export function idOf(action: RuleArguments["action"], policy: string | null, { kind, value }: RuledClient): string {
   // Of two networks no two texts become the same.
   const name = kind === "client" ? value.replaceAll(/[:/]/g, "_") : `${kind}-${value}`;
   const id = [action, ...(policy === null ? [] : [policy]), name].join("-");
@@ -147,7 +143,7 @@ function inWordsOfOptions({ exitCode, message, details, cause }: CommandError): 
 }
 
 /** `client 203.0.113.7`; of a client, the address alone. */
-function aboutText({ client, token, subject }: Pick<ShownRule, "client" | "token" | "subject">): string {
+function aboutText({ client, token, subject }: ShownRule): string {
   return client ?? (token === undefined ? `subject ${subject}` : `token ${token}`);
 }
 

@@ -52,10 +52,10 @@ class AuthorizationCaller implements CheckCaller {
     return this.#call.isOver;
   }
 
-  answer({ status, lines, body }: CheckAnswer, { problem, subject }: Exchange): void {
-    if (status === 200) this.#call.reply(okCheckResponse(clientFields(listOf(lines)), subject));
+  answer(answer: CheckAnswer, { problem, subject }: Exchange): void {
+    if (answer.status === 200) this.#call.reply(okCheckResponse(clientFields(listOf(answer.lines)), subject));
     else if (problem === "internal") this.abort();
-    else this.#call.reply(refusal({ status, lines, body }));
+    else this.#call.reply(refusal(answer));
   }
 
   /** There is no decision: Envoy applies its own setting for failures. */
@@ -65,7 +65,7 @@ class AuthorizationCaller implements CheckCaller {
 }
 
 /** Builds a refusal. A failed call would not do: Envoy can be configured to let requests pass if the call fails. */
-function refusal({ status, lines, body }: Omit<CheckAnswer, "reason">): string {
+function refusal({ status, lines, body }: CheckAnswer): string {
   return deniedCheckResponse(codeOf(status), status, without(listOf(lines), lengthField), body);
 }
 

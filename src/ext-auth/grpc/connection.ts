@@ -5,7 +5,6 @@ import type { ClientBytes } from "../../core/client-share.ts";
 import type { Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { type HeaderList, headerValue } from "../../core/headers.ts";
-import type { HeadBounds } from "../../core/http-bounds.ts";
 import type { Replaceable } from "../../core/settings.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
 import { type PeerTurn, textSteps } from "../../exchange/peer-turns.ts";
@@ -348,7 +347,7 @@ export interface GrpcConnections {
 
 export interface GrpcTimes {
   /** Of the head of a call. */
-  readonly headBounds: Pick<HeadBounds, "maxBytes">;
+  readonly headBounds: { readonly maxBytes: number };
   /** How long the message of a call may take to arrive, and how long a new connection may wait with its first call. */
   readonly headTimeoutMs: number;
   /** How long a connection may be idle. */

@@ -39,21 +39,24 @@ import type { CheckSettings } from "../trusted-callers.ts";
  */
 const maxCallsInRead = 100;
 
-export interface CallOwner {
-  readonly settings: CheckSettings;
+export interface CallServices {
   readonly checks: Checks;
-  readonly connections: CallerConnections;
   /** Null: sockets are read as streams. */
   readonly reads: SharedReads | null;
   readonly textWrites: TextWrites;
   /** What /readyz says. */
   readonly readiness: Replaceable<LocalReply>;
+  /** `caller` is an address. */
+  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
+}
+
+export interface CallOwner extends CallServices {
+  readonly settings: CheckSettings;
+  readonly connections: CallerConnections;
   /** Every answer closes its connection. */
   readonly isEnding: boolean;
   /** Header lines of an answer that keeps the connection open. */
   readonly keepAliveLines: string;
-  /** `caller` is an address. */
-  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
   closed(connection: CallConnection): void;
 }
 

@@ -8,10 +8,9 @@ import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checks } from "../check.ts";
 import type { CheckSettings } from "../trusted-callers.ts";
-import { CallConnection, type CallOwner } from "./call-connection.ts";
+import { CallConnection, type CallOwner, type CallServices } from "./call-connection.ts";
 
-export interface ExtAuthHttpOptions
-  extends Pick<CallOwner, "checks" | "readiness" | "onRefused" | "reads" | "textWrites"> {
+export interface ExtAuthHttpOptions extends CallServices {
   readonly settings: Replaceable<CheckSettings>;
   readonly host: string;
   /** 0 picks a free port. */

@@ -1,17 +1,17 @@
 // A request's body as the stream that undici reads: bounded and timed as in the gateway.
 import { Readable } from "node:stream";
-import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
+import type { Cancellable, Exchange } from "../../exchange/exchange.ts";
 import type { BodySink } from "../../upstream/outbound-connection.ts";
 import { type BodyOptions, RequestBody } from "../../upstream/request-body.ts";
 
 export class BodyStream extends Readable implements BodySink {
   readonly #exchange: Exchange;
   readonly #options: BodyOptions;
-  readonly #owner: Pick<ExchangeListener, "cancel">;
+  readonly #owner: Cancellable;
   /** Made when it is started: an empty body would end before. */
   #body: RequestBody | null = null;
 
-  constructor(exchange: Exchange, options: BodyOptions, owner: Pick<ExchangeListener, "cancel">) {
+  constructor(exchange: Exchange, options: BodyOptions, owner: Cancellable) {
     super();
     this.#exchange = exchange;
     this.#options = options;

@@ -7,7 +7,7 @@ import { ruleId } from "../../../src/commands/options.ts";
 function idFor(action: RuleArguments["action"], whom: string, policy: string | null = null): string {
   const about = readRuledClient(whom);
   if (typeof about === "string") throw new Error(about);
-  return idOf({ action, policy, about });
+  return idOf(action, policy, about);
 }
 
 test.each([
