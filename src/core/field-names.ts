@@ -2,13 +2,15 @@
 // them. CGI, WSGI and Rack do not distinguish `_` from `-` (RFC 9110, 17.10), PHP reads `.` as `_`, and lighttpd and Apache
 // before 2.4 read every character so that is no letter and no digit. Names in lists are in lower case.
 import { hopByHopNames, namesIn } from "./headers.ts";
+import { overrideNames } from "./method.ts";
 import type { KeyedPolicy } from "./policy.ts";
 
 /** Fields that frame a message, and those that the gateway writes or reads to decide. */
 export const ownNames = namesIn(
   ...hopByHopNames,
   "host content-length expect max-forwards via authorization origin access-control-request-method x-request-id forwarded",
-  "x-forwarded-for x-forwarded-proto x-forwarded-host x-http-method x-http-method-override x-method-override",
+  "x-forwarded-for x-forwarded-proto x-forwarded-host",
+  ...overrideNames,
 );
 
 /**

@@ -98,7 +98,9 @@ function queryOf(target: TargetRead): string {
 // The methods that some frameworks take instead of that of the request line: from a header, or from `_method` in the query
 // (Rails, Laravel, Symfony, Slim, method-override for Express). `_method` in a body is not read.
 
-const overrideName = nameFinder(["x-http-method-override", "x-http-method", "x-method-override"]);
+/** In lower case. */
+export const overrideNames = ["x-http-method-override", "x-http-method", "x-method-override"] as const;
+const overrideName = nameFinder(overrideNames);
 
 /** Returns the methods that a backend may take instead of that of the request line, in upper case; most requests have none. */
 export function overridingMethods(headers: HeaderList, query: string): readonly Method[] {

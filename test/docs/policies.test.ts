@@ -6,6 +6,7 @@ import { afterAll, expect, test } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
 import { configurationWarnings } from "../../src/config/warnings.ts";
 import { renderConfigError } from "../../src/config/written.ts";
+import { overrideNames } from "../../src/core/method.ts";
 import { calendarPeriods } from "../../src/core/policy.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { read } from "./markdown.ts";
@@ -29,6 +30,12 @@ const recipes = [...page.matchAll(/^\| (.+?) \| `(\{ name: .*\})` \|$/gm)].map((
 test("each period of the calendar is named", () => {
   const [, periods = ""] = /^\| `limit` and `per` \((.*?)\) \|/m.exec(page) ?? [];
   expect(periods).toBe(calendarPeriods.map((per) => `\`${per}\``).join(", "));
+});
+
+test("each header that may name another method is in the table of these", () => {
+  const [, table = ""] = /^### Other ways to name the path or the method$(.*?)^## /ms.exec(page) ?? [];
+  const named = new Set([...table.matchAll(/`(x-[a-z-]*method[a-z-]*)`/gi)].map(([, name = ""]) => name.toLowerCase()));
+  expect([...named].sort()).toEqual([...overrideNames].sort());
 });
 
 test("there are recipes", () => {

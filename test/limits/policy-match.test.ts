@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Method } from "../../src/core/method.ts";
+import { type Method, overrideNames } from "../../src/core/method.ts";
 import type { ParsedRequest, RequestHead } from "../../src/core/request-head.ts";
 import { createPolicyMatcher } from "../../src/limits/request-keys.ts";
 import { spellingsOf } from "../conformance/paths/spellings.ts";
@@ -137,9 +137,10 @@ describe("a method that a framework may take instead of the request's", () => {
 
   test.each<[claim: string, target: string, rawHeaders: string[], expected: number]>([
     ["none", "/v2/x", ["X-HTTP", "DELETE"], 0b110],
-    ["X-HTTP-Method-Override", "/v2/x", ["X-HTTP-Method-Override", "DELETE"], 0b111],
-    ["X-HTTP-Method", "/v2/x", ["x-http-method", "delete"], 0b111],
-    ["X-Method-Override", "/v2/x", ["X-METHOD-OVERRIDE", "Delete"], 0b111],
+    ...overrideNames.flatMap((name): [string, string, string[], number][] => [
+      [name, "/v2/x", [name, "delete"], 0b111],
+      [`${name} in upper case`, "/v2/x", [name.toUpperCase(), "Delete"], 0b111],
+    ]),
     ["the second of two", "/v2/x", ["X-HTTP-Method", "PUT", "X-HTTP-Method", "DELETE"], 0b111],
     ["one that no policy names", "/v2/x", ["X-HTTP-Method", "PURGE"], 0b110],
     ["_method", "/v2/x?_method=DELETE", [], 0b111],
