@@ -203,7 +203,10 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     "policy-who-verified.yaml",
     'policy-who-verified.yaml:3:43: policies.1.who: found "verified", expected others or none, since no token of these requests is verified; remove it, or set auth.mode to tokens',
   ],
-  ["policy-who-word.yaml", 'policy-who-word.yaml:2:43: policies.0.who: found "partners", expected verified or others'],
+  [
+    "policy-who-word.yaml",
+    'policy-who-word.yaml:2:43: policies.0.who: found "partners-ish", expected verified or others',
+  ],
   [
     "policy-match-encoded.yaml",
     String.raw`policy-match-encoded.yaml:5:22: policies.0.match.paths.0: found "/v1/%61", expected a path that begins with "/", of names and "*", without empty or dot segments and without %, ?, #, \ or ;`,
@@ -260,7 +263,10 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     "policy-match-star-part.yaml",
     'policy-match-star-part.yaml:5:22: policies.0.match.paths.0: found "/v1/user-*", expected "*" as a whole segment only; a path that ends in "/" is a prefix',
   ],
-  ["policy-mode-word.yaml", 'policy-mode-word.yaml:5:11: policies.0.mode: found "dry-run", expected enforce or shadow'],
+  [
+    "policy-mode-word.yaml",
+    'policy-mode-word.yaml:5:11: policies.0.mode: found "dry-run-ish", expected enforce or shadow',
+  ],
   [
     "policy-name.yaml",
     'policy-name.yaml:2:11: policies.0.name: found "Per IP", expected a name of at most 32 lower-case letters, digits and hyphens that begins with a letter',

@@ -60,7 +60,7 @@ const table: readonly (readonly [line: string, message: string])[] = [
   ["status --socket s --ca c.pem", "--ca: found no https:// in --url, expected it"],
   ["status --config", "--config: found no value, expected a file"],
   ["clients --sort", "--sort: found no value, expected an order"],
-  ["clients --sort most", '--sort: found "most", expected used, refused or recent'],
+  ["clients --sort most-ish", '--sort: found "most-ish", expected used, refused or recent'],
   ["clients --sort Used", '--sort: found "Used", expected used, refused or recent'],
   ["clients --limit 0", '--limit: found "0", expected a whole number from 1 to 1000'],
   ["clients --limit 1001", '--limit: found "1001", expected a whole number from 1 to 1000'],
