@@ -170,8 +170,9 @@ export class Judge {
       if (counter.shard.number !== shard) continue;
       const fromMs = nowMs + this.#heldMs(counter);
       for (const loss of counter.losses) {
-        // Who has come back since must have found out, but a step of the clock while it was away may be too small.
-        const noticedMs = loss.isStep ? forgotMs : returnedMs;
+        // Who has come back since must have found out, but a step of the clock while it was away may be too small. The answer to
+        // a probe may have been on its way when the store forgot.
+        const noticedMs = loss.isStep ? forgotMs : returnedMs - this.#plan.delays.mostMs - this.#plan.delays.lateMs;
         if (loss.gateway !== id || noticedMs < loss.atMs || fromMs >= loss.endsMs) continue;
         loss.endsMs = fromMs;
         loss.toldWallMs = loss.tellingWallMs;
