@@ -76,9 +76,17 @@ export function countedKey(address: IpAddress, ipv6Prefix: number, counted = cou
   return counted === address ? literal : new CounterKey(0, 0, 0xffff, wordAt(counted, 6), true, literal);
 }
 
+/** Used again, because a store is asked by the text of each new key. */
+const keyBytes = Buffer.alloc(16);
+const keyWords = new DataView(keyBytes.buffer, keyBytes.byteOffset);
+
 /** Returns 32 hexadecimal digits. */
 export function hexOfKey({ a, b, c, d }: FourWords): string {
-  return [a, b, c, d].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
+  keyWords.setInt32(0, a);
+  keyWords.setInt32(4, b);
+  keyWords.setInt32(8, c);
+  keyWords.setInt32(12, d);
+  return keyBytes.toString("hex");
 }
 
 /** Returns the client whose address is the key: with IPv6, the network of `ipv6Prefix` bits. */

@@ -33,8 +33,13 @@ export class Ask {
   /** By what is known later whether the key was forgiven after it was charged. */
   marks = 0;
   readonly cursor = new Cursor();
-  /** Of the units that are held of a policy with `charge`. */
-  readonly heldCursor = new Cursor();
+  #heldCursor: Cursor | null = null;
+
+  /** Of the units that are held of a policy with `charge`. Most asks need none. */
+  get heldCursor(): Cursor {
+    this.#heldCursor ??= new Cursor();
+    return this.#heldCursor;
+  }
 
   /** Null: a request under way may make units available, and nobody knows when. */
   get knownResetMs(): number | null {

@@ -2,7 +2,7 @@
 // units of several of its counters: each is granted all of them or none. All instants of a call are of the store's clock;
 // what the gateway says of time are ages.
 
-import type { CounterKey } from "../../core/counter-key.ts";
+import { type CounterKey, hexOfKey } from "../../core/counter-key.ts";
 import { heldRetryMs } from "../counters.ts";
 
 /** Another number in the keys: gateways whose scripts differ count apart, and do not misread each other. */
@@ -389,14 +389,7 @@ export function markKeyOf(prefix: string, tag: string, policyText: string): stri
   return storeKeyOf(prefix, tag, `forgiven/${policyText}`);
 }
 
-/** Of each byte, since tags are made for each request. */
-const hexOf = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
-
 /** Returns the tag of a key: an address, or a hash. */
-export function storeTagOf({ a, b, c, d, isAddress }: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">): string {
-  return `${isAddress ? "a" : "h"}${hex(a)}${hex(b)}${hex(c)}${hex(d)}`;
-}
-
-function hex(word: number): string {
-  return `${hexOf[word >>> 24]}${hexOf[(word >>> 16) & 0xff]}${hexOf[(word >>> 8) & 0xff]}${hexOf[word & 0xff]}`;
+export function storeTagOf(key: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">): string {
+  return `${key.isAddress ? "a" : "h"}${hexOfKey(key)}`;
 }
