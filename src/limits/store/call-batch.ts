@@ -137,7 +137,6 @@ export class CallBatch {
   readonly demands: Demand[] = [];
   /** Requests that are not in `single` of a counter. */
   readonly #several: Alike[] = [];
-  timer: { cancel(): void } | null = null;
   /** The sum of keys, of requests for several keys, and of requests with leases of their own: these make the call longer. */
   #size = 0;
 
@@ -286,7 +285,6 @@ export class CallBatch {
 
   /** Decides the requests that still wait without the store, because no answer came in time. */
   decideAlone(): void {
-    this.timer?.cancel();
     for (const demand of this.demands) demand.decideAlone();
   }
 }

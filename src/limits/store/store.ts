@@ -304,7 +304,7 @@ export class Store implements ShardStore {
       if (counter.key.held.ended > 0) this.join(counter.key);
       return sent.item;
     });
-    const late = this.#call(shard, items, batch.requestItems(), (answer, sentMs) => {
+    const answered = (answer: ScriptAnswer | null, sentMs: number): void => {
       batch.end();
       if (answer === null) {
         this.#lost(batch);
@@ -316,17 +316,14 @@ export class Store implements ShardStore {
       this.counts.waited.answered += this.#end(batch, () =>
         batch.settle(answer, (counter, place, units) => this.#lease(counter, place, units)),
       );
-    });
-    // The wait begins here, because sending may have taken this thread long.
-    batch.timer = afterStoreTime(this, this.settings.waitMs, () => {
-      late();
+    };
+    this.send(shard, items, answered, batch.requestItems(), () => {
       this.counts.waited.overdue += this.#end(batch, () => batch.decideAlone());
     });
   }
 
   /** Ends the wait of a batch by `decide`. Returns how many requests have waited until now. */
   #end(batch: CallBatch, decide: () => void): number {
-    batch.timer?.cancel();
     const waitedMs = this.clock.monotonicMs() - batch.sinceMs;
     let waiting = 0;
     for (const { isWaiting } of batch.demands) if (isWaiting) waiting += 1;
@@ -335,21 +332,24 @@ export class Store implements ShardStore {
     return waiting;
   }
 
-  /** Calls the script. `answered`: called later; null: there is no answer. Returns a function that marks the call overdue. */
-  #call(
+  /**
+   * Calls the script at once. `answered`: called later, with null if there is no answer that counts. `overdue`: called before it,
+   * if the answer is late.
+   */
+  send(
     shard: Shard,
     items: readonly Item[],
-    requests: readonly EqualRequests[],
     answered: (answer: ScriptAnswer | null, sentMs: number) => void,
-  ): () => void {
+    requests: readonly EqualRequests[] = [],
+    overdue?: () => void,
+  ): void {
     const { keys, args } = encodeCall(items, requests);
     const sentMs = this.clock.monotonicMs();
     this.counts.items += items.length;
     this.#open += 1;
-    let isOpen = true;
     let isOverdue = false;
     this.link.call(shard.number, keys, args, (reply, failure) => {
-      isOpen = false;
+      timer.cancel();
       if (isOverdue) shard.owed -= 1;
       this.#open -= 1;
       const answer = failure === null ? decodedOrNull(reply, items, requests) : null;
@@ -365,12 +365,13 @@ export class Store implements ShardStore {
       if (shard.owed === 0) shard.caughtUp();
       if (answer !== null && this.#isIdle) this.#onAllAnswered?.();
     });
-    return () => {
-      if (!isOpen || isOverdue) return;
+    // The wait begins here, because sending may have taken this thread long.
+    const timer = afterStoreTime(this, this.settings.waitMs, () => {
       isOverdue = true;
       shard.owed += 1;
       shard.overdue();
-    };
+      overdue?.();
+    });
   }
 
   #failed(shard: Shard, failure: CallFailure | null): void {
@@ -379,16 +380,7 @@ export class Store implements ShardStore {
     shard.failed({ kind, detail });
   }
 
-  /** Sends items that no request waits for at once. `answered`: called with null if there is no answer that counts. */
-  send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void {
-    const late = this.#call(shard, items, [], (answer) => {
-      timer.cancel();
-      answered(answer);
-    });
-    const timer = afterStoreTime(this, this.settings.waitMs, late);
-  }
-
-  /** Sends the same. Resolves with the answer; with null if there is none. */
+  /** Sends items that no request waits for. Resolves with the answer; with null if there is none. */
   sent(shard: Shard, items: readonly Item[]): Promise<ScriptAnswer | null> {
     return new Promise((resolve) => this.send(shard, items, resolve));
   }
