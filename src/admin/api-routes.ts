@@ -22,6 +22,7 @@ import type {
   ControlResult,
   RecentRequests,
   RuleControl,
+  RuleVersions,
   RuleWanted,
   TaggedRule,
 } from "./control-plane.ts";
@@ -426,16 +427,17 @@ function addRules(app: App, context: RouteContext, rules: RuleControl): void {
         return found === null ? refuse(reply, errors.unknownRule) : tagged(reply, found);
       }),
   );
-  addRuleWrites(app, context, rules);
+  addPutRule(app, context, rules);
+  addDeleteRule(app, context, rules);
 }
 
-function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rules: RuleControl): void {
-  const call = callsOf("rules");
-  const conditional = { params: schemas.RuleParameter, headers: schemas.Conditions };
+const ofRuleWrites = { params: schemas.RuleParameter, headers: schemas.Conditions };
+
+function addPutRule(app: App, { inTurn, caller, onWrite }: RouteContext, rules: RuleControl): void {
   app.put(
     "/api/rules/:id",
-    call("putRule", "Sets or replaces a rule", {
-      ...conditional,
+    callsOf("rules")("putRule", "Sets or replaces a rule", {
+      ...ofRuleWrites,
       body: schemas.RuleWanted,
       response: answers(schemas.Rule, [...withBody, 409, 412], [200, 201]),
     }),
@@ -445,18 +447,20 @@ function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rule
         if (condition === null) return refuse(reply, errors.badCondition);
         const by = caller(request);
         const outcome = await rules.put(request.params.id, request.body, condition, by);
-        const { before = null, after = null } = outcome.ok ? outcome.value : {};
-        const status = outcome.ok ? (before === null ? 201 : 200) : refusals[outcome.why].status;
+        const { status, before, after } = changeOf(outcome, 201);
         const shown = outcome.ok ? (after?.rule ?? null) : loggable(request.body);
-        onWrite({ ...auditOf(request, by), status, before: before?.rule ?? null, after: shown });
+        onWrite({ ...auditOf(request, by), status, before, after: shown });
         if (!outcome.ok) return refuseFor(reply, outcome);
         return after === null ? refuse(reply, errors.failed) : tagged(reply.code(status), after);
       }),
   );
+}
+
+function addDeleteRule(app: App, { inTurn, caller, onWrite }: RouteContext, rules: RuleControl): void {
   app.delete(
     "/api/rules/:id",
-    call("deleteRule", "Removes a rule; answers what it was", {
-      ...conditional,
+    callsOf("rules")("deleteRule", "Removes a rule; answers what it was", {
+      ...ofRuleWrites,
       response: answers(schemas.Rule, [...always, 404, 412]),
     }),
     (request, reply) =>
@@ -464,13 +468,19 @@ function addRuleWrites(app: App, { inTurn, caller, onWrite }: RouteContext, rule
         const condition = readCondition(request.headers["if-match"], request.headers["if-none-match"]);
         if (condition === null || condition.kind === "missing") return refuse(reply, errors.badCondition);
         const outcome = await rules.remove(request.params.id, condition, caller(request));
-        const before = outcome.ok ? outcome.value.before : null;
-        const status = outcome.ok ? 200 : refusals[outcome.why].status;
-        onWrite({ ...auditOf(request, caller(request)), status, before: before?.rule ?? null, after: null });
+        const { status, before } = changeOf(outcome, 200);
+        onWrite({ ...auditOf(request, caller(request)), status, before, after: null });
         if (!outcome.ok) return refuseFor(reply, outcome);
-        return before === null ? refuse(reply, errors.unknownRule) : before.rule;
+        return before === null ? refuse(reply, errors.unknownRule) : before;
       }),
   );
+}
+
+/** Returns what a call has changed, and the status of its answer; `statusIfNew`: if there was no such rule before. */
+function changeOf(outcome: ControlResult<RuleVersions>, statusIfNew: number) {
+  if (!outcome.ok) return { status: refusals[outcome.why].status, before: null, after: null };
+  const { before, after } = outcome.value;
+  return { status: before === null ? statusIfNew : 200, before: before?.rule ?? null, after };
 }
 
 /** Removes the hidden characters from the note of a refused rule, because the log shows it. */

@@ -51,8 +51,8 @@ export function readGiven(command: CommandName, argv: readonly string[]): Given 
   return flaw ?? given;
 }
 
-function readTokens(argv: readonly string[], options: Options, takesWords: boolean): Given | string {
-  const { tokens } = parseArgs({
+function tokensOf(argv: readonly string[], options: Options) {
+  return parseArgs({
     args: [...argv],
     options: Object.fromEntries(
       Object.entries(options).map(([name, { value, short }]) => [
@@ -64,31 +64,38 @@ function readTokens(argv: readonly string[], options: Options, takesWords: boole
     strict: false,
     allowPositionals: true,
     tokens: true,
-  });
+  }).tokens;
+}
+
+function readTokens(argv: readonly string[], options: Options, takesWords: boolean): Given | string {
+  const tokens = tokensOf(argv, options);
   const given: GivenOption[] = [];
   const words: string[] = [];
-  let second: { readonly value: string } | null = null;
-  for (const [i, token] of tokens.entries()) {
-    if (token.kind === "option-terminator" || token === second) continue;
+  for (let i = 0; i < tokens.length; i += 1) {
+    const token = tokens[i];
+    if (token === undefined || token.kind === "option-terminator") continue;
     if (token.kind === "positional") {
       if (!takesWords) return `found ${quote(token.value)}, expected an option`;
       words.push(token.value);
       continue;
     }
-    const flaw = flawOfToken(token, options);
-    if (flaw !== null) return flaw;
-    const option = options[token.name] as Option;
-    if (option.second === undefined) {
-      given.push({ name: token.name, value: token.value ?? "" });
-      continue;
-    }
     const next = tokens[i + 1];
-    if (next?.kind !== "positional")
-      return `${token.rawName}: found one value, expected ${option.value} and ${option.second}`;
-    second = next;
-    given.push({ name: token.name, value: token.value ?? "", second: next.value });
+    const option = readOption(token, next?.kind === "positional" ? next.value : null, options);
+    if (typeof option === "string") return option;
+    if (option.second !== undefined) i += 1;
+    given.push(option);
   }
   return { options: given, words };
+}
+
+/** `next`: the word behind the option, which may be its second value; null: there is none. */
+function readOption(token: OptionToken, next: string | null, options: Options): GivenOption | string {
+  const flaw = flawOfToken(token, options);
+  if (flaw !== null) return flaw;
+  const { name, rawName, value = "" } = token;
+  const { value: first, second } = options[name] as Option;
+  if (second === undefined) return { name, value };
+  return next === null ? `${rawName}: found one value, expected ${first} and ${second}` : { name, value, second: next };
 }
 
 interface OptionToken {
@@ -112,22 +119,25 @@ function flawOfToken({ name, rawName, value, inlineValue }: OptionToken, options
 }
 
 function flawOfWords(words: readonly string[], positionals: readonly Positional[]): string | null {
-  for (const [i, { means, words: these, isOptional }] of positionals.entries()) {
+  for (const [i, positional] of positionals.entries()) {
     const word = words[i];
-    if (word === undefined && isOptional === true) return null;
-    if (word === undefined || word === "") {
-      const before = words[i - 1];
-      return `found ${before === undefined ? "no argument" : `nothing after ${quote(before)}`}, expected ${means}`;
-    }
-    if (these !== undefined && !these.includes(word)) {
-      const expected = these.length === 1 ? `${these[0]}` : enumerate(these);
-      return `found ${quote(word)}, expected ${expected}${suggestion(nearest(word, these))}`;
-    }
+    if (word === undefined && positional.isOptional === true) return null;
+    const flaw = flawOfWord(word, words[i - 1], positional);
+    if (flaw !== null) return flaw;
   }
   const next = words[positionals.length];
   return next === undefined
     ? null
     : `found ${quote(next)} too, expected ${positionals.length === 1 ? "one argument" : "two arguments"}`;
+}
+
+function flawOfWord(word: string | undefined, before: string | undefined, { means, words }: Positional): string | null {
+  if (word === undefined || word === "") {
+    return `found ${before === undefined ? "no argument" : `nothing after ${quote(before)}`}, expected ${means}`;
+  }
+  if (words === undefined || words.includes(word)) return null;
+  const expected = words.length === 1 ? `${words[0]}` : enumerate(words);
+  return `found ${quote(word)}, expected ${expected}${suggestion(nearest(word, words))}`;
 }
 
 function flawOfOptions(given: Given, options: Options): string | null {

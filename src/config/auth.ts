@@ -65,7 +65,12 @@ interface AuthInContext {
   readonly basePath: string;
 }
 
-export function judgeAuth({ auth, routes, basePath }: AuthInContext, refuse: Refuse): void {
+export function judgeAuth(context: AuthInContext, refuse: Refuse): void {
+  judgeTokensFile(context, refuse);
+  for (const [i, rule] of context.auth.rules.entries()) judgeRule(i, rule, context, refuse);
+}
+
+function judgeTokensFile({ auth }: AuthInContext, refuse: Refuse): void {
   const { mode, rules, tokensFile } = auth;
   const verifying = rules.findIndex((rule) => rule.mode === "tokens");
   const modes = ["auth.mode", ...rules.map((_, i) => `auth.rules.${i}.mode`)];
@@ -77,21 +82,23 @@ export function judgeAuth({ auth, routes, basePath }: AuthInContext, refuse: Ref
     const expected = `none, since auth.mode is ${mode}${rules.length === 0 ? "" : ", and no rule has tokens"}`;
     refuse("auth.tokensFile", `${expected}; remove it, or set auth.mode to tokens`, ...modes);
   }
-  for (const [i, rule] of rules.entries()) {
-    for (const [j, path] of rule.paths.entries()) {
-      if (routes.some((route) => mayBeUnder(path, route))) continue;
-      const { expected, others } = outOfRoutes(path, routes, basePath);
-      refuse(`auth.rules.${i}.paths.${j}`, expected, ...others);
-    }
-    if (rule.scopes.length > 0 && rule.mode !== "tokens") {
-      const expected = `none, since mode is ${rule.mode}, where nobody knows the scopes; remove it, or set mode to tokens`;
-      refuse(`auth.rules.${i}.scopes`, expected, `auth.rules.${i}.mode`);
-    }
-    const first = rules.findIndex((other, j) => j < i && coversRule(other, rule, routes));
-    if (first === -1) continue;
-    const expected = `none for requests that auth.rules.${first} decides about; move it up, or remove one of the two`;
-    refuse(`auth.rules.${i}`, expected, `auth.rules.${first}`);
+}
+
+function judgeRule(i: number, rule: AuthRule, context: AuthInContext, refuse: Refuse): void {
+  const { routes, basePath } = context;
+  for (const [j, path] of rule.paths.entries()) {
+    if (routes.some((route) => mayBeUnder(path, route))) continue;
+    const { expected, others } = outOfRoutes(path, routes, basePath);
+    refuse(`auth.rules.${i}.paths.${j}`, expected, ...others);
   }
+  if (rule.scopes.length > 0 && rule.mode !== "tokens") {
+    const expected = `none, since mode is ${rule.mode}, where nobody knows the scopes; remove it, or set mode to tokens`;
+    refuse(`auth.rules.${i}.scopes`, expected, `auth.rules.${i}.mode`);
+  }
+  const first = context.auth.rules.findIndex((other, j) => j < i && coversRule(other, rule, routes));
+  if (first === -1) return;
+  const expected = `none for requests that auth.rules.${first} decides about; move it up, or remove one of the two`;
+  refuse(`auth.rules.${i}`, expected, `auth.rules.${first}`);
 }
 
 function coversRule(outer: AuthRule, inner: AuthRule, routes: readonly string[]): boolean {

@@ -86,17 +86,7 @@ function put(
   value: Raw,
   refuse: RefuseIndex,
 ): Raw {
-  if (head === undefined) {
-    // A section given as a whole, such as `--set 'listen={port: 80}'`. A variable that was left empty names no key.
-    if (node?.kind !== "section" || base?.kind !== "mapping") return value;
-    if (value.kind !== "mapping") return value.kind === "scalar" && value.value === null ? base : value;
-    const named = new Set(value.entries.map(({ key }) => key));
-    const entries = value.entries.map((entry) => {
-      const before = base.entries.find(({ key }) => key === entry.key)?.value;
-      return { ...entry, value: put(childOf(node, entry.key), before, [], entry.value, refuse) };
-    });
-    return { ...base, entries: [...base.entries.filter(({ key }) => !named.has(key)), ...entries] };
-  }
+  if (head === undefined) return putWhole(node, base, value);
   const child = node && childOf(node, head);
   if (node?.kind === "list") {
     // An index refers to the default list if the list was not written.
@@ -116,6 +106,18 @@ function put(
   const entry = { key: head, keyAt: value.at, value: put(child, before, rest, value, refuse) };
   const at = base?.at ?? value.at;
   return { kind: "mapping", at, entries: [...entries.filter(({ key }) => key !== head), entry] };
+}
+
+/** A section may be given as a whole, such as `--set 'listen={port: 80}'`. A variable that was left empty names no key. */
+function putWhole(node: Node | undefined, base: Raw | undefined, value: Raw): Raw {
+  if (node?.kind !== "section" || base?.kind !== "mapping") return value;
+  if (value.kind !== "mapping") return value.kind === "scalar" && value.value === null ? base : value;
+  const named = new Set(value.entries.map(({ key }) => key));
+  const entries = value.entries.map((entry) => {
+    const before = base.entries.find(({ key }) => key === entry.key)?.value;
+    return { ...entry, value: putWhole(childOf(node, entry.key), before, entry.value) };
+  });
+  return { ...base, entries: [...base.entries.filter(({ key }) => !named.has(key)), ...entries] };
 }
 
 export type Environment = Readonly<Record<string, string | undefined>> & {

@@ -60,29 +60,34 @@ export function judgePolicies(context: PoliciesInContext, raw: Raw | undefined, 
   }
 }
 
-function judgeKind({ policy, key, refuse }: Judged): void {
+function judgeKind(judged: Judged): void {
+  const { policy, key, refuse } = judged;
   const { limit, windowMs, per, timezone, concurrency } = policy;
-  const kinds = ["limit", "window", "per", "concurrency"].map(key);
-  if (concurrency !== null) {
+  if (concurrency === null) judgeQuota(judged);
+  else {
     for (const [name, value] of Object.entries({ limit, window: windowMs, per })) {
       if (value === null) continue;
       refuse(key(name), "none, since concurrency is set; remove one of the two", key("concurrency"));
     }
-  } else if (limit === null) {
-    const set = windowMs !== null ? "window" : per !== null ? "per" : undefined;
-    const expected =
-      set === undefined
-        ? "one of limit with window, limit with per, and concurrency in it"
-        : `a whole number, since ${set} is set`;
-    refuse(key(set === undefined ? "" : "limit"), expected, ...kinds, key(""));
-  } else if (windowMs === null && per === null) {
-    refuse(key("window"), 'the length of the window, such as "60s"; add it, or set per', ...kinds);
-  }
-  if (windowMs !== null && per !== null && concurrency === null) {
-    refuse(key("per"), "none, since window is set; remove one of the two", key("window"));
   }
   if (timezone !== null && per === null) {
     refuse(key("timezone"), "none, since per is not set; remove it, or set per", key("per"));
+  }
+}
+
+/** Of a policy without concurrency. */
+function judgeQuota({ policy: { limit, windowMs, per }, key, refuse }: Judged): void {
+  const kinds = ["limit", "window", "per", "concurrency"].map(key);
+  const set = windowMs !== null ? "window" : per !== null ? "per" : null;
+  if (limit === null && set === null) {
+    refuse(key(""), "one of limit with window, limit with per, and concurrency in it", ...kinds, key(""));
+  } else if (limit === null) {
+    refuse(key("limit"), `a whole number, since ${set} is set`, ...kinds, key(""));
+  } else if (set === null) {
+    refuse(key("window"), 'the length of the window, such as "60s"; add it, or set per', ...kinds);
+  }
+  if (windowMs !== null && per !== null) {
+    refuse(key("per"), "none, since window is set; remove one of the two", key("window"));
   }
 }
 
@@ -170,39 +175,51 @@ type OverridePart = (typeof overrideParts)[number];
 
 type PolicyOverride = WrittenPolicy["overrides"][number];
 
-function judgeOverrides({ policy, key, context, refuse }: Judged): void {
-  const { cost, concurrency } = policy;
+function judgeOverrides(judged: Judged): void {
+  const { policy, key, refuse } = judged;
   const seen = new Map<string, number>();
   for (const [i, override] of policy.overrides.entries()) {
-    const at = key(`overrides.${i}`);
-    if (override.limit < cost) refuse(`${at}.limit`, `at least cost (${cost}); raise it, or lower cost`, key("cost"));
-    if (concurrency !== null && override.limit > maxConcurrency) {
-      refuse(`${at}.limit`, `at most ${maxConcurrency}, since concurrency is set`, key("concurrency"));
-    }
-    const [part, second] = overrideParts.filter((name) => override[name] !== null);
-    if (part === undefined) {
-      refuse(at, "one of client, token, subject and header in it", ...overrideParts.map((name) => `${at}.${name}`));
-      continue;
-    }
-    if (second !== undefined) {
-      refuse(`${at}.${second}`, `none, since ${part} is set; write an override for each`, `${at}.${part}`);
-      continue;
-    }
-    const expected = misfit(part, policy, override, context);
-    const others =
-      part === "client"
-        ? ["clientAddress.ipv6Prefix"]
-        : part === "token"
-          ? ["auth.mode", "auth.rules", key("who")]
-          : [];
-    if (expected !== undefined) refuse(`${at}.${part}`, expected, key("key"), ...others);
-
+    judgeOverrideLimit(judged, i, override.limit);
+    const part = onlyPartOf(judged, i, override);
+    if (part === null) continue;
+    judgePart(judged, i, override, part);
     const value = `${part} ${canonical(part, override)}`;
     const first = seen.get(value);
     if (first === undefined) seen.set(value, i);
-    else
-      refuse(`${at}.${part}`, `no second one for the same ${part}; remove one of the two`, key(`overrides.${first}`));
+    else {
+      const expected = `no second one for the same ${part}; remove one of the two`;
+      refuse(key(`overrides.${i}.${part}`), expected, key(`overrides.${first}`));
+    }
   }
+}
+
+function judgeOverrideLimit({ policy: { cost, concurrency }, key, refuse }: Judged, i: number, limit: number): void {
+  const at = key(`overrides.${i}.limit`);
+  if (limit < cost) refuse(at, `at least cost (${cost}); raise it, or lower cost`, key("cost"));
+  if (concurrency !== null && limit > maxConcurrency) {
+    refuse(at, `at most ${maxConcurrency}, since concurrency is set`, key("concurrency"));
+  }
+}
+
+/** Refuses an override that names no part of a key, or two. Returns the part; null if it is refused. */
+function onlyPartOf({ key, refuse }: Judged, i: number, override: PolicyOverride): OverridePart | null {
+  const at = key(`overrides.${i}`);
+  const [part, second] = overrideParts.filter((name) => override[name] !== null);
+  if (part === undefined) {
+    refuse(at, "one of client, token, subject and header in it", ...overrideParts.map((name) => `${at}.${name}`));
+    return null;
+  }
+  if (second === undefined) return part;
+  refuse(`${at}.${second}`, `none, since ${part} is set; write an override for each`, `${at}.${part}`);
+  return null;
+}
+
+function judgePart({ policy, key, context, refuse }: Judged, i: number, override: PolicyOverride, part: OverridePart) {
+  const expected = misfit(part, policy, override, context);
+  if (expected === undefined) return;
+  const others =
+    part === "client" ? ["clientAddress.ipv6Prefix"] : part === "token" ? ["auth.mode", "auth.rules", key("who")] : [];
+  refuse(key(`overrides.${i}.${part}`), expected, key("key"), ...others);
 }
 
 /** Returns what is expected if the policy's key has no such part, or not in this form. */

@@ -3,7 +3,7 @@
 // wrong place.
 
 import { constants, createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
-import { createSecureContext, type SecureContext } from "node:tls";
+import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
 import { errorCode } from "../core/failure.ts";
 import type { FileFlaw, FileGroup } from "../core/file-group.ts";
 import type { Certificate, TlsFiles, TlsOffer, Validity } from "../core/settings.ts";
@@ -46,19 +46,33 @@ export function listenTlsFiles(
       for (const { ca } of authorities) if (!ca) refuse("clientCa", "a certificate of no authority");
       const handshake = { minVersion, ciphers: openSslList(ciphers), ...fixedOffer };
       if (flaws.length > 0 || cert === undefined || key === undefined || leaf === null) return { ok: false, flaws };
-      try {
-        createSecureContext({ cert, key, ...handshake, ...(clientCa === null ? {} : { ca: clientCa }) });
-        const isRsa = leaf.publicKey.asymmetricKeyType?.startsWith("rsa") ?? false;
-        const without = `a certificate ${isRsa ? "with" : "without"} an RSA key, and ${section}.ciphers has no suite of TLS 1.2 for it`;
-        if (!hasSuiteFor(isRsa, ciphers)) refuse("cert", without);
-      } catch (cause) {
-        refuse("cert", openSslReason(cause));
-      }
+      const unusable = whyUnusable(leaf, ciphers, section, {
+        ...{ cert, key, ...handshake },
+        ...(clientCa === null ? {} : { ca: clientCa }),
+      });
+      if (unusable !== null) refuse("cert", unusable);
       if (flaws.length > 0) return { ok: false, flaws };
       const [validFromMs, expiresMs] = [leaf.validFromDate.getTime(), leaf.validToDate.getTime()];
       return { ok: true, value: { cert, key, clientCa, validFromMs, expiresMs, handshake } };
     },
   };
+}
+
+/** Why no handshake would succeed with a certificate and its key. Null: one would. */
+function whyUnusable(
+  leaf: X509Certificate,
+  ciphers: TlsOffer["ciphers"],
+  section: string,
+  context: SecureContextOptions,
+): string | null {
+  try {
+    createSecureContext(context);
+    const isRsa = leaf.publicKey.asymmetricKeyType?.startsWith("rsa") ?? false;
+    if (hasSuiteFor(isRsa, ciphers)) return null;
+    return `a certificate ${isRsa ? "with" : "without"} an RSA key, and ${section}.ciphers has no suite of TLS 1.2 for it`;
+  } catch (cause) {
+    return openSslReason(cause);
+  }
 }
 
 /** Of connections that the gateway opens; `section` is the one of the configuration that names the files. */

@@ -388,20 +388,33 @@ const maxEventLength = 1024 * 1024;
 /** Throws a RangeError if an event is too long, and a SyntaxError if its data is no JSON. */
 export async function* readEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ControlEvent> {
   const decoder = new TextDecoder();
-  let data: string[] = [];
-  let length = 0;
+  const event = new EventLines();
   let rest = "";
   for await (const chunk of chunks) {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
-    for (const written of lines) {
-      const line = written.replace(/\r$/, "");
-      const [, value] = /^data: ?(.*)$/s.exec(line) ?? [];
-      length += line.length;
-      if (value !== undefined) data.push(value);
-      if (line === "" && data.length > 0) yield JSON.parse(data.join("\n")) as ControlEvent;
-      if (line === "") [data, length] = [[], 0];
+    for (const line of lines) {
+      const data = event.take(line.replace(/\r$/, ""));
+      if (data !== null) yield JSON.parse(data) as ControlEvent;
     }
-    if (length + rest.length > maxEventLength) throw new RangeError("an event is longer than 1 MiB");
+    if (event.length + rest.length > maxEventLength) throw new RangeError("an event is longer than 1 MiB");
+  }
+}
+
+/** The lines of the event that is being read. */
+class EventLines {
+  length = 0;
+  #data: string[] = [];
+
+  /** Returns the data of the event that the line ends; null if it ends none, or one without data. */
+  take(line: string): string | null {
+    const [, value] = /^data: ?(.*)$/s.exec(line) ?? [];
+    this.length += line.length;
+    if (value !== undefined) this.#data.push(value);
+    if (line !== "") return null;
+    const data = this.#data.length === 0 ? null : this.#data.join("\n");
+    this.#data = [];
+    this.length = 0;
+    return data;
   }
 }

@@ -39,16 +39,28 @@ function schemaOf(method: string, path: string): TSchema | null {
 /** What is missing, and where. */
 function firstFlaw(schema: TSchema, json: unknown): string | null {
   for (const { keyword, instancePath, params } of Value.Errors(schema, json)) {
-    const place = instancePath.slice(1).replaceAll("/", ".");
-    if (keyword === "required") {
-      const [missing = ""] = (params as { readonly requiredProperties: readonly string[] }).requiredProperties;
-      return `"${place === "" ? "" : `${place}.`}${missing}"`;
-    }
-    const type = keyword === "type" ? String((params as { readonly type: unknown }).type) : null;
-    if (type !== null) return `${types.get(type) ?? type}${place === "" ? "" : ` at "${place}"`}`;
-    if (keyword === "enum") return `known value at "${place}"`;
+    const flaw = missingBy(keyword, instancePath.slice(1).replaceAll("/", "."), params);
+    if (flaw !== null) return flaw;
   }
   return null;
+}
+
+/** Null for a keyword that another error explains. `path`: dotted; "" is the whole answer. */
+function missingBy(keyword: string, path: string, params: object): string | null {
+  switch (keyword) {
+    case "required": {
+      const [missing = ""] = (params as { readonly requiredProperties: readonly string[] }).requiredProperties;
+      return `"${path === "" ? "" : `${path}.`}${missing}"`;
+    }
+    case "type": {
+      const type = String((params as { readonly type: unknown }).type);
+      return `${types.get(type) ?? type}${path === "" ? "" : ` at "${path}"`}`;
+    }
+    case "enum":
+      return `known value at "${path}"`;
+    default:
+      return null;
+  }
 }
 
 const types = new Map([
