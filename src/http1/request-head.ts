@@ -8,7 +8,8 @@ import { type LocalReply, localReplies, malformedBy } from "../core/local-reply.
 import { type HttpVersion, type MessageHead, readHttp1Version } from "../core/message-check.ts";
 import { knownMethods } from "../core/method.ts";
 
-export interface Http1Head extends MessageHead {
+/** Where a request ends, and what comes behind it. */
+export interface RequestFraming {
   /** With the empty line. */
   readonly headBytes: number;
   /**
@@ -16,12 +17,15 @@ export interface Http1Head extends MessageHead {
    * refuses such a request.
    */
   readonly bodyBytes: number | null;
-  /** The values of Expect; null without one, and in HTTP/1.0, which has no status 100. */
-  readonly expectation: string | null;
   /** The client asks to close the connection after the response. */
   readonly isLast: boolean;
   /** It is an Upgrade, allowed or not, and has no body. */
   readonly asksToUpgrade: boolean;
+}
+
+export interface Http1Head extends MessageHead, RequestFraming {
+  /** The values of Expect; null without one, and in HTTP/1.0, which has no status 100. */
+  readonly expectation: string | null;
 }
 
 const originForm = "\\/[\\x21-\\x7e]*";

@@ -12,7 +12,8 @@ import {
 } from "../exchange/connection.ts";
 import { type PeerTurn, PeerTurns } from "../exchange/peer-turns.ts";
 import { DeferredWrites } from "../exchange/sockets.ts";
-import { Http1Connection, type Http1Options, RequestReader } from "./http1/http1-connection.ts";
+import { Http1Connection, type Http1Options } from "./http1/http1-connection.ts";
+import { RequestReader } from "./http1/request-reader.ts";
 import { rejectOnSocket } from "./socket-transport.ts";
 import type { TransportOptions } from "./transport-options.ts";
 

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { readPeer } from "../../src/core/client-address.ts";
 import type { LocalReply } from "../../src/core/local-reply.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
-import { type ReadHead, RequestReader } from "../../src/transport/http1/http1-connection.ts";
+import { type ReadHead, RequestReader } from "../../src/transport/http1/request-reader.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";
 import { serialize, validRequest } from "../conformance/fuzz/request-parts.ts";

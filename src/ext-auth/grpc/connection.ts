@@ -114,8 +114,6 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
 
   /** Call it at intervals. */
   sweep(sweepMs: number): void {
-    const { headTimeoutMs, keepAliveTimeoutMs } = this.#times;
-    const { closeMs, connections } = this.#shares.options;
     const session = this.#session;
     // The first sweep may have come at once.
     const hasLasted = (sweeps: number, ms: number): boolean => (sweeps - 1) * sweepMs >= ms;
@@ -125,13 +123,21 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
     this.#flushSweeps = this.#driver.isFlushing ? this.#flushSweeps + 1 : 0;
     this.#unreadSweeps = session.streams.size > 0 ? this.#unreadSweeps + 1 : 0;
     if (hasLasted(this.#flushSweeps, maxFlushMs)) this.socket.destroy();
-    if (hasLasted(this.#headSweeps, headTimeoutMs)) session.fail(errorCodes.enhanceYourCalm);
+    if (hasLasted(this.#headSweeps, this.#times.headTimeoutMs)) session.fail(errorCodes.enhanceYourCalm);
     if (hasLasted(this.#unreadSweeps, checkUnreadMs)) {
       this.#unreadSweeps = 1;
       const unread = session.resetUnread(false);
       for (let i = 0; i < unread; i += 1) this.#shares.options.onReset("unread");
     }
-    const lasts = (ms: number): boolean => hasLasted(this.#sweeps, ms);
+    this.#endIfLate((ms) => hasLasted(this.#sweeps, ms));
+    this.#driver.settle();
+  }
+
+  /** `lasts`: whether the connection has waited for so long. */
+  #endIfLate(lasts: (ms: number) => boolean): void {
+    const { headTimeoutMs, keepAliveTimeoutMs } = this.#times;
+    const { closeMs, connections } = this.#shares.options;
+    const session = this.#session;
     switch (this.#waitsFor) {
       case "first-call":
         // As on HTTP: an ingress may keep the connection among its idle ones.
@@ -150,7 +156,6 @@ export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
       case "close":
         if (lasts(closeMs)) this.socket.destroy();
     }
-    this.#driver.settle();
   }
 
   onEvent(event: Http2Event<GrpcCall>): void {

@@ -4,10 +4,8 @@
 import type { Socket } from "node:net";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
-import { closeMs, maxUnreadBytes } from "../../core/http-bounds.ts";
-import { JoinedPieces } from "../../core/joined-pieces.ts";
+import { closeMs } from "../../core/http-bounds.ts";
 import { type LocalReply, localReplies, type RefusalReason } from "../../core/local-reply.ts";
-import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
 import type { Scheme, TrafficSettings } from "../../core/settings.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
 import type {
@@ -20,26 +18,19 @@ import type {
 import { Exchange, startOn } from "../../exchange/exchange.ts";
 import { type PeerTurn, readSteps, type TurnWaiter, textSteps } from "../../exchange/peer-turns.ts";
 import { copyOf, maxCopiedBytes } from "../../exchange/sockets.ts";
-import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
-import {
-  emptyLineBytes,
-  HeadScan,
-  type Http1Head,
-  headLength,
-  readHead,
-  readOriginLine,
-  readUsualHead,
-  requestBounds,
-} from "../../http1/request-head.ts";
+import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
+import { emptyLineBytes, HeadScan } from "../../http1/request-head.ts";
 import { requestSteps } from "../../http2/frame-reader.ts";
 import { endAndLinger, rejectOnSocket } from "../socket-transport.ts";
 import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import { type Http1Owner, Http1Transport, type Http1Writing } from "./http1-transport.ts";
 import { IncomingBody } from "./incoming-body.ts";
+import { type ReadHead, RequestReader } from "./request-reader.ts";
+import { UnreadBytes } from "./unread-bytes.ts";
 
 export interface Http1Options extends TransportOptions, Http1Writing {
-  readonly connections: Pick<ConnectionRegistry, "isDraining">;
+  readonly connections: ConnectionRegistry;
   /** The settings that were current when the connection was accepted. */
   readonly accepted: TrafficSettings;
   /** Reads the first head of each connection. */
@@ -246,29 +237,35 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
       const emptyBytes = emptyLineBytes(rest);
       if (emptyBytes > 0) rest = rest.subarray(emptyBytes);
       if (rest.length === 0) break;
-      const reader = this.#requests === 0 ? this.#options.firstReaders[this.scheme] : this.#reader;
-      const { headBounds } = this.#options.settings.current;
-      const read = reader.read(rest, this.#peerNow(), headBounds);
-      if (read === "incomplete") {
-        this.#scan = new HeadScan(headBounds);
-        this.#scan.next(rest);
-        break;
-      }
-      if ("status" in read) {
-        this.#refuse(read);
-        break;
-      }
-      const { headBytes } = read;
-      if (headBytes > shortHeadBytes) steps += headBytes / bytesPerStep;
-      const targetChars = read.head.target.length;
-      if (targetChars > shortTargetChars) steps += textSteps(targetChars);
+      const read = this.#nextHead(rest);
+      if (read === null) break;
+      steps += longHeadSteps(read);
       if (steps > 0) this.#turn.spend(steps);
       steps = requestSteps;
       const taken = this.#begin(read, rest, isShared);
       rest = taken === rest.length ? nothing : rest.subarray(taken);
     }
     this.#isReading = false;
-    if (this.#isOver()) return;
+    if (!this.#isOver()) this.#keepUnread(rest, isShared);
+  }
+
+  /** Reads the head at the beginning of the bytes. Returns null if it is not complete, or is refused. */
+  #nextHead(bytes: Buffer): ReadHead | null {
+    const reader = this.#requests === 0 ? this.#options.firstReaders[this.scheme] : this.#reader;
+    const { headBounds } = this.#options.settings.current;
+    const read = reader.read(bytes, this.#peerNow(), headBounds);
+    if (read === "incomplete") {
+      this.#scan = new HeadScan(headBounds);
+      this.#scan.next(bytes);
+      return null;
+    }
+    if (!("status" in read)) return read;
+    this.#refuse(read);
+    return null;
+  }
+
+  /** Of bytes that no request was read from. */
+  #keepUnread(rest: Buffer, isShared: boolean): void {
     if (rest.length > 0) this.#unread.putBack(isShared ? copyOf(rest) : rest);
     this.#unread.readOn();
     if (rest.length > 0 && this.#scan === null && !this.#isBusy()) this.#turn.wait(this);
@@ -325,9 +322,7 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     let body: Buffer | IncomingBody = nothing;
     let end = headBytes + (bodyBytes ?? 0);
     if (bodyBytes === null || end > bytes.length) {
-      const { nowMs } = runtime.current;
-      const decoder = bodyBytes === null ? new ChunkDecoder(requestChunks, nowMs) : new LengthDecoder(bodyBytes);
-      body = new IncomingBody(this.socket, decoder, exchange);
+      body = new IncomingBody(this.socket, this.#decoderOf(bodyBytes), exchange);
       end = headBytes + body.begin(bytes.subarray(headBytes));
       // The rest of the body is to be read; from here on the body itself may stop that.
       if (!body.isComplete) this.#unread.readOn();
@@ -340,6 +335,11 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     startOn(this.place, exchange);
     if (isShared && !exchange.isBodySent && !transport.isEnded) transport.keepBody();
     return end;
+  }
+
+  #decoderOf(bodyBytes: number | null): BodyDecoder {
+    if (bodyBytes !== null) return new LengthDecoder(bodyBytes);
+    return new ChunkDecoder(requestChunks, this.#options.runtime.current.nowMs);
   }
 
   #stopTimer(): void {
@@ -380,163 +380,12 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
   };
 }
 
+function longHeadSteps({ head, headBytes }: ReadHead): number {
+  const targetChars = head.target.length;
+  return (
+    (headBytes > shortHeadBytes ? headBytes / bytesPerStep : 0) +
+    (targetChars > shortTargetChars ? textSteps(targetChars) : 0)
+  );
+}
+
 const nothing = Buffer.alloc(0);
-
-// Reads the heads of one connection, or the first ones of all connections. A client mostly sends the same head again, or
-// the same but for the target: then what was read from the last one is used again, which is much cheaper than reading it.
-// It is compared byte by byte, and belongs to the same peer, so the result is the same.
-
-export interface ReadHead extends Pick<Http1Head, "headBytes" | "bodyBytes" | "isLast" | "asksToUpgrade"> {
-  readonly head: RequestHead;
-  /** The client may wait for a 100 and, if it gets none, send its body or not. */
-  readonly awaitsContinue: boolean;
-}
-
-interface Remembered extends ReadHead {
-  readonly bytes: Buffer;
-  /** From the end of the request line on. */
-  readonly fields: string;
-  readonly memory: HeadersMemory;
-}
-
-/** With what is read from it, a remembered head takes about six times its size. */
-const maxRememberedBytes = 2 * 1024;
-
-/** As Node reads it. */
-const namesContinue = /(?:^|\W)100-continue(?:$|\W)/i;
-
-export class RequestReader {
-  #last: Remembered | null = null;
-  /** For the bytes of the last head, and of no other connection: Node's pool would keep 64 KiB for each of them. */
-  #memory: Buffer = nothing;
-  /** Of the last head. A head is remembered only if the one before came from the same peer, too. */
-  #lastPeer: Peer | "any" | null;
-
-  /** `any`: the peer has sent a head before, which another reader has read. */
-  constructor(lastPeer: "any" | null = null) {
-    this.#lastPeer = lastPeer;
-  }
-
-  /** Reads the head at the beginning of the bytes, as `readHead`. */
-  read(bytes: Buffer, peer: Peer, bounds = requestBounds): ReadHead | "incomplete" | LocalReply {
-    const last = this.#last?.head.peer === peer ? this.#last : null;
-    if (last !== null && startsWith(bytes, last.bytes)) return last;
-    const length = headLength(bytes);
-    const text = length === -1 ? "" : bytes.toString("latin1", 0, length);
-    const lineEnd = text.indexOf("\r\n");
-    const other = last === null ? null : withOtherTarget(last, text, lineEnd);
-    if (last !== null && other !== null) {
-      this.#last = { ...last, head: other, headBytes: length, bytes: this.#copyOf(bytes, length) };
-      return this.#last;
-    }
-    const own = readUsualHead(text, bounds) ?? readHead(bytes, bounds);
-    if (own === "incomplete" || "status" in own) return own;
-    const { method, target, httpVersion, rawHeaders, headBytes, bodyBytes, expectation, isLast, asksToUpgrade } = own;
-    const isKnown = this.#lastPeer === peer || this.#lastPeer === "any";
-    // The host of the absolute form replaces that of the headers, so they could not be shared. HTTP/1.0 may have no host.
-    const mayRemember = isKnown && httpVersion === "1.1" && target.startsWith("/") && headBytes <= maxRememberedBytes;
-    const memory = mayRemember ? new HeadersMemory() : null;
-    this.#lastPeer = peer;
-    const headMemory = memory === null ? null : new HeadMemory(memory);
-    const head: RequestHead = { peer, method, target, httpVersion, rawHeaders, memory: headMemory };
-    const awaitsContinue = expectation !== null && (bodyBytes !== 0 || namesContinue.test(expectation));
-    const read: ReadHead = { head, headBytes, bodyBytes, awaitsContinue, isLast, asksToUpgrade };
-    if (memory !== null) {
-      this.#last = { ...read, memory, bytes: this.#copyOf(bytes, headBytes), fields: text.slice(lineEnd) };
-    }
-    return read;
-  }
-
-  /** Gives the memory back that only makes the next head cheaper. */
-  forget(): void {
-    this.#last = null;
-    this.#memory = nothing;
-  }
-
-  /** Overwrites the copy of the head before. */
-  #copyOf(bytes: Buffer, headBytes: number): Buffer {
-    if (this.#memory.length < headBytes) this.#memory = copyOf(bytes.subarray(0, headBytes));
-    else bytes.copy(this.#memory, 0, 0, headBytes);
-    return this.#memory.length === headBytes ? this.#memory : this.#memory.subarray(0, headBytes);
-  }
-}
-
-function startsWith(bytes: Buffer, head: Buffer): boolean {
-  if (bytes.length === head.length) return bytes.equals(head);
-  return bytes.length > head.length && bytes.compare(head, 0, head.length, 0, head.length) === 0;
-}
-
-/** Returns null unless only the target differs. */
-function withOtherTarget({ head, memory, fields }: Remembered, text: string, lineEnd: number): RequestHead | null {
-  if (text.length > maxRememberedBytes || text.length - lineEnd !== fields.length) return null;
-  if (!text.startsWith(fields, lineEnd)) return null;
-  const line = readOriginLine(text.slice(0, lineEnd));
-  if (line === null || line.method !== head.method) return null;
-  const { peer, method, httpVersion, rawHeaders } = head;
-  return { peer, method, target: line.target, httpVersion, rawHeaders, memory: new HeadMemory(memory) };
-}
-
-/**
- * The bytes of a connection of HTTP/1 that have been received and not read: the beginning of a head, or pipelined
- * requests. With very many of them the socket is not read.
- */
-class UnreadBytes {
-  readonly #socket: Socket;
-  #first: Buffer | null = null;
-  /** Received after `#first`. */
-  #next: JoinedPieces | null = null;
-  #isPaused = false;
-
-  constructor(socket: Socket) {
-    this.#socket = socket;
-  }
-
-  get isEmpty(): boolean {
-    return this.#first === null && this.#next === null;
-  }
-
-  /** Keeps bytes in front of all others, without a copy. */
-  putBack(bytes: Buffer): void {
-    this.#first = bytes;
-  }
-
-  /** Keeps a copy of bytes behind all others. `isHead`: all belong to a head, which has a bound of its own. */
-  add(bytes: Buffer, isHead = false): void {
-    this.#next ??= new JoinedPieces();
-    this.#next.add(bytes);
-    if (isHead || this.#hasRoom()) return;
-    this.#isPaused = true;
-    this.#socket.pause();
-  }
-
-  /** Returns all in one piece without removing them. Bytes that were put back are copied once, however many follow. */
-  peek(): Buffer {
-    const first = this.#first;
-    if (first === null || this.#next === null) return first ?? this.#next?.peek() ?? nothing;
-    const all = new JoinedPieces();
-    all.add(first);
-    all.add(this.#next.peek());
-    this.#first = null;
-    this.#next = all;
-    return all.peek();
-  }
-
-  /** Removes all and returns them. Call `readOn` when those that are not needed are put back. */
-  take(): Buffer {
-    const bytes = this.peek();
-    this.#first = null;
-    this.#next = null;
-    return bytes;
-  }
-
-  /** Reads the socket again if few enough bytes are left. */
-  readOn(): void {
-    if (!this.#isPaused || !this.#hasRoom()) return;
-    this.#isPaused = false;
-    this.#socket.resume();
-  }
-
-  #hasRoom(): boolean {
-    return (this.#first?.length ?? 0) + (this.#next?.length ?? 0) < maxUnreadBytes;
-  }
-}
