@@ -59,7 +59,7 @@ const record: { -readonly [Name in keyof ExchangeRecord]: ExchangeRecord[Name] }
     status: 200,
     problem: null,
     detail: null,
-    broken: null,
+    fault: null,
     rule: null,
     bytesReceived: 90,
     bytesSent: 567,

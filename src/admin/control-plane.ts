@@ -10,6 +10,7 @@ import type * as schemas from "./schemas.ts";
 /** Without what only the listener knows. */
 export type Status = Omit<Static<typeof schemas.Status>, "caller">;
 export type HistoryAnswer = Static<typeof schemas.History>;
+export type UpstreamMinutesAnswer = Status["upstream"]["lastMinutes"];
 export type PolicyHistoryAnswer = Static<typeof schemas.PolicyHistory>;
 export type PolicyList = Static<typeof schemas.PolicyList>;
 export type ClientList = Static<typeof schemas.ClientList>;
@@ -72,6 +73,8 @@ export interface RecentRequests {
   /** Of the newest `count` steps; null: of all. */
   history(count: number | null): Promise<HistoryAnswer>;
   policyHistory(): Promise<PolicyHistoryAnswer>;
+  /** What came of requests to the upstream in the last minutes. */
+  upstream(): UpstreamMinutesAnswer;
   /** Of the last 10,000 refusals. Null: it is not among them. */
   request(id: string): Promise<RequestAnswer | null>;
   /** Of those, the last. `key`: as in a call, such as `client:203.0.113.7`; null: of all clients. `limit`: from 1 to 200. */

@@ -97,6 +97,22 @@ export const Status = object({
       }),
       { description: "ejected: in at least one thread." },
     ),
+    lastMinutes: object(
+      {
+        seconds: seconds("How many are looked at."),
+        answered: count("Responses."),
+        meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
+        failed: Type.Array(
+          object({
+            reason: text("As in the metrics and the log."),
+            address: orNull(text("Host and port. Null: none was reached, or the failures of too many addresses.")),
+            count: count("Requests."),
+          }),
+          { description: "Requests that it failed, the most frequent cause first." },
+        ),
+      },
+      "What came of requests to it.",
+    ),
   }),
   store: orNull(
     object({
@@ -355,7 +371,7 @@ export const RequestAnswer = object({
   method: text(""),
   path: text("Without its query."),
   status: Type.Integer({ minimum: 0, maximum: 999 }),
-  reason: text("As in the metrics and the log."),
+  reason: text("As in the metrics and the log; empty: the upstream failed after the head of its response."),
   client: text("The address or network that was charged."),
   subject: orNull(text("Whom the token stands for, as it may be logged.")),
   source: Type.Enum(["proxy", "ext-auth"], { description: "ext-auth: an ingress asked." }),
@@ -364,6 +380,16 @@ export const RequestAnswer = object({
   key: orNull(keyText),
   policy: orNull(policyAnswer),
   rule: orNull(text("The id of the rule that decided.")),
+  fault: orNull(
+    object(
+      {
+        reason: text("As in the metrics and the log."),
+        code: orNull(text("Of the system or the gateway.")),
+        address: orNull(text("Host and port. Null: none was reached.")),
+      },
+      "How the upstream failed the request. Null: it did not.",
+    ),
+  ),
   explanation: texts("In sentences."),
 });
 

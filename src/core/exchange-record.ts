@@ -5,6 +5,7 @@ import type { HeaderList } from "./headers.ts";
 import type { RefusalReason } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
 import type { HeadMemory } from "./request-head.ts";
+import type { UpstreamFault } from "./upstream.ts";
 
 /** `proxy`: the request came over the traffic listener. `ext-auth`: an ingress checks it here and forwards it itself. */
 export type RequestSource = "proxy" | "ext-auth";
@@ -59,6 +60,8 @@ export interface ExchangeRecord {
    * says it all.
    */
   readonly detail: string | BrokenRule | null;
+  /** How the upstream failed the request; null if it did not. */
+  readonly fault: UpstreamFault | null;
   /** The id of the rule by which the request is blocked; null if it is not. */
   readonly rule: string | null;
   /** Of the request's head, as `Name: value`, and of its body without framing, as far as received; null: not known. */

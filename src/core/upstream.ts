@@ -116,7 +116,7 @@ export interface UpstreamFault extends Partial<BrokenRule> {
   readonly reason: UpstreamErrorReason;
   /** A code of the system or the gateway, such as ECONNREFUSED. */
   readonly code: string | null;
-  /** The upstream's address, as in a URL; null if none was reached. For the log only. */
+  /** The upstream's address, as in a URL; null if none was reached. For operators only. */
   readonly address: string | null;
   /** The gateway's own id of the request. */
   readonly id: string;

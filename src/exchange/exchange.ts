@@ -21,6 +21,7 @@ import {
   type Verdict,
 } from "../core/request-head.ts";
 import { letsPagesRead, type ResponseFields } from "../core/response-fields.ts";
+import type { UpstreamFault } from "../core/upstream.ts";
 import type { ConnectionPlace } from "./connection.ts";
 import type { PushedBody, Transport, TunnelStart } from "./transport.ts";
 
@@ -44,6 +45,7 @@ abstract class RecordedExchange implements ExchangeRecord {
   status = 0;
   problem: RefusalReason | null = null;
   detail: string | BrokenRule | null = null;
+  fault: UpstreamFault | null = null;
   complete = false;
   /** The upstream has been given the whole body. */
   isBodySent = false;

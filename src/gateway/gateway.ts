@@ -110,7 +110,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const rules = new RuleBook({ ...options, restored: restored?.rules ?? [], survivesRestart: kept !== null });
   const setByPeople = await openSharing(settings, options, rules, open);
   const { forgiving, sharing } = setByPeople;
-  const recentMemory = new RecentMemory(settings.admin.recent);
+  const recentMemory = new RecentMemory(settings.admin.recent, options.clock.monotonicMs());
   const carrier = await openCarrier(settings, files, { ...options, counters, ...askedOf(setByPeople, recentMemory) });
   open.defer(() => carrier.close());
   await publishTo(carrier, setByPeople);

@@ -147,7 +147,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamReplaced: () => upstream.replaced(),
     upstreamFailed(fault) {
       metrics.upstreamError(fault.reason);
-      recent?.history.upstreamFailed(fault.reason);
+      recent?.upstreamFailed(fault);
       upstream.failed(fault.reason, clock.monotonicMs());
       logFailure(fault);
     },

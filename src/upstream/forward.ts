@@ -282,7 +282,8 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     const { isReused = false, idleSinceMs = 0 } = this.#connection ?? {};
     const idleMs = Math.round((exchange.dispatchedMs ?? 0) - idleSinceMs);
     const reuse = isReused && { reused: true as const, idleMs };
-    this.#options.onError({ reason, code, address: at?.name ?? null, id: exchange.id, ...broken, ...reuse });
+    exchange.fault = { reason, code, address: at?.name ?? null, id: exchange.id, ...broken, ...reuse };
+    this.#options.onError(exchange.fault);
     this.#release();
     replyAfterPacket(exchange, { ...upstreamReply(reason), ...(broken && { detail: broken }) });
   }

@@ -18,6 +18,11 @@ import { RuleBook } from "../../src/gateway/rule-book.ts";
 
 const at = "2026-11-24T12:00:00.000Z";
 
+const lastMinutes = {
+  ...{ seconds: 300, answered: 9, meanSeconds: 0.002 },
+  failed: [{ reason: "malformed", address: "10.0.0.1:80", count: 3 }],
+};
+
 export const status: Status = {
   version: "1.2.3",
   nodeVersion: "26.10.0",
@@ -40,7 +45,12 @@ export const status: Status = {
   lastTrial: null,
   workers: { configured: 1, serving: 1, restarts: 0 },
   possibleProxies: ["10.0.0.9"],
-  upstream: { state: "up", reason: null, addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }] },
+  upstream: {
+    state: "up",
+    reason: null,
+    addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }],
+    lastMinutes,
+  },
   store: {
     ...{ state: "up", shards: { up: 1, slow: 0, away: 0, returned: 0 }, replicas: 2 },
     gateways: [
@@ -80,7 +90,7 @@ export const requestAnswer: RequestAnswer = {
   ...{ subject: null, source: "proxy", route: "/v2/", retryAfterSeconds: 3 },
   key: "client:203.0.113.7",
   policy: { policy: "per-client", outcome: "throttled", limit: 100, remaining: 0, reset: at, resetSeconds: 3 },
-  rule: null,
+  ...{ rule: null, fault: null },
   explanation: ["100 of 100 requests were used."],
 };
 
@@ -90,6 +100,7 @@ export const shownRule: ShownRule = {
 };
 
 export const recent: RecentRequests = {
+  upstream: () => lastMinutes,
   history: async () => ({
     ...{ stepSeconds: 5, end: at },
     steps: [

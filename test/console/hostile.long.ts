@@ -261,10 +261,11 @@ const views = [
 ];
 
 const reload = { at: new Date().toISOString(), by: "file", outcome: "failed", errors: ["a"], refused: ["b"] };
+const lastMinutes = { ...plane.status.upstream.lastMinutes, failed: [{ reason: "reset", address: "e2", count: 9 }] };
 const status = {
   ...plane.status,
   config: { ...plane.status.config, isCurrent: false, restart: ["c"], lastReload: reload },
-  upstream: { state: "down", reason: "d", addresses: [{ address: "e", state: "ejected", active: 1 }] },
+  upstream: { state: "down", reason: "d", addresses: [{ address: "e", state: "ejected", active: 1 }], lastMinutes },
   caller: { name: "f", role: "write" },
 };
 const client = await plane.clients.find("client:203.0.113.7");

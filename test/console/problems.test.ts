@@ -162,6 +162,19 @@ describe("what is not wrong", () => {
     ]);
   });
 
+  test("the addresses that fail are named, if they are known", () => {
+    const failing = { ...step, upstream: { ...upstream, failed: { malformed: 50, reset: 50 } } };
+    const failed = [
+      ...["10.0.0.1:80", "10.0.0.2:80"].map((address) => ({ reason: "malformed", address, count: 25 })),
+      { reason: "reset", address: null, count: 50 },
+    ];
+    const lastMinutes = { seconds: 300, answered: 100, meanSeconds: 0.01, failed };
+    const status = { ...well, upstream: { ...well.upstream, lastMinutes } };
+    expect(problemsOf(status, { ...history, steps: [failing] }, null)).toMatchObject([
+      { text: "The upstream fails 50 % of requests: malformed at 10.0.0.1:80, 10.0.0.2:80, connection reset." },
+    ]);
+  });
+
   test("what was wrong more than a minute ago", () => {
     const steps = [{ ...step, refused: { internal: 1 } }, ...new Array(12).fill(step)];
     expect(problemsOf(well, { ...history, steps }, null)).toEqual([]);

@@ -94,6 +94,7 @@ export function exchangeOf({ head, ...changes }: ExchangeChanges = {}): Exchange
     status: 200,
     problem: null,
     detail: null,
+    fault: null,
     rule: null,
     bytesReceived: 90,
     bytesSent: 567,

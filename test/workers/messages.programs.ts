@@ -14,9 +14,6 @@ import { startUpstream } from "../support/upstream.ts";
 const cleanup = useCleanup();
 afterEach(() => void vi.restoreAllMocks());
 
-/** Until the threads hand over what they remember of the last minutes, they are asked for it. */
-const exceptions = ["recent"];
-
 const rule = { client: "203.0.113.7", action: "block", for: "1h" };
 const parameters: Readonly<Record<string, string>> = { key: "client:203.0.113.7", id: "a-rule" };
 
@@ -69,7 +66,7 @@ test("no call of the admin listener posts a message to a thread, but a reload, a
     post.mockClear();
     await work();
     const names = post.mock.calls.map(([message]) => (message as { readonly name: string }).name);
-    return [...new Set(names)].filter((name) => !exceptions.includes(name));
+    return [...new Set(names)];
   };
   const known = (await callsOf(port)).filter((each) => each !== "POST /api/drain" && each !== "GET /api/events");
   const reads = known.filter((each) => changes[each] === undefined);

@@ -23,7 +23,7 @@ export function problemsOf(status, history, error, outages = []) {
     ...ofCertificate("The certificate", status.certificate),
     ...ofCertificate("The certificate of this page and the admin API", status.adminCertificate),
     ...ofTraffic(history?.steps.slice(-recentSteps).filter((step) => step !== null) ?? []),
-    ...(history === null ? [] : ofFailures(history, outages)).filter(Boolean),
+    ...(history === null ? [] : ofFailures(history, outages, status.upstream.lastMinutes?.failed)).filter(Boolean),
   ];
   return found.sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
 }
@@ -125,7 +125,7 @@ function ofTraffic(steps) {
 const maxGap = 12;
 
 /** When the upstream failed requests, by the history; by the second where the page has heard that it was down. */
-function ofFailures({ end, stepSeconds, steps }, outages) {
+function ofFailures({ end, stepSeconds, steps }, outages, causes = []) {
   const timeOf = (i) => (Date.parse(end) || 0) - (steps.length - i) * stepSeconds * 1000;
   const runs = [];
   for (const [i, step] of steps.entries()) {
@@ -139,12 +139,12 @@ function ofFailures({ end, stepSeconds, steps }, outages) {
     const down = outages.find((outage) => isIn(outage.from) && isIn(outage.to));
     const times = down === undefined ? [timeOf(from), timeOf(to)] : [Date.parse(down.from), Date.parse(down.to)];
     const isOn = down === undefined && to >= steps.length - 1;
-    return failureProblem(steps.slice(from, to).filter(Boolean), times, down !== undefined, isOn);
+    return failureProblem(steps.slice(from, to).filter(Boolean), times, down !== undefined, isOn, causes);
   });
 }
 
 /** False: too little. */
-function failureProblem(steps, [fromMs, toMs], isDown, isOn) {
+function failureProblem(steps, [fromMs, toMs], isDown, isOn, causes) {
   const failed = sum(steps, ({ upstream }) => total(upstream.failed));
   const attempts = failed + sum(steps, ({ upstream }) => upstream.answered);
   if (attempts < minRequests || failed / attempts <= 0.01) return false;
@@ -156,7 +156,7 @@ function failureProblem(steps, [fromMs, toMs], isDown, isOn) {
   const facts = [
     ...answers("upstream_failed", 502),
     ...answers("upstream_timeout", 504),
-    ...[...reasons].map(failureText),
+    ...[...reasons].map((reason) => failureText(reason) + addressesOf(reason, causes)),
   ];
   const share = `${shown(failed / attempts)} of requests`;
   const runbook = "HeadgateUpstreamFailing";
@@ -164,6 +164,12 @@ function failureProblem(steps, [fromMs, toMs], isDown, isOn) {
   const when = `${instant(fromMs, toMs)}–${instant(toMs, toMs)} (${span((toMs - fromMs) / 1000)})`;
   const text = `The upstream ${isDown ? "was down" : `failed ${share}`} ${when}: ${facts.join(", ")}.`;
   return note(text, runbook);
+}
+
+/** Three of those that failed so in the last minutes. */
+function addressesOf(reason, causes) {
+  const found = causes.filter((each) => each.reason === reason && each.address !== null).slice(0, 3);
+  return found.map(({ address }, i) => (i === 0 ? " at " : ", ") + address).join("");
 }
 
 function shown(share) {

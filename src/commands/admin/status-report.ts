@@ -68,9 +68,18 @@ function lastTrialRow({ config: { loaded, loadedBy }, trial, lastTrial }: Status
   return [["", `the reload on trial${about} was ${trialEndText(lastTrial)}, at ${instantText(at, nowMs)}`]];
 }
 
-function upstreamRows({ upstream: { state, reason, addresses } }: Status): string[][] {
+function upstreamRows({ upstream: { state, reason, addresses, lastMinutes } }: Status): string[][] {
+  const { seconds, answered, meanSeconds, failed } = lastMinutes;
+  const failures = failed.reduce((sum, { count }) => sum + count, 0);
+  const all = answered + failures;
+  const mean = meanSeconds === null ? "" : `, answered in ${Math.ceil(1000 * meanSeconds)} ms on average`;
+  const share = failures === 0 ? "" : `, ${failures} of them (${Math.ceil((100 * failures) / all)} %) FAILED`;
   return [
     ["upstream", reason === null ? state : `${state} (${reason})`],
+    ["", `in the last ${durationText(seconds)}: ${counted(all, "request")}${mean}${share}`],
+    ...failed.map(({ reason: why, address, count }) => {
+      return ["", `${count} × ${why}${address === null ? "" : ` at ${address}`}`];
+    }),
     ...addresses.map(({ address, state: own, active }) => [
       "",
       `${address} ${own}, ${counted(active, "request")} on it`,

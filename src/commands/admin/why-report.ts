@@ -167,7 +167,7 @@ function requestSentences(request: RequestAnswer, { policies }: Known, nowMs: nu
   const { requestId, isRepeated } = request;
   const again = isRepeated ? ", and refusals before it had the same" : "";
   const own = requestId ? ` The client chose its X-Request-Id, ${requestId}${again}.` : "";
-  const what = `${sinceText(at, nowMs)}: ${asker}${asked} from ${client} got ${status} (${reason}).${own}`;
+  const what = `${sinceText(at, nowMs)}: ${asker}${asked} from ${client} got ${status}${reason === "" ? "" : ` (${reason})`}.${own}`;
   if (reason === "throttled" && policy !== null) {
     const used = `Policy ${policy.policy} refused it: all ${policy.limit} of ${key ?? client} were used.`;
     const isSlot = policies.find(({ name }) => name === policy.policy)?.kind === "concurrency";

@@ -222,7 +222,8 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     if (this.#isOver) return;
     this.#isOver = true;
     const code = error === null ? null : upstreamErrorCode(error);
-    this.#options.onError({ reason, code, address: this.#options.address, id: this.#exchange.id });
+    this.#exchange.fault = { reason, code, address: this.#options.address, id: this.#exchange.id };
+    this.#options.onError(this.#exchange.fault);
     this.#exchange.localReply(upstreamReply(reason));
     this.#breakOff();
   }

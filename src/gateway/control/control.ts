@@ -241,7 +241,7 @@ export class GatewayControl implements ControlPlane {
   }
 
   async #states(): Promise<States> {
-    const { carrier, sharing } = this.#options;
+    const { carrier, sharing, recent } = this.#options;
     const [{ upstream, store }, { addresses }] = [await carrier.health(), await carrier.overview()];
     return {
       upstream: {
@@ -249,6 +249,7 @@ export class GatewayControl implements ControlPlane {
         addresses: addresses.map(({ address, isEjected, active }) => {
           return { address, state: isEjected ? "ejected" : "available", active };
         }),
+        lastMinutes: recent?.upstream() ?? { seconds: 0, answered: 0, meanSeconds: null, failed: [] },
       },
       store: store && {
         ...{ state: store.state, shards: { ...store.shards }, replicas: store.replicas },

@@ -46,6 +46,11 @@ export function createRecentControl({ recent, settings, keyText, loggedName }: R
         })),
       };
     },
+    upstream() {
+      const { ms, answered, meanMs, failed } = recent.upstream();
+      const meanSeconds = meanMs === null ? null : secondsOf(meanMs);
+      return { seconds: ms / 1000, answered, meanSeconds, failed: failed.map((each) => ({ ...each })) };
+    },
     async request(id) {
       const refusal = recent.request(id);
       return refusal && shown(refusal);
@@ -130,12 +135,12 @@ function requestAnswer(
   keyText: RecentControlOptions["keyText"],
 ): RequestAnswer {
   const { id, atMs, source, method, target, route, client, subject, status, reason, retryAfterSeconds, rule } = refusal;
-  const { policy, limit, remaining, reset, requestId, isRepeated = false } = refusal;
+  const { policy, limit, remaining, reset, requestId, isRepeated = false, fault } = refusal;
   const isThrottled = reason === "throttled";
   return {
     ...{ id, requestId, isRepeated },
     ...{ at: new Date(atMs).toISOString(), method, path: target, status, reason: reason ?? "", client, subject },
-    ...{ source, route, retryAfterSeconds, rule },
+    ...{ source, route, retryAfterSeconds, rule, fault: fault && { ...fault } },
     // Other refusals show a quota, which has not refused them.
     key: isThrottled ? keyText(refusal.key) : null,
     policy: {
@@ -152,7 +157,7 @@ function requestAnswer(
 }
 
 function explanationOf(
-  { reason, policy: name, limit, reset, client, rule, brokenRule, key }: RefusedRequest,
+  { reason, policy: name, limit, reset, client, rule, brokenRule, key, fault }: RefusedRequest,
   policy: Policy | undefined,
   keyText: RecentControlOptions["keyText"],
 ): string[] {
@@ -173,10 +178,18 @@ function explanationOf(
       `To let it in: DELETE /api/rules/${rule ?? "{id}"}.`,
     ];
   }
-  const why = reason === null ? [] : [refusalSentences[reason]];
-  return brokenRule === null
-    ? why
-    : [...why, `What is wrong with it: ${brokenRule}. The log has the line and the field.`];
+  return [
+    reason === null ? brokeOff : refusalSentences[reason],
+    ...(fault === null ? [] : [faultSentence(fault)]),
+    ...(brokenRule === null ? [] : [`What is wrong with it: ${brokenRule}. The log has the line and the field.`]),
+  ];
+}
+
+const brokeOff = "The upstream failed after the head of its response, so the response broke off.";
+
+function faultSentence({ reason, code, address }: NonNullable<RefusedRequest["fault"]>): string {
+  const where = address === null ? "" : ` at ${address}`;
+  return `The failure was ${reason}${where}${code === null ? "" : ` (${code})`}.`;
 }
 
 function periodOf({ rate }: Policy): string {

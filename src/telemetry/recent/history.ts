@@ -197,6 +197,11 @@ export class History {
     return { stepMs, endMs: this.#steps.endMs(nowMs, wallMs), steps: this.#steps.kept.slice(-count) };
   }
 
+  /** Returns the steps of the last `ms`, and the one that is not over yet. */
+  recent(ms: number): HistoryStep[] {
+    return [...this.#steps.kept.slice(-ms / stepMs).filter((step) => step !== null), this.#stepOf(this.#sums(), 0)];
+  }
+
   /** Adds up all rows; of the store's states, the worst. */
   #sums(): Uint32Array {
     const sums = new Uint32Array(columns);

@@ -8,6 +8,7 @@ import type { LastRefusals, RefusalsOf } from "./refusals.ts";
 import { generationMs, type RefusedKey } from "./refused-keys.ts";
 import type { RefusedRequest } from "./refused-request.ts";
 import type { RecentBatch, RecentSizes } from "./thread-recent.ts";
+import type { FailedRequests } from "./upstream-failures.ts";
 
 /** The threads that carry traffic. */
 export interface RecentThreads {
@@ -30,6 +31,18 @@ export interface RefusalSample {
   readonly refusals: readonly RefusedRequest[];
   /** How many others there were. */
   readonly leftOut: number;
+}
+
+const upstreamMinutesMs = 300_000;
+
+/** How the upstream was in the last `ms`. */
+export interface UpstreamMinutes {
+  readonly ms: number;
+  /** Responses. */
+  readonly answered: number;
+  /** Until the head of a response; null if there was none. */
+  readonly meanMs: number | null;
+  readonly failed: readonly FailedRequests[];
 }
 
 const sampledPerSecond = 10;
@@ -100,6 +113,16 @@ export class Recent {
     };
   }
 
+  upstream(): UpstreamMinutes {
+    const steps = this.#history.recent(upstreamMinutesMs);
+    const answered = steps.reduce((sum, step) => sum + step.upstream.answered, 0);
+    const waitedMs = steps.reduce((sum, { upstream }) => sum + upstream.answered * (upstream.meanMs ?? 0), 0);
+    return {
+      ...{ ms: upstreamMinutesMs, answered, meanMs: answered === 0 ? null : waitedMs / answered },
+      failed: this.#taken().failures.last(upstreamMinutesMs),
+    };
+  }
+
   /** Of the newest `count` steps; without it, of all. */
   history(count?: number): HistoryView {
     const { clock } = this.#options;
@@ -138,6 +161,7 @@ export class Recent {
   #taken(): RecentMemory {
     const { threads, recentMemory, sizes, clock } = this.#options;
     recentMemory.resize(sizes());
+    recentMemory.failures.add([], clock.monotonicMs());
     for (const batch of threads.take()) {
       recentMemory.add(batch, clock.monotonicMs());
       if (this.#listeners.size > 0) this.#batches.push(batch);

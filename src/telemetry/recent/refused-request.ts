@@ -5,6 +5,7 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import type { ExchangeRecord, RequestSource } from "../../core/exchange-record.ts";
 import { type RefusalReason, ruleOf } from "../../core/local-reply.ts";
 import { resetSecond, retryAfterSeconds } from "../../core/response-fields.ts";
+import type { UpstreamErrorReason } from "../../core/upstream.ts";
 import type { KeyWords } from "./refused-keys.ts";
 
 /** Why a request was answered so. */
@@ -31,7 +32,8 @@ export interface RefusedRequest {
   readonly subject: string | null;
   /** The status that was sent; 0 if none was. */
   readonly status: number;
-  readonly reason: RefusalReason;
+  /** Null: the response broke off, because the upstream failed behind its head. */
+  readonly reason: RefusalReason | null;
   /** The policy that the response speaks of, which has refused the request only if the reason says so. */
   readonly policy: string;
   /** Its counter. */
@@ -46,6 +48,15 @@ export interface RefusedRequest {
   readonly rule: string | null;
   /** The rule of HTTP that it or its response breaks; null: none that is known. */
   readonly brokenRule: string | null;
+  /** How the upstream failed it; null if it did not. */
+  readonly fault: UpstreamCause | null;
+}
+
+/** As the log has it. */
+export interface UpstreamCause {
+  readonly reason: UpstreamErrorReason;
+  readonly code: string | null;
+  readonly address: string | null;
 }
 
 /** How parts of a request may be kept. */
@@ -60,11 +71,10 @@ export interface KeptForms {
 /** `path`: of its target, as it came; "" if none was read. */
 export function refusedRequest(
   exchange: ExchangeRecord,
-  reason: RefusalReason,
   path: string,
   { clock, targetOf, requestIdOf }: KeptForms,
 ): RefusedRequest {
-  const { decision, source, route, status, rule, subject } = exchange;
+  const { decision, source, route, status, rule, subject, fault, problem: reason } = exchange;
   const { limit, remaining, resetMs } = decision;
   const answeredMs = exchange.respondedMs ?? exchange.endedMs;
   const atMs = clock.wallMsAt(answeredMs);
@@ -91,6 +101,7 @@ export function refusedRequest(
     retryAfterSeconds: status === 429 ? retryAfterSeconds(reason, resetMs - answeredMs) : null,
     rule,
     brokenRule: ruleOf(exchange.detail),
+    fault: fault && { reason: fault.reason, code: fault.code, address: fault.address },
   };
 }
 

@@ -4,12 +4,13 @@
 import { randomInt } from "node:crypto";
 import type { CounterKey } from "../../core/counter-key.ts";
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
-import type { RefusalReason } from "../../core/local-reply.ts";
 import type { Policy } from "../../core/policy.ts";
+import type { UpstreamFault } from "../../core/upstream.ts";
 import type { HistoryRow } from "./history.ts";
 import { LargestCounts } from "./largest-counts.ts";
 import type { CountedKeys, RefusedKey } from "./refused-keys.ts";
 import { type KeptForms, keptText, type RefusedRequest, refusedRequest, wordsOf } from "./refused-request.ts";
+import { type FailedRequests, FailureCounts } from "./upstream-failures.ts";
 
 /** How much is remembered; 0: nothing. */
 export interface RecentSizes {
@@ -26,6 +27,7 @@ export interface RecentBatch {
   /** How many were refused. */
   readonly count: number;
   readonly keys: CountedKeys;
+  readonly failed: readonly FailedRequests[];
 }
 
 /** As in the log, so that a client that retries all the time hides nobody. */
@@ -33,6 +35,9 @@ const keptPerClient = 5;
 
 /** To post so many, of 500 bytes, takes half a millisecond. In a second no more are kept. */
 const maxRefusals = 500;
+
+/** Beside those, so that no flood of refusals hides why others get a 502. */
+const maxFailures = 100;
 
 /** To post so many takes half a millisecond. Of up to twice as many, those with the most refusals are handed over. */
 const maxKeys = 1_000;
@@ -50,9 +55,11 @@ export class ThreadRecent {
   readonly history: HistoryRow;
   readonly #forms: KeptForms;
   #sizes: RecentSizes;
-  readonly #first = new FirstOfClients();
+  readonly #firstRefused = new FirstOfClients(maxRefusals);
+  readonly #firstFailed = new FirstOfClients(maxFailures);
   #refusals: RefusedRequest[] = [];
   #count = 0;
+  #failed = new FailureCounts();
   /** By the hash of the policy and the key. */
   #keys = new LargestCounts<number, CountedKey>(maxKeys);
   /** Of `#keys`. */
@@ -67,8 +74,13 @@ export class ThreadRecent {
   /** Must be called once for each exchange, when it has ended. `path`: of its target; "" if none was read. */
   finish(exchange: ExchangeRecord, path: string): void {
     this.history.finished(exchange);
-    const { problem } = exchange;
-    if (problem !== null) this.#refused(exchange, problem, path);
+    if (exchange.problem !== null || exchange.fault !== null) this.#refused(exchange, path);
+  }
+
+  /** A request failed at the upstream. Its exchange ends later. */
+  upstreamFailed({ reason, address }: UpstreamFault): void {
+    this.history.upstreamFailed(reason);
+    this.#failed.add({ reason, address, count: 1 });
   }
 
   /** From now on. */
@@ -78,7 +90,7 @@ export class ThreadRecent {
 
   /** Returns what has been noted since the last call, as one batch or none. */
   take(): RecentBatch[] {
-    if (this.#count === 0 && this.#keys.entries.size === 0) return [];
+    if (this.#count === 0 && this.#keys.entries.size === 0 && this.#failed.all.length === 0) return [];
     this.#keys.prune();
     const policies = new Map(
       this.#policies.map((policy) => [
@@ -90,21 +102,24 @@ export class ThreadRecent {
       const identity = policies.get(policy);
       return identity === undefined ? [] : [{ policy: identity, ...counted }];
     });
-    const batch = { refusals: this.#refusals, count: this.#count, keys: { keys, floor: this.#keys.floor } };
+    const counted = { keys: { keys, floor: this.#keys.floor }, failed: this.#failed.all };
+    const batch = { refusals: this.#refusals, count: this.#count, ...counted };
     this.#refusals = [];
     this.#count = 0;
+    this.#failed = new FailureCounts();
     this.#keys = new LargestCounts(maxKeys);
     this.#policies.length = 0;
     return [batch];
   }
 
-  #refused(exchange: ExchangeRecord, reason: RefusalReason, path: string): void {
-    const { decision, client, endedMs } = exchange;
+  #refused(exchange: ExchangeRecord, path: string): void {
+    const { decision, client, endedMs, fault } = exchange;
     // Other refusals were not made by a policy: their decision only says what is left.
     if (this.#sizes.keys > 0 && decision.outcome === "throttled") this.#countKey(exchange);
     if (this.#sizes.refusals === 0) return;
     this.#count += 1;
-    if (this.#first.takes(client, endedMs)) this.#refusals.push(refusedRequest(exchange, reason, path, this.#forms));
+    const first = fault === null ? this.#firstRefused : this.#firstFailed;
+    if (first.takes(client, endedMs)) this.#refusals.push(refusedRequest(exchange, path, this.#forms));
   }
 
   #countKey({ decision: { policy, key, client }, subject, route }: ExchangeRecord): void {
@@ -127,6 +142,12 @@ class FirstOfClients {
   readonly #ofClient = new Map<string, number>();
   #taken = 0;
   #endsMs = Number.NEGATIVE_INFINITY;
+  readonly #most: number;
+
+  /** `most`: of all clients. */
+  constructor(most: number) {
+    this.#most = most;
+  }
 
   takes(client: string, nowMs: number): boolean {
     if (nowMs >= this.#endsMs) {
@@ -134,7 +155,7 @@ class FirstOfClients {
       this.#taken = 0;
       this.#endsMs = nowMs + 1_000;
     }
-    if (this.#taken >= maxRefusals) return false;
+    if (this.#taken >= this.#most) return false;
     const taken = this.#ofClient.get(client) ?? 0;
     if (taken >= keptPerClient) return false;
     this.#ofClient.set(client, taken + 1);

@@ -335,11 +335,17 @@ describe("texts of others", () => {
   const isRaw = /[^\n\P{Cc}]|[\p{Cf}\p{Zl}\p{Zp}]/u;
   const evilRule = { ...shownRule, note: evil, setBy: evil, token: evil, warnings: [evil], untouchedPolicies: [evil] };
   const evilClient = { ...shownClient(), key: `token:${evil}`, name: evil, policy: evil, seen: evil, method: evil };
+  const evilMinutes = { ...same.upstream.lastMinutes, failed: [{ reason: evil, address: evil, count: 1 }] };
   const state = { key: `token:${evil}`, policies: [], rules: [evilRule], isShared: false };
   const answers: Readonly<Record<string, unknown>> = {
     "/api/status": {
       ...same,
-      upstream: { state: "down", reason: evil, addresses: [{ address: evil, state: evil, active: 1 }] },
+      upstream: {
+        state: "down",
+        reason: evil,
+        addresses: [{ address: evil, state: evil, active: 1 }],
+        lastMinutes: evilMinutes,
+      },
     },
     "/api/rules": { rules: [evilRule] },
     "/api/policies": {

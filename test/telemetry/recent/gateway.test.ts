@@ -100,7 +100,14 @@ test.each(threadCounts)(
           policy: "per-ip",
           key,
         },
-        ...{ limit, remaining: 0, reset: numberOf(response, "ratelimit-reset"), rule: null, brokenRule: null },
+        ...{
+          limit,
+          remaining: 0,
+          reset: numberOf(response, "ratelimit-reset"),
+          rule: null,
+          brokenRule: null,
+          fault: null,
+        },
         retryAfterSeconds: numberOf(response, "retry-after"),
       });
       expect(Math.abs(Number(refusal?.atMs) - Date.now())).toBeLessThan(60_000);

@@ -29,7 +29,13 @@ function open(count: number) {
   const policies: { totals: () => Promise<readonly PolicyTotals[]> } = { totals: async () => [] };
   const recent = new Recent({
     policies: () => policies.totals(),
-    ...{ threads: source, recentMemory: new RecentMemory(sizes), clock, hasStore: false, residentBytes: () => 0 },
+    ...{
+      threads: source,
+      recentMemory: new RecentMemory(sizes, clock.nowMs),
+      clock,
+      hasStore: false,
+      residentBytes: () => 0,
+    },
     sizes: () => sizes,
     onFailure: (error) => failures.push(error),
   });

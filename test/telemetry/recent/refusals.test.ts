@@ -24,7 +24,7 @@ function refusalOf(id: string, client: number, changes: Partial<ExchangeRecord> 
 }
 
 function add(refusals: Refusals, exchange: ExchangeRecord, target = "/v2/x", subject: string | null = null): void {
-  refusals.add(refusedRequest({ ...exchange, subject }, exchange.problem ?? "internal", target, forms));
+  refusals.add(refusedRequest({ ...exchange, subject }, target, forms));
 }
 
 function find(refusals: Refusals, id: string, kind: "id" | "requestId" = "id"): RefusedRequest | null {
@@ -47,6 +47,7 @@ test("all facts of a refusal are found by its id, as its response told them", ()
       remaining: 3,
       rule: null,
       brokenRule: null,
+      fault: null,
     },
     // The reset is 1.501 s after the response.
     ...{ reset: Math.ceil((clock.wallMs() + 1_501) / 1000), retryAfterSeconds: 2 },
@@ -205,7 +206,7 @@ test("the ring keeps what a naive one keeps, whoever is refused and whatever the
 test("the refusals of two threads are told by the time, whoever hands them over first", () => {
   const refusals = new Refusals(10);
   for (const atMs of [0, 20, 10, 30]) {
-    refusals.add({ ...refusedRequest(refusalOf(`at-${atMs}`, 1), "throttled", "/", forms), atMs });
+    refusals.add({ ...refusedRequest(refusalOf(`at-${atMs}`, 1), "/", forms), atMs });
   }
   const last = (limit: number) => refusals.last({ kind: "all" }, limit).refusals.map(({ id }) => id);
   expect([last(2), last(9)]).toEqual([

@@ -24,7 +24,8 @@ function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
     const refused = { status: 429, problem: "throttled", dispatchedMs: null, answeredMs: null } as const;
     return exchangeOf({ id, decision, endedMs: clock.nowMs, ...refused, ...changes });
   };
-  const take = (): RecentBatch => recent.take()[0] ?? { refusals: [], count: 0, keys: { keys: [], floor: 0 } };
+  const take = (): RecentBatch =>
+    recent.take()[0] ?? { refusals: [], count: 0, keys: { keys: [], floor: 0 }, failed: [] };
   return { clock, recent, history, refusal, take };
 }
 
@@ -130,6 +131,37 @@ test("a million clients that are refused in a second make nothing grow, and each
   clock.advance(1_000);
   recent.finish(refusal("two"), "/v2/x");
   expect(take()).toMatchObject({ refusals: [{ id: "two" }], count: 1, keys: { keys: [{ count: 1 }], floor: 0 } });
+});
+
+describe("of an upstream that fails", () => {
+  const fault = { reason: "malformed", code: null, address: "10.0.0.1:80", id: "one" } as const;
+
+  test("each failure is counted by reason and address, and requests are kept beside all that is refused", () => {
+    const { recent, refusal, take } = open();
+    for (let i = 0; i < 600; i += 1) recent.finish(refusal(`${i}`, { client: `client-${i}` }), "/v2/x");
+    for (const address of ["10.0.0.1:80", "10.0.0.1:80", null]) recent.upstreamFailed({ ...fault, address });
+    const changes = { problem: "upstream_failed", status: 502, fault, client: "client-1" } as const;
+    for (let i = 0; i < 8; i += 1) recent.finish(refusal(`failed-${i}`, changes, "admitted"), "/v2/x");
+    const batch = take();
+    expect(batch.failed).toEqual([
+      { reason: "malformed", address: "10.0.0.1:80", count: 2 },
+      { reason: "malformed", address: null, count: 1 },
+    ]);
+    expect(idsOf(batch).slice(500)).toEqual(["failed-0", "failed-1", "failed-2", "failed-3", "failed-4"]);
+    const { reason, code, address } = fault;
+    expect(batch.refusals.at(-1)).toMatchObject({ reason: "upstream_failed", fault: { reason, code, address } });
+    expect(recent.take()).toEqual([]);
+  });
+
+  test("a response that broke off is kept, too, and counts are handed over though nothing else is remembered", () => {
+    const { recent, refusal, take } = open();
+    recent.finish(refusal("one", { problem: null, status: 200, fault }, "admitted"), "/v2/x");
+    expect(take().refusals).toMatchObject([{ id: "one", reason: null, status: 200, fault: { reason: "malformed" } }]);
+    recent.resize({ refusals: 0, keys: 0 });
+    recent.upstreamFailed(fault);
+    recent.finish(refusal("two", { problem: null, status: 200, fault }, "admitted"), "/v2/x");
+    expect(take()).toMatchObject({ refusals: [], count: 0, failed: [{ count: 1 }] });
+  });
 });
 
 test("a key that is a hash is named by the subject, as it may be logged, and its policy by what continues it", () => {
