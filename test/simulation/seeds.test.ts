@@ -49,6 +49,7 @@ test("a client of a cluster whose clocks differ is told when the period of its o
 test.each([
   ["a rule that is read is newer than one whose writing was answered late", 739_510],
   ["what was admitted at the border of a period is not told to a shard that has counted it in the one before", 759_137],
+  ["a client that waits beside units that are held is told when the store has room", 1_011_747],
   ["a rule that was removed without the store stays so, although the store has an older removal", 716_404],
   ["a gateway whose probe was answered just before the store forgot has not found out", 911_360],
 ])("%s", async (_, seed) => {

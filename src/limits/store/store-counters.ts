@@ -340,9 +340,10 @@ export class StoreCounters {
     // The store counts by a clock of its own, in a cluster by that of a shard.
     if (this.#periods !== null)
       return Math.max(resetMs, nowMs + this.#inPeriod("untilResetMs", ask.key.storeTag, nowMs)) + borderErrorMs;
-    // With its last unit, the store has said when there is room again.
-    if (key !== undefined && key.last.fitsMs > nowMs) return Math.max(resetMs, key.last.fitsMs);
-    return resetMs + spendMs + windowUs * clockError;
+    const fitsMs = key?.last.fitsMs ?? 0;
+    // With its last unit, the store has said when there is room again; beside units that are held, only when to ask again.
+    if (fitsMs > nowMs && !this.#isByRequest) return Math.max(resetMs, fitsMs);
+    return Math.max(fitsMs, resetMs + spendMs + windowUs * clockError);
   }
 
   #find({ key, client, limit, nowMs }: Ask, rules: CounterRules): SharedKey | undefined {
