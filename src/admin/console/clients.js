@@ -135,13 +135,8 @@ function BlockedRow({ blocked: { key, name, times } }) {
 function Row({ client, isShadow, nowMs }) {
   const { key, name, policy, countedAs, method, route, limit, used, remaining, reset, refused, last, seen, actions } =
     client;
-  const parts = [
-    method,
-    route,
-    countedAs === null ? null : `counted as its ${countedAs}`,
-    seen === null ? null : `last: ${seen}`,
-  ];
-  const more = parts.filter((part) => part !== null).join(" · ");
+  const parts = [method, route, countedAs && `counted as its ${countedAs}`, seen && `last: ${seen}`];
+  const more = parts.filter(Boolean).join(" · ");
   return html`<tr>
     <th scope="row" class="key">${key === null ? name : html`<a href=${clientLink(key)}>${name}</a>`} <${Actions} actions=${actions} />${more !== "" && html`<span class="muted">${more}</span>`}</th>
     <td class="short">${policy} ${isShadow && html`<span class="muted">(shadow)</span>`}</td>

@@ -16,7 +16,7 @@ import {
 import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
 import { Instant, Reason, Wide } from "./parts.js";
-import { total } from "./problems.js";
+import { sum, total } from "./problems.js";
 import { rowsOf } from "./refusals.js";
 
 export function NowView({ session }) {
@@ -62,8 +62,8 @@ function Figures({ session: { api, status, history } }) {
   // Large, for one figure that changes slowly.
   const { value: countersUsed } = usePoll(async () => readCountersUsed(await api.metrics()), 60_000);
   const steps = (history.value?.steps ?? []).slice(-recentSteps).filter((step) => step !== null);
-  const seconds = steps.reduce((sum, step) => sum + step.seconds, 0);
-  const perSecond = (figureOf) => (seconds === 0 ? 0 : steps.reduce((sum, step) => sum + figureOf(step), 0) / seconds);
+  const seconds = sum(steps, (step) => step.seconds);
+  const perSecond = (figureOf) => (seconds === 0 ? 0 : sum(steps, figureOf) / seconds);
   const [admitted, refused] = [perSecond((step) => step.admitted), perSecond((step) => total(step.refused))];
   const memory = steps.at(-1)?.memory;
   const last = steps.findLast((step) => step.latencySeconds !== null)?.latencySeconds;
@@ -148,11 +148,15 @@ function mebibytes(value) {
 }
 
 function Reasons({ steps, range, reasons, failures }) {
-  const sum = (figureOf) => steps.reduce((so, step) => so + (step === null ? 0 : (figureOf(step) ?? 0)), 0);
-  const all = sum((step) => step.admitted + total(step.refused));
+  const known = steps.filter(Boolean);
+  const all = sum(known, (step) => step.admitted + total(step.refused));
   const rows = [
-    ["admitted", colors.admitted, sum((step) => step.admitted)],
-    ...reasons.map((reason) => [words(reason), colors.refusals[reason], sum((step) => step.refused[reason])]),
+    ["admitted", colors.admitted, sum(known, (step) => step.admitted)],
+    ...reasons.map((reason) => [
+      words(reason),
+      colors.refusals[reason],
+      sum(known, (step) => step.refused[reason] ?? 0),
+    ]),
   ];
   return html`
     <section class="reasons">
@@ -167,7 +171,7 @@ function Reasons({ steps, range, reasons, failures }) {
             </tr>`;
           })}
           ${failures.map((reason) => {
-            const value = sum((step) => step.upstream.failed[reason]);
+            const value = sum(known, (step) => step.upstream.failed[reason] ?? 0);
             return html`<tr><th scope="row">upstream: ${failureText(reason)}</th><td class="number">${count(value)}</td><td></td></tr>`;
           })}
         </tbody>

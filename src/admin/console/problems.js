@@ -150,14 +150,14 @@ function failureProblem(steps, [fromMs, toMs], isDown, isOn, causes) {
   if (attempts < minRequests || failed / attempts <= 0.01) return false;
   const answers = (reason, status) => {
     const times = sum(steps, ({ refused }) => refused[reason] ?? 0);
-    return times === 0 ? [] : [`${count(times)} × ${status}`];
+    return times > 0 && `${count(times)} × ${status}`;
   };
   const reasons = new Set(steps.flatMap(({ upstream }) => Object.keys(upstream.failed)));
   const facts = [
-    ...answers("upstream_failed", 502),
-    ...answers("upstream_timeout", 504),
+    answers("upstream_failed", 502),
+    answers("upstream_timeout", 504),
     ...[...reasons].map((reason) => failureText(reason) + addressesOf(reason, causes)),
-  ];
+  ].filter(Boolean);
   const share = `${shown(failed / attempts)} of requests`;
   const runbook = "HeadgateUpstreamFailing";
   if (isOn) return warning(`The upstream fails ${share}: ${facts.join(", ")}.`, runbook);
@@ -166,20 +166,20 @@ function failureProblem(steps, [fromMs, toMs], isDown, isOn, causes) {
   return note(text, runbook);
 }
 
-/** Three of those that failed so in the last minutes. */
+/** Three of those that failed so. */
 function addressesOf(reason, causes) {
-  const found = causes.filter((each) => each.reason === reason && each.address !== null).slice(0, 3);
-  return found.map(({ address }, i) => (i === 0 ? " at " : ", ") + address).join("");
+  const found = causes.filter((each) => each.reason === reason && each.address).slice(0, 3);
+  return found.map(({ address }, i) => (i ? ", " : " at ") + address).join("");
 }
 
 function shown(share) {
   return `${Math.round(share * 1000) / 10} %`;
 }
 
-function sum(steps, figureOf) {
-  return steps.reduce((soFar, step) => soFar + figureOf(step), 0);
+export function sum(all, figureOf) {
+  return all.reduce((so, each) => so + figureOf(each), 0);
 }
 
-export function total(countsByName) {
-  return Object.values(countsByName).reduce((soFar, each) => soFar + each, 0);
+export function total(counts) {
+  return sum(Object.values(counts), (each) => each);
 }

@@ -39,15 +39,15 @@ function Explained({ api, id, status: gateway }) {
     ["Client", html`<a href=${clientLink(key ?? `client:${client}`)}>${client}</a>`],
     ["Subject", others.subject],
     ["X-Request-Id", others.requestId && `${others.requestId}${others.isRepeated ? ", as others before it" : ""}`],
-    ["Asked by", others.source === "ext-auth" ? "an ingress" : null],
+    ["Asked by", others.source === "ext-auth" && "an ingress"],
     ["Route", others.route],
     [
       "Policy",
       policy &&
         html`${policy.policy}: ${words(policy.outcome)}, ${count(policy.remaining)} of ${count(policy.limit)} left`,
     ],
-    ["More at", policy?.outcome !== "throttled" ? null : html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
-    ["Retry-After", others.retryAfterSeconds === null ? null : span(others.retryAfterSeconds)],
+    ["More at", policy?.outcome === "throttled" && html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
+    ["Retry-After", others.retryAfterSeconds && span(others.retryAfterSeconds)],
     ["Rule", others.rule],
   ];
   return html`
@@ -81,9 +81,9 @@ function linked(sentence) {
   });
 }
 
-/** Names with what is known; null is left out. */
+/** Names with what is known; what is empty is left out. */
 export function Facts({ facts }) {
   return html`<dl class="facts">
-    ${facts.filter(([, fact]) => fact !== null).map(([name, fact]) => html`<dt>${name}</dt><dd>${fact}</dd>`)}
+    ${facts.filter(([, fact]) => fact).map(([name, fact]) => html`<dt>${name}</dt><dd>${fact}</dd>`)}
   </dl>`;
 }

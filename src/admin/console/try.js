@@ -64,7 +64,7 @@ function Answer({ answer, nowMs }) {
     ["Token", words(auth)],
     ["Subject", subject],
     ["Policy of the fields", policy],
-    ["Rules", rules.length === 0 ? null : rules.join(", ")],
+    ["Rules", rules.join(", ")],
   ];
   const isForwarded = status === 200;
   const heading = isForwarded ? "It would be forwarded" : `${status} ${reason === null ? "" : words(reason)}`;
