@@ -51,7 +51,7 @@ export interface Carrier {
   announceStart(): void;
   health(): Promise<Pick<Health, "upstream" | "store"> & { readonly isServing: boolean }>;
   /** What the admin API shows, of all threads. */
-  overview(): Promise<Overview>;
+  overview(): Overview;
   /** In force, of the traffic listener. Null: connections are plain. */
   certificate(): Watched<Certificate> | null;
   /** Whether it still responds, as far as this thread can tell. */

@@ -223,7 +223,7 @@ export class Engine implements Carrier {
     return { ...(await this.telemetry.report()), addresses: this.inForce.upstreams.addressStates() };
   }
 
-  async overview(): Promise<Overview> {
+  overview(): Overview {
     const stats = this.inForce.configuration.limiter.stats();
     return {
       addresses: this.inForce.upstreams.addressStates(),

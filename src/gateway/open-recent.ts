@@ -47,7 +47,7 @@ export function openRecent({ counters }: Settings, { carrier, log, ...sources }:
   return new Recent({
     ...{ threads: carrier.recent, hasStore: counters.redis !== null, ...sources },
     sizes: () => carrier.settings.admin.recent,
-    policies: async () => (await carrier.overview()).policies,
+    policies: () => carrier.overview().policies,
     onFailure: (error) => log.error({ err: error }, "internal error"),
   });
 }

@@ -118,7 +118,7 @@ export class GatewayControl implements ControlPlane {
   async status(): Promise<Status> {
     const { carrier, clock, version, nodeVersion, status, adminCertificate, reloader } = this.#options;
     const trial = reloader()?.trial ?? null;
-    const [states, { threads }] = [await this.#states(), await carrier.overview()];
+    const [states, { threads }] = [await this.#states(), carrier.overview()];
     const { loadedMs, loadedBy, restart } = this.#config;
     const last = this.#lastReload;
     const list = carrier.listedTokens();
@@ -146,7 +146,7 @@ export class GatewayControl implements ControlPlane {
 
   async policies(): Promise<PolicyList> {
     const { carrier } = this.#options;
-    const { policies: counted } = await carrier.overview();
+    const { policies: counted } = carrier.overview();
     const { policies, enforcement } = carrier.settings;
     return { enforcement, policies: policies.map((policy) => policyFacts(policy, counted)) };
   }
@@ -242,7 +242,7 @@ export class GatewayControl implements ControlPlane {
 
   async #states(): Promise<States> {
     const { carrier, sharing, recent } = this.#options;
-    const [{ upstream, store }, { addresses }] = [await carrier.health(), await carrier.overview()];
+    const [{ upstream, store }, { addresses }] = [await carrier.health(), carrier.overview()];
     return {
       upstream: {
         ...{ state: upstream.state, reason: upstream.reason },

@@ -32,7 +32,7 @@ export function createRecentControl({ recent, settings, keyText, loggedName }: R
       return { stepSeconds: stepMs / 1000, end, steps: steps.map((step) => step && stepAnswer(step)) };
     },
     async policyHistory() {
-      const { stepMs, endMs, durationsMs, policies } = await recent.policyHistory();
+      const { stepMs, endMs, durationsMs, policies } = recent.policyHistory();
       return {
         stepSeconds: stepMs / 1000,
         end: endMs === null ? null : new Date(endMs).toISOString(),

@@ -265,7 +265,7 @@ class Workers implements Carrier {
     return { isServing, upstream: telemetry.upstreamHealth(), store: telemetry.storeHealth() };
   }
 
-  async overview(): Promise<Overview> {
+  overview(): Overview {
     return {
       addresses: this.#readings.addressStates(),
       policies: this.#stats().map(({ policy, outcomes }) => ({ policy: policy.name, outcomes })),

@@ -181,15 +181,14 @@ export class History {
     this.#before = this.#sums();
   }
 
-  /** Ends the steps that are over. Returns how long the current one lasts still. */
-  read(nowMs: number): number {
+  /** Ends the steps that are over. */
+  read(nowMs: number): void {
     this.#steps.end(nowMs, (durationMs) => {
       const sums = this.#sums();
       const step = this.#stepOf(sums, durationMs);
       this.#before = sums;
       return step;
     });
-    return (Math.floor(nowMs / stepMs) + 1) * stepMs - nowMs;
   }
 
   /** Of the newest `count` steps. */

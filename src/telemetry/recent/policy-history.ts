@@ -48,9 +48,10 @@ export class PolicyHistory {
     this.#steps = new Steps(nowMs);
   }
 
-  /** Ends the steps that are over. `all`: of the policies in force. */
-  read(all: readonly PolicyTotals[], nowMs: number): void {
+  /** Ends the steps that are over. `totals`: of the policies in force, wanted if there are any. */
+  read(totals: () => readonly PolicyTotals[], nowMs: number): void {
     this.#steps.end(nowMs, (durationMs) => {
+      const all = totals();
       // Totals begin at 0 with the process. What another policy said before its first reading was said at an unknown time.
       const isFirst = this.#steps.kept.length === 0;
       const counts = all.map(({ policy, outcomes }) => {

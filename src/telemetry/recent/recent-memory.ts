@@ -41,7 +41,7 @@ export class RecentMemory {
   /** `nowMs`: of the monotonic clock. */
   add({ refusals, keys, failed }: RecentBatch, nowMs: number): void {
     for (const refusal of refusals) this.refusals.add(refusal);
-    this.failures.add(failed, nowMs);
+    this.failures.add(failed);
     if (this.keys.capacity > 0) this.keys.add(keys, nowMs);
   }
 }

@@ -59,7 +59,7 @@ interface RecentOptions {
   /** Whether the counters are shared. */
   readonly hasStore: boolean;
   /** What each policy in force has said since the start, in all threads. */
-  readonly policies: () => Promise<readonly PolicyTotals[]>;
+  readonly policies: () => readonly PolicyTotals[];
   /** The memory of the process, as the system counts it. */
   readonly residentBytes: () => number;
   /** Called for bugs. */
@@ -70,9 +70,7 @@ export class Recent {
   readonly #options: RecentOptions;
   readonly #history: History;
   readonly #policies: PolicyHistory;
-  #readingPolicies: Promise<void> | null = null;
   readonly #startedMs: number;
-  #historyTimer: NodeJS.Timeout | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #listeners = new Set<(sample: RefusalSample) => void>();
   /** Since listeners were told last. */
@@ -86,7 +84,6 @@ export class Recent {
     this.#history = new History(threads.memory, hasStore, residentBytes, this.#startedMs);
     this.#policies = new PolicyHistory(this.#startedMs);
     this.#timer = setInterval(() => this.#tell(), periodMs).unref();
-    this.#readHistory();
   }
 
   /** Returns the refusal with this id, or else the latest one with this `requestId`; null if none is kept. */
@@ -126,15 +123,13 @@ export class Recent {
   /** Of the newest `count` steps; without it, of all. */
   history(count?: number): HistoryView {
     const { clock } = this.#options;
-    const nowMs = clock.monotonicMs();
-    // The timer may be late.
-    this.#history.read(nowMs);
-    return this.#history.view(nowMs, clock.wallMs(), count);
+    this.#taken();
+    return this.#history.view(clock.monotonicMs(), clock.wallMs(), count);
   }
 
-  async policyHistory(): Promise<PolicyHistoryView> {
-    const { clock } = this.#options;
-    await this.#readPolicies();
+  policyHistory(): PolicyHistoryView {
+    const { policies, clock } = this.#options;
+    this.#policies.read(policies, clock.monotonicMs());
     return this.#policies.view(clock.monotonicMs(), clock.wallMs());
   }
 
@@ -152,55 +147,44 @@ export class Recent {
   }
 
   close(): void {
-    clearTimeout(this.#historyTimer);
     clearInterval(this.#timer);
     this.#listeners.clear();
   }
 
-  /** Takes what threads have handed over meanwhile. */
+  /** Ends the steps that are over, and takes what threads have handed over. Who asks need not wait for the timer. */
   #taken(): RecentMemory {
     const { threads, recentMemory, sizes, clock } = this.#options;
+    const nowMs = clock.monotonicMs();
+    this.#history.read(nowMs);
     recentMemory.resize(sizes());
-    recentMemory.failures.add([], clock.monotonicMs());
+    recentMemory.failures.endSteps(nowMs);
     for (const batch of threads.take()) {
-      recentMemory.add(batch, clock.monotonicMs());
+      recentMemory.add(batch, nowMs);
       if (this.#listeners.size > 0) this.#batches.push(batch);
     }
     return recentMemory;
   }
 
-  #readHistory(): void {
-    const { clock, onFailure } = this.#options;
-    const leftMs = this.#history.read(clock.monotonicMs());
-    this.#readPolicies().catch(onFailure);
-    // A timer may fire early.
-    this.#historyTimer = setTimeout(() => this.#readHistory(), Math.ceil(leftMs) + 1).unref();
-  }
-
-  /** A thread may take long to answer, so all who want it meanwhile share one reading. */
-  #readPolicies(): Promise<void> {
-    const { policies, clock } = this.#options;
-    const read = async (): Promise<void> => this.#policies.read(await policies(), clock.monotonicMs());
-    this.#readingPolicies ??= read().finally(() => {
-      this.#readingPolicies = null;
-    });
-    return this.#readingPolicies;
-  }
-
   #tell(): void {
-    this.#taken();
+    const { policies, clock, onFailure } = this.#options;
+    // What fails keeps nothing from the others.
+    attempt(() => this.#taken(), onFailure);
+    attempt(() => this.#policies.read(policies, clock.monotonicMs()), onFailure);
     const count = this.#batches.reduce((sum, batch) => sum + batch.count, 0);
     const refusals = sampleOf(this.#batches.flatMap((batch) => batch.refusals));
     this.#batches = [];
     if (count === 0) return;
     for (const listener of this.#listeners) {
-      try {
-        listener({ refusals, leftOut: count - refusals.length });
-      } catch (error) {
-        // A listener that fails keeps nothing from the others.
-        this.#options.onFailure(error);
-      }
+      attempt(() => listener({ refusals, leftOut: count - refusals.length }), onFailure);
     }
+  }
+}
+
+function attempt(work: () => unknown, onFailure: (error: unknown) => void): void {
+  try {
+    work();
+  } catch (error) {
+    onFailure(error);
   }
 }
 

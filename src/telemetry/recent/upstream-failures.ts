@@ -40,13 +40,16 @@ export class UpstreamFailures {
     this.#steps = new Steps(nowMs);
   }
 
-  /** Must be called at least once in a step. */
-  add(failed: readonly FailedRequests[], nowMs: number): void {
+  /** Must be called in each step. */
+  endSteps(nowMs: number): void {
     this.#steps.end(nowMs, () => {
       const { all } = this.#current;
       this.#current = new FailureCounts();
       return all;
     });
+  }
+
+  add(failed: readonly FailedRequests[]): void {
     for (const each of failed) this.#current.add(each);
   }
 

@@ -179,9 +179,9 @@ test.each(threadCounts)(
     const clock = clockOf(() => systemClock.monotonicMs() + aheadMs, systemClock.wallMs);
     const { gateway, settings } = await start(workers, {}, clock);
     const [first] = settings.policies as [Settings["policies"][number]];
-    const sums = async () => {
+    const sums = () => {
       aheadMs += stepMs;
-      const { policies } = await gateway.recent.policyHistory();
+      const { policies } = gateway.recent.policyHistory();
       const sum = (counts: readonly (number | null)[]) => counts.reduce<number>((all, each) => all + (each ?? 0), 0);
       return policies.map(({ policy, counts }) => [
         policy,
@@ -191,17 +191,17 @@ test.each(threadCounts)(
       ]);
     };
     for (let i = 0; i < limit + 4; i += 1) await ask(gateway);
-    expect(await sums()).toEqual([["per-ip", limit, 4, 0]]);
+    expect(sums()).toEqual([["per-ip", limit, 4, 0]]);
     const shadow: typeof first = { ...first, name: "watched", limit: 1, mode: "shadow" };
     expect(await gateway.reload({ ...settings, policies: [{ ...first, limit: limit + 2 }, shadow] })).toMatchObject({
       ok: true,
     });
-    expect(await sums()).toEqual([
+    expect(sums()).toEqual([
       ["per-ip", limit, 4, 0],
       ["watched", 0, 0, 0],
     ]);
     for (let i = 0; i < 3; i += 1) await ask(gateway);
-    expect(await sums()).toEqual([
+    expect(sums()).toEqual([
       ["per-ip", limit + 2, 5, 0],
       ["watched", 1, 0, 2],
     ]);

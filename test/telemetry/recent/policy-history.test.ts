@@ -18,7 +18,7 @@ function open() {
   return {
     read(all: readonly PolicyTotals[], steps = 1) {
       nowMs += steps * stepMs;
-      history.read(all, nowMs);
+      history.read(() => all, nowMs);
     },
     pass: (ms: number) => {
       nowMs += ms;

@@ -26,7 +26,7 @@ function open(count: number) {
   });
   const source: RecentThreads = { memory, take: () => threads.flatMap((thread) => thread.take()) };
   const failures: unknown[] = [];
-  const policies: { totals: () => Promise<readonly PolicyTotals[]> } = { totals: async () => [] };
+  const policies: { totals: () => readonly PolicyTotals[] } = { totals: () => [] };
   const recent = new Recent({
     policies: () => policies.totals(),
     ...{
@@ -130,22 +130,20 @@ test("the history is read every 5 s until it is closed", async () => {
 test("what policies say is read with each step, and on demand, and a failure is reported", async () => {
   const { recent, pass, clock, policies, failures } = open(1);
   let admitted = 0;
-  policies.totals = async () => [
-    { policy: "a", outcomes: { admitted, throttled: 0, would_throttle: 0, unavailable: 0 } },
-  ];
-  const counted = async () => (await recent.policyHistory()).policies[0]?.counts.admitted;
-  expect(await counted()).toBeUndefined();
+  policies.totals = () => [{ policy: "a", outcomes: { admitted, throttled: 0, would_throttle: 0, unavailable: 0 } }];
+  const counted = () => recent.policyHistory().policies[0]?.counts.admitted;
+  expect(counted()).toBeUndefined();
   admitted = 3;
   await pass(stepMs + 1);
   admitted = 7;
   clock.advance(stepMs);
-  expect(await counted()).toEqual([3, 4]);
+  expect(counted()).toEqual([3, 4]);
   const error = new Error("a fault of the test");
-  policies.totals = async () => {
+  policies.totals = () => {
     throw error;
   };
   await pass(stepMs);
-  expect(failures).toEqual([error]);
+  expect(new Set(failures)).toEqual(new Set([error]));
 });
 
 test("a listener gets at most ten refusals a second of all threads, of many clients, and how many were left out", async () => {

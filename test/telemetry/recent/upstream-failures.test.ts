@@ -10,21 +10,22 @@ const refused = { reason: "refused", address: "10.0.0.2:80", count: 3 } as const
 
 test("failures of all threads are added up for as long as is asked for, the most frequent first", () => {
   const failures = new UpstreamFailures(startMs);
-  failures.add([reset], startMs + 1_000);
-  failures.add([refused, reset], startMs + stepMs);
+  failures.add([reset]);
+  failures.endSteps(startMs + stepMs);
+  failures.add([refused, reset]);
   expect(failures.last(minutesMs)).toEqual([refused, { ...reset, count: 2 }]);
-  for (let ms = 2 * stepMs; ms <= minutesMs; ms += stepMs) failures.add([], startMs + ms);
+  for (let ms = 2 * stepMs; ms <= minutesMs; ms += stepMs) failures.endSteps(startMs + ms);
   expect(failures.last(minutesMs)).toEqual([refused, { ...reset, count: 2 }]);
-  failures.add([], startMs + minutesMs + stepMs);
+  failures.endSteps(startMs + minutesMs + stepMs);
   expect(failures.last(minutesMs)).toEqual([refused, reset]);
-  failures.add([], startMs + 10 * minutesMs);
+  failures.endSteps(startMs + 10 * minutesMs);
   expect(failures.last(minutesMs)).toEqual([]);
 });
 
 test("of too many addresses, the failures of the others are told together by their reason", () => {
   const failures = new UpstreamFailures(startMs);
-  for (let i = 0; i < 200; i += 1) failures.add([{ ...reset, address: `10.0.0.${i}:80` }], startMs);
-  failures.add([{ ...refused, address: null }], startMs);
+  for (let i = 0; i < 200; i += 1) failures.add([{ ...reset, address: `10.0.0.${i}:80` }]);
+  failures.add([{ ...refused, address: null }]);
   const last = failures.last(minutesMs);
   expect(last).toHaveLength(66);
   expect(last.slice(0, 2)).toEqual([
