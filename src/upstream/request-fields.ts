@@ -2,7 +2,7 @@
 // the gateway's own. The client's are removed before the gateway's are added, so no `Connection:` of a client can remove
 // what the gateway adds (RFC 9110, 7.6.1). And the id of the request, which the upstream and the log get.
 import { randomFillSync } from "node:crypto";
-import type { ForwardingHeader } from "../core/client-address.ts";
+import type { ForwardingHeader, Peer } from "../core/client-address.ts";
 import type { FieldNames } from "../core/field-names.ts";
 import {
   connectionOptions,
@@ -14,6 +14,8 @@ import {
   noOptions,
 } from "../core/headers.ts";
 import { contentMethods } from "../core/method.ts";
+import type { RequestHead } from "../core/request-head.ts";
+import type { Scheme } from "../core/settings.ts";
 import type { UpstreamHost } from "../core/upstream.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 
@@ -57,43 +59,68 @@ function linesBeforeId(exchange: Exchange, options: RequestFieldsOptions): Heade
 
 function readLines(exchange: Exchange, settings: RequestFieldsOptions): HeaderLines {
   const { forwardingHeader, fieldNames, upstreamHost, keepsClientHost } = settings;
-  const { rawHeaders, method, peer, endsWithHead = false } = exchange.head;
+  const { rawHeaders, method, peer } = exchange.head;
   const { target, message } = exchange.verdict.parsed;
   // The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2).
   const host = target?.authority ?? message.host;
-  // A trusted peer writes the header that is configured, and may pass the other one on as a client wrote it.
-  const otherHeader = forwardingHeader === "forwarded" ? "x-forwarded-for" : "forwarded";
   // Some proxies, such as HAProxy, pass on the Connection of their clients, which must not remove what the proxy itself adds.
   const options = peer.isTrusted ? noOptions : connectionOptions(rawHeaders);
   let lines = `Host: ${keepsClientHost && host !== "" ? host : upstreamHost}\r\n`;
-  const kept = { forwardedFor: [] as string[], proto: false, host: false };
+  const vouching = new VouchingFields(peer, forwardingHeader);
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
     const value = rawHeaders[i + 1] ?? "";
     const lower = name.toLowerCase();
-    // Expect is answered by the gateway; Host comes first; the id is added below.
-    if (lower === "host" || lower === "expect" || lower === "x-request-id") continue;
-    if (isHopByHop(lower, options)) continue;
+    if (isOwnField(lower) || isHopByHop(lower, options)) continue;
     // The upstream believes what the gateway passes on.
-    if (fieldNames.isDropped(lower)) {
-      if (!peer.isTrusted || lower === otherHeader) continue;
-      if (lower === "x-forwarded-for") {
-        kept.forwardedFor.push(value);
-        continue;
-      }
-      kept.proto ||= lower === "x-forwarded-proto";
-      kept.host ||= lower === "x-forwarded-host";
-    }
+    if (fieldNames.isDropped(lower) && !vouching.passesOn(lower, value)) continue;
     lines += `${name}: ${lower === "max-forwards" && method === "OPTIONS" ? oneLess(value) : value}\r\n`;
   }
-  // HTTP/2 says by its framing that there is no content, HTTP/1.1 by this field alone (RFC 9110, 8.6).
-  if (endsWithHead && contentMethods.has(method) && headerValue(rawHeaders, "content-length") === undefined) {
-    lines += "Content-Length: 0\r\n";
+  if (needsLength(exchange.head)) lines += "Content-Length: 0\r\n";
+  return `${lines}${vouching.lines(exchange.transport.scheme, host)}Via: 1.1 headgate\r\nX-Request-Id: `;
+}
+
+/** HTTP/2 says by its framing that there is no content, HTTP/1.1 by Content-Length alone (RFC 9110, 8.6). */
+function needsLength({ endsWithHead = false, method, rawHeaders }: RequestHead): boolean {
+  return endsWithHead && contentMethods.has(method) && headerValue(rawHeaders, "content-length") === undefined;
+}
+
+/** Expect is answered by the gateway, Host comes first, and the id last. */
+function isOwnField(name: string): boolean {
+  return name === "host" || name === "expect" || name === "x-request-id";
+}
+
+/** The fields that say who the client is and what it asked for: of a trusted peer they are kept, and the gateway adds to them. */
+class VouchingFields {
+  readonly #peer: Peer;
+  /** A trusted peer writes the header that is configured, and may pass the other one on as a client wrote it. */
+  readonly #otherHeader: string;
+  readonly #forwardedFor: string[] = [];
+  #hasProto = false;
+  #hasHost = false;
+
+  constructor(peer: Peer, forwardingHeader: ForwardingHeader) {
+    this.#peer = peer;
+    this.#otherHeader = forwardingHeader === "forwarded" ? "x-forwarded-for" : "forwarded";
   }
-  lines += `X-Forwarded-For: ${[...kept.forwardedFor, peer.text].join(", ")}\r\n`;
-  if (!kept.proto) lines += `X-Forwarded-Proto: ${exchange.transport.scheme}\r\n`;
-  if (!kept.host && host !== "") lines += `X-Forwarded-Host: ${host}\r\n`;
-  return `${lines}Via: 1.1 headgate\r\nX-Request-Id: `;
+
+  /** Returns whether the field goes upstream as it stands. */
+  passesOn(name: string, value: string): boolean {
+    if (!this.#peer.isTrusted || name === this.#otherHeader) return false;
+    if (name === "x-forwarded-for") {
+      this.#forwardedFor.push(value);
+      return false;
+    }
+    this.#hasProto ||= name === "x-forwarded-proto";
+    this.#hasHost ||= name === "x-forwarded-host";
+    return true;
+  }
+
+  lines(scheme: Scheme, host: string): HeaderLines {
+    const forwardedFor = `X-Forwarded-For: ${[...this.#forwardedFor, this.#peer.text].join(", ")}\r\n`;
+    const proto = this.#hasProto ? "" : `X-Forwarded-Proto: ${scheme}\r\n`;
+    return forwardedFor + proto + (this.#hasHost || host === "" ? "" : `X-Forwarded-Host: ${host}\r\n`);
+  }
 }
 
 /** Subtracts one, as each proxy does for OPTIONS (RFC 9110, 7.6.2): 0 is not forwarded. What is no number stays as it is. */
