@@ -1,26 +1,18 @@
 // The facts about an exchange that has ended, for the metrics and the access log.
 import type { AuthOutcome } from "./authentication.ts";
 import type { BrokenRule } from "./broken-rule.ts";
-import type { HeaderList } from "./headers.ts";
 import type { RefusalReason } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
-import type { HeadMemory } from "./request-head.ts";
+import type { RequestHead } from "./request-head.ts";
 import type { UpstreamFault } from "./upstream.ts";
 
 /** `proxy`: the request came over the traffic listener. `ext-auth`: an ingress checks it here and forwards it itself. */
 export type RequestSource = "proxy" | "ext-auth";
 
-/** Of the head of a request. */
-interface RecordedHead {
-  readonly target: string;
-  readonly rawHeaders: HeaderList;
-  readonly memory?: HeadMemory | null;
-}
-
 /** All instants are readings of the monotonic clock, in milliseconds. */
 export interface ExchangeRecord {
   readonly source: RequestSource;
-  readonly head: RecordedHead;
+  readonly head: RequestHead;
   /** The gateway's own; the value of X-Request-Id if `requestId` is null. */
   readonly id: string;
   /** The X-Request-Id that the request came with, if it is kept: the client's word, which may come again; null: it is not. */
