@@ -4,7 +4,7 @@ import {
   type AuthOutcome,
   type Identity,
   readBearer,
-  type TokenCheck,
+  type TokenVerifier,
 } from "./core/authentication.ts";
 import type { AskedRequest, CallerQuota, LimitedClient, Limiter, RefusalBudget } from "./core/limiter.ts";
 import { jsonReply, type LocalReply, localReplies, quotaPreflight } from "./core/local-reply.ts";
@@ -34,7 +34,7 @@ export interface PipelineParts {
   /** That are set while the gateway runs. */
   readonly runtimeRules: BlockRules;
   readonly limiter: Limiter;
-  readonly authenticator: TokenCheck;
+  readonly authenticator: TokenVerifier;
   readonly demandOf: DemandReader;
   /** Null: refusals that spend no quota are not bounded. */
   readonly refusals: RefusalBudget | null;
@@ -164,11 +164,14 @@ class Pipeline {
     if (refusal !== null) return this.#observed(request, refusal);
     const blockedBy = this.#blockOfIdentity(request);
     if (blockedBy !== null) return this.#observed(request, localReplies.blocked, blockedBy);
-    const { routes = [], isShared = false } = rules.quota ?? {};
+    const { routes = [], areCountersShared = false } = rules.quota ?? {};
     const policies = limiter
       .quotasOf(request, routes, request.nowMs)
       .map((quota) => policyAnswer(quota, request.nowMs));
-    return this.#observed(request, jsonReply({ isVerified: request.identity !== null, isShared, policies }));
+    return this.#observed(
+      request,
+      jsonReply({ isVerified: request.identity !== null, isShared: areCountersShared, policies }),
+    );
   }
 
   /** Replies to a request that is not charged, and shows the quota of its client. */

@@ -31,7 +31,7 @@ export class AdminTokens {
   constructor(tokens: readonly ListedAdminToken[]) {
     for (const { digest: hex, name, role } of tokens) {
       const digest = Buffer.from(hex, "hex");
-      this.#entries.set(this.#placeOf(digest), { digest, identity: { name, role } });
+      this.#entries.set(this.#lookupKeyOf(digest), { digest, identity: { name, role } });
     }
   }
 
@@ -42,11 +42,11 @@ export class AdminTokens {
   /** Returns whom the token stands for; null if it is not listed. */
   find(token: string): AdminIdentity | null {
     const digest = hash("sha256", token, "buffer");
-    const entry = this.#entries.get(this.#placeOf(digest));
+    const entry = this.#entries.get(this.#lookupKeyOf(digest));
     return entry !== undefined && timingSafeEqual(entry.digest, digest) ? entry.identity : null;
   }
 
-  #placeOf(digest: Buffer): string {
+  #lookupKeyOf(digest: Buffer): string {
     return hash("sha256", Buffer.concat([this.#pepper, digest]), "base64");
   }
 }

@@ -176,11 +176,11 @@ export class TokenList {
   constructor(tokens: readonly ListedToken[]) {
     for (const { digest: hex, name, scopes = [], endsMs = null } of tokens) {
       const digest = Buffer.from(hex, "hex");
-      const place = this.#placeOf(digest);
-      const tokenName = this.#entries.get(place)?.identity.tokenName ?? name;
+      const lookupKey = this.#lookupKeyOf(digest);
+      const tokenName = this.#entries.get(lookupKey)?.identity.tokenName ?? name;
       const named = { tokenDigest: hex.toLowerCase(), tokenName, subject: tokenName };
       const identity: Identity = { ...named, scopes, endsMs, claims: noClaims };
-      this.#entries.set(place, { digest, identity });
+      this.#entries.set(lookupKey, { digest, identity });
     }
   }
 
@@ -204,7 +204,7 @@ export class TokenList {
   }
 
   hasDigest(hex: string): boolean {
-    return this.#entries.has(this.#placeOf(Buffer.from(hex, "hex")));
+    return this.#entries.has(this.#lookupKeyOf(Buffer.from(hex, "hex")));
   }
 
   hasScopes(wanted: readonly string[]): boolean {
@@ -222,11 +222,11 @@ export class TokenList {
 
   /** The same by the digest of a token. */
   ofDigest(digest: Buffer): Identity | null {
-    const entry = this.#entries.get(this.#placeOf(digest));
+    const entry = this.#entries.get(this.#lookupKeyOf(digest));
     return entry !== undefined && timingSafeEqual(entry.digest, digest) ? entry.identity : null;
   }
 
-  #placeOf(digest: Buffer): string {
+  #lookupKeyOf(digest: Buffer): string {
     return hash("sha256", Buffer.concat([this.#pepper, digest]), "base64");
   }
 }

@@ -11,9 +11,9 @@ export async function run({ shell }: { readonly shell: Shell }, io: CommandIo): 
 /** What a value or a word can be; a file is completed by the shell itself. */
 type CompletedValues = readonly string[] | "files" | null;
 
-function valuesOf({ value, check }: Option): CompletedValues {
+function valuesOf({ value, form }: Option): CompletedValues {
   if (value === null) return null;
-  if (check?.kind === "words") return check.words;
+  if (form?.kind === "words") return form.words;
   return value === "a file" ? "files" : [];
 }
 

@@ -4,7 +4,7 @@ import { parseArgs } from "node:util";
 import { parseDuration } from "../config/leaves.ts";
 import { nearest } from "../config/validate.ts";
 import { enumerate } from "../core/enumerate.ts";
-import { type CommandName, commands, type Option, type Options, type Positional, type ValueCheck } from "./options.ts";
+import { type CommandName, commands, type Option, type Options, type Positional, type ValueForm } from "./options.ts";
 
 interface GivenOption {
   readonly name: string;
@@ -142,8 +142,8 @@ function flawOfWord(word: string | undefined, before: string | undefined, { mean
 
 function flawOfOptions(given: Given, options: Options): string | null {
   for (const { name, value } of given.options) {
-    const check = options[name]?.check;
-    const expected = check === undefined ? null : expectation(value, check);
+    const form = options[name]?.form;
+    const expected = form === undefined ? null : expectation(value, form);
     if (expected !== null) return `--${name}: found ${quote(value)}, expected ${expected}`;
   }
   for (const [name, { isRequired, value, means }] of Object.entries(options)) {
@@ -153,24 +153,24 @@ function flawOfOptions(given: Given, options: Options): string | null {
 }
 
 /** Null: the value is as it should be. */
-function expectation(value: string, check: ValueCheck): string | null {
-  switch (check.kind) {
+function expectation(value: string, form: ValueForm): string | null {
+  switch (form.kind) {
     case "number": {
-      const isWithin = /^\d{1,10}$/.test(value) && Number(value) >= check.from && Number(value) <= check.to;
-      return isWithin ? null : `a whole number from ${check.from} to ${check.to}`;
+      const isWithin = /^\d{1,10}$/.test(value) && Number(value) >= form.from && Number(value) <= form.to;
+      return isWithin ? null : `a whole number from ${form.from} to ${form.to}`;
     }
     case "duration": {
-      const { from, to, example } = check;
+      const { from, to, example } = form;
       const [ms, least, most] = [value, from, to].map((text) => parseDuration(text) ?? Number.NaN) as number[];
       const isWithin = ms !== undefined && ms >= (least ?? 0) && ms <= (most ?? 0);
       return isWithin ? null : `a duration from ${from} to ${to}, such as ${example}`;
     }
     case "percentage":
-      return shareOf(value) === null ? `a percentage from 0% to 99%, such as ${check.example}` : null;
+      return shareOf(value) === null ? `a percentage from 0% to 99%, such as ${form.example}` : null;
     case "words":
-      return check.words.includes(value) ? null : enumerate(check.words);
+      return form.words.includes(value) ? null : enumerate(form.words);
     case "pattern":
-      return check.pattern.test(value) ? null : check.expected;
+      return form.pattern.test(value) ? null : form.expected;
   }
 }
 

@@ -37,7 +37,7 @@ export async function loadConfig(
 ): Promise<LoadedConfig | undefined> {
   const input = configFileOf(file, io.env) === inputFile ? await io.readInput(maxFileBytes) : null;
   const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides, input, processors: availableProcessors });
-  const files = await judgeFiles(loaded, io.cwd, systemClock.wallMs());
+  const files = await validateFiles(loaded, io.cwd, systemClock.wallMs());
   const errors = [...(loaded.ok ? [] : loaded.errors.map(renderConfigError)), ...files.errors];
   const unlistedNames = loaded.ok ? unlisted(loaded.settings, files.tokens) : [];
   const switchedOff = loaded.ok ? writtenAsFalse(loaded.raw).map((key) => ({ key, detail: readAsOff })) : [];
@@ -86,7 +86,7 @@ function writtenAsFalse(raw: Raw | undefined): readonly string[] {
 const inputIsOver =
   "the configuration was read from standard input, which is read once; restart with the new one, or name a file in --config";
 
-interface FilesJudged {
+interface FileFindings {
   readonly errors: readonly string[];
   /** Of files that can be used. */
   readonly warnings: readonly string[];
@@ -98,9 +98,9 @@ interface FilesJudged {
  * Whether the files that the configuration names can be used, before anything is opened: one line for each error, in
  * the style of the configuration's own.
  */
-async function judgeFiles(loaded: LoadedSettings, cwd: string, wallMs: number): Promise<FilesJudged> {
+async function validateFiles(loaded: LoadedSettings, cwd: string, wallMs: number): Promise<FileFindings> {
   const { path, place } = loaded.files;
-  const tls = await judgeTlsFiles(loaded, wallMs);
+  const tls = await validateTlsFiles(loaded, wallMs);
   const tokensPath = path("auth.tokensFile");
   const tokens = await readFiles(tokensFile("auth.tokensFile", tokensPath));
   const errors = [
@@ -142,7 +142,7 @@ function endingWarnings(list: TokenList, wallMs: number): { readonly key: string
   return [{ key: "auth.tokensFile", warning }];
 }
 
-interface TlsJudged {
+interface TlsFindings {
   /** Of the listeners. */
   readonly certificates: readonly FileError[];
   readonly upstream: readonly FileError[];
@@ -152,7 +152,7 @@ interface TlsJudged {
 }
 
 /** Imports TLS only if files of it are named, because a start without it is faster. */
-async function judgeTlsFiles(loaded: LoadedSettings, wallMs: number): Promise<TlsJudged> {
+async function validateTlsFiles(loaded: LoadedSettings, wallMs: number): Promise<TlsFindings> {
   const { path } = loaded.files;
   const listen = {
     cert: path("listen.tls.cert"),
@@ -163,7 +163,11 @@ async function judgeTlsFiles(loaded: LoadedSettings, wallMs: number): Promise<Tl
   const [upstream, store] = [clientPaths("upstream.tls", path), clientPaths("counters.redis.tls", path)];
   const named = [listen, admin, upstream, store].flatMap((paths) => Object.values(paths));
   if (named.every((file) => file === null)) return { certificates: [], upstream: [], store: [], warnings: [] };
-  const { certificateWarning, clientTlsFiles, listenTlsFiles } = await import("../config/tls-files.ts");
+  const {
+    certificateWarning,
+    outboundTlsFiles: clientTlsFiles,
+    listenTlsFiles,
+  } = await import("../config/tls-files.ts");
   const settings = loaded.ok ? loaded.settings : null;
   const listeners = [
     { key: "listen.tls.cert", read: await readFiles(listenTlsFiles({ ...settings?.listen.tls, ...listen })) },

@@ -18,7 +18,7 @@ export type CommandName = (typeof commandNames)[number];
 export const shells = ["bash", "zsh", "fish"] as const;
 
 /** What a value must be. Values of settings are checked with the configuration instead. */
-export type ValueCheck =
+export type ValueForm =
   | { readonly kind: "number"; readonly from: number; readonly to: number }
   /** Written with units. */
   | { readonly kind: "duration"; readonly from: string; readonly to: string; readonly example: string }
@@ -36,7 +36,7 @@ export interface Option {
   readonly key?: string;
   /** Another value follows the first. */
   readonly second?: string;
-  readonly check?: ValueCheck;
+  readonly form?: ValueForm;
   readonly isRequired?: true;
 }
 
@@ -67,7 +67,7 @@ export interface Command {
 const help: Options = { help: { value: null, short: "h", means: "Print this help." } };
 
 function number(from: number, to: number, means: string): Option {
-  return { value: "a number", check: { kind: "number", from, to }, means };
+  return { value: "a number", form: { kind: "number", from, to }, means };
 }
 
 function port(means: string): Option {
@@ -75,12 +75,12 @@ function port(means: string): Option {
 }
 
 function duration(from: string, to: string, example: string, means: string): Option {
-  return { value: "a duration", check: { kind: "duration", from, to, example }, means };
+  return { value: "a duration", form: { kind: "duration", from, to, example }, means };
 }
 
 /** `value`: as in Option. */
 function word(value: string, words: readonly string[], means: string): Option {
-  return { value, check: { kind: "words", words }, means };
+  return { value, form: { kind: "words", words }, means };
 }
 
 const settings: Options = {
@@ -119,23 +119,23 @@ export const ruleId = {
   kind: "pattern",
   pattern: /^(?!\.+$)[A-Za-z0-9._-]{1,64}$/,
   expected: "1 to 64 letters, digits and . _ -, and not dots alone",
-} as const satisfies ValueCheck;
+} as const satisfies ValueForm;
 
 /** Of a rule that holds while the gateway runs. */
 const ruleOptions: Options = {
   for: { ...duration("1s", "30d", "1h", "How long it holds, from 1s to 30d."), isRequired: true },
   note: { value: "a text", means: "Why, for people." },
-  id: { value: "an id", check: ruleId, means: "The id of the rule (default: made of what it does and for whom)." },
+  id: { value: "an id", form: ruleId, means: "The id of the rule (default: made of what it does and for whom)." },
   force: { value: null, means: "Also if it covers a trusted proxy, a trusted caller, or yourself." },
 };
 
-const ruledClient: Positional = {
+const ruledKey: Positional = {
   name: "whom",
   means: "an address or a network, the name of a token, or kind:value (client, token, subject)",
 };
 
 /** Names that an override of a policy can mention: a digest is not a name. */
-const tokenName: ValueCheck = {
+const tokenName: ValueForm = {
   kind: "pattern",
   pattern: /^(?![0-9a-fA-F]{64}$)[A-Za-z0-9](?:[A-Za-z0-9 ._@-]{0,62}[A-Za-z0-9._@-])?$/,
   expected: "at most 64 letters, digits, blanks and . _ @ -, beginning with a letter or digit",
@@ -174,7 +174,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
   token: {
     means: "Make a bearer token and its digest for the tokens file.",
     options: {
-      name: { value: "a name", check: tokenName, means: "Also print the line of the tokens file, with this name." },
+      name: { value: "a name", form: tokenName, means: "Also print the line of the tokens file, with this name." },
       scopes: { value: "scopes", means: "Also print the line, with these scopes, joined by commas." },
       expires: duration("1s", "3650d", "90d", "Also print the line, with the end after this time, such as 90d."),
       admin: word("read or write", ["read", "write"], "Print the line for admin.tokensFile instead."),
@@ -241,14 +241,14 @@ export const commands: Readonly<Record<CommandName, Command>> = {
   },
   block: {
     means: "Answer a client 403, until an end.",
-    positionals: [ruledClient],
+    positionals: [ruledKey],
     options: { ...ruleOptions, ...gateway },
     examples: ["203.0.113.7 --for 1h --note scraper", "203.0.113.0/24 --for 30m --id inc-123"],
     answer: "PUT /api/rules/{id}",
   },
   exempt: {
     means: "Limit a client no more, until an end.",
-    positionals: [ruledClient],
+    positionals: [ruledKey],
     options: {
       policy: { value: "a name", means: "By this policy alone (default: by all)." },
       ...ruleOptions,
@@ -259,7 +259,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
   },
   limit: {
     means: "Give a client another limit, until an end.",
-    positionals: [ruledClient],
+    positionals: [ruledKey],
     options: {
       limit: { ...number(1, 1_000_000_000, "The limit, in place of that of the policy."), isRequired: true },
       policy: { value: "a name", means: "The policy; needed if there are several." },
@@ -290,7 +290,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
       ),
       "unless-refused": {
         value: "a share",
-        check: { kind: "percentage", example: "5%" },
+        form: { kind: "percentage", example: "5%" },
         means: "Take it back at once if it refuses more of the requests that the old one admits.",
       },
       unconfirmed: word(

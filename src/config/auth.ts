@@ -65,12 +65,12 @@ interface AuthInContext {
   readonly basePath: string;
 }
 
-export function judgeAuth(context: AuthInContext, refuse: Refuse): void {
-  judgeTokensFile(context, refuse);
-  for (const [i, rule] of context.auth.rules.entries()) judgeRule(i, rule, context, refuse);
+export function validateAuth(context: AuthInContext, refuse: Refuse): void {
+  validateTokensFile(context, refuse);
+  for (const [i, rule] of context.auth.rules.entries()) validateRule(i, rule, context, refuse);
 }
 
-function judgeTokensFile({ auth }: AuthInContext, refuse: Refuse): void {
+function validateTokensFile({ auth }: AuthInContext, refuse: Refuse): void {
   const { mode, rules, tokensFile } = auth;
   const verifying = rules.findIndex((rule) => rule.mode === "tokens");
   const modes = ["auth.mode", ...rules.map((_, i) => `auth.rules.${i}.mode`)];
@@ -84,7 +84,7 @@ function judgeTokensFile({ auth }: AuthInContext, refuse: Refuse): void {
   }
 }
 
-function judgeRule(i: number, rule: AuthRule, context: AuthInContext, refuse: Refuse): void {
+function validateRule(i: number, rule: AuthRule, context: AuthInContext, refuse: Refuse): void {
   const { routes, basePath } = context;
   for (const [j, path] of rule.paths.entries()) {
     if (routes.some((route) => mayBeUnder(path, route))) continue;

@@ -20,7 +20,7 @@ import {
   text,
   wholeNumber,
 } from "./leaves.ts";
-import { clientTls, judgeClientTls } from "./upstream.ts";
+import { outboundTls, validateOutboundTls } from "./upstream.ts";
 import { type Raw, type Refuse, rawAt } from "./written.ts";
 
 const wordsForStore: WordsOfOthers = {
@@ -81,7 +81,7 @@ const redis = section(
     ...userOf("store"),
     tls: section("TLS to the store.", {
       enabled: flag(false)("Use TLS to sentinels or a cluster and what they name; a URL says it by its scheme."),
-      ...clientTls("store", "the host of each address"),
+      ...outboundTls("store", "the host of each address"),
     }),
     prefix: text("headgate:", {
       expected: "1 to 64 printable ASCII characters without braces and blanks",
@@ -136,7 +136,7 @@ type CountersValues = Parsed<typeof counters>;
 type StoreValues = Parsed<typeof redis>;
 
 /** Refuses an interval without a path, unless it is the default: nobody can tell that one from none. */
-export function judgeSnapshot({ snapshot }: CountersValues, refuse: Refuse): void {
+export function validateSnapshot({ snapshot }: CountersValues, refuse: Refuse): void {
   if (snapshot.path !== null || snapshot.everyMs === parseDuration(defaultSnapshotEvery)) return;
   const every = "counters.snapshot.every";
   refuse("counters.snapshot.path", `the path of a file, since ${every} is set; name one, or remove ${every}`, every);
@@ -144,19 +144,19 @@ export function judgeSnapshot({ snapshot }: CountersValues, refuse: Refuse): voi
 
 const at = "counters.redis";
 
-export function judgeStore({ store, redis }: CountersValues, raw: Raw | undefined, refuse: Refuse): void {
+export function validateStore({ store, redis }: CountersValues, raw: Raw | undefined, refuse: Refuse): void {
   if (store === "memory") {
-    judgeUnused(rawAt(raw, at.split(".")), refuse);
+    validateUnused(rawAt(raw, at.split(".")), refuse);
     return;
   }
-  judgePlace(redis, refuse);
-  judgeSentinels(redis, refuse);
-  judgeUser(at, redis, refuse);
-  judgeStoreTls(redis, refuse);
+  validateAddresses(redis, refuse);
+  validateSentinels(redis, refuse);
+  validateUser(at, redis, refuse);
+  validateStoreTls(redis, refuse);
 }
 
 /** Refuses values for a store that is not used, unless they are the defaults: nobody can tell those from none. */
-function judgeUnused(written: Raw | undefined, refuse: Refuse): void {
+function validateUnused(written: Raw | undefined, refuse: Refuse): void {
   const [first] = written === undefined ? [] : differences(redis, undefined, written);
   if (first === undefined) return;
   const key = `${at}.${first.key}`;
@@ -164,14 +164,14 @@ function judgeUnused(written: Raw | undefined, refuse: Refuse): void {
 }
 
 /** One of three keys says where the store is. */
-function judgePlace({ url, sentinels, cluster }: StoreValues, refuse: Refuse): void {
-  const places = {
+function validateAddresses({ url, sentinels, cluster }: StoreValues, refuse: Refuse): void {
+  const given = {
     url: url !== null,
     sentinels: sentinels.addresses.length > 0 || [sentinels.name, sentinels.passwordFile].some((each) => each !== null),
     cluster: cluster.length > 0,
   };
-  const keys = Object.keys(places).map((name) => `${at}.${name}`);
-  const [first, ...others] = Object.entries(places).flatMap(([name, isGiven]) => (isGiven ? [`${at}.${name}`] : []));
+  const keys = Object.keys(given).map((name) => `${at}.${name}`);
+  const [first, ...others] = Object.entries(given).flatMap(([name, isGiven]) => (isGiven ? [`${at}.${name}`] : []));
   if (first === undefined) {
     const expected =
       "where the store is, since counters.store is redis; set this, or counters.redis.sentinels or cluster";
@@ -180,28 +180,28 @@ function judgePlace({ url, sentinels, cluster }: StoreValues, refuse: Refuse): v
   for (const other of others) refuse(other, `none, since ${first} is set; remove one of the two`, ...keys);
 }
 
-function judgeSentinels({ sentinels }: StoreValues, refuse: Refuse): void {
+function validateSentinels({ sentinels }: StoreValues, refuse: Refuse): void {
   const { name, addresses, passwordFile } = sentinels;
   const [nameKey, addressesKey] = [`${at}.sentinels.name`, `${at}.sentinels.addresses`];
   if (name === null && (addresses.length > 0 || passwordFile !== null)) {
     const given = addresses.length > 0 ? addressesKey : `${at}.sentinels.passwordFile`;
     refuse(nameKey, `the name of the primary, since ${given} is set`, given);
   }
-  judgeUser(`${at}.sentinels`, sentinels, refuse);
+  validateUser(`${at}.sentinels`, sentinels, refuse);
   if (name !== null && addresses.length === 0) {
     refuse(addressesKey, `at least one address, since ${nameKey} is set`, nameKey);
   }
 }
 
 /** Without a password the gateway would be the default user. */
-function judgeUser(section: string, { username, passwordFile }: StoreUser, refuse: Refuse): void {
+function validateUser(section: string, { username, passwordFile }: StoreUser, refuse: Refuse): void {
   const userKey = `${section}.username`;
   if (username === null || passwordFile !== null) return;
   const expected = `the path of a file, since ${userKey} is set; name it, or remove ${userKey}`;
   refuse(`${section}.passwordFile`, expected, userKey);
 }
 
-function judgeStoreTls({ url, tls }: StoreValues, refuse: Refuse): void {
+function validateStoreTls({ url, tls }: StoreValues, refuse: Refuse): void {
   const [urlKey, enabledKey] = [`${at}.url`, `${at}.tls.enabled`];
   if (url !== null && tls.enabled) {
     const expected = `false, since the scheme of ${urlKey} says it; remove it, and begin the URL with rediss:// for TLS`;
@@ -211,7 +211,7 @@ function judgeStoreTls({ url, tls }: StoreValues, refuse: Refuse): void {
     url === null
       ? `${enabledKey} is false; remove it, or set ${enabledKey} to true`
       : `${urlKey} is not rediss; remove it, or begin ${urlKey} with rediss://`;
-  judgeClientTls(`${at}.tls`, tls, hasTls(url, tls) ? null : reason, [urlKey, enabledKey], refuse);
+  validateOutboundTls(`${at}.tls`, tls, hasTls(url, tls) ? null : reason, [urlKey, enabledKey], refuse);
 }
 
 /** A URL says it by its scheme. */
@@ -246,9 +246,9 @@ function autoWaitMs(policies: readonly Policy[]): number {
 }
 
 function serversOf({ url, sentinels, cluster, passwordFile }: StoreValues): StoreConnectionSettings["servers"] {
-  if (url !== null) return { kind: "one", address: placeOf(authorityOf(url), serverPort) };
-  if (sentinels.name === null) return { kind: "cluster", addresses: cluster.map((one) => placeOf(one, serverPort)) };
-  const addresses = sentinels.addresses.map((address) => placeOf(address, sentinelPort));
+  if (url !== null) return { kind: "one", address: hostPortOf(authorityOf(url), serverPort) };
+  if (sentinels.name === null) return { kind: "cluster", addresses: cluster.map((one) => hostPortOf(one, serverPort)) };
+  const addresses = sentinels.addresses.map((address) => hostPortOf(address, sentinelPort));
   // A sentinel has users of its own, so the name of the store's is none of its.
   const user = { username: sentinels.username, passwordFile: sentinels.passwordFile ?? passwordFile };
   return { kind: "sentinels", name: sentinels.name, addresses, user };
@@ -258,7 +258,7 @@ function authorityOf(url: string): string {
   return url.split("/")[2] ?? "";
 }
 
-function placeOf(address: string, defaultPort: number): HostPort {
+function hostPortOf(address: string, defaultPort: number): HostPort {
   const { host, port } = splitAddress(address);
   return { host, port: port ?? defaultPort };
 }

@@ -3,7 +3,7 @@ import { canonicalHost as canonical, type HostPort } from "../core/ip-address.ts
 import { isLoopback } from "./addresses.ts";
 import { type Leaf, type Parsed, section } from "./definition.ts";
 import { addressList, choice, filePath, flag, host, networkList, wholeNumber } from "./leaves.ts";
-import { judgeHttp2Suites, serverTls } from "./tls-suites.ts";
+import { serverTls, validateHttp2Suites } from "./tls-suites.ts";
 import type { Refuse } from "./written.ts";
 
 export const listen = section("The listener for traffic.", {
@@ -103,27 +103,27 @@ export interface Listeners {
   readonly extAuth: Parsed<typeof extAuth>;
 }
 
-export function judgeConnections({ listen }: Listeners, refuse: Refuse): void {
+export function validateConnections({ listen }: Listeners, refuse: Refuse): void {
   const { maxConnections, maxConnectionsPerPeer } = listen;
   if (maxConnectionsPerPeer <= maxConnections) return;
   const expected = `at most listen.maxConnections (${maxConnections}); lower it, or raise listen.maxConnections`;
   refuse("listen.maxConnectionsPerPeer", expected, "listen.maxConnections");
 }
 
-export function judgeProxyScheme({ listen }: Listeners, refuse: Refuse): void {
+export function validateProxyScheme({ listen }: Listeners, refuse: Refuse): void {
   if (listen.proxyScheme === "http" || listen.proxyProtocol) return;
   const expected = "http, since listen.proxyProtocol is false; set that to true, or remove listen.proxyScheme";
   refuse("listen.proxyScheme", expected, "listen.proxyProtocol");
 }
 
-export function judgeListenTls({ listen }: Listeners, refuse: Refuse): void {
-  judgeCertificate("listen.tls", listen.tls, refuse);
-  judgeHttp2Suites(listen.tls.http2, listen.tls.ciphers, refuse);
+export function validateListenTls({ listen }: Listeners, refuse: Refuse): void {
+  validateCertificate("listen.tls", listen.tls, refuse);
+  validateHttp2Suites(listen.tls.http2, listen.tls.ciphers, refuse);
 }
 
 type CertificateFiles = Record<"cert" | "key", string | null> & { readonly clientCa?: string | null };
 
-function judgeCertificate(section: string, { cert, key, clientCa = null }: CertificateFiles, refuse: Refuse): void {
+function validateCertificate(section: string, { cert, key, clientCa = null }: CertificateFiles, refuse: Refuse): void {
   const [at, keyAt] = [`${section}.cert`, `${section}.key`];
   const other = key !== null ? keyAt : `${section}.clientCa`;
   const expected = "the path of a file, since";
@@ -135,15 +135,15 @@ function judgeCertificate(section: string, { cert, key, clientCa = null }: Certi
   }
 }
 
-export function judgeAdmin({ admin }: Listeners, refuse: Refuse): void {
-  judgeCertificate("admin.tls", admin.tls, refuse);
+export function validateAdmin({ admin }: Listeners, refuse: Refuse): void {
+  validateCertificate("admin.tls", admin.tls, refuse);
   if (admin.hosts.length > 0 && admin.tokensFile === null && admin.socket === null) {
     const expected = "none, since there is no API; name admin.tokensFile or admin.socket, or remove admin.hosts";
     refuse("admin.hosts", expected, "admin.tokensFile", "admin.socket");
   }
 }
 
-export function judgeExtAuth({ extAuth }: Listeners, refuse: Refuse): void {
+export function validateExtAuth({ extAuth }: Listeners, refuse: Refuse): void {
   const open = extAuth.http.enabled ? "http" : extAuth.grpc.enabled ? "grpc" : null;
   if (open === null || extAuth.trustedCallers.length > 0 || extAuth.secretsFile !== null) return;
   const enabled = `extAuth.${open}.enabled`;
@@ -151,7 +151,7 @@ export function judgeExtAuth({ extAuth }: Listeners, refuse: Refuse): void {
   refuse("extAuth.trustedCallers", expected, enabled, "extAuth.secretsFile");
 }
 
-export function judgePorts(values: Listeners, refuse: Refuse): void {
+export function validatePorts(values: Listeners, refuse: Refuse): void {
   const open = openListeners(values);
   for (const [i, [name, one]] of open.entries()) {
     for (const [otherName, other] of open.slice(0, i)) {

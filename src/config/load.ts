@@ -115,11 +115,11 @@ export function loadSettings(sources: ConfigSources): LoadedSettings {
 
 function distinct(errors: readonly ConfigError[]): ConfigError[] {
   const byLine = new Map(errors.map((error) => [renderConfigError(error), error]));
-  return [...byLine.values()].sort((a, b) => placeOf(a) - placeOf(b));
+  return [...byLine.values()].sort((a, b) => lineOf(a) - lineOf(b));
 }
 
 /** Errors of the file come first, in the order of its lines. */
-function placeOf({ at }: ConfigError): number {
+function lineOf({ at }: ConfigError): number {
   if (at.kind === "whole file") return 0;
   return at.kind === "file" ? at.line * 1e6 + at.column : Number.MAX_SAFE_INTEGER;
 }

@@ -30,7 +30,7 @@ export interface PoliciesInContext {
 }
 
 /** `key` names a key of the policy. */
-interface Judged {
+interface PolicyInContext {
   readonly policy: WrittenPolicy;
   readonly key: (name: string) => string;
   readonly context: PoliciesInContext;
@@ -38,7 +38,7 @@ interface Judged {
   readonly refuse: Refuse;
 }
 
-export function judgePolicies(context: PoliciesInContext, raw: Raw | undefined, refuse: Refuse): void {
+export function validatePolicies(context: PoliciesInContext, raw: Raw | undefined, refuse: Refuse): void {
   const names = context.policies.map(({ name }) => name);
   for (const [index, policy] of context.policies.entries()) {
     const at = `policies.${index}`;
@@ -48,22 +48,22 @@ export function judgePolicies(context: PoliciesInContext, raw: Raw | undefined, 
       const expected = `no second "${policy.name}" (policies.${first}); give one of the two another name`;
       refuse(key("name"), expected, `policies.${first}.name`);
     }
-    const judged = { policy, key, context, raw, refuse };
-    judgeKind(judged);
-    judgeLimit(judged);
-    judgeCharge(judged);
-    judgeMatch(judged);
-    judgeWho(judged);
-    judgeKey(judged);
-    judgeExempt(judged);
-    judgeOverrides(judged);
+    const inContext = { policy, key, context, raw, refuse };
+    validateKind(inContext);
+    validateLimit(inContext);
+    validateCharge(inContext);
+    validateMatch(inContext);
+    validateWho(inContext);
+    validateKey(inContext);
+    validateExempt(inContext);
+    validateOverrides(inContext);
   }
 }
 
-function judgeKind(judged: Judged): void {
-  const { policy, key, refuse } = judged;
+function validateKind(inContext: PolicyInContext): void {
+  const { policy, key, refuse } = inContext;
   const { limit, windowMs, per, timezone, concurrency } = policy;
-  if (concurrency === null) judgeQuota(judged);
+  if (concurrency === null) validateQuota(inContext);
   else {
     for (const [name, value] of Object.entries({ limit, window: windowMs, per })) {
       if (value === null) continue;
@@ -76,7 +76,7 @@ function judgeKind(judged: Judged): void {
 }
 
 /** Of a policy without concurrency. */
-function judgeQuota({ policy: { limit, windowMs, per }, key, refuse }: Judged): void {
+function validateQuota({ policy: { limit, windowMs, per }, key, refuse }: PolicyInContext): void {
   const kinds = ["limit", "window", "per", "concurrency"].map(key);
   const set = windowMs !== null ? "window" : per !== null ? "per" : null;
   if (limit === null && set === null) {
@@ -91,7 +91,7 @@ function judgeQuota({ policy: { limit, windowMs, per }, key, refuse }: Judged): 
   }
 }
 
-function judgeLimit({ policy, key, refuse }: Judged): void {
+function validateLimit({ policy, key, refuse }: PolicyInContext): void {
   const { limit, concurrency, cost } = policy;
   const bound = concurrency ?? limit;
   const name = concurrency === null ? "limit" : "concurrency";
@@ -100,7 +100,7 @@ function judgeLimit({ policy, key, refuse }: Judged): void {
   }
 }
 
-function judgeCharge({ policy, key, raw, refuse }: Judged): void {
+function validateCharge({ policy, key, raw, refuse }: PolicyInContext): void {
   const { charge, concurrency, limit, overrides } = policy;
   if (charge.statuses.length === 0) {
     const written = rawAt(raw, key("charge").split("."));
@@ -120,7 +120,7 @@ function judgeCharge({ policy, key, raw, refuse }: Judged): void {
   }
 }
 
-function judgeMatch({ policy: { match }, key, context: { routes, basePath }, refuse }: Judged): void {
+function validateMatch({ policy: { match }, key, context: { routes, basePath }, refuse }: PolicyInContext): void {
   for (const [i, path] of match.paths.entries()) {
     if (routes.some((route) => mayBeUnder(path, route))) continue;
     const { expected, others } = outOfRoutes(path, routes, basePath);
@@ -128,14 +128,14 @@ function judgeMatch({ policy: { match }, key, context: { routes, basePath }, ref
   }
 }
 
-function judgeWho({ policy: { who, match }, key, context, refuse }: Judged): void {
+function validateWho({ policy: { who, match }, key, context, refuse }: PolicyInContext): void {
   if (who !== "verified" || modesOver(context, match).has("tokens")) return;
   const expected =
     "others or none, since no token of these requests is verified; remove it, or set auth.mode to tokens";
   refuse(key("who"), expected, "auth.mode", "auth.rules", "routes", key("match"));
 }
 
-function judgeKey({ policy, key, context: { auth, clientAddress }, refuse }: Judged): void {
+function validateKey({ policy, key, context: { auth, clientAddress }, refuse }: PolicyInContext): void {
   for (const [i, part] of policy.key.entries()) {
     const at = key(`key.${i}`);
     const dropped = clientAddress.dropHeaders.findIndex((name) => readingOf(`header:${name}`) === readingOf(part));
@@ -154,7 +154,12 @@ function judgeKey({ policy, key, context: { auth, clientAddress }, refuse }: Jud
   }
 }
 
-function judgeExempt({ policy: { exempt, overrides }, key, context: { clientAddress }, refuse }: Judged): void {
+function validateExempt({
+  policy: { exempt, overrides },
+  key,
+  context: { clientAddress },
+  refuse,
+}: PolicyInContext): void {
   const { ipv6Prefix } = clientAddress;
   const networks = exempt.map(cidrOf);
   for (const [i, network] of networks.entries()) {
@@ -175,14 +180,14 @@ type OverridePart = (typeof overrideParts)[number];
 
 type PolicyOverride = WrittenPolicy["overrides"][number];
 
-function judgeOverrides(judged: Judged): void {
-  const { policy, key, refuse } = judged;
+function validateOverrides(inContext: PolicyInContext): void {
+  const { policy, key, refuse } = inContext;
   const seen = new Map<string, number>();
   for (const [i, override] of policy.overrides.entries()) {
-    judgeOverrideLimit(judged, i, override.limit);
-    const part = onlyPartOf(judged, i, override);
+    validateOverrideLimit(inContext, i, override.limit);
+    const part = onlyPartOf(inContext, i, override);
     if (part === null) continue;
-    judgePart(judged, i, override, part);
+    validatePart(inContext, i, override, part);
     const value = `${part} ${canonical(part, override)}`;
     const first = seen.get(value);
     if (first === undefined) seen.set(value, i);
@@ -193,7 +198,11 @@ function judgeOverrides(judged: Judged): void {
   }
 }
 
-function judgeOverrideLimit({ policy: { cost, concurrency }, key, refuse }: Judged, i: number, limit: number): void {
+function validateOverrideLimit(
+  { policy: { cost, concurrency }, key, refuse }: PolicyInContext,
+  i: number,
+  limit: number,
+): void {
   const at = key(`overrides.${i}.limit`);
   if (limit < cost) refuse(at, `at least cost (${cost}); raise it, or lower cost`, key("cost"));
   if (concurrency !== null && limit > maxConcurrency) {
@@ -202,7 +211,7 @@ function judgeOverrideLimit({ policy: { cost, concurrency }, key, refuse }: Judg
 }
 
 /** Refuses an override that names no part of a key, or two. Returns the part; null if it is refused. */
-function onlyPartOf({ key, refuse }: Judged, i: number, override: PolicyOverride): OverridePart | null {
+function onlyPartOf({ key, refuse }: PolicyInContext, i: number, override: PolicyOverride): OverridePart | null {
   const at = key(`overrides.${i}`);
   const [part, second] = overrideParts.filter((name) => override[name] !== null);
   if (part === undefined) {
@@ -214,7 +223,12 @@ function onlyPartOf({ key, refuse }: Judged, i: number, override: PolicyOverride
   return null;
 }
 
-function judgePart({ policy, key, context, refuse }: Judged, i: number, override: PolicyOverride, part: OverridePart) {
+function validatePart(
+  { policy, key, context, refuse }: PolicyInContext,
+  i: number,
+  override: PolicyOverride,
+  part: OverridePart,
+) {
   const expected = misfit(part, policy, override, context);
   if (expected === undefined) return;
   const others =

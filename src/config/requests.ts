@@ -184,7 +184,7 @@ interface OwnPaths {
 }
 
 /** The path is as it stands, whatever the base path is. What is limited must not be open in either reading. */
-export function judgeReadiness({ readiness: { path }, quota, basePath }: OwnPaths, refuse: Refuse): void {
+export function validateReadiness({ readiness: { path }, quota, basePath }: OwnPaths, refuse: Refuse): void {
   if (path === null) return;
   if (["/", basePath].some((base) => createPathReader(limited, base).read(path).kind === "route")) {
     refuse("readiness.path", "a path outside of /v1/ and /v2/, which are limited; choose another one", "basePath");

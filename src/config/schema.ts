@@ -2,30 +2,29 @@
 // Tests compare the packaged headgate.yaml, the JSON Schema and docs/configuration.md with it.
 import { unconfirmedEnds } from "../core/reload.ts";
 import { maxThreads, type Settings } from "../core/settings.ts";
-import { auth, judgeAuth } from "./auth.ts";
-import { counters, judgeSnapshot, judgeStore, toStore } from "./counters.ts";
+import { auth, validateAuth } from "./auth.ts";
+import { counters, toStore, validateSnapshot, validateStore } from "./counters.ts";
 import { defaultOf, nodeAt, type Parsed, section, type WordsOfOthers } from "./definition.ts";
 import { choice, duration, flag, orAuto, orNull, percentage, wholeNumber } from "./leaves.ts";
 import {
   admin,
   extAuth,
-  judgeAdmin,
-  judgeConnections,
-  judgeExtAuth,
-  judgeListenTls,
-  judgePorts,
-  judgeProxyScheme,
   listen,
+  validateAdmin,
+  validateConnections,
+  validateExtAuth,
+  validateListenTls,
+  validatePorts,
+  validateProxyScheme,
 } from "./listeners.ts";
 import { enforcement, policies, toPolicy, wordsForPolicies } from "./policies.ts";
-import { judgePolicies, type PoliciesInContext } from "./policy-contradictions.ts";
+import { type PoliciesInContext, validatePolicies } from "./policy-contradictions.ts";
 import {
   basePath,
   clientAddress,
   cors,
   errors,
   fields,
-  judgeReadiness,
   maxBodyBytes,
   maxHeaderBytes,
   maxTargetBytes,
@@ -37,8 +36,9 @@ import {
   routes,
   timeouts,
   unmatched,
+  validateReadiness,
 } from "./requests.ts";
-import { type JudgedTls, judgeUpstreamAddresses, judgeUpstreamTls, upgrade, upstream } from "./upstream.ts";
+import { type TlsInContext, upgrade, upstream, validateUpstreamAddresses, validateUpstreamTls } from "./upstream.ts";
 import {
   type ConfigError,
   describe,
@@ -135,47 +135,47 @@ type ParsedConfig = Parsed<typeof schema>;
 
 export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   return collect(raw, isSound, (refuse) => {
-    judgeConnections(values, refuse);
-    judgeHead(values, refuse);
-    judgeReadiness(values, refuse);
-    judgePorts(values, refuse);
-    judgeExtAuth(values, refuse);
-    judgeProxyScheme(values, refuse);
-    judgeListenTls(values, refuse);
-    judgeAdmin(values, refuse);
-    judgeAuth(values, refuse);
-    judgePolicies(values, raw, refuse);
-    judgeSnapshot(values.counters, refuse);
-    judgeStore(values.counters, raw, refuse);
-    judgeWorkers(values, refuse);
-    judgeTrial(values.reload, refuse);
-    judgeUpstreamTls(values.upstream, refuse);
-    judgeUpstreamAddresses(values, refuse, isSound);
+    validateConnections(values, refuse);
+    validateHead(values, refuse);
+    validateReadiness(values, refuse);
+    validatePorts(values, refuse);
+    validateExtAuth(values, refuse);
+    validateProxyScheme(values, refuse);
+    validateListenTls(values, refuse);
+    validateAdmin(values, refuse);
+    validateAuth(values, refuse);
+    validatePolicies(values, raw, refuse);
+    validateSnapshot(values.counters, refuse);
+    validateStore(values.counters, raw, refuse);
+    validateWorkers(values, refuse);
+    validateTrial(values.reload, refuse);
+    validateUpstreamTls(values.upstream, refuse);
+    validateUpstreamAddresses(values, refuse, isSound);
   });
 }
 
 interface PluginValues extends PoliciesInContext {
-  readonly upstream: JudgedTls;
+  readonly upstream: TlsInContext;
 }
 
 /** The same for the options of the Fastify plugin, which has no listeners of its own. */
 export function pluginPairErrors(values: PluginValues, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   return collect(raw, isSound, (refuse) => {
-    judgeAuth(values, refuse);
-    judgePolicies(values, raw, refuse);
-    judgeUpstreamTls(values.upstream, refuse);
+    validateAuth(values, refuse);
+    validatePolicies(values, raw, refuse);
+    validateUpstreamTls(values.upstream, refuse);
   });
 }
 
 /** A target is a part of its head. */
-function judgeHead({ maxHeaderBytes, maxTargetBytes }: ParsedConfig, refuse: Refuse): void {
+function validateHead({ maxHeaderBytes, maxTargetBytes }: ParsedConfig, refuse: Refuse): void {
   if (maxTargetBytes <= maxHeaderBytes) return;
   const expected = `at most maxHeaderBytes (${maxHeaderBytes}); lower it, or raise maxHeaderBytes`;
   refuse("maxTargetBytes", expected, "maxHeaderBytes");
 }
 
 /** What protects the upstream is divided among the workers. */
-function judgeWorkers({ workers, upstream, upgrade }: ParsedConfig, refuse: Refuse): void {
+function validateWorkers({ workers, upstream, upgrade }: ParsedConfig, refuse: Refuse): void {
   if (workers === "auto") return;
   const bounds = { "upstream.maxConnections": upstream.maxConnections, "upgrade.maxTunnels": upgrade.maxTunnels };
   for (const [key, most] of Object.entries(bounds)) {
@@ -183,7 +183,7 @@ function judgeWorkers({ workers, upstream, upgrade }: ParsedConfig, refuse: Refu
   }
 }
 
-function judgeTrial({ trial }: ParsedConfig["reload"], refuse: Refuse): void {
+function validateTrial({ trial }: ParsedConfig["reload"], refuse: Refuse): void {
   const { confirmWithinMs, unlessRefused, unconfirmed } = trial;
   if (confirmWithinMs !== null) return;
   const key = "reload.trial.confirmWithin";
@@ -194,9 +194,9 @@ function judgeTrial({ trial }: ParsedConfig["reload"], refuse: Refuse): void {
   }
 }
 
-function collect(raw: Raw | undefined, isSound: IsSound, judge: (refuse: Refuse) => void): ConfigError[] {
+function collect(raw: Raw | undefined, isSound: IsSound, find: (refuse: Refuse) => void): ConfigError[] {
   const errors: ConfigError[] = [];
-  judge((key, expected, ...others) => {
+  find((key, expected, ...others) => {
     if (!isSound(key, ...others)) return;
     errors.push(valueError(originOf(raw, key, ...others), key, foundAt(raw, key), expected));
   });

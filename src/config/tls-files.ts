@@ -1,4 +1,4 @@
-// The PEM files of `listen.tls`, `admin.tls`, `upstream.tls` and `counters.redis.tls`, judged before they are used: whether each can be
+// The PEM files of `listen.tls`, `admin.tls`, `upstream.tls` and `counters.redis.tls`, validated before they are used: whether each can be
 // parsed, and whether certificate and key belong together. Quotes nothing from a file, because any may be a secret in the
 // wrong place.
 
@@ -7,7 +7,7 @@ import { createSecureContext, type SecureContext, type SecureContextOptions } fr
 import { errorCode } from "../core/failure.ts";
 import type { FileFlaw, FileGroup } from "../core/file-group.ts";
 import type { Certificate, TlsFiles, TlsOffer, Validity } from "../core/settings.ts";
-import type { ClientTlsPaths } from "../core/upstream.ts";
+import type { OutboundTlsPaths } from "../core/upstream.ts";
 import { hasSuiteFor, openSslList } from "./tls-suites.ts";
 
 // Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1). Clients without hardware for AES prefer ChaCha20.
@@ -76,9 +76,9 @@ function whyUnusable(
 }
 
 /** Of connections that the gateway opens; `section` is the one of the configuration that names the files. */
-export function clientTlsFiles(
+export function outboundTlsFiles(
   section: "upstream.tls" | "counters.redis.tls",
-  paths: ClientTlsPaths,
+  paths: OutboundTlsPaths,
 ): FileGroup<SecureContext> {
   const keys = { ca: `${section}.ca`, cert: `${section}.cert`, key: `${section}.key` } as const;
   return {

@@ -38,7 +38,7 @@ export function hasSuiteFor(isRsa: boolean, ciphers: readonly string[] = []): bo
   return ofTls12.length === 0 || ofTls12.some((name) => name.includes("ECDSA") !== isRsa);
 }
 
-export function judgeHttp2Suites(isOn: boolean, ciphers: readonly string[], refuse: Refuse): void {
+export function validateHttp2Suites(isOn: boolean, ciphers: readonly string[], refuse: Refuse): void {
   const because = "since listen.tls.http2 is true (RFC 9113, appendix A); remove it, or set that to false";
   for (const [index, name] of isOn ? ciphers.entries() : []) {
     if (!forOldClients.includes(name)) continue;

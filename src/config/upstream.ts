@@ -29,7 +29,7 @@ const upstreamKeys = {
     parse: (text) => (text.startsWith("name:") && parseAddress(text.slice(5)) === undefined ? undefined : text),
   })("The Host that the upstream gets: the client's, the host of url, or the one that is named."),
   tls: section("TLS to an upstream whose URL is https.", {
-    ...clientTls("upstream", "the URL's host"),
+    ...outboundTls("upstream", "the URL's host"),
     insecureSkipVerify: flag(false)(
       "Accept any certificate of the upstream: anyone on the network path can impersonate it.",
     ),
@@ -91,16 +91,16 @@ export const upgrade = section("Tunnels: connections that an Upgrade turns to an
 
 type ParsedUpstream = Parsed<typeof upstream>;
 
-/** Of an upstream, what decides how its keys of TLS are judged. */
-export interface JudgedTls {
+/** Of an upstream, what its keys of TLS are validated by. */
+export interface TlsInContext {
   readonly url: string;
   readonly tls: ParsedUpstream["tls"];
 }
 
-export function judgeUpstreamTls({ url, tls }: JudgedTls, refuse: Refuse): void {
+export function validateUpstreamTls({ url, tls }: TlsInContext, refuse: Refuse): void {
   const { isTls } = upstreamTargets(url, []);
   const unused = isTls ? null : "upstream.url is not https; remove it, or begin upstream.url with https://";
-  judgeClientTls("upstream.tls", tls, unused, ["upstream.url"], refuse);
+  validateOutboundTls("upstream.tls", tls, unused, ["upstream.url"], refuse);
   if (unused !== null && tls.insecureSkipVerify) {
     refuse("upstream.tls.insecureSkipVerify", `false, since ${unused}`, "upstream.url");
   }
@@ -118,18 +118,18 @@ export function upstreamHostLines({ url, addresses, hostHeader, tls }: UpstreamS
 }
 
 /** A gateway that is its own upstream would receive each request again, until the quota is spent. */
-export function judgeUpstreamAddresses(
+export function validateUpstreamAddresses(
   { upstream, ...listeners }: Listeners & { readonly upstream: ParsedUpstream },
   refuse: Refuse,
   isSound: IsSound,
 ): void {
   const { url, addresses } = upstream;
-  const places =
+  const written =
     addresses.length === 0
       ? [{ key: "upstream.url", addresses }]
       : addresses.map((address, index) => ({ key: `upstream.addresses.${index}`, addresses: [address] }));
   for (const [name, listener] of openListeners(listeners)) {
-    for (const { key, addresses } of places.filter(({ key }) => isSound(key))) {
+    for (const { key, addresses } of written.filter(({ key }) => isSound(key))) {
       const [target] = upstreamTargets(url, addresses).targets;
       if (target === undefined || !isLoopback(target.host) || !collide(listener, target)) continue;
       const expected = `another address than the gateway's own (${name}); name the API behind it, or change ${name}.port`;
@@ -142,7 +142,7 @@ export function judgeUpstreamAddresses(
  * TLS of connections that the gateway opens, to the upstream and to a shared store: the keys that both have, and what
  * contradicts them. `peer`: what the connections lead to. `host`: what its name is otherwise.
  */
-export function clientTls(peer: string, host: string) {
+export function outboundTls(peer: string, host: string) {
   const expected = "a host name or an IP address (without brackets)";
   const name = `Name for SNI and for the verification of the certificate; null uses ${host}.`;
   return {
@@ -156,7 +156,7 @@ export function clientTls(peer: string, host: string) {
 const names = ["ca", "serverName", "cert", "key"] as const;
 
 /** `unused`: why the keys of `section` have no effect, as the keys of `because` say; null if they have one. */
-export function judgeClientTls(
+export function validateOutboundTls(
   section: string,
   tls: Readonly<Record<(typeof names)[number], string | null>>,
   unused: string | null,

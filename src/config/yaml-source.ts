@@ -96,7 +96,7 @@ function explain(error: YAMLError): string {
 
 class YamlWalk {
   readonly errors: ConfigError[] = [];
-  /** False: the target of an alias is not known, or the rest was not read. The keys around it cannot be judged. */
+  /** False: the target of an alias is not known, or the rest was not read. The keys around it cannot be validated. */
   isComplete = true;
   /** The last node of each anchor so far. */
   readonly #anchored = new Map<string, Node>();

@@ -99,14 +99,14 @@ export interface Identity {
 export type Authentication = AuthOutcome | Identity;
 
 /** Checks the token of a request after its quota was charged. A local authenticator answers at once. */
-export interface TokenCheck {
+export interface TokenVerifier {
   /** Answers `skipped` only if the mode is `off`. */
   authenticate(credential: BearerCredential, mode: AuthMode): Awaitable<Authentication>;
   /** Returns whether `authenticate` answers without hashing or verifying the token, because it is not asked for or known. */
   isKnown(credential: BearerCredential, mode: AuthMode): boolean;
 }
 
-export interface Authenticator extends TokenCheck {
+export interface Authenticator extends TokenVerifier {
   /** Returns the state of the list of tokens; null if there is none. */
   tokens(): TokensInUse | null;
   /** Stops watching files. */

@@ -18,27 +18,27 @@ export function brokenRule(rule: string, line: number | null = null, field = "")
   return { rule, line, field: name === undefined ? null : inOnePiece(name) };
 }
 
-type LineRules = readonly (readonly [rule: string, isBroken: RegExp])[];
+type LineSyntax = readonly (readonly [rule: string, isBroken: RegExp])[];
 
 // Each pattern takes linear time.
-export const statusLine: LineRules = [
+export const statusLine: LineSyntax = [
   ["a version other than HTTP/1", /^(?!HTTP\/1\.\d(?: |$))/],
   ["a status other than 100 to 999", /^.{8}(?! [1-9]\d\d(?: |$))/],
 ];
-export const requestLine: LineRules = [["not a method, a target and a version", /^(?!\S+ +\S+ +HTTP\/\d\.\d$)/]];
-const fieldLine: LineRules = [
+export const requestLine: LineSyntax = [["not a method, a target and a version", /^(?!\S+ +\S+ +HTTP\/\d\.\d$)/]];
+const fieldLine: LineSyntax = [
   ["a folded line", /^[\t ]/],
   ["a blank in or behind a name", new RegExp(`^${token}[\\t ]`)],
   ["a name that is no token", new RegExp(`^(?!${token}(?::|$))`)],
   ["a line without a colon", /^[^:]*$/],
 ];
-const anyText: LineRules = [
+const anyText: LineSyntax = [
   ["a CR without an LF", /\r/],
   ["a control character", /[^\t\x20-\x7e\x80-\xff]/],
 ];
 
 /** Returns the first rule that a head breaks. `text`: the head as far as it has come, or to the byte at fault. */
-export function findBroken(text: string, firstLine: LineRules, mayEndInLf: boolean): BrokenRule {
+export function findBroken(text: string, firstLine: LineSyntax, mayEndInLf: boolean): BrokenRule {
   const lines = text.split("\n");
   for (const [i, ended] of lines.entries()) {
     const line = ended.replace(/\r$/, "");

@@ -51,7 +51,7 @@ export function readPeer(remoteAddress: string | undefined, rules: ClientAddress
 
 /** Returns the peer with this address. */
 export function peerAt(address: IpAddress, rules: ClientAddressRules): Peer {
-  return judgePeer(address, formatIpAddress(address), rules);
+  return withTrust(address, formatIpAddress(address), rules);
 }
 
 /**
@@ -59,10 +59,10 @@ export function peerAt(address: IpAddress, rules: ClientAddressRules): Peer {
  * is not trusted any more, however old its connections are.
  */
 export function peerUnder(rules: ClientAddressRules, peer: Peer): Peer {
-  return rules === peer.rules ? peer : judgePeer(peer.address, peer.text, rules);
+  return rules === peer.rules ? peer : withTrust(peer.address, peer.text, rules);
 }
 
-function judgePeer(address: IpAddress, text: string, rules: ClientAddressRules): Peer {
+function withTrust(address: IpAddress, text: string, rules: ClientAddressRules): Peer {
   const isTrusted = rules.trustedProxies.has(address);
   const mayBeProxy = !isTrusted && ownNetworks.has(address);
   return { address, text, isTrusted, mayBeProxy, ...clientAt(address, rules), rules };

@@ -170,7 +170,7 @@ const specialName = nameFinder([
   ...(["proxy-connection", "te", "connection", "expect", "max-forwards", "x-request-id", "authorization"] as const),
 ]);
 
-/** Finds what the reader of HTTP/1.1 refuses by itself, and the other carriers accept. */
+/** Finds what the reader of HTTP/1.1 refuses by itself, and the other protocols accept. */
 function findUnparsable(seen: Seen, message: MessageHead): LocalReply | null {
   if (!knownMethods.has(message.method)) return localReplies.unsupportedMethod;
   const broken = message.httpVersion === "2" ? findBrokenHttp2(seen, message) : null;

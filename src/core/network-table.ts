@@ -199,12 +199,12 @@ class Level<T> {
   readonly #b: number;
   readonly #c: number;
   readonly #d: number;
-  /** Four words for each place. */
-  #words = new Int32Array(4 * leastPlaces);
-  /** Undefined: the place is free. */
-  #values: (T | undefined)[] = Array.from({ length: leastPlaces });
+  /** Four words for each index. */
+  #words = new Int32Array(4 * leastEntries);
+  /** Undefined: the index is free. */
+  #values: (T | undefined)[] = Array.from({ length: leastEntries });
   /** The number of places, a power of two, less 1. */
-  #mask = leastPlaces - 1;
+  #mask = leastEntries - 1;
 
   constructor(bits: number) {
     this.bits = bits;
@@ -216,7 +216,7 @@ class Level<T> {
 
   /** The words need not be masked. */
   find(a: number, b: number, c: number, d: number): T | undefined {
-    return this.#values[this.#placeOf(a & this.#a, b & this.#b, c & this.#c, d & this.#d)];
+    return this.#values[this.#indexOf(a & this.#a, b & this.#b, c & this.#c, d & this.#d)];
   }
 
   /** The words are masked. */
@@ -227,17 +227,17 @@ class Level<T> {
 
   /** Returns whether it was there. */
   delete(words: FourWords): boolean {
-    let free = this.#placeOf(words.a, words.b, words.c, words.d);
+    let free = this.#indexOf(words.a, words.b, words.c, words.d);
     if (this.#values[free] === undefined) return false;
     this.size -= 1;
     // Those behind it move up, or they would not be found any more.
-    for (let place = this.#next(free); this.#values[place] !== undefined; place = this.#next(place)) {
-      const wanted = this.#hashAt(place) & this.#mask;
-      const isBetween = ((place - wanted) & this.#mask) < ((place - free) & this.#mask);
+    for (let index = this.#next(free); this.#values[index] !== undefined; index = this.#next(index)) {
+      const wanted = this.#hashAt(index) & this.#mask;
+      const isBetween = ((index - wanted) & this.#mask) < ((index - free) & this.#mask);
       if (isBetween) continue;
-      this.#words.copyWithin(4 * free, 4 * place, 4 * place + 4);
-      this.#values[free] = this.#values[place];
-      free = place;
+      this.#words.copyWithin(4 * free, 4 * index, 4 * index + 4);
+      this.#values[free] = this.#values[index];
+      free = index;
     }
     this.#values[free] = undefined;
     return true;
@@ -245,31 +245,31 @@ class Level<T> {
 
   each(visit: (words: FourWords, value: T) => void): void {
     const words = this.#words;
-    for (const [place, value] of this.#values.entries()) {
+    for (const [index, value] of this.#values.entries()) {
       if (value === undefined) continue;
-      const at = 4 * place;
+      const at = 4 * index;
       const [a = 0, b = 0, c = 0, d = 0] = [words[at], words[at + 1], words[at + 2], words[at + 3]];
       visit({ a, b, c, d }, value);
     }
   }
 
-  /** Where a masked network is, or the free place where it would be. */
-  #placeOf(a: number, b: number, c: number, d: number): number {
+  /** Where a masked network is, or the free index where it would be. */
+  #indexOf(a: number, b: number, c: number, d: number): number {
     const words = this.#words;
     const values = this.#values;
     const mask = this.#mask;
-    for (let place = hashOf(a, b, c, d) & mask; ; place = (place + 1) & mask) {
-      if (values[place] === undefined) return place;
-      const at = 4 * place;
-      if (words[at + 3] === d && words[at + 2] === c && words[at + 1] === b && words[at] === a) return place;
+    for (let index = hashOf(a, b, c, d) & mask; ; index = (index + 1) & mask) {
+      if (values[index] === undefined) return index;
+      const at = 4 * index;
+      if (words[at + 3] === d && words[at + 2] === c && words[at + 1] === b && words[at] === a) return index;
     }
   }
 
   #put({ a, b, c, d }: FourWords, value: T): void {
-    const place = this.#placeOf(a, b, c, d);
-    if (this.#values[place] === undefined) this.size += 1;
-    this.#values[place] = value;
-    const at = 4 * place;
+    const index = this.#indexOf(a, b, c, d);
+    if (this.#values[index] === undefined) this.size += 1;
+    this.#values[index] = value;
+    const at = 4 * index;
     this.#words[at] = a;
     this.#words[at + 1] = b;
     this.#words[at + 2] = c;
@@ -286,18 +286,18 @@ class Level<T> {
     for (const [words, value] of before) this.#put(words, value);
   }
 
-  #next(place: number): number {
-    return (place + 1) & this.#mask;
+  #next(index: number): number {
+    return (index + 1) & this.#mask;
   }
 
-  #hashAt(place: number): number {
+  #hashAt(index: number): number {
     const words = this.#words;
-    const at = 4 * place;
+    const at = 4 * index;
     return hashOf(words[at] ?? 0, words[at + 1] ?? 0, words[at + 2] ?? 0, words[at + 3] ?? 0);
   }
 }
 
-const leastPlaces = 8;
+const leastEntries = 8;
 
 /** Whoever adds networks is trusted, so the hash needs no secret. */
 function hashOf(a: number, b: number, c: number, d: number): number {

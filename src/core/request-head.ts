@@ -125,7 +125,7 @@ export interface QuotaPath {
   readonly mode: AuthMode;
   readonly routes: readonly string[];
   /** Whether other gateways share the counters: what they have admitted last is not known here. */
-  readonly isShared: boolean;
+  readonly areCountersShared: boolean;
 }
 
 export interface ParsedRequest extends ChargedRequest {

@@ -105,11 +105,11 @@ export class RulesInForce implements BlockRules {
   }
 
   #add(rule: Rule): void {
-    const place = this.#placeOf(rule.about);
-    let about = place.get();
+    const access = this.#accessTo(rule.about);
+    let about = access.get();
     if (about === undefined) {
       about = new RulesAbout();
-      place.set(about);
+      access.set(about);
     }
     about.add(rule);
     this.#rules.set(rule.id, rule);
@@ -119,32 +119,32 @@ export class RulesInForce implements BlockRules {
     const rule = this.#rules.get(id);
     if (rule === undefined) return;
     this.#rules.delete(id);
-    const place = this.#placeOf(rule.about);
-    const about = place.get();
+    const access = this.#accessTo(rule.about);
+    const about = access.get();
     about?.remove(id);
-    if (about?.isEmpty === true) place.delete();
+    if (about?.isEmpty === true) access.delete();
   }
 
   /** Where the rules about one thing are. */
-  #placeOf({ kind, value }: RuleSubject): RulesPlace {
-    if (kind === "client") return placeIn(this.#networks, cidrOf(value));
-    return placeIn(kind === "token" ? this.#tokens : this.#subjects, value);
+  #accessTo({ kind, value }: RuleSubject): RulesAccess {
+    if (kind === "client") return accessIn(this.#networks, cidrOf(value));
+    return accessIn(kind === "token" ? this.#tokens : this.#subjects, value);
   }
 }
 
 /** As the limits of configured policies have it. */
 const exempted = 0;
 
-interface RulesPlace {
+interface RulesAccess {
   get(): RulesAbout | undefined;
   set(about: RulesAbout): void;
   delete(): void;
 }
 
-function placeIn<Key>(
+function accessIn<Key>(
   all: { get(key: Key): RulesAbout | undefined; set(key: Key, about: RulesAbout): unknown; delete(key: Key): unknown },
   key: Key,
-): RulesPlace {
+): RulesAccess {
   return {
     get: () => all.get(key),
     set: (about) => void all.set(key, about),

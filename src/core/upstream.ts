@@ -91,7 +91,7 @@ interface HealthCheckSettings {
 }
 
 /** Paths are absolute. */
-export interface ClientTlsPaths {
+export interface OutboundTlsPaths {
   /** Certificate authorities to trust; null: Node's own list. */
   readonly ca: string | null;
   /** The gateway's own certificate; requires `key`. */
@@ -99,7 +99,7 @@ export interface ClientTlsPaths {
   readonly key: string | null;
 }
 
-export interface UpstreamTlsSettings extends ClientTlsPaths {
+export interface UpstreamTlsSettings extends OutboundTlsPaths {
   /** Sent in the handshake and expected in the certificate; null: the host of the URL. */
   readonly serverName: string | null;
   readonly insecureSkipVerify: boolean;

@@ -41,7 +41,7 @@ export class Http2Driver<Owner> implements TurnWaiter {
   /** With this much unsent, nothing is read, because acknowledgements and responses would add to it. */
   readonly #maxUnsentBytes: number;
   /** The socket is read into a buffer that all connections share. */
-  readonly #isShared: boolean;
+  readonly #isReused: boolean;
   /** `settle` follows. */
   #isInTurn = false;
   #isSettlingLater = false;
@@ -65,8 +65,8 @@ export class Http2Driver<Owner> implements TurnWaiter {
     this.#turn = turn;
     this.#textWrites = textWrites;
     this.#maxUnsentBytes = maxUnsentBytes;
-    this.#isShared = reads?.take(socket, this.#onBytes) ?? false;
-    if (!this.#isShared) socket.on("data", this.#onBytes);
+    this.#isReused = reads?.take(socket, this.#onBytes) ?? false;
+    if (!this.#isReused) socket.on("data", this.#onBytes);
   }
 
   /** Whether the system has taken all that was written, and nothing waits to be written. */
@@ -123,8 +123,8 @@ export class Http2Driver<Owner> implements TurnWaiter {
     this.#turn.onRead(http2ReadSteps, false);
     if (this.#isStopped || this.session.isOver) return;
     if (this.#held !== null) this.#held = Buffer.concat([this.#held, bytes]);
-    else if (this.#mayRead()) this.#read(bytes, !this.#isShared);
-    else this.#hold(bytes, !this.#isShared);
+    else if (this.#mayRead()) this.#read(bytes, !this.#isReused);
+    else this.#hold(bytes, !this.#isReused);
   };
 
   /** `isOwn`: nobody overwrites the bytes. */

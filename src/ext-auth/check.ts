@@ -226,29 +226,29 @@ export const checkProblems = {
   slow: localReplies.slowRequest,
 } as const satisfies Record<string, CheckProblem>;
 
-/** A power of two. A slot takes about 400 bytes once it is used. */
-const slotCount = 8192;
+/** A power of two. An entry takes about 400 bytes once it is used. */
+const entryCount = 8192;
 /** That of the longest IPv6 address without a zone. */
 const maxLength = 45;
 
 /**
  * The clients that ingresses name, as peers. A peer is kept, because the next request of the same client mostly comes
- * soon, on any connection of the ingress. The table has a fixed size, and an address replaces another one in its slot:
+ * soon, on any connection of the ingress. The table has a fixed size, and an address replaces another one in its entry:
  * a client that provokes this only has its address parsed again. A Map would make a unique copy of each text that it is
  * asked for, which costs more than parsing the address.
  */
 export class NamedPeers {
-  readonly #known: (Peer | undefined)[] = Array.from({ length: slotCount });
+  readonly #known: (Peer | undefined)[] = Array.from({ length: entryCount });
 
   /** Returns null if the text is no IP address, with a port or without. */
   find(text: string, rules: ClientAddressRules): Peer | null {
     if (text.length > maxLength) return read(text, rules);
-    const slot = slotOf(text);
-    const known = this.#known[slot];
+    const entry = entryOf(text);
+    const known = this.#known[entry];
     if (known !== undefined && known.text === text && known.rules === rules) return known;
     const peer = read(text, rules);
     // In another spelling it would not be found.
-    if (peer?.text === text) this.#known[slot] = peer;
+    if (peer?.text === text) this.#known[entry] = peer;
     return peer;
   }
 }
@@ -258,8 +258,8 @@ function read(text: string, rules: ClientAddressRules): Peer | null {
   return address === undefined ? null : peerAt(address, rules);
 }
 
-function slotOf(text: string): number {
+function entryOf(text: string): number {
   let hash = 0;
   for (let i = 0; i < text.length; i += 1) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0;
-  return (hash ^ (hash >>> 13)) & (slotCount - 1);
+  return (hash ^ (hash >>> 13)) & (entryCount - 1);
 }

@@ -1,7 +1,7 @@
 // Decides about questions for a quota: all that come in one call together, so that either all are charged or none. No
 // token is required and nothing but a limit refuses.
 import { hash } from "node:crypto";
-import { type Authentication, type Identity, readBearer, type TokenCheck } from "../core/authentication.ts";
+import { type Authentication, type Identity, readBearer, type TokenVerifier } from "../core/authentication.ts";
 import type { HeaderList } from "../core/headers.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { localReplies } from "../core/local-reply.ts";
@@ -37,7 +37,7 @@ interface QuotaParts {
   /** That are set while the gateway runs. */
   readonly runtimeRules: BlockRules;
   readonly limiter: QuotaLimiter;
-  readonly authenticator: TokenCheck;
+  readonly authenticator: TokenVerifier;
   readonly demandOf: DemandReader;
   /** Read again if the check of a token was awaited; a limiter that answers later reads the clock itself. */
   readonly nowMs: () => number;
@@ -114,7 +114,7 @@ function requestOf(question: AskedQuestion, { authenticator, demandOf, rules }: 
     return {
       parsed,
       head: isGood ? head : withoutToken(head),
-      identity: withTold(question, verified, token),
+      identity: withStated(question, verified, token),
       isVerified: verified !== null,
       policy,
       hits,
@@ -130,7 +130,7 @@ function withoutToken(head: RequestHead): RequestHead {
 }
 
 /** Adds what the ingress tells of the client. `token`: one that passes, verified or not. */
-function withTold(
+function withStated(
   { subject, claims }: AskedQuestion,
   verified: Identity | null,
   token: string | null,

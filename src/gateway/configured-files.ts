@@ -172,7 +172,7 @@ async function openUpstreamTls(
   log: Logger,
 ): Promise<Watched<SecureContext> | null> {
   if (!upstreamTargets(upstream.url, upstream.addresses).isTls) return null;
-  const { clientTlsFiles } = await import("../config/tls-files.ts");
+  const { outboundTlsFiles: clientTlsFiles } = await import("../config/tls-files.ts");
   return files.open(
     clientTlsFiles("upstream.tls", upstream.tls),
     createFileLog<SecureContext>(log, "files of upstream.tls"),

@@ -192,7 +192,7 @@ export class Engine implements Carrier {
   /** `isShared`: other threads open the same ports. Rejects with a ListenError, with all listeners closed. */
   async listen({ listen, extAuth }: ListenSettings, { isShared = false } = {}): Promise<Addresses> {
     const checks = await openChecks({ extAuth }, this.inForce.checks, this.#context, this.#reads, isShared);
-    const traffic = await this.#traffic.listen({ ...listen, isShared }).catch(async (error) => {
+    const traffic = await this.#traffic.listen({ ...listen, isPortShared: isShared }).catch(async (error) => {
       await checks.drain(0);
       throw new ListenError("traffic", listen, error);
     });

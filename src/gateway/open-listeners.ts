@@ -92,7 +92,7 @@ export async function openChecks(
   const { http: httpSettings, grpc: grpcSettings } = extAuth;
   if (refs === null) return none;
   const common = {
-    isShared,
+    isPortShared: isShared,
     reads,
     textWrites,
     readiness,

@@ -47,7 +47,7 @@ export function quotaPathOf({ quota, basePath, auth, routes, counters }: Setting
   const path = basePath === "/" ? quota.path : basePath + quota.path;
   // One path for all tokens, so a token is checked as strictly here as it is anywhere.
   const { mode } = auth.rules.reduce<AuthDemand>(stricterOf, { mode: auth.mode, scopes: [] });
-  return { path, mode, routes, isShared: counters.redis !== null };
+  return { path, mode, routes, areCountersShared: counters.redis !== null };
 }
 
 /** `quota`: null where callers are not told what they have left. */

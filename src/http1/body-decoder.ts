@@ -23,7 +23,7 @@ export interface DecodedPiece {
 export type BodyProblem = (typeof brokenParts)[keyof typeof brokenParts] | "trailers_too_large" | "small_pieces";
 
 /** In which chunks of requests and of responses differ. */
-interface ChunkRules {
+interface ChunkSyntax {
   /** Matches the line in front of a chunk. The first group is its size without zeros in front; none of the last chunk. */
   readonly sizeLine: RegExp;
   /** A Content-Length among the trailers makes the body malformed: others might take another message's length from there. */
@@ -37,13 +37,13 @@ const quoted = `"(?:[\\t\\x20\\x21\\x23-\\x5b\\x5d-\\x7e\\x80-\\xff]|\\\\[${text
 // Each expression takes linear time: no character matches two adjacent parts. So the digits do not begin with a zero.
 
 /** What llhttp accepts, Node's parser. A size has at most 64 bits. */
-export const requestChunks: ChunkRules = {
+export const requestChunks: ChunkSyntax = {
   sizeLine: new RegExp(`^(?:0*([1-9a-f][0-9a-f]{0,15})|0+)(?:;(?! |$)${token}*(?:=${token}*(?:${quoted})?)?)*$`, "i"),
   refusesFraming: true,
 };
 
 /** Some servers send blanks behind a size. It has at most 52 bits, which a number holds exactly. */
-export const responseChunks: ChunkRules = {
+export const responseChunks: ChunkSyntax = {
   sizeLine: new RegExp(`^(?:0*([1-9a-f][0-9a-f]{0,12})|0+)[\\t ]*(?:;[${text}]*)?$`, "i"),
   refusesFraming: false,
 };
@@ -86,7 +86,7 @@ export class LengthDecoder implements BodyDecoder {
 }
 
 export class ChunkDecoder implements BodyDecoder {
-  readonly #rules: ChunkRules;
+  readonly #syntax: ChunkSyntax;
   /** Null: small pieces are free. */
   readonly #nowMs: (() => number) | null;
   #state: "size" | "data" | "end" | "trailers" | "over" = "size";
@@ -100,8 +100,8 @@ export class ChunkDecoder implements BodyDecoder {
   /** Made for the first small piece: larger ones leave it full. */
   #pieces: PieceBudget | null = null;
 
-  constructor(rules: ChunkRules, nowMs: (() => number) | null) {
-    this.#rules = rules;
+  constructor(syntax: ChunkSyntax, nowMs: (() => number) | null) {
+    this.#syntax = syntax;
     this.#nowMs = nowMs;
   }
 
@@ -199,7 +199,7 @@ export class ChunkDecoder implements BodyDecoder {
 
   #takeLine(line: string, state: keyof typeof beginnings): BodyProblem | null {
     if (state === "trailers") return line === "" ? this.#end() : this.#dropTrailer(line);
-    const match = state === "size" ? this.#rules.sizeLine.exec(line) : null;
+    const match = state === "size" ? this.#syntax.sizeLine.exec(line) : null;
     if (match !== null) this.#beginChunk(Number.parseInt(match[1] ?? "0", 16));
     else if (state === "end" && line === "") this.#state = "size";
     else return brokenParts[state];
@@ -215,7 +215,7 @@ export class ChunkDecoder implements BodyDecoder {
   #dropTrailer(line: string): BodyProblem | null {
     const name = trailer.exec(line)?.[1]?.toLowerCase();
     const isFraming = name === "content-length" || name === "transfer-encoding";
-    if (name === undefined || (isFraming && this.#rules.refusesFraming)) return brokenParts.trailers;
+    if (name === undefined || (isFraming && this.#syntax.refusesFraming)) return brokenParts.trailers;
     let start = name.length + 1;
     while (isBlank(line.charCodeAt(start))) start += 1;
     this.#trailers += 1;

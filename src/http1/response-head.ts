@@ -281,15 +281,15 @@ const maxSpecialLength = Math.max(...[...kinds.keys()].map(({ length }) => lengt
 
 /** Whether a special name has this length and this first letter. */
 const maybeSpecial = new Uint8Array((maxSpecialLength + 1) * 32);
-for (const name of kinds.keys()) maybeSpecial[slotOf(name, 0, name.length)] = 1;
+for (const name of kinds.keys()) maybeSpecial[indexOfName(name, 0, name.length)] = 1;
 
 /** Returns the kind of the header whose name begins at `from` and ends before `to`. */
 function headerKind(text: string, from: number, to: number): HeaderKind {
-  if (to - from > maxSpecialLength || maybeSpecial[slotOf(text, from, to)] === 0) return "kept";
+  if (to - from > maxSpecialLength || maybeSpecial[indexOfName(text, from, to)] === 0) return "kept";
   return kinds.get(text.slice(from, to).toLowerCase()) ?? "kept";
 }
 
 /** Upper and lower case have the same slot. */
-function slotOf(text: string, from: number, to: number): number {
+function indexOfName(text: string, from: number, to: number): number {
   return (to - from) * 32 + (text.charCodeAt(from) & 31);
 }

@@ -193,10 +193,10 @@ function decoderOf(framing: ResponseHead["framing"]): BodyDecoder {
 /** Longer heads are not remembered. */
 const maxBytes = 2 * 1024;
 /** One head is remembered for each length modulo this. */
-const slotCount = 32;
+const lengthCount = 32;
 const dateBytes = "Sun, 06 Nov 1994 08:49:37 GMT".length;
 
-interface Slot {
+interface LengthEntry {
   /** The last head, in the first `length` bytes. */
   readonly bytes: Buffer;
   length: number;
@@ -211,7 +211,7 @@ interface Slot {
  */
 export class RememberedHeads {
   readonly maxHeaderBytes: number;
-  readonly #slots = new Array<Slot | null>(slotCount).fill(null);
+  readonly #byLength = new Array<LengthEntry | null>(lengthCount).fill(null);
 
   constructor(maxHeaderBytes = maxHeadBytes) {
     this.maxHeaderBytes = maxHeaderBytes;
@@ -219,11 +219,11 @@ export class RememberedHeads {
 
   /** Returns what is known of a head of this length that begins at `at`; null if it has to be parsed. */
   find(bytes: Buffer, at: number, length: number): ResponseHead | null {
-    const slot = this.#slots[length % slotCount] ?? null;
-    if (slot === null || slot.length !== length || at + length > bytes.length) return null;
-    const known = slot.bytes;
-    if (bytes.compare(known, 0, length, at, at + length) === 0) return slot.head;
-    const { date, length: size, lengthDigits: digits } = slot.positions;
+    const entry = this.#byLength[length % lengthCount] ?? null;
+    if (entry === null || entry.length !== length || at + length > bytes.length) return null;
+    const known = entry.bytes;
+    if (bytes.compare(known, 0, length, at, at + length) === 0) return entry.head;
+    const { date, length: size, lengthDigits: digits } = entry.positions;
     let isSameSize = true;
     for (let i = 0; i < length; i += 1) {
       if (bytes[at + i] === known[i]) continue;
@@ -239,25 +239,25 @@ export class RememberedHeads {
       }
     }
     bytes.copy(known, 0, at, at + length);
-    if (!isSameSize) slot.head = withSize(slot, bytes.toString("latin1", at + size, at + size + digits));
-    return slot.head;
+    if (!isSameSize) entry.head = withSize(entry, bytes.toString("latin1", at + size, at + size + digits));
+    return entry.head;
   }
 
   /** Remembers a head that has been parsed. `length`: with the empty line. */
   remember(bytes: Buffer, at: number, length: number, head: ResponseHead): void {
     const { positions } = head;
     if (positions === null || length > maxBytes) return;
-    const slot = this.#slots[length % slotCount] ?? {
+    const entry = this.#byLength[length % lengthCount] ?? {
       bytes: Buffer.allocUnsafeSlow(maxBytes),
       length,
       head,
       positions,
     };
-    this.#slots[length % slotCount] = slot;
-    bytes.copy(slot.bytes, 0, at, at + length);
-    slot.length = length;
-    slot.head = head;
-    slot.positions = positions;
+    this.#byLength[length % lengthCount] = entry;
+    bytes.copy(entry.bytes, 0, at, at + length);
+    entry.length = length;
+    entry.head = head;
+    entry.positions = positions;
   }
 }
 
@@ -270,7 +270,7 @@ function areDigits(bytes: Buffer, from: number, count: number): boolean {
 }
 
 /** Returns the head with another Content-Length of as many digits. */
-function withSize({ head, positions: { lengthInLines: at } }: Slot, digits: string): ResponseHead {
+function withSize({ head, positions: { lengthInLines: at } }: LengthEntry, digits: string): ResponseHead {
   const lines = at < 0 ? head.lines : head.lines.slice(0, at) + digits + head.lines.slice(at + digits.length);
   return { ...head, framing: Number(digits), lines };
 }

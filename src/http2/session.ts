@@ -97,7 +97,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   #untakenBytes = 0;
   #chargedBytes = 0;
   #over: Extract<Http2Event<Owner>, { kind: "over" }> | null = null;
-  #isOverTold = false;
+  #isOverReported = false;
   /** `announced`: the first GOAWAY is out, and the client may not have read it. `final`: no stream is opened any more. */
   #end: "open" | "announced" | "final" = "open";
   #closed: Http2Stream<Owner>[] | null = null;
@@ -169,8 +169,8 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
       if (frame === null) break;
     }
     this.#settle();
-    if (this.#over === null || this.#isOverTold) return null;
-    this.#isOverTold = true;
+    if (this.#over === null || this.#isOverReported) return null;
+    this.#isOverReported = true;
     return this.#over;
   }
 
@@ -304,7 +304,7 @@ export class Http2Session<Owner> implements ResponsesOwner<Owner> {
   /** The connection is lost: closes all streams. */
   close(): void {
     this.fail(errorCodes.noError);
-    this.#isOverTold = true;
+    this.#isOverReported = true;
     this.#responses.writer.take();
   }
 

@@ -33,7 +33,7 @@ interface OpenOptions {
 }
 
 export class Endpoints {
-  readonly shared: ConnectionResources & ResponseTimeouts;
+  readonly resources: ConnectionResources & ResponseTimeouts;
   readonly #options: EndpointsOptions;
   #list: readonly Endpoint[] = [];
   #turn = 0;
@@ -43,7 +43,7 @@ export class Endpoints {
   constructor(options: EndpointsOptions) {
     this.#options = options;
     const { maxHeaderBytes, textWrites, responseTimeoutMs, bodyTimeoutMs } = options;
-    this.shared = { ...createConnectionResources(maxHeaderBytes, textWrites), responseTimeoutMs, bodyTimeoutMs };
+    this.resources = { ...createConnectionResources(maxHeaderBytes, textWrites), responseTimeoutMs, bodyTimeoutMs };
   }
 
   get all(): readonly Endpoint[] {
@@ -127,7 +127,7 @@ export class Endpoints {
     const attempt = { endpoint, isProbe: endpoint.beginProbe(nowMs) };
     endpoint.pending += 1;
     const { host, port } = endpoint;
-    const { buffers } = this.shared;
+    const { buffers } = this.resources;
     const cancel = openSocket({ host, port, tls, timeoutMs, isStream, buffers }, (error, reader) => {
       if (reader !== null) {
         onOpened({ reader, ...attempt });

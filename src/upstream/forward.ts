@@ -25,7 +25,7 @@ import { brokenBy, misdirected, upstreamErrorCode, upstreamErrorReason, upstream
 import { endsConnection } from "./upstream-socket.ts";
 
 /** A body up to this length is written in one piece with its head, which costs less than two writes. */
-const maxHeldBytes = 4 * 1024;
+const maxDelayedBytes = 4 * 1024;
 
 /** Interim responses are buffered for a client that reads slowly, so their number is bounded. */
 export const maxInterimResponses = 16;
@@ -47,9 +47,9 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
   /** For a client that reads the response more slowly than the upstream sends it. */
   #minRate: MinRateTimeout | null = null;
   /** The head waits for the bytes behind it in the same packet. */
-  #isHeadHeld = false;
+  #isHeadDelayed = false;
   /** The first piece of the body, which waits for the rest of its packet. */
-  #held: string | null = null;
+  #delayed: string | null = null;
   #interimResponses = 0;
   #passedBytes = 0;
   #wasRetried = false;
@@ -165,22 +165,22 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
     exchange.respond(status, reason, lines, hasLength, nowMs);
     this.#noteAnswer(nowMs);
     // The head is written together with the first piece of the body if that came in the same packet.
-    this.#isHeadHeld = true;
+    this.#isHeadDelayed = true;
   }
 
   onPacketEnd(): void {
     if (this.#isOver) return;
     if (this.#connection !== null) this.#connections().mayReclaim(this.#connection, this);
-    if (this.#isHeadHeld) this.#writeHeld();
+    if (this.#isHeadDelayed) this.#writeDelayed();
   }
 
   /** Writes the head and the piece that waited for the end of the packet. */
-  #writeHeld(): void {
-    this.#isHeadHeld = false;
-    const held = this.#held;
-    this.#held = null;
-    if (held === null) this.#exchange.transport.flushHead();
-    else this.#pass(held);
+  #writeDelayed(): void {
+    this.#isHeadDelayed = false;
+    const delayed = this.#delayed;
+    this.#delayed = null;
+    if (delayed === null) this.#exchange.transport.flushHead();
+    else this.#pass(delayed);
   }
 
   /** An error that is thrown here, or in onHead, fails the request. */
@@ -215,12 +215,12 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
   onBody(bytes: Buffer, from: number, to: number): boolean {
     // A response whose status allows no body ended with its head, whatever the upstream sends.
     if (this.#exchange.transport.isEnded) return false;
-    if (this.#isHeadHeld && this.#held === null && to - from <= maxHeldBytes) {
-      this.#held = bytes.toString("latin1", from, to);
+    if (this.#isHeadDelayed && this.#delayed === null && to - from <= maxDelayedBytes) {
+      this.#delayed = bytes.toString("latin1", from, to);
       return false;
     }
-    if (this.#held !== null) this.#writeHeld();
-    this.#isHeadHeld = false;
+    if (this.#delayed !== null) this.#writeDelayed();
+    this.#isHeadDelayed = false;
     return this.#pass(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to));
   }
 
@@ -243,10 +243,10 @@ class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeLis
   onEnd(): void {
     this.#isOver = true;
     this.#release();
-    const held = this.#held;
-    this.#isHeadHeld = false;
-    this.#held = null;
-    this.#exchange.transport.end(held ?? "");
+    const delayed = this.#delayed;
+    this.#isHeadDelayed = false;
+    this.#delayed = null;
+    this.#exchange.transport.end(delayed ?? "");
   }
 
   onError(error: Error, isUntouched: boolean): void {

@@ -51,7 +51,7 @@ export class HealthCheck {
       if (this.#running.delete(endpoint) && !endpoint.isRemoved) endpoint.checked(fault, nowMs());
     };
     const { host, port } = endpoint;
-    const { shared } = endpoints;
+    const { resources: shared } = endpoints;
     const cancelOpening = openSocket({ host, port, tls, timeoutMs, buffers: shared.buffers }, (error, reader) => {
       if (reader === null) {
         conclude(error === null ? "error" : upstreamErrorCode(error));

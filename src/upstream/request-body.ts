@@ -42,11 +42,11 @@ export class RequestBody implements BodySource, BodyReader {
   readonly #pieces: PieceBudget;
   #waiter: BodyWaiter | null = null;
   #isReady = false;
-  /** The memory of `#held` that was reported to the waiter. */
-  #toldBytes = 0;
+  /** The memory of `#kept` that was reported to the waiter. */
+  #reportedBytes = 0;
   #sink: BodySink | null = null;
   #bytes = 0;
-  readonly #held = new JoinedPieces();
+  readonly #kept = new JoinedPieces();
   #isSending = false;
   /** All of it has been received. */
   #isWhole = false;
@@ -76,18 +76,18 @@ export class RequestBody implements BodySource, BodyReader {
   takeWhole(): Buffer | null {
     if (!this.#isWhole) return null;
     this.#isOver = true;
-    return this.#takeHeld();
+    return this.#takeKept();
   }
 
   start(sink: BodySink): void {
     // What has come while it waited may be the rest, and the upstream is told the length of a body that is whole.
-    if (this.#held.length > 0 && !this.#isWhole) this.#source.resume();
+    if (this.#kept.length > 0 && !this.#isWhole) this.#source.resume();
     this.#sink = sink;
     // Until now the body waited for its client without a connection.
     this.#minRate.endIdle();
     if (this.#isWhole) this.#finish(nothing);
-    else if (this.#held.length === 0) this.resume();
-    else if (this.#send(this.#takeHeld())) this.resume();
+    else if (this.#kept.length === 0) this.resume();
+    else if (this.#send(this.#takeKept())) this.resume();
   }
 
   resume(): void {
@@ -104,7 +104,7 @@ export class RequestBody implements BodySource, BodyReader {
   stop(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#takeHeld();
+    this.#takeKept();
     this.#minRate.end();
     const source = this.#source;
     if (source instanceof Readable) source.off("data", onData).off("end", onEnd);
@@ -138,22 +138,22 @@ export class RequestBody implements BodySource, BodyReader {
   }
 
   /** Sends the pieces that were joined in this turn. */
-  sendHeld(): void {
+  sendKept(): void {
     this.#isSending = false;
-    if (this.#isOver || this.#sink === null || this.#held.length === 0) return;
-    this.#send(this.#takeHeld());
+    if (this.#isOver || this.#sink === null || this.#kept.length === 0) return;
+    this.#send(this.#takeKept());
   }
 
   /** Returns whether the body may wait for more. */
   #hold(chunk: Buffer): boolean {
-    this.#held.add(chunk);
-    const grownBytes = this.#held.keptBytes - this.#toldBytes;
-    this.#toldBytes += grownBytes;
+    this.#kept.add(chunk);
+    const grownBytes = this.#kept.keptBytes - this.#reportedBytes;
+    this.#reportedBytes += grownBytes;
     return grownBytes === 0 || this.#waiter?.onBodyMemory(grownBytes) === true;
   }
 
   #keep(chunk: Buffer): void {
-    if (this.#hold(chunk) && this.#held.length < maxGatheredBytes) return;
+    if (this.#hold(chunk) && this.#kept.length < maxGatheredBytes) return;
     // From here on the request waits for a connection, which has a timeout of its own.
     this.#minRate.pause();
     this.#source.pause();
@@ -168,16 +168,16 @@ export class RequestBody implements BodySource, BodyReader {
 
   #pass(chunk: Buffer): void {
     if (chunk.length < wholePieceBytes) {
-      this.#held.add(chunk);
-      if (this.#held.length >= maxJoinedBytes) this.#send(this.#takeHeld());
+      this.#kept.add(chunk);
+      if (this.#kept.length >= maxJoinedBytes) this.#send(this.#takeKept());
       else if (!this.#isSending) {
         this.#isSending = true;
         // Not on the next tick: Node's parser runs the ticks between two chunks of one read.
-        setImmediate(sendHeld, this);
+        setImmediate(sendKept, this);
       }
       return;
     }
-    if (this.#held.length > 0) this.#send(this.#takeHeld());
+    if (this.#kept.length > 0) this.#send(this.#takeKept());
     this.#send(chunk);
   }
 
@@ -190,16 +190,16 @@ export class RequestBody implements BodySource, BodyReader {
   }
 
   #finish(last: Buffer): void {
-    if (this.#held.length > 0) this.#held.add(last);
-    const rest = this.#takeHeld();
+    if (this.#kept.length > 0) this.#kept.add(last);
+    const rest = this.#takeKept();
     this.#isOver = true;
     this.#sink?.endBody(this, rest.length === 0 ? last : rest);
   }
 
-  #takeHeld(): Buffer {
-    if (this.#toldBytes > 0) this.#waiter?.onBodyMemory(-this.#toldBytes);
-    this.#toldBytes = 0;
-    return this.#held.take();
+  #takeKept(): Buffer {
+    if (this.#reportedBytes > 0) this.#waiter?.onBodyMemory(-this.#reportedBytes);
+    this.#reportedBytes = 0;
+    return this.#kept.take();
   }
 }
 
@@ -213,6 +213,6 @@ function onEnd(this: Readable): void {
   bodies.get(this)?.onEnd();
 }
 
-function sendHeld(body: RequestBody): void {
-  body.sendHeld();
+function sendKept(body: RequestBody): void {
+  body.sendKept();
 }

@@ -59,7 +59,7 @@ export class Tunnels implements ConnectionPool {
       isStream: true,
       onOpened: (opened) => {
         this.#opening.delete(waiter);
-        const connection = new UpstreamConnection(opened, share, endpoints.shared);
+        const connection = new UpstreamConnection(opened, share, endpoints.resources);
         this.#requesting.add(connection);
         waiter.onConnection(connection);
       },

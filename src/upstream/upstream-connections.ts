@@ -38,7 +38,7 @@ export class UpstreamConnections implements ConnectionPool {
       onShareExceeded: options.onShareExceeded,
     });
     this.#connectionOptions = {
-      ...options.endpoints.shared,
+      ...options.endpoints.resources,
       keepAliveMs: options.keepAliveMs,
       // A connection that closes during a request is removed when that request releases it.
       onClose: (connection) => {

@@ -2,7 +2,7 @@
 // client among many would be charged as its proxy, or as a network of others. docs/client-address.md explains the judgements.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readRuledClient } from "../../src/commands/admin/invocation.ts";
+import { readRuledKey } from "../../src/commands/admin/invocation.ts";
 import { parseNetwork } from "../../src/config/addresses.ts";
 import { type ClientAddressRules, parseForwardedAddress, readClient, readPeer } from "../../src/core/client-address.ts";
 import { cidrOf, formatCidr, formatIpAddress } from "../../src/core/ip-address.ts";
@@ -50,7 +50,7 @@ const ways = {
   },
   /** Whom a rule is about, on the command line: as it stands. */
   rule(form: string) {
-    const named = readRuledClient(form);
+    const named = readRuledKey(form);
     return typeof named === "string" || named.kind !== "client" ? "" : named.value;
   },
 };

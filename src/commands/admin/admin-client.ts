@@ -295,14 +295,14 @@ export class AdminClient {
   }
 
   #unavailable(why: string, details: readonly string[] = [], cause?: unknown): CommandError {
-    const message = `the gateway at ${placeOf(this.where)} cannot be asked: ${why}`;
+    const message = `the gateway at ${whereText(this.where)} cannot be asked: ${why}`;
     return new CommandError(exitCodes.unavailable, message, details, cause);
   }
 
   #unreachable(error: Error): CommandError {
     const why = whyUnreachable(error, this.where);
     if (["EACCES", "EPERM"].includes(errorCode(error) ?? "")) {
-      return new CommandError(exitCodes.notPermitted, `cannot open ${placeOf(this.where)}: ${why}`, [], error);
+      return new CommandError(exitCodes.notPermitted, `cannot open ${whereText(this.where)}: ${why}`, [], error);
     }
     return this.#unavailable(why, [], error);
   }
@@ -320,7 +320,7 @@ export async function bytesOf(message: IncomingMessage, maxBytes: number): Promi
   return Buffer.concat(chunks);
 }
 
-export function placeOf(where: Where): string {
+export function whereText(where: Where): string {
   return where.kind === "socket" ? where.path : where.url.origin;
 }
 

@@ -4,7 +4,7 @@ import { systemClock } from "../../core/clock.ts";
 import { CommandError, exitCodes } from "../io.ts";
 import type { AdminClient } from "./admin-client.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import { type ConnectionArguments, keyOf, type NamedClient } from "./invocation.ts";
+import { type AskedKey, type ConnectionArguments, keyOf } from "./invocation.ts";
 import { commandText, counted, durationText, instantText, type Report, refusedText, tableLines } from "./printed.ts";
 import { blocksOf } from "./rule-report.ts";
 
@@ -32,7 +32,7 @@ function clientLines(list: ClientList, { limit }: ClientsWanted, nowMs: number):
 
 export async function reportForgiven(
   { client }: ConnectedGateway,
-  whom: NamedClient,
+  whom: AskedKey,
   connection: ConnectionArguments,
 ): Promise<Report> {
   const answer = await client.forgive(keyOf(whom));

@@ -13,7 +13,7 @@ import { createServer } from "../../admin/node-http.ts";
 import { jsonType, maxBodyBytes } from "../../admin/request-fields.ts";
 import { asError, errorCode } from "../../core/failure.ts";
 import { CommandError, type CommandIo, exitCodes } from "../io.ts";
-import { bytesOf, placeOf, reachOf, senderTo, type Where } from "./admin-client.ts";
+import { bytesOf, reachOf, senderTo, type Where, whereText } from "./admin-client.ts";
 import type { ConnectedGateway } from "./connect.ts";
 import type { ConsoleArguments } from "./invocation.ts";
 import { jsonText, linesText } from "./printed.ts";
@@ -36,7 +36,7 @@ export async function runConsole(
   });
   const url = `http://127.0.0.1:${server.port}/`;
   const opened: OpenedConsole = { url, token, isReadOnly };
-  io.out(isJson ? jsonText(opened) : linesText(linesOf(opened, placeOf(where))));
+  io.out(isJson ? jsonText(opened) : linesText(linesOf(opened, whereText(where))));
   await signalled;
   await server.close();
   return exitCodes.ok;

@@ -27,7 +27,7 @@ export interface ConsoleArguments {
 
 export interface RuleArguments {
   readonly action: "block" | "exempt" | "limit";
-  readonly about: RuledClient;
+  readonly about: RuledKey;
   readonly policy: string | null;
   readonly limit: number | null;
   /** As it was written, such as `1h`. */
@@ -51,7 +51,7 @@ type AdminCommand =
   | { readonly command: "status" | "drain" | "confirm" | "take-back" }
   | { readonly command: "clients"; readonly wanted: ClientsWanted; readonly isWatch: boolean }
   | { readonly command: "why"; readonly asked: WhyAsked }
-  | { readonly command: "forgive"; readonly whom: NamedClient }
+  | { readonly command: "forgive"; readonly whom: AskedKey }
   | { readonly command: "block" | "exempt" | "limit"; readonly rule: RuleArguments }
   /** `remove`: the id of the rule that is to end; null: the rules are listed. */
   | { readonly command: "rules"; readonly remove: string | null }
@@ -108,13 +108,13 @@ function readAsked(command: AdminCommandName, given: Given): AdminCommand | stri
       return typeof asked === "string" ? asked : { command, asked };
     }
     case "forgive": {
-      const whom = readNamedClient(word);
+      const whom = readAskedKey(word);
       return typeof whom === "string" ? whom : { command, whom };
     }
     case "block":
     case "exempt":
     case "limit": {
-      const about = readRuledClient(word);
+      const about = readRuledKey(word);
       return typeof about === "string" ? about : { command, rule: readRule(command, about, given) };
     }
     case "rules":
@@ -141,7 +141,7 @@ function readClients(given: Given): ClientsWanted {
   };
 }
 
-function readRule(action: RuleArguments["action"], about: RuledClient, given: Given): RuleArguments {
+function readRule(action: RuleArguments["action"], about: RuledKey, given: Given): RuleArguments {
   return {
     ...{ action, about, policy: lastOf(given, "policy") ?? null, limit: numberOf(given, "limit") },
     ...{ for: lastOf(given, "for") ?? "", note: lastOf(given, "note") ?? null },
@@ -170,7 +170,7 @@ export type KeyKind = "client" | "token" | "subject" | "key";
  * What a word on the command line means: an address or a network is a client, the form of a request id a request, and
  * any other word the name of a token, or for `why` the id of a request. `kind:value` is always possible.
  */
-export interface NamedClient {
+export interface AskedKey {
   readonly kind: KeyKind;
   /** Of a client: an address or a network, in canonical text. */
   readonly value: string;
@@ -179,23 +179,23 @@ export interface NamedClient {
 }
 
 /** Whom a rule can be about. */
-export interface RuledClient extends NamedClient {
+export interface RuledKey extends AskedKey {
   readonly kind: Exclude<KeyKind, "key">;
 }
 
 /** What `why` is asked about. `text`: as it was written. */
 export type WhyAsked = { readonly text: string } & (
   | { readonly kind: "request"; readonly id: string }
-  | { readonly kind: "client"; readonly client: NamedClient }
+  | { readonly kind: "client"; readonly client: AskedKey }
 );
 
 /** As the API writes it, such as `client:203.0.113.7`. */
-export function keyOf({ kind, value }: Pick<NamedClient, "kind" | "value">): string {
+export function keyOf({ kind, value }: Pick<AskedKey, "kind" | "value">): string {
   return `${kind}:${value}`;
 }
 
 /** Reads a key that the API has written. */
-export function namedByKey(key: string): NamedClient {
+export function namedByKey(key: string): AskedKey {
   const [, kind, value = ""] = withKind.exec(key) ?? [];
   return kind === undefined
     ? { kind: "token", value: key, isBare: true }
@@ -207,7 +207,7 @@ const withKind = /^(client|token|subject|key):(.*)$/s;
 const requestId = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|request:([!-~]{1,128}))$/i;
 
 /** Returns a message about what is wrong. */
-function readNamedClient(text: string): NamedClient | string {
+function readAskedKey(text: string): AskedKey | string {
   const address = addressOf(text);
   if (address !== null) return { kind: "client", value: address, isBare: true };
   if (requestId.test(text)) return `found a request id, expected a client: "headgate why ${text}" says which`;
@@ -231,8 +231,8 @@ const expectedValues: Readonly<Record<KeyKind, string>> = {
 /** A host name, or what was to be an address. */
 const readsAsHost = /^(?:localhost|[\w-]+(?:\.[\w-]+)+\.?(?:[:/]\S*)?|[\da-f.]*[:/[][\da-f.:/[\]%\w]*)$/i;
 
-export function readRuledClient(text: string): RuledClient | string {
-  const named = readNamedClient(text);
+export function readRuledKey(text: string): RuledKey | string {
+  const named = readAskedKey(text);
   if (typeof named === "string") return named;
   const { kind } = named;
   // A rule about a token that nobody lists is accepted, and about nobody.
@@ -246,7 +246,7 @@ export function readRuledClient(text: string): RuledClient | string {
 function readWhy(text: string): WhyAsked | string {
   const request = requestId.exec(text);
   if (request !== null) return { text, kind: "request", id: request[1] ?? text };
-  const client = readNamedClient(text);
+  const client = readAskedKey(text);
   return typeof client === "string" ? client : { text, kind: "client", client };
 }
 

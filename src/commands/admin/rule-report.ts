@@ -5,7 +5,7 @@ import { systemClock } from "../../core/clock.ts";
 import { CommandError, exitCodes } from "../io.ts";
 import type { AdminClient } from "./admin-client.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import { type ConnectionArguments, keyOf, namedByKey, type RuleArguments, type RuledClient } from "./invocation.ts";
+import { type ConnectionArguments, keyOf, namedByKey, type RuleArguments, type RuledKey } from "./invocation.ts";
 import { commandText, durationText, instantText, type Report, sinceText, tableLines, untilText } from "./printed.ts";
 
 export async function reportRules({ client }: ConnectedGateway): Promise<Report> {
@@ -52,7 +52,7 @@ export async function reportRuleSet(
 }
 
 /** An IPv6 address is one client with its network, by clientAddress.ipv6Prefix, and rules must name all of it. */
-async function wholeClient(about: RuledClient, client: AdminClient): Promise<RuledClient> {
+async function wholeClient(about: RuledKey, client: AdminClient): Promise<RuledKey> {
   if (!about.value.includes(":") || about.value.includes("/")) return about;
   const { key } = await client.client(keyOf(about));
   return { ...about, value: namedByKey(key).value };
@@ -62,7 +62,7 @@ async function wholeClient(about: RuledClient, client: AdminClient): Promise<Rul
  * A rule with a limit must name what its policy counts by. A listed token has the subject of its name, so a name without its kind
  * is the one that the policy has.
  */
-async function subjectOf({ action, about, policy: name }: RuleArguments, client: AdminClient): Promise<RuledClient> {
+async function subjectOf({ action, about, policy: name }: RuleArguments, client: AdminClient): Promise<RuledKey> {
   if (action !== "limit" || !about.isBare || about.kind !== "token") return about;
   const { policies } = await client.policies();
   const policy = policies.find((each) => each.name === name) ?? (policies.length === 1 ? policies[0] : undefined);
@@ -70,10 +70,7 @@ async function subjectOf({ action, about, policy: name }: RuleArguments, client:
   return isBySubject ? { ...about, kind: "subject" } : about;
 }
 
-function wantedOf(
-  { action, policy, limit, for: duration, note, force }: RuleArguments,
-  about: RuledClient,
-): RuleWanted {
+function wantedOf({ action, policy, limit, for: duration, note, force }: RuleArguments, about: RuledKey): RuleWanted {
   return {
     ...{ action, [about.kind]: about.value, for: duration },
     ...(policy === null ? {} : { policy }),
@@ -86,7 +83,7 @@ function wantedOf(
 const maxIdLength = 64;
 
 /** The same for the same effect on the same client, so that the command again sets a new end. */
-export function idOf(action: RuleArguments["action"], policy: string | null, { kind, value }: RuledClient): string {
+export function idOf(action: RuleArguments["action"], policy: string | null, { kind, value }: RuledKey): string {
   // Of two networks no two texts become the same.
   const name = kind === "client" ? value.replaceAll(/[:/]/g, "_") : `${kind}-${value}`;
   const id = [action, ...(policy === null ? [] : [policy]), name].join("-");

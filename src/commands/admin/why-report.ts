@@ -6,7 +6,7 @@ import { systemClock } from "../../core/clock.ts";
 import { CommandError, exitCodes } from "../io.ts";
 import type { AdminClient } from "./admin-client.ts";
 import type { ConnectedGateway } from "./connect.ts";
-import { type ConnectionArguments, keyOf, type NamedClient, namedByKey, type WhyAsked } from "./invocation.ts";
+import { type AskedKey, type ConnectionArguments, keyOf, namedByKey, type WhyAsked } from "./invocation.ts";
 import { commandText, durationText, instantText, type Report, sinceText, tableLines } from "./printed.ts";
 import type { WhyAnswer } from "./printed-schemas.ts";
 import { blocksOf, ruleLines } from "./rule-report.ts";
@@ -18,7 +18,7 @@ type PolicyState = ClientState["policies"][number];
 interface Known {
   /** Null: a client was asked about. */
   readonly request: RequestAnswer | null;
-  readonly named: NamedClient;
+  readonly named: AskedKey;
   /** Null: nothing is counted for it. */
   readonly client: ClientState | null;
   /** The last ones. */
@@ -79,7 +79,7 @@ async function findKnown(client: AdminClient, asked: WhyAsked): Promise<Known> {
 }
 
 /** An IPv6 address is counted with its network, which rules must name. */
-function asCounted(named: NamedClient, state: ClientState | null): NamedClient {
+function asCounted(named: AskedKey, state: ClientState | null): AskedKey {
   return named.kind === "client" && state !== null ? { ...named, value: namedByKey(state.key).value } : named;
 }
 
@@ -98,7 +98,7 @@ async function findRequest(client: AdminClient, id: string): Promise<FoundReques
   } catch (error) {
     if (!isNotFound(error)) throw error;
     // The digits of a hash have the same form.
-    const named: NamedClient = { kind: "key", value: id.toLowerCase(), isBare: false };
+    const named: AskedKey = { kind: "key", value: id.toLowerCase(), isBare: false };
     const isHash = /^[0-9a-f]{32}$/.test(named.value);
     if (isHash && (await orNotFound(client.client(keyOf(named)))) !== null) return { request: null, rule: null, named };
     const tried = `Tried: request ${id}${isHash ? `, ${keyOf(named)}` : ""}. Only requests that were refused are remembered.`;
@@ -106,7 +106,7 @@ async function findRequest(client: AdminClient, id: string): Promise<FoundReques
   }
 }
 
-function unknown(named: NamedClient): CommandError {
+function unknown(named: AskedKey): CommandError {
   const { kind, value, isBare } = named;
   const why = {
     client: "A network of several clients has no counts of its own; ask about an address.",
@@ -292,9 +292,9 @@ function commandsFor(known: Known, connection: ConnectionArguments): WhyAnswer["
 }
 
 /** A rule cannot be about a hash, and a limit only about what the policy counts by. */
-function ruleCommands({ name, limit, key }: Policy, named: NamedClient, connection: ConnectionArguments) {
+function ruleCommands({ name, limit, key }: Policy, named: AskedKey, connection: ConnectionArguments) {
   if (named.kind === "key") return [];
-  const kinds = (named.kind === "client" ? ["client"] : [named.kind, "token", "subject"]) as NamedClient["kind"][];
+  const kinds = (named.kind === "client" ? ["client"] : [named.kind, "token", "subject"]) as AskedKey["kind"][];
   const kind = kinds.find((each) => key.includes(each));
   if (kind === undefined) return [];
   const whom = kind === named.kind || named.isBare ? wordOf(named) : keyOf({ kind, value: named.value });
@@ -309,7 +309,7 @@ function ruleCommands({ name, limit, key }: Policy, named: NamedClient, connecti
 }
 
 /** As it may be written on the command line. */
-function wordOf(named: NamedClient): string {
+function wordOf(named: AskedKey): string {
   return named.isBare || named.kind === "client" ? named.value : keyOf(named);
 }
 

@@ -38,7 +38,7 @@ export interface GrpcMethod {
 }
 
 /** The connection of a call. What a call sends leaves at the end of the turn. */
-export interface CallCarrier {
+export interface CallWriter {
   readonly socket: Socket;
   /** The IP address of the caller. */
   readonly address: string;
@@ -59,30 +59,30 @@ export class GrpcCall {
   timeoutMs = 0;
   /** All of the message has come. */
   isWhole = false;
-  readonly #carrier: CallCarrier;
+  readonly #writer: CallWriter;
   readonly #stream: Http2Stream<GrpcCall>;
   readonly #onFail: (call: GrpcCall, status: GrpcStatus) => void;
   #hasStatus = false;
   #onClose: (() => void) | null = null;
 
   constructor(
-    carrier: CallCarrier,
+    writer: CallWriter,
     stream: Http2Stream<GrpcCall>,
     rawHeaders: HeaderList,
     onFail: (call: GrpcCall, status: GrpcStatus) => void,
   ) {
-    this.#carrier = carrier;
+    this.#writer = writer;
     this.#stream = stream;
     this.rawHeaders = rawHeaders;
     this.#onFail = onFail;
   }
 
   get socket(): Socket {
-    return this.#carrier.socket;
+    return this.#writer.socket;
   }
 
   get address(): string {
-    return this.#carrier.address;
+    return this.#writer.address;
   }
 
   /** The call has its status, or the caller has left. */
@@ -107,7 +107,7 @@ export class GrpcCall {
   send(message: string): void {
     if (this.isOver) return;
     this.#begin();
-    this.#carrier.write(this.#stream, framed(message));
+    this.#writer.write(this.#stream, framed(message));
   }
 
   /** Sends the only message, and ends the call. */
@@ -126,16 +126,16 @@ export class GrpcCall {
       return;
     }
     this.#hasStatus = true;
-    this.#carrier.respond(this.#stream, encodeFields([...headFields, ...fields]), true);
+    this.#writer.respond(this.#stream, encodeFields([...headFields, ...fields]), true);
   }
 
   #begin(): void {
-    if (!this.#stream.isHeadSent) this.#carrier.respond(this.#stream, head, false);
+    if (!this.#stream.isHeadSent) this.#writer.respond(this.#stream, head, false);
   }
 
   #end(trailers: string): void {
     this.#hasStatus = true;
-    this.#carrier.finish(this.#stream, trailers);
+    this.#writer.finish(this.#stream, trailers);
   }
 }
 

@@ -15,7 +15,7 @@ import { errorCodes } from "../../http2/protocol.ts";
 import type { Http2Stream } from "../../http2/responses.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
 import {
-  type CallCarrier,
+  type CallWriter,
   GrpcCall,
   type GrpcMethod,
   type GrpcStatus,
@@ -48,7 +48,7 @@ interface GrpcHead {
 /** What a connection waits for, which bounds how long it may take. `ack`: that the client has read the first GOAWAY. */
 type GrpcWait = "first-call" | "calls" | "next-call" | "ack" | "close";
 
-export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
+export class GrpcConnection implements CallWriter, DrivenConnection<GrpcCall> {
   readonly socket: Socket;
   readonly address: string;
   readonly #shares: GrpcShares;

@@ -25,7 +25,7 @@ export interface ExtAuthGrpcOptions {
   /** 0 picks a free port. */
   readonly port: number;
   /** Whether other threads open the same port. */
-  readonly isShared: boolean;
+  readonly isPortShared: boolean;
   readonly settings: Replaceable<CheckSettings>;
   readonly checks: Checks;
   readonly nowMs: () => number;
@@ -108,7 +108,7 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     onCallFailed: (call, status) => countFailedCheck(call, status, onRefused),
     onFailure,
   });
-  const address = await server.listen(options.host, options.port, options.isShared);
+  const address = await server.listen(options.host, options.port, options.isPortShared);
   return {
     ...address,
     setServing: (isServing) => health.setServing(isServing),
@@ -155,10 +155,10 @@ export class GrpcServer implements GrpcShares {
   }
 
   /** Rejects with the system's error if it cannot listen. */
-  async listen(host: string, port: number, isShared = false): Promise<{ host: string; port: number }> {
+  async listen(host: string, port: number, isPortShared = false): Promise<{ host: string; port: number }> {
     const { settings, closeMs, onFailure } = this.options;
     const { headTimeoutMs, keepAliveTimeoutMs } = settings.current;
-    const address = await listen(this.#server, { host, port, isShared }, onFailure);
+    const address = await listen(this.#server, { host, port, isPortShared }, onFailure);
     const sweepMs = Math.min(maxSweepMs, headTimeoutMs, keepAliveTimeoutMs, closeMs);
     this.#sweeper = setInterval(() => this.#sweep(sweepMs), sweepMs).unref();
     return address;

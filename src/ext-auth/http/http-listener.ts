@@ -16,7 +16,7 @@ export interface ExtAuthHttpOptions extends CallServices {
   /** 0 picks a free port. */
   readonly port: number;
   /** Whether other threads open the same port. */
-  readonly isShared: boolean;
+  readonly isPortShared: boolean;
   readonly onFailure: (error: unknown) => void;
 }
 

@@ -12,12 +12,12 @@ import type { Logger } from "../../telemetry/log.ts";
 import { FastifyTransport } from "../fastify-transport.ts";
 import type { PluginSettings } from "../plugin-options.ts";
 import { openPool } from "./pool.ts";
+import { PoolPlaces } from "./pool-places.ts";
 import { ProxiedRequest, type ProxyOptions } from "./proxied-request.ts";
-import { Slots } from "./slots.ts";
 
 export interface UpstreamProxy {
   figures(): ConnectionFigures;
-  mount(app: FastifyInstance, told: Pick<ProxyOptions, "onError" | "onAnswer" | "nowMs" | "fieldNames">): void;
+  mount(app: FastifyInstance, given: Pick<ProxyOptions, "onError" | "onAnswer" | "nowMs" | "fieldNames">): void;
   close(): void;
 }
 
@@ -31,23 +31,23 @@ export async function openProxy(
 ): Promise<UpstreamProxy> {
   const { pool, close } = await openPool(upstream, files, log);
   const { maxConnections: total, connectTimeoutMs: timeoutMs, keepAliveMs } = upstream;
-  const slots = new Slots({ total, timeoutMs, onShareExceeded });
+  const places = new PoolPlaces({ total, timeoutMs, onShareExceeded });
   const { origin, host: address } = new URL(upstream.url);
   const { maxBodyBytes, timeouts, clientAddress } = settings;
   const rate = { bodyTimeoutMs: timeouts.bodyMs, bodyBytesPerSecond: timeouts.bodyRate };
   const bounds = { maxBodyBytes, ...rate, forwardingHeader: clientAddress.header };
   return {
-    figures: () => ({ active: slots.active, idle: pool.stats.free, waiting: slots.waiting }),
-    mount(app, told) {
+    figures: () => ({ active: places.active, idle: pool.stats.free, waiting: places.waiting }),
+    mount(app, given) {
       const ofUpstream = {
         ...upstreamHostOf(upstream.url, upstream.hostHeader),
         address,
         keepsNone: keepAliveMs === 0,
       };
-      return mount(app, origin, { ...told, ...bounds, ...ofUpstream, pool, slots });
+      return mount(app, origin, { ...given, ...bounds, ...ofUpstream, pool, places });
     },
     close() {
-      for (const waiter of slots.close()) waiter.onNoSlot();
+      for (const waiter of places.close()) waiter.onNoPlace();
       close();
     },
   };

@@ -2,7 +2,7 @@
 // certificate verified, its files reread, and TCP and TLS within one timeout.
 import type { SecureContext } from "node:tls";
 import { type buildConnector, Pool } from "undici";
-import { clientTlsFiles } from "../../config/tls-files.ts";
+import { outboundTlsFiles } from "../../config/tls-files.ts";
 import type { Files } from "../../core/file-group.ts";
 import { type UpstreamHostSettings, upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
@@ -42,7 +42,7 @@ export async function openPool(upstream: UpstreamHostSettings, files: Files, log
 
 async function openTls({ tls }: UpstreamHostSettings, host: string, files: Files, log: Logger): Promise<UpstreamTls> {
   const events = createFileLog<SecureContext>(log, "files of upstream.tls");
-  return new UpstreamTls(tls, host, await files.open(clientTlsFiles("upstream.tls", tls), events));
+  return new UpstreamTls(tls, host, await files.open(outboundTlsFiles("upstream.tls", tls), events));
 }
 
 function connector(options: Parameters<typeof openSocket>[0]): buildConnector.connector {

@@ -18,12 +18,12 @@ import { misdirected, UpstreamFailure, upstreamErrorCode, upstreamReply } from "
 import { endsConnection } from "../../upstream/upstream-socket.ts";
 import type { FastifyTransport } from "../fastify-transport.ts";
 import { BodyStream } from "./body-stream.ts";
-import type { Slots, SlotWaiter } from "./slots.ts";
+import type { PlaceWaiter, PoolPlaces } from "./pool-places.ts";
 import { isInterim, isSound, reasonOf, trimmed, undiciErrorReason } from "./undici-response.ts";
 
 export interface ProxyOptions extends BodyOptions, RequestFieldsOptions {
   readonly pool: Pool;
-  readonly slots: Slots;
+  readonly places: PoolPlaces;
   /** Of the upstream, as in its URL. */
   readonly address: string;
   /** No connection is used a second time. */
@@ -35,13 +35,13 @@ export interface ProxyOptions extends BodyOptions, RequestFieldsOptions {
 
 type Response = Pick<Dispatcher.ResponseData, "statusCode" | "statusText"> & { headers: HeaderList; body: Readable };
 
-export class ProxiedRequest implements ExchangeListener, SlotWaiter {
+export class ProxiedRequest implements ExchangeListener, PlaceWaiter {
   readonly #exchange: Exchange;
   readonly #transport: FastifyTransport;
   readonly #options: ProxyOptions;
   readonly #abort = new AbortController();
   #onResponse: (statusCode: number, body: Readable) => void = () => {};
-  #slot: ClientHolding | null = null;
+  #place: ClientHolding | null = null;
   #body: BodyStream | null = null;
   #response: Response | null = null;
   /** For a client that reads the response more slowly than the upstream sends it. */
@@ -63,8 +63,8 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     if (this.#exchange.isEnded) return;
     this.#onResponse = onResponse;
     this.#exchange.listener = this;
-    this.#options.slots.acquire(this);
-    if (this.#slot === null && !this.#isOver) this.#exchange.queuedMs = this.#options.nowMs();
+    this.#options.places.acquire(this);
+    if (this.#place === null && !this.#isOver) this.#exchange.queuedMs = this.#options.nowMs();
   }
 
   get client(): string {
@@ -77,11 +77,11 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
   }
 
   onShareExceeded(resource: SharedResource): void {
-    this.cancel(this.#slot === null ? shareReplies[resource] : localReplies.slowWhileOthersWait);
+    this.cancel(this.#place === null ? shareReplies[resource] : localReplies.slowWhileOthersWait);
   }
 
-  onSlot(slot: ClientHolding): void {
-    this.#slot = slot;
+  onPlace(place: ClientHolding): void {
+    this.#place = place;
     const exchange = this.#exchange;
     exchange.dispatchedMs = this.#options.nowMs();
     if (exchange.hasBody) {
@@ -117,7 +117,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     });
   }
 
-  onNoSlot(): void {
+  onNoPlace(): void {
     this.#failFor("overloaded", null);
   }
 
@@ -234,18 +234,18 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
   }
 
   #letGo(): void {
-    const { slots } = this.#options;
+    const { places } = this.#options;
     this.#exchange.listener = null;
     // What is left of it, behind an early response, is not wanted.
     this.#body?.destroy();
     this.#minRate?.end();
-    if (this.#slot !== null) slots.release(this.#slot, this);
-    else slots.leave(this);
-    this.#slot = null;
+    if (this.#place !== null) places.release(this.#place, this);
+    else places.leave(this);
+    this.#place = null;
   }
 
   #mayReclaim(): void {
-    if (this.#slot !== null) this.#options.slots.mayReclaim(this.#slot, this);
+    if (this.#place !== null) this.#options.places.mayReclaim(this.#place, this);
   }
 }
 

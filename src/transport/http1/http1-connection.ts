@@ -63,11 +63,11 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
   readonly #options: Http1Options;
   readonly #turn: PeerTurn;
   /** The socket is read into the buffer that all connections share: bytes that are kept have to be copied. */
-  readonly #isShared: boolean;
+  readonly #isReused: boolean;
   readonly #transport: Http1Transport;
   readonly #reader = new RequestReader("any");
   /** The peer under the current rules. */
-  #judgedPeer: Peer;
+  #currentPeer: Peer;
   #requests = 0;
   #asksToClose = false;
   /** The client may still send something: a line end behind the request, or whatever a client of HTTP/1.0 sends. */
@@ -91,7 +91,7 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
-    this.#judgedPeer = peer;
+    this.#currentPeer = peer;
     this.scheme = scheme;
     this.isTls = socket !== tcp;
     this.#options = options;
@@ -99,8 +99,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     this.#transport = new Http1Transport(this, options);
     this.#unread = new UnreadBytes(socket);
     socket.on("drain", this.#onDrain).on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
-    this.#isShared = options.reads?.take(socket, this.#onBytes) ?? false;
-    if (!this.#isShared) socket.on("data", this.#onBytes).resume();
+    this.#isReused = options.reads?.take(socket, this.#onBytes) ?? false;
+    if (!this.#isReused) socket.on("data", this.#onBytes).resume();
   }
 
   get activeCount(): number {
@@ -167,7 +167,7 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     this.#isTunnel = true;
     socket.off("drain", this.#onDrain).off("end", this.#onEnd);
     // The socket is paused until the tunnel begins.
-    if (this.#isShared) this.#options.reads?.release(socket, nothing);
+    if (this.#isReused) this.#options.reads?.release(socket, nothing);
     else socket.off("data", this.#onBytes).pause();
     socket.on("data", () => this.#turn.onRead(readSteps, true));
     const early = this.#unread.take();
@@ -227,9 +227,9 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     else if (this.#endsWhenIdle) this.#end();
   }
 
-  // Reads requests until one is not answered in this call, or the peer's turn is over. `isShared`: bytes that are kept are
+  // Reads requests until one is not answered in this call, or the peer's turn is over. `isReused`: bytes that are kept are
   // copied. `isPaid`: the first request counts with the read of the socket.
-  #read(bytes: Buffer, isShared: boolean, isPaid: boolean): void {
+  #read(bytes: Buffer, isReused: boolean, isPaid: boolean): void {
     let rest = bytes;
     let steps = isPaid ? 0 : requestSteps;
     this.#isReading = true;
@@ -242,11 +242,11 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
       steps += longHeadSteps(read);
       if (steps > 0) this.#turn.spend(steps);
       steps = requestSteps;
-      const taken = this.#begin(read, rest, isShared);
+      const taken = this.#begin(read, rest, isReused);
       rest = taken === rest.length ? nothing : rest.subarray(taken);
     }
     this.#isReading = false;
-    if (!this.#isOver()) this.#keepUnread(rest, isShared);
+    if (!this.#isOver()) this.#keepUnread(rest, isReused);
   }
 
   /** Reads the head at the beginning of the bytes. Returns null if it is not complete, or is refused. */
@@ -265,8 +265,8 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
   }
 
   /** Of bytes that no request was read from. */
-  #keepUnread(rest: Buffer, isShared: boolean): void {
-    if (rest.length > 0) this.#unread.putBack(isShared ? copyOf(rest) : rest);
+  #keepUnread(rest: Buffer, isReused: boolean): void {
+    if (rest.length > 0) this.#unread.putBack(isReused ? copyOf(rest) : rest);
     this.#unread.readOn();
     if (rest.length > 0 && this.#scan === null && !this.#isBusy()) this.#turn.wait(this);
     // On a new connection, nothing but empty lines is a late head as well.
@@ -300,12 +300,12 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
   }
 
   #peerNow(): Peer {
-    this.#judgedPeer = peerUnder(this.#options.settings.current.clientAddress, this.#judgedPeer);
-    return this.#judgedPeer;
+    this.#currentPeer = peerUnder(this.#options.settings.current.clientAddress, this.#currentPeer);
+    return this.#currentPeer;
   }
 
   /** Begins the request whose head stands at the beginning of the bytes. Returns how many of them belong to it. */
-  #begin(read: ReadHead, bytes: Buffer, isShared: boolean): number {
+  #begin(read: ReadHead, bytes: Buffer, isReused: boolean): number {
     const { head, headBytes, bodyBytes, awaitsContinue, isLast, asksToUpgrade } = read;
     const transport = this.#transport;
     const { runtime, settings } = this.#options;
@@ -328,12 +328,12 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
       if (!body.isComplete) this.#unread.readOn();
     } else if (bodyBytes > 0) {
       body = bytes.subarray(headBytes, end);
-      if (isShared && bodyBytes > maxCopiedBytes) body = copyOf(body);
+      if (isReused && bodyBytes > maxCopiedBytes) body = copyOf(body);
     }
     const isUpgrade = asksToUpgrade && mayUpgrade(head, settings.current.upgradeProtocols);
     transport.begin(exchange, body, end < bytes.length, awaitsContinue, isUpgrade);
     startOn(this.place, exchange);
-    if (isShared && !exchange.isBodySent && !transport.isEnded) transport.keepBody();
+    if (isReused && !exchange.isBodySent && !transport.isEnded) transport.keepBody();
     return end;
   }
 
@@ -355,7 +355,7 @@ export class Http1Connection implements ClientConnection, Http1Owner, TurnWaiter
     const rest = bodyBytes === 0 ? bytes : bytes.subarray(bodyBytes);
     if (this.#scan !== null) this.#readHead(this.#scan, rest, isPaid);
     else if (this.#isAwaited()) this.#unread.add(rest);
-    else this.#read(rest, this.#isShared, isPaid);
+    else this.#read(rest, this.#isReused, isPaid);
   };
 
   readonly #onLateHead = (): void => this.#options.lateHeads.add(this);

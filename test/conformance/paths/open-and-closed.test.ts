@@ -42,7 +42,7 @@ const rulesAt = ({ base, routes }: Place): RequestRules =>
     pathReader: createPathReader(routes, base || "/"),
     ...{ unmatched: "proxy", maxBodyBytes: 1 },
     paths: { own: base || "/", upstream: "/" },
-    quota: { path: base + quotaPath, mode: "presence", routes, isShared: false },
+    quota: { path: base + quotaPath, mode: "presence", routes, areCountersShared: false },
     readiness: { path: base + readinessPath, reply: { current: probeReplies.ready } },
   });
 

@@ -8,17 +8,17 @@ import {
   type Waiter,
 } from "../../upstream/client-places.ts";
 
-export interface SlotWaiter extends Waiter, Reclaimable {
-  onSlot(slot: ClientHolding): void;
+export interface PlaceWaiter extends Waiter, Reclaimable {
+  onPlace(place: ClientHolding): void;
   /** Too many wait, or it took too long. */
-  onNoSlot(): void;
+  onNoPlace(): void;
 }
 
-export class Slots extends SharedPlaces<SlotWaiter> {
+export class PoolPlaces extends SharedPlaces<PlaceWaiter> {
   #active = 0;
 
-  constructor(options: Omit<SharedPlacesOptions<SlotWaiter>, "onRefused">) {
-    super({ ...options, onRefused: (waiter) => waiter.onNoSlot() });
+  constructor(options: Omit<SharedPlacesOptions<PlaceWaiter>, "onRefused">) {
+    super({ ...options, onRefused: (waiter) => waiter.onNoPlace() });
   }
 
   get active(): number {
@@ -26,21 +26,21 @@ export class Slots extends SharedPlaces<SlotWaiter> {
   }
 
   /** Calls one of the waiter's methods once, at once or later, unless it leaves. */
-  acquire(waiter: SlotWaiter): void {
+  acquire(waiter: PlaceWaiter): void {
     if (this.isFreeFor(waiter.client)) this.#give(waiter);
     else this.wait(waiter);
   }
 
-  /** Gives the slot of a request that is over to the next one that waits, if its client has a share left. */
-  override release(slot: ClientHolding, waiter: SlotWaiter): void {
+  /** Gives the place of a request that is over to the next one that waits, if its client has a share left. */
+  override release(place: ClientHolding, waiter: PlaceWaiter): void {
     this.#active -= 1;
-    super.release(slot, waiter);
+    super.release(place, waiter);
     const next = this.next();
     if (next !== undefined) this.#give(next);
   }
 
-  #give(waiter: SlotWaiter): void {
+  #give(waiter: PlaceWaiter): void {
     this.#active += 1;
-    waiter.onSlot(this.hold(waiter.client));
+    waiter.onPlace(this.hold(waiter.client));
   }
 }
