@@ -237,7 +237,7 @@ export class PolicySteps implements Limiter {
     if (refusing === null || this.set.store === null) return refusing;
     // The store is not asked then, and may have said before that a policy refuses for longer.
     for (const ask of asks) {
-      const isRefusedToo = !ask.row.isShadow && ask.isUnknown && ask.isProbablyRefused;
+      const isRefusedToo = !ask.row.isShadow && ask.isUnknown && ask.shared?.isProbablyRefused === true;
       if (isRefusedToo && isMoreUrgentRefusal(ask, refusing)) refusing = ask;
     }
     return refusing;
@@ -312,7 +312,7 @@ export class PolicySteps implements Limiter {
 }
 
 function listed(ask: PolicyAsk, isCharged: boolean): Decision {
-  const isSpared = ask.isUnknown && !ask.isProbablyRefused;
+  const isSpared = ask.isUnknown && ask.shared?.isProbablyRefused !== true;
   if (!ask.fits) return ask.decision(isSpared ? "observed" : "throttled", null, null);
   const decision = ask.decision(isCharged ? "admitted" : "observed", null, null);
   return isCharged ? decision : { ...decision, remaining: ask.remaining + ask.units };

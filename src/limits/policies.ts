@@ -153,11 +153,6 @@ export class PolicyAsk extends Ask {
     return !this.row.isShadow && !this.fits && !this.isUnknown;
   }
 
-  /** See `SharedAsk.isProbablyRefused`. */
-  get isProbablyRefused(): boolean {
-    return this.shared?.isProbablyRefused === true;
-  }
-
   /** Charges what was asked for and fits. Returns what is held for it, `held` included. */
   charge(held: Held | null): Held | null {
     const { row, key, client, limit, units } = this;

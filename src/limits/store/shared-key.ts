@@ -267,11 +267,6 @@ class Untold {
   /** Whether the store ignores what it is told, because this thread has not read yet what was forgiven. */
   isVoid = false;
 
-  /** Whether the store can be told something that it does not know. */
-  get isDue(): boolean {
-    return !this.isVoid && this.requests > 0;
-  }
-
   /** The store has counted what it was told in an incident, of so many requests. `untilMs`: for how long that counts at most. */
   told(requests: number, incident: number, untilMs: number): void {
     // Those that were admitted while the answer was overdue are still untold.
@@ -442,7 +437,8 @@ export class SharedKey {
 
   /** Whether this thread has something to report or to tell. */
   get owes(): boolean {
-    return this.held.ended > 0 || (this.untold.isDue && this.calls === 0);
+    const { held, untold, calls } = this;
+    return held.ended > 0 || (untold.requests > 0 && !untold.isVoid && calls === 0);
   }
 
   /** Whether forgetting the key loses nothing. */
