@@ -57,10 +57,8 @@ export class Store implements ShardStore {
   readonly #slots: HeldSlots;
   readonly #forgets: Forgets;
   readonly #tellings: Tellings;
-  /** The calls that leave at the end of this turn, by shard, in a cluster by tag. */
-  #batches = new Map<number | string, CallBatch>();
-  /** The calls of this turn that are full. */
-  #full: CallBatch[] = [];
+  /** The calls that leave at the end of this turn, by shard, in a cluster by tag. All but the last one of each are full. */
+  #batches = new Map<number | string, readonly CallBatch[]>();
   /** Calls without an answer. */
   #open = 0;
   #onAllAnswered: (() => void) | null = null;
@@ -268,27 +266,25 @@ export class Store implements ShardStore {
   /** Returns the batch of this turn that has room for keys of one call. */
   #batchFor(shard: Shard, tag: string, wants: readonly Pick<Want, "key">[]): CallBatch {
     const callOf = this.link.isClustered ? tag : shard.number;
-    let batch = this.#batches.get(callOf);
-    if (batch?.hasRoomFor(wants) !== true) {
-      if (this.#batches.size + this.#full.length === 0) this.timers.endOfTurn(() => this.#flush());
-      if (batch !== undefined) this.#full.push(batch);
-      batch = new CallBatch(shard, this.clock.monotonicMs());
-      this.#batches.set(callOf, batch);
-    }
+    const batches = this.#batches.get(callOf) ?? [];
+    const last = batches.at(-1);
+    if (last?.hasRoomFor(wants) === true) return last;
+    if (this.#batches.size === 0) this.timers.endOfTurn(() => this.#flush());
+    const batch = new CallBatch(shard, this.clock.monotonicMs());
+    this.#batches.set(callOf, [...batches, batch]);
     return batch;
   }
 
   #flush(): void {
-    const batches = [...this.#full, ...this.#batches.values()];
+    const batches = [...this.#batches.values()].flat();
     // A map that is cleared refers to what it holds next. Once it is old garbage, it keeps all requests behind it from
     // being collected while they are young, so each flush leaves a map of its own behind.
     this.#batches = new Map();
-    this.#full = [];
     for (const batch of batches) {
       if (batch.shard.state === "up") this.#sendBatch(batch);
       else {
         batch.end();
-        this.#end(batch, () => batch.decideAlone());
+        this.#end(batch, null);
       }
     }
   }
@@ -308,27 +304,26 @@ export class Store implements ShardStore {
       batch.end();
       if (answer === null) {
         this.#lost(batch);
-        this.#end(batch, () => batch.decideAlone());
+        this.#end(batch, null);
         return;
       }
       batch.judge(answer);
       for (const counter of counters) this.#answered(shard, counter, sentMs);
-      this.counts.waited.answered += this.#end(batch, () =>
-        batch.settle(answer, (counter, place, units) => this.#lease(counter, place, units)),
-      );
+      this.counts.waited.answered += this.#end(batch, answer);
     };
     this.send(shard, items, answered, batch.requestItems(), () => {
-      this.counts.waited.overdue += this.#end(batch, () => batch.decideAlone());
+      this.counts.waited.overdue += this.#end(batch, null);
     });
   }
 
-  /** Ends the wait of a batch by `decide`. Returns how many requests have waited until now. */
-  #end(batch: CallBatch, decide: () => void): number {
+  /** Ends the wait of a batch. `answer`: null decides without the store. Returns how many requests have waited until now. */
+  #end(batch: CallBatch, answer: ScriptAnswer | null): number {
     const waitedMs = this.clock.monotonicMs() - batch.sinceMs;
     let waiting = 0;
     for (const { isWaiting } of batch.demands) if (isWaiting) waiting += 1;
     for (let i = waiting; i > 0; i -= 1) this.#options.onWaited(waitedMs / 1000);
-    decide();
+    if (answer === null) batch.decideAlone();
+    else batch.settle(answer, (counter, place, units) => this.#lease(counter, place, units));
     return waiting;
   }
 
@@ -404,7 +399,7 @@ export class Store implements ShardStore {
   }
 
   get #isIdle(): boolean {
-    return this.#open + this.#batches.size + this.#full.length === 0;
+    return this.#open + this.#batches.size === 0;
   }
 
   /** Prepares the item of a key. `most`: how many leases it may report. */
