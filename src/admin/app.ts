@@ -26,9 +26,9 @@ interface MetricsText {
 export interface AdminAppOptions {
   readonly clock: MonotonicClock;
   readonly metrics: (openMetrics: boolean) => Promise<MetricsText>;
-  readonly health: () => Health | Promise<Health>;
+  readonly health: () => Health;
   /** False: nothing is done any more, and a restart is needed. */
-  readonly isAlive: () => Promise<boolean>;
+  readonly isAlive: () => boolean;
   /** Called when a scrape fails. The client only gets a fixed text. */
   readonly onError: (error: Error) => void;
   /** Null: there is no API. */
@@ -170,14 +170,14 @@ function serveMetrics(app: FastifyInstance, { metrics, clock }: AdminAppOptions)
 function serveHealth(app: FastifyInstance, { health, isAlive }: AdminAppOptions): void {
   // Liveness means only that an event loop runs: what a restart cannot repair must not cause one.
   app.get("/livez", async (_request, reply) => {
-    const status = (await isAlive()) ? "alive" : "stuck";
+    const status = isAlive() ? "alive" : "stuck";
     return uncached(reply)
       .code(status === "alive" ? 200 : 503)
       .type(jsonType)
       .send(JSON.stringify({ status }));
   });
   app.get("/readyz", async (_request, reply) => {
-    const { status, upstream, store, rules, tokens } = await health();
+    const { status, upstream, store, rules, tokens } = health();
     const upstreamShown = { state: upstream.state, reason: upstream.reason };
     const body = { status, upstream: upstreamShown, ...(tokens === null ? {} : { tokens }) };
     return uncached(reply)

@@ -6,7 +6,7 @@ import { secretsFile, type TokenList, tokensFile } from "../auth/tokens-file.ts"
 import { type Authenticator, verifiesTokens } from "../core/authentication.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
 import type { FileGroup, Files, Watched } from "../core/file-group.ts";
-import type { Certificate, Settings } from "../core/settings.ts";
+import type { Certificate, CertificateInUse, Settings } from "../core/settings.ts";
 import { upstreamTargets } from "../core/upstream.ts";
 import { createFileLog, type Logger } from "../telemetry/log.ts";
 import type { ThreadContext } from "./thread-context.ts";
@@ -65,6 +65,11 @@ export async function openConfiguredFiles(
     for (const part of opened) part.close();
     throw error;
   }
+}
+
+/** For the metrics. */
+export function certificateInUse({ certificate }: ConfiguredFiles): CertificateInUse | null {
+  return certificate && { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent };
 }
 
 /** Closes the files that are not among those of `kept`. */

@@ -1,20 +1,21 @@
 // Carries the traffic in one thread: the parts made from the settings, the traffic listener and the listeners for checks.
 // What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
-import type { FileChanges } from "../config/files.ts";
-import type { Authenticator, ListedTokens } from "../core/authentication.ts";
+import type { Authenticator } from "../core/authentication.ts";
 import { Cells, OutcomeMemory } from "../core/cells.ts";
 import type { ClientAddressRules, PeerConnections } from "../core/client-address.ts";
 import { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Watched } from "../core/file-group.ts";
+import type { Files } from "../core/file-group.ts";
+import type { PolicyStats } from "../core/limiter.ts";
 import { probeReplies } from "../core/local-reply.ts";
 import type { RuleAction, RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
-import { type Certificate, type Settings, shareOf } from "../core/settings.ts";
+import { type Settings, shareOf } from "../core/settings.ts";
 import type { SharedRulesFigures, SharedStoreFigures } from "../core/store-link.ts";
+import type { AddressState } from "../core/upstream.ts";
 import { type SharedReads, TextWrites } from "../exchange/sockets.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
-import type { PolicySlot } from "../limits/policies.ts";
+import type { PolicyLimiter } from "../limits/limiter.ts";
 import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
 import type { Store } from "../limits/store/store.ts";
 import { LocalPeerConnections } from "../listener/connection-limiter.ts";
@@ -24,7 +25,7 @@ import type { Logger } from "../telemetry/log.ts";
 import type { HistoryRow } from "../telemetry/recent/history.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
 import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
-import type { RecentBytes } from "../telemetry/scraped-metrics.ts";
+import type { RecentBytes, ThreadFigures } from "../telemetry/scraped-metrics.ts";
 import type { StoreSightings } from "../telemetry/store-log.ts";
 import {
   createTelemetry,
@@ -35,15 +36,24 @@ import {
 } from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
-import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview } from "./carrier.ts";
 import { Clients } from "./clients.ts";
 import { closeParts, configure, InForce, openParts } from "./configuration.ts";
-import { type ChosenSlots, freeSlots, type ThreadCounters } from "./open-counters.ts";
-import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./open-listeners.ts";
+import { type ConfiguredFiles, certificateInUse } from "./configured-files.ts";
+import type { ChosenSlots, ThreadCounters } from "./open-counters.ts";
+import {
+  type Addresses,
+  type BrokenOff,
+  type CheckListeners,
+  chooseReads,
+  createTraffic,
+  ListenError,
+  type ListenSettings,
+  openChecks,
+} from "./open-listeners.ts";
 import { openThreadRecent, reportRegularly } from "./open-recent.ts";
 import { connectStore, createStore } from "./open-store.ts";
 import type { SettingsOnTrial } from "./reload-trials.ts";
-import type { EngineFiles, ThreadContext } from "./thread-context.ts";
+import type { ThreadContext } from "./thread-context.ts";
 
 export interface EngineOptions {
   readonly counters: ThreadCounters;
@@ -90,13 +100,13 @@ export interface EngineOptions {
 
 /** A configuration that can be put into force. Either `commit` or `drop` has to be called. */
 export interface Prepared {
-  /** Puts it into force in one turn of the event loop, with the new contents of files. */
-  commit(): FileChanges;
+  /** Puts it into force in one turn of the event loop. */
+  commit(): void;
   drop(): void;
 }
 
 /** Opens no listener. Rejects with a FilesError, with everything closed. */
-export async function openEngine(settings: Settings, files: EngineFiles, options: EngineOptions): Promise<Engine> {
+export async function openEngine(settings: Settings, files: Files, options: EngineOptions): Promise<Engine> {
   const { clock, log, counters, notices = { configuration: log, files: log } } = options;
   const textWrites = new TextWrites();
   // Waits for a connection of its own, so the files are opened meanwhile.
@@ -142,7 +152,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   return new Engine(context, inForce, traffic, reads);
 }
 
-export class Engine implements Carrier {
+export class Engine {
   readonly telemetry: Telemetry;
   readonly threadRecent: ThreadRecent;
   /** For a process that has one thread. */
@@ -170,8 +180,7 @@ export class Engine implements Carrier {
     this.#traffic = traffic;
     this.#reads = reads;
     this.clients = new Clients(() => {
-      const { settings, limiter, files } = inForce.configuration;
-      const { clientAddress } = this;
+      const { settings, limiter, files, clientAddress } = this;
       const { runtimeRules } = context;
       return { settings, limiter, authenticator: files.authenticator, clientAddress, runtimeRules };
     }, context.clock);
@@ -181,8 +190,12 @@ export class Engine implements Carrier {
     return this.#context.settings.current;
   }
 
-  get slots(): readonly PolicySlot[] {
-    return this.inForce.configuration.limiter.slots;
+  get limiter(): PolicyLimiter {
+    return this.inForce.configuration.limiter;
+  }
+
+  get files(): ConfiguredFiles {
+    return this.inForce.configuration.files;
   }
 
   get clientAddress(): ClientAddressRules {
@@ -200,17 +213,9 @@ export class Engine implements Carrier {
     return { traffic, extAuth: checks.http, grpc: checks.grpc };
   }
 
-  listedTokens(): ListedTokens | null {
-    return this.inForce.configuration.files.authenticator.tokens()?.list ?? null;
-  }
-
   announceStart(): void {
     this.#context.readiness.current = probeReplies.ready;
     this.#checks?.announceStart();
-  }
-
-  async health(): ReturnType<Carrier["health"]> {
-    return { isServing: true, upstream: this.telemetry.upstreamHealth(), store: this.telemetry.storeHealth() };
   }
 
   /** Where this thread counts, for the main thread. */
@@ -220,40 +225,33 @@ export class Engine implements Carrier {
 
   /** What this thread hands over to the main thread. */
   async report(): Promise<ThreadReport> {
-    return { ...(await this.telemetry.report()), addresses: this.inForce.upstreams.addressStates() };
+    return { ...(await this.telemetry.report()), addresses: this.addressStates() };
   }
 
-  overview(): Overview {
-    const stats = this.inForce.configuration.limiter.stats();
-    return {
-      addresses: this.inForce.upstreams.addressStates(),
-      policies: stats.map(({ policy, outcomes }) => ({ policy: policy.name, outcomes: { ...outcomes } })),
-      threads: { configured: 1, serving: 1, restarts: 0 },
-    };
+  /** Of a process that has one thread. */
+  get figures(): ThreadFigures {
+    return { configured: 1, serving: 1, restarts: 0 };
   }
 
-  certificate(): Watched<Certificate> | null {
-    return this.inForce.configuration.files.certificate;
+  addressStates(): readonly AddressState[] {
+    return this.inForce.upstreams.addressStates();
   }
 
-  async isAlive(): Promise<boolean> {
+  policyStats(): readonly PolicyStats[] {
+    return this.limiter.stats();
+  }
+
+  isAlive(): boolean {
     return true;
   }
 
-  /** In one turn of the event loop. */
-  async replace(settings: Settings | null, onTrial: SettingsOnTrial | null = null): Promise<FileChanges> {
-    if (settings === null) return this.#context.files.take();
-    await freeSlots(this.#context.counters.table, this.#context.clock);
-    return (await this.prepare(settings, onTrial)).commit();
-  }
-
-  async endTrial(): Promise<void> {
+  endTrial(): void {
     this.inForce.endTrial();
   }
 
   /**
-   * `chosen`: as in EngineOptions. Rejects with a FilesError. Nothing else may be prepared before `commit` or `drop` is
-   * called.
+   * `chosen`: as in EngineOptions. Before, `freeSlots` must be called. Rejects with a FilesError. Nothing else may be prepared
+   * before `commit` or `drop` is called. The new contents of files are to be put into use after `commit`, in the same turn.
    */
   async prepare(settings: Settings, onTrial: SettingsOnTrial | null = null, chosen?: ChosenSlots): Promise<Prepared> {
     const before = this.inForce.configuration;
@@ -272,13 +270,12 @@ export class Engine implements Carrier {
         this.inForce.replace(configured());
         if (onTrial === null) this.inForce.endTrial();
         this.threadRecent.resize(settings.admin.recent);
-        return this.#context.files.take();
       },
       drop,
     };
   }
 
-  async changeRules(change: RuleChange): Promise<void> {
+  changeRules(change: RuleChange): void {
     this.#context.runtimeRules.apply(change);
   }
 
@@ -291,10 +288,9 @@ export class Engine implements Carrier {
 
   /** The same of what this thread holds, where another thread forgets what the table has counted. */
   forgiveHeld(forgiven: readonly ForgivenNotice[], place: number): void {
-    const { settings } = this;
-    const { ipv6Prefix } = settings.clientAddress;
-    const context = { ipv6Prefix, listed: this.listedTokens(), routes: settings.routes };
-    const { limiter } = this.inForce.configuration;
+    const { settings, limiter, files } = this;
+    const listed = files.authenticator.tokens()?.list ?? null;
+    const context = { ipv6Prefix: settings.clientAddress.ipv6Prefix, listed, routes: settings.routes };
     for (const { name, seq } of forgiven) limiter.forgiveHeld(name, context, seq);
     this.#context.store?.forgivenUntil(place);
   }
@@ -364,10 +360,7 @@ class ScrapedParts {
       clientConnections: () => this.parts.traffic.connectionCount,
       sharesReads: () => this.parts.reads !== null,
       tokens: () => inForce().configuration.files.authenticator.tokens(),
-      certificate() {
-        const { certificate } = inForce().configuration.files;
-        return certificate && { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent };
-      },
+      certificate: () => certificateInUse(inForce().configuration.files),
     };
     this.storeFigures = () => {
       const { store } = this.parts;

@@ -5,18 +5,18 @@ import { type ForgivenKey, inPortions } from "../core/rules.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import { createKeyFinder } from "../limits/named-keys.ts";
 import type { ForgivenNotice, SharedRules } from "../limits/store/shared-rules.ts";
-import type { Carrier } from "./carrier.ts";
+import type { Workers } from "./workers.ts";
 
 export interface Forgave extends ForgivenName {
   /** False: the store is away, and the other gateways hear of it when it is back. Null: gateways share nothing. */
   readonly isShared: boolean | null;
 }
 
-type ForgivingCarrier = Pick<Carrier, "settings" | "forgive">;
+type ForgivingWorkers = Pick<Workers, "settings" | "forgive">;
 type ForgivingLog = Pick<SharedRules, "forgive" | "readNow">;
 
 export class Forgiving {
-  readonly #begun = Promise.withResolvers<ForgivingCarrier>();
+  readonly #begun = Promise.withResolvers<ForgivingWorkers>();
   #log: ForgivingLog | null = null;
   #hasBegun = false;
   /** One after the other, in the order of the log. */
@@ -28,10 +28,10 @@ export class Forgiving {
   readonly #own = new Map<ForgivenKey, ForgivenName | null | undefined>();
 
   /** What was taken before is forgotten now. Must be called once. `log`: null if gateways share nothing. */
-  begin(carrier: ForgivingCarrier, log: ForgivingLog | null): void {
+  begin(workers: ForgivingWorkers, log: ForgivingLog | null): void {
     this.#log = log;
     this.#hasBegun = true;
-    this.#begun.resolve(carrier);
+    this.#begun.resolve(workers);
   }
 
   /** Resolves when every thread has forgotten it; with null for a name that is none. `name`: canonical, as in rules. */
@@ -79,12 +79,12 @@ export class Forgiving {
   }
 
   async #forget(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {
-    const carrier = await this.#begun.promise;
+    const workers = await this.#begun.promise;
     for (const portion of inPortions(forgiven)) {
-      const forgotten = await carrier.forgive(portion, this.#donePlace);
+      const forgotten = await workers.forgive(portion, this.#donePlace);
       for (const [i, { name }] of portion.entries()) if (this.#own.has(name)) this.#own.set(name, forgotten[i] ?? null);
     }
-    if (place !== this.#donePlace) await carrier.forgive([], place);
+    if (place !== this.#donePlace) await workers.forgive([], place);
     this.#donePlace = place;
   }
 }

@@ -12,12 +12,12 @@ import type { Logger } from "../telemetry/log.ts";
 import { HistoryRow } from "../telemetry/recent/history.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
 import { RecentMemory } from "../telemetry/recent/recent-memory.ts";
-import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
+import type { Clients } from "./clients.ts";
 import { type AdminSide, openAdminSide } from "./control/admin-side.ts";
 import { type ClientCountsOptions, createClientCounts } from "./control/client-counts.ts";
 import type { Seams } from "./control/control.ts";
 import { createRecentControl } from "./control/recent-control.ts";
-import { type EngineOptions, openEngine } from "./engine.ts";
+import type { EngineOptions } from "./engine.ts";
 import { Forgiving } from "./forgiving.ts";
 import {
   createCounterMemory,
@@ -26,13 +26,14 @@ import {
   sweepRegularly,
   type ThreadCounters,
 } from "./open-counters.ts";
+import type { Addresses, BrokenOff } from "./open-listeners.ts";
 import { openRecent, reportRegularly } from "./open-recent.ts";
 import { Reloader, type TrialControl } from "./reloader.ts";
 import { logRules, RuleBook } from "./rule-book.ts";
 import { loggedName } from "./runtimes.ts";
 import { createSharing, type Sharing } from "./sharing.ts";
 import type { Snapshots } from "./snapshots.ts";
-import type { WorkersOptions } from "./threads/workers.ts";
+import { openWorkers, type Workers, type WorkersOptions } from "./workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
 export { ListenError } from "./open-listeners.ts";
@@ -43,7 +44,7 @@ const mainRow = 0;
 type GivenHere = "counters" | "ruleCounts" | "sharedRules" | "readForgiven" | "forgivenUntil" | "recentBytes";
 
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
-export interface GatewayOptions extends Omit<EngineOptions, GivenHere>, Omit<WorkersOptions, GivenHere> {
+export interface GatewayOptions extends Omit<WorkersOptions, GivenHere> {
   /** The memory of the process, as the system counts it. */
   readonly residentBytes: () => number;
   /** Loads the settings again. Default: they come from the caller alone. */
@@ -52,8 +53,9 @@ export interface GatewayOptions extends Omit<EngineOptions, GivenHere>, Omit<Wor
   readonly rereadMs?: number;
 }
 
-export interface Gateway extends Addresses, Pick<Carrier, "clients"> {
+export interface Gateway extends Addresses {
   readonly admin: HostPort;
+  readonly clients: Clients;
   /** What happened in the last minutes. */
   readonly recent: Recent;
   /** That are set while it runs. */
@@ -86,17 +88,6 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
   });
 }
 
-/** Imports what starts threads only if there are any, because a start without it is faster. */
-async function openCarrier(
-  settings: Settings,
-  files: FileWatcher,
-  options: GatewayOptions & Pick<EngineOptions, GivenHere>,
-): Promise<Carrier> {
-  if (settings.workers === 1) return openEngine(settings, files, options);
-  const { startWorkers } = await import("./threads/workers.ts");
-  return startWorkers(settings, files, options);
-}
-
 /** Adds to `open` what has to be closed, except the listeners that drain. */
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
   const { log, source = null } = options;
@@ -111,44 +102,44 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const setByPeople = await openSharing(settings, options, rules, open);
   const { forgiving, sharing } = setByPeople;
   const recentMemory = new RecentMemory(settings.admin.recent, options.clock.monotonicMs());
-  const carrier = await openCarrier(settings, files, { ...options, counters, ...askedOf(setByPeople, recentMemory) });
-  open.defer(() => carrier.close());
-  await publishTo(carrier, setByPeople);
-  logRules(rules, { log, settings: () => carrier.settings, keyHash: counters.keyHash });
-  const { telemetry } = carrier;
-  const recent = open.adopt(openRecent(settings, { ...options, carrier, recentMemory }), (each) => each.close());
+  const workers = await openWorkers(settings, files, { ...options, counters, ...askedOf(setByPeople, recentMemory) });
+  open.defer(() => workers.close());
+  await publishTo(workers, setByPeople);
+  logRules(rules, { log, settings: () => workers.settings, keyHash: counters.keyHash });
+  const { telemetry } = workers;
+  const recent = open.adopt(openRecent(settings, { ...options, workers, recentMemory }), (each) => each.close());
   // Threads that carry traffic report theirs.
-  if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(carrier.recent.memory, mainRow), null));
+  if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(workers.recent.memory, mainRow), null));
   const drains = new Drains();
   const trials: { control: TrialControl | null } = { control: null };
   const trialSinceMs = () => trials.control?.trial?.sinceMs ?? null;
-  const kinds = { slots: () => carrier.slots, rules: () => rules.list(), trialSinceMs };
+  const kinds = { slots: () => workers.main.limiter.slots, rules: () => rules.list(), trialSinceMs };
   const snapshotParts = { ...options, counters, telemetry, ...kinds };
   const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
   rules.onChange(() => snapshots?.writeSoon());
   if (snapshots !== null) open.defer(() => snapshots.stop());
-  const seams = seamsOf({ ...setByPeople, ...{ carrier, clock: options.clock, recent, counters, snapshots } });
-  const adminOptions = { ...options, ...seams, carrier, files, sharing, drain: () => void drains.begin() };
+  const seams = seamsOf({ ...setByPeople, ...{ workers, clock: options.clock, recent, counters, snapshots } });
+  const adminOptions = { ...options, ...seams, workers, files, sharing, drain: () => void drains.begin() };
   const adminSide = await openAdminSide(settings.admin, adminOptions);
   open.defer(() => adminSide.close());
   const admin = await adminSide.listen(settings.admin);
-  const addresses = await carrier.listen(settings);
+  const addresses = await workers.listen(settings);
   const toldOfReloads = besideTelemetry(adminSide, snapshots, sharing);
   const reloading = { files, log, clock: options.clock, telemetry: toldOfReloads, source };
-  const reloader = new Reloader(settings, adminSide.besideCarrier(), reloading);
+  const reloader = new Reloader(settings, adminSide.besideWorkers(), reloading);
   trials.control = reloader;
   await reloader.start();
   logListeners(log, addresses, admin);
-  carrier.announceStart();
+  workers.announceStart();
   drains.how = async () => {
     adminSide.draining();
     const reloaded = reloader.close();
     telemetry.metrics.setDraining();
     // Announced early, so that clients are not sending a request when their idle connections are closed.
-    carrier.announceEnd();
-    const { delayMs, timeoutMs } = carrier.settings.drain;
+    workers.announceEnd();
+    const { delayMs, timeoutMs } = workers.settings.drain;
     await new Promise((resolve) => setTimeout(resolve, delayMs));
-    logBrokenOff(log, await carrier.drain(timeoutMs));
+    logBrokenOff(log, await workers.drain(timeoutMs));
     await snapshots?.writeLast();
     await reloaded;
     await open.disposeAsync();
@@ -159,7 +150,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     admin,
     recent,
     rules,
-    clients: carrier.clients,
+    clients: workers.main.clients,
     forgive: (name) => forgiving.forgive(name),
     reload: (wanted, terms) => reloader.to(wanted, terms),
     reloadFromSource: (cause) => reloader.again(cause),
@@ -187,7 +178,7 @@ function besideTelemetry(
 }
 
 interface SeamSources {
-  readonly carrier: Carrier;
+  readonly workers: Workers;
   readonly clock: Clock;
   readonly recent: Recent;
   readonly counters: Pick<ThreadCounters, "keyHash" | "keySecret">;
@@ -198,15 +189,15 @@ interface SeamSources {
 }
 
 /** What the admin API shows of the last minutes, of clients and of rules. */
-function seamsOf({ carrier, clock, recent, counters, rules, forgiving, snapshots }: SeamSources): Seams {
-  const settings = () => carrier.settings;
-  const { clients } = carrier;
+function seamsOf({ workers, clock, recent, counters, rules, forgiving, snapshots }: SeamSources): Seams {
+  const settings = () => workers.settings;
+  const { clients } = workers.main;
   const forgive: ClientCountsOptions["forgive"] = async (key) => {
     const forgiven = await forgiving.forgive(key);
     snapshots?.writeSoon();
     return forgiven;
   };
-  const listedTokens = () => carrier.listedTokens();
+  const listedTokens = () => workers.listedTokens();
   const { keyHash, keySecret } = counters;
   return {
     rules,
@@ -217,11 +208,11 @@ function seamsOf({ carrier, clock, recent, counters, rules, forgiving, snapshots
     recent: createRecentControl({
       recent,
       settings,
-      keyText: (key) => counterText(key, carrier.settings.clientAddress.ipv6Prefix),
+      keyText: (key) => counterText(key, workers.settings.clientAddress.ipv6Prefix),
       loggedName(name) {
         // A thread may have got the secret of all gateways from the store.
         keyHash.replaceKey(keySecret);
-        return loggedName(name, carrier.settings.log.subject, keyHash);
+        return loggedName(name, workers.settings.log.subject, keyHash);
       },
     }),
   };
@@ -264,10 +255,10 @@ function askedOf(
 }
 
 /** Waits a little for what gateways share. */
-async function publishTo(carrier: Carrier, { rules, forgiving, sharing }: SetByPeople): Promise<void> {
+async function publishTo(workers: Workers, { rules, forgiving, sharing }: SetByPeople): Promise<void> {
   const shared = sharing === null ? null : sharing.rules;
-  await rules.publishTo(carrier, shared);
-  forgiving.begin(carrier, shared);
+  await rules.publishTo(workers, shared);
+  forgiving.begin(workers, shared);
   await sharing?.reached();
   await Promise.all([rules.taken(), forgiving.taken()]);
 }

@@ -109,6 +109,10 @@ export interface ChosenSlots {
   readonly kept: readonly PolicySlot[];
 }
 
+export function chosenOf({ slots, kept }: PolicyLimiter): ChosenSlots {
+  return { slots, kept };
+}
+
 interface LimiterChoices {
   /** Default: they are chosen here. */
   readonly chosen?: ChosenSlots | undefined;

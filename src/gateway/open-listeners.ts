@@ -60,6 +60,24 @@ async function openTls(options: TransportOptions, { tlsFailed: onFailure }: Tele
   return { handshakes: new TlsHandshakes({ settings, onFailure }), openHttp2: http2Opener(options) };
 }
 
+/** What had not ended when the drain's timeout was over. */
+export interface BrokenOff {
+  readonly requests: number;
+  /** Of ingresses. */
+  readonly calls: number;
+}
+
+export type ListenSettings = Pick<Settings, "listen" | "extAuth">;
+
+/** Where the listeners are. */
+export interface Addresses {
+  readonly traffic: HostPort;
+  /** Null: no checks over HTTP. */
+  readonly extAuth: HostPort | null;
+  /** Null: no checks over gRPC. */
+  readonly grpc: HostPort | null;
+}
+
 /** All configured listeners are open. */
 export interface CheckListeners {
   readonly http: HostPort | null;

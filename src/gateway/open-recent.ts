@@ -1,15 +1,15 @@
 // Opens what remembers the last minutes: the part of each thread that carries traffic, and the sum in the main thread.
 import { getHeapStatistics } from "node:v8";
 import type { Clock } from "../core/clock.ts";
+import type { PolicyStats } from "../core/limiter.ts";
 import type { Settings } from "../core/settings.ts";
 import { worstState } from "../core/store-link.ts";
 import type { Store } from "../limits/store/store.ts";
 import { keptTarget, type Logger, loggedRequestId } from "../telemetry/log.ts";
 import { HistoryRow } from "../telemetry/recent/history.ts";
-import { Recent } from "../telemetry/recent/recent.ts";
+import { Recent, type RecentThreads } from "../telemetry/recent/recent.ts";
 import type { RecentMemory } from "../telemetry/recent/recent-memory.ts";
 import { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
-import type { Carrier } from "./carrier.ts";
 
 /** `history`: the row of the thread. Default: there is one thread. */
 export function openThreadRecent({ admin }: Settings, clock: Clock, history?: HistoryRow): ThreadRecent {
@@ -34,7 +34,12 @@ export function reportRegularly(history: HistoryRow, store: Store | null): () =>
 }
 
 interface RecentSources {
-  readonly carrier: Pick<Carrier, "recent" | "overview" | "settings">;
+  readonly workers: {
+    readonly settings: Settings;
+    readonly recent: RecentThreads;
+    /** What each policy in force has said since the start, in all threads. */
+    policyStats(): readonly PolicyStats[];
+  };
   readonly recentMemory: RecentMemory;
   readonly clock: Clock;
   readonly log: Logger;
@@ -43,11 +48,11 @@ interface RecentSources {
 }
 
 /** Must be closed. */
-export function openRecent({ counters }: Settings, { carrier, log, ...sources }: RecentSources): Recent {
+export function openRecent({ counters }: Settings, { workers, log, ...sources }: RecentSources): Recent {
   return new Recent({
-    ...{ threads: carrier.recent, hasStore: counters.redis !== null, ...sources },
-    sizes: () => carrier.settings.admin.recent,
-    policies: () => carrier.overview().policies,
+    ...{ threads: workers.recent, hasStore: counters.redis !== null, ...sources },
+    sizes: () => workers.settings.admin.recent,
+    policies: () => workers.policyStats().map(({ policy, outcomes }) => ({ policy: policy.name, outcomes })),
     onFailure: (error) => log.error({ err: error }, "internal error"),
   });
 }

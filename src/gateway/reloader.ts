@@ -25,7 +25,6 @@ import type {
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Carrier } from "./carrier.ts";
 import { NotPreparedError } from "./open-counters.ts";
 import {
   type Locate,
@@ -35,6 +34,7 @@ import {
   settingsOnTrial,
   type WrittenSettings,
 } from "./reload-trials.ts";
+import type { Workers } from "./workers.ts";
 
 /** Why there is a reload. `by`: who asked for it, as the admin API names callers; null: nobody, or a program. */
 type Asked = Pick<ReloadTrial, "cause" | "by">;
@@ -51,7 +51,7 @@ interface Wanted extends WrittenSettings, Asked {
   readonly takenBack: TrialEnding<TakeBackReason> | null;
 }
 
-type ReloadedCarrier = Pick<Carrier, "settings" | "listedTokens" | "replace" | "endTrial">;
+type ReloadedWorkers = Pick<Workers, "settings" | "listedTokens" | "replace" | "endTrial">;
 
 export type TrialControl = Pick<Reloader, "trial" | "confirm" | "takeBack">;
 
@@ -70,7 +70,7 @@ interface ReloaderOptions {
 }
 
 export class Reloader {
-  readonly #carrier: ReloadedCarrier;
+  readonly #workers: ReloadedWorkers;
   readonly #options: ReloaderOptions;
   readonly #source: SettingsSource | null;
   readonly #reloads = new OneAtATime<ReloadResult | null>();
@@ -87,11 +87,11 @@ export class Reloader {
   #wrongFiles: readonly WatchedFile[] = [];
   #isClosed = false;
 
-  constructor(settings: Settings, carrier: ReloadedCarrier, options: ReloaderOptions) {
+  constructor(settings: Settings, workers: ReloadedWorkers, options: ReloaderOptions) {
     this.#wanted = unwritten(settings);
-    this.#carrier = carrier;
+    this.#workers = workers;
     // The start has logged these.
-    this.#unlisted = new Set(unlisted(settings, carrier.listedTokens()).map(({ id }) => id));
+    this.#unlisted = new Set(unlisted(settings, workers.listedTokens()).map(({ id }) => id));
     this.#options = options;
     this.#source = options.source;
     this.#trials = new ReloadTrials({
@@ -154,7 +154,7 @@ export class Reloader {
   async #confirm(ending: TrialEnding<ConfirmReason>): Promise<ReloadTrial | null> {
     let confirmed: ReloadTrial | null = null;
     await this.#onTrial(async () => {
-      await this.#carrier.endTrial();
+      await this.#workers.endTrial();
       confirmed = this.#trials.state;
       this.#trials.confirmed(ending);
       return null;
@@ -182,7 +182,7 @@ export class Reloader {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#trials.drained();
-    this.#options.files.onChange = () => void this.#carrier.replace(null);
+    this.#options.files.onChange = () => void this.#workers.replace(null);
     await this.#reloads.settled();
     for (const file of this.#watched) file?.close();
   }
@@ -255,8 +255,8 @@ export class Reloader {
   }
 
   async #replace(wanted: Wanted): Promise<Replaced> {
-    const before = this.#carrier.settings;
-    const known = [...(this.#carrier.listedTokens()?.names() ?? [])];
+    const before = this.#workers.settings;
+    const known = [...(this.#workers.listedTokens()?.names() ?? [])];
     const { settings, keys: restart } = withoutRestart(wanted.settings, before);
     const changed = changedKeys(before, settings);
     const isSound = wanted.isConfigRead && wanted.errors.length === 0;
@@ -266,8 +266,8 @@ export class Reloader {
     const replaces = changed.length > 0 || (isSound && this.#trials.current !== null);
     try {
       const onTrial = fallback && settingsOnTrial(fallback.settings, wanted.terms, before);
-      const files = await this.#carrier.replace(replaces ? settings : null, onTrial);
-      const tokenNames = new Set([...known, ...(this.#carrier.listedTokens()?.names() ?? [])]);
+      const files = await this.#workers.replace(replaces ? settings : null, onTrial);
+      const tokenNames = new Set([...known, ...(this.#workers.listedTokens()?.names() ?? [])]);
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
       const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
       this.#wanted = { settings: wanted.settings, place: wanted.place, raw: wanted.raw };
@@ -282,7 +282,7 @@ export class Reloader {
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
       const result = failed(...error.errors.map((each) => explain(each, wanted.place)));
-      return { result: withFiles(result, await this.#carrier.replace(null)), wrongFiles: error.errors };
+      return { result: withFiles(result, await this.#workers.replace(null)), wrongFiles: error.errors };
     }
   }
 
@@ -307,7 +307,7 @@ export class Reloader {
 
   /** Warns of scopes and overrides that are not listed any more, in the words of `headgate check`. */
   #warnOfUnlisted(): void {
-    const found = unlisted(this.#carrier.settings, this.#carrier.listedTokens());
+    const found = unlisted(this.#workers.settings, this.#workers.listedTokens());
     for (const { key, detail, id } of found) {
       if (this.#unlisted.has(id)) continue;
       this.#options.log.warn({ detail: `${this.#wanted.place(key)}: ${detail}` }, "configuration warning");
@@ -316,7 +316,7 @@ export class Reloader {
   }
 
   async #watchConfigFile(wrongFiles: readonly FileError[]): Promise<void> {
-    const file = this.#carrier.settings.reload.watch ? (this.#source?.file ?? null) : null;
+    const file = this.#workers.settings.reload.watch ? (this.#source?.file ?? null) : null;
     if (file === null) {
       this.#configFile?.close();
       this.#configFile = null;

@@ -27,9 +27,9 @@ import type { Settings } from "../core/settings.ts";
 import type { RuleWriteResult, SharedRules } from "../limits/store/shared-rules.ts";
 import type { SipHash } from "../limits/table/sip-hash.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { Carrier } from "./carrier.ts";
 import { coveredBy, type RuleContext, readRule, ruleWarnings, untouchedBy } from "./rule-input.ts";
 import { loggedName } from "./runtimes.ts";
+import type { Workers } from "./workers.ts";
 
 /** A wall clock that was set is noticed after this time. A timer cannot wait for longer than 24 days anyway. */
 const longestWaitMs = 30_000;
@@ -62,7 +62,7 @@ interface OwnWrite {
 
 type Written = Pick<RulePut, "ok" | "rule" | "before">;
 
-type RuleCarrier = Pick<Carrier, "settings" | "listedTokens" | "changeRules">;
+type RuledWorkers = Pick<Workers, "settings" | "listedTokens" | "changeRules">;
 
 export class RuleBook implements RuleKeeper {
   /** What this thread asks, to explain how a client is treated. */
@@ -71,13 +71,13 @@ export class RuleBook implements RuleKeeper {
   readonly #survivesRestart: boolean;
   readonly #rules = new Map<string, Rule>();
   readonly #listeners = new Set<(event: RuleEvent) => void>();
-  #carrier: RuleCarrier | null = null;
+  #workers: RuledWorkers | null = null;
   #log: RuleLog | null = null;
   readonly #own = new Set<OwnWrite>();
   /** What gateways share is taken over in the order in which it comes. */
   #taking: Promise<unknown> = Promise.resolve();
   #revision: number;
-  /** The carrier gets one change after the other. */
+  /** The workers gets one change after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   /** When the timer expires, by the wall clock. */
@@ -123,11 +123,11 @@ export class RuleBook implements RuleKeeper {
   }
 
   /**
-   * Puts the rules that are known into force. Must be called once, before the carrier listens and before a rule is set. `log`:
+   * Puts the rules that are known into force. Must be called once, before the workers listens and before a rule is set. `log`:
    * null if gateways share nothing.
    */
-  async publishTo(carrier: RuleCarrier, log: RuleLog | null = null): Promise<void> {
-    this.#carrier = carrier;
+  async publishTo(workers: RuledWorkers, log: RuleLog | null = null): Promise<void> {
+    this.#workers = workers;
     this.#log = log;
     this.#schedule();
     await this.#publish([...this.#rules.keys()]);
@@ -195,8 +195,8 @@ export class RuleBook implements RuleKeeper {
   }
 
   #context(): RuleContext {
-    if (this.#carrier === null) throw new Error("rules are set when the gateway has started");
-    return { settings: this.#carrier.settings, listed: this.#carrier.listedTokens() };
+    if (this.#workers === null) throw new Error("rules are set when the gateway has started");
+    return { settings: this.#workers.settings, listed: this.#workers.listedTokens() };
   }
 
   #refused(id: string, reason: RuleRefusalReason, details: readonly string[]): RuleRefused {
@@ -357,7 +357,7 @@ export class RuleBook implements RuleKeeper {
   async #publish(ids: readonly string[]): Promise<void> {
     for (const [i, portion] of inPortions(ids).entries()) {
       if (i > 0) await setImmediate();
-      const done = this.#turn.then(() => this.#carrier?.changeRules(this.#changeOf(portion)));
+      const done = this.#turn.then(() => this.#workers?.changeRules(this.#changeOf(portion)));
       this.#turn = done.catch(ignoreError);
       await done;
     }
@@ -380,7 +380,7 @@ export class RuleBook implements RuleKeeper {
     this.#timer = setTimeout(() => this.#end(), waitMs).unref();
   }
 
-  /** Ends what is over. A thread that cannot be told is ended by the carrier. */
+  /** Ends what is over. A thread that cannot be told is ended by the workers. */
   #end(): void {
     const nowMs = this.#clock.wallMs();
     const ended = this.list()

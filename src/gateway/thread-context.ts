@@ -1,6 +1,5 @@
 // What a thread that carries traffic has for as long as it runs, whatever is configured. It is made first, and all that is
 // made from the settings gets what it needs of it as an argument.
-import type { FileChanges } from "../config/files.ts";
 import type { Authenticator } from "../core/authentication.ts";
 import type { OutcomeMemory } from "../core/cells.ts";
 import type { ClientBytes } from "../core/client-share.ts";
@@ -26,7 +25,7 @@ export interface ThreadContext {
   readonly log: Logger;
   /** For warnings about the configuration, and for reloads and errors of files. */
   readonly notices: { readonly configuration: Logger; readonly files: Logger };
-  readonly files: EngineFiles;
+  readonly files: Files;
   readonly counters: ThreadCounters;
   /** Null: the counters are not shared. */
   readonly store: Store | null;
@@ -44,9 +43,4 @@ export interface ThreadContext {
   readonly ticketSecret: Uint8Array | null;
   /** Used in place of the one of the settings. */
   readonly authenticator: Authenticator | undefined;
-}
-
-/** What reads the files, and puts their new contents into use all in one turn. */
-export interface EngineFiles extends Files {
-  take(): FileChanges;
 }

@@ -110,7 +110,7 @@ export async function stageApi(
     socket: null,
     clock: systemClock,
     metrics: async () => ({ contentType: "text/plain", body: "x 1\n" }),
-    isAlive: async () => true,
+    isAlive: () => true,
     health: () => ({
       status: "ready",
       upstream: { state: "up", reason: null },

@@ -21,7 +21,7 @@ async function start(body = "x 1\n"): Promise<Admin & { shed: () => number; scra
       scrapes += 1;
       return { contentType: "text/plain", body };
     },
-    isAlive: async () => true,
+    isAlive: () => true,
     ...{ api: null, certificate: null, socket: null },
     health: () => ({
       status: "ready",

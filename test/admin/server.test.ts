@@ -28,7 +28,7 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<Admin & { url
       contentType: openMetrics ? "application/openmetrics-text" : "text/plain",
       body: "x 1\n",
     }),
-    isAlive: async () => true,
+    isAlive: () => true,
     ...{ api: null, certificate: null, socket: null },
     health: () => ready,
     onError: (error) => expect.unreachable(error.message),

@@ -13,7 +13,7 @@ test("a head may take 5 s on the admin listener", async () => {
     port: 0,
     clock: systemClock,
     metrics: async () => ({ contentType: "text/plain", body: "x 1\n" }),
-    isAlive: async () => true,
+    isAlive: () => true,
     ...{ api: null, certificate: null, socket: null },
     health: () => ({
       status: "ready",

@@ -10,7 +10,7 @@ import { keptLog } from "../telemetry/lines.ts";
 
 type SideOptions = Parameters<typeof openAdminSide>[1];
 
-/** An admin side with a carrier that does what a test wants, and files that are open until they are closed. */
+/** An admin side with workers that do what a test wants, and files that are open until they are closed. */
 async function open(replace: () => Promise<unknown>) {
   const settings = testSettings("http://127.0.0.1:9", {});
   const admin = (tokensFile: string): AdminSettings => ({ ...settings.admin, tokensFile });
@@ -28,13 +28,13 @@ async function open(replace: () => Promise<unknown>) {
     ...{ clock, log: keptLog().log, files, recent: null, clients: null, survivesRestart: false, drain: () => {} },
     ...{ version: "0.0.0-test", nodeVersion: "0.0.0" },
     rules: new RuleBook({ clock, restored: [], survivesRestart: false }),
-    carrier: { settings, replace, listedTokens: () => null },
+    workers: { settings, replace, listedTokens: () => null },
   } as unknown as SideOptions);
-  const reload = (tokensFile: string) => side.besideCarrier().replace({ ...settings, admin: admin(tokensFile) });
+  const reload = (tokensFile: string) => side.besideWorkers().replace({ ...settings, admin: admin(tokensFile) });
   return { side, opened, reload };
 }
 
-test("a reload that the carrier refuses keeps the files in force, and closes those that were opened for it", async () => {
+test("a reload that the workers refuse keeps the files in force, and closes those that were opened for it", async () => {
   const openMeanwhile: string[] = [];
   const { opened, reload } = await open(async () => {
     openMeanwhile.push(...opened);
@@ -45,7 +45,7 @@ test("a reload that the carrier refuses keeps the files in force, and closes tho
   expect(opened).toEqual(["/old"]);
 });
 
-test("a reload that the carrier takes closes the files that it replaces, and keeps those that are the same", async () => {
+test("a reload that the workers take closes the files that it replaces, and keeps those that are the same", async () => {
   const { side, opened, reload } = await open(async () => ({ refused: [], changed: [] }));
   await reload("/new");
   expect(opened).toEqual(["/new"]);

@@ -16,15 +16,15 @@ import { bracketed, type HostPort } from "../../core/ip-address.ts";
 import type { AdminSettings, Certificate, Settings } from "../../core/settings.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
 import { createRequestIds } from "../../upstream/request-fields.ts";
-import type { Carrier } from "../carrier.ts";
 import { watchCertificate } from "../configured-files.ts";
 import { ListenError } from "../open-listeners.ts";
 import type { ReloadTelemetry } from "../reloader.ts";
 import type { Sharing } from "../sharing.ts";
+import type { Workers } from "../workers.ts";
 import { type ControlledReloader, type ControlOptions, GatewayControl, type Seams } from "./control.ts";
 
 interface AdminSideOptions extends Seams, Pick<ControlOptions, "version" | "nodeVersion" | "drain"> {
-  readonly carrier: Carrier;
+  readonly workers: Workers;
   readonly files: FileWatcher;
   /** Null: gateways share nothing. */
   readonly sharing: Pick<Sharing, "figures" | "announce" | "gateways"> | null;
@@ -54,18 +54,18 @@ export class AdminSide {
 
   /** Rejects with a ListenError, or with a UnixSocketError. */
   async listen(settings: Settings["admin"]): Promise<HostPort> {
-    const { carrier, clock, log } = this.#options;
-    const { telemetry } = carrier;
+    const { workers, clock, log } = this.#options;
+    const { telemetry } = workers;
     const onFailure = (error: unknown): void => log.error({ err: error }, "internal error");
     const { certificate } = this.#files;
     this.#admin = await startAdmin({
       ...{ host: settings.host, port: settings.port, socket: settings.socket, clock },
       metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
       health: () => this.#health(),
-      isAlive: () => carrier.isAlive(),
+      isAlive: () => workers.isAlive(),
       onError: (error) => log.error({ err: error }, "metrics scrape failed"),
       onFailure,
-      peerKey: (address) => readPeer(address, carrier.clientAddress).key,
+      peerKey: (address) => readPeer(address, workers.main.clientAddress).key,
       onClosedForRoom: () => telemetry.connectionShed("admin", null),
       certificate: certificate && (() => this.#files.certificate?.value ?? certificate.value),
       api: {
@@ -86,19 +86,19 @@ export class AdminSide {
   }
 
   /** What a reload replaces: the files of the admin side, then what carries the traffic. */
-  besideCarrier(): Pick<Carrier, "settings" | "listedTokens" | "replace" | "endTrial"> {
-    const { carrier } = this.#options;
+  besideWorkers(): Pick<Workers, "settings" | "listedTokens" | "replace" | "endTrial"> {
+    const { workers } = this.#options;
     const files = this.#files;
     return {
       get settings() {
-        return carrier.settings;
+        return workers.settings;
       },
-      listedTokens: () => carrier.listedTokens(),
-      endTrial: () => carrier.endTrial(),
+      listedTokens: () => workers.listedTokens(),
+      endTrial: () => workers.endTrial(),
       replace: async (settings, onTrial) => {
         if (settings !== null && settings.admin.tokensFile !== null) await this.#admin?.openApi();
         const prepared = settings === null ? null : await files.prepare(settings.admin);
-        const changes = await carrier.replace(settings, onTrial).catch((error) => {
+        const changes = await workers.replace(settings, onTrial).catch((error) => {
           prepared?.drop();
           throw error;
         });
@@ -110,7 +110,7 @@ export class AdminSide {
 
   /** Telemetry of reloads that also tells the API of each. */
   besideTelemetry(): ReloadTelemetry {
-    const { telemetry } = this.#options.carrier;
+    const { telemetry } = this.#options.workers;
     return {
       reloaded: (result, cause, by) => {
         telemetry.reloaded(result, cause);
@@ -150,14 +150,15 @@ export class AdminSide {
     }));
   }
 
-  async #health(): Promise<Health> {
-    const { carrier, clock, sharing } = this.#options;
-    const { isServing, ...others } = await carrier.health();
-    const list = carrier.listedTokens();
+  #health(): Health {
+    const { workers, clock, sharing } = this.#options;
+    const isServing = workers.threads.serving > 0;
+    const [upstream, store] = [workers.telemetry.upstreamHealth(), workers.telemetry.storeHealth()];
+    const list = workers.listedTokens();
     const ending = list?.endingBefore(clock.wallMs() + endingSoonMs).length ?? 0;
     const tokens = list && { listed: list.size, ending };
     const rules = sharing && { state: sharing.figures().state };
-    return { status: this.status === "ready" && !isServing ? "starting" : this.status, tokens, rules, ...others };
+    return { status: this.status === "ready" && !isServing ? "starting" : this.status, tokens, rules, upstream, store };
   }
 }
 

@@ -23,7 +23,8 @@ import { endingSoonMs } from "../../core/authentication.ts";
 import type { Clock, WallClock } from "../../core/clock.ts";
 import type { Watched } from "../../core/file-group.ts";
 import { formatIpAddress } from "../../core/ip-address.ts";
-import { keyPartText, type Policy } from "../../core/policy.ts";
+import type { PolicyStats } from "../../core/limiter.ts";
+import { keyPartText } from "../../core/policy.ts";
 import {
   type ReloadCause,
   type ReloadResult,
@@ -36,10 +37,10 @@ import type { RuleKeeper } from "../../core/rules.ts";
 import type { Certificate } from "../../core/settings.ts";
 import { PossibleProxies } from "../../telemetry/recent/possible-proxies.ts";
 import { shownChanges } from "../../telemetry/reloads.ts";
-import type { Carrier, PolicyOutcomes } from "../carrier.ts";
 import type { Reloader } from "../reloader.ts";
 import type { RuleBook } from "../rule-book.ts";
 import type { Sharing } from "../sharing.ts";
+import type { Workers } from "../workers.ts";
 import { createClientControl } from "./client-control.ts";
 import { configAnswer, type WrittenConfig } from "./config-answer.ts";
 import { createRuleControl } from "./rule-control.ts";
@@ -52,10 +53,7 @@ export interface Seams {
 }
 
 export interface ControlOptions extends Seams {
-  readonly carrier: Pick<
-    Carrier,
-    "settings" | "listedTokens" | "health" | "overview" | "certificate" | "clientAddress" | "recent"
-  >;
+  readonly workers: Workers;
   /** Null: gateways share nothing. */
   readonly sharing: Pick<Sharing, "gateways"> | null;
   readonly clock: Clock;
@@ -101,14 +99,14 @@ export class GatewayControl implements ControlPlane {
   #lastTrial: Status["lastTrial"] = null;
 
   constructor(options: ControlOptions) {
-    const { clock, carrier, recent, clients, rules } = options;
+    const { clock, workers, recent, clients, rules } = options;
     this.#options = options;
     this.#startedMs = clock.monotonicMs();
     this.startedWallMs = clock.wallMs();
     this.#config = { loadedMs: this.startedWallMs, loadedBy: "start", restart: [] };
     this.recent = recent;
-    const settings = () => carrier.settings;
-    const context = () => ({ settings: carrier.settings, listed: carrier.listedTokens() });
+    const settings = () => workers.settings;
+    const context = () => ({ settings: workers.settings, listed: workers.listedTokens() });
     this.rules = createRuleControl({ keeper: rules, context });
     const ruled = { inForce: rules.inForce, control: this.rules };
     this.clients = clients && createClientControl({ counts: clients, settings, rules: ruled });
@@ -116,14 +114,13 @@ export class GatewayControl implements ControlPlane {
   }
 
   async status(): Promise<Status> {
-    const { carrier, clock, version, nodeVersion, status, adminCertificate, reloader } = this.#options;
+    const { workers, clock, version, nodeVersion, status, adminCertificate, reloader } = this.#options;
     const trial = reloader()?.trial ?? null;
-    const [states, { threads }] = [await this.#states(), carrier.overview()];
     const { loadedMs, loadedBy, restart } = this.#config;
     const last = this.#lastReload;
-    const list = carrier.listedTokens();
+    const list = workers.listedTokens();
     const wallMs = clock.wallMs();
-    const proxies = new PossibleProxies(carrier.recent.memory).named(clock.monotonicMs());
+    const proxies = new PossibleProxies(workers.recent.memory).named(clock.monotonicMs());
     return {
       ...{ version, nodeVersion, state: status() },
       started: isoTime(this.startedWallMs),
@@ -134,26 +131,26 @@ export class GatewayControl implements ControlPlane {
       },
       trial: trial && trialFacts(trial),
       lastTrial: this.#lastTrial,
-      workers: threads,
+      workers: workers.threads,
       // A reload may have made one a trusted proxy.
-      possibleProxies: proxies.filter((proxy) => !carrier.clientAddress.trustedProxies.has(proxy)).map(formatIpAddress),
-      ...states,
-      certificate: certificateFacts(carrier.certificate(), wallMs),
+      possibleProxies: proxies
+        .filter((proxy) => !workers.main.clientAddress.trustedProxies.has(proxy))
+        .map(formatIpAddress),
+      ...this.#states(),
+      certificate: certificateFacts(workers.main.files.certificate, wallMs),
       adminCertificate: certificateFacts(adminCertificate(), wallMs),
       tokens: list && { listed: list.size, ending: list.endingBefore(wallMs + endingSoonMs).length },
     };
   }
 
   async policies(): Promise<PolicyList> {
-    const { carrier } = this.#options;
-    const { policies: counted } = carrier.overview();
-    const { policies, enforcement } = carrier.settings;
-    return { enforcement, policies: policies.map((policy) => policyFacts(policy, counted)) };
+    const { workers } = this.#options;
+    return { enforcement: workers.settings.enforcement, policies: workers.policyStats().map(policyFacts) };
   }
 
   async config(against: "previous" | null): Promise<Config> {
-    const { carrier, reloader } = this.#options;
-    const names = carrier.listedTokens()?.names() ?? new Set();
+    const { workers, reloader } = this.#options;
+    const names = workers.listedTokens()?.names() ?? new Set();
     const answer = configAnswer(reloader()?.written ?? null, this.#config.restart, names);
     const shown: Config = { loaded: isoTime(this.#config.loadedMs), ...answer };
     if (against === null) return shown;
@@ -200,7 +197,7 @@ export class GatewayControl implements ControlPlane {
   }
 
   drainTimes(): DrainAnswer {
-    const { delayMs, timeoutMs } = this.#options.carrier.settings.drain;
+    const { delayMs, timeoutMs } = this.#options.workers.settings.drain;
     return { state: "draining", delaySeconds: delayMs / 1000, timeoutSeconds: timeoutMs / 1000 };
   }
 
@@ -240,13 +237,13 @@ export class GatewayControl implements ControlPlane {
     this.#events.close();
   }
 
-  async #states(): Promise<States> {
-    const { carrier, sharing, recent } = this.#options;
-    const [{ upstream, store }, { addresses }] = [await carrier.health(), carrier.overview()];
+  #states(): States {
+    const { workers, sharing, recent } = this.#options;
+    const store = workers.telemetry.storeHealth();
     return {
       upstream: {
-        ...{ state: upstream.state, reason: upstream.reason },
-        addresses: addresses.map(({ address, isEjected, active }) => {
+        ...workers.telemetry.upstreamHealth(),
+        addresses: workers.addressStates().map(({ address, isEjected, active }) => {
           return { address, state: isEjected ? "ejected" : "available", active };
         }),
         lastMinutes: recent?.upstream() ?? { seconds: 0, answered: 0, meanSeconds: null, failed: [] },
@@ -317,10 +314,9 @@ function certificateFacts(watched: Watched<Certificate> | null, wallMs: number):
   };
 }
 
-function policyFacts(policy: Policy, counted: readonly PolicyOutcomes[]): PolicyList["policies"][number] {
+function policyFacts({ policy, outcomes }: PolicyStats): PolicyList["policies"][number] {
   const { name, rate, limit, cost, key, match, who, chargeStatuses, mode, exempt, overrides } = policy;
   const calendar = rate.kind === "calendar" ? rate : null;
-  const { outcomes = noOutcomes } = counted.find((each) => each.policy === name) ?? {};
   return {
     ...{ name, kind: rate.kind, limit },
     windowSeconds: rate.kind === "sliding" ? rate.windowMs / 1000 : null,
@@ -336,8 +332,6 @@ function policyFacts(policy: Policy, counted: readonly PolicyOutcomes[]): Policy
     outcomes: { ...outcomes },
   };
 }
-
-const noOutcomes = { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0, unavailable: 0 };
 
 /** How often states are compared while somebody listens. */
 const lookEveryMs = 1_000;
@@ -357,14 +351,14 @@ interface EventSources {
  */
 class ControlEvents {
   readonly #options: EventSources;
-  readonly #states: () => Promise<States>;
+  readonly #states: () => States;
   readonly #control: RuleControl | null;
   readonly #listeners = new Set<(event: ControlEvent) => void>();
   #timer: NodeJS.Timeout | null = null;
   #unsubscribe: (() => void)[] = [];
   #seen: Record<"upstream" | "store", string> | null = null;
 
-  constructor(options: EventSources, states: () => Promise<States>, control: RuleControl | null) {
+  constructor(options: EventSources, states: () => States, control: RuleControl | null) {
     this.#options = options;
     this.#states = states;
     this.#control = control;
@@ -407,20 +401,12 @@ class ControlEvents {
         recent.subscribe((request, leftOut) => this.publish({ type: "refusal", at: now(), request, leftOut })),
       );
     }
-    let isLooking = false;
-    this.#timer = setInterval(async () => {
-      if (isLooking) return;
-      isLooking = true;
-      await this.#look().finally(() => {
-        isLooking = false;
-      });
-    }, lookEveryMs).unref();
-    void this.#look();
+    this.#timer = setInterval(() => this.#look(), lookEveryMs).unref();
+    this.#look();
   }
 
-  async #look(): Promise<void> {
-    const { upstream, store } = await this.#states();
-    if (this.#timer === null) return;
+  #look(): void {
+    const { upstream, store } = this.#states();
     const at = isoTime(this.#options.clock.wallMs());
     // The number of requests in progress changes all the time, and is no event.
     const addresses = upstream.addresses.map(({ address, state }) => [address, state]);

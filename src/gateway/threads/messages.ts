@@ -10,9 +10,14 @@ import type { Settings } from "../../core/settings.ts";
 import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
 import type { RecentBatch } from "../../telemetry/recent/thread-recent.ts";
 import type { ThreadCells, ThreadReport } from "../../telemetry/telemetry.ts";
-import type { Addresses, BrokenOff, ListenSettings } from "../carrier.ts";
 import type { ChosenSlots, CounterMemory } from "../open-counters.ts";
-import { ListenError, type ListenerName } from "../open-listeners.ts";
+import {
+  type Addresses,
+  type BrokenOff,
+  ListenError,
+  type ListenerName,
+  type ListenSettings,
+} from "../open-listeners.ts";
 import type { SettingsOnTrial } from "../reload-trials.ts";
 
 /** With this a thread starts. */

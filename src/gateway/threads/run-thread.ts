@@ -112,7 +112,7 @@ async function open(start: ThreadStart, forgivenReads: ForgivenReads, handOver: 
       return null;
     },
     async changeRules(change) {
-      await engine.changeRules(change);
+      engine.changeRules(change);
       return null;
     },
     async announceEnd() {
@@ -159,8 +159,8 @@ function reloading(
       return null;
     },
     async commit() {
-      if (prepared === null) files.take();
-      else prepared.commit();
+      prepared?.commit();
+      files.take();
       prepared = null;
       await handOver(engine, true);
       return null;
@@ -172,7 +172,7 @@ function reloading(
       return null;
     },
     async endTrial() {
-      await engine.endTrial();
+      engine.endTrial();
       return null;
     },
   };

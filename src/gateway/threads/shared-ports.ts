@@ -2,8 +2,7 @@
 // connections over both; so the main thread makes sure first that the ports are free.
 import { createServer, type Server } from "node:net";
 import type { HostPort } from "../../core/ip-address.ts";
-import type { Addresses, ListenSettings } from "../carrier.ts";
-import { ListenError, type ListenerName } from "../open-listeners.ts";
+import { type Addresses, ListenError, type ListenerName, type ListenSettings } from "../open-listeners.ts";
 
 /** Opens all ports and closes them again. Rejects with a ListenError if one cannot be opened. */
 export async function assertFree({ listen, extAuth }: ListenSettings): Promise<void> {

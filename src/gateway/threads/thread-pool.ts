@@ -1,43 +1,36 @@
-// Threads that carry traffic, as one engine for the main thread: they share the ports, are asked all together, and a thread
-// that ends is replaced while the others go on. A reload is prepared by all of them, then put into force by all or by none.
+// Threads that carry traffic beside the main thread: they share the ports, are told all together, and a thread that ends is
+// replaced while the others go on.
 import { randomBytes } from "node:crypto";
-import type { FileWatcher, Offer } from "../../config/files.ts";
-import type { ListedTokens } from "../../core/authentication.ts";
-import type { ClientAddressRules } from "../../core/client-address.ts";
+import type { FileWatcher } from "../../config/files.ts";
 import { monotonicOffsetMs } from "../../core/clock.ts";
 import { ignoreError } from "../../core/failure.ts";
-import type { Watched } from "../../core/file-group.ts";
+import { InTurn } from "../../core/in-turn.ts";
 import type { PolicyStats } from "../../core/limiter.ts";
 import { inPortions, type Rule, type RuleChange } from "../../core/rules.ts";
-import { RulesInForce } from "../../core/rules-in-force.ts";
-import { type Certificate, maxThreads, type Settings } from "../../core/settings.ts";
-import type { ForgivenName } from "../../limits/forgive.ts";
-import type { PolicyLimiter } from "../../limits/limiter.ts";
-import { countPeersIn } from "../../limits/peer-connections.ts";
-import type { PolicySlot } from "../../limits/policies.ts";
+import { maxThreads, type Settings } from "../../core/settings.ts";
+import type { AddressState } from "../../core/upstream.ts";
 import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
 import type { CounterTable } from "../../limits/table/counter-table.ts";
 import { SharedConnectionCount } from "../../listener/connection-table.ts";
-import { changeLog } from "../../telemetry/log.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";
 import type { RecentThreads } from "../../telemetry/recent/recent.ts";
 import type { RecentBatch } from "../../telemetry/recent/thread-recent.ts";
+import type { ThreadFigures } from "../../telemetry/scraped-metrics.ts";
 import { StoreSightings } from "../../telemetry/store-log.ts";
 import { WorkerReadings } from "../../telemetry/worker-figures.ts";
-import type { Addresses, BrokenOff, Carrier, ListenSettings, Overview } from "../carrier.ts";
-import { Clients } from "../clients.ts";
-import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
+import { certificateInUse } from "../configured-files.ts";
 import type { EngineOptions } from "../engine.ts";
-import { type ChosenSlots, createLimiter, freeSlots, NotPreparedError } from "../open-counters.ts";
+import { chosenOf, NotPreparedError } from "../open-counters.ts";
+import type { Addresses, BrokenOff, ListenSettings } from "../open-listeners.ts";
 import { openJudgedTable, type SettingsOnTrial } from "../reload-trials.ts";
-import { clientAddressRules } from "../runtimes.ts";
+import { type MainThread, openMainThread } from "./main-thread.ts";
 import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
 import { Pulse, pulseMs } from "./pulse.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
 import { NoAnswerError, Restarts, threadEntry, Worker, type WorkerOptions } from "./worker.ts";
 
-export interface WorkersOptions extends Omit<EngineOptions, "names" | "authenticator"> {
+export interface ThreadPoolOptions extends Omit<EngineOptions, "names" | "authenticator"> {
   /** Gets whole lines of the log. */
   readonly destination: WorkerOptions["destination"];
   /** What each thread runs. Default: what carries traffic. */
@@ -57,50 +50,39 @@ const mainThread = 0;
 const closeTimeoutMs = 2_000;
 
 /** Resolves when all threads are ready to listen. Rejects with a FilesError, or with what kept a thread from starting. */
-export async function startWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Carrier> {
-  const { clock, log } = options;
-  const base = { files, notices: { configuration: log, files: log }, clock, authenticator: undefined };
-  const workers = new Workers(settings, base, files, await openConfiguredFiles(settings, base, null), options);
+export async function startThreads(settings: Settings, files: FileWatcher, options: ThreadPoolOptions) {
+  const main = await openMainThread(settings, files, options);
+  const threads = new ThreadPool(main, files, options);
   try {
-    await workers.start();
+    await threads.start();
   } catch (error) {
-    await workers.close();
+    await threads.close();
     throw error;
   }
-  return workers;
+  return { main, threads };
 }
 
-function chosenOf({ slots, kept }: PolicyLimiter): ChosenSlots {
-  return { slots, kept };
-}
-
-class Workers implements Carrier {
-  settings: Settings;
-  clientAddress: ClientAddressRules;
+export class ThreadPool {
   readonly telemetry: MainTelemetry;
-  readonly clients: Clients;
-  readonly #options: WorkersOptions;
-  readonly #base: FilesContext;
-  readonly #files: FileWatcher;
-  #opened: ConfiguredFiles;
-  /** Null: what is in force is not on trial. */
-  #onTrial: SettingsOnTrial | null = null;
-  /** What threads that judge count in; null: none does. */
-  #judgeTable: CounterTable | null = null;
-  /** Decides nothing: chooses the slots of policies, and is for the metrics and for what is asked about clients. */
-  #limiter: PolicyLimiter;
-  /** What is asked about clients tells how they are treated. */
-  readonly #runtimeRules = new RulesInForce();
-  readonly #ticketSecret = randomBytes(32);
-  readonly #connections = SharedConnectionCount.createMemory();
-  readonly #storeSightings = StoreSightings.createMemory();
-  readonly #pulses = Pulse.createMemory();
   readonly recent: RecentThreads = {
     memory: HistoryRow.createMemory(),
     take: () => this.#recent.splice(0),
   };
   /** What threads have handed over of the last second. */
   readonly #recent: RecentBatch[] = [];
+  /** Reloads and starts of threads come one after the other. */
+  readonly turn = new InTurn();
+  readonly #main: MainThread;
+  readonly #options: ThreadPoolOptions;
+  readonly #files: FileWatcher;
+  /** Null: what is in force is not on trial. */
+  #onTrial: SettingsOnTrial | null = null;
+  /** What threads that judge count in; null: none does. */
+  #judgeTable: CounterTable | null = null;
+  readonly #ticketSecret = randomBytes(32);
+  readonly #connections = SharedConnectionCount.createMemory();
+  readonly #storeSightings = StoreSightings.createMemory();
+  readonly #pulses = Pulse.createMemory();
   readonly #readings = new WorkerReadings();
   readonly #restarts: Restarts;
   /** By the number of the thread: those that have not ended. */
@@ -121,66 +103,52 @@ class Workers implements Carrier {
   /** Null before the first thread listens. */
   #listening: ListenSettings | null = null;
   #isAnnounced = false;
-  /** Reloads and starts of threads come one after the other. */
-  #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(
-    settings: Settings,
-    base: FilesContext,
-    files: FileWatcher,
-    opened: ConfiguredFiles,
-    options: WorkersOptions,
-  ) {
-    this.settings = settings;
-    this.#options = options;
-    this.clientAddress = clientAddressRules(this.settings);
-    this.#base = base;
+  /** Use `startThreads`. */
+  constructor(main: MainThread, files: FileWatcher, options: ThreadPoolOptions) {
+    this.#main = main;
     this.#files = files;
-    this.#opened = opened;
+    this.#options = options;
     this.#restarts = new Restarts(options.clock.monotonicMs);
-    this.#runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
-    this.#limiter = this.#createLimiter(settings, null, null);
-    countPeersIn(options.counters.table);
-    const { keyHash, keySecret } = options.counters;
-    this.clients = new Clients(() => {
-      const { settings, clientAddress } = this;
-      // A thread may have got the secret of all gateways from the store.
-      keyHash.replaceKey(keySecret);
-      const { authenticator } = this.#opened;
-      return { settings, clientAddress, authenticator, limiter: this.#limiter, runtimeRules: this.#runtimeRules };
-    }, options.clock);
+    const { settings } = main;
     this.telemetry = createMainTelemetry({
       ...options,
       routes: settings.routes,
-      limiter: { stats: () => this.#stats() },
-      counters: () => this.#limiter.counterFigures(),
+      limiter: { stats: () => this.policyStats() },
+      counters: () => main.limiter.counterFigures(),
       workers: this.#readings,
       hasStore: settings.counters.redis !== null,
       sharedRules: options.sharedRules ?? null,
       clientConnections: () => new SharedConnectionCount(this.#connections, mainThread).total,
-      tokens: () => this.#opened.authenticator.tokens(),
-      certificate: () => {
-        const { certificate } = this.#opened;
-        return certificate && { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent };
-      },
-      threads: () => ({
-        configured: this.settings.workers,
-        serving: this.#serving.size,
-        restarts: this.#restarts.count,
-      }),
+      tokens: () => main.files.authenticator.tokens(),
+      certificate: () => certificateInUse(main.files),
+      threads: () => this.figures,
     });
   }
 
-  get slots(): readonly PolicySlot[] {
-    return this.#limiter.slots;
+  get figures(): ThreadFigures {
+    return { configured: this.#main.settings.workers, serving: this.#serving.size, restarts: this.#restarts.count };
   }
 
-  listedTokens(): ListedTokens | null {
-    return this.#opened.authenticator.tokens()?.list ?? null;
+  addressStates(): readonly AddressState[] {
+    return this.#readings.addressStates();
+  }
+
+  policyStats(): readonly PolicyStats[] {
+    const stats = this.#main.limiter.stats();
+    return stats.map(({ policy }) => ({ policy, outcomes: this.#readings.outcomes(policy.name) }));
+  }
+
+  /** Whether a thread still responds, as far as the main thread can tell. */
+  isAlive(): boolean {
+    const sinceMs = this.#options.clock.monotonicMs() - stuckMs;
+    const workers = [...this.#serving];
+    // Without a thread, others are started.
+    return workers.length === 0 || workers.some(({ lastMs }) => lastMs >= sinceMs);
   }
 
   async start(): Promise<void> {
-    const workers = Array.from({ length: this.settings.workers }, (_, i) => this.#open(i === 0));
+    const workers = Array.from({ length: this.#main.settings.workers }, (_, i) => this.#open(i === 0));
     await Promise.all(workers.map(({ started }) => started));
     for (const worker of workers) this.#ruled.add(worker);
     this.#hasStarted = true;
@@ -202,86 +170,39 @@ class Workers implements Carrier {
     void this.#tellAll("announceStart", null);
   }
 
-  replace(settings: Settings | null, onTrial: SettingsOnTrial | null = null): ReturnType<Carrier["replace"]> {
-    return this.#alone(async () => {
-      if (settings !== null) await freeSlots(this.#options.counters.table, this.#options.clock);
-      const before = { settings: this.settings, files: this.#opened };
-      const opened = settings === null ? this.#opened : await openConfiguredFiles(settings, this.#base, before);
-      const offer = this.#files.offer();
-      let limiter = this.#limiter;
-      try {
-        if (settings !== null) limiter = this.#createLimiter(settings, this.#limiter, onTrial);
-        if (settings !== null || offer.hasNews) await this.#prepare({ settings, onTrial }, limiter, offer);
-      } catch (error) {
-        closeFiles(opened, this.#opened);
-        limiter.replacedBy(this.#limiter);
-        throw error;
-      }
-      if (settings !== null) this.#setTrial(onTrial);
-      // Before a thread counts with other windows, what is swept here must know them.
-      limiter.comeIntoForce();
-      const committed = this.#tellAll("commit", null);
-      this.settings = settings ?? this.settings;
-      this.clientAddress = clientAddressRules(this.settings);
-      this.#runtimeRules.ipv6Prefix = this.settings.clientAddress.ipv6Prefix;
-      this.#opened = opened;
-      this.#limiter.replacedBy(limiter);
-      this.#limiter = limiter;
-      changeLog(this.#options.log, before.settings.log, this.settings.log, this.#options.clock);
-      const changes = this.#files.take(offer);
-      closeFiles(before.files, opened);
-      await committed;
-      return changes;
-    });
+  /** `settings`: null for those in force, with other contents of files. Rejects with a NotPreparedError. */
+  async prepare(wanted: Omit<Requests["prepare"]["asked"], "logsWarnings">): Promise<void> {
+    const prepared = Array.from(this.#serving, (worker, i) =>
+      worker.ask("prepare", { ...wanted, logsWarnings: i === 0 }),
+    );
+    const failures = (await Promise.allSettled(prepared)).filter((result) => result.status === "rejected");
+    if (failures.length === 0) return;
+    void this.#tellAll("drop", null);
+    throw new NotPreparedError("a worker could not prepare the configuration", { cause: failures[0]?.reason });
   }
 
+  /** The messages are posted at once. Resolves when all threads have put it into force. */
+  commit({ settings, onTrial }: Pick<Requests["prepare"]["asked"], "settings" | "onTrial">): Promise<void> {
+    if (settings !== null) this.#setTrial(onTrial);
+    return this.#tellAll("commit", null);
+  }
+
+  /** What is in force is not on trial any more. */
   endTrial(): Promise<void> {
-    return this.#alone(async () => {
-      // Before another reload can give their slots to others, no thread may have them.
-      this.#setTrial(null);
-      await this.#tellAll("endTrial", null);
-      this.#limiter.endKeeping();
-    });
+    this.#setTrial(null);
+    return this.#tellAll("endTrial", null);
   }
 
   async changeRules(change: RuleChange): Promise<void> {
-    this.#runtimeRules.apply(change);
     for (const id of change.removed) this.#rules.delete(id);
     for (const rule of change.set) this.#rules.set(rule.id, rule);
     await this.#tellAll("changeRules", change, this.#ruled);
   }
 
-  async forgive(forgiven: readonly ForgivenNotice[], place: number): Promise<readonly (ForgivenName | null)[]> {
-    const forgotten: (ForgivenName | null)[] = [];
-    for (const { name } of forgiven) forgotten.push(await this.clients.forgive(name));
+  /** Has each thread forget what it holds, after the table. */
+  async forgive(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {
     this.#forgivenUntil = place;
     await this.#tellAll("forgive", { forgiven, place }, new Set(this.#alive.values()));
-    return forgotten;
-  }
-
-  async health(): ReturnType<Carrier["health"]> {
-    const { telemetry } = this;
-    const isServing = this.#serving.size > 0;
-    return { isServing, upstream: telemetry.upstreamHealth(), store: telemetry.storeHealth() };
-  }
-
-  overview(): Overview {
-    return {
-      addresses: this.#readings.addressStates(),
-      policies: this.#stats().map(({ policy, outcomes }) => ({ policy: policy.name, outcomes })),
-      threads: { configured: this.settings.workers, serving: this.#serving.size, restarts: this.#restarts.count },
-    };
-  }
-
-  certificate(): Watched<Certificate> | null {
-    return this.#opened.certificate;
-  }
-
-  async isAlive(): Promise<boolean> {
-    const sinceMs = this.#options.clock.monotonicMs() - stuckMs;
-    const workers = [...this.#serving];
-    // Without a thread, others are started.
-    return workers.length === 0 || workers.some(({ lastMs }) => lastMs >= sinceMs);
   }
 
   announceEnd(): void {
@@ -306,23 +227,13 @@ class Workers implements Carrier {
         await worker.terminate();
       }),
     );
-    closeFiles(this.#opened, null);
+    this.#main.close();
     this.telemetry.close();
-  }
-
-  /** What the policies in force have said, in all threads. */
-  #stats(): PolicyStats[] {
-    return this.#limiter.stats().map(({ policy }) => ({ policy, outcomes: this.#readings.outcomes(policy.name) }));
-  }
-
-  #createLimiter(settings: Settings, before: PolicyLimiter | null, onTrial: SettingsOnTrial | null): PolicyLimiter {
-    const options = { ...this.#options, runtimeRules: this.#runtimeRules };
-    return createLimiter(settings, options, before, { decides: false, keep: onTrial?.fallback.policies ?? [] });
   }
 
   #setTrial(onTrial: SettingsOnTrial | null): void {
     this.#onTrial = onTrial;
-    this.#judgeTable = openJudgedTable(onTrial, this.#options.counters, this.settings);
+    this.#judgeTable = openJudgedTable(onTrial, this.#options.counters, this.#main.settings);
   }
 
   /** From now on a thread that ends is not replaced. */
@@ -364,7 +275,7 @@ class Workers implements Carrier {
     );
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
-      void this.#alone(() => this.#startAnother());
+      void this.turn.do(() => this.#startAnother());
     }, delayMs);
     this.#timers.add(timer);
   }
@@ -399,9 +310,9 @@ class Workers implements Carrier {
     const start: Omit<ThreadStart, "logPort"> = {
       ...{ thread, logsWarnings, version, nodeVersion, http2LingerMs, sharedReads },
       counters: { memory, placeSecret, keySecret, owner },
-      chosen: chosenOf(this.#limiter),
+      chosen: chosenOf(this.#main.limiter),
       onTrial: this.#onTrial,
-      settings: this.settings,
+      settings: this.#main.settings,
       contents: this.#files.contents(),
       connections: this.#connections,
       storeSightings: this.#storeSightings,
@@ -466,28 +377,5 @@ class Workers implements Carrier {
     if (!worker.isAlive) return;
     this.#serving.add(worker);
     this.#readings.add(worker);
-  }
-
-  /** Rejects with a NotPreparedError: then nothing has changed. */
-  async #prepare(
-    wanted: Pick<Requests["prepare"]["asked"], "settings" | "onTrial">,
-    limiter: PolicyLimiter,
-    { contents }: Offer,
-  ): Promise<void> {
-    const chosen = chosenOf(limiter);
-    const workers = [...this.#serving];
-    const prepared = workers.map((worker, i) =>
-      worker.ask("prepare", { ...wanted, chosen, contents, logsWarnings: i === 0 }),
-    );
-    const failures = (await Promise.allSettled(prepared)).filter((result) => result.status === "rejected");
-    if (failures.length === 0) return;
-    void this.#tellAll("drop", null);
-    throw new NotPreparedError("a worker could not prepare the configuration", { cause: failures[0]?.reason });
-  }
-
-  #alone<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(ignoreError);
-    return done;
   }
 }

@@ -1,0 +1,148 @@
+// What the main thread has beside threads that carry traffic: it reads and watches the files, chooses where the policies are in the
+// table of counters, and answers what is asked about clients. It decides about no request.
+import type { FileWatcher } from "../../config/files.ts";
+import type { ClientAddressRules } from "../../core/client-address.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { RuleChange } from "../../core/rules.ts";
+import { RulesInForce } from "../../core/rules-in-force.ts";
+import type { Settings } from "../../core/settings.ts";
+import type { ForgivenName } from "../../limits/forgive.ts";
+import type { PolicyLimiter } from "../../limits/limiter.ts";
+import { countPeersIn } from "../../limits/peer-connections.ts";
+import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
+import { changeLog, type Logger } from "../../telemetry/log.ts";
+import { Clients } from "../clients.ts";
+import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
+import type { Prepared } from "../engine.ts";
+import { type ChosenSlots, chosenOf, createLimiter, type ThreadCounters } from "../open-counters.ts";
+import type { SettingsOnTrial } from "../reload-trials.ts";
+import { clientAddressRules } from "../runtimes.ts";
+
+interface MainThreadOptions {
+  readonly counters: ThreadCounters;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What the threads have to be told of it. */
+export interface PreparedMain extends Prepared {
+  readonly chosen: ChosenSlots;
+}
+
+interface MainInForce {
+  readonly settings: Settings;
+  readonly files: ConfiguredFiles;
+  readonly clientAddress: ClientAddressRules;
+  /** Decides nothing: chooses the slots of policies, and is for the metrics and for what is asked about clients. */
+  readonly limiter: PolicyLimiter;
+}
+
+/** Rejects with a FilesError. */
+export async function openMainThread(
+  settings: Settings,
+  files: FileWatcher,
+  options: MainThreadOptions,
+): Promise<MainThread> {
+  const { clock, log } = options;
+  const context = { files, notices: { configuration: log, files: log }, clock, authenticator: undefined };
+  return new MainThread(settings, await openConfiguredFiles(settings, context, null), context, options);
+}
+
+export class MainThread {
+  readonly clients: Clients;
+  readonly #options: MainThreadOptions;
+  readonly #context: FilesContext;
+  /** What is asked about clients tells how they are treated. */
+  readonly #runtimeRules = new RulesInForce();
+  #inForce: MainInForce;
+
+  /** Use `openMainThread`. */
+  constructor(settings: Settings, files: ConfiguredFiles, context: FilesContext, options: MainThreadOptions) {
+    this.#options = options;
+    this.#context = context;
+    this.#runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
+    const limiter = this.#createLimiter(settings, null, null);
+    this.#inForce = { settings, files, clientAddress: clientAddressRules(settings), limiter };
+    const { table, keyHash, keySecret } = options.counters;
+    countPeersIn(table);
+    this.clients = new Clients(() => {
+      // A thread may have got the secret of all gateways from the store.
+      keyHash.replaceKey(keySecret);
+      const { authenticator } = this.#inForce.files;
+      return { ...this.#inForce, authenticator, runtimeRules: this.#runtimeRules };
+    }, options.clock);
+  }
+
+  get settings(): Settings {
+    return this.#inForce.settings;
+  }
+
+  get clientAddress(): ClientAddressRules {
+    return this.#inForce.clientAddress;
+  }
+
+  get limiter(): PolicyLimiter {
+    return this.#inForce.limiter;
+  }
+
+  get files(): ConfiguredFiles {
+    return this.#inForce.files;
+  }
+
+  /** Rejects with a FilesError. */
+  async prepare(settings: Settings, onTrial: SettingsOnTrial | null): Promise<PreparedMain> {
+    const before = this.#inForce;
+    const files = await openConfiguredFiles(settings, this.#context, before);
+    try {
+      const limiter = this.#createLimiter(settings, before.limiter, onTrial);
+      return {
+        chosen: chosenOf(limiter),
+        commit: () => this.#replace({ settings, files, clientAddress: clientAddressRules(settings), limiter }),
+        drop() {
+          closeFiles(files, before.files);
+          limiter.replacedBy(before.limiter);
+        },
+      };
+    } catch (error) {
+      closeFiles(files, before.files);
+      throw error;
+    }
+  }
+
+  /** What is in force is not on trial any more. */
+  endTrial(): void {
+    this.limiter.endKeeping();
+  }
+
+  changeRules(change: RuleChange): void {
+    this.#runtimeRules.apply(change);
+  }
+
+  /** Forgets what the table has counted. */
+  async forgive(forgiven: readonly ForgivenNotice[]): Promise<readonly (ForgivenName | null)[]> {
+    const forgotten: (ForgivenName | null)[] = [];
+    for (const { name } of forgiven) forgotten.push(await this.clients.forgive(name));
+    return forgotten;
+  }
+
+  close(): void {
+    closeFiles(this.files, null);
+  }
+
+  #replace(next: MainInForce): void {
+    const before = this.#inForce;
+    const { settings } = next;
+    // Before a thread counts with other windows, what is swept here must know them.
+    next.limiter.comeIntoForce();
+    this.#inForce = next;
+    this.#runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
+    before.limiter.replacedBy(next.limiter);
+    changeLog(this.#options.log, before.settings.log, settings.log, this.#options.clock);
+    closeFiles(before.files, next.files);
+  }
+
+  #createLimiter(settings: Settings, before: PolicyLimiter | null, onTrial: SettingsOnTrial | null): PolicyLimiter {
+    const options = { ...this.#options, runtimeRules: this.#runtimeRules };
+    return createLimiter(settings, options, before, { decides: false, keep: onTrial?.fallback.policies ?? [] });
+  }
+}

@@ -1,0 +1,183 @@
+// What carries the traffic, as the process knows it: the main thread itself, or several threads beside it. What operators ask is
+// answered here without asking a thread. A reload is prepared by all, then put into force by all or by none.
+import type { FileChanges, FileWatcher } from "../config/files.ts";
+import type { ListedTokens } from "../core/authentication.ts";
+import { InTurn } from "../core/in-turn.ts";
+import type { PolicyStats } from "../core/limiter.ts";
+import type { RuleChange } from "../core/rules.ts";
+import type { Settings } from "../core/settings.ts";
+import type { AddressState } from "../core/upstream.ts";
+import type { ForgivenName } from "../limits/forgive.ts";
+import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
+import type { MainTelemetry } from "../telemetry/main-telemetry.ts";
+import type { RecentThreads } from "../telemetry/recent/recent.ts";
+import type { ThreadFigures } from "../telemetry/scraped-metrics.ts";
+import { type Engine, type EngineOptions, openEngine } from "./engine.ts";
+import { chosenOf, freeSlots } from "./open-counters.ts";
+import type { Addresses, BrokenOff, ListenSettings } from "./open-listeners.ts";
+import type { SettingsOnTrial } from "./reload-trials.ts";
+import type { MainThread } from "./threads/main-thread.ts";
+import type { ThreadPool, ThreadPoolOptions } from "./threads/thread-pool.ts";
+
+export interface WorkersOptions extends EngineOptions, ThreadPoolOptions {}
+
+/** Resolves when all threads are ready to listen. Rejects with a FilesError, or with what kept a thread from starting. */
+export async function openWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Workers> {
+  if (settings.workers === 1) {
+    const engine = await openEngine(settings, files, options);
+    return new Workers({ main: engine, carrying: engine, threads: null }, files, options);
+  }
+  // Imported only if there are threads, because a start without it is faster.
+  const { startThreads } = await import("./threads/thread-pool.ts");
+  const { main, threads } = await startThreads(settings, files, options);
+  return new Workers({ main, carrying: threads, threads }, files, options);
+}
+
+/** `carrying`: what carries the traffic, which is the main thread itself if there are no `threads`. */
+type Carriers =
+  | { readonly main: Engine; readonly carrying: Engine; readonly threads: null }
+  | { readonly main: MainThread; readonly carrying: ThreadPool; readonly threads: ThreadPool };
+
+export class Workers {
+  /** What the main thread has: the configuration in force, its files, and what is asked about clients. */
+  readonly main: Engine | MainThread;
+  /** Of all threads. */
+  readonly telemetry: MainTelemetry;
+  readonly recent: RecentThreads;
+  readonly #carriers: Carriers;
+  readonly #files: FileWatcher;
+  readonly #options: Pick<WorkersOptions, "counters" | "clock">;
+  readonly #turn: InTurn;
+
+  /** Use `openWorkers`. */
+  constructor(carriers: Carriers, files: FileWatcher, options: Pick<WorkersOptions, "counters" | "clock">) {
+    this.#carriers = carriers;
+    this.main = carriers.main;
+    this.telemetry = carriers.carrying.telemetry;
+    this.recent = carriers.carrying.recent;
+    this.#turn = carriers.threads === null ? new InTurn() : carriers.threads.turn;
+    this.#files = files;
+    this.#options = options;
+  }
+
+  /** In force. */
+  get settings(): Settings {
+    return this.main.settings;
+  }
+
+  /** In force. Null: there is no list. */
+  listedTokens(): ListedTokens | null {
+    return this.main.files.authenticator.tokens()?.list ?? null;
+  }
+
+  // What operators ask
+
+  get threads(): ThreadFigures {
+    return this.#carriers.carrying.figures;
+  }
+
+  /** In all threads: an address is ejected if it is in one of them. */
+  addressStates(): readonly AddressState[] {
+    return this.#carriers.carrying.addressStates();
+  }
+
+  /** What the policies in force have said so far, in all threads. */
+  policyStats(): readonly PolicyStats[] {
+    return this.#carriers.carrying.policyStats();
+  }
+
+  /** Whether the traffic is still served, as far as this thread can tell. */
+  isAlive(): boolean {
+    return this.#carriers.carrying.isAlive();
+  }
+
+  // What changes them
+
+  /**
+   * Puts the settings into force (null: those that are), and the new contents of files with them. `onTrial`: null if they are
+   * not on trial, which ends one that is on. Rejects with a FilesError or a NotPreparedError: then nothing has changed.
+   */
+  replace(settings: Settings | null, onTrial: SettingsOnTrial | null = null): Promise<FileChanges> {
+    return this.#turn.do(async () => {
+      if (settings !== null) await freeSlots(this.#options.counters.table, this.#options.clock);
+      const { prepared, offer } = await this.#prepare(settings, onTrial);
+      // In one turn of the event loop.
+      prepared?.commit();
+      const committed = this.#carriers.threads?.commit({ settings, onTrial });
+      const changes = this.#files.take(offer);
+      await committed;
+      return changes;
+    });
+  }
+
+  async #prepare(settings: Settings | null, onTrial: SettingsOnTrial | null) {
+    const { main, threads } = this.#carriers;
+    if (threads === null) {
+      const prepared = settings === null ? null : await main.prepare(settings, onTrial);
+      return { prepared, offer: this.#files.offer() };
+    }
+    const prepared = settings === null ? null : await main.prepare(settings, onTrial);
+    const offer = this.#files.offer();
+    if (prepared === null && !offer.hasNews) return { prepared, offer };
+    const chosen = prepared?.chosen ?? chosenOf(main.limiter);
+    await threads.prepare({ settings, onTrial, chosen, contents: offer.contents }).catch((error) => {
+      prepared?.drop();
+      throw error;
+    });
+    return { prepared, offer };
+  }
+
+  /** The settings in force are not on trial any more. */
+  endTrial(): Promise<void> {
+    return this.#turn.do(async () => {
+      const { main, threads } = this.#carriers;
+      // Before another reload can give their slots to others, no thread may have them.
+      await threads?.endTrial();
+      main.endTrial();
+    });
+  }
+
+  /** Resolves when every thread that serves has the change. Changes must come one after the other. */
+  async changeRules(change: RuleChange): Promise<void> {
+    this.main.changeRules(change);
+    await this.#carriers.threads?.changeRules(change);
+  }
+
+  /**
+   * Forgets what is counted of some names: in the table, which threads share, once, then what each thread holds. Then all that
+   * was forgiven up to a place in the log of gateways is known. Calls must come one after the other. Resolves when every thread
+   * has done it, with what was forgotten of each; null for a name that is none.
+   */
+  async forgive(forgiven: readonly ForgivenNotice[], place: number): Promise<readonly (ForgivenName | null)[]> {
+    const forgotten = await this.main.forgive(forgiven, place);
+    await this.#carriers.threads?.forgive(forgiven, place);
+    return forgotten;
+  }
+
+  // From the start to the end
+
+  /** Rejects with a ListenError, with all listeners closed, or closed by `close`. */
+  listen(settings: ListenSettings): Promise<Addresses> {
+    return this.#carriers.carrying.listen(settings);
+  }
+
+  /** The whole gateway is ready. */
+  announceStart(): void {
+    this.#carriers.carrying.announceStart();
+  }
+
+  /** Makes every response announce that its connection closes. New connections are still accepted. */
+  announceEnd(): void {
+    this.#carriers.carrying.announceEnd();
+  }
+
+  /** Accepts no new connections. Resolves when the requests in progress have ended, or the timeout has expired. */
+  drain(timeoutMs: number): Promise<BrokenOff> {
+    return this.#carriers.carrying.drain(timeoutMs);
+  }
+
+  /** Closes everything else. */
+  close(): Promise<void> {
+    return this.#carriers.carrying.close();
+  }
+}
