@@ -20,7 +20,7 @@ import { createCounterMemory, createLimiter, openCounters, sweepRegularly } from
 import { clientAddressRules, createRuntime, requestRules } from "../gateway/runtimes.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
+import { createTelemetry, type ThreadScrape } from "../telemetry/telemetry.ts";
 import { Gate, handOver } from "./gate.ts";
 import { OptionsError, type PluginSettings } from "./plugin-options.ts";
 import type { UpstreamProxy } from "./proxy/mount.ts";
@@ -36,7 +36,7 @@ export interface PartsOptions {
 
 export interface OpenedPlugin {
   readonly gate: Gate;
-  readonly telemetry: Telemetry;
+  readonly metrics: ThreadScrape["text"];
   /** Adds the routes that lead to the upstream, if there is one. */
   mount(app: FastifyInstance): void;
   close(): void;
@@ -52,26 +52,26 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const limiter = createLimiter({ ...settings, basePath: "/" }, { clock, counters }, null);
   const files = new FileWatcher();
   const authenticator = options.authenticator ?? (await openAuthenticator(settings, files, log, clock).catch(rethrow));
-  const onShareExceeded: OnShareExceeded = (...exceeded) => telemetry.shareExceeded(...exceeded);
-  const proxy = await openUpstream(settings, files, log, onShareExceeded).catch((error) => {
+  const telemetry = createTelemetry({ ...options, routes: settings.routes, droppedLogLines: () => 0 });
+  telemetry.metrics.addSeries({ routes: [], policies: settings.policies.map(({ name }) => name) });
+  const proxy = await openUpstream(settings, files, log, telemetry.shareExceeded).catch((error) => {
     authenticator.close();
     return rethrow(error);
   });
-  const telemetry = createTelemetry({
+  const { text: metrics } = telemetry.scraping({
     ...options,
     // The plugin reads no body before there is a connection.
     waitingBodyBytes: () => 0,
     upstreamConnections: () => proxy?.figures() ?? { active: 0, idle: 0, waiting: 0 },
     tunnels: () => ({ opening: 0, open: 0 }),
     upstreamAddresses: () => ({ ...noAddresses, available: proxy === null ? 0 : 1 }),
-    routes: settings.routes,
     limiter,
     counters: () => limiter.counterFigures(),
     tokens: () => authenticator.tokens(),
     certificate: () => null,
     // The app's server reads them.
     sharesReads: () => false,
-    droppedLogLines: () => 0,
+    store: null,
   });
   const rules = pluginRules(settings, clientAddress);
   const fields = new ResponseFields(settings, clock, rules.cors);
@@ -90,7 +90,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const gate = new Gate({ runtime, leftOut, clientAddress, lingerMs: settings.timeouts.lingerMs });
   return {
     gate,
-    telemetry,
+    metrics,
     mount(app) {
       const { upstreamFailed: onError, upstreamAnswered: onAnswer } = telemetry;
       proxy?.mount(app, { onError, onAnswer, nowMs: clock.monotonicMs, fieldNames: rules.fieldNames });

@@ -28,7 +28,7 @@ export function createPlugin(environment: PluginEnvironment): FastifyPluginAsync
     const log = createAppLog(app.log, environment.clock);
     const clientConnections = countConnections(app.server);
     const parts = await openParts(settings, { ...environment, log, version, clientConnections });
-    const { gate, telemetry } = parts;
+    const { gate, metrics } = parts;
     gates.set(app.server, gate);
     const onRequest: onRequestHookHandler = (request, reply, done) => gate.begin(request, reply, done);
     app.addHook("onRequest", onRequest);
@@ -44,7 +44,7 @@ export function createPlugin(environment: PluginEnvironment): FastifyPluginAsync
     });
     app.addHook("onClose", async () => parts.close());
     parts.mount(app);
-    app.decorate("headgate", { metrics: (accept?: string) => telemetry.metrics.text(wantsOpenMetrics(accept)) });
+    app.decorate("headgate", { metrics: (accept?: string) => metrics(wantsOpenMetrics(accept)) });
   }
   // What fastify-plugin would do: the hooks are those of the whole app.
   return Object.assign(headgate, {

@@ -11,13 +11,12 @@ import { probeReplies } from "../core/local-reply.ts";
 import type { RuleAction, RuleChange } from "../core/rules.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
 import { type Settings, shareOf } from "../core/settings.ts";
-import type { SharedRulesFigures, SharedStoreFigures } from "../core/store-link.ts";
+import type { SharedRulesFigures } from "../core/store-link.ts";
 import type { AddressState } from "../core/upstream.ts";
 import { type SharedReads, TextWrites } from "../exchange/sockets.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import type { PolicyLimiter } from "../limits/limiter.ts";
 import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
-import type { Store } from "../limits/store/store.ts";
 import { LocalPeerConnections } from "../listener/connection-limiter.ts";
 import { type ConnectionCount, LocalConnectionCount } from "../listener/connection-table.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
@@ -30,9 +29,9 @@ import type { StoreSightings } from "../telemetry/store-log.ts";
 import {
   createTelemetry,
   type Telemetry,
-  type TelemetryOptions,
   type ThreadCells,
   type ThreadReport,
+  type ThreadScrape,
 } from "../telemetry/telemetry.ts";
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
@@ -112,20 +111,11 @@ export async function openEngine(settings: Settings, files: Files, options: Engi
   // Waits for a connection of its own, so the files are opened meanwhile.
   const choosing = options.sharedReads === false ? null : chooseReads(notices.configuration, textWrites);
   const waitingBodies = new ClientBytes(shareOf(maxWaitingBodyBytes, settings.workers));
-  const scraped = new ScrapedParts(waitingBodies);
   const cells = new Cells();
   const recent = openThreadRecent(settings, clock, options.history);
   const telemetry = createTelemetry({
-    ...options,
-    ...scraped.sources,
-    ...{ cells, recent },
-    routes: settings.routes,
-    workers: settings.workers,
-    store: settings.counters.redis && {
-      figures: scraped.storeFigures,
-      sightings: options.storeSightings,
-      rules: options.sharedRules ?? null,
-    },
+    ...{ ...options, cells, recent, routes: settings.routes, workers: settings.workers },
+    store: settings.counters.redis && { sightings: options.storeSightings },
   });
   const store = await createStore(settings, clock, counters, telemetry, options.readForgiven);
   store?.forgivenUntil(options.forgivenUntil ?? 0);
@@ -148,12 +138,32 @@ export async function openEngine(settings: Settings, files: Files, options: Engi
   const reads = await choosing;
   const { connectionCount = new LocalConnectionCount(), peerConnections = new LocalPeerConnections() } = options;
   const traffic = await createTraffic(context, inForce, reads, connectionCount, peerConnections, options.http2LingerMs);
-  scraped.parts = { inForce, traffic, store, reads };
-  return new Engine(context, inForce, traffic, reads);
+  const sources = sourcesOf(context, inForce, options);
+  const scrape = telemetry.scraping({
+    ...{ ...options, ...sources },
+    clientConnections: () => traffic.connectionCount,
+    sharesReads: () => reads !== null,
+  });
+  return new Engine(context, inForce, traffic, reads, scrape);
+}
+
+/** What a scrape reads of what is in force. */
+function sourcesOf({ store, waitingBodies }: ThreadContext, inForce: InForce, options: EngineOptions) {
+  return {
+    limiter: { stats: () => inForce.configuration.limiter.stats() },
+    counters: () => inForce.configuration.limiter.counterFigures(),
+    upstreamConnections: () => inForce.upstreams.connections(),
+    upstreamAddresses: () => inForce.upstreams.addresses(),
+    tunnels: () => inForce.upstreams.tunnels(),
+    waitingBodyBytes: () => waitingBodies.bytes,
+    tokens: () => inForce.configuration.files.authenticator.tokens(),
+    certificate: () => certificateInUse(inForce.configuration.files),
+    store: store && { figures: () => store.figures(), rules: options.sharedRules ?? null },
+  };
 }
 
 export class Engine {
-  readonly telemetry: Telemetry;
+  readonly telemetry: Telemetry & ThreadScrape;
   readonly threadRecent: ThreadRecent;
   /** For a process that has one thread. */
   readonly recent: RecentThreads;
@@ -166,9 +176,15 @@ export class Engine {
   readonly #endReports: () => void;
 
   /** Use `openEngine`. */
-  constructor(context: ThreadContext, inForce: InForce, traffic: TrafficListener, reads: SharedReads | null) {
-    const { telemetry, recent, store } = context;
-    this.telemetry = telemetry;
+  constructor(
+    context: ThreadContext,
+    inForce: InForce,
+    traffic: TrafficListener,
+    reads: SharedReads | null,
+    scrape: ThreadScrape,
+  ) {
+    const { recent, store } = context;
+    this.telemetry = { ...context.telemetry, ...scrape };
     this.threadRecent = recent;
     this.recent = {
       memory: recent.history.memory,
@@ -314,68 +330,5 @@ export class Engine {
     this.#endReports();
     await this.#context.store?.close();
     this.telemetry.close();
-  }
-}
-
-interface Parts {
-  readonly inForce: InForce;
-  readonly traffic: TrafficListener;
-  readonly store: Store | null;
-  readonly reads: SharedReads | null;
-}
-
-type Sources = Pick<
-  TelemetryOptions,
-  | "limiter"
-  | "counters"
-  | "upstreamConnections"
-  | "upstreamAddresses"
-  | "tunnels"
-  | "waitingBodyBytes"
-  | "clientConnections"
-  | "sharesReads"
-  | "tokens"
-  | "certificate"
->;
-
-/**
- * What a scrape of the metrics reads of one thread. The telemetry is made before the parts that it counts, because they
- * report to it; a scrape comes when all of them are made.
- */
-class ScrapedParts {
-  readonly sources: Sources;
-  readonly storeFigures: () => SharedStoreFigures;
-  #parts: Parts | null = null;
-
-  constructor(waitingBodies: ClientBytes) {
-    const inForce = (): InForce => this.parts.inForce;
-    this.sources = {
-      // The series of the policies are made when the first configuration is in force.
-      limiter: { stats: () => this.#parts?.inForce.configuration.limiter.stats() ?? [] },
-      counters: () => inForce().configuration.limiter.counterFigures(),
-      upstreamConnections: () => inForce().upstreams.connections(),
-      upstreamAddresses: () => inForce().upstreams.addresses(),
-      tunnels: () => inForce().upstreams.tunnels(),
-      waitingBodyBytes: () => waitingBodies.bytes,
-      clientConnections: () => this.parts.traffic.connectionCount,
-      sharesReads: () => this.parts.reads !== null,
-      tokens: () => inForce().configuration.files.authenticator.tokens(),
-      certificate: () => certificateInUse(inForce().configuration.files),
-    };
-    this.storeFigures = () => {
-      const { store } = this.parts;
-      if (store === null) throw new Error("the counters are not shared");
-      return store.figures();
-    };
-  }
-
-  get parts(): Parts {
-    if (this.#parts === null) throw new Error("a scrape before all parts are made");
-    return this.#parts;
-  }
-
-  /** Set once. */
-  set parts(parts: Parts) {
-    this.#parts = parts;
   }
 }

@@ -5,27 +5,13 @@ import { createMetrics } from "./metrics.ts";
 import { createReloads } from "./reloads.ts";
 import type { RecentBytes, TrafficSources } from "./scraped-metrics.ts";
 import { type StoreSources, unusedStore } from "./shared-store-metrics.ts";
-import type { Telemetry, TelemetryOptions } from "./telemetry.ts";
+import type { Telemetry, TelemetryOptions, ThreadScrape, ThreadSources } from "./telemetry.ts";
 import { allLinesPerSecond, createWarnings } from "./warnings.ts";
 import type { WorkerReadings } from "./worker-figures.ts";
 
 interface MainTelemetryOptions
-  extends Pick<
-    TelemetryOptions,
-    | "log"
-    | "clock"
-    | "droppedLogLines"
-    | "version"
-    | "nodeVersion"
-    | "routes"
-    | "limiter"
-    | "counters"
-    | "ruleCounts"
-    | "threads"
-    | "clientConnections"
-    | "tokens"
-    | "certificate"
-  > {
+  extends Pick<TelemetryOptions, "log" | "clock" | "droppedLogLines" | "routes">,
+    Omit<ThreadSources, keyof TrafficSources | "store"> {
   readonly workers: WorkerReadings;
   /** Whether the threads share the counters with other gateways. Default: false. */
   readonly hasStore?: boolean;
@@ -35,16 +21,17 @@ interface MainTelemetryOptions
   readonly recentBytes?: () => RecentBytes;
 }
 
-export type MainTelemetry = Pick<
-  Telemetry,
-  "metrics" | "reloaded" | "trialChanged" | "connectionShed" | "upstreamHealth" | "storeHealth" | "close"
->;
+/** Of the process, whether or not the main thread carries the traffic. */
+export type MainTelemetry = Pick<Telemetry, "metrics" | "reloaded" | "trialChanged" | "connectionShed" | "close"> &
+  Pick<ThreadScrape, "text" | "upstreamHealth" | "storeHealth">;
 
 /** In the main thread beside workers: it carries no traffic, and its metrics are those of all threads. */
 export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetry {
-  const { workers, hasStore = false, sharedRules = null } = options;
+  const { workers, routes, hasStore = false, sharedRules = null } = options;
   const samplers = new Samplers();
-  const sources = {
+  const policies = options.limiter.stats().map(({ policy }) => policy.name);
+  const metrics = createMetrics({ routes, policies, hasStore }, "main", (own) => workers.merged(own));
+  const { text } = metrics.scraping({
     ...options,
     ...noTraffic,
     upstreamAddresses: () => ({ ...noTraffic.upstreamAddresses(), ...workers.addresses() }),
@@ -53,10 +40,9 @@ export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetr
     store: hasStore ? { figures: () => unusedStore, health: () => workers.storeHealth(), rules: sharedRules } : null,
     activeSeconds: () => workers.activeSeconds(),
     logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
-  };
-  const metrics = createMetrics(sources, "main", (own) => workers.merged(own));
+  });
   return {
-    metrics,
+    ...{ metrics, text },
     ...createReloads(options, metrics),
     connectionShed: createWarnings(options, metrics, samplers, allLinesPerSecond).connectionShed,
     upstreamHealth: () => workers.upstreamHealth(),

@@ -43,16 +43,32 @@ import {
 import type { FamilyFigures, Merge } from "./figures.ts";
 import { processFamilies } from "./process-metrics.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
-import { type StoreEventCounts, type StoreSources, sharedStoreMetrics, withoutStore } from "./shared-store-metrics.ts";
+import {
+  type StoreEventCounts,
+  type StoreSources,
+  storeEvents,
+  storeMetrics,
+  withoutStore,
+} from "./shared-store-metrics.ts";
 
-export interface MetricsSources extends ScrapedSources {
+interface MetricsOptions {
   /** The configured prefixes. Requests under none of them are labelled `none`. */
   readonly routes: readonly string[];
+  /** The names of the policies in force. */
+  readonly policies: readonly string[];
+  /** Whether the counters are shared. */
+  readonly hasStore: boolean;
+  /** For what is counted. Default: no other thread reads it. */
+  readonly cells?: Cells | undefined;
+}
+
+/** What is read when a scrape comes. */
+export interface ScrapeSources extends ScrapedSources {
   /** Null: the counters are not shared. */
   readonly store: StoreSources | null;
-  /** For what is counted. Default: no other thread reads it. */
-  readonly cells?: Cells;
 }
+
+type Merged = (own: AsyncIterable<FamilyFigures>) => AsyncIterable<FamilyFigures>;
 
 /**
  * Where the metrics are: in the only thread, which has all of them; in one of several threads that carry traffic, which
@@ -86,7 +102,12 @@ export interface Metrics extends StoreEventCounts {
   snapshotEnded(result: SnapshotResult, wallMs: number): void;
   /** Makes the series of these routes and policies, if there are none yet. Those of others stay. */
   addSeries(labels: { readonly routes: readonly string[]; readonly policies: readonly string[] }): void;
-  /** The text of a scrape, in OpenMetrics 1.0 or in the Prometheus text format 0.0.4. */
+  /** Returns what a scrape reads: what is counted here, and what `sources` say when it comes. Must be called once. */
+  scraping(sources: ScrapeSources): Scrape;
+}
+
+export interface Scrape {
+  /** In OpenMetrics 1.0 or in the Prometheus text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
   /** The families that are counted in cells, where another thread can read them. */
   inCells(): readonly CellFamily[];
@@ -96,19 +117,15 @@ export interface Metrics extends StoreEventCounts {
 
 /** `merged` adds the figures of other threads to its own. */
 export function createMetrics(
-  sources: MetricsSources,
+  { routes, policies, hasStore, cells }: MetricsOptions,
   role: MetricsRole = "only",
-  merged: (own: AsyncIterable<FamilyFigures>) => AsyncIterable<FamilyFigures> = (own) => own,
+  merged: Merged = (own) => own,
 ): Metrics {
-  const families = new Families(wanted[role], sources.cells);
-  // The main thread has an event loop and a heap, too.
-  const ofThread = processFamilies(role === "main" ? wanted.only : wanted[role], role === "worker");
-  const read = async function* (part: "all" | "scraped"): AsyncGenerator<FamilyFigures> {
-    yield* figuresOf(ofThread);
-    // In separate turns, because each part takes 5 ms in the first scrape, whose code is not compiled.
-    await new Promise((resolve) => void setImmediate(resolve));
-    yield* figuresOf(families[part]);
-  };
+  const [families, rarer, ofStore] = [0, 1, 2].map(() => new Families(wanted[role], cells)) as [
+    Families,
+    Families,
+    Families,
+  ];
   const requests = requestMetrics(families);
   const observeReply = replyMetrics(families);
   const decisions = decisionMetrics(families);
@@ -118,12 +135,11 @@ export function createMetrics(
   const countUnread = families.counter("headgate_clients_unread_total", unread).series();
   let draining = 0;
   families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining, ofProcess);
-  scrapedMetrics(families, sources);
-  const addSeries: Metrics["addSeries"] = ({ routes, policies }) => {
-    requests.add(routes);
-    decisions.add(policies);
+  const addSeries: Metrics["addSeries"] = (labels) => {
+    requests.add(labels.routes);
+    decisions.add(labels.policies);
   };
-  addSeries({ routes: sources.routes, policies: sources.limiter.stats().map(({ policy }) => policy.name) });
+  addSeries({ routes, policies });
   return {
     observe(exchange) {
       // The ingress carries a checked request itself: its duration and status are not known here.
@@ -132,19 +148,38 @@ export function createMetrics(
       observeReply(exchange);
       decisions.observe(exchange);
     },
-    ...failureMetrics(families),
-    ...reloadMetrics(families),
-    trialChanged: trialMetrics(families),
-    snapshotEnded: snapshotMetrics(families),
-    ...(sources.store === null ? withoutStore : sharedStoreMetrics(families, sources.store)),
+    ...failureMetrics(rarer),
+    ...reloadMetrics(rarer),
+    trialChanged: trialMetrics(rarer),
+    snapshotEnded: snapshotMetrics(rarer),
+    ...(hasStore ? storeEvents(ofStore) : withoutStore),
     addSeries,
     checkRefused: countCheck,
     clientUnread: () => countUnread.add(),
     setDraining() {
       draining = 1;
     },
+    scraping(sources) {
+      const [read, readOfStore] = [new Families(wanted[role]), new Families(wanted[role])];
+      scrapedMetrics(read, sources);
+      if (sources.store !== null) storeMetrics(readOfStore, sources.store);
+      return scrapeOf([families, read, rarer, readOfStore, ofStore], role, merged);
+    },
+  };
+}
+
+function scrapeOf(all: readonly Families[], role: MetricsRole, merged: Merged): Scrape {
+  // The main thread has an event loop and a heap, too.
+  const ofThread = processFamilies(role === "main" ? wanted.only : wanted[role], role === "worker");
+  const read = async function* (part: "all" | "scraped"): AsyncGenerator<FamilyFigures> {
+    yield* figuresOf(ofThread);
+    // In separate turns, because each part takes 5 ms in the first scrape, whose code is not compiled.
+    await new Promise((resolve) => void setImmediate(resolve));
+    yield* figuresOf(all.flatMap((families) => families[part]));
+  };
+  return {
     text: exposer(() => merged(read("all"))),
-    inCells: () => families.inCells,
+    inCells: () => all.flatMap(({ inCells }) => inCells),
     figures: () => Array.fromAsync(read("scraped")),
   };
 }

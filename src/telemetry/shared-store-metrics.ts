@@ -41,12 +41,16 @@ export function healthOf({ state, shards, replicas }: StoreHealth): StoreHealth 
   return { state, shards, replicas };
 }
 
-export function sharedStoreMetrics(families: Families, { figures, health, rules }: StoreSources): StoreEventCounts {
+/** What is read at the scrape. */
+export function storeMetrics(families: Families, { figures, health, rules }: StoreSources): void {
   const once = oncePerTurn(figures);
   healthMetrics(families, oncePerTurn(health));
   if (rules !== null) rulesMetrics(families, oncePerTurn(rules));
   callMetrics(families, once);
   unitMetrics(families, once);
+}
+
+export function storeEvents(families: Families): StoreEventCounts {
   const took = "From sending a call of the store's script to its answer.";
   const call = families.histogram("headgate_store_call_duration_seconds", took, secondsBounds).series();
   const waited = "Time that each request waited for an answer of the store.";

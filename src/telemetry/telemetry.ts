@@ -6,7 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import type { TlsFailure, TunnelEnd } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { shareOf } from "../core/settings.ts";
-import type { SharedStoreFigures, StoreHealth } from "../core/store-link.ts";
+import type { StoreHealth } from "../core/store-link.ts";
 import {
   type AddressFigures,
   type AddressState,
@@ -19,7 +19,7 @@ import { createAccessLog } from "./access-log.ts";
 import type { CellFamily } from "./families.ts";
 import type { FamilyFigures } from "./figures.ts";
 import { type Logger, Samplers } from "./log.ts";
-import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
+import { createMetrics, type Metrics, type Scrape, type ScrapeSources } from "./metrics.ts";
 import { eventLoopDelays } from "./process-metrics.ts";
 import type { ThreadRecent } from "./recent/thread-recent.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
@@ -28,27 +28,39 @@ import { createStoreLog, type StoreLog, StoreSightings } from "./store-log.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 import { allLinesPerSecond, createWarnings, type Warnings } from "./warnings.ts";
 
-export interface TelemetryOptions
-  extends Omit<MetricsSources, "upstreamHealth" | "logLines" | "busiestClientRatio" | "activeSeconds" | "store"> {
+export interface TelemetryOptions {
   readonly log: Logger;
   readonly clock: Clock;
+  /** The configured prefixes. */
+  readonly routes: readonly string[];
+  /** For what is counted. Default: no other thread reads it. */
+  readonly cells?: Cells;
   /** Log lines that were lost so far because the output was too slow or broken. */
   readonly droppedLogLines: () => number;
   /** How many threads carry traffic; from 2 on, this is one of them. Default: 1. */
   readonly workers?: number;
-  /** Null, by default: the counters are not shared. */
-  readonly store?: TelemetryStore | null;
+  /** Null, by default: the counters are not shared. `sightings`: in memory that all threads share; by default there is one thread. */
+  readonly store?: { readonly sightings?: StoreSightings | undefined } | null;
   /** Null, by default: nothing is remembered of the last minutes. */
   readonly recent?: ThreadRecent | null;
 }
 
-interface TelemetryStore {
-  /** Of this thread. */
-  readonly figures: () => SharedStoreFigures;
-  /** In memory that all threads share. Default: there is one thread. */
-  readonly sightings?: StoreSightings | undefined;
-  /** As in StoreSources. Default: null. */
-  readonly rules?: StoreSources["rules"];
+/** What is read when a scrape comes. */
+export interface ThreadSources
+  extends Omit<ScrapeSources, "upstreamHealth" | "logLines" | "busiestClientRatio" | "activeSeconds" | "store"> {
+  /** Null: the counters are not shared. `rules`: as in StoreSources. */
+  readonly store: Pick<StoreSources, "figures" | "rules"> | null;
+}
+
+/** What is known of a thread. */
+export interface ThreadScrape extends Pick<Scrape, "text"> {
+  upstreamHealth(): UpstreamHealth;
+  /** Null: the counters are not shared. */
+  storeHealth(): StoreHealth | null;
+  /** Where this thread counts, for the main thread. Others take their place when a reload has added series. */
+  cells(): Omit<ThreadCells, "outcomes">;
+  /** What this thread hands over to the main thread. */
+  report(): Promise<Omit<ThreadReport, "addresses">>;
 }
 
 export interface Telemetry
@@ -67,14 +79,9 @@ export interface Telemetry
   upstreamFailed(fault: UpstreamFault): void;
   /** A client's handshake failed; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
-  upstreamHealth(): UpstreamHealth;
-  /** Null: the counters are not shared. */
-  storeHealth(): StoreHealth | null;
   tunnelEnded(end: TunnelEnd): void;
-  /** Where this thread counts, for the main thread. Others take their place when a reload has added series. */
-  cells(): Omit<ThreadCells, "outcomes">;
-  /** What this thread hands over to the main thread. */
-  report(): Promise<Omit<ThreadReport, "addresses">>;
+  /** Must be called once, when the parts are there that report to this one and that `sources` ask. */
+  scraping(sources: ThreadSources): ThreadScrape;
   /** At most so many lines of a kind that can be repeated without end are written in a second. */
   readonly linesPerSecond: number;
   /** Reports the lines that were omitted, and stops. */
@@ -112,19 +119,12 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const logFailure = createUpstreamLog(log, clock, samplers, linesPerSecond);
   const { sightings = new StoreSightings(StoreSightings.createMemory(), 0) } = store ?? {};
   const storeLog = createStoreLog(log, clock, samplers, linesPerSecond, sightings);
-  const { cells = new Cells() } = options;
+  const { cells = new Cells(), routes } = options;
   const seen = cells.take(SeenUpstream.cellCount);
   const upstream = new SeenUpstream(seen);
   const busiest = new BusiestClient();
-  const sources = {
-    ...{ ...options, cells },
-    store: store && { figures: store.figures, health: store.figures, rules: store.rules ?? null },
-    busiestClientRatio: () => busiest.ratio(clock.monotonicMs()),
-    upstreamHealth: () => upstream.health,
-    activeSeconds: () => [activeSeconds()],
-    logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
-  };
-  const metrics = createMetrics(sources, workers > 1 ? "worker" : "only");
+  const role = workers > 1 ? "worker" : "only";
+  const metrics = createMetrics({ routes, policies: [], hasStore: store !== null, cells }, role);
   const warnings = createWarnings(options, metrics, samplers, linesPerSecond);
   const finishUnlogged = (exchange: ExchangeRecord, path: string): void => {
     metrics.observe(exchange);
@@ -137,7 +137,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     linesPerSecond,
     ...createReloads(options, metrics),
     ...warnings,
-    ...storeTelemetry(store, storeLog, metrics),
+    ...storeTelemetry(storeLog, metrics),
     finish(exchange, path) {
       finishUnlogged(exchange, path);
       if (!exchange.isProbe) accessLog.record(exchange, path);
@@ -155,15 +155,26 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       metrics.tlsFailed(reason);
       log.debug({ reason, code }, "TLS handshake failed");
     },
-    upstreamHealth: () => upstream.health,
     // Each tunnel has cost a request, so the lines need no bound.
     tunnelEnded: (end) => log.info(end, "tunnel ended"),
-    cells: () => ({ families: metrics.inCells(), upstream: seen, delays: eventLoopDelays() }),
-    async report() {
+    scraping({ store: shared, ...sources }) {
+      const { text, inCells, figures } = metrics.scraping({
+        ...sources,
+        store: shared && { ...shared, health: shared.figures },
+        busiestClientRatio: () => busiest.ratio(clock.monotonicMs()),
+        upstreamHealth: () => upstream.health,
+        activeSeconds: () => [activeSeconds()],
+        logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
+      });
+      const storeHealth = (): StoreHealth | null => shared && healthOf(shared.figures());
       return {
-        families: await metrics.figures(),
-        busiest: busiest.share(clock.monotonicMs()),
-        store: store && healthOf(store.figures()),
+        ...{ text, storeHealth, upstreamHealth: () => upstream.health },
+        cells: () => ({ families: inCells(), upstream: seen, delays: eventLoopDelays() }),
+        report: async () => ({
+          families: await figures(),
+          busiest: busiest.share(clock.monotonicMs()),
+          store: storeHealth(),
+        }),
       };
     },
     close: () => samplers.close(),
@@ -171,10 +182,9 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
 }
 
 function storeTelemetry(
-  store: TelemetryStore | null,
   { storeChanged, storeConnectFailed, storeIdentified, storeShardGone }: StoreLog,
   metrics: StoreEventCounts,
-): StoreLog & Pick<Telemetry, "storeAnswered" | "storeWaited" | "storeHealth"> {
+): StoreLog & Pick<Telemetry, "storeAnswered" | "storeWaited"> {
   return {
     ...{ storeChanged, storeIdentified, storeShardGone },
     storeConnectFailed(shard, failure) {
@@ -182,7 +192,6 @@ function storeTelemetry(
       storeConnectFailed(shard, failure);
     },
     ...{ storeAnswered: metrics.storeAnswered, storeWaited: metrics.storeWaited },
-    storeHealth: () => store && healthOf(store.figures()),
   };
 }
 

@@ -137,7 +137,7 @@ test("a scrape has a series for each policy from the start, and for those that a
   if (policy === undefined) throw new Error("the packaged configuration has a policy");
   const engine = await open(settingsOf({ policies: [{ ...policy, name: "first" }] }), new KnownFiles());
   const policiesIn = async (): Promise<Set<string | undefined>> => {
-    const { body } = await engine.telemetry.metrics.text(false);
+    const { body } = await engine.telemetry.text(false);
     return new Set([...body.matchAll(/^headgate_remaining_ratio_count\{policy="([^"]*)"/gm)].map(([, name]) => name));
   };
   expect(await policiesIn()).toEqual(new Set(["first"]));

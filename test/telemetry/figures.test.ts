@@ -10,7 +10,7 @@ import {
   mergeFamilies,
   mergeFamily,
 } from "../../src/telemetry/figures.ts";
-import type { Metrics, MetricsRole } from "../../src/telemetry/metrics.ts";
+import type { MetricsRole, Scrape } from "../../src/telemetry/metrics.ts";
 import { exchangeOf, metricsOf, storeOf } from "./scrape.ts";
 
 function family(merge: Merge, samples: Readonly<Record<string, number>>, type: FamilyFigures["type"] = "gauge") {
@@ -125,7 +125,7 @@ test("figures of a text give the same text again", async () => {
 });
 
 /** All families, wherever they are counted. */
-async function familiesOf(metrics: Metrics): Promise<FamilyFigures[]> {
+async function familiesOf(metrics: Scrape): Promise<FamilyFigures[]> {
   const counted = metrics.inCells().map((family) => new CellFamilyReader(family).figures());
   return [...(await metrics.figures()), ...counted];
 }

@@ -52,16 +52,20 @@ async function started(count: number, stores: readonly SharedStoreFigures[] = []
     workers: readings,
     hasStore: stores.length > 0,
   });
-  const workers = Array.from({ length: count }, (_, i) =>
-    createTelemetry({
-      ...{ ...common, ...traffic, ...ofProcess },
-      droppedLogLines: () => 1,
+  const workers = Array.from({ length: count }, (_, i) => {
+    const store =
+      stores.length === 0
+        ? null
+        : { figures: () => stores[i] as SharedStoreFigures, rules: null, sightings: undefined };
+    const telemetry = createTelemetry({ ...common, droppedLogLines: () => 1, workers: count, store });
+    telemetry.metrics.addSeries({ routes: [], policies: [policy.name] });
+    const scrape = telemetry.scraping({
+      ...{ ...common, ...traffic, ...ofProcess, store },
       limiter: { stats: () => [statsOf(policy)] },
       counters: () => figuresOf(policy, { keys: 9 }),
-      workers: count,
-      store: stores.length === 0 ? null : { figures: () => stores[i] as SharedStoreFigures },
-    }),
-  );
+    });
+    return { ...telemetry, ...scrape };
+  });
   const known = workers.map((worker, i): { -readonly [Key in keyof KnownThread]: KnownThread[Key] } => ({
     ...{ thread: i + 1, activeSeconds: 0, report: noReport },
     cells: structuredClone({ ...worker.cells(), outcomes: new Map() }),
@@ -93,7 +97,7 @@ test("one scrape has the requests of all workers and the process once", async ()
   main.connectionShed("admin", null);
   main.metrics.setDraining();
   await handOver();
-  const series = await scrape(main.metrics);
+  const series = await scrape(main);
   expect(Object.fromEntries(series)).toMatchObject({
     'headgate_requests_total{method="GET",route="/v2/",status_class="2xx"}': 2,
     'headgate_requests_total{method="GET",route="/v2/",status_class="5xx"}': 1,
@@ -121,16 +125,16 @@ test("a scrape over workers has the families and the series of one thread", asyn
   const { workers } = await started(1);
   const namesOf = (series: Map<string, number>): string[] => [...series.keys()].sort();
   // Of the event loops there is one series for each worker.
-  const only = workers[0]?.metrics;
+  const [only] = workers;
   if (only === undefined) throw new Error("there is one");
   const second = 'headgate_event_loop_active_seconds_total{worker="2"}';
-  expect(namesOf(await scrape(main.metrics))).toEqual([...namesOf(await scrape(only)), second].sort());
-  expect(namesOf(await scrape(main.metrics, true))).toEqual([...namesOf(await scrape(only, true)), second].sort());
+  expect(namesOf(await scrape(main))).toEqual([...namesOf(await scrape(only)), second].sort());
+  expect(namesOf(await scrape(main, true))).toEqual([...namesOf(await scrape(only, true)), second].sort());
 });
 
 test("the event loop's time that is not idle is that of this thread", async () => {
   const { workers } = await started(1);
-  const only = workers[0]?.metrics;
+  const [only] = workers;
   if (only === undefined) throw new Error("there is one");
   const read = async () => (await scrape(only)).get('headgate_event_loop_active_seconds_total{worker="1"}') ?? 0;
   const before = await read();
@@ -139,7 +143,7 @@ test("the event loop's time that is not idle is that of this thread", async () =
 
 test("counters have all their series before a worker has answered", async () => {
   const { main } = await started(0);
-  const series = await scrape(main.metrics);
+  const series = await scrape(main);
   expect(series.get('headgate_requests_total{method="GET",route="/v2/",status_class="2xx"}')).toBe(0);
   expect(series.get('headgate_decisions_total{outcome="admitted",policy="per-ip"}')).toBe(0);
 });
@@ -147,7 +151,7 @@ test("counters have all their series before a worker has answered", async () => 
 test("the upstream's state is that of the last attempt of all workers", async () => {
   const { clock, main, workers, readings } = await started(2);
   const told = async (): Promise<unknown> => {
-    const { body } = await main.metrics.text(false);
+    const { body } = await main.text(false);
     return [main.upstreamHealth().state, /^headgate_upstream_state\{state="(\w+)"\} 1$/m.exec(body)?.[1]];
   };
   expect(await told()).toEqual(["unknown", "unknown"]);
@@ -183,7 +187,7 @@ test("the store is that of the worker that sees it worst off, and what the worke
   ];
   const { main, readings, workers } = await started(4, stores);
   for (const worker of workers) worker.storeAnswered(0.25);
-  const series = await scrape(main.metrics);
+  const series = await scrape(main);
   expect(Object.fromEntries(series)).toMatchObject({
     'headgate_store_state{state="away"}': 1,
     'headgate_store_state{state="up"}': 0,
@@ -209,13 +213,13 @@ test("the store is that of the worker that sees it worst off, and what the worke
 test("a scrape over workers with a store has the families and the series of one thread with one", async () => {
   const { main } = await started(2, [storeFigures(), storeFigures()]);
   const { workers } = await started(1, [storeFigures()]);
-  const only = workers[0]?.metrics;
+  const [only] = workers;
   if (only === undefined) throw new Error("there is one");
   const second = 'headgate_event_loop_active_seconds_total{worker="2"}';
   const expected = [...(await scrape(only)).keys(), second].sort();
-  expect([...(await scrape(main.metrics)).keys()].sort()).toEqual(expected);
+  expect([...(await scrape(main)).keys()].sort()).toEqual(expected);
   const { main: alone } = await started(0, [storeFigures()]);
-  const series = await scrape(alone.metrics);
+  const series = await scrape(alone);
   expect([...series.keys()].filter((name) => name.includes("_store_")).sort()).toEqual(
     expected.filter((name) => name.includes("_store_")),
   );
@@ -224,6 +228,6 @@ test("a scrape over workers with a store has the families and the series of one 
 
 test("without a store, threads and the main thread say nothing of one", async () => {
   const { main, workers } = await started(2);
-  expect([...(await scrape(main.metrics)).keys()].filter((name) => name.startsWith("headgate_store_"))).toEqual([]);
+  expect([...(await scrape(main)).keys()].filter((name) => name.startsWith("headgate_store_"))).toEqual([]);
   expect([main.storeHealth(), workers[0]?.storeHealth()]).toEqual([null, null]);
 });

@@ -5,7 +5,13 @@ import type { RequestHead } from "../../src/core/request-head.ts";
 import type { SharedStoreFigures } from "../../src/core/store-link.ts";
 import type { AddressFigures } from "../../src/core/upstream.ts";
 import { noHead } from "../../src/limits/request-keys.ts";
-import { createMetrics, type Metrics, type MetricsRole, type MetricsSources } from "../../src/telemetry/metrics.ts";
+import {
+  createMetrics,
+  type Metrics,
+  type MetricsRole,
+  type Scrape,
+  type ScrapeSources,
+} from "../../src/telemetry/metrics.ts";
 import type { StoreSources } from "../../src/telemetry/shared-store-metrics.ts";
 import { decisionOf, figuresOf, slidingPolicy, statsOf } from "../support/policy.ts";
 
@@ -43,8 +49,12 @@ export function twoAddresses(): AddressFigures {
   return { available: 2, ejected: 0, ejections: 0, failovers: new Map(), failedLookups: 0, areCurrent: true };
 }
 
-export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsRole): Metrics {
-  const all: MetricsSources = {
+interface Sources extends ScrapeSources {
+  readonly routes: readonly string[];
+}
+
+export function metricsOf(sources: Partial<Sources> = {}, role?: MetricsRole): Metrics & Scrape {
+  const all: Sources = {
     routes: ["/v1/", "/v2/"],
     limiter: { stats: () => [statsOf(policy)] },
     counters: () => figuresOf(policy),
@@ -65,7 +75,9 @@ export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsR
     nodeVersion: "v26.0.0",
     ...sources,
   };
-  return createMetrics(all, role);
+  const policies = all.limiter.stats().map((each) => each.policy.name);
+  const metrics = createMetrics({ routes: all.routes, policies, hasStore: all.store !== null }, role);
+  return { ...metrics, ...metrics.scraping(all) };
 }
 
 export type ExchangeChanges = Partial<Omit<ExchangeRecord, "head">> & { readonly head?: Partial<RequestHead> };
@@ -104,7 +116,7 @@ export function exchangeOf({ head, ...changes }: ExchangeChanges = {}): Exchange
 }
 
 /** `name{labels}` to value, with the labels in alphabetical order. */
-export async function scrape(metrics: Metrics, openMetrics = false): Promise<Map<string, number>> {
+export async function scrape(metrics: Pick<Scrape, "text">, openMetrics = false): Promise<Map<string, number>> {
   const { body } = await metrics.text(openMetrics);
   const series = new Map<string, number>();
   for (const line of body.split("\n")) {
@@ -118,7 +130,7 @@ export async function scrape(metrics: Metrics, openMetrics = false): Promise<Map
 }
 
 /** What a function changed: the series whose value is another, with the difference. The process's own are left out. */
-export async function changesOf(metrics: Metrics, act: () => void): Promise<Record<string, number>> {
+export async function changesOf(metrics: Pick<Scrape, "text">, act: () => void): Promise<Record<string, number>> {
   const before = await scrape(metrics);
   act();
   const after = await scrape(metrics);

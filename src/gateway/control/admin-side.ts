@@ -60,7 +60,7 @@ export class AdminSide {
     const { certificate } = this.#files;
     this.#admin = await startAdmin({
       ...{ host: settings.host, port: settings.port, socket: settings.socket, clock },
-      metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
+      metrics: (openMetrics) => telemetry.text(openMetrics),
       health: () => this.#health(),
       isAlive: () => workers.isAlive(),
       onError: (error) => log.error({ err: error }, "metrics scrape failed"),
