@@ -1,5 +1,5 @@
-// The calls of the admin API: each with its schemas, and what it asks the control plane for. A call that this gateway does not
-// have is not there. The OpenAPI document is made of the same schemas.
+// The calls of the admin API: each with its schemas, and what it asks the control plane for. The OpenAPI document is made of the
+// same schemas.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
@@ -101,9 +101,9 @@ export async function addRoutes(
   addReloads(app, context);
   addDrain(app, context);
   addEvents(app, context);
-  if (plane.recent !== null) addRecent(app, context, plane.recent);
-  if (plane.clients !== null) addClients(app, context, plane.clients);
-  if (plane.rules !== null) addRules(app, context, plane.rules);
+  addRecent(app, context, plane.recent);
+  addClients(app, context, plane.clients);
+  addRules(app, context, plane.rules);
   return methods;
 }
 

@@ -2,7 +2,6 @@
 // The composition root implements it. Its types are those of the schemas; nothing of them is loaded here.
 
 import type { Static } from "typebox";
-import type { ForgivenKey } from "../core/rules.ts";
 import type { SharedRulesFigures, StoreHealth } from "../core/store-link.ts";
 import type { UpstreamHealth } from "../core/upstream.ts";
 import type * as schemas from "./schemas.ts";
@@ -34,7 +33,6 @@ export interface EventFeed {
   subscribe(onEvent: (event: ControlEvent) => void): () => void;
 }
 
-/** A part that is null is missing in this gateway, and the API has no calls for it. */
 export interface ControlPlane extends EventFeed {
   status(): Promise<Status>;
   policies(): Promise<PolicyList>;
@@ -50,9 +48,9 @@ export interface ControlPlane extends EventFeed {
   drain(): void;
   /** What a drain that begins now would do, or what the one in progress does. */
   drainTimes(): DrainAnswer;
-  readonly recent: RecentRequests | null;
-  readonly clients: ClientControl | null;
-  readonly rules: RuleControl | null;
+  readonly recent: RecentRequests;
+  readonly clients: ClientControl;
+  readonly rules: RuleControl;
 }
 
 /** An answer, or why there is none, in sentences for whoever asked. */
@@ -65,8 +63,6 @@ export type ControlResult<T> =
  * does not hold. `absent`: there is no such thing. `full`: there are as many as there may be.
  */
 export type ControlRefusal = "unacceptable" | "conflict" | "mismatch" | "absent" | "full";
-
-// Parts that others implement, and the composition root puts together
 
 /** The last minutes, and why requests were refused. */
 export interface RecentRequests {
@@ -93,22 +89,6 @@ export interface ClientsWanted {
   readonly limit: number;
 }
 
-export interface CountedList extends Omit<ClientList, "clients"> {
-  readonly clients: readonly Omit<ClientList["clients"][number], "actions">[];
-}
-
-/** What clients have used. Only `forgive` changes anything. */
-export interface ClientCounts {
-  /** The caller adds `actions`. */
-  list(wanted: ClientsWanted): Promise<CountedList>;
-  /** The caller adds `rules`. Null: nothing is known of such a key. `client`: an address or a network, canonical. */
-  find(key: ForgivenKey): Promise<Omit<ClientState, "rules"> | null>;
-  /** Null: nothing was counted for such a key. */
-  forgive(key: ForgivenKey): Promise<Omit<ForgivenAnswer, "key"> | null>;
-  /** What a request would get. Charges nothing. `client` is canonical. */
-  check(request: CheckWanted): Promise<CheckedRequest>;
-}
-
 /**
  * What must hold for a change (RFC 9110, section 13). `revisions`: the rule has one of these. `exists` and `missing`: If-Match
  * and If-None-Match with an asterisk.
@@ -116,8 +96,6 @@ export interface ClientCounts {
 export type Precondition =
   | { readonly kind: "none" | "exists" | "missing" }
   | { readonly kind: "revisions"; readonly revisions: readonly number[] };
-
-// Clients and rules as the API shows them
 
 /** `key`: as in a call, such as `client:203.0.113.7`. */
 export interface ClientControl {

@@ -2,8 +2,6 @@
 // and reloads. Closes all in order. The parts do not import each other. pipeline.ts decides about requests.
 import { FileWatcher } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
-import type { Clock } from "../core/clock.ts";
-import { counterText } from "../core/counter-key.ts";
 import type { HostPort } from "../core/ip-address.ts";
 import type { ReloadCause, ReloadResult, TrialTerms } from "../core/reload.ts";
 import type { RuleKeeper } from "../core/rules.ts";
@@ -13,26 +11,17 @@ import { HistoryRow } from "../telemetry/recent/history.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
 import { RecentMemory } from "../telemetry/recent/recent-memory.ts";
 import type { Clients } from "./clients.ts";
-import { type AdminSide, openAdminSide } from "./control/admin-side.ts";
-import { type ClientCountsOptions, createClientCounts } from "./control/client-counts.ts";
-import type { Seams } from "./control/control.ts";
-import { createRecentControl } from "./control/recent-control.ts";
+import { openAdminFiles, replacedTogether } from "./control/admin-files.ts";
+import { GatewayControl } from "./control/control.ts";
+import { openAdmin } from "./control/open-admin.ts";
 import type { EngineOptions } from "./engine.ts";
 import { Forgiving } from "./forgiving.ts";
-import {
-  createCounterMemory,
-  ofMainThread,
-  openCounters,
-  sweepRegularly,
-  type ThreadCounters,
-} from "./open-counters.ts";
+import { createCounterMemory, ofMainThread, openCounters, sweepRegularly } from "./open-counters.ts";
 import type { Addresses, BrokenOff } from "./open-listeners.ts";
 import { openRecent, reportRegularly } from "./open-recent.ts";
 import { Reloader, type TrialControl } from "./reloader.ts";
 import { logRules, RuleBook } from "./rule-book.ts";
-import { loggedName } from "./runtimes.ts";
 import { createSharing, type Sharing } from "./sharing.ts";
-import type { Snapshots } from "./snapshots.ts";
 import { openWorkers, type Workers, type WorkersOptions } from "./workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
@@ -90,51 +79,13 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 
 /** Adds to `open` what has to be closed, except the listeners that drain. */
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
-  const { log, source = null } = options;
-  const files = new FileWatcher(options.rereadMs);
-  // Imported only if there are snapshots, because a start without it is faster.
-  const kept = settings.counters.snapshot === null ? null : await import("./snapshots.ts");
-  const restored = await kept?.restoreCounters(settings, options);
-  const memory = restored?.memory ?? createCounterMemory(settings.counters.memoryBytes);
-  const counters = openCounters(memory, ofMainThread(settings));
-  open.defer(sweepRegularly(counters.table, options.clock));
-  const rules = new RuleBook({ ...options, restored: restored?.rules ?? [], survivesRestart: kept !== null });
-  const setByPeople = await openSharing(settings, options, rules, open);
-  const { forgiving, sharing } = setByPeople;
-  const recentMemory = new RecentMemory(settings.admin.recent, options.clock.monotonicMs());
-  const workers = await openWorkers(settings, files, { ...options, counters, ...askedOf(setByPeople, recentMemory) });
-  open.defer(() => workers.close());
-  await publishTo(workers, setByPeople);
-  logRules(rules, { log, settings: () => workers.settings, keyHash: counters.keyHash });
-  const { telemetry } = workers;
-  const recent = open.adopt(openRecent(settings, { ...options, workers, recentMemory }), (each) => each.close());
-  // Threads that carry traffic report theirs.
-  if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(workers.recent.memory, mainRow), null));
-  const drains = new Drains();
-  const trials: { control: TrialControl | null } = { control: null };
-  const trialSinceMs = () => trials.control?.trial?.sinceMs ?? null;
-  const kinds = { slots: () => workers.main.limiter.slots, rules: () => rules.list(), trialSinceMs };
-  const snapshotParts = { ...options, counters, telemetry, ...kinds };
-  const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
-  rules.onChange(() => snapshots?.writeSoon());
-  if (snapshots !== null) open.defer(() => snapshots.stop());
-  const seams = seamsOf({ ...setByPeople, ...{ workers, clock: options.clock, recent, counters, snapshots } });
-  const adminOptions = { ...options, ...seams, workers, files, sharing, drain: () => void drains.begin() };
-  const adminSide = await openAdminSide(settings.admin, adminOptions);
-  open.defer(() => adminSide.close());
-  const admin = await adminSide.listen(settings.admin);
-  const addresses = await workers.listen(settings);
-  const toldOfReloads = besideTelemetry(adminSide, snapshots, sharing);
-  const reloading = { files, log, clock: options.clock, telemetry: toldOfReloads, source };
-  const reloader = new Reloader(settings, adminSide.besideWorkers(), reloading);
-  trials.control = reloader;
-  await reloader.start();
-  logListeners(log, addresses, admin);
-  workers.announceStart();
-  drains.how = async () => {
-    adminSide.draining();
+  const { log } = options;
+  const parts = await openParts(settings, options, open);
+  const { workers, recent, rules, forgiving, reloader, snapshots } = parts;
+  const drains = new Drains(async () => {
+    control.draining();
     const reloaded = reloader.close();
-    telemetry.metrics.setDraining();
+    workers.telemetry.metrics.setDraining();
     // Announced early, so that clients are not sending a request when their idle connections are closed.
     workers.announceEnd();
     const { delayMs, timeoutMs } = workers.settings.drain;
@@ -143,11 +94,28 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     await snapshots?.writeLast();
     await reloaded;
     await open.disposeAsync();
-  };
-  adminSide.started(reloader);
+  });
+  const control = new GatewayControl({
+    ...{ ...options, ...parts },
+    async forgive(key) {
+      const forgiven = await forgiving.forgive(key);
+      snapshots?.writeSoon();
+      return forgiven;
+    },
+    drain: () => void drains.begin(),
+  });
+  open.defer(() => control.close());
+  const admin = await openAdmin(settings.admin, { ...options, ...parts, control });
+  open.defer(() => admin.close());
+  const addresses = await workers.listen(settings);
+  await reloader.start();
+  logListeners(log, addresses, admin);
+  workers.announceStart();
+  control.started();
+  drains.ready();
   return {
     ...addresses,
-    admin,
+    admin: { host: admin.host, port: admin.port },
     recent,
     rules,
     clients: workers.main.clients,
@@ -160,62 +128,49 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   };
 }
 
-/** Also tells the next process, and the other gateways, what becomes of reloads on trial. */
-function besideTelemetry(
-  adminSide: AdminSide,
-  snapshots: Pick<Snapshots, "writeSoon"> | null,
-  sharing: Pick<Sharing, "tellTakenBack"> | null,
-): ReturnType<AdminSide["besideTelemetry"]> {
-  const { reloaded, trialChanged } = adminSide.besideTelemetry();
-  return {
-    reloaded,
+/** Opens everything but listeners. */
+async function openParts(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack) {
+  const { log, clock, source = null } = options;
+  const files = new FileWatcher(options.rereadMs);
+  // Imported only if there are snapshots, because a start without it is faster.
+  const kept = settings.counters.snapshot === null ? null : await import("./snapshots.ts");
+  const restored = await kept?.restoreCounters(settings, options);
+  const memory = restored?.memory ?? createCounterMemory(settings.counters.memoryBytes);
+  const counters = openCounters(memory, ofMainThread(settings));
+  open.defer(sweepRegularly(counters.table, clock));
+  const rules = new RuleBook({ ...options, restored: restored?.rules ?? [], survivesRestart: kept !== null });
+  const setByPeople = await openSharing(settings, options, rules, open);
+  const { sharing } = setByPeople;
+  const recentMemory = new RecentMemory(settings.admin.recent, clock.monotonicMs());
+  const workers = await openWorkers(settings, files, { ...options, counters, ...askedOf(setByPeople, recentMemory) });
+  open.defer(() => workers.close());
+  await publishTo(workers, setByPeople);
+  logRules(rules, { log, settings: () => workers.settings, keyHash: counters.keyHash });
+  const recent = open.adopt(openRecent(settings, { ...options, workers, recentMemory }), (each) => each.close());
+  // Threads that carry traffic report theirs.
+  if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(workers.recent.memory, mainRow), null));
+  const adminFiles = await openAdminFiles(settings.admin, { files, log, clock });
+  open.defer(() => adminFiles.close());
+  const { telemetry } = workers;
+  const reloader = new Reloader(settings, replacedTogether(workers, adminFiles), {
+    files,
+    log,
+    clock,
+    telemetry,
+    source,
+  });
+  const trialSinceMs = () => reloader.trial?.sinceMs ?? null;
+  const kinds = { slots: () => workers.main.limiter.slots, rules: () => rules.list(), trialSinceMs };
+  const snapshots = kept?.startSnapshots(settings, { ...options, counters, telemetry, ...kinds }) ?? null;
+  if (snapshots !== null) open.defer(() => snapshots.stop());
+  rules.onChange(() => snapshots?.writeSoon());
+  reloader.subscribe({
     trialChanged(event) {
-      trialChanged(event);
       snapshots?.writeSoon();
       if (event.kind === "taken_back") void sharing?.tellTakenBack(event.reason);
     },
-  };
-}
-
-interface SeamSources {
-  readonly workers: Workers;
-  readonly clock: Clock;
-  readonly recent: Recent;
-  readonly counters: Pick<ThreadCounters, "keyHash" | "keySecret">;
-  readonly rules: RuleBook;
-  readonly forgiving: Forgiving;
-  /** Null: there are none. */
-  readonly snapshots: Snapshots | null;
-}
-
-/** What the admin API shows of the last minutes, of clients and of rules. */
-function seamsOf({ workers, clock, recent, counters, rules, forgiving, snapshots }: SeamSources): Seams {
-  const settings = () => workers.settings;
-  const { clients } = workers.main;
-  const forgive: ClientCountsOptions["forgive"] = async (key) => {
-    const forgiven = await forgiving.forgive(key);
-    snapshots?.writeSoon();
-    return forgiven;
-  };
-  const listedTokens = () => workers.listedTokens();
-  const { keyHash, keySecret } = counters;
-  return {
-    rules,
-    clients: createClientCounts({
-      ...{ clients, recent, settings, listedTokens, forgive },
-      ...{ rules: rules.inForce, wallMs: clock.wallMs },
-    }),
-    recent: createRecentControl({
-      recent,
-      settings,
-      keyText: (key) => counterText(key, workers.settings.clientAddress.ipv6Prefix),
-      loggedName(name) {
-        // A thread may have got the secret of all gateways from the store.
-        keyHash.replaceKey(keySecret);
-        return loggedName(name, workers.settings.log.subject, keyHash);
-      },
-    }),
-  };
+  });
+  return { ...setByPeople, counters, workers, recent, adminFiles, reloader, snapshots };
 }
 
 /** What people set while gateways run. */
@@ -265,14 +220,19 @@ async function publishTo(workers: Workers, { rules, forgiving, sharing }: SetByP
 
 /** There is one drain, whoever asks for it first. One that is asked for during the start begins after it. */
 class Drains {
+  readonly #how: () => Promise<void>;
   readonly #began = Promise.withResolvers<void>();
   readonly #ready = Promise.withResolvers<void>();
+  #isReady = false;
   #drained: Promise<void> | null = null;
-  #how: (() => Promise<void>) | null = null;
 
-  /** Set once, when there is something to drain. */
-  set how(how: () => Promise<void>) {
+  constructor(how: () => Promise<void>) {
     this.#how = how;
+  }
+
+  /** There is something to drain. */
+  ready(): void {
+    this.#isReady = true;
     this.#ready.resolve();
   }
 
@@ -282,7 +242,7 @@ class Drains {
 
   begin(): Promise<void> {
     this.#began.resolve();
-    this.#drained ??= this.#how === null ? this.#ready.promise.then(() => this.#how?.()) : this.#how();
+    this.#drained ??= this.#isReady ? this.#how() : this.#ready.promise.then(this.#how);
     return this.#drained;
   }
 }

@@ -55,7 +55,7 @@ type ReloadedWorkers = Pick<Workers, "settings" | "listedTokens" | "replace" | "
 
 export type TrialControl = Pick<Reloader, "trial" | "confirm" | "takeBack">;
 
-export interface ReloadTelemetry extends Pick<Telemetry, "trialChanged"> {
+interface ReloadTelemetry extends Pick<Telemetry, "trialChanged"> {
   /** `by`: who asked for it, or for the end of the trial; null: nobody, or a program. */
   reloaded(result: ReloadResult, cause: ReloadCause, by: string | null): void;
 }
@@ -75,6 +75,7 @@ export class Reloader {
   readonly #source: SettingsSource | null;
   readonly #reloads = new OneAtATime<ReloadResult | null>();
   readonly #trials: ReloadTrials;
+  readonly #listeners = new Set<Partial<ReloadTelemetry>>();
   /** With the values that need a restart. */
   #wanted: WrittenSettings;
   /** As it was written when the process started; null: a program passed the settings. */
@@ -93,12 +94,20 @@ export class Reloader {
     // The start has logged these.
     this.#unlisted = new Set(unlisted(settings, workers.listedTokens()).map(({ id }) => id));
     this.#options = options;
+    this.subscribe(options.telemetry);
     this.#source = options.source;
     this.#trials = new ReloadTrials({
       clock: options.clock,
-      onEvent: (event) => options.telemetry.trialChanged(event),
+      onEvent: (event) => {
+        for (const { trialChanged } of this.#listeners) trialChanged?.(event);
+      },
       onOver: (reason) => void this.#over(reason).catch(ignoreError),
     });
+  }
+
+  /** The listener is told of each reload, and of what becomes of those on trial. */
+  subscribe(listener: Partial<ReloadTelemetry>): void {
+    this.#listeners.add(listener);
   }
 
   /** Begins to watch all files. A configuration that has changed since it was loaded for the start is reloaded. */
@@ -173,7 +182,7 @@ export class Reloader {
       const wanted = { ...fallback, ...asked, errors: [], isConfigRead: true, terms: null, takenBack };
       // If it cannot be put into force, the trial goes on, and this is tried again.
       const result = await this.#reloadSafely(async () => wanted, "trial");
-      this.#options.telemetry.reloaded(result, "trial", takenBack.by);
+      this.#tell(result, "trial", takenBack.by);
       return result;
     });
   }
@@ -197,10 +206,14 @@ export class Reloader {
       const result = await this.#reloadSafely(want, cause);
       // The reload that was in progress may have taken over this change already.
       const isNews = !result.ok || result.isConfigRead || result.changed.length > 0;
-      if (cause !== "file" || isNews) this.#options.telemetry.reloaded(result, cause, by);
+      if (cause !== "file" || isNews) this.#tell(result, cause, by);
       return result;
     };
     return this.#reloads.reload(reload, cause !== "file") as Promise<ReloadResult>;
+  }
+
+  #tell(...reload: Parameters<ReloadTelemetry["reloaded"]>): void {
+    for (const { reloaded } of this.#listeners) reloaded?.(...reload);
   }
 
   /** Does something with the trial that is on now, unless it is over when it's time to. */

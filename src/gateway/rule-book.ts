@@ -77,7 +77,7 @@ export class RuleBook implements RuleKeeper {
   /** What gateways share is taken over in the order in which it comes. */
   #taking: Promise<unknown> = Promise.resolve();
   #revision: number;
-  /** The workers gets one change after the other. */
+  /** The workers get one change after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   /** When the timer expires, by the wall clock. */
@@ -123,7 +123,7 @@ export class RuleBook implements RuleKeeper {
   }
 
   /**
-   * Puts the rules that are known into force. Must be called once, before the workers listens and before a rule is set. `log`:
+   * Puts the rules that are known into force. Must be called once, before the workers listen and before a rule is set. `log`:
    * null if gateways share nothing.
    */
   async publishTo(workers: RuledWorkers, log: RuleLog | null = null): Promise<void> {

@@ -163,22 +163,6 @@ test("without a tokens file the API does not exist over TCP; a reload that names
   expect((await stage.call("GET", "/api/status", { token: readToken })).json).toEqual(read);
 });
 
-test("seams that this gateway does not have have no calls, and the document does not name them", async () => {
-  const stage = await stageApi(cleanup, fakePlane({ recent: null, clients: null, rules: null }));
-  for (const path of ["/api/history", "/api/clients", "/api/requests/abc", "/api/rules", "/api/rules/a"]) {
-    expectError(await stage.call("GET", path), 404);
-  }
-  expectError(await stage.call("POST", "/api/check", { body: {} }), 404);
-  const { json } = await stage.call("GET", "/api/openapi.json");
-  const { paths } = json as { paths: object };
-  expect(Object.keys(paths).sort()).toEqual(
-    [
-      ...["config", "drain", "events", "openapi.json", "policies"],
-      ...["reload", "reload/confirm", "reload/take-back", "status"],
-    ].map((name) => `/api/${name}`),
-  );
-});
-
 test.each([
   ["evil.example", 421],
   ["evil.example:PORT", 421],

@@ -9,6 +9,7 @@ import type {
   RecentRequests,
   ReloadAnswer,
   RequestAnswer,
+  RuleControl,
   ShownRule,
   Status,
 } from "../../src/admin/control-plane.ts";
@@ -181,6 +182,10 @@ export async function ruleBook(settings: Settings, wallMs = Date.UTC(2026, 10, 2
   return { book, rules: createRuleControl({ keeper: book, context }) };
 }
 
+const absent = async () => ({ ok: false, why: "absent", details: ["There is no rule with this id."] }) as const;
+
+const noRules: RuleControl = { async *list() {}, find: () => null, put: absent, remove: absent };
+
 export interface FakePlane extends ControlPlane {
   publish(event: ControlEvent): void;
   readonly subscribers: () => number;
@@ -226,7 +231,7 @@ export function fakePlane(changes: Partial<ControlPlane> = {}): FakePlane {
     },
     recent,
     clients,
-    rules: null,
+    rules: noRules,
     ...changes,
     publish: (event) => {
       for (const listener of listeners) listener(event);

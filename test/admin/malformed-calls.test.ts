@@ -270,13 +270,17 @@ test(`${all.length} malformed calls are each refused in the v2 format, and nothi
   const policies = ["default", "other"].flatMap((name) => settings.policies.map((policy) => ({ ...policy, name })));
   const { book, rules } = await ruleBook({ ...settings, policies });
   const { createClientControl } = await import("../../src/gateway/control/client-control.ts");
-  const counts = {
-    list: async () => ({ clients: [], refusedSince: null, isComplete: true, isShared: false }),
-    find: async () => null,
-    forgive: async () => null,
+  const { Clients } = await import("../../src/gateway/clients.ts");
+  const counts = Object.assign(Object.create(Clients.prototype), {
+    list: async () => [],
+    state: async () => null,
     check: () => expect.unreachable("a malformed check"),
-  };
-  const clients = createClientControl({ counts, settings: () => settings, rules: null });
+  });
+  const clients = createClientControl({
+    ...{ clients: counts, settings: () => settings, rules, inForce: book.inForce, listedTokens: () => null },
+    recent: { refused: () => ({ keys: [], sinceMs: 0 }) },
+    ...{ forgive: async () => null, wallMs: () => 0 },
+  });
   const plane = fakePlane({ rules, clients });
   const stage = await stageApi(cleanup, plane);
   for (const [what, method, path, call] of all) {

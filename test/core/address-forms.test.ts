@@ -8,7 +8,7 @@ import { type ClientAddressRules, parseForwardedAddress, readClient, readPeer } 
 import { cidrOf, formatCidr, formatIpAddress } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { NamedPeers } from "../../src/ext-auth/check.ts";
-import { readKeyText } from "../../src/gateway/control/client-control.ts";
+import { readKeyText } from "../../src/gateway/control/key-text.ts";
 import { ProxyHeaderReader } from "../../src/listener/proxy-header.ts";
 import { runs, scaled } from "../support/runs.ts";
 

@@ -1,10 +1,9 @@
 // The rules that are shown for a client, a token and a subject.
 import { expect, test } from "vitest";
-import type { ClientCounts, RuleControl } from "../../src/admin/control-plane.ts";
+import type { RuleControl } from "../../src/admin/control-plane.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
-import { createClientControl } from "../../src/gateway/control/client-control.ts";
-import { testSettings } from "../support/gateway.ts";
 import { ruleOf } from "../support/rule.ts";
+import { controlOf, Stage } from "./clients-stage.ts";
 
 test("a token and its subject, which have one name, are shown with the rules about either", async () => {
   const inForce = new RulesInForce();
@@ -14,10 +13,8 @@ test("a token and its subject, which have one name, are shown with the rules abo
     ruleOf("of-bob", { kind: "token", value: "bob" }),
   ];
   inForce.apply({ set: rules, removed: [] });
-  const counts = { find: async (key: object) => ({ key, policies: [], isShared: false }) } as unknown as ClientCounts;
-  const control = { find: (id: string) => ({ rule: { id } }) } as unknown as RuleControl;
-  const settings = testSettings("http://127.0.0.1:1");
-  const clients = createClientControl({ counts, settings: () => settings, rules: { inForce, control } });
+  const rulesById = { find: (id: string) => ({ rule: { id } }) } as unknown as RuleControl;
+  const clients = controlOf(new Stage({}), { inForce, rules: rulesById });
   for (const key of ["token:alice", "subject:alice"]) {
     const found = await clients.find(key);
     expect(found).toMatchObject({ ok: true, value: { rules: [{ id: "by-subject" }, { id: "by-token" }] } });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readKeyText } from "../../src/gateway/control/client-control.ts";
+import { readKeyText } from "../../src/gateway/control/key-text.ts";
 
 const digits = "0123456789abcdef0123456789abcdef";
 

@@ -11,6 +11,7 @@ import type { Rule } from "../../src/core/rules.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { Clients, type TriedRequest } from "../../src/gateway/clients.ts";
+import { createClientControl } from "../../src/gateway/control/client-control.ts";
 import { clientAddressRules, quotaPathOf, requestRules } from "../../src/gateway/runtimes.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { createDecide } from "../../src/pipeline.ts";
@@ -98,4 +99,19 @@ export class Stage {
       resetMs: Math.ceil(verdict.decision.resetMs + this.clock.wallOffsetMs),
     };
   }
+}
+
+/** What the admin API answers about the clients of a stage. */
+export function controlOf(
+  { clients, clock, rules: inForce }: Pick<Stage, "clients" | "clock" | "rules">,
+  changes: Partial<Parameters<typeof createClientControl>[0]> = {},
+) {
+  return createClientControl({
+    ...{ clients, inForce, wallMs: clock.wallMs, listedTokens: () => null },
+    settings: () => testSettings("http://127.0.0.1:9", {}),
+    recent: { refused: () => ({ keys: [], sinceMs: clock.wallMs() }) },
+    rules: { find: () => null },
+    forgive: async () => null,
+    ...changes,
+  });
 }

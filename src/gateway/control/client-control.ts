@@ -1,69 +1,81 @@
-// What clients have used, for people: reads the keys that they write, and adds the rules that are about a key.
-import type { ClientControl, ClientCounts, ControlResult, RuleControl } from "../../admin/control-plane.ts";
-import { isNarrower, wideEnough } from "../../config/addresses.ts";
-import { addressKey } from "../../core/counter-key.ts";
+// What clients have used, for people: reads the keys that they write, asks what is counted of them, and adds the rules that are
+// about them. Only `forgive` changes anything.
+import type {
+  CheckedRequest,
+  ClientControl,
+  ClientState,
+  ControlResult,
+  ForgivenAnswer,
+  RuleControl,
+} from "../../admin/control-plane.ts";
+import { addressKey, clientOfKey, countedKey } from "../../core/counter-key.ts";
 import { enumerate } from "../../core/enumerate.ts";
-import {
-  cidrOf,
-  clientKey,
-  countedAs,
-  formatCidr,
-  formatIpAddress,
-  isWithin,
-  parseCidr,
-  parseIpAddress,
-} from "../../core/ip-address.ts";
-import { withFirstAddress } from "../../core/network-set.ts";
+import { cidrOf, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "../../core/ip-address.ts";
+import type { Policy } from "../../core/policy.ts";
 import type { ForgivenKey, Rule } from "../../core/rules.ts";
 import type { RulesInForce } from "../../core/rules-in-force.ts";
-import type { Settings } from "../../core/settings.ts";
+import { type Period, periodAt } from "../../limits/calendar.ts";
+import type { KeyState, PolicyCheck, PolicyState } from "../../limits/limiter-view.ts";
+import { networkKey } from "../../limits/table/eviction.ts";
+import type { TriedAnswer } from "../clients.ts";
+import type { Forgave } from "../forgiving.ts";
+import { type ClientListOptions, listClients, usageOf } from "./client-lists.ts";
+import { keyText, readKeyText } from "./key-text.ts";
 
-interface ClientControlOptions {
-  readonly counts: ClientCounts;
-  /** In force. */
-  readonly settings: () => Pick<Settings, "policies" | "clientAddress" | "counters">;
-  /** Null: there are no rules. */
-  readonly rules: { readonly inForce: RulesInForce; readonly control: RuleControl } | null;
+interface ClientControlOptions extends ClientListOptions {
+  readonly inForce: RulesInForce;
+  readonly rules: Pick<RuleControl, "find">;
+  /** Forgives a key in all threads and at all gateways. Resolves with null for a name that is none. */
+  readonly forgive: (key: ForgivenKey) => Promise<Forgave | null>;
 }
 
-export function createClientControl({ counts, settings, rules }: ClientControlOptions): ClientControl {
-  const read = (key: string) => readKeyText(key, settings().clientAddress.ipv6Prefix);
-  const about = (key: ForgivenKey) =>
-    rules === null ? [] : rulesAbout(key, rules.inForce, settings().clientAddress.ipv6Prefix);
+export function createClientControl(options: ClientControlOptions): ClientControl {
+  const { clients, settings, wallMs, inForce, rules } = options;
+  const ipv6Prefix = (): number => settings().clientAddress.ipv6Prefix;
+  const read = (key: string) => readKeyText(key, ipv6Prefix());
+  const about = (key: ForgivenKey) => rulesAbout(key, inForce, ipv6Prefix());
   return {
     async list(wanted) {
       const names = settings().policies.map(({ name }) => name);
       if (wanted.policy !== null && !names.includes(wanted.policy)) {
         return unacceptable(`query.policy: found an unknown name, expected ${enumerate(names)}`);
       }
-      const list = await counts.list(wanted);
-      const clients = list.clients.map((client) => {
+      const list = await listClients(options, wanted);
+      const listed = list.clients.map((client) => {
         const reading = client.key === null ? null : read(client.key);
         const actions = reading?.ok === true ? about(reading.key).map(({ action }) => action) : [];
         return { ...client, actions: [...new Set(actions)] };
       });
-      return { ok: true, value: { ...list, clients } };
+      return { ok: true, value: { ...list, clients: listed } };
     },
     async find(written) {
       const reading = read(written);
       if (!reading.ok) return unacceptable(`path.key: found another value, expected ${reading.expected}`);
-      const shown = about(reading.key).flatMap(({ id }) => rules?.control.find(id)?.rule ?? []);
-      const found = await counts.find(reading.key);
-      if (found === null && shown.length === 0) return unknownKey;
+      const { key } = reading;
+      const shown = about(key).flatMap(({ id }) => rules.find(id)?.rule ?? []);
+      const state = await clients.state(key);
+      const policies = (state?.policies ?? []).flatMap((policy) =>
+        policy.keys.map((each) => keyAnswer(policy, each, wallMs())),
+      );
+      const isKnown = state !== null && (key.kind !== "key" || policies.some(({ used }) => used > 0));
+      if (!isKnown && shown.length === 0) return unknownKey;
       // A network of several clients has no counts of its own, and may have rules.
-      const uncounted = { key: keyText(reading.key), policies: [], isShared: settings().counters.redis !== null };
-      return { ok: true, value: { ...(found ?? uncounted), rules: shown } };
+      const counted = { policies: isKnown ? policies : [], isShared: settings().counters.redis !== null };
+      return { ok: true, value: { key: keyText(key), ...counted, rules: shown } };
     },
     async forgive(written) {
       const reading = read(written);
       if (!reading.ok) return unacceptable(`path.key: found another value, expected ${reading.expected}`);
-      const forgiven = await counts.forgive(reading.key);
-      return forgiven === null ? unknownKey : { ok: true, value: { key: keyText(reading.key), ...forgiven } };
+      const forgiven = await options.forgive(reading.key);
+      return forgiven === null ? unknownKey : { ok: true, value: forgivenAnswer(reading.key, forgiven, ipv6Prefix()) };
     },
     async check(wanted) {
       const address = wanted.client.includes("%") ? undefined : parseIpAddress(wanted.client);
       if (address === undefined) return unacceptable("body.client: found another text, expected an IP address");
-      return { ok: true, value: await counts.check({ ...wanted, client: formatIpAddress(address) }) };
+      const rawHeaders = Object.entries(wanted.headers ?? {}).flat();
+      const tried = await clients.check({ ...wanted, client: formatIpAddress(address), rawHeaders });
+      if (tried === null) throw new Error("the address of a check was read before");
+      return { ok: true, value: checkedRequest(address, tried, options) };
     },
   };
 }
@@ -94,38 +106,100 @@ function rulesAbout({ kind, value }: ForgivenKey, inForce: RulesInForce, ipv6Pre
   }
 }
 
-// How keys are written in calls of the admin API, and which client or network is meant.
+// One client
 
-/** `expected`: what would have been accepted. */
-type KeyReading = { readonly ok: true; readonly key: ForgivenKey } | { readonly ok: false; readonly expected: string };
-
-/** Reads a key such as `client:203.0.113.7`. */
-export function readKeyText(written: string, ipv6Prefix: number): KeyReading {
-  const [kind = ""] = written.split(":", 1);
-  const value = written.slice(kind.length + 1);
-  switch (kind) {
-    case "client":
-      return readClient(value, ipv6Prefix);
-    case "token":
-    case "subject":
-      return value === "" ? { ok: false, expected: "a name" } : { ok: true, key: { kind, value } };
-    case "key":
-      if (!/^[0-9a-f]{32}$/.test(value)) return { ok: false, expected: "32 hexadecimal digits in lower case" };
-      return { ok: true, key: { kind, value } };
-    default:
-      return { ok: false, expected: "client, token, subject or key, then a colon and a value" };
-  }
+function keyAnswer(
+  { policy, isShadow, gap }: PolicyState,
+  { units, limit, remaining, resetMs, method, route, coarse, admissions, heldUnits, exemptBy }: KeyState,
+  nowMs: number,
+): ClientState["policies"][number] {
+  const isExempt = exemptBy !== null || limit === 0;
+  const period = periodOf(policy, nowMs);
+  return {
+    ...{ policy: policy.name, isShadow, countedAs: coarse, method, route, gap, exemptBy, held: heldUnits },
+    state: isExempt ? "exempt" : remaining < policy.cost ? "exhausted" : "open",
+    ...usageOf({ limit, used: units, remaining, resetMs }, nowMs),
+    period: period && {
+      start: new Date(period.startMs).toISOString(),
+      end: new Date(period.endMs).toISOString(),
+    },
+    instants: admissions.map(({ atMs, units: counted }) => ({ at: new Date(atMs).toISOString(), units: counted })),
+  };
 }
 
-/** An address stands for the client that is charged for it: with IPv6, for a whole network. */
-function readClient(written: string, ipv6Prefix: number): KeyReading {
-  const address = written.includes("%") ? undefined : parseIpAddress(written);
-  const cidr = parseCidr(address === undefined ? written : clientKey(countedAs(address), ipv6Prefix));
-  if (cidr === undefined) return { ok: false, expected: 'an address or a network such as "10.0.0.0/8"' };
-  if (isNarrower(cidr, ipv6Prefix)) return { ok: false, expected: wideEnough(ipv6Prefix) };
-  return { ok: true, key: { kind: "client", value: formatCidr(withFirstAddress(cidr)) } };
+/** Periods are slow to find, and last. */
+const periods = new WeakMap<Policy, Period>();
+
+function periodOf(policy: Policy, nowMs: number): Period | null {
+  const { rate } = policy;
+  if (rate.kind !== "calendar") return null;
+  const known = periods.get(policy);
+  if (known !== undefined && known.startMs <= nowMs && nowMs < known.endMs) return known;
+  const found = periodAt(rate.per, rate.timezone, nowMs);
+  periods.set(policy, found);
+  return found;
 }
 
-export function keyText({ kind, value }: ForgivenKey): string {
-  return `${kind}:${value}`;
+function forgivenAnswer(
+  key: ForgivenKey,
+  { policies, untouched, isShared }: Forgave,
+  ipv6Prefix: number,
+): ForgivenAnswer {
+  const isWholeNetwork = policies.some(({ coarse }) => coarse === "network");
+  return {
+    key: keyText(key),
+    policies: policies.map(({ policy, units, coarse, gap }) => ({ policy, units, countedAs: coarse, gap })),
+    network: isWholeNetwork && key.kind === "client" ? wholeNetworkOf(key.value, ipv6Prefix) : null,
+    untouched: untouched.map(({ policy, why }) => ({ policy, why })),
+    shared: isShared,
+  };
+}
+
+function wholeNetworkOf(client: string, ipv6Prefix: number): string {
+  const { network } = cidrOf(client);
+  const isIpv4 = client.includes(".");
+  const whole = clientOfKey(networkKey(addressKey(network, ipv6Prefix)), isIpv4 ? 128 : 48);
+  return isIpv4 ? `${whole}/24` : whole;
+}
+
+// What a request would get
+
+function checkedRequest(
+  address: IpAddress,
+  tried: TriedAnswer,
+  { inForce, settings, wallMs }: ClientControlOptions,
+): CheckedRequest {
+  const about = inForce.ofClient(countedKey(address, settings().clientAddress.ipv6Prefix));
+  const { subject } = tried;
+  const named = subject === null ? [] : inForce.ofIdentity({ tokenName: subject, subject });
+  return {
+    ...{ status: tried.status ?? 200, reason: tried.reason, policy: tried.policy, route: tried.route },
+    ...{ client: tried.client, auth: tried.auth, subject, isShared: tried.isShared },
+    policies: tried.policies.map((checked) => policyCheck(checked, wallMs())),
+    rules: [...new Set([...about, ...named].map(({ id }) => id))],
+    explanation: explain(tried),
+  };
+}
+
+function policyCheck(
+  { policy, isShadow, matches: isAbout, outcome, exemptBy, quota }: PolicyCheck,
+  nowMs: number,
+): CheckedRequest["policies"][number] {
+  return {
+    ...{ policy, isShadow, matches: isAbout, outcome, exemptBy },
+    quota: quota && { ...usageOf(quota, nowMs), key: quota.key, fits: quota.fits },
+  };
+}
+
+function explain({ status, reason, policy, blockedBy, route, policies }: TriedAnswer): string[] {
+  const shadows = policies.filter(({ isShadow, outcome }) => isShadow && outcome === "would_throttle");
+  const notes = shadows.map((shadow) => `Policy ${shadow.policy} would refuse it, if it were no shadow.`);
+  if (blockedBy !== null) return [`Rule ${blockedBy} blocks it: 403.`, ...notes];
+  if (status === null)
+    return [route === null ? "It would be forwarded, unlimited." : "It would be forwarded.", ...notes];
+  const quota = policies.find((each) => each.policy === policy)?.quota;
+  const when = quota?.resetMs == null ? "when a request under way ends" : `at ${new Date(quota.resetMs).toISOString()}`;
+  const until = quota && !quota.fits ? ` It fits ${when}.` : "";
+  if (reason === "throttled") return [`Policy ${policy} refuses it: ${status}.${until}`, ...notes];
+  return [`The gateway answers ${status}${reason === null ? "" : ` (${reason})`}.`, ...notes];
 }

@@ -6,7 +6,7 @@ import { effective, flow } from "../../config/effective.ts";
 import { schema } from "../../config/schema.ts";
 import { joinPath, type Origin, type Raw, rawAt } from "../../config/written.ts";
 
-export interface WrittenConfig {
+interface WrittenConfig {
   /** As it was read last without an error; null: a program passed the settings. */
   readonly raw: { readonly root: Raw | undefined } | null;
   /** The same when the process started. What needs a restart has these values in force. */
@@ -15,11 +15,10 @@ export interface WrittenConfig {
 
 /** `restart`: keys whose new values need a restart. `tokenNames`: names in `auth.tokensFile`, which are shown. */
 export function configAnswer(
-  written: WrittenConfig | null,
+  { raw, started }: WrittenConfig,
   restart: readonly string[],
   tokenNames: ReadonlySet<string>,
 ): Pick<Config, "values" | "origins" | "restart"> {
-  const { raw = null, started = null } = written ?? {};
   if (raw === null)
     return { values: null, origins: [], restart: restart.map((key) => ({ key, inForce: "", wanted: "" })) };
   const values = effective(schema, raw.root, tokenNames) as Record<string, unknown>;

@@ -2,7 +2,7 @@
 // the seams of rules, clients and recent requests together with what people write.
 import { X509Certificate } from "node:crypto";
 import type {
-  ClientCounts,
+  ClientControl,
   Config,
   ConfirmAnswer,
   ControlEvent,
@@ -19,8 +19,9 @@ import type {
 } from "../../admin/control-plane.ts";
 import { parseDuration } from "../../config/leaves.ts";
 import { isTokenDigest } from "../../config/policies.ts";
-import { endingSoonMs } from "../../core/authentication.ts";
+import { endingSoonMs, type ListedTokens } from "../../core/authentication.ts";
 import type { Clock, WallClock } from "../../core/clock.ts";
+import { counterText } from "../../core/counter-key.ts";
 import type { Watched } from "../../core/file-group.ts";
 import { formatIpAddress } from "../../core/ip-address.ts";
 import type { PolicyStats } from "../../core/limiter.ts";
@@ -33,41 +34,39 @@ import {
   type TrialEvent,
   type TrialTerms,
 } from "../../core/reload.ts";
-import type { RuleKeeper } from "../../core/rules.ts";
+import type { ForgivenKey } from "../../core/rules.ts";
 import type { Certificate } from "../../core/settings.ts";
 import { PossibleProxies } from "../../telemetry/recent/possible-proxies.ts";
+import type { Recent } from "../../telemetry/recent/recent.ts";
 import { shownChanges } from "../../telemetry/reloads.ts";
+import type { Forgave } from "../forgiving.ts";
+import type { ThreadCounters } from "../open-counters.ts";
 import type { Reloader } from "../reloader.ts";
 import type { RuleBook } from "../rule-book.ts";
+import { loggedName } from "../runtimes.ts";
 import type { Sharing } from "../sharing.ts";
 import type { Workers } from "../workers.ts";
+import type { AdminFiles } from "./admin-files.ts";
 import { createClientControl } from "./client-control.ts";
-import { configAnswer, type WrittenConfig } from "./config-answer.ts";
+import { configAnswer } from "./config-answer.ts";
+import { createRecentControl } from "./recent-control.ts";
 import { createRuleControl } from "./rule-control.ts";
 
-/** What others bring. Null: this gateway does not have it. */
-export interface Seams {
-  readonly recent: RecentRequests | null;
-  readonly clients: ClientCounts | null;
-  readonly rules: RuleBook;
-}
-
-export interface ControlOptions extends Seams {
+export interface ControlOptions {
   readonly workers: Workers;
+  readonly recent: Recent;
+  readonly rules: RuleBook;
+  readonly counters: Pick<ThreadCounters, "keyHash" | "keySecret">;
+  /** As in ClientControlOptions. */
+  readonly forgive: (key: ForgivenKey) => Promise<Forgave | null>;
   /** Null: gateways share nothing. */
-  readonly sharing: Pick<Sharing, "gateways"> | null;
+  readonly sharing: Pick<Sharing, "gateways" | "figures"> | null;
   readonly clock: Clock;
   readonly version: string;
   readonly nodeVersion: string;
-  readonly status: () => Health["status"];
-  readonly adminCertificate: () => Watched<Certificate> | null;
-  /** Null before the gateway has started. */
-  readonly reloader: () => ControlledReloader | null;
+  readonly adminFiles: Pick<AdminFiles, "certificate">;
+  readonly reloader: Reloader;
   readonly drain: () => void;
-}
-
-export interface ControlledReloader extends Pick<Reloader, "again" | "trial" | "confirm" | "takeBack"> {
-  readonly written: WrittenConfig;
 }
 
 interface LastReload {
@@ -79,10 +78,11 @@ interface LastReload {
 }
 
 export class GatewayControl implements ControlPlane {
-  readonly recent: RecentRequests | null;
-  readonly clients: ControlPlane["clients"];
+  readonly recent: RecentRequests;
+  readonly clients: ClientControl;
   readonly rules: RuleControl;
   readonly startedWallMs: number;
+  #state: Health["status"] = "starting";
   readonly #options: ControlOptions;
   readonly #startedMs: number;
   readonly #events: ControlEvents;
@@ -99,30 +99,44 @@ export class GatewayControl implements ControlPlane {
   #lastTrial: Status["lastTrial"] = null;
 
   constructor(options: ControlOptions) {
-    const { clock, workers, recent, clients, rules } = options;
+    const { clock, workers, recent, rules, forgive } = options;
     this.#options = options;
     this.#startedMs = clock.monotonicMs();
     this.startedWallMs = clock.wallMs();
     this.#config = { loadedMs: this.startedWallMs, loadedBy: "start", restart: [] };
-    this.recent = recent;
     const settings = () => workers.settings;
-    const context = () => ({ settings: workers.settings, listed: workers.listedTokens() });
-    this.rules = createRuleControl({ keeper: rules, context });
-    const ruled = { inForce: rules.inForce, control: this.rules };
-    this.clients = clients && createClientControl({ counts: clients, settings, rules: ruled });
-    this.#events = new ControlEvents(options, () => this.#states(), this.rules);
+    const listedTokens = () => workers.listedTokens();
+    this.rules = createRuleControl({
+      keeper: rules,
+      context: () => ({ settings: settings(), listed: listedTokens() }),
+    });
+    this.clients = createClientControl({
+      ...{ clients: workers.main.clients, recent, settings, listedTokens, forgive },
+      ...{ rules: this.rules, inForce: rules.inForce, wallMs: clock.wallMs },
+    });
+    this.recent = createRecentControl({
+      ...{ recent, settings },
+      keyText: (key) => counterText(key, settings().clientAddress.ipv6Prefix),
+      loggedName: (name) => this.#loggedName(name),
+    });
+    const sources = { clock, rules, recent: this.recent, control: this.rules };
+    this.#events = new ControlEvents(sources, () => this.#states());
+    options.reloader.subscribe({
+      reloaded: (...reloaded) => this.#reloaded(...reloaded),
+      trialChanged: (event) => this.#trialChanged(event),
+    });
   }
 
   async status(): Promise<Status> {
-    const { workers, clock, version, nodeVersion, status, adminCertificate, reloader } = this.#options;
-    const trial = reloader()?.trial ?? null;
+    const { workers, clock, version, nodeVersion, adminFiles, reloader } = this.#options;
+    const { trial } = reloader;
     const { loadedMs, loadedBy, restart } = this.#config;
     const last = this.#lastReload;
     const list = workers.listedTokens();
     const wallMs = clock.wallMs();
     const proxies = new PossibleProxies(workers.recent.memory).named(clock.monotonicMs());
     return {
-      ...{ version, nodeVersion, state: status() },
+      ...{ version, nodeVersion, state: this.#state },
       started: isoTime(this.startedWallMs),
       uptimeSeconds: Math.round(clock.monotonicMs() - this.#startedMs) / 1000,
       config: {
@@ -138,8 +152,8 @@ export class GatewayControl implements ControlPlane {
         .map(formatIpAddress),
       ...this.#states(),
       certificate: certificateFacts(workers.main.files.certificate, wallMs),
-      adminCertificate: certificateFacts(adminCertificate(), wallMs),
-      tokens: list && { listed: list.size, ending: list.endingBefore(wallMs + endingSoonMs).length },
+      adminCertificate: certificateFacts(adminFiles.certificate, wallMs),
+      tokens: list && tokenFacts(list, wallMs),
     };
   }
 
@@ -151,7 +165,7 @@ export class GatewayControl implements ControlPlane {
   async config(against: "previous" | null): Promise<Config> {
     const { workers, reloader } = this.#options;
     const names = workers.listedTokens()?.names() ?? new Set();
-    const answer = configAnswer(reloader()?.written ?? null, this.#config.restart, names);
+    const answer = configAnswer(reloader.written, this.#config.restart, names);
     const shown: Config = { loaded: isoTime(this.#config.loadedMs), ...answer };
     if (against === null) return shown;
     const last = this.#lastChange;
@@ -162,24 +176,23 @@ export class GatewayControl implements ControlPlane {
   async reload(wanted: ReloadWanted, by: string): Promise<ControlResult<ReloadAnswer>> {
     const terms = readTerms(wanted);
     if (typeof terms === "string") return { ok: false, why: "unacceptable", details: [terms] };
-    const reloader = this.#options.reloader();
-    if (reloader === null) return conflict("The gateway is starting.");
-    return this.#answerTo(await reloader.again("call", terms, by));
+    if (this.#state === "starting") return conflict("The gateway is starting.");
+    return this.#answerTo(await this.#options.reloader.again("call", terms, by));
   }
 
   async confirm(by: string): Promise<ControlResult<ConfirmAnswer>> {
-    const confirmed = (await this.#options.reloader()?.confirm(by)) ?? null;
+    const confirmed = await this.#options.reloader.confirm(by);
     return confirmed === null ? conflict(noTrial) : { ok: true, value: { confirmed: trialFacts(confirmed) } };
   }
 
   async takeBack(by: string): Promise<ControlResult<ReloadAnswer>> {
-    const result = (await this.#options.reloader()?.takeBack(by)) ?? null;
+    const result = await this.#options.reloader.takeBack(by);
     return result === null ? conflict(noTrial) : this.#answerTo(result);
   }
 
   #answerTo(result: ReloadResult): ControlResult<ReloadAnswer> {
     const { errors, refused, restart } = result;
-    const trial = this.#options.reloader()?.trial ?? null;
+    const { trial } = this.#options.reloader;
     if (!result.ok) {
       const wrongFiles = refused.map(
         (key) => `${key}: the file is missing or wrong, its last good version stays in use`,
@@ -205,8 +218,26 @@ export class GatewayControl implements ControlPlane {
     return this.#events.subscribe(onEvent);
   }
 
-  /** A reload is over. */
-  reloaded(result: ReloadResult, by: ReloadCause, caller: string | null): void {
+  /** What an orchestrator is told. */
+  health(): Health {
+    const { workers, clock, sharing } = this.#options;
+    const { telemetry } = workers;
+    const isReady = this.#state !== "ready" || workers.threads.serving > 0;
+    const list = workers.listedTokens();
+    return {
+      status: isReady ? this.#state : "starting",
+      tokens: list && tokenFacts(list, clock.wallMs()),
+      rules: sharing && { state: sharing.figures().state },
+      ...{ upstream: telemetry.upstreamHealth(), store: telemetry.storeHealth() },
+    };
+  }
+
+  /** The traffic is served, and the configuration can be reloaded. */
+  started(): void {
+    this.#state = "ready";
+  }
+
+  #reloaded(result: ReloadResult, by: ReloadCause, caller: string | null): void {
     const last: LastReload = { atMs: this.#options.clock.wallMs(), by, caller, result };
     this.#lastReload = last;
     if (result.changed.length > 0) this.#lastChange = last;
@@ -219,7 +250,7 @@ export class GatewayControl implements ControlPlane {
     this.#events.publish({ type: "reload", ...summaryOf(last), changed: [...result.changed] });
   }
 
-  trialChanged({ kind, reason, by, trial: state }: TrialEvent): void {
+  #trialChanged({ kind, reason, by, trial: state }: TrialEvent): void {
     // A drain has an event of its own, which is the last.
     if (kind === "drained") return;
     const at = isoTime(this.#options.clock.wallMs());
@@ -230,6 +261,7 @@ export class GatewayControl implements ControlPlane {
 
   /** A drain has begun. Streams of events end. */
   draining(): void {
+    this.#state = "draining";
     this.#events.publish({ type: "drain", at: isoTime(this.#options.clock.wallMs()) });
   }
 
@@ -237,8 +269,16 @@ export class GatewayControl implements ControlPlane {
     this.#events.close();
   }
 
+  /** As the log has it. */
+  #loggedName(name: string): string | null {
+    const { counters, workers } = this.#options;
+    // A thread may have got the secret of all gateways from the store.
+    counters.keyHash.replaceKey(counters.keySecret);
+    return loggedName(name, workers.settings.log.subject, counters.keyHash);
+  }
+
   #states(): States {
-    const { workers, sharing, recent } = this.#options;
+    const { workers, sharing } = this.#options;
     const store = workers.telemetry.storeHealth();
     return {
       upstream: {
@@ -246,7 +286,7 @@ export class GatewayControl implements ControlPlane {
         addresses: workers.addressStates().map(({ address, isEjected, active }) => {
           return { address, state: isEjected ? "ejected" : "available", active };
         }),
-        lastMinutes: recent?.upstream() ?? { seconds: 0, answered: 0, meanSeconds: null, failed: [] },
+        lastMinutes: this.recent.upstream(),
       },
       store: store && {
         ...{ state: store.state, shards: { ...store.shards }, replicas: store.replicas },
@@ -303,6 +343,10 @@ function changesOf({ changed, changes, reset, loosened }: ReloadResult) {
   };
 }
 
+function tokenFacts(list: ListedTokens, wallMs: number) {
+  return { listed: list.size, ending: list.endingBefore(wallMs + endingSoonMs).length };
+}
+
 function certificateFacts(watched: Watched<Certificate> | null, wallMs: number): Status["certificate"] {
   if (watched === null) return null;
   const { cert, expiresMs } = watched.value;
@@ -341,8 +385,9 @@ type States = Pick<Status, "upstream" | "store">;
 
 interface EventSources {
   readonly clock: WallClock;
-  readonly recent: RecentRequests | null;
-  readonly rules: Pick<RuleKeeper, "onChange"> | null;
+  readonly recent: Pick<RecentRequests, "subscribe">;
+  readonly rules: Pick<RuleBook, "onChange">;
+  readonly control: Pick<RuleControl, "find">;
 }
 
 /**
@@ -352,16 +397,14 @@ interface EventSources {
 class ControlEvents {
   readonly #options: EventSources;
   readonly #states: () => States;
-  readonly #control: RuleControl | null;
   readonly #listeners = new Set<(event: ControlEvent) => void>();
   #timer: NodeJS.Timeout | null = null;
   #unsubscribe: (() => void)[] = [];
   #seen: Record<"upstream" | "store", string> | null = null;
 
-  constructor(options: EventSources, states: () => States, control: RuleControl | null) {
+  constructor(options: EventSources, states: () => States) {
     this.#options = options;
     this.#states = states;
-    this.#control = control;
   }
 
   subscribe(onEvent: (event: ControlEvent) => void): () => void {
@@ -385,22 +428,16 @@ class ControlEvents {
   }
 
   #begin(): void {
-    const { clock, recent, rules } = this.#options;
+    const { clock, recent, rules, control } = this.#options;
     const now = (): string => isoTime(clock.wallMs());
-    if (rules !== null) {
-      this.#unsubscribe.push(
-        rules.onChange(({ kind, rule }) => {
-          const isGone = kind === "removed" || kind === "ended";
-          const set = isGone ? [] : [this.#control?.find(rule.id)?.rule ?? []].flat();
-          this.publish({ type: "rule", at: now(), set, removed: isGone ? [rule.id] : [] });
-        }),
-      );
-    }
-    if (recent !== null) {
-      this.#unsubscribe.push(
-        recent.subscribe((request, leftOut) => this.publish({ type: "refusal", at: now(), request, leftOut })),
-      );
-    }
+    this.#unsubscribe = [
+      rules.onChange(({ kind, rule }) => {
+        const isGone = kind === "removed" || kind === "ended";
+        const set = isGone ? [] : [control.find(rule.id)?.rule ?? []].flat();
+        this.publish({ type: "rule", at: now(), set, removed: isGone ? [rule.id] : [] });
+      }),
+      recent.subscribe((request, leftOut) => this.publish({ type: "refusal", at: now(), request, leftOut })),
+    ];
     this.#timer = setInterval(() => this.#look(), lookEveryMs).unref();
     this.#look();
   }

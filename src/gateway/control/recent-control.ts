@@ -11,7 +11,7 @@ import type { HistoryStep } from "../../telemetry/recent/history.ts";
 import type { Recent } from "../../telemetry/recent/recent.ts";
 import type { RefusalsOf } from "../../telemetry/recent/refusals.ts";
 import type { RefusedRequest } from "../../telemetry/recent/refused-request.ts";
-import { readKeyText } from "./client-control.ts";
+import { readKeyText } from "./key-text.ts";
 
 interface RecentControlOptions {
   readonly recent: Recent;

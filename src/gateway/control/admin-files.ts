@@ -1,0 +1,133 @@
+// The files of the admin listener. A reload replaces them and what carries the traffic together, or neither.
+import { isDeepStrictEqual } from "node:util";
+import type { AdminAccess } from "../../admin/access.ts";
+import { type AdminTokens, adminTokensFile } from "../../admin/admin-tokens.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Files, Watched } from "../../core/file-group.ts";
+import type { AdminSettings, Certificate } from "../../core/settings.ts";
+import { createFileLog, type Logger } from "../../telemetry/log.ts";
+import { watchCertificate } from "../configured-files.ts";
+import type { Prepared } from "../engine.ts";
+import type { Workers } from "../workers.ts";
+
+type ReplacedWorkers = Pick<Workers, "settings" | "listedTokens" | "replace" | "endTrial">;
+
+interface OpenedFiles {
+  readonly settings: AdminSettings;
+  readonly tokens: Watched<AdminTokens> | null;
+  readonly certificate: Watched<Certificate> | null;
+}
+
+interface AdminFilesContext {
+  readonly files: Files;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+/**
+ * The files of the admin listener: its tokens and its certificate. A reload opens those that are new before anything
+ * changes, and puts them into force together with the rest, or not at all.
+ */
+export class AdminFiles {
+  readonly #context: AdminFilesContext;
+  readonly #listeners = new Set<() => Promise<void>>();
+  #opened: OpenedFiles;
+
+  /** Use `openAdminFiles`. */
+  constructor(context: AdminFilesContext, opened: OpenedFiles) {
+    this.#context = context;
+    this.#opened = opened;
+  }
+
+  get access(): AdminAccess {
+    const { tokens, settings } = this.#opened;
+    return { tokens, hosts: settings.hosts, listenHost: settings.host };
+  }
+
+  get certificate(): Watched<Certificate> | null {
+    return this.#opened.certificate;
+  }
+
+  /** The listener is awaited before a tokens file is in force. */
+  onTokens(listener: () => Promise<void>): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Rejects with a FilesError. */
+  async prepare(settings: AdminSettings): Promise<Prepared> {
+    if (settings.tokensFile !== null) for (const listener of this.#listeners) await listener();
+    const before = this.#opened;
+    const next = await open(settings, this.#context, before);
+    return {
+      commit: () => {
+        this.#opened = next;
+        close(before, next);
+      },
+      drop: () => close(next, before),
+    };
+  }
+
+  close(): void {
+    close(this.#opened, null);
+  }
+}
+
+/** Opens no listener. Rejects with a FilesError, with everything closed that was opened. */
+export async function openAdminFiles(settings: AdminSettings, context: AdminFilesContext): Promise<AdminFiles> {
+  return new AdminFiles(context, await open(settings, context, null));
+}
+
+/** Replaces the files of the admin listener and what carries the traffic together, or neither. */
+export function replacedTogether(workers: ReplacedWorkers, files: Pick<AdminFiles, "prepare">): ReplacedWorkers {
+  return {
+    get settings() {
+      return workers.settings;
+    },
+    listedTokens: () => workers.listedTokens(),
+    endTrial: () => workers.endTrial(),
+    replace: async (settings, onTrial) => {
+      const prepared = settings === null ? null : await files.prepare(settings.admin);
+      const changes = await workers.replace(settings, onTrial).catch((error) => {
+        prepared?.drop();
+        throw error;
+      });
+      prepared?.commit();
+      return changes;
+    },
+  };
+}
+
+async function open(
+  settings: AdminSettings,
+  context: AdminFilesContext,
+  before: OpenedFiles | null,
+): Promise<OpenedFiles> {
+  const areSameTokens = before !== null && before.settings.tokensFile === settings.tokensFile;
+  const isSameCertificate = before !== null && isDeepStrictEqual(before.settings.tls, settings.tls);
+  const tokens = areSameTokens ? before.tokens : await openTokens(settings, context);
+  try {
+    const certificate = isSameCertificate ? before.certificate : await openCertificate(settings, context);
+    return { settings, tokens, certificate };
+  } catch (error) {
+    if (tokens !== before?.tokens) tokens?.close();
+    throw error;
+  }
+}
+
+/** Closes the files that are not among those of `kept`. */
+function close(files: OpenedFiles, kept: OpenedFiles | null): void {
+  for (const part of ["tokens", "certificate"] as const) if (files[part] !== kept?.[part]) files[part]?.close();
+}
+
+async function openTokens({ tokensFile }: AdminSettings, { files, log }: AdminFilesContext) {
+  if (tokensFile === null) return null;
+  const events = createFileLog<AdminTokens>(log, "admin tokens file", ({ size }) => ({ tokens: size }));
+  return files.open(adminTokensFile(tokensFile), events);
+}
+
+async function openCertificate({ tls }: AdminSettings, context: AdminFilesContext) {
+  if (tls === null) return null;
+  const { listenTlsFiles } = await import("../../config/tls-files.ts");
+  const group = listenTlsFiles({ ...tls, clientCa: null }, "admin.tls");
+  return watchCertificate(group, "certificate files of the admin listener", context, { listener: "admin" });
+}
