@@ -66,6 +66,8 @@ export interface EngineOptions {
   readonly notices?: { readonly configuration: Logger; readonly files: Logger };
   /** The number of lines that the log's destination has dropped. */
   readonly droppedLogLines: () => number;
+  /** The rules that hold. Default: another thread tells them, and there are none yet. */
+  readonly runtimeRules?: RulesInForce;
   /** Of all rules of the process. Default: another thread tells them. */
   readonly ruleCounts?: () => Readonly<Record<RuleAction, number>>;
   /** Of what gateways share of rules; null: they share nothing. Default: another thread tells them. */
@@ -124,7 +126,7 @@ export async function openEngine(settings: Settings, files: Files, options: Engi
     readiness: { current: probeReplies.starting },
     ...{ clock, log, notices, files, counters, store, telemetry, recent, textWrites, waitingBodies },
     outcomes: new OutcomeMemory(cells),
-    runtimeRules: new RulesInForce(),
+    runtimeRules: options.runtimeRules ?? new RulesInForce(),
     names: options.names ?? namesBySystem,
     ticketSecret: options.ticketSecret ?? null,
     authenticator: options.authenticator,

@@ -14,7 +14,6 @@ import type { Clients } from "./clients.ts";
 import { openAdminFiles, replacedTogether } from "./control/admin-files.ts";
 import { GatewayControl } from "./control/control.ts";
 import { openAdmin } from "./control/open-admin.ts";
-import type { EngineOptions } from "./engine.ts";
 import { Forgiving } from "./forgiving.ts";
 import { createCounterMemory, ofMainThread, openCounters, sweepRegularly } from "./open-counters.ts";
 import type { Addresses, BrokenOff } from "./open-listeners.ts";
@@ -30,7 +29,15 @@ export { ListenError } from "./open-listeners.ts";
 /** Threads that carry traffic count from 1. */
 const mainRow = 0;
 
-type GivenHere = "counters" | "ruleCounts" | "sharedRules" | "readForgiven" | "forgivenUntil" | "recentBytes";
+type GivenHere =
+  | "counters"
+  | "rules"
+  | "runtimeRules"
+  | "ruleCounts"
+  | "sharedRules"
+  | "readForgiven"
+  | "forgivenUntil"
+  | "recentBytes";
 
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
 export interface GatewayOptions extends Omit<WorkersOptions, GivenHere> {
@@ -196,14 +203,14 @@ async function openSharing(
   return { rules, forgiving, sharing };
 }
 
-/** What a thread asks about it, and about the last minutes. */
+/** What threads ask about it, and about the last minutes. */
 function askedOf(
   { rules, forgiving, sharing }: SetByPeople,
   recentMemory: RecentMemory,
-): Omit<Pick<EngineOptions, GivenHere>, "counters"> {
+): Omit<Pick<WorkersOptions, GivenHere>, "counters" | "forgivenUntil"> {
   return {
     recentBytes: () => recentMemory.bytes,
-    ruleCounts: () => rules.counts(),
+    ...{ rules, runtimeRules: rules.inForce, ruleCounts: () => rules.counts() },
     sharedRules: sharing && (() => sharing.figures()),
     readForgiven: () => forgiving.read(),
   };

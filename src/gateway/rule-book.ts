@@ -65,7 +65,7 @@ type Written = Pick<RulePut, "ok" | "rule" | "before">;
 type RuledWorkers = Pick<Workers, "settings" | "listedTokens" | "changeRules">;
 
 export class RuleBook implements RuleKeeper {
-  /** What this thread asks, to explain how a client is treated. */
+  /** What this thread asks, about requests or to explain how a client is treated. */
   readonly inForce = new RulesInForce();
   readonly #clock: WallClock;
   readonly #survivesRestart: boolean;

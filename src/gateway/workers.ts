@@ -19,7 +19,7 @@ import type { SettingsOnTrial } from "./reload-trials.ts";
 import type { MainThread } from "./threads/main-thread.ts";
 import type { ThreadPool, ThreadPoolOptions } from "./threads/thread-pool.ts";
 
-export interface WorkersOptions extends EngineOptions, ThreadPoolOptions {}
+export interface WorkersOptions extends Omit<EngineOptions, "runtimeRules">, ThreadPoolOptions {}
 
 /** Resolves when all threads are ready to listen. Rejects with a FilesError, or with what kept a thread from starting. */
 export async function openWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Workers> {
@@ -137,9 +137,8 @@ export class Workers {
     });
   }
 
-  /** Resolves when every thread that serves has the change. Changes must come one after the other. */
+  /** Resolves when every other thread that serves has the change. Changes must come one after the other. */
   async changeRules(change: RuleChange): Promise<void> {
-    this.main.changeRules(change);
     await this.#carriers.threads?.changeRules(change);
   }
 

@@ -3,8 +3,7 @@
 import type { FileWatcher } from "../../config/files.ts";
 import type { ClientAddressRules } from "../../core/client-address.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { RuleChange } from "../../core/rules.ts";
-import { RulesInForce } from "../../core/rules-in-force.ts";
+import type { RulesInForce } from "../../core/rules-in-force.ts";
 import type { Settings } from "../../core/settings.ts";
 import type { ForgivenName } from "../../limits/forgive.ts";
 import type { PolicyLimiter } from "../../limits/limiter.ts";
@@ -19,6 +18,8 @@ import type { SettingsOnTrial } from "../reload-trials.ts";
 import { clientAddressRules } from "../runtimes.ts";
 
 interface MainThreadOptions {
+  /** What is asked about clients tells how they are treated. */
+  readonly runtimeRules: RulesInForce;
   readonly counters: ThreadCounters;
   readonly clock: Clock;
   readonly log: Logger;
@@ -52,15 +53,13 @@ export class MainThread {
   readonly clients: Clients;
   readonly #options: MainThreadOptions;
   readonly #context: FilesContext;
-  /** What is asked about clients tells how they are treated. */
-  readonly #runtimeRules = new RulesInForce();
   #inForce: MainInForce;
 
   /** Use `openMainThread`. */
   constructor(settings: Settings, files: ConfiguredFiles, context: FilesContext, options: MainThreadOptions) {
     this.#options = options;
     this.#context = context;
-    this.#runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
+    options.runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
     const limiter = this.#createLimiter(settings, null, null);
     this.#inForce = { settings, files, clientAddress: clientAddressRules(settings), limiter };
     const { table, keyHash, keySecret } = options.counters;
@@ -69,7 +68,7 @@ export class MainThread {
       // A thread may have got the secret of all gateways from the store.
       keyHash.replaceKey(keySecret);
       const { authenticator } = this.#inForce.files;
-      return { ...this.#inForce, authenticator, runtimeRules: this.#runtimeRules };
+      return { ...this.#inForce, authenticator, runtimeRules: options.runtimeRules };
     }, options.clock);
   }
 
@@ -114,10 +113,6 @@ export class MainThread {
     this.limiter.endKeeping();
   }
 
-  changeRules(change: RuleChange): void {
-    this.#runtimeRules.apply(change);
-  }
-
   /** Forgets what the table has counted. */
   async forgive(forgiven: readonly ForgivenNotice[]): Promise<readonly (ForgivenName | null)[]> {
     const forgotten: (ForgivenName | null)[] = [];
@@ -135,14 +130,13 @@ export class MainThread {
     // Before a thread counts with other windows, what is swept here must know them.
     next.limiter.comeIntoForce();
     this.#inForce = next;
-    this.#runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
+    this.#options.runtimeRules.ipv6Prefix = settings.clientAddress.ipv6Prefix;
     before.limiter.replacedBy(next.limiter);
     changeLog(this.#options.log, before.settings.log, settings.log, this.#options.clock);
     closeFiles(before.files, next.files);
   }
 
   #createLimiter(settings: Settings, before: PolicyLimiter | null, onTrial: SettingsOnTrial | null): PolicyLimiter {
-    const options = { ...this.#options, runtimeRules: this.#runtimeRules };
-    return createLimiter(settings, options, before, { decides: false, keep: onTrial?.fallback.policies ?? [] });
+    return createLimiter(settings, this.#options, before, { decides: false, keep: onTrial?.fallback.policies ?? [] });
   }
 }

@@ -6,7 +6,8 @@ import { monotonicOffsetMs } from "../../core/clock.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { InTurn } from "../../core/in-turn.ts";
 import type { PolicyStats } from "../../core/limiter.ts";
-import { inPortions, type Rule, type RuleChange } from "../../core/rules.ts";
+import { inPortions, type RuleChange, type RuleKeeper } from "../../core/rules.ts";
+import type { RulesInForce } from "../../core/rules-in-force.ts";
 import { maxThreads, type Settings } from "../../core/settings.ts";
 import type { AddressState } from "../../core/upstream.ts";
 import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
@@ -30,9 +31,12 @@ import { Pulse, pulseMs } from "./pulse.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
 import { NoAnswerError, Restarts, threadEntry, Worker, type WorkerOptions } from "./worker.ts";
 
-export interface ThreadPoolOptions extends Omit<EngineOptions, "names" | "authenticator"> {
+export interface ThreadPoolOptions extends Omit<EngineOptions, "names" | "authenticator" | "runtimeRules"> {
   /** Gets whole lines of the log. */
   readonly destination: WorkerOptions["destination"];
+  /** That were set while the gateway runs. */
+  readonly rules: Pick<RuleKeeper, "list" | "get">;
+  readonly runtimeRules: RulesInForce;
   /** What each thread runs. Default: what carries traffic. */
   readonly threadEntry?: URL;
 }
@@ -87,8 +91,6 @@ export class ThreadPool {
   readonly #restarts: Restarts;
   /** By the number of the thread: those that have not ended. */
   readonly #alive = new Map<number, Worker>();
-  /** In force. */
-  readonly #rules = new Map<string, Rule>();
   /** The place in the log of gateways up to which the table has forgotten what was forgiven. */
   #forgivenUntil = 0;
   /** The threads that are told of each change of the rules. */
@@ -193,10 +195,8 @@ export class ThreadPool {
     return this.#tellAll("endTrial", null);
   }
 
-  async changeRules(change: RuleChange): Promise<void> {
-    for (const id of change.removed) this.#rules.delete(id);
-    for (const rule of change.set) this.#rules.set(rule.id, rule);
-    await this.#tellAll("changeRules", change, this.#ruled);
+  changeRules(change: RuleChange): Promise<void> {
+    return this.#tellAll("changeRules", change, this.#ruled);
   }
 
   /** Has each thread forget what it holds, after the table. */
@@ -367,8 +367,9 @@ export class ThreadPool {
   /** What changes meanwhile is told too, after the part that has been sent. */
   async #tellRules(worker: Worker): Promise<void> {
     this.#ruled.add(worker);
-    for (const ids of inPortions([...this.#rules.keys()])) {
-      const set = ids.flatMap((id) => this.#rules.get(id) ?? []);
+    const { rules } = this.#options;
+    for (const portion of inPortions(rules.list())) {
+      const set = portion.flatMap(({ id }) => rules.get(id) ?? []);
       await worker.ask("changeRules", { set, removed: [] });
     }
   }
