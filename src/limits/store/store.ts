@@ -102,14 +102,12 @@ export class Store implements ShardStore {
    * time; null if that is now.
    */
   ask(wants: readonly Want[], sinceMs: number | null): Promise<readonly Grant[]> {
-    const isOneCall = !this.link.isClustered && wants.length <= mostWants;
-    if (isOneCall && sinceMs === null) return this.#demand(wants).grants;
-    const calls = this.link.isClustered ? byTag(wants) : inCalls(wants);
-    return this.#askInCalls(
-      wants,
-      Array.from(calls, (some) => this.#demand(some)),
-      sinceMs,
-    );
+    const { isClustered } = this.link;
+    if (!isClustered && wants.length <= mostWants && sinceMs === null) return this.#demand(wants).grants;
+    // The keys of one tag are in one slot of a cluster.
+    const calls = Map.groupBy(wants, ({ key }, i) => (isClustered ? key.tag : Math.floor(i / mostWants)));
+    const demands = Array.from(calls.values(), (some) => this.#demand(some));
+    return this.#askInCalls(wants, demands, sinceMs);
   }
 
   async #askInCalls(
@@ -560,14 +558,3 @@ export class Store implements ShardStore {
 
 /** As many as a call has room for, beside the request. Only questions for a quota that come together may have more. */
 const mostWants = mostItems - 1;
-
-function inCalls(wants: readonly Want[]): Iterable<readonly Want[]> {
-  if (wants.length <= mostWants) return [wants];
-  const calls = Math.ceil(wants.length / mostWants);
-  return Array.from({ length: calls }, (_, i) => wants.slice(i * mostWants, (i + 1) * mostWants));
-}
-
-/** The keys of one tag are in one slot of a cluster. */
-function byTag(wants: readonly Want[]): Iterable<readonly Want[]> {
-  return Map.groupBy(wants, ({ key }) => key.tag).values();
-}

@@ -43,27 +43,19 @@ export function* ownKeys(
   nowMs: () => number,
 ): Generator<OwnKey | null> {
   for (let index = 0; index < maintenance.shardCount; index += 1) {
-    const shard = maintenance.copyShard(index);
     // Null: a thread is changing it; its keys are told when they are asked for.
-    if (shard !== null) yield* ownKeysOf(shard, policyOf, nowMs);
+    const shard = maintenance.copyShard(index);
+    let looked = 0;
+    for (const { slot, kind, key: words, isAddress } of shard === null ? [] : recordsOf(shard)) {
+      const policy = kind === "own" ? policyOf(slot) : undefined;
+      if (policy === undefined) continue;
+      const key = new CounterKey(...words, isAddress);
+      const count = policy.source.own(key, key, nowMs());
+      if (count !== null) yield { ...count, policy, key };
+      looked += 1;
+      if (looked % keysInTurn === 0) yield null;
+    }
     yield null;
-  }
-}
-
-function* ownKeysOf(
-  shard: Int32Array,
-  policyOf: (slot: number) => StorePolicy | undefined,
-  nowMs: () => number,
-): Generator<OwnKey | null> {
-  let looked = 0;
-  for (const { slot, kind, key: words, isAddress } of recordsOf(shard)) {
-    const policy = kind === "own" ? policyOf(slot) : undefined;
-    if (policy === undefined) continue;
-    const key = new CounterKey(...words, isAddress);
-    const count = policy.source.own(key, key, nowMs());
-    if (count !== null) yield { ...count, policy, key };
-    looked += 1;
-    if (looked % keysInTurn === 0) yield null;
   }
 }
 
