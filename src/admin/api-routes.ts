@@ -317,7 +317,7 @@ function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): 
     "/api/requests/:id",
     call(
       "getRequest",
-      "Why a request was refused, of the last refusals since the start (`admin.recent.refusals`, by default 10,000)",
+      "Why a request was answered so, of the last refusals and failures of the upstream (`admin.recent.refusals`, by default 10,000): the first five a second of each client",
       { params: schemas.RequestParameter, response: answers(schemas.RequestAnswer, [...always, 404]) },
     ),
     ({ params: { id } }, reply) =>
@@ -325,10 +325,14 @@ function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): 
   );
   app.get(
     "/api/refusals",
-    call("getRefusals", "The last refusals, of all clients or of one, of those that are remembered", {
-      querystring: schemas.RefusalsQuery,
-      response: answers(schemas.RefusalList),
-    }),
+    call(
+      "getRefusals",
+      "The last refusals and failures of the upstream, of all clients or of one, of those that are remembered",
+      {
+        querystring: schemas.RefusalsQuery,
+        response: answers(schemas.RefusalList),
+      },
+    ),
     ({ query: { key = null, limit = "50" } }, reply) =>
       inTurn(reply, async () => resultOf(reply, await recent.refusals(key, Number(limit)))),
   );

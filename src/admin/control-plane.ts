@@ -71,7 +71,7 @@ export interface RecentRequests {
   policyHistory(): Promise<PolicyHistoryAnswer>;
   /** What came of requests to the upstream in the last minutes. */
   upstream(): UpstreamMinutesAnswer;
-  /** Of the last 10,000 refusals. Null: it is not among them. */
+  /** Of the last 10,000 refusals and failures of the upstream that are kept. Null: it is not among them. */
   request(id: string): Promise<RequestAnswer | null>;
   /** Of those, the last. `key`: as in a call, such as `client:203.0.113.7`; null: of all clients. `limit`: from 1 to 200. */
   refusals(key: string | null, limit: number): Promise<ControlResult<RefusalList>>;

@@ -101,7 +101,7 @@ async function findRequest(client: AdminClient, id: string): Promise<FoundReques
     const named: AskedKey = { kind: "key", value: id.toLowerCase(), isBare: false };
     const isHash = /^[0-9a-f]{32}$/.test(named.value);
     if (isHash && (await orNotFound(client.client(keyOf(named)))) !== null) return { request: null, rule: null, named };
-    const tried = `Tried: request ${id}${isHash ? `, ${keyOf(named)}` : ""}. Only requests that were refused are remembered.`;
+    const tried = `Tried: request ${id}${isHash ? `, ${keyOf(named)}` : ""}. Only requests that were refused, or that the upstream failed, are remembered.`;
     throw new CommandError(exitCodes.refused, error.message, [...error.details, tried]);
   }
 }

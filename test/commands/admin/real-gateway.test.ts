@@ -179,7 +179,11 @@ describe("clients and why", () => {
     ["why carol", "nothing is known of carol", "Tried: token:carol."],
     ["why carol", "nothing is known of carol", "No refusal that is remembered has it as its X-Request-Id."],
     ["why request:carol", "No refusal with this id is remembered", "Tried: request carol."],
-    ["why request:order-7", "No refusal with this id is remembered", "Only requests that were refused are remembered."],
+    [
+      "why request:order-7",
+      "No refusal with this id is remembered",
+      "Only requests that were refused, or that the upstream failed, are remembered.",
+    ],
     ["why 236dbc4e-a7bf-435c-bac1-5bf091b10570", "No refusal with this id is remembered", "Tried: request 236dbc4e"],
     [
       "why 00000000000000000000000000000000",
