@@ -3,8 +3,9 @@
 import { emptyPolicies, withoutRestart } from "../config/changes.ts";
 import { differences, effectiveLines } from "../config/effective.ts";
 import { schema } from "../config/schema.ts";
+import { uncheckedLines } from "../config/unchecked-paths.ts";
 import { upstreamHostLines } from "../config/upstream.ts";
-import { addedWarnings, configurationWarnings, uncheckedLines } from "../config/warnings.ts";
+import { addedWarnings, configurationWarnings } from "../config/warnings.ts";
 import { describeChange } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { flawOfPath } from "../limits/snapshot/file.ts";

@@ -13,7 +13,7 @@ import {
   type NamedFiles,
   type SettingsSource,
 } from "../config/load.ts";
-import { unlisted } from "../config/warnings.ts";
+import { unlisted } from "../config/unchecked-paths.ts";
 import { type Raw, rawAt, renderConfigError } from "../config/written.ts";
 import { endingSoonMs } from "../core/authentication.ts";
 import { systemClock } from "../core/clock.ts";

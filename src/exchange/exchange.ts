@@ -6,128 +6,18 @@
 //                  │ the client leaves: the verdict is awaited, since it charges │                         │
 //                  └──────────────────── clientGone(), abort() ──────────────────┴─────────────────────────┘
 import type { Readable } from "node:stream";
-import type { AuthOutcome, Identity } from "../core/authentication.ts";
-import type { BrokenRule } from "../core/broken-rule.ts";
-import type { WallClock } from "../core/clock.ts";
+import type { Identity } from "../core/authentication.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
-import { type HeaderLines, type HeaderList, headerValues } from "../core/headers.ts";
+import type { HeaderLines } from "../core/headers.ts";
 import { type LocalReply, localReplies, type RefusalReason, shareReplies } from "../core/local-reply.ts";
 import { type Awaitable, type Decision, type Held, outlasts429 } from "../core/policy.ts";
-import {
-  headTextBytes,
-  pendingVerdict,
-  type RequestHead,
-  unchargedVerdict,
-  type Verdict,
-} from "../core/request-head.ts";
+import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";
 import { letsPagesRead, type ResponseFields } from "../core/response-fields.ts";
-import type { UpstreamFault } from "../core/upstream.ts";
 import type { ConnectionPlace } from "./connection.ts";
+import { RecordedExchange } from "./recorded-exchange.ts";
+import type { TokenEnds } from "./token-ends.ts";
 import type { PushedBody, Transport, TunnelStart } from "./transport.ts";
-
-/**
- * The facts about an exchange: the head of its request, its verdict and its instants. The metrics and the access log
- * read them when it has ended.
- */
-abstract class RecordedExchange implements ExchangeRecord {
-  abstract readonly source: RequestSource;
-  abstract readonly subject: string | null;
-  abstract readonly transport: Transport;
-  readonly head: RequestHead;
-  readonly startedMs: number;
-  id = "";
-  abstract readonly requestId: string | null;
-  queuedMs: number | null = null;
-  dispatchedMs: number | null = null;
-  answeredMs: number | null = null;
-  respondedMs: number | null = null;
-  endedMs = 0;
-  status = 0;
-  problem: RefusalReason | null = null;
-  detail: string | BrokenRule | null = null;
-  fault: UpstreamFault | null = null;
-  complete = false;
-  /** The upstream has been given the whole body. */
-  isBodySent = false;
-  #verdict: Verdict = pendingVerdict;
-
-  constructor(head: RequestHead, startedMs: number) {
-    this.head = head;
-    this.startedMs = startedMs;
-  }
-
-  get verdict(): Verdict {
-    return this.#verdict;
-  }
-
-  protected set verdict(verdict: Verdict) {
-    this.#verdict = verdict;
-  }
-
-  /** True if the request has a body, or may have one. */
-  get hasBody(): boolean {
-    return this.#verdict.parsed.message.contentLength !== 0;
-  }
-
-  get expectsContinue(): boolean {
-    return this.#verdict.parsed.message.expectsContinue;
-  }
-
-  get traceId(): string | null {
-    return readTraceId(this.head.rawHeaders);
-  }
-
-  get bytesReceived(): number | null {
-    const bodyBytes = this.transport.bodyBytesReceived;
-    return bodyBytes === null ? null : headTextBytes(this.head) + bodyBytes;
-  }
-
-  get bytesSent(): number | null {
-    return this.transport.bytesSent;
-  }
-
-  get method(): string {
-    return this.head.method;
-  }
-
-  get route(): string | null {
-    return this.#verdict.parsed.route;
-  }
-
-  get client(): string {
-    return this.#verdict.parsed.client;
-  }
-
-  get isProbe(): boolean {
-    return this.#verdict.localReply?.isProbe === true;
-  }
-
-  get decision(): Decision {
-    return this.#verdict.decision;
-  }
-
-  get rule(): string | null {
-    return this.#verdict.blockedBy?.id ?? null;
-  }
-
-  get auth(): AuthOutcome {
-    return this.#verdict.auth;
-  }
-}
-
-/** version "-" trace-id "-" parent-id "-" flags; a later version may append more (section 4.3). */
-const traceparent = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}($|-)/;
-
-/**
- * Reads the trace ID of a request (W3C Trace Context, level 2) for the log only: the headers are forwarded unchanged, valid or
- * not. Returns null unless there is exactly one `traceparent` and it is valid.
- */
-export function readTraceId(rawHeaders: HeaderList): string | null {
-  const [value, another] = headerValues(rawHeaders, "traceparent");
-  if (value === undefined || another !== undefined) return null;
-  const [, version, traceId, end] = traceparent.exec(value) ?? [];
-  return traceId === undefined || (version === "00" && end !== "") ? null : traceId;
-}
+import { WaitingExchanges } from "./waiting-exchanges.ts";
 
 /** A snapshot of everything that is configured. An exchange uses one Runtime from its beginning to its end. */
 export interface Runtime {
@@ -485,84 +375,4 @@ export interface ExchangeListener extends Cancellable {
   onDrain(): void;
   /** The exchange has ended: the client has left, or its response is complete. */
   onExchangeEnd(): void;
-}
-
-interface WaitingExchange {
-  /** Its index among those that wait; set here only. */
-  waitingIndex: number;
-  abort(): void;
-}
-
-/**
- * The exchanges whose verdict is awaited. Not a Set: when a Set grows or is cleaned of what was deleted, the table that it
- * leaves behind refers to the next one. Once one of them is old garbage, it keeps all later tables, and the requests in
- * them, from being collected while they are young, which took a tenth of the processor time.
- */
-export class WaitingExchanges<E extends WaitingExchange> {
-  readonly #all: E[] = [];
-
-  add(exchange: E): void {
-    exchange.waitingIndex = this.#all.length;
-    this.#all.push(exchange);
-  }
-
-  delete(exchange: E): void {
-    if (this.#all[exchange.waitingIndex] !== exchange) return;
-    const last = this.#all.pop();
-    if (last === undefined || last === exchange) return;
-    this.#all[exchange.waitingIndex] = last;
-    last.waitingIndex = exchange.waitingIndex;
-  }
-
-  /** Aborts all that wait now, whose connections may be closed already. */
-  abortAll(): void {
-    for (const exchange of [...this.#all]) exchange.abort();
-  }
-}
-
-/** The wall clock may be set, so it is read again at least so often. */
-const longestWaitMs = 1000;
-
-/**
- * Calls back when the tokens of open exchanges and tunnels end, so that an open connection does not outlive its token.
- * One timer for all of them; requests whose tokens have no end never come here.
- */
-export class TokenEnds {
-  readonly #clock: WallClock;
-  /** By the instant of the end, in Unix milliseconds. */
-  readonly #waiting = new Map<number, Set<() => void>>();
-  #timer: NodeJS.Timeout | null = null;
-
-  constructor(clock: WallClock) {
-    this.#clock = clock;
-  }
-
-  /** Returns what cancels it. */
-  watch(endsMs: number, then: () => void): () => void {
-    const waiting = this.#waiting.get(endsMs) ?? new Set();
-    this.#waiting.set(endsMs, waiting.add(then));
-    if (this.#timer === null) this.#wait();
-    return () => {
-      waiting.delete(then);
-      if (waiting.size === 0 && this.#waiting.get(endsMs) === waiting) this.#waiting.delete(endsMs);
-    };
-  }
-
-  #wait(): void {
-    this.#timer = null;
-    if (this.#waiting.size === 0) return;
-    const leftMs = Math.min(...this.#waiting.keys()) - this.#clock.wallMs();
-    this.#timer = setTimeout(() => this.#end(), Math.max(0, Math.min(leftMs, longestWaitMs)));
-    this.#timer.unref();
-  }
-
-  #end(): void {
-    const nowMs = this.#clock.wallMs();
-    for (const [endsMs, waiting] of [...this.#waiting]) {
-      if (endsMs > nowMs) continue;
-      this.#waiting.delete(endsMs);
-      for (const then of waiting) then();
-    }
-    this.#wait();
-  }
 }

@@ -6,7 +6,8 @@ import type { Socket } from "node:net";
 import type { Piece } from "../http2/responses.ts";
 import type { Http2Event, Http2Session } from "../http2/session.ts";
 import type { PeerTurn, TurnWaiter } from "./peer-turns.ts";
-import { copyOf, type SharedReads, type TextWrites } from "./sockets.ts";
+import type { TextWrites } from "./socket-writes.ts";
+import { copyOf, type SharedReads } from "./sockets.ts";
 
 /**
  * When a connection fails, all its streams close at once. Each may break off a request to the upstream, which takes about

@@ -3,7 +3,8 @@
 import type { FastifyInstance } from "fastify";
 import { createDemandReader } from "../auth/authenticator.ts";
 import { FilesError, FileWatcher } from "../config/files.ts";
-import { configurationWarnings, uncheckedPaths, type WarnedSettings } from "../config/warnings.ts";
+import { uncheckedPaths } from "../config/unchecked-paths.ts";
+import { configurationWarnings, type WarnedSettings } from "../config/warnings.ts";
 import type { Authenticator } from "../core/authentication.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";

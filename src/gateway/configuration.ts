@@ -5,7 +5,8 @@
 import type { SecureContext } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import { createDemandReader } from "../auth/authenticator.ts";
-import { addedWarnings, uncheckedPaths } from "../config/warnings.ts";
+import { uncheckedPaths } from "../config/unchecked-paths.ts";
+import { addedWarnings } from "../config/warnings.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Watched } from "../core/file-group.ts";
 import { maxFields } from "../core/http-bounds.ts";

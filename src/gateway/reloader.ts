@@ -7,7 +7,7 @@ import { differences } from "../config/effective.ts";
 import { type FileChanges, FilesError, type FileWatcher, type WatchedFile } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
 import { schema } from "../config/schema.ts";
-import { unlisted } from "../config/warnings.ts";
+import { unlisted } from "../config/unchecked-paths.ts";
 import type { RawEntry } from "../config/written.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode, ignoreError } from "../core/failure.ts";

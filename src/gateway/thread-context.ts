@@ -8,7 +8,7 @@ import type { Files } from "../core/file-group.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
 import type { Replaceable, Settings } from "../core/settings.ts";
-import type { TextWrites } from "../exchange/sockets.ts";
+import type { TextWrites } from "../exchange/socket-writes.ts";
 import type { Store } from "../limits/store/store.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";

@@ -2,7 +2,8 @@
 import type { Http2CloseReason, Http2ResetReason } from "../core/connection-ends.ts";
 import type { Replaceable, TrafficSettings } from "../core/settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
-import type { SharedReads, TextWrites } from "../exchange/sockets.ts";
+import type { TextWrites } from "../exchange/socket-writes.ts";
+import type { SharedReads } from "../exchange/sockets.ts";
 
 export interface TransportOptions {
   readonly runtime: RuntimeRef;

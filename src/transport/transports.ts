@@ -11,7 +11,7 @@ import {
   Portions,
 } from "../exchange/connection.ts";
 import { type PeerTurn, PeerTurns } from "../exchange/peer-turns.ts";
-import { DeferredWrites } from "../exchange/sockets.ts";
+import { DeferredWrites } from "../exchange/socket-writes.ts";
 import { Http1Connection, type Http1Options } from "./http1/http1-connection.ts";
 import { RequestReader } from "./http1/request-reader.ts";
 import { rejectOnSocket } from "./socket-transport.ts";

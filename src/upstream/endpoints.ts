@@ -3,7 +3,7 @@
 // arrived, so the request is given to one other address.
 import { bracketed, type HostPort } from "../core/ip-address.ts";
 import type { EndpointEvents, ResponseTimeouts, UpstreamErrorReason } from "../core/upstream.ts";
-import type { TextWrites } from "../exchange/sockets.ts";
+import type { TextWrites } from "../exchange/socket-writes.ts";
 import { type ConnectionResources, createConnectionResources } from "./outbound-connection.ts";
 import { upstreamErrorCode, upstreamErrorReason } from "./upstream-error.ts";
 import { openSocket, type SocketReader } from "./upstream-socket.ts";

@@ -12,7 +12,7 @@ import {
   upstreamHostOf,
   upstreamTargets,
 } from "../core/upstream.ts";
-import type { TextWrites } from "../exchange/sockets.ts";
+import type { TextWrites } from "../exchange/socket-writes.ts";
 import { Endpoints } from "./endpoints.ts";
 import { HealthCheck } from "./health-check.ts";
 import { NameLookup, type NameOptions } from "./name-lookup.ts";

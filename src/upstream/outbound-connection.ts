@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import { asError, ignoreError } from "../core/failure.ts";
 import { contentMethods } from "../core/method.ts";
 import type { KeepAliveMs, ResponseTimeouts } from "../core/upstream.ts";
-import { type DeferredWriter, DeferredWrites, TextWrites, WriteBuffer } from "../exchange/sockets.ts";
+import { type DeferredWriter, DeferredWrites, TextWrites, WriteBuffer } from "../exchange/socket-writes.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { RememberedHeads, ResponseParser, type ResponseSink } from "../http1/response-parser.ts";
 import { UpstreamFailure } from "./upstream-error.ts";

@@ -8,7 +8,7 @@ import type { TunnelEnd, TunnelEndReason, TunnelOutcome } from "../core/connecti
 import { ignoreError } from "../core/failure.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
 import type { TunnelStart } from "../exchange/transport.ts";
-import { ClientShares, type Reclaimable } from "./client-places.ts";
+import { ClientShares, type Reclaimable } from "./client-shares.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { type ConnectionPool, type PoolWaiter, UpstreamConnection } from "./upstream-connections.ts";
 import { UpstreamFailure } from "./upstream-error.ts";

@@ -5,8 +5,10 @@
 // cannot be repeated gets none that has been idle for long, but a new one in its place.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionFigures, KeepAliveMs, ResponseTimeouts } from "../core/upstream.ts";
-import { type ClientHolding, type Reclaimable, SharedPlaces, type Waiter } from "./client-places.ts";
+import { SharedPlaces } from "./client-places.ts";
+import type { ClientHolding, Reclaimable } from "./client-shares.ts";
 import type { Endpoint, EndpointConnection, Endpoints, OpenedConnection } from "./endpoints.ts";
+import type { Waiter } from "./fair-queue.ts";
 import { type ConnectionResources, OutboundConnection } from "./outbound-connection.ts";
 import { UpstreamFailure } from "./upstream-error.ts";
 import { freshMsOf } from "./upstream-socket.ts";

@@ -1,5 +1,10 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { type DeferredWriter, DeferredWrites, manyWrites, writesBetweenCounts } from "../../src/exchange/sockets.ts";
+import {
+  type DeferredWriter,
+  DeferredWrites,
+  manyWrites,
+  writesBetweenCounts,
+} from "../../src/exchange/socket-writes.ts";
 
 let written: string[] = [];
 beforeEach(() => {

@@ -1,7 +1,8 @@
 // Both ends of connections on loopback, accepted by the same process, over TCP and over TLS.
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { expect } from "vitest";
-import { type Net, SocketReads } from "../../src/exchange/sockets.ts";
+import type { Net } from "../../src/exchange/prove-sockets.ts";
+import { SocketReads } from "../../src/exchange/sockets.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import { makeSecureNet } from "./secure-net.ts";
 

@@ -1,7 +1,7 @@
 // Connections over TLS for the tests of shared reads. Both ends share a key, so no certificate is needed.
 import { randomBytes } from "node:crypto";
 import { connect, createServer } from "node:tls";
-import type { Net } from "../../src/exchange/sockets.ts";
+import type { Net } from "../../src/exchange/prove-sockets.ts";
 
 export function makeSecureNet(): Net {
   const psk = randomBytes(32);

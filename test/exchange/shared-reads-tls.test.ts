@@ -1,7 +1,7 @@
 // What is special of shared reads over TLS: the proof at the start does not try them, and one read of the connection below
 // can bring many records.
 import { expect, test } from "vitest";
-import { openSharedReads } from "../../src/exchange/sockets.ts";
+import { openSharedReads } from "../../src/exchange/prove-sockets.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { once, openPair, type Pair, poll, text } from "./pair.ts";
 

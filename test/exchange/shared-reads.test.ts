@@ -1,7 +1,9 @@
 import { createServer as createHttpServer } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
-import { type Net, openSharedReads, SocketReads, TextWrites } from "../../src/exchange/sockets.ts";
+import { type Net, openSharedReads } from "../../src/exchange/prove-sockets.ts";
+import { TextWrites } from "../../src/exchange/socket-writes.ts";
+import { SocketReads } from "../../src/exchange/sockets.ts";
 import { chooseReads } from "../../src/gateway/open-listeners.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { keptLog } from "../telemetry/lines.ts";

@@ -1,7 +1,8 @@
 // Texts that are written to the handle of a socket, beside the writes of its stream.
 import { createServer, type NetConnectOpts, connect as openTcp, type ServerOpts, Socket } from "node:net";
 import { expect, test } from "vitest";
-import { type Net, openSharedReads, TextWrites } from "../../src/exchange/sockets.ts";
+import { type Net, openSharedReads } from "../../src/exchange/prove-sockets.ts";
+import { TextWrites } from "../../src/exchange/socket-writes.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { once, openPair } from "./pair.ts";

@@ -1,6 +1,6 @@
 // The trace id of a traceparent, by the examples and rules of W3C Trace Context, level 2, sections 3.2 and 4.3.
 import { expect, test } from "vitest";
-import { readTraceId } from "../../src/exchange/exchange.ts";
+import { readTraceId } from "../../src/exchange/recorded-exchange.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const rest = "00f067aa0ba902b7-01";

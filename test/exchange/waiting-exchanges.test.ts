@@ -1,7 +1,7 @@
 // The list of what waits is as good as a Set.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { WaitingExchanges } from "../../src/exchange/exchange.ts";
+import { WaitingExchanges } from "../../src/exchange/waiting-exchanges.ts";
 
 test("has what was added and not deleted, in any order, and deletes what is not there too", () => {
   const steps = fc.array(fc.record({ adds: fc.boolean(), which: fc.nat({ max: 5 }) }), { maxLength: 40 });

@@ -1,7 +1,7 @@
 // Messages whose head and body are written together, in a buffer that all of them share.
 import type { Socket } from "node:net";
 import { beforeEach, describe, expect, test } from "vitest";
-import { maxCopiedBytes, WriteBuffer } from "../../src/exchange/sockets.ts";
+import { maxCopiedBytes, WriteBuffer } from "../../src/exchange/socket-writes.ts";
 
 let written: (Buffer | string)[] = [];
 beforeEach(() => {

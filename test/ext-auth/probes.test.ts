@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { type LocalReply, probeReplies } from "../../src/core/local-reply.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Replaceable } from "../../src/core/settings.ts";
-import { TextWrites } from "../../src/exchange/sockets.ts";
+import { TextWrites } from "../../src/exchange/socket-writes.ts";
 import { type ExtAuthHttpOptions, startExtAuthHttp } from "../../src/ext-auth/http/http-listener.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { metric } from "../support/metrics.ts";

@@ -1,6 +1,6 @@
 // What may happen between the end of a request or a response and its write at the end of the batch. The test ends batches.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type DeferredWriter, DeferredWrites } from "../../src/exchange/sockets.ts";
+import { type DeferredWriter, DeferredWrites } from "../../src/exchange/socket-writes.ts";
 import type { Http1Transport } from "../../src/transport/http1/http1-transport.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";

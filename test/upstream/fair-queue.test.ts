@@ -1,7 +1,8 @@
 // The fair queue against a naive model that walks over everybody, after any order of requests, ends and departures.
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type ClientHolding, ClientShares, FairQueue } from "../../src/upstream/client-places.ts";
+import { type ClientHolding, ClientShares } from "../../src/upstream/client-shares.ts";
+import { FairQueue } from "../../src/upstream/fair-queue.ts";
 import { runs, scaled } from "../support/runs.ts";
 
 beforeEach(() => void vi.useFakeTimers());

@@ -2,7 +2,8 @@
 // the end.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type ClientHolding, ClientShares, type Reclaimable, SharedPlaces } from "../../src/upstream/client-places.ts";
+import { SharedPlaces } from "../../src/upstream/client-places.ts";
+import { type ClientHolding, ClientShares, type Reclaimable } from "../../src/upstream/client-shares.ts";
 import { eventually } from "../support/eventually.ts";
 import { runs, scaled } from "../support/runs.ts";
 

@@ -18,7 +18,8 @@ import { type LocalReply, probeReplies, ruleOf } from "../../core/local-reply.ts
 import { isValidHost } from "../../core/message-check.ts";
 import type { RequestHead } from "../../core/request-head.ts";
 import type { Replaceable } from "../../core/settings.ts";
-import type { SharedReads, TextWrites } from "../../exchange/sockets.ts";
+import type { TextWrites } from "../../exchange/socket-writes.ts";
+import type { SharedReads } from "../../exchange/sockets.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { emptyLineBytes, HeadScan, type Http1Head, readHead } from "../../http1/request-head.ts";
 import type { CallerConnections } from "../caller-connections.ts";

@@ -1,12 +1,8 @@
 // Bounds the requests that are at the upstream at the same time. As many more may wait, each for a limited time. The
 // clients share both in the same way as in the gateway.
-import {
-  type ClientHolding,
-  type Reclaimable,
-  SharedPlaces,
-  type SharedPlacesOptions,
-  type Waiter,
-} from "../../upstream/client-places.ts";
+import { SharedPlaces, type SharedPlacesOptions } from "../../upstream/client-places.ts";
+import type { ClientHolding, Reclaimable } from "../../upstream/client-shares.ts";
+import type { Waiter } from "../../upstream/fair-queue.ts";
 
 export interface PlaceWaiter extends Waiter, Reclaimable {
   onPlace(place: ClientHolding): void;

@@ -9,7 +9,7 @@ import { type LocalReply, localReplies, shareReplies } from "../../core/local-re
 import { downstreamResponseFields } from "../../core/response-fields.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
-import type { ClientHolding } from "../../upstream/client-places.ts";
+import type { ClientHolding } from "../../upstream/client-shares.ts";
 import { maxInterimResponses } from "../../upstream/forward.ts";
 import { MinRateTimeout, responseSlowness } from "../../upstream/min-rate-timeout.ts";
 import type { BodyOptions } from "../../upstream/request-body.ts";

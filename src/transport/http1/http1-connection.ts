@@ -17,7 +17,8 @@ import type {
 } from "../../exchange/connection.ts";
 import { Exchange, startOn } from "../../exchange/exchange.ts";
 import { type PeerTurn, readSteps, type TurnWaiter, textSteps } from "../../exchange/peer-turns.ts";
-import { copyOf, maxCopiedBytes } from "../../exchange/sockets.ts";
+import { maxCopiedBytes } from "../../exchange/socket-writes.ts";
+import { copyOf } from "../../exchange/sockets.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { emptyLineBytes, HeadScan } from "../../http1/request-head.ts";
 import { requestSteps } from "../../http2/frame-reader.ts";

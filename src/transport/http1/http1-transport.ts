@@ -5,7 +5,8 @@ import type { Socket } from "node:net";
 import { type HeaderLines, reasonPhrase, serializeHead } from "../../core/headers.ts";
 import type { Scheme } from "../../core/settings.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
-import { copyOf, type DeferredWriter, type DeferredWrites, type TextWrites } from "../../exchange/sockets.ts";
+import type { DeferredWriter, DeferredWrites, TextWrites } from "../../exchange/socket-writes.ts";
+import { copyOf } from "../../exchange/sockets.ts";
 import type { SwitchedConnection, Transport } from "../../exchange/transport.ts";
 import { IncomingBody } from "./incoming-body.ts";
 

@@ -4,7 +4,7 @@ import type { OnReadOpts, Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { test } from "vitest";
-import { WriteBuffer } from "../../../src/exchange/sockets.ts";
+import { WriteBuffer } from "../../../src/exchange/socket-writes.ts";
 import type { Endpoints } from "../../../src/upstream/endpoints.ts";
 import {
   createConnectionResources,

@@ -2,7 +2,7 @@
 // writes otherwise (bodies) does not count, so a server that takes any of that for a request is caught.
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
-import { TextWrites } from "../../../src/exchange/sockets.ts";
+import { TextWrites } from "../../../src/exchange/socket-writes.ts";
 import { OutboundConnection } from "../../../src/upstream/outbound-connection.ts";
 
 export interface BelievedRequest {

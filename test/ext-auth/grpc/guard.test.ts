@@ -1,7 +1,7 @@
 // What the frames of one caller may cost on the gRPC port, where anyone may ask for the health.
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
-import { TextWrites } from "../../../src/exchange/sockets.ts";
+import { TextWrites } from "../../../src/exchange/socket-writes.ts";
 import type { GrpcConnections } from "../../../src/ext-auth/grpc/connection.ts";
 import { GrpcServer } from "../../../src/ext-auth/grpc/start.ts";
 import { useCleanup } from "../../support/cleanup.ts";

@@ -4,7 +4,7 @@ import type { ClientHttp2Session } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
-import { TextWrites } from "../../../src/exchange/sockets.ts";
+import { TextWrites } from "../../../src/exchange/socket-writes.ts";
 import type { GrpcCall, GrpcMethod } from "../../../src/ext-auth/grpc/call.ts";
 import type { GrpcConnections, GrpcServerOptions, GrpcTimes } from "../../../src/ext-auth/grpc/connection.ts";
 import { GrpcServer } from "../../../src/ext-auth/grpc/start.ts";
