@@ -217,16 +217,7 @@ describe("names", () => {
 });
 
 /** Names that still have two meanings. */
-const stillTwice: readonly string[] = [
-  "Asked",
-  "KeyWords",
-  "Known",
-  "Need",
-  "Policy",
-  "PolicyState",
-  "Reading",
-  "Wanted",
-];
+const stillTwice: readonly string[] = ["Asked", "Known", "Need", "Policy", "PolicyState", "Reading", "Wanted"];
 
 describe("shape", () => {
   test("every file begins by saying what it guarantees", () => {

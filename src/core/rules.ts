@@ -109,9 +109,12 @@ export interface RuleWriter {
   readonly address: string | null;
 }
 
-export interface RuleCondition {
+export interface ExpectedRevision {
   /** The revision that the rule must have; 0: there must be none; null: whatever there is. */
   readonly expectedRevision: number | null;
+}
+
+export interface RuleCondition extends ExpectedRevision {
   /** Sets a rule that blocks those on whom the gateway, or its operator, depends. */
   readonly force: boolean;
 }
@@ -169,11 +172,7 @@ export interface RuleKeeper {
   get(id: string): Rule | null;
   /** Resolves when every thread that serves has the rule. */
   put(input: RuleInput, writer: RuleWriter, condition: RuleCondition): Promise<RulePut | RuleRefused>;
-  remove(
-    id: string,
-    writer: RuleWriter,
-    condition: Pick<RuleCondition, "expectedRevision">,
-  ): Promise<RuleRemoved | RuleRefused>;
+  remove(id: string, writer: RuleWriter, condition: ExpectedRevision): Promise<RuleRemoved | RuleRefused>;
   /** As in RulePut, of what was set or removed last under this id. */
   isShared(id: string): boolean | null;
   /**

@@ -6,7 +6,7 @@ import { secretsFile, type TokenList, tokensFile } from "../auth/tokens-file.ts"
 import { type Authenticator, verifiesTokens } from "../core/authentication.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
 import type { FileGroup, Files, Watched } from "../core/file-group.ts";
-import type { Certificate, CertificateInUse, Settings } from "../core/settings.ts";
+import type { Certificate, CertificateInUse, RequestSettings, Settings } from "../core/settings.ts";
 import { upstreamTargets } from "../core/upstream.ts";
 import { createFileLog, type Logger } from "../telemetry/log.ts";
 import type { ThreadContext } from "./thread-context.ts";
@@ -81,7 +81,7 @@ export function closeFiles(files: ConfiguredFiles, kept: ConfiguredFiles | null)
 
 /** `log` is for reloads and errors of files. Rejects with a FilesError. */
 export async function openAuthenticator(
-  { auth }: Pick<Settings, "auth">,
+  { auth }: RequestSettings,
   files: Files,
   log: Logger,
   clock: Clock,
@@ -116,11 +116,7 @@ export async function openAuthenticator(
 const maxNamed = 20;
 
 /** Null without secrets, or without a listener for checks. Rejects with a FilesError. */
-async function openSecrets(
-  { extAuth }: Pick<Settings, "extAuth">,
-  files: Files,
-  log: Logger,
-): Promise<Watched<TokenList> | null> {
+async function openSecrets({ extAuth }: Settings, files: Files, log: Logger): Promise<Watched<TokenList> | null> {
   if (extAuth.secretsFile === null || (extAuth.http === null && extAuth.grpc === null)) return null;
   const events = createFileLog<TokenList>(log, "secrets file", ({ size }) => ({ secrets: size }));
   return files.open(secretsFile("extAuth.secretsFile", extAuth.secretsFile), events);
@@ -172,7 +168,7 @@ export function upstreamSettings({ upstream, upgrade }: Settings) {
 
 /** Null: the upstream's URL is plain http. Rejects with a FilesError. */
 async function openUpstreamTls(
-  { upstream }: Pick<Settings, "upstream">,
+  { upstream }: Settings,
   files: Files,
   log: Logger,
 ): Promise<Watched<SecureContext> | null> {

@@ -67,7 +67,7 @@ export function openCounters(shared: CounterMemory, options: Omit<TableOptions, 
   return { ...shared, table: new CounterTable(memory, { ...options, secret }), keyHash: new SipHash(keySecret) };
 }
 
-export function ofMainThread({ workers }: Pick<Settings, "workers">): Omit<TableOptions, "secret"> {
+export function ofMainThread({ workers }: Settings): Omit<TableOptions, "secret"> {
   return workers === 1 ? {} : { thread: mainThread, isShared: true, maySleep: false };
 }
 

@@ -103,7 +103,7 @@ export interface CheckRefs {
  * ports. Rejects with a ListenError, with all listeners closed.
  */
 export async function openChecks(
-  { extAuth }: Pick<Settings, "extAuth">,
+  { extAuth }: { readonly extAuth: Settings["extAuth"] },
   refs: CheckRefs | null,
   { clock, telemetry, log, textWrites, readiness }: ThreadContext,
   reads: SharedReads | null,

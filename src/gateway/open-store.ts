@@ -21,7 +21,7 @@ export const systemTimers: Timers = {
 
 /** Null if the counters are not shared. `readForgiven`: see there. What it needs is loaded here, because a gateway without a store does not need it. */
 export async function createStore(
-  { counters: { redis } }: Pick<Settings, "counters">,
+  { counters: { redis } }: Settings,
   clock: Clock,
   counters: ThreadCounters,
   telemetry: Pick<

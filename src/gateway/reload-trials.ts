@@ -37,11 +37,7 @@ export interface SettingsOnTrial {
   readonly judge: JudgeMemory | null;
 }
 
-export function settingsOnTrial(
-  fallback: Settings,
-  terms: TrialTerms | null,
-  { counters }: Pick<Settings, "counters">,
-): SettingsOnTrial {
+export function settingsOnTrial(fallback: Settings, terms: TrialTerms | null, { counters }: Settings): SettingsOnTrial {
   const isJudged = terms !== null && terms.refusedShare !== null;
   return { fallback, judge: isJudged ? createJudgeMemory(counters.memoryBytes) : null };
 }

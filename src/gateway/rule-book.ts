@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { WallClock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
 import {
+  type ExpectedRevision,
   inPortions,
   maxRules,
   type Rule,
@@ -165,7 +166,7 @@ export class RuleBook implements RuleKeeper {
   async remove(
     id: string,
     writer: RuleWriter,
-    { expectedRevision }: Pick<RuleCondition, "expectedRevision">,
+    { expectedRevision }: ExpectedRevision,
   ): Promise<RuleRemoved | RuleRefused> {
     const rule = this.get(id);
     if (rule === null) return this.#unknown(id);
@@ -401,7 +402,7 @@ function expectationOf(expected: number | null): "any" | "absent" | number {
 interface RuleLogContext {
   readonly log: Logger;
   /** In force. */
-  readonly settings: () => Pick<Settings, "log">;
+  readonly settings: () => Settings;
   readonly keyHash: SipHash;
 }
 

@@ -77,7 +77,7 @@ export class Sharing {
 
 /** Connects to nothing yet. Null if the counters are not shared; what it needs is loaded here, because a gateway without a store does not need it. */
 export async function createSharing(
-  { counters: { redis } }: Pick<Settings, "counters">,
+  { counters: { redis } }: Settings,
   { clock, log, restored, rules, forgiving }: SharingOptions,
 ): Promise<Sharing | null> {
   if (redis === null) return null;

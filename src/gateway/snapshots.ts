@@ -37,7 +37,7 @@ interface Restored {
  * that have ended.
  */
 export async function restoreCounters(
-  { counters: { memoryBytes, snapshot }, policies }: Pick<Settings, "counters" | "policies">,
+  { counters: { memoryBytes, snapshot }, policies }: Settings,
   { clock, log }: SnapshotParts,
 ): Promise<Restored> {
   const empty = createCounterMemory(memoryBytes);
@@ -110,7 +110,7 @@ interface SnapshotsOptions extends SnapshotParts {
 }
 
 /** Null without a path. */
-export function startSnapshots({ counters }: Pick<Settings, "counters">, options: SnapshotsOptions): Snapshots | null {
+export function startSnapshots({ counters }: Settings, options: SnapshotsOptions): Snapshots | null {
   return counters.snapshot === null ? null : new Snapshots(counters.snapshot, options);
 }
 

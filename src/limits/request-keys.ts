@@ -89,7 +89,7 @@ export function createKeyReader({ key }: Policy, hash: SipHash, tokens: TokenDig
 }
 
 /** Whether the keys of a policy are the addresses of clients; otherwise they are hashes. */
-export function isByAddress({ key }: Pick<Policy, "key">): boolean {
+export function isByAddress({ key }: { readonly key: Policy["key"] }): boolean {
   return key.length === 1 && key[0]?.kind === "client";
 }
 

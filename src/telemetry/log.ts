@@ -6,7 +6,7 @@ import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError, WatchEvents } from "../core/file-group.ts";
 import { type HeaderList, headerValue, headerValues } from "../core/headers.ts";
-import type { LogLevel, LogTime, Settings } from "../core/settings.ts";
+import type { LogLevel, LogTime } from "../core/settings.ts";
 import { type LogDestination, openDestination } from "./destination.ts";
 
 export type { Logger } from "pino";
@@ -46,7 +46,10 @@ function timeWriter(time: LogTime, clock: WallClock): TimeWriter {
   return () => `,"time":"${new Date(clock.wallMs()).toISOString()}"`;
 }
 
-type LogSettings = Pick<Settings["log"], "level" | "time">;
+interface LogSettings {
+  readonly level: LogLevel;
+  readonly time: LogTime;
+}
 
 /** Puts what a reload changes into force. The time is that of the children of the log, too. */
 export function changeLog(log: Logger, before: LogSettings, next: LogSettings, clock: WallClock): void {
@@ -139,7 +142,7 @@ export function loggedUserAgent(rawHeaders: HeaderList): string | null {
 }
 
 /** Returns the X-Request-Id of a request as it is logged and remembered: without what looks like a credential. */
-export function loggedRequestId({ requestId, head }: Pick<ExchangeRecord, "requestId" | "head">): string | null {
+export function loggedRequestId({ requestId, head }: ExchangeRecord): string | null {
   return requestId && redactLine(withoutTokens(requestId, head.rawHeaders));
 }
 

@@ -56,7 +56,7 @@ export interface ControlOptions {
   readonly workers: Workers;
   readonly recent: Recent;
   readonly rules: RuleBook;
-  readonly counters: Pick<ThreadCounters, "keyHash" | "keySecret">;
+  readonly counters: ThreadCounters;
   /** As in ClientControlOptions. */
   readonly forgive: (key: ForgivenKey) => Promise<Forgave | null>;
   /** Null: gateways share nothing. */
@@ -64,7 +64,7 @@ export interface ControlOptions {
   readonly clock: Clock;
   readonly version: string;
   readonly nodeVersion: string;
-  readonly adminFiles: Pick<AdminFiles, "certificate">;
+  readonly adminFiles: AdminFiles;
   readonly reloader: Reloader;
   readonly drain: () => void;
 }
@@ -385,9 +385,9 @@ type States = Pick<Status, "upstream" | "store">;
 
 interface EventSources {
   readonly clock: WallClock;
-  readonly recent: Pick<RecentRequests, "subscribe">;
-  readonly rules: Pick<RuleBook, "onChange">;
-  readonly control: Pick<RuleControl, "find">;
+  readonly recent: RecentRequests;
+  readonly rules: RuleBook;
+  readonly control: RuleControl;
 }
 
 /**

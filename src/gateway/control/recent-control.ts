@@ -6,7 +6,7 @@ import { cidrOf } from "../../core/ip-address.ts";
 import { refusalSentences } from "../../core/local-reply.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { ForgivenKey } from "../../core/rules.ts";
-import type { Settings } from "../../core/settings.ts";
+import type { RequestSettings } from "../../core/settings.ts";
 import type { HistoryStep } from "../../telemetry/recent/history.ts";
 import type { Recent } from "../../telemetry/recent/recent.ts";
 import type { RefusalsOf } from "../../telemetry/recent/refusals.ts";
@@ -16,7 +16,7 @@ import { readKeyText } from "./key-text.ts";
 interface RecentControlOptions {
   readonly recent: Recent;
   /** In force. */
-  readonly settings: () => Pick<Settings, "policies" | "clientAddress">;
+  readonly settings: () => RequestSettings;
   /** How a counter is written, such as `client:203.0.113.7`. */
   readonly keyText: (key: RefusedRequest["key"]) => string;
   /** How a name is remembered; null: it is not. */

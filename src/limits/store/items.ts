@@ -1,5 +1,4 @@
 // Makes the items that a thread asks the store with.
-import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
 import type { Renewal } from "./reports.ts";
 import {
@@ -32,7 +31,7 @@ export class StoreItems {
   forgivenUntil = 0;
   #lastId = 0;
 
-  constructor({ prefix }: Pick<SharedStoreSettings, "prefix">, gateway: string, thread: string) {
+  constructor({ prefix }: { readonly prefix: string }, gateway: string, thread: string) {
     this.#prefix = prefix;
     this.#gateway = gateway;
     this.#thread = thread;

@@ -1,7 +1,6 @@
 // The keys of the store that one thread knows something of: by policy and key, in bounded memory. A key is forgotten when
 // nothing that is known of it holds any more; what is held of a key that has to go earlier is returned to the store.
 import type { CounterKey } from "../../core/counter-key.ts";
-import type { SharedStoreSettings } from "../../core/store-link.ts";
 import type { CounterRules } from "./counter-rules.ts";
 import { counterStoreKey } from "./script-call.ts";
 import { NewKeys, type PolicySource, SharedKey, StorePolicy, type UnitCounts } from "./shared-key.ts";
@@ -14,9 +13,14 @@ const mostLooks = 8;
 /** How often a sweep looks for keys that are out of date, and at how many keys in one turn of the event loop. */
 const [sweepMs, sweptInTurn] = [250, 1_024];
 
+interface BookSettings {
+  readonly prefix: string;
+  readonly maxKeys: number;
+}
+
 export class KeyBook {
   readonly #timing: Timing;
-  readonly #settings: Pick<SharedStoreSettings, "prefix" | "maxKeys">;
+  readonly #settings: BookSettings;
   readonly #units: UnitCounts;
   readonly #ended: (known: SharedKey) => void;
   readonly #policies = new Map<string, StorePolicy>();
@@ -28,12 +32,7 @@ export class KeyBook {
   #timer: { cancel(): void } | null = null;
 
   /** `ended`: gives back all that is held of a key. */
-  constructor(
-    timing: Timing,
-    settings: Pick<SharedStoreSettings, "prefix" | "maxKeys">,
-    units: UnitCounts,
-    ended: (known: SharedKey) => void,
-  ) {
+  constructor(timing: Timing, settings: BookSettings, units: UnitCounts, ended: (known: SharedKey) => void) {
     this.#timing = timing;
     this.#settings = settings;
     this.#units = units;

@@ -2,7 +2,7 @@
 // units of several of its counters: each is granted all of them or none. All instants of a call are of the store's clock;
 // what the gateway says of time are ages.
 
-import { type CounterKey, hexOfKey } from "../../core/counter-key.ts";
+import { hexOfKey, type KeyWords } from "../../core/counter-key.ts";
 import { heldRetryMs } from "../counters.ts";
 
 /** Another number in the keys: gateways whose scripts differ count apart, and do not misread each other. */
@@ -390,6 +390,6 @@ export function markKeyOf(prefix: string, tag: string, policyText: string): stri
 }
 
 /** Returns the tag of a key: an address, or a hash. */
-export function storeTagOf(key: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">): string {
+export function storeTagOf(key: KeyWords): string {
   return `${key.isAddress ? "a" : "h"}${hexOfKey(key)}`;
 }

@@ -77,9 +77,9 @@ interface ToldStore extends Timing {
 export class Tellings {
   readonly #store: ToldStore;
   readonly #forgets: Forgets;
-  readonly #options: Pick<StoreOptions, "table" | "readForgiven">;
+  readonly #options: StoreOptions;
 
-  constructor(store: ToldStore, forgets: Forgets, options: Pick<StoreOptions, "table" | "readForgiven">) {
+  constructor(store: ToldStore, forgets: Forgets, options: StoreOptions) {
     this.#store = store;
     this.#forgets = forgets;
     this.#options = options;

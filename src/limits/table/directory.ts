@@ -1,7 +1,7 @@
 // The directory of a shard: finds the line of a key, adds keys and removes them. A key stands in its first bucket, or,
 // if that was full, in its second. The first bucket then says so, so that most keys that are not stored cost one look.
 
-import { CounterKey } from "../../core/counter-key.ts";
+import { CounterKey, type FourWords } from "../../core/counter-key.ts";
 import {
   bitmapLine,
   bucketAt,
@@ -155,7 +155,7 @@ export class Cursor {
   victimAt = 0;
   victimEntry = 0;
 
-  setKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">): void {
+  setKey({ a, b, c, d }: FourWords): void {
     this.a = a;
     this.b = b;
     this.c = c;

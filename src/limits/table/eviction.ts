@@ -1,7 +1,7 @@
 // Chooses the key that makes room for a new one. Of a few keys of its buckets, one that has expired goes first, then the
 // one whose going gives back the least: the fewest units, of equals the one that has been idle longest. An exhausted key
 // is not forgotten: if all are, more are looked at.
-import { CounterKey } from "../../core/counter-key.ts";
+import { CounterKey, type FourWords } from "../../core/counter-key.ts";
 import { addKey, Cursor, findKey, freeEntry, freeLines, Locator, removeKey, takeLine } from "./directory.ts";
 import {
   addPair,
@@ -292,7 +292,7 @@ const keysPerShare = 64;
 const sample = 2 * keysPerShare;
 
 /** The network of an address key. */
-export function networkKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">): CounterKey {
+export function networkKey({ a, b, c, d }: FourWords): CounterKey {
   if (a === 0 && b === 0 && c === 0xffff) return new CounterKey(a, b, c, d & ~0xff, true);
   return new CounterKey(a, b & ~0xffff, 0, 0, true);
 }

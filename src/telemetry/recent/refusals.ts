@@ -1,13 +1,12 @@
 // The last requests that were refused, or that the upstream failed, of all threads.
-import { wordMask } from "../../core/counter-key.ts";
-import type { KeyWords } from "./refused-keys.ts";
+import { type FourWords, wordMask } from "../../core/counter-key.ts";
 import { keptSubject, type RefusedRequest } from "./refused-request.ts";
 
 /** Whose refusals are asked for. `network`: an address is one of 128 bits. `subject`: as it may be logged. */
 export type RefusalsOf =
   | { readonly kind: "all" }
-  | { readonly kind: "client"; readonly network: Omit<KeyWords, "isAddress">; readonly prefixBits: number }
-  | { readonly kind: "key"; readonly key: Omit<KeyWords, "isAddress"> }
+  | { readonly kind: "client"; readonly network: FourWords; readonly prefixBits: number }
+  | { readonly kind: "key"; readonly key: FourWords }
   | { readonly kind: "subject"; readonly subject: string }
   | { readonly kind: "id" | "requestId"; readonly id: string };
 
@@ -111,11 +110,7 @@ function filterOf(of: RefusalsOf): (refusal: RefusedRequest) => boolean {
 }
 
 /** Whether the first bits of two keys are the same. */
-function isWithin(
-  key: Omit<KeyWords, "isAddress">,
-  { a, b, c, d }: Omit<KeyWords, "isAddress">,
-  bits: number,
-): boolean {
+function isWithin(key: FourWords, { a, b, c, d }: FourWords, bits: number): boolean {
   return (
     ((key.d ^ d) & wordMask(bits - 96)) === 0 &&
     ((key.c ^ c) & wordMask(bits - 64)) === 0 &&

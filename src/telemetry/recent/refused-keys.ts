@@ -1,6 +1,6 @@
 // The keys that each policy refused most, of all threads. Counts cover the current quarter of an hour and the one before it, so
 // that a key that is no longer refused is forgotten.
-import type { CounterKey } from "../../core/counter-key.ts";
+import type { KeyWords } from "../../core/counter-key.ts";
 import { isContinued, type PolicyIdentity } from "../../core/policy.ts";
 import { type BoundedCount, LargestCounts } from "./largest-counts.ts";
 
@@ -11,9 +11,6 @@ const maxPolicies = 64;
 
 /** At most so many keys are told at once. */
 const maxToldKeys = 1_000;
-
-/** The four words of a CounterKey, as they can be posted. */
-export type KeyWords = Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">;
 
 /** Whose refusal made a key that is a hash known. */
 interface SeenWith {

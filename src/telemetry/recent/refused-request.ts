@@ -1,12 +1,11 @@
 // What is remembered of one request that was refused, or that the upstream failed. Of its fields X-Request-Id is kept, and of
 // its target the path alone: the names in a query can be secrets as well as its values, and no policy and no route looks at them.
 import type { Clock } from "../../core/clock.ts";
-import type { CounterKey } from "../../core/counter-key.ts";
+import type { CounterKey, KeyWords } from "../../core/counter-key.ts";
 import type { ExchangeRecord, RequestSource } from "../../core/exchange-record.ts";
 import { type RefusalReason, ruleOf } from "../../core/local-reply.ts";
 import { resetSecond, retryAfterSeconds } from "../../core/response-fields.ts";
 import type { UpstreamErrorReason } from "../../core/upstream.ts";
-import type { KeyWords } from "./refused-keys.ts";
 
 /** Why a request was answered so. */
 export interface RefusedRequest {

@@ -1,15 +1,10 @@
 // The counts of refused keys beside exact ones: never too low, and never off by more than they say.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { CounterKey } from "../../../src/core/counter-key.ts";
+import { CounterKey, type KeyWords } from "../../../src/core/counter-key.ts";
 import type { PolicyIdentity } from "../../../src/core/policy.ts";
 import { LargestCounts } from "../../../src/telemetry/recent/largest-counts.ts";
-import {
-  generationMs,
-  type KeyWords,
-  type RefusedKey,
-  RefusedKeys,
-} from "../../../src/telemetry/recent/refused-keys.ts";
+import { generationMs, type RefusedKey, RefusedKeys } from "../../../src/telemetry/recent/refused-keys.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { inFullOr, runs } from "../../support/runs.ts";
 
