@@ -211,13 +211,10 @@ describe("names", () => {
         if (name !== undefined) places.set(name, [...(places.get(name) ?? []), path]);
       }
     }
-    const twice = [...places].filter(([name, paths]) => paths.length > 1 && !stillTwice.includes(name));
+    const twice = [...places].filter(([, paths]) => paths.length > 1);
     expect(twice.map(([name, paths]) => `${name}: ${paths.join(", ")}`)).toEqual([]);
   });
 });
-
-/** Names that still have two meanings. */
-const stillTwice: readonly string[] = ["Asked", "Known", "Need", "Policy", "PolicyState", "Reading", "Wanted"];
 
 describe("shape", () => {
   test("every file begins by saying what it guarantees", () => {

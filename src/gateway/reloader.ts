@@ -37,10 +37,10 @@ import {
 import type { Workers } from "./workers.ts";
 
 /** Why there is a reload. `by`: who asked for it, as the admin API names callers; null: nobody, or a program. */
-type Asked = Pick<ReloadTrial, "cause" | "by">;
+type ReloadOrigin = Pick<ReloadTrial, "cause" | "by">;
 
 /** What a reload is to put into force. */
-interface Wanted extends WrittenSettings, Asked {
+interface WantedReload extends WrittenSettings, ReloadOrigin {
   /** What is wrong with the configuration: then the settings are those from before. */
   readonly errors: readonly string[];
   /** False: only the contents of files may have changed. */
@@ -200,7 +200,7 @@ export class Reloader {
     return [this.#configFile, ...this.#wrongFiles];
   }
 
-  #ask({ cause, by }: Asked, want: () => Promise<Wanted>): Promise<ReloadResult> {
+  #ask({ cause, by }: ReloadOrigin, want: () => Promise<WantedReload>): Promise<ReloadResult> {
     const reload = async (): Promise<ReloadResult> => {
       if (this.#isClosed) return failed("the gateway is draining, so nothing is reloaded");
       const result = await this.#reloadSafely(want, cause);
@@ -231,7 +231,7 @@ export class Reloader {
   }
 
   /** Loads the settings if `always`, or if their file or a file that kept them out of force has changed. */
-  #load(asked: Asked, always: boolean, terms: TrialTerms | null = null): Wanted {
+  #load(asked: ReloadOrigin, always: boolean, terms: TrialTerms | null = null): WantedReload {
     const { cause } = asked;
     const now = { ...this.#wanted, ...asked, errors: [], isConfigRead: false, terms: null, takenBack: null };
     const isChanged = this.#watched.map((file) => file?.takeChange()).includes(true);
@@ -246,7 +246,7 @@ export class Reloader {
   }
 
   /** A bug ends no process, and leaves the configuration as it is. */
-  async #reloadSafely(want: () => Promise<Wanted>, cause: ReloadCause): Promise<ReloadResult> {
+  async #reloadSafely(want: () => Promise<WantedReload>, cause: ReloadCause): Promise<ReloadResult> {
     try {
       return await this.#reload(await want());
     } catch (error) {
@@ -258,7 +258,7 @@ export class Reloader {
     }
   }
 
-  async #reload(wanted: Wanted): Promise<ReloadResult> {
+  async #reload(wanted: WantedReload): Promise<ReloadResult> {
     const { isConfigRead } = wanted;
     const { result, wrongFiles } = await this.#replace(wanted);
     if (isConfigRead) await this.#watchConfigFile(wrongFiles);
@@ -267,7 +267,7 @@ export class Reloader {
     return { ...result, isConfigRead, errors, ok: errors.length + result.refused.length === 0 };
   }
 
-  async #replace(wanted: Wanted): Promise<Replaced> {
+  async #replace(wanted: WantedReload): Promise<Replaced> {
     const before = this.#workers.settings;
     const known = [...(this.#workers.listedTokens()?.names() ?? [])];
     const { settings, keys: restart } = withoutRestart(wanted.settings, before);
@@ -300,7 +300,7 @@ export class Reloader {
   }
 
   /** What comes back if the configuration is not confirmed. Null: it is not on trial. */
-  #fallbackOf(wanted: Wanted, changed: readonly string[]): WrittenSettings | null {
+  #fallbackOf(wanted: WantedReload, changed: readonly string[]): WrittenSettings | null {
     if (wanted.terms === null) return null;
     const begins = changed.some((key) => !key.startsWith("reload."));
     const fallback = this.#trials.current?.fallback ?? (begins ? this.#wanted : null);
@@ -308,7 +308,7 @@ export class Reloader {
   }
 
   #settleTrial(
-    { terms, cause, by, takenBack }: Wanted,
+    { terms, cause, by, takenBack }: WantedReload,
     differing: Pick<OnTrial, "fallback" | "changed" | "changes"> | null,
     onTrial: SettingsOnTrial | null,
   ): void {

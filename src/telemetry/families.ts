@@ -22,7 +22,7 @@ export async function* figuresOf(families: Iterable<FamilyReader>): AsyncGenerat
 }
 
 /** One value, or a value for each value of a label. */
-export type Reading = number | Readonly<Record<string, number>>;
+export type FamilyValue = number | Readonly<Record<string, number>>;
 
 /** How a reading is labelled: `label` names the label of a reading with several values, `fixed` are the others. */
 interface Labelling {
@@ -198,12 +198,12 @@ export class Families {
   }
 
   /** A gauge that is read at the scrape. */
-  gauge(name: string, help: string, read: () => Reading, options: Labelling & GaugeOptions = {}): void {
+  gauge(name: string, help: string, read: () => FamilyValue, options: Labelling & GaugeOptions = {}): void {
     this.gauges(name, help, () => labelled(read(), options), options);
   }
 
   /** A counter whose total is kept elsewhere and read at the scrape. */
-  total(name: string, help: string, read: () => Reading, options: Labelling & CounterOptions = {}): void {
+  total(name: string, help: string, read: () => FamilyValue, options: Labelling & CounterOptions = {}): void {
     this.totals(name, help, () => labelled(read(), options), options);
   }
 
@@ -251,7 +251,7 @@ function readSamples(name: string, readings: LabelledReadings): Samples {
   };
 }
 
-function labelled(reading: Reading, { label = "", fixed = {} }: Labelling): LabelledReadings {
+function labelled(reading: FamilyValue, { label = "", fixed = {} }: Labelling): LabelledReadings {
   if (typeof reading === "number") return [{ labels: fixed, value: reading }];
   return Object.entries(reading).map(([name, value]) => ({ labels: { ...fixed, [label]: name }, value }));
 }

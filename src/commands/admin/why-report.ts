@@ -11,11 +11,11 @@ import { commandText, durationText, instantText, type Report, sinceText, tableLi
 import type { WhyAnswer } from "./printed-schemas.ts";
 import { blocksOf, ruleLines } from "./rule-report.ts";
 
-type Policy = PolicyList["policies"][number];
-type PolicyState = ClientState["policies"][number];
+type ListedPolicy = PolicyList["policies"][number];
+type ShownPolicyState = ClientState["policies"][number];
 
 /** What the gateway knows of it. */
-interface Known {
+interface WhyFacts {
   /** Null: a client was asked about. */
   readonly request: RequestAnswer | null;
   readonly named: AskedKey;
@@ -24,7 +24,7 @@ interface Known {
   /** The last ones. */
   readonly refusals: readonly RequestAnswer[];
   readonly rules: readonly ShownRule[];
-  readonly policies: readonly Policy[];
+  readonly policies: readonly ListedPolicy[];
   readonly config: Config;
 }
 
@@ -52,7 +52,7 @@ export async function reportWhy(
 const maxRefusals = 10;
 
 /** Rejects with a CommandError that says what was tried, if nothing is known. */
-async function findKnown(client: AdminClient, asked: WhyAsked): Promise<Known> {
+async function findKnown(client: AdminClient, asked: WhyAsked): Promise<WhyFacts> {
   const { request, rule, named } =
     asked.kind === "request" ? await findRequest(client, asked.id) : { request: null, rule: null, named: asked.client };
   const [state, last, policies, config] = await Promise.all([
@@ -83,7 +83,7 @@ function asCounted(named: AskedKey, state: ClientState | null): AskedKey {
   return named.kind === "client" && state !== null ? { ...named, value: namedByKey(state.key).value } : named;
 }
 
-interface FoundRequest extends Pick<Known, "request" | "named"> {
+interface FoundRequest extends Pick<WhyFacts, "request" | "named"> {
   /** That has decided; null: none, or it has ended. */
   readonly rule: ShownRule | null;
 }
@@ -136,11 +136,11 @@ async function orNotFound<T>(answer: Promise<T>): Promise<T | null> {
 // What it means
 
 /** The policies that refuse the client now. */
-function refusing({ client }: Pick<Known, "client">): PolicyState[] {
+function refusing({ client }: Pick<WhyFacts, "client">): ShownPolicyState[] {
   return (client?.policies ?? []).filter(({ state, isShadow }) => state === "exhausted" && !isShadow);
 }
 
-function stateOf({ client, rules }: Known): WhyAnswer["state"] {
+function stateOf({ client, rules }: WhyFacts): WhyAnswer["state"] {
   if (blocksOf(rules).length > 0) return "blocked";
   if (client === null) return "unknown";
   if (refusing({ client }).length > 0) return "throttled";
@@ -148,7 +148,7 @@ function stateOf({ client, rules }: Known): WhyAnswer["state"] {
   return enforced.length > 0 && enforced.every(({ state }) => state === "exempt") ? "exempt" : "open";
 }
 
-function explanationOf(known: Known, nowMs: number): string[] {
+function explanationOf(known: WhyFacts, nowMs: number): string[] {
   const { request, client, rules } = known;
   return [
     ...(request === null ? [] : requestSentences(request, known, nowMs)),
@@ -159,7 +159,7 @@ function explanationOf(known: Known, nowMs: number): string[] {
   ];
 }
 
-function requestSentences(request: RequestAnswer, { policies }: Known, nowMs: number): string[] {
+function requestSentences(request: RequestAnswer, { policies }: WhyFacts, nowMs: number): string[] {
   const { method, path, at, source, status, reason, client, policy, key, rule, explanation } = request;
   const asker = source === "ext-auth" ? "an ingress asked about " : "";
   // Of some requests that were refused nothing was read.
@@ -179,7 +179,7 @@ function requestSentences(request: RequestAnswer, { policies }: Known, nowMs: nu
   return [what, ...explanation];
 }
 
-function headline(known: Known): string {
+function headline(known: WhyFacts): string {
   const { request, named, rules } = known;
   const whom = `${request === null ? "" : "Now "}${wordOf(named)}`;
   switch (stateOf(known)) {
@@ -203,7 +203,7 @@ function headline(known: Known): string {
 /** A slot, or units that are only held. */
 const freeLater = "The next one is free when a request ends.";
 
-function policySentences(state: PolicyState, known: Known, nowMs: number): string[] {
+function policySentences(state: ShownPolicyState, known: WhyFacts, nowMs: number): string[] {
   const { policy: name, used, limit, reset, resetSeconds, method, route, countedAs } = state;
   const policy = known.policies.find((each) => each.name === name);
   const part = [method, route].filter((each) => each !== null).join(" ");
@@ -242,7 +242,7 @@ function besideSentences({ policies, isShared }: ClientState): string[] {
   ];
 }
 
-function periodOf({ kind, windowSeconds, per, timezone }: Policy): string {
+function periodOf({ kind, windowSeconds, per, timezone }: ListedPolicy): string {
   switch (kind) {
     case "sliding":
       return `in any ${formatDuration((windowSeconds ?? 0) * 1000)}`;
@@ -254,7 +254,7 @@ function periodOf({ kind, windowSeconds, per, timezone }: Policy): string {
 }
 
 /** A limit of its own comes from an override, or from a rule, which is told apart. */
-function settingOf(name: string, limit: number, { policies, rules, config }: Known): WhyAnswer["settings"] {
+function settingOf(name: string, limit: number, { policies, rules, config }: WhyFacts): WhyAnswer["settings"] {
   const policy = policies.find((each) => each.name === name);
   if (policy === undefined || rules.some(({ action, policy: of }) => action === "limit" && of === name)) return [];
   const leaf = limit !== policy.limit ? "overrides" : policy.kind === "concurrency" ? "concurrency" : "limit";
@@ -265,7 +265,7 @@ function settingOf(name: string, limit: number, { policies, rules, config }: Kno
 
 // What to do
 
-function commandsFor(known: Known, connection: ConnectionArguments): WhyAnswer["commands"] {
+function commandsFor(known: WhyFacts, connection: ConnectionArguments): WhyAnswer["commands"] {
   const { named, rules, policies } = known;
   const state = stateOf(known);
   const remove = (rule: ShownRule) => ({
@@ -292,7 +292,7 @@ function commandsFor(known: Known, connection: ConnectionArguments): WhyAnswer["
 }
 
 /** A rule cannot be about a hash, and a limit only about what the policy counts by. */
-function ruleCommands({ name, limit, key }: Policy, named: AskedKey, connection: ConnectionArguments) {
+function ruleCommands({ name, limit, key }: ListedPolicy, named: AskedKey, connection: ConnectionArguments) {
   if (named.kind === "key") return [];
   const kinds = (named.kind === "client" ? ["client"] : [named.kind, "token", "subject"]) as AskedKey["kind"][];
   const kind = kinds.find((each) => key.includes(each));

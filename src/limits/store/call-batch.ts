@@ -111,14 +111,14 @@ export class BatchCounter {
 }
 
 /** How many units a request wants of a key: clients of a network that is counted as one have one key. */
-interface Need {
+interface BatchNeed {
   readonly counter: BatchCounter;
   units: number;
 }
 
 /** Requests that want the same of several keys, or more than one step of one. Of those that are granted, the first ones have it. */
 interface Alike {
-  readonly needs: readonly Need[];
+  readonly needs: readonly BatchNeed[];
   readonly demands: Demand[];
 }
 
@@ -197,8 +197,8 @@ export class CallBatch {
     return demands;
   }
 
-  #needsOf(wants: readonly Want[]): readonly Need[] {
-    const needs: Need[] = [];
+  #needsOf(wants: readonly Want[]): readonly BatchNeed[] {
+    const needs: BatchNeed[] = [];
     for (const { key, units } of wants) {
       const counter = this.join(key);
       const need = needs.find((each) => each.counter === counter);
@@ -267,7 +267,7 @@ export class CallBatch {
       for (const demand of demands) {
         const isGranted = place < end;
         const grants = demand.wants.map(({ key, units }) => {
-          const need = needs.find(({ counter }) => counter.key === key) as Need;
+          const need = needs.find(({ counter }) => counter.key === key) as BatchNeed;
           const { counter } = need;
           if (isGranted) return grantOf(demand, counter, counter.single.length + place, units, makeLease);
           return counter.hasRefused(need.units) ? refused : spared;
@@ -289,7 +289,7 @@ export class CallBatch {
   }
 }
 
-function isSame(needs: readonly Need[], others: readonly Need[]): boolean {
+function isSame(needs: readonly BatchNeed[], others: readonly BatchNeed[]): boolean {
   if (needs.length !== others.length) return false;
   return needs.every(({ counter, units }, i) => counter === others[i]?.counter && units === others[i]?.units);
 }
