@@ -1,6 +1,5 @@
 // Makes the items that a thread asks the store with.
 import type { OwnCount } from "../counters.ts";
-import type { Renewal } from "./reports.ts";
 import {
   type CounterItem,
   counterStoreKey,
@@ -67,11 +66,6 @@ export class StoreItems {
       reports,
       told: own === null ? null : this.#toldOf(own, key),
     };
-  }
-
-  /** Makes the item of a key that only reports. */
-  reporting({ key, reports }: Renewal): CounterItem {
-    return this.counter(key, 0, 0, reports, null);
   }
 
   /** Makes the item that lists this gateway. `ageMs`: more than 0 if it leaves. */

@@ -519,7 +519,8 @@ export class Store implements ShardStore {
   #renew(renewals: Generator<Renewal, undefined>): Promise<unknown> {
     return this.sendAll(renewals, this.link.isClustered ? 16 : 1, async (together) => {
       const shard = together[0] && this.shards.of(together[0].key.tag);
-      if (shard?.state === "up") await this.sent(shard, together.map(this.items.reporting, this.items));
+      const items = together.map(({ key, reports }) => this.items.counter(key, 0, 0, reports, null));
+      if (shard?.state === "up") await this.sent(shard, items);
       return true;
     });
   }

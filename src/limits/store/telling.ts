@@ -159,7 +159,7 @@ export class Tellings {
     const reports = key.held.takeReports(mostReports, nowMs);
     key.untold.knownUntilMs = nowMs + own.policy.longestCountMs;
     // It is told later.
-    if (key.held.ended > 0) return { key, reports, item: items.reporting({ key, reports }) };
+    if (key.held.ended > 0) return { key, reports, item: items.counter(key, 0, 0, reports, null) };
     key.untold.toldIncident = incident;
     key.untold.requests = 0;
     return { key, reports, item: items.counter(key, 0, 0, reports, own) };

@@ -62,8 +62,10 @@ export function newestPairAt(w: Int32Array, shard: number, line: number): number
 
 /** Adds a pair. Its instant must not be earlier than the newest one. Returns false if pairs were merged for it. */
 export function addPair(w: Int32Array, shard: number, line: number, instant: number, units: number): boolean {
-  const isFull = pairsInLine(w, line) === (hasChain(w, line) ? bufferPairs : inlinePairs);
-  const isAlone = !isFull || moveToChain(w, shard, line);
+  const isChained = hasChain(w, line);
+  const isFull = pairsInLine(w, line) === (isChained ? bufferPairs : inlinePairs);
+  // The pairs of the line move to the chain, unless no block is free.
+  const isAlone = !isFull || (isChained ? flushBuffer(w, shard, line) : beginChain(w, shard, line));
   if (!isAlone) mergeClosest(w, line);
   const pairs = isAlone ? pairsInLine(w, line) : pairsInLine(w, line) - 1;
   writePair(w, linePairAt(w, line, pairs), instant, units);
@@ -183,11 +185,7 @@ function setPairsInLine(w: Int32Array, line: number, pairs: number): void {
   }
 }
 
-/** Moves the pairs of the line to the chain, unless no block is free. */
-function moveToChain(w: Int32Array, shard: number, line: number): boolean {
-  return hasChain(w, line) ? flushBuffer(w, shard, line) : beginChain(w, shard, line);
-}
-
+/** Moves the pairs of the line to a chain. Returns false if no block is free. */
 function beginChain(w: Int32Array, shard: number, line: number): boolean {
   const blockLine = takeLine(w, shard);
   if (blockLine === 0) return false;
@@ -198,6 +196,7 @@ function beginChain(w: Int32Array, shard: number, line: number): boolean {
   return true;
 }
 
+/** Moves the pairs of the line to the end of its chain. Returns false if no block is free. */
 function flushBuffer(w: Int32Array, shard: number, line: number): boolean {
   const newest = w[line + keyLine.newest] as number;
   const blockLine = blockOfRef(newest);
