@@ -94,7 +94,7 @@ export class Judge {
     }
     if (units <= limit || (onFailure === "open" && byGateway.size > 0)) return admission;
     let excess = this.#lost(counter) + forgotten + counter.heldWhenForgiven(this.#time.nowMs);
-    excess += counter.takenForTold(this.#time.nowMs);
+    excess += counter.takenForTold(this.#time.nowMs) + this.#masked(counter);
     for (const of of byGateway.values()) excess += Math.min(of.alone, of.share);
     if (counter.policy.rate.kind === "concurrency") excess += this.#silent(counter);
     if (units > limit + excess) {
@@ -216,6 +216,24 @@ export class Judge {
     }
     for (const each of expired) units += each.units;
     return units + granted;
+  }
+
+  /**
+   * What a gateway has forgotten and the store has not, the store takes for what the gateway tells it after a loss. So as much of
+   * what was lost is missing, also when the former has expired.
+   */
+  #masked({ losses, list, windowMs }: Admissions): number {
+    let units = 0;
+    for (const { atMs, gateway, isStep, units: lost } of losses) {
+      if (isStep || this.#time.nowMs - atMs > windowMs * 1.02) continue;
+      let forgotten = 0;
+      for (const each of list) {
+        const isCounted = !each.isGone && each.atMs < atMs && atMs - each.atMs < windowMs * 1.02;
+        if (isCounted && each.gateway === gateway && each.isForgottenHere) forgotten += each.units;
+      }
+      units += Math.min(lost, forgotten);
+    }
+    return units;
   }
 
   /** What one call may be granted. */
