@@ -272,7 +272,7 @@ export class CounterTable {
     }
     this.rules.setNow(nowMs);
     if (this.#hasRoom(cursor) || this.#coarse.makeRoom(cursor)) return 0;
-    if (!this.#coarse.add(cursor)) return -1;
+    if (!this.#coarse.find(cursor, true)) return -1;
     return countUnits(this.#w, cursor.shard, cursor.line, span);
   }
 
@@ -303,7 +303,7 @@ export class CounterTable {
       // The key may have been counted by its network meanwhile, to make room for that of another policy.
       if (this.#findCoarse(cursor)) return;
       if (!this.#hasRoom(cursor)) {
-        this.#coarse.add(cursor);
+        this.#coarse.find(cursor, true);
         return;
       }
     }

@@ -167,30 +167,19 @@ export class CoarseKeys {
     this.#lockAt = coarseLockAt(memory.geometry);
   }
 
-  /** Points the cursor to the key of its client or of the client's network, if there is one. */
-  find(cursor: Cursor): boolean {
-    const { w, locks, places } = this.#memory;
-    locks.acquireLast(this.#lockAt);
-    if (cursor.key !== cursor.client) {
-      places.point(cursor, kinds.client, cursor.client);
-      cursor.line = findKey(w, cursor);
-      if (cursor.line !== 0) return true;
-    }
-    places.point(cursor, kinds.network, networkKey(cursor.client));
-    cursor.line = findKey(w, cursor);
-    return cursor.line !== 0;
-  }
-
-  /** Points the cursor to its client's key or its network's, and adds it. Returns false if there is no room. */
-  add(cursor: Cursor): boolean {
+  /**
+   * Points the cursor to the key of its client or of the client's network. `adds`: whether one is added if there is none. Returns
+   * whether there is one.
+   */
+  find(cursor: Cursor, adds = false): boolean {
     const { locks, places } = this.#memory;
     locks.acquireLast(this.#lockAt);
     if (cursor.key !== cursor.client) {
       places.point(cursor, kinds.client, cursor.client);
-      if (this.#add(cursor)) return true;
+      if (this.#findHere(cursor, adds)) return true;
     }
     places.point(cursor, kinds.network, networkKey(cursor.client));
-    return this.#add(cursor);
+    return this.#findHere(cursor, adds);
   }
 
   /**
@@ -216,10 +205,11 @@ export class CoarseKeys {
     return false;
   }
 
-  #add(cursor: Cursor): boolean {
+  /** The same of the key that the cursor points to. */
+  #findHere(cursor: Cursor, adds: boolean): boolean {
     const { w } = this.#memory;
     cursor.line = findKey(w, cursor);
-    if (cursor.line !== 0) return true;
+    if (cursor.line !== 0 || !adds) return cursor.line !== 0;
     const { shard } = cursor;
     if (freeEntry(w, cursor) === 0 || freeLines(w, shard) === 0) {
       const victimAt = this.#eviction.choose(cursor, freeEntry(w, cursor) !== 0);
@@ -236,7 +226,7 @@ export class CoarseKeys {
     const cursor = this.#network;
     cursor.slot = slotOf(w[line + keyLine.about] as number);
     places.point(cursor, kinds.network, network);
-    if (!this.#add(cursor)) return false;
+    if (!this.#findHere(cursor, true)) return false;
     // What has expired is not added.
     rules.worth(shard, line);
     rules.worth(cursor.shard, cursor.line);
