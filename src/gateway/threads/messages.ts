@@ -55,31 +55,30 @@ export interface ThreadStart {
   readonly sharedReads: boolean;
 }
 
-/** The requests by name, each with what is asked and what is answered. */
+/** The requests by name, each with what is asked and, if that is more than that it is done, what is answered. */
 export interface Requests {
   /** Opens the listeners, with ports that other threads can open too. */
   readonly listen: { readonly asked: ListenSettings; readonly answered: Addresses };
-  readonly announceStart: { readonly asked: null; readonly answered: null };
+  readonly announceStart: { readonly asked: null };
   /** Prepares a configuration and new contents of files. Answered when it can be committed. */
-  readonly prepare: { readonly asked: WantedConfiguration; readonly answered: null };
+  readonly prepare: { readonly asked: WantedConfiguration };
   /** Puts into force what was prepared. */
-  readonly commit: { readonly asked: null; readonly answered: null };
-  readonly drop: { readonly asked: null; readonly answered: null };
+  readonly commit: { readonly asked: null };
+  readonly drop: { readonly asked: null };
   /** What is in force is not on trial any more. */
-  readonly endTrial: { readonly asked: null; readonly answered: null };
+  readonly endTrial: { readonly asked: null };
   /** A thread that has just started gets all rules so, a part at a time. */
-  readonly changeRules: { readonly asked: RuleChange; readonly answered: null };
+  readonly changeRules: { readonly asked: RuleChange };
   /** The thread forgets what it holds. A thread that is starting gets it when it has started. */
   readonly forgive: {
     readonly asked: { readonly forgiven: readonly ForgivenNotice[]; readonly place: number };
-    readonly answered: null;
   };
   /** What the thread wanted, by its id, is done. */
-  readonly forgivenRead: { readonly asked: number; readonly answered: null };
-  readonly announceEnd: { readonly asked: null; readonly answered: null };
+  readonly forgivenRead: { readonly asked: number };
+  readonly announceEnd: { readonly asked: null };
   readonly drain: { readonly asked: { readonly timeoutMs: number }; readonly answered: BrokenOff };
   /** Answered when all lines of the log are with the main thread. */
-  readonly close: { readonly asked: null; readonly answered: null };
+  readonly close: { readonly asked: null };
 }
 
 interface WantedConfiguration {
@@ -94,6 +93,10 @@ interface WantedConfiguration {
 }
 
 export type RequestName = keyof Requests;
+
+export type AskedOf<Name extends RequestName> = Requests[Name]["asked"];
+
+export type AnsweredTo<Name extends RequestName> = Requests[Name] extends { readonly answered: infer A } ? A : unknown;
 
 export interface Request {
   readonly id: number;

@@ -26,7 +26,7 @@ import { chosenOf, NotPreparedError } from "../open-counters.ts";
 import type { Addresses, BrokenOff, ListenSettings } from "../open-listeners.ts";
 import { openJudgedTable, type SettingsOnTrial } from "../reload-trials.ts";
 import { type MainThread, openMainThread } from "./main-thread.ts";
-import type { RequestName, Requests, ThreadStart, Wanted } from "./messages.ts";
+import type { AskedOf, RequestName, ThreadStart, Wanted } from "./messages.ts";
 import { Pulse, pulseMs } from "./pulse.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
 import { NoAnswerError, Restarts, threadEntry, Worker, type WorkerOptions } from "./worker.ts";
@@ -173,7 +173,7 @@ export class ThreadPool {
   }
 
   /** `settings`: null for those in force, with other contents of files. Rejects with a NotPreparedError. */
-  async prepare(wanted: Omit<Requests["prepare"]["asked"], "logsWarnings">): Promise<void> {
+  async prepare(wanted: Omit<AskedOf<"prepare">, "logsWarnings">): Promise<void> {
     const prepared = Array.from(this.#serving, (worker, i) =>
       worker.ask("prepare", { ...wanted, logsWarnings: i === 0 }),
     );
@@ -184,7 +184,7 @@ export class ThreadPool {
   }
 
   /** The messages are posted at once. Resolves when all threads have put it into force. */
-  commit({ settings, onTrial }: Pick<Requests["prepare"]["asked"], "settings" | "onTrial">): Promise<void> {
+  commit({ settings, onTrial }: Pick<AskedOf<"prepare">, "settings" | "onTrial">): Promise<void> {
     if (settings !== null) this.#setTrial(onTrial);
     return this.#tellAll("commit", null);
   }
@@ -245,7 +245,7 @@ export class ThreadPool {
   /** Asks all that serve. One that fails is ended, and so replaced; one that does not answer may still do it. */
   async #tellAll<Name extends RequestName>(
     name: Name,
-    asked: Requests[Name]["asked"],
+    asked: AskedOf<Name>,
     told: ReadonlySet<Worker> = this.#serving,
   ): Promise<void> {
     const tell = async (worker: Worker): Promise<void> => {

@@ -10,11 +10,12 @@ import { writeThreadLines } from "../../telemetry/thread-log.ts";
 import type { KnownThread } from "../../telemetry/worker-figures.ts";
 import {
   type Answer,
+  type AnsweredTo,
+  type AskedOf,
   errorOf,
   type HandedOver,
   type Request,
   type RequestName,
-  type Requests,
   startId,
   type ThreadStart,
   type Wanted,
@@ -120,13 +121,13 @@ export class Worker implements KnownThread {
   /** Rejects if the thread fails, ends, or does not answer in time. */
   ask<Name extends RequestName>(
     name: Name,
-    asked: Requests[Name]["asked"],
+    asked: AskedOf<Name>,
     timeoutMs = answerTimeoutMs,
-  ): Promise<Requests[Name]["answered"]> {
+  ): Promise<AnsweredTo<Name>> {
     if (!this.#isAlive) return Promise.reject(new Error("the thread has ended"));
     this.#lastId += 1;
     this.#node.postMessage({ id: this.#lastId, name, asked } satisfies Request);
-    return this.#answerTo(this.#lastId, timeoutMs) as Promise<Requests[Name]["answered"]>;
+    return this.#answerTo(this.#lastId, timeoutMs) as Promise<AnsweredTo<Name>>;
   }
 
   /** Ends the thread at once. */
