@@ -1,6 +1,6 @@
-// Numbers that one thread writes and other threads read, without a message: counts of metrics, and what policies have said. A
-// number is written with one store of 64 bits, which the processors that Node runs on do not split. Two numbers that belong
-// together can be read between their two stores.
+// Numbers that one thread writes and other threads read, without a message: counts of metrics, and outcomes of policies. A
+// number is written with one store of 64 bits, which the processors that Node runs on do not split. A reader may see one of two
+// related numbers before the other.
 import { type Outcome, outcomes } from "./policy.ts";
 
 /** Numbers side by side, of which the first is at `at`. Can be sent to another thread. */
@@ -12,7 +12,7 @@ export interface CellRange {
 /** A page of memory. */
 const cellsInBlock = 512;
 
-/** Hands out memory. What was handed out is never taken back, so whoever takes it has a bound. */
+/** Hands out memory. It is never taken back, so each caller needs a bound of its own. */
 export class Cells {
   #cells: Float64Array = new Float64Array(0);
   #used = 0;
@@ -30,7 +30,7 @@ export class Cells {
   }
 }
 
-/** What a policy has said so far. */
+/** Counts the outcomes of a policy. */
 export class OutcomeCells implements Record<Outcome, number> {
   readonly #cells: Float64Array;
   readonly #at: number;
@@ -91,7 +91,7 @@ export class OutcomeCells implements Record<Outcome, number> {
   }
 }
 
-/** What each policy of a thread has said, by its name. A name that comes back gets the memory that it had. */
+/** Counts the outcomes of all policies of a thread. A policy that comes back gets the memory that its name had. */
 export class OutcomeMemory {
   readonly ranges = new Map<string, CellRange>();
   readonly #cells: Cells;
@@ -100,7 +100,7 @@ export class OutcomeMemory {
     this.#cells = cells;
   }
 
-  /** For a policy that is new: it has said nothing yet. */
+  /** Returns the counts of a policy that is new, which are all 0. */
   take(policy: string): OutcomeCells {
     const range = this.ranges.get(policy) ?? this.#cells.take(outcomes.length);
     this.ranges.set(policy, range);

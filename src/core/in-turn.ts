@@ -1,17 +1,17 @@
-// Does one thing after the other.
+// Runs asynchronous work one piece after the other, in the order in which it is asked for.
 import { ignoreError } from "./failure.ts";
 
 export class InTurn {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Begins when what came before is over, whether or not it has failed. */
+  /** The work begins when all work before it is over, whether or not that has failed. */
   do<T>(work: () => T | Promise<T>): Promise<T> {
     const done = this.#last.then(work);
     this.#last = done.catch(ignoreError);
     return done;
   }
 
-  /** Resolves when what has been asked for so far is over. Never rejects. */
+  /** Resolves when all work that was asked for so far is over. Never rejects. */
   async over(): Promise<void> {
     await this.#last;
   }

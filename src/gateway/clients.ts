@@ -6,6 +6,7 @@ import type { Authenticator } from "../core/authentication.ts";
 import { type ClientAddressRules, peerAt } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import { headerValue } from "../core/headers.ts";
+import { InTurn } from "../core/in-turn.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import type { Verdict } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
@@ -71,7 +72,7 @@ export class Clients {
   readonly #clock: Clock;
   readonly #listing: KeyListing;
   /** The requests that are tried come one after the other: a limiter's view answers about one at a time. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turn = new InTurn();
   #decides: { readonly by: ClientsSource; readonly decide: Decide } | null = null;
 
   /** `source`: of the thread that owns the table. */
@@ -118,9 +119,7 @@ export class Clients {
 
   /** What a request would get. Charges nothing. Resolves with null if `client` is no address. */
   check(request: TriedRequest): Promise<TriedAnswer | null> {
-    const answer = this.#turn.then(() => this.#check(request));
-    this.#turn = answer.catch(() => null);
-    return answer;
+    return this.#turn.do(() => this.#check(request));
   }
 
   async #check({ method, target, client, rawHeaders }: TriedRequest): Promise<TriedAnswer | null> {

@@ -150,7 +150,7 @@ export async function openEngine(settings: Settings, files: Files, options: Engi
   return new Engine(context, inForce, traffic, reads, scrape);
 }
 
-/** What a scrape reads of what is in force. */
+/** Returns the sources of a scrape that depend on the configuration in force. */
 function sourcesOf({ store, waitingBodies }: ThreadContext, inForce: InForce, options: EngineOptions) {
   return {
     limiter: { stats: () => inForce.configuration.limiter.stats() },

@@ -1,6 +1,6 @@
 // Forgives somebody's counts in all threads of this process and, where gateways share a store, at all gateways. What is
 // forgiven is forgotten in the order of the log: once in the table that threads share, and by each thread what it holds.
-import { ignoreError } from "../core/failure.ts";
+import { InTurn } from "../core/in-turn.ts";
 import { type ForgivenKey, inPortions } from "../core/rules.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import { createKeyFinder } from "../limits/named-keys.ts";
@@ -20,7 +20,7 @@ export class Forgiving {
   #log: ForgivingLog | null = null;
   #hasBegun = false;
   /** One after the other, in the order of the log. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turn = new InTurn();
   /** Up to which place of the log all that was forgiven has been taken, and is forgotten. */
   #takenPlace = 0;
   #donePlace = 0;
@@ -45,7 +45,7 @@ export class Forgiving {
     try {
       const isShared = this.#log === null ? null : await this.#log.forgive(own);
       if (isShared === null) await this.take([{ name: own, seq: 0 }], this.#takenPlace);
-      await this.#turn;
+      await this.#turn.over();
       const forgiven = this.#own.get(own);
       if (forgiven === undefined) throw new Error("the counts could not be forgotten");
       return forgiven && { ...forgiven, isShared };
@@ -58,9 +58,7 @@ export class Forgiving {
   take(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {
     if (forgiven.length === 0 && place === this.#takenPlace) return Promise.resolve();
     this.#takenPlace = place;
-    const done = this.#turn.then(() => this.#forget(forgiven, place));
-    this.#turn = done.catch(ignoreError);
-    return done;
+    return this.#turn.do(() => this.#forget(forgiven, place));
   }
 
   /**
@@ -70,12 +68,12 @@ export class Forgiving {
   async read(): Promise<void> {
     if (!this.#hasBegun || this.#log === null) return;
     await this.#log.readNow();
-    await this.#turn;
+    await this.#turn.over();
   }
 
   /** Resolves when every thread has forgotten what was taken so far. */
   async taken(): Promise<void> {
-    await this.#turn;
+    await this.#turn.over();
   }
 
   async #forget(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {

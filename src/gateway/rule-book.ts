@@ -5,6 +5,7 @@ import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { WallClock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
+import { InTurn } from "../core/in-turn.ts";
 import {
   type ExpectedRevision,
   inPortions,
@@ -76,10 +77,10 @@ export class RuleBook implements RuleKeeper {
   #log: RuleLog | null = null;
   readonly #own = new Set<OwnWrite>();
   /** What gateways share is taken over in the order in which it comes. */
-  #taking: Promise<unknown> = Promise.resolve();
+  readonly #taking = new InTurn();
   #revision: number;
   /** The workers get one change after the other. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turn = new InTurn();
   #timer: NodeJS.Timeout | undefined;
   /** When the timer expires, by the wall clock. */
   #timerMs = Number.POSITIVE_INFINITY;
@@ -180,14 +181,12 @@ export class RuleBook implements RuleKeeper {
   }
 
   take(change: RuleChange, all = false): Promise<void> {
-    const taken = this.#taking.then(() => this.#take(change, all));
-    this.#taking = taken.catch(ignoreError);
-    return taken;
+    return this.#taking.do(() => this.#take(change, all));
   }
 
   /** Resolves when every thread has what was taken over so far. */
   async taken(): Promise<void> {
-    await this.#taking;
+    await this.#taking.over();
   }
 
   close(): void {
@@ -262,7 +261,7 @@ export class RuleBook implements RuleKeeper {
     this.#own.add(own);
     try {
       const result = await write();
-      await this.#taking;
+      await this.#taking.over();
       return result;
     } finally {
       this.#own.delete(own);
@@ -273,7 +272,7 @@ export class RuleBook implements RuleKeeper {
   async #outrun(log: RuleLog, id: string, revision: number, expected: number | null): Promise<RuleRefused> {
     if ((this.get(id)?.revision ?? 0) !== revision) {
       await log.readNow();
-      await this.#taking;
+      await this.#taking.over();
     }
     return this.#changed(id, revision, expected);
   }
@@ -358,9 +357,7 @@ export class RuleBook implements RuleKeeper {
   async #publish(ids: readonly string[]): Promise<void> {
     for (const [i, portion] of inPortions(ids).entries()) {
       if (i > 0) await setImmediate();
-      const done = this.#turn.then(() => this.#workers?.changeRules(this.#changeOf(portion)));
-      this.#turn = done.catch(ignoreError);
-      await done;
+      await this.#turn.do(() => this.#workers?.changeRules(this.#changeOf(portion)));
     }
   }
 

@@ -1,5 +1,5 @@
-// What carries the traffic, as the process knows it: the main thread itself, or several threads beside it. What operators ask is
-// answered here without asking a thread. A reload is prepared by all, then put into force by all or by none.
+// The workers of the process: the main thread carries the traffic itself, or several threads beside it do. Operators' questions
+// are answered here, without a message to a thread. A reload is prepared by all, then put into force by all or by none.
 import type { FileChanges, FileWatcher } from "../config/files.ts";
 import type { ListedTokens } from "../core/authentication.ts";
 import { InTurn } from "../core/in-turn.ts";
@@ -39,7 +39,7 @@ type Carriers =
   | { readonly main: MainThread; readonly carrying: ThreadPool; readonly threads: ThreadPool };
 
 export class Workers {
-  /** What the main thread has: the configuration in force, its files, and what is asked about clients. */
+  /** The main thread has the configuration in force and its files, and answers about clients. */
   readonly main: Engine | MainThread;
   /** Of all threads. */
   readonly telemetry: MainTelemetry;
@@ -70,7 +70,7 @@ export class Workers {
     return this.main.files.authenticator.tokens()?.list ?? null;
   }
 
-  // What operators ask
+  // Operators' questions
 
   get threads(): ThreadFigures {
     return this.#carriers.carrying.figures;
@@ -81,7 +81,7 @@ export class Workers {
     return this.#carriers.carrying.addressStates();
   }
 
-  /** What the policies in force have said so far, in all threads. */
+  /** The policies in force, with their outcomes so far in all threads. */
   policyStats(): readonly PolicyStats[] {
     return this.#carriers.carrying.policyStats();
   }
@@ -91,7 +91,7 @@ export class Workers {
     return this.#carriers.carrying.isAlive();
   }
 
-  // What changes them
+  // Changes
 
   /**
    * Puts the settings into force (null: those that are), and the new contents of files with them. `onTrial`: null if they are

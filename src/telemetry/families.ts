@@ -77,7 +77,7 @@ export interface CellFamily extends Pick<FamilyFigures, "name" | "help" | "type"
 }
 
 interface CellMember extends CellRange {
-  /** Of its lines: what stands before their values. */
+  /** The text before the value, of each of its lines. */
   readonly prefixes: readonly string[];
   /** It is not shown before it has counted something. */
   readonly isRare: boolean;
@@ -87,7 +87,7 @@ interface CellMember extends CellRange {
 export class CellFamilyReader {
   readonly #family: CellFamily;
   #shown: readonly CellMember[] = [];
-  /** Of those that are shown: made again only when there are more. */
+  /** The text of those that are shown. It is made again only when there are more. */
   #series = "";
 
   constructor(family: CellFamily) {

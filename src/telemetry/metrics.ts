@@ -62,7 +62,7 @@ interface MetricsOptions {
   readonly cells?: Cells | undefined;
 }
 
-/** What is read when a scrape comes. */
+/** These are read when a scrape comes. */
 export interface ScrapeSources extends ScrapedSources {
   /** Null: the counters are not shared. */
   readonly store: StoreSources | null;

@@ -45,21 +45,21 @@ export interface TelemetryOptions {
   readonly recent?: ThreadRecent | null;
 }
 
-/** What is read when a scrape comes. */
+/** These are read when a scrape comes. */
 export interface ThreadSources
   extends Omit<ScrapeSources, "upstreamHealth" | "logLines" | "busiestClientRatio" | "activeSeconds" | "store"> {
   /** Null: the counters are not shared. `rules`: as in StoreSources. */
   readonly store: Pick<StoreSources, "figures" | "rules"> | null;
 }
 
-/** What is known of a thread. */
+/** The figures of a thread. */
 export interface ThreadScrape extends Pick<Scrape, "text"> {
   upstreamHealth(): UpstreamHealth;
   /** Null: the counters are not shared. */
   storeHealth(): StoreHealth | null;
-  /** Where this thread counts, for the main thread. Others take their place when a reload has added series. */
+  /** Returns the cells in which this thread counts, for the main thread. A reload may add some. */
   cells(): Omit<ThreadCells, "outcomes">;
-  /** What this thread hands over to the main thread. */
+  /** Returns the other figures, which this thread hands over to the main thread. */
   report(): Promise<Omit<ThreadReport, "addresses">>;
 }
 
@@ -88,10 +88,10 @@ export interface Telemetry
   close(): void;
 }
 
-/** Where a worker thread counts. The main thread reads it there. */
+/** The cells in which a worker thread counts. The main thread reads them. */
 export interface ThreadCells {
   readonly families: readonly CellFamily[];
-  /** What each policy has said, as in OutcomeCells. */
+  /** By policy; of OutcomeCells. */
   readonly outcomes: ReadonlyMap<string, CellRange>;
   /** Of SeenUpstream. */
   readonly upstream: CellRange;
@@ -99,7 +99,7 @@ export interface ThreadCells {
   readonly delays: DelayHistogram;
 }
 
-/** What a worker thread hands over once a second. */
+/** A worker thread hands this over once a second. */
 export interface ThreadReport {
   /** Those that are not counted in cells. */
   readonly families: readonly FamilyFigures[];
@@ -215,7 +215,7 @@ const healths: readonly UpstreamHealth[] = [
   ...upstreamErrorReasons.map((reason) => ({ state: "down", reason }) as const),
 ];
 
-/** What the traffic of one thread shows of the upstream. In its cells: the state, and the instant of the last attempt. */
+/** The state of the upstream, as the traffic of one thread shows it. In cells: the state, and the instant of the last attempt. */
 export class SeenUpstream {
   static readonly cellCount = 2;
   readonly #cells: Float64Array;

@@ -1,5 +1,5 @@
-// Puts the figures of the worker threads together with the main thread's, and asks no thread: what a worker counts is read where
-// it counts it, and the rest is what it has handed over last. No counter goes back: what a thread had counted stays in the sums
+// Merges the figures of the worker threads with the main thread's, without asking a thread: counts are read in the cells where a
+// worker counts, and other figures as it handed them over last. No counter goes back: the counts of a thread stay in the sums
 // after it has ended. Its gauges are removed.
 import { OutcomeCells } from "../core/cells.ts";
 import { countsOf, type Outcome } from "../core/policy.ts";
@@ -18,12 +18,12 @@ import {
   type ThreadReport,
 } from "./telemetry.ts";
 
-/** What is known of a thread, without asking it. */
+/** A thread, as it is known without asking it. */
 export interface KnownThread {
   readonly thread: number;
   /** Others take their place when there are more series. */
   readonly cells: ThreadCells;
-  /** What it has handed over last. */
+  /** As it was handed over last. */
   readonly report: ThreadReport;
   /** Running total of the time in which its event loop was not idle. */
   readonly activeSeconds: number;
@@ -54,7 +54,7 @@ export class WorkerReadings {
     yield* mergeFamilies([families, ...this.#successions]);
   }
 
-  /** What all threads have said of a policy since the start. */
+  /** Returns the outcomes of a policy in all threads since the start. */
   outcomes(policy: string): Record<Outcome, number> {
     const parts = this.#successions.map((succession) => succession.outcomes(policy));
     return countsOf((outcome) => parts.reduce((sum, part) => sum + part[outcome], 0));
@@ -127,7 +127,7 @@ class Succession implements FamilyLookup {
   #last: ReadonlyMap<string, FamilyFigures> = new Map();
   /** Counters and histograms of the threads before. */
   readonly #counted = new Map<string, FamilyFigures>();
-  /** What the threads before have said, by policy. */
+  /** By policy: the outcomes in the threads before. */
   readonly #ended = new Map<string, Record<Outcome, number>>();
   #activeBefore = 0;
   #active = 0;
@@ -144,7 +144,7 @@ class Succession implements FamilyLookup {
     return this.#known?.report ?? null;
   }
 
-  /** What is known of a thread that has ended may be less than before. */
+  /** Node knows no such time of a thread that has ended, so the largest counts. */
   activeSeconds(): number {
     this.#active = Math.max(this.#active, this.#known?.activeSeconds ?? 0);
     return this.#activeBefore + this.#active;

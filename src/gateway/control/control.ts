@@ -218,7 +218,7 @@ export class GatewayControl implements ControlPlane {
     return this.#events.subscribe(onEvent);
   }
 
-  /** What an orchestrator is told. */
+  /** Returns the health for an orchestrator. */
   health(): Health {
     const { workers, clock, sharing } = this.#options;
     const { telemetry } = workers;

@@ -1,5 +1,5 @@
-// What the main thread has beside threads that carry traffic: it reads and watches the files, chooses where the policies are in the
-// table of counters, and answers what is asked about clients. It decides about no request.
+// The main thread beside threads that carry traffic: it reads and watches the files, chooses the places of policies in the table of
+// counters, and answers questions about clients. It decides about no request.
 import type { FileWatcher } from "../../config/files.ts";
 import type { ClientAddressRules } from "../../core/client-address.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -18,14 +18,14 @@ import type { SettingsOnTrial } from "../reload-trials.ts";
 import { clientAddressRules } from "../runtimes.ts";
 
 interface MainThreadOptions {
-  /** What is asked about clients tells how they are treated. */
+  /** An answer about a client tells how the rules treat it. */
   readonly runtimeRules: RulesInForce;
   readonly counters: ThreadCounters;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** What the threads have to be told of it. */
+/** The threads have to be told of the chosen slots. */
 export interface PreparedMain extends Prepared {
   readonly chosen: ChosenSlots;
 }

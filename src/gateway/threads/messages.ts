@@ -110,7 +110,7 @@ export interface Wanted {
   readonly id: number;
 }
 
-/** What a thread hands over by itself: at its start, after each reload, and once a second. */
+/** A thread hands this over by itself: at its start, after each reload, and once a second. */
 export interface HandedOver {
   readonly report: ThreadReport;
   /** What it has refused since the last time; empty if there is nothing. */

@@ -41,7 +41,7 @@ export interface ThreadPoolOptions extends Omit<EngineOptions, "names" | "authen
   readonly threadEntry?: URL;
 }
 
-/** What threads have handed over is taken each second, so there are more only if the main thread stands still. */
+/** Batches of refusals are taken each second, so there are more only if the main thread stands still. */
 const maxRecentBatches = 4 * maxThreads;
 
 /** A thread that has not run its timer for so long cannot answer requests either. */

@@ -100,7 +100,7 @@ export class Worker implements KnownThread {
     return this.#isAlive;
   }
 
-  /** As handed over last, which a thread does before it has started. */
+  /** The thread hands these over before it has started, and after each reload. */
   get cells(): ThreadCells {
     return this.#handedOver.cells;
   }
