@@ -20,7 +20,7 @@ import type {
 import { parseDuration } from "../../config/leaves.ts";
 import { isTokenDigest } from "../../config/policies.ts";
 import { endingSoonMs, type ListedTokens } from "../../core/authentication.ts";
-import type { Clock, WallClock } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { counterText } from "../../core/counter-key.ts";
 import type { Watched } from "../../core/file-group.ts";
 import { formatIpAddress } from "../../core/ip-address.ts";
@@ -49,6 +49,7 @@ import type { Workers } from "../workers.ts";
 import type { AdminFiles } from "./admin-files.ts";
 import { createClientControl } from "./client-control.ts";
 import { configAnswer } from "./config-answer.ts";
+import { ControlEvents, type States } from "./control-events.ts";
 import { createRecentControl } from "./recent-control.ts";
 import { createRuleControl } from "./rule-control.ts";
 
@@ -120,7 +121,7 @@ export class GatewayControl implements ControlPlane {
       loggedName: (name) => this.#loggedName(name),
     });
     const sources = { clock, rules, recent: this.recent, control: this.rules };
-    this.#events = new ControlEvents(sources, () => this.#states());
+    this.#events = new ControlEvents({ ...sources, states: () => this.#states() });
     options.reloader.subscribe({
       reloaded: (...reloaded) => this.#reloaded(...reloaded),
       trialChanged: (event) => this.#trialChanged(event),
@@ -375,88 +376,6 @@ function policyFacts({ policy, outcomes }: PolicyStats): PolicyList["policies"][
     }),
     outcomes: { ...outcomes },
   };
-}
-
-/** How often states are compared while somebody listens. */
-const lookEveryMs = 1_000;
-
-/** How the upstream and the store are. */
-type States = Pick<Status, "upstream" | "store">;
-
-interface EventSources {
-  readonly clock: WallClock;
-  readonly recent: RecentRequests;
-  readonly rules: RuleBook;
-  readonly control: RuleControl;
-}
-
-/**
- * Publishes the events of the admin API to those who listen. Changes of the upstream and the store are found by
- * comparing their states, only while somebody listens.
- */
-class ControlEvents {
-  readonly #options: EventSources;
-  readonly #states: () => States;
-  readonly #listeners = new Set<(event: ControlEvent) => void>();
-  #timer: NodeJS.Timeout | null = null;
-  #unsubscribe: (() => void)[] = [];
-  #seen: Record<"upstream" | "store", string> | null = null;
-
-  constructor(options: EventSources, states: () => States) {
-    this.#options = options;
-    this.#states = states;
-  }
-
-  subscribe(onEvent: (event: ControlEvent) => void): () => void {
-    this.#listeners.add(onEvent);
-    if (this.#listeners.size === 1) this.#begin();
-    return () => {
-      this.#listeners.delete(onEvent);
-      if (this.#listeners.size === 0) this.close();
-    };
-  }
-
-  publish(event: ControlEvent): void {
-    for (const listener of [...this.#listeners]) listener(event);
-  }
-
-  close(): void {
-    if (this.#timer !== null) clearInterval(this.#timer);
-    this.#timer = null;
-    this.#seen = null;
-    for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
-  }
-
-  #begin(): void {
-    const { clock, recent, rules, control } = this.#options;
-    const now = (): string => isoTime(clock.wallMs());
-    this.#unsubscribe = [
-      rules.onChange(({ kind, rule }) => {
-        const isGone = kind === "removed" || kind === "ended";
-        const set = isGone ? [] : [control.find(rule.id)?.rule ?? []].flat();
-        this.publish({ type: "rule", at: now(), set, removed: isGone ? [rule.id] : [] });
-      }),
-      recent.subscribe((request, leftOut) => this.publish({ type: "refusal", at: now(), request, leftOut })),
-    ];
-    this.#timer = setInterval(() => this.#look(), lookEveryMs).unref();
-    this.#look();
-  }
-
-  #look(): void {
-    const { upstream, store } = this.#states();
-    const at = isoTime(this.#options.clock.wallMs());
-    // The number of requests in progress changes all the time, and is no event.
-    const addresses = upstream.addresses.map(({ address, state }) => [address, state]);
-    const now = {
-      upstream: JSON.stringify([upstream.state, upstream.reason, addresses]),
-      store: JSON.stringify(store),
-    };
-    const before = this.#seen;
-    this.#seen = now;
-    if (before === null) return;
-    if (now.upstream !== before.upstream) this.publish({ type: "upstream", at, upstream });
-    if (now.store !== before.store) this.publish({ type: "store", at, store });
-  }
 }
 
 function isoTime(wallMs: number): string {
