@@ -148,7 +148,7 @@ async function openParts(settings: Settings, options: GatewayOptions, open: Asyn
   const rules = new RuleBook({ ...options, restored: restored?.rules ?? [], survivesRestart: kept !== null });
   const setByPeople = await openSharing(settings, options, rules, open);
   const { sharing } = setByPeople;
-  const recentMemory = new RecentMemory(settings.admin.recent, clock.monotonicMs());
+  const recentMemory = new RecentMemory(settings.admin.recent);
   const workers = await openWorkers(settings, files, { ...options, counters, ...askedOf(setByPeople, recentMemory) });
   open.defer(() => workers.close());
   await publishTo(workers, setByPeople);

@@ -8,6 +8,7 @@ import { badnessOf, type StoreState, storeStates } from "../../core/store-link.t
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../../core/upstream.ts";
 import { PossibleProxies } from "./possible-proxies.ts";
 import { maxSteps, Steps, stepMs } from "./steps.ts";
+import { type FailedRequests, FailureCounts } from "./upstream-failures.ts";
 
 /** What is counted in a step. Reasons that did not occur are left out. */
 export interface HistoryStep {
@@ -22,6 +23,8 @@ export interface HistoryStep {
     /** Until the head of the response; null if there was none. */
     readonly meanMs: number | null;
     readonly errors: Readonly<Partial<Record<UpstreamErrorReason, number>>>;
+    /** The same by reason and address, up to a second later. */
+    readonly failed: readonly FailedRequests[];
   };
   /** The state that the worst thread saw at the end; null: the counters are not shared, or no thread knows. */
   readonly store: { readonly state: StoreState; readonly lateDecisions: number } | null;
@@ -171,6 +174,8 @@ export class History {
   readonly #steps: Steps<HistoryStep>;
   /** Of all rows, at the end of the last step. */
   #before: Uint32Array;
+  /** Since then. */
+  #failed = new FailureCounts();
 
   /** `resident`: the memory of the process, in bytes. */
   constructor(memory: SharedArrayBuffer, hasStore: boolean, resident: () => number, nowMs: number) {
@@ -187,8 +192,14 @@ export class History {
       const sums = this.#sums();
       const step = this.#stepOf(sums, durationMs);
       this.#before = sums;
+      this.#failed = new FailureCounts();
       return step;
     });
+  }
+
+  /** What threads have handed over. */
+  add(failed: readonly FailedRequests[]): void {
+    for (const each of failed) this.#failed.add(each);
   }
 
   /** Of the newest `count` steps. */
@@ -228,6 +239,7 @@ export class History {
         answered: count,
         meanMs: count === 0 ? null : (value(upstreamUnits) * upstreamUnitMs) / count,
         errors: named(errorColumns, value),
+        failed: this.#failed.all,
       },
       store: this.#hasStore && state !== undefined ? { state, lateDecisions: value(lateDecisions) } : null,
       memory: {

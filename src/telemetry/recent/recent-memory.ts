@@ -4,7 +4,6 @@ import { policyHistoryBytes } from "./policy-history.ts";
 import { Refusals } from "./refusals.ts";
 import { RefusedKeys } from "./refused-keys.ts";
 import type { RecentBatch, RecentSizes } from "./thread-recent.ts";
-import { UpstreamFailures } from "./upstream-failures.ts";
 
 /** What V8 takes for one, about: most texts are short. */
 const refusalBytes = 1_024;
@@ -13,11 +12,8 @@ const keyBytes = 384;
 export class RecentMemory {
   refusals: Refusals;
   keys: RefusedKeys;
-  readonly failures: UpstreamFailures;
 
-  /** `nowMs`: of the monotonic clock. */
-  constructor(sizes: RecentSizes, nowMs: number) {
-    this.failures = new UpstreamFailures(nowMs);
+  constructor(sizes: RecentSizes) {
     this.refusals = new Refusals(sizes.refusals);
     this.keys = new RefusedKeys(sizes.keys);
   }
@@ -39,9 +35,8 @@ export class RecentMemory {
   }
 
   /** `nowMs`: of the monotonic clock. */
-  add({ refusals, keys, failed }: RecentBatch, nowMs: number): void {
+  add({ refusals, keys }: RecentBatch, nowMs: number): void {
     for (const refusal of refusals) this.refusals.add(refusal);
-    this.failures.add(failed);
     if (this.keys.capacity > 0) this.keys.add(keys, nowMs);
   }
 }

@@ -8,7 +8,7 @@ import type { LastRefusals, RefusalsOf } from "./refusals.ts";
 import { generationMs, type RefusedKey } from "./refused-keys.ts";
 import type { RefusedRequest } from "./refused-request.ts";
 import type { RecentBatch, RecentSizes } from "./thread-recent.ts";
-import type { FailedRequests } from "./upstream-failures.ts";
+import { type FailedRequests, FailureCounts } from "./upstream-failures.ts";
 
 /** The threads that carry traffic. */
 export interface RecentThreads {
@@ -42,6 +42,7 @@ export interface UpstreamMinutes {
   readonly answered: number;
   /** Until the head of a response; null if there was none. */
   readonly meanMs: number | null;
+  /** The most frequent cause first. */
   readonly failed: readonly FailedRequests[];
 }
 
@@ -111,12 +112,15 @@ export class Recent {
   }
 
   upstream(): UpstreamMinutes {
+    this.#taken();
     const steps = this.#history.recent(upstreamMinutesMs);
+    const failed = new FailureCounts();
+    for (const each of steps.flatMap((step) => step.upstream.failed)) failed.add(each);
     const answered = steps.reduce((sum, step) => sum + step.upstream.answered, 0);
     const waitedMs = steps.reduce((sum, { upstream }) => sum + upstream.answered * (upstream.meanMs ?? 0), 0);
     return {
       ...{ ms: upstreamMinutesMs, answered, meanMs: answered === 0 ? null : waitedMs / answered },
-      failed: this.#taken().failures.last(upstreamMinutesMs),
+      failed: failed.all.toSorted((x, y) => y.count - x.count),
     };
   }
 
@@ -151,17 +155,17 @@ export class Recent {
     this.#listeners.clear();
   }
 
-  /** Ends the steps that are over, and takes what threads have handed over. Who asks need not wait for the timer. */
+  /** Takes what threads have handed over, and ends the steps that are over. Who asks need not wait for the timer. */
   #taken(): RecentMemory {
     const { threads, recentMemory, sizes, clock } = this.#options;
     const nowMs = clock.monotonicMs();
-    this.#history.read(nowMs);
     recentMemory.resize(sizes());
-    recentMemory.failures.endSteps(nowMs);
     for (const batch of threads.take()) {
       recentMemory.add(batch, nowMs);
+      this.#history.add(batch.failed);
       if (this.#listeners.size > 0) this.#batches.push(batch);
     }
+    this.#history.read(nowMs);
     return recentMemory;
   }
 

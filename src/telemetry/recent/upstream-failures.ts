@@ -1,7 +1,6 @@
 // What failed at the upstream in the last minutes: how often, why and at which address. Those who look after a failing upstream need
 // both, and a state alone hides that every second request fails.
 import type { UpstreamErrorReason } from "../../core/upstream.ts";
-import { Steps, stepMs } from "./steps.ts";
 
 /** Requests that failed in the same way. */
 export interface FailedRequests {
@@ -28,36 +27,5 @@ export class FailureCounts {
     if (known === undefined && address !== null && this.#counts.size >= maxNamed) {
       this.add({ reason, address: null, count });
     } else this.#counts.set(name, { reason, address, count: count + (known?.count ?? 0) });
-  }
-}
-
-/** Of all threads. */
-export class UpstreamFailures {
-  readonly #steps: Steps<readonly FailedRequests[]>;
-  #current = new FailureCounts();
-
-  constructor(nowMs: number) {
-    this.#steps = new Steps(nowMs);
-  }
-
-  /** Must be called in each step. */
-  endSteps(nowMs: number): void {
-    this.#steps.end(nowMs, () => {
-      const { all } = this.#current;
-      this.#current = new FailureCounts();
-      return all;
-    });
-  }
-
-  add(failed: readonly FailedRequests[]): void {
-    for (const each of failed) this.#current.add(each);
-  }
-
-  /** Returns those of the last `ms`, the most frequent first. */
-  last(ms: number): FailedRequests[] {
-    const sums = new FailureCounts();
-    const steps = this.#steps.kept.slice(-ms / stepMs);
-    for (const each of [...steps.flatMap((step) => step ?? []), ...this.#current.all]) sums.add(each);
-    return sums.all.toSorted((x, y) => y.count - x.count);
   }
 }

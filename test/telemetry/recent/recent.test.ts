@@ -1,5 +1,6 @@
 // What several threads hand over is one answer, and a sample of it reaches whoever listens.
 import { expect, test, vi } from "vitest";
+import type { UpstreamErrorReason } from "../../../src/core/upstream.ts";
 import { HistoryRow } from "../../../src/telemetry/recent/history.ts";
 import type { PolicyTotals } from "../../../src/telemetry/recent/policy-history.ts";
 import { Recent, type RecentThreads, type RefusalSample } from "../../../src/telemetry/recent/recent.ts";
@@ -31,7 +32,7 @@ function open(count: number) {
     policies: () => policies.totals(),
     ...{
       threads: source,
-      recentMemory: new RecentMemory(sizes, clock.nowMs),
+      recentMemory: new RecentMemory(sizes),
       clock,
       hasStore: false,
       residentBytes: () => 0,
@@ -46,11 +47,14 @@ function open(count: number) {
     const exchange = exchangeOf({ id, client, decision, problem: "throttled", status: 429, ...instants });
     for (let i = 0; i < times; i += 1) threads[thread]?.finish(exchange, "/v2/x");
   };
+  const fail = (thread: number, reason: UpstreamErrorReason, address: string) => {
+    threads[thread]?.upstreamFailed({ reason, address, code: null, id: "one" });
+  };
   const pass = async (ms: number): Promise<void> => {
     clock.advance(ms);
     await vi.advanceTimersByTimeAsync(ms);
   };
-  return { clock, recent, refuse, pass, failures, policies, sizes };
+  return { clock, recent, refuse, fail, pass, failures, policies, sizes };
 }
 
 test("a refusal is found whichever thread has it, the latest if several have one with its id", () => {
@@ -125,6 +129,23 @@ test("the history is read every 5 s until it is closed", async () => {
   expect(recent.history(2).steps).toEqual(steps.slice(1));
   recent.close();
   expect(vi.getTimerCount()).toBe(0);
+});
+
+test("what failed at the upstream is told for five minutes, of all threads, the most frequent first", async () => {
+  const { recent, pass, fail } = open(2);
+  fail(0, "reset", "10.0.0.1:80");
+  await pass(stepMs);
+  for (const thread of [0, 1, 1]) fail(thread, "refused", "10.0.0.2:80");
+  fail(1, "reset", "10.0.0.1:80");
+  const refused = { reason: "refused", address: "10.0.0.2:80", count: 3 };
+  const reset = { reason: "reset", address: "10.0.0.1:80", count: 2 };
+  expect(recent.upstream()).toEqual({ ms: 300_000, answered: 0, meanMs: null, failed: [refused, reset] });
+  await pass(300_000 - stepMs);
+  expect(recent.upstream().failed).toEqual([refused, reset]);
+  await pass(stepMs);
+  expect(recent.upstream().failed).toEqual([refused, { ...reset, count: 1 }]);
+  await pass(300_000);
+  expect(recent.upstream().failed).toEqual([]);
 });
 
 test("what policies say is read with each step, and on demand, and a failure is reported", async () => {
