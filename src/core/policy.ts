@@ -2,7 +2,6 @@
 import type { CounterKey } from "./counter-key.ts";
 import type { Method } from "./method.ts";
 
-/** A rate limit. Units: requests, or what a request costs. */
 /** What a policy is called, and which requests share a counter. */
 export interface KeyedPolicy {
   readonly name: string;
@@ -10,6 +9,7 @@ export interface KeyedPolicy {
   readonly key: readonly KeyPart[];
 }
 
+/** A rate limit. Units: requests, or what a request costs. */
 export interface Policy extends KeyedPolicy {
   readonly rate: Rate;
   /** What is admitted for one key in any trailing window, in one period, or at once; from 1. */

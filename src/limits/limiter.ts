@@ -117,81 +117,6 @@ export class PolicySteps implements Limiter {
     }
   }
 
-  show(of: LimitedClient | Decision, nowMs: number, isObserved = false): Decision {
-    if ("outcome" in of) return this.#showAgain(of, nowMs);
-    const row = this.#outside;
-    if (row === null) return unspent(this.#fallback, "observed", nowMs, null);
-    const { counterKey } = of;
-    const limit = limitOf(row, of, noHead, null);
-    if (isObserved) row.outcomes[limit === 0 ? "exempt" : "observed"] += 1;
-    return limit === 0 ? unspent(row, "exempt", nowMs, null) : row.ask.about(counterKey, counterKey, limit).peek(nowMs);
-  }
-
-  #showAgain({ policy, key, client, limit, others }: Decision, nowMs: number): Decision {
-    const decision = this.#rowOf(policy).ask.about(key, client, limit).peek(nowMs);
-    return others === null ? decision : { ...decision, others: others.map((each) => this.#showAgain(each, nowMs)) };
-  }
-
-  /** A loop, because a closure would allocate for each request. */
-  #rowOf(policy: Policy): PolicyRow {
-    for (const row of this.set.rows) if (row.policy === policy) return row;
-    return this.#fallback;
-  }
-
-  quotasOf(caller: CountedRequest, routes: readonly string[], nowMs: number): readonly CallerQuota[] {
-    return quotasOfCaller(this.set, caller, routes, nowMs);
-  }
-
-  /** Returns what a request would ask of all policies, whatever the step. Holds until this limiter is asked again. */
-  asksOf(request: CountedRequest): readonly PolicyAsk[] {
-    return applicable(this.set, allPolicies, request, this.#reused).asks;
-  }
-
-  /** Of several that would refuse the request, the one that refuses for longest. */
-  #findUsedUp(request: AskedRequest): Decision {
-    const { nowMs, decision } = request;
-    let refusing: Decision | null = null;
-    for (const ask of applicable(this.set, this.#refusedStep, request, this.#reused).asks) {
-      if (ask.row.isShadow) continue;
-      const quota = ask.peek(nowMs);
-      const isLater = refusing === null || quota.resetMs > refusing.resetMs;
-      if (quota.remaining < ask.units && isLater) refusing = { ...quota, outcome: "throttled" };
-    }
-    return refusing ?? decision ?? unspent(this.#fallback, "observed", nowMs, null);
-  }
-
-  stats(): readonly PolicyStats[] {
-    return this.set.rows.map(({ policy, outcomes }) => ({ policy, outcomes: countsOf((each) => outcomes[each]) }));
-  }
-
-  /** For a policy that is alone, has one limit unless a rule says otherwise, is keyed by client and holds nothing. */
-  #askAlone(row: PolicyRow, client: CounterKey, nowMs: number): Decision {
-    // Without a store. Each detour through the ask costs some nanoseconds here.
-    const { ask, local, policy, outcomes, runtimeRules } = row;
-    const { locks } = this.set;
-    const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, client, null);
-    const limit = ruled ?? policy.limit;
-    if (ruled === 0) {
-      outcomes.exempt += 1;
-      return unspent(row, "exempt", nowMs, null);
-    }
-    let isAdmitted = false;
-    local.select(ask.about(client, client, limit));
-    locks.acquire();
-    try {
-      isAdmitted = local.ask(ask, chargedAt(this.set, nowMs));
-      if (isAdmitted) local.charge(ask);
-    } finally {
-      locks.release();
-    }
-    // An access by a computed name takes several times longer.
-    if (isAdmitted) outcomes.admitted += 1;
-    else outcomes.throttled += 1;
-    const outcome = isAdmitted ? "admitted" : "throttled";
-    const { remaining, resetMs } = ask;
-    return { outcome, policy, key: client, client, limit, remaining, resetMs, held: null, lasting: null, others: null };
-  }
-
   #ask(step: number, request: AskedRequest): Awaitable<Decision> {
     const { decision: first, nowMs } = request;
     if (step === 0 && first !== null) return first;
@@ -308,6 +233,81 @@ export class PolicySteps implements Limiter {
     if (first !== null && first.outcome === "admitted") list.push(...(first.others ?? [{ ...first, held: null }]));
     for (const ask of asks) if (!ask.row.isShadow) list.push(listed(ask, isCharged));
     return list.length > 1 ? list : null;
+  }
+
+  show(of: LimitedClient | Decision, nowMs: number, isObserved = false): Decision {
+    if ("outcome" in of) return this.#showAgain(of, nowMs);
+    const row = this.#outside;
+    if (row === null) return unspent(this.#fallback, "observed", nowMs, null);
+    const { counterKey } = of;
+    const limit = limitOf(row, of, noHead, null);
+    if (isObserved) row.outcomes[limit === 0 ? "exempt" : "observed"] += 1;
+    return limit === 0 ? unspent(row, "exempt", nowMs, null) : row.ask.about(counterKey, counterKey, limit).peek(nowMs);
+  }
+
+  #showAgain({ policy, key, client, limit, others }: Decision, nowMs: number): Decision {
+    const decision = this.#rowOf(policy).ask.about(key, client, limit).peek(nowMs);
+    return others === null ? decision : { ...decision, others: others.map((each) => this.#showAgain(each, nowMs)) };
+  }
+
+  /** A loop, because a closure would allocate for each request. */
+  #rowOf(policy: Policy): PolicyRow {
+    for (const row of this.set.rows) if (row.policy === policy) return row;
+    return this.#fallback;
+  }
+
+  quotasOf(caller: CountedRequest, routes: readonly string[], nowMs: number): readonly CallerQuota[] {
+    return quotasOfCaller(this.set, caller, routes, nowMs);
+  }
+
+  /** Returns what a request would ask of all policies, whatever the step. Holds until this limiter is asked again. */
+  asksOf(request: CountedRequest): readonly PolicyAsk[] {
+    return applicable(this.set, allPolicies, request, this.#reused).asks;
+  }
+
+  /** Of several that would refuse the request, the one that refuses for longest. */
+  #findUsedUp(request: AskedRequest): Decision {
+    const { nowMs, decision } = request;
+    let refusing: Decision | null = null;
+    for (const ask of applicable(this.set, this.#refusedStep, request, this.#reused).asks) {
+      if (ask.row.isShadow) continue;
+      const quota = ask.peek(nowMs);
+      const isLater = refusing === null || quota.resetMs > refusing.resetMs;
+      if (quota.remaining < ask.units && isLater) refusing = { ...quota, outcome: "throttled" };
+    }
+    return refusing ?? decision ?? unspent(this.#fallback, "observed", nowMs, null);
+  }
+
+  stats(): readonly PolicyStats[] {
+    return this.set.rows.map(({ policy, outcomes }) => ({ policy, outcomes: countsOf((each) => outcomes[each]) }));
+  }
+
+  /** For a policy that is alone, has one limit unless a rule says otherwise, is keyed by client and holds nothing. */
+  #askAlone(row: PolicyRow, client: CounterKey, nowMs: number): Decision {
+    // Without a store. Each detour through the ask costs some nanoseconds here.
+    const { ask, local, policy, outcomes, runtimeRules } = row;
+    const { locks } = this.set;
+    const ruled = runtimeRules.isEmpty ? undefined : runtimeRules.limitOf(policy, client, null);
+    const limit = ruled ?? policy.limit;
+    if (ruled === 0) {
+      outcomes.exempt += 1;
+      return unspent(row, "exempt", nowMs, null);
+    }
+    let isAdmitted = false;
+    local.select(ask.about(client, client, limit));
+    locks.acquire();
+    try {
+      isAdmitted = local.ask(ask, chargedAt(this.set, nowMs));
+      if (isAdmitted) local.charge(ask);
+    } finally {
+      locks.release();
+    }
+    // An access by a computed name takes several times longer.
+    if (isAdmitted) outcomes.admitted += 1;
+    else outcomes.throttled += 1;
+    const outcome = isAdmitted ? "admitted" : "throttled";
+    const { remaining, resetMs } = ask;
+    return { outcome, policy, key: client, client, limit, remaining, resetMs, held: null, lasting: null, others: null };
   }
 }
 
