@@ -4,11 +4,11 @@ import { BroadcastChannel, parentPort, threadId, workerData } from "node:worker_
 
 export const faultChannel = "headgate-test-faults";
 
-/** `thread`: whose fault it is. `on`: the request on which the thread ends; null: at once. */
+/** `thread`: whose fault it is. `on`: the request on which the thread ends; null: at once. `block`: it stands still for a while. */
 export interface Fault {
   readonly thread: number;
   readonly on: string | null;
-  readonly how: "exit" | "throw";
+  readonly how: "exit" | "throw" | "block";
 }
 
 if (parentPort !== null && threadId !== 0) {
@@ -16,6 +16,10 @@ if (parentPort !== null && threadId !== 0) {
   let fault: Fault | null = null;
   const end = ({ how }: Fault): void => {
     if (how === "exit") process.exit(3);
+    if (how === "block") {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_000);
+      return;
+    }
     setImmediate(() => {
       throw new Error("a fault of the test");
     });

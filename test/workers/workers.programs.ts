@@ -134,6 +134,22 @@ test("both threads serve one port, a reload reaches both, and one that ends is r
   expect(await statusesOf(connect(gateway, 1), "/v5/x")).toEqual([503]);
 });
 
+test("the process is alive as long as one thread runs, and stuck when both have stood still for two seconds", async () => {
+  const { gateway } = await start();
+  const live = async (): Promise<string> => {
+    const response = await fetch(`${gateway.adminUrl}/livez`);
+    return `${response.status} ${await response.text()}`;
+  };
+  await cause({ thread: 1, on: null, how: "block" });
+  await setTimeout(2_500);
+  expect(await live()).toBe('200 {"status":"alive"}');
+  // The first one hears of it when it runs again.
+  await cause({ thread: 1, on: null, how: "block" });
+  await cause({ thread: 2, on: null, how: "block" });
+  await poll(live).toBe('503 {"status":"stuck"}');
+  await poll(live).toBe('200 {"status":"alive"}');
+});
+
 test("one limit over both threads; the bound on connections, too; a drain lets both finish their requests", async () => {
   // A client alone may use 8 of the 16 of a thread, so also all of its connections on one thread.
   const maxConnections = 32;
