@@ -191,7 +191,8 @@ export class Reloader {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#trials.drained();
-    this.#options.files.onChange = () => void this.#workers.replace(null);
+    this.#options.files.onChange = () =>
+      void this.#workers.replace(null).catch((error) => this.#options.log.error({ err: error }, "internal error"));
     await this.#reloads.settled();
     for (const file of this.#watched) file?.close();
   }

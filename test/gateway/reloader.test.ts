@@ -13,11 +13,11 @@ import type { ReloadCause, ReloadResult } from "../../src/core/reload.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { NotPreparedError } from "../../src/gateway/open-counters.ts";
 import { Reloader } from "../../src/gateway/reloader.ts";
-import { createLog } from "../../src/telemetry/log.ts";
 import { testIo } from "../commands/test-io.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { testSettings } from "../support/gateway.ts";
 import { scratchFolder } from "../support/scratch.ts";
+import { keptLog } from "../telemetry/lines.ts";
 
 const cleanup = useCleanup();
 
@@ -61,9 +61,10 @@ function stage(source: SettingsSource | null = null, files = new FileWatcher()) 
       return noFiles;
     },
   };
+  const kept = keptLog();
   const reloader = new Reloader(carrier.settings, carrier, {
     files,
-    log: createLog({ level: "silent", clock: systemClock, destination: { write() {}, flush: (done) => done?.() } }),
+    log: kept.log,
     clock: systemClock,
     telemetry: {
       reloaded: (result: ReloadResult, cause: ReloadCause) => void reported.push([cause, result.ok]),
@@ -72,7 +73,7 @@ function stage(source: SettingsSource | null = null, files = new FileWatcher()) 
     source,
   });
   const turns = () => new Promise((resolve) => setImmediate(resolve));
-  return { asked, held, reported, reloader, carrier, turns };
+  return { asked, held, reported, reloader, carrier, files, kept, turns };
 }
 
 test("of reloads that are asked for while one runs, only the last is carried out, and all get its result", async () => {
@@ -133,6 +134,15 @@ test("closing waits for the reload in progress, and none begins afterwards", asy
   await closed;
   expect((await late).errors).toEqual(["the gateway is draining, so nothing is reloaded"]);
   expect(asked).toEqual([1]);
+});
+
+test("a file that changes during a drain and cannot be put into use is an error in the log, and no more", async () => {
+  const { held, reloader, files, kept, turns } = stage();
+  await reloader.close();
+  files.onChange();
+  held[0]?.reject(new NotPreparedError("a worker could not prepare the configuration"));
+  await turns();
+  expect(kept.lines().map(({ msg }) => msg)).toEqual(["internal error"]);
 });
 
 test("what comes back after a trial is written with the keys under reload that were read last", async () => {
