@@ -41,6 +41,7 @@ const mostEnding = 250;
 
 interface RuleBookOptions {
   readonly clock: WallClock;
+  readonly log: Logger;
   /** Those of the last process. */
   readonly restored: readonly Rule[];
   /** Whether the rules are in snapshots. */
@@ -70,6 +71,7 @@ export class RuleBook implements RuleKeeper {
   /** What this thread asks, about requests or to explain how a client is treated. */
   readonly inForce = new RulesInForce();
   readonly #clock: WallClock;
+  readonly #errorLog: Logger;
   readonly #survivesRestart: boolean;
   readonly #rules = new Map<string, Rule>();
   readonly #listeners = new Set<(event: RuleEvent) => void>();
@@ -86,8 +88,9 @@ export class RuleBook implements RuleKeeper {
   #timerMs = Number.POSITIVE_INFINITY;
   #isClosed = false;
 
-  constructor({ clock, restored, survivesRestart }: RuleBookOptions) {
+  constructor({ clock, log, restored, survivesRestart }: RuleBookOptions) {
     this.#clock = clock;
+    this.#errorLog = log;
     this.#survivesRestart = survivesRestart;
     const nowMs = clock.wallMs();
     const set = restored.filter(({ endsMs }) => endsMs > nowMs).slice(0, maxRules);
@@ -337,20 +340,29 @@ export class RuleBook implements RuleKeeper {
     this.#rules.set(rule.id, rule);
     this.inForce.apply({ set: [rule], removed: [] });
     if (rule.endsMs < this.#timerMs) this.#schedule();
+    const published = this.#publish([rule.id]);
     if (how !== null) this.#tell({ kind: before === null ? "set" : "replaced", rule, before, ...how });
-    return this.#publish([rule.id]);
+    return published;
   }
 
   #remove(rules: readonly Rule[], how: Pick<RuleEvent, "kind" | "by" | "isForeign">): Promise<void> {
     const removed = rules.map(({ id }) => id);
     for (const id of removed) this.#rules.delete(id);
     this.inForce.apply({ set: [], removed });
+    const published = this.#publish(removed);
     for (const rule of rules) this.#tell({ rule, before: null, ...how });
-    return this.#publish(removed);
+    return published;
   }
 
+  /** A listener that fails changes nothing for the others, nor for whoever set the rule. */
   #tell(event: RuleEvent): void {
-    for (const listener of this.#listeners) listener(event);
+    for (const listener of this.#listeners) {
+      try {
+        listener(event);
+      } catch (error) {
+        this.#errorLog.error({ err: error }, "internal error");
+      }
+    }
   }
 
   /** Tells all threads what there is of these ids now: each portion, when its turn comes. */

@@ -16,6 +16,7 @@ import type {
 import type { Settings } from "../../src/core/settings.ts";
 import { createRuleControl } from "../../src/gateway/control/rule-control.ts";
 import { RuleBook } from "../../src/gateway/rule-book.ts";
+import { keptLog } from "../telemetry/lines.ts";
 
 const at = "2026-11-24T12:00:00.000Z";
 
@@ -176,7 +177,12 @@ export const clients: ClientControl = {
 
 /** A rule book without threads. `settings`: the configuration that its rules are about. */
 export async function ruleBook(settings: Settings, wallMs = Date.UTC(2026, 10, 24, 12)) {
-  const book = new RuleBook({ clock: { wallMs: () => wallMs }, restored: [], survivesRestart: false });
+  const book = new RuleBook({
+    clock: { wallMs: () => wallMs },
+    log: keptLog().log,
+    restored: [],
+    survivesRestart: false,
+  });
   await book.publishTo({ settings, listedTokens: () => null, changeRules: async () => {} });
   const context = () => ({ settings, listed: null });
   return { book, rules: createRuleControl({ keeper: book, context }) };

@@ -7,6 +7,7 @@ import { createRuleControl } from "../../src/gateway/control/rule-control.ts";
 import { RuleBook, type RuleLog } from "../../src/gateway/rule-book.ts";
 import { testSettings } from "../support/gateway.ts";
 import { client, ruleOf } from "../support/rule.ts";
+import { keptLog } from "../telemetry/lines.ts";
 
 const wallMs = Date.UTC(2026, 10, 24, 12);
 const wanted = { client: "192.0.2.8", action: "block", for: "1h" } as const;
@@ -25,7 +26,7 @@ interface Asked {
 async function ask(call: "put" | "remove", { here, inLog, precondition, rises = false }: Asked) {
   const settings = testSettings("http://127.0.0.1:9");
   const restored = here === 0 ? [] : [ofRevision(here)];
-  const book = new RuleBook({ clock: { wallMs: () => wallMs }, restored, survivesRestart: false });
+  const book = new RuleBook({ clock: { wallMs: () => wallMs }, log: keptLog().log, restored, survivesRestart: false });
   let held = inLog;
   let written = 0;
   const write = (to: number, expected: "any" | "absent" | number) => {

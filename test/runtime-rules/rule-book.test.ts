@@ -20,6 +20,7 @@ import { hiddenTexts, visibleText } from "../support/hidden-characters.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { client, ruleOf } from "../support/rule.ts";
 import { inFullOr } from "../support/runs.ts";
+import { keptLog } from "../telemetry/lines.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
@@ -45,7 +46,8 @@ interface Stage {
 
 async function stage({ restored = [], overrides = {}, names = [], survivesRestart = true, log }: Stage = {}) {
   const clock = new FakeClock();
-  const book = new RuleBook({ clock, restored, survivesRestart });
+  const errors = keptLog();
+  const book = new RuleBook({ clock, log: errors.log, restored, survivesRestart });
   /** As a thread has them. */
   const told = new Map<string, Rule>();
   const changes: RuleChange[] = [];
@@ -68,7 +70,7 @@ async function stage({ restored = [], overrides = {}, names = [], survivesRestar
   const events: RuleEvent[] = [];
   book.onChange((event) => events.push(event));
   return {
-    ...{ book, clock, told, changes, events },
+    ...{ book, clock, told, changes, events, errors },
     put: (input: RuleInput, condition: Partial<RuleCondition> = {}): Promise<RulePut | RuleRefused> =>
       book.put(input, writer, { ...anyway, ...condition }),
     hold(until: Promise<void>) {
@@ -541,6 +543,22 @@ test("each change is told once to whoever listens", async () => {
       ["removed", "socket", "again", undefined, false],
     ],
   );
+});
+
+test("a listener that fails keeps a change from no thread and from no other listener", async () => {
+  const { book, put, told, events, errors } = await stage();
+  book.onChange(() => {
+    throw new Error("a bug");
+  });
+  const later: string[] = [];
+  book.onChange(({ kind }) => later.push(kind));
+  expect(await put(block)).toMatchObject({ ok: true });
+  expect([...told.keys()]).toEqual(["a"]);
+  expect(await book.remove("a", writer, anyway)).toMatchObject({ ok: true });
+  expect(told.size).toBe(0);
+  expect(events.map(({ kind }) => kind)).toEqual(["set", "removed"]);
+  expect(later).toEqual(["set", "removed"]);
+  expect(errors.lines().map(({ msg }) => msg)).toEqual(["internal error", "internal error"]);
 });
 
 test("after any changes the threads have what the book has, and it asks itself the same", async () => {
