@@ -79,7 +79,8 @@ export interface Gateway extends Addresses {
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
   const open = new AsyncDisposableStack();
   return start(settings, options, open).catch(async (error) => {
-    await open.disposeAsync();
+    // The caller has to know why the gateway has not started.
+    await open.disposeAsync().catch((closing) => options.log.error({ err: closing }, "internal error"));
     throw error;
   });
 }
