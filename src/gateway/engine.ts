@@ -105,6 +105,8 @@ export interface Prepared {
   /** Puts it into force in one turn of the event loop. */
   commit(): void;
   drop(): void;
+  /** For the threads that carry the traffic, if this thread does not. */
+  readonly chosen?: ChosenSlots;
 }
 
 /** Opens no listener. Rejects with a FilesError, with everything closed. */

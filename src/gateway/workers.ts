@@ -100,31 +100,29 @@ export class Workers {
   replace(settings: Settings | null, onTrial: SettingsOnTrial | null = null): Promise<FileChanges> {
     return this.#turn.do(async () => {
       if (settings !== null) await freeSlots(this.#options.counters.table, this.#options.clock);
-      const { prepared, offer } = await this.#prepare(settings, onTrial);
+      const { prepared, offer, areThreadsAsked } = await this.#prepare(settings, onTrial);
       // In one turn of the event loop.
       prepared?.commit();
-      const committed = this.#carriers.threads?.commit({ settings, onTrial });
+      const committed = areThreadsAsked ? this.#carriers.threads?.commit({ settings, onTrial }) : undefined;
       const changes = this.#files.take(offer);
       await committed;
       return changes;
     });
   }
 
+  /** `areThreadsAsked`: whether there are threads that have prepared something. */
   async #prepare(settings: Settings | null, onTrial: SettingsOnTrial | null) {
     const { main, threads } = this.#carriers;
-    if (threads === null) {
-      const prepared = settings === null ? null : await main.prepare(settings, onTrial);
-      return { prepared, offer: this.#files.offer() };
-    }
     const prepared = settings === null ? null : await main.prepare(settings, onTrial);
     const offer = this.#files.offer();
-    if (prepared === null && !offer.hasNews) return { prepared, offer };
+    const areThreadsAsked = threads !== null && (prepared !== null || offer.hasNews);
+    if (!areThreadsAsked) return { prepared, offer, areThreadsAsked };
     const chosen = prepared?.chosen ?? chosenOf(main.limiter);
     await threads.prepare({ settings, onTrial, chosen, contents: offer.contents }).catch((error) => {
       prepared?.drop();
       throw error;
     });
-    return { prepared, offer };
+    return { prepared, offer, areThreadsAsked };
   }
 
   /** The settings in force are not on trial any more. */

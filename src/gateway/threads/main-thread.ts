@@ -13,7 +13,7 @@ import { changeLog, type Logger } from "../../telemetry/log.ts";
 import { Clients } from "../clients.ts";
 import { type ConfiguredFiles, closeFiles, type FilesContext, openConfiguredFiles } from "../configured-files.ts";
 import type { Prepared } from "../engine.ts";
-import { type ChosenSlots, chosenOf, createLimiter, type ThreadCounters } from "../open-counters.ts";
+import { chosenOf, createLimiter, type ThreadCounters } from "../open-counters.ts";
 import type { SettingsOnTrial } from "../reload-trials.ts";
 import { clientAddressRules } from "../runtimes.ts";
 
@@ -23,11 +23,6 @@ interface MainThreadOptions {
   readonly counters: ThreadCounters;
   readonly clock: Clock;
   readonly log: Logger;
-}
-
-/** The threads have to be told of the chosen slots. */
-export interface PreparedMain extends Prepared {
-  readonly chosen: ChosenSlots;
 }
 
 interface MainInForce {
@@ -89,7 +84,7 @@ export class MainThread {
   }
 
   /** Rejects with a FilesError. */
-  async prepare(settings: Settings, onTrial: SettingsOnTrial | null): Promise<PreparedMain> {
+  async prepare(settings: Settings, onTrial: SettingsOnTrial | null): Promise<Required<Prepared>> {
     const before = this.#inForce;
     const files = await openConfiguredFiles(settings, this.#context, before);
     try {
