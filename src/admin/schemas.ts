@@ -100,7 +100,7 @@ export const Status = object({
     lastMinutes: object(
       {
         seconds: seconds("How many are looked at."),
-        answered: count("Responses."),
+        answered: count("Responses, without those that broke off."),
         meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
         failed: Type.Array(
           object({
@@ -542,7 +542,7 @@ export const History = object({
         refused: countsByName("Requests that the gateway refused, by reason."),
         latencySeconds: latency,
         upstream: object({
-          answered: count("Responses."),
+          answered: count("Responses, without those that broke off."),
           meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
           failed: countsByName("Requests that the upstream failed, by reason."),
         }),

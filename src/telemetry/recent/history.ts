@@ -106,8 +106,9 @@ export class HistoryRow {
     for (const column of [storeState, heapUnits, externalUnits]) row[column] = 0;
   }
 
-  finished({ source, problem, startedMs, dispatchedMs, answeredMs, endedMs }: ExchangeRecord): void {
-    if (dispatchedMs !== null && answeredMs !== null) {
+  finished({ source, problem, fault, startedMs, dispatchedMs, answeredMs, endedMs }: ExchangeRecord): void {
+    // A response that broke off is a failure, which `upstreamFailed` counts.
+    if (dispatchedMs !== null && answeredMs !== null && fault === null) {
       this.#add(answered, 1);
       this.#add(upstreamUnits, Math.max(0, Math.round((answeredMs - dispatchedMs) / upstreamUnitMs)));
     }

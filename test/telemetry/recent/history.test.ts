@@ -56,6 +56,16 @@ test("a step has what ended in it: admitted, refused by reason, the upstream's t
   ]);
 });
 
+test("a response that broke off after its head counts once, as a failure", () => {
+  const { row, history, steps } = open();
+  row.finished(exchangeOf());
+  const fault = { reason: "reset", code: "ECONNRESET", address: "10.0.0.1:80", id: "one" } as const;
+  row.upstreamFailed(fault.reason);
+  row.finished(exchangeOf({ fault, answeredMs: 1_900, complete: false }));
+  history.read(startMs + stepMs);
+  expect(steps(startMs + stepMs)).toMatchObject([{ upstream: { answered: 1, meanMs: 40, errors: { reset: 1 } } }]);
+});
+
 test("a step ends once, and its end is an instant of the wall clock", () => {
   const { history, row } = open();
   const viewAt = (nowMs: number) => history.view(nowMs, nowMs + wallOffsetMs);
