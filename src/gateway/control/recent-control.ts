@@ -47,9 +47,9 @@ export function createRecentControl({ recent, settings, keyText, loggedName }: R
       };
     },
     upstream() {
-      const { ms, answered, meanMs, failed } = recent.upstream();
+      const { ms, answered, meanMs, failures } = recent.upstream();
       const meanSeconds = meanMs === null ? null : secondsOf(meanMs);
-      return { seconds: ms / 1000, answered, meanSeconds, failed: failed.map((each) => ({ ...each })) };
+      return { seconds: ms / 1000, answered, meanSeconds, failed: failures.map((each) => ({ ...each })) };
     },
     async request(id) {
       const refusal = recent.request(id);

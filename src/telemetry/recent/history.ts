@@ -23,8 +23,6 @@ export interface HistoryStep {
     /** Until the head of the response; null if there was none. */
     readonly meanMs: number | null;
     readonly errors: Readonly<Partial<Record<UpstreamErrorReason, number>>>;
-    /** The same by reason and address, up to a second later. */
-    readonly failed: readonly FailedRequests[];
   };
   /** The state that the worst thread saw at the end; null: the counters are not shared, or no thread knows. */
   readonly store: { readonly state: StoreState; readonly lateDecisions: number } | null;
@@ -164,8 +162,18 @@ function boundsOf(bucket: number): [from: number, to: number] {
 
 const shares = [0.5, 0.9, 0.99] as const;
 
-/** Of all rows, and of the steps: each has a count for most columns but those of latency. */
-export const historyBytes = 4 * stride * (maxThreads + 1) + 16 * latencies * maxSteps;
+/** How long it is known at which address the upstream failed. */
+export const failuresMs = 300_000;
+
+/** The steps that have ended in this time, and the one that has not. */
+const failureSteps = failuresMs / stepMs + 1;
+
+const rowBytes = 4 * stride * (maxThreads + 1);
+
+/** Each step has a count for most columns but those of latency. */
+const stepBytes = 16 * latencies;
+
+export const historyBytes = rowBytes + stepBytes * maxSteps + FailureCounts.maxBytes(failureSteps);
 
 /** Reads the rows, in the main thread. */
 export class History {
@@ -175,8 +183,7 @@ export class History {
   readonly #steps: Steps<HistoryStep>;
   /** Of all rows, at the end of the last step. */
   #before: Uint32Array;
-  /** Since then. */
-  #failed = new FailureCounts();
+  readonly #failures = new FailureCounts(failureSteps);
 
   /** `resident`: the memory of the process, in bytes. */
   constructor(memory: SharedArrayBuffer, hasStore: boolean, resident: () => number, nowMs: number) {
@@ -189,18 +196,23 @@ export class History {
 
   /** Ends the steps that are over. */
   read(nowMs: number): void {
-    this.#steps.end(nowMs, (durationMs) => {
+    this.#steps.end(nowMs, (durationMs, gaps) => {
       const sums = this.#sums();
       const step = this.#stepOf(sums, durationMs);
       this.#before = sums;
-      this.#failed = new FailureCounts();
+      this.#failures.endStep(gaps);
       return step;
     });
   }
 
   /** What threads have handed over. */
-  add(failed: readonly FailedRequests[]): void {
-    for (const each of failed) this.#failed.add(each);
+  add(failures: readonly FailedRequests[]): void {
+    for (const each of failures) this.#failures.add(each);
+  }
+
+  /** In the last `failuresMs`, by reason and address; up to a second later than the counts of the steps. */
+  get failures(): readonly FailedRequests[] {
+    return this.#failures.all;
   }
 
   /** Of the newest `count` steps. */
@@ -240,7 +252,6 @@ export class History {
         answered: count,
         meanMs: count === 0 ? null : (value(upstreamUnits) * upstreamUnitMs) / count,
         errors: named(errorColumns, value),
-        failed: this.#failed.all,
       },
       store: this.#hasStore && state !== undefined ? { state, lateDecisions: value(lateDecisions) } : null,
       memory: {

@@ -1,14 +1,14 @@
 // The last minutes of the whole process, for the admin API: adds up what the threads hand over, reads the history, and passes a
 // sample of refusals to whoever listens. Asks no thread for anything.
 import type { Clock } from "../../core/clock.ts";
-import { History, type HistoryView } from "./history.ts";
+import { failuresMs, History, type HistoryView } from "./history.ts";
 import { PolicyHistory, type PolicyHistoryView, type PolicyTotals } from "./policy-history.ts";
 import type { RecentMemory } from "./recent-memory.ts";
 import type { LastRefusals, RefusalsOf } from "./refusals.ts";
 import { generationMs, type RefusedKey } from "./refused-keys.ts";
 import type { RefusedRequest } from "./refused-request.ts";
 import type { RecentBatch, RecentSizes } from "./thread-recent.ts";
-import { type FailedRequests, FailureCounts } from "./upstream-failures.ts";
+import type { FailedRequests } from "./upstream-failures.ts";
 
 /** The threads that carry traffic. */
 export interface RecentThreads {
@@ -33,8 +33,6 @@ export interface RefusalSample {
   readonly leftOut: number;
 }
 
-const upstreamMinutesMs = 300_000;
-
 /** How the upstream was in the last `ms`. */
 export interface UpstreamMinutes {
   readonly ms: number;
@@ -43,7 +41,7 @@ export interface UpstreamMinutes {
   /** Until the head of a response; null if there was none. */
   readonly meanMs: number | null;
   /** The most frequent cause first. */
-  readonly failed: readonly FailedRequests[];
+  readonly failures: readonly FailedRequests[];
 }
 
 const sampledPerSecond = 10;
@@ -113,14 +111,12 @@ export class Recent {
 
   upstream(): UpstreamMinutes {
     this.#taken();
-    const steps = this.#history.recent(upstreamMinutesMs);
-    const failed = new FailureCounts();
-    for (const each of steps.flatMap((step) => step.upstream.failed)) failed.add(each);
+    const steps = this.#history.recent(failuresMs);
     const answered = steps.reduce((sum, step) => sum + step.upstream.answered, 0);
     const waitedMs = steps.reduce((sum, { upstream }) => sum + upstream.answered * (upstream.meanMs ?? 0), 0);
     return {
-      ...{ ms: upstreamMinutesMs, answered, meanMs: answered === 0 ? null : waitedMs / answered },
-      failed: failed.all.toSorted((x, y) => y.count - x.count),
+      ...{ ms: failuresMs, answered, meanMs: answered === 0 ? null : waitedMs / answered },
+      failures: this.#history.failures.toSorted((x, y) => y.count - x.count),
     };
   }
 

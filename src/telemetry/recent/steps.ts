@@ -22,13 +22,13 @@ export class Steps<Seen> {
 
   /**
    * Ends the steps that are over, if there are any. `look` is called for the last of them: what was counted in the others cannot
-   * be told apart, so they are gaps. `durationMs`: since the call before, about 5 s, and longer after a gap.
+   * be told apart, so they are gaps. `durationMs`: since the call before, about 5 s, and longer after a gap. `gaps`: their number.
    */
-  end(nowMs: number, look: (durationMs: number) => Seen): void {
+  end(nowMs: number, look: (durationMs: number, gaps: number) => Seen): void {
     const current = Math.floor(nowMs / stepMs);
     if (current <= this.#next) return;
     const gaps = new Array<null>(Math.min(maxSteps, current - 1 - this.#next)).fill(null);
-    this.#kept = [...this.#kept, ...gaps, look(nowMs - this.#readMs)].slice(-maxSteps);
+    this.#kept = [...this.#kept, ...gaps, look(nowMs - this.#readMs, gaps.length)].slice(-maxSteps);
     this.#next = current;
     this.#readMs = nowMs;
   }

@@ -139,13 +139,13 @@ test("what failed at the upstream is told for five minutes, of all threads, the 
   fail(1, "reset", "10.0.0.1:80");
   const refused = { reason: "refused", address: "10.0.0.2:80", count: 3 };
   const reset = { reason: "reset", address: "10.0.0.1:80", count: 2 };
-  expect(recent.upstream()).toEqual({ ms: 300_000, answered: 0, meanMs: null, failed: [refused, reset] });
+  expect(recent.upstream()).toEqual({ ms: 300_000, answered: 0, meanMs: null, failures: [refused, reset] });
   await pass(300_000 - stepMs);
-  expect(recent.upstream().failed).toEqual([refused, reset]);
+  expect(recent.upstream().failures).toEqual([refused, reset]);
   await pass(stepMs);
-  expect(recent.upstream().failed).toEqual([refused, { ...reset, count: 1 }]);
+  expect(recent.upstream().failures).toEqual([refused, { ...reset, count: 1 }]);
   await pass(300_000);
-  expect(recent.upstream().failed).toEqual([]);
+  expect(recent.upstream().failures).toEqual([]);
 });
 
 test("what policies say is read with each step, and on demand, and a failure is reported", async () => {
