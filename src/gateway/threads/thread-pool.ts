@@ -268,31 +268,41 @@ export class ThreadPool {
     this.#serving.delete(worker);
     this.#ruled.delete(worker);
     if (this.#isEnding || !this.#hasStarted) return;
-    const delayMs = this.#restarts.next();
+    const delayMs = this.#startLater();
     this.#options.log.error(
       { worker: thread, code, err: error ?? undefined, delayMs },
       "worker ended, another one is started",
     );
+  }
+
+  /** Starts a thread in place of one that has ended. Returns in how many milliseconds. */
+  #startLater(): number {
+    const delayMs = this.#restarts.next();
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       void this.turn.do(() => this.#startAnother());
     }, delayMs);
     this.#timers.add(timer);
+    return delayMs;
   }
 
   async #startAnother(): Promise<void> {
     if (this.#isEnding) return;
     const { log } = this.#options;
-    const worker = this.#open(false);
+    let worker: Worker | null = null;
     try {
+      worker = this.#open(false);
       await worker.started;
       await this.#tellRules(worker);
-      await this.#serve(worker);
+      // The threads that serve are told of the end. This one opens no port, and keeps none open.
+      if (!this.#isEnding) await this.#serve(worker);
+      if (this.#isEnding) return await worker.terminate();
       log.info({ worker: worker.thread }, "worker started");
     } catch (error) {
-      if (worker.isAlive) log.error({ worker: worker.thread, err: error }, "worker not started");
+      if (worker === null || worker.isAlive) log.error({ worker: worker?.thread, err: error }, "worker not started");
+      if (worker === null) this.#startLater();
       // Its exit starts another one.
-      await worker.terminate();
+      else await worker.terminate();
     }
   }
 
@@ -345,10 +355,11 @@ export class ThreadPool {
   async #readForgiven(worker: Worker, { id }: Wanted): Promise<void> {
     try {
       await this.#options.readForgiven?.();
-    } finally {
-      // Without an answer, the thread does not wait for long.
-      await worker.ask("forgivenRead", id).catch(ignoreError);
+    } catch (error) {
+      this.#options.log.error({ err: error }, "internal error");
     }
+    // Without an answer, the thread does not wait for long.
+    await worker.ask("forgivenRead", id).catch(ignoreError);
   }
 
   /** A number that was used last is used again last. */

@@ -62,13 +62,18 @@ export class Worker implements KnownThread {
     this.#pulse = new Pulse(start.pulses, start.thread);
     const log = new MessageChannel();
     const written = writeThreadLines(log.port2, destination);
-    this.#node = new NodeWorker(entry, {
-      name: `headgate ${start.thread}`,
-      workerData: { ...start, logPort: log.port1 } satisfies ThreadStart,
-      transferList: [log.port1],
-      // Options of the command line such as --import are for the main thread.
-      execArgv: [],
-    });
+    try {
+      this.#node = new NodeWorker(entry, {
+        name: `headgate ${start.thread}`,
+        workerData: { ...start, logPort: log.port1 } satisfies ThreadStart,
+        transferList: [log.port1],
+        // Options of the command line such as --import are for the main thread.
+        execArgv: [],
+      });
+    } catch (error) {
+      log.port1.close();
+      throw error;
+    }
     let failure: unknown = null;
     this.#node.on("error", (error) => {
       failure = error;
