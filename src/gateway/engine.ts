@@ -59,7 +59,7 @@ export interface EngineOptions {
   readonly counters: ThreadCounters;
   /** The slots of the policies, as the main thread has chosen them. Default: they are chosen here. */
   readonly chosen?: ChosenSlots;
-  /** Default: the settings are not. */
+  /** Null, the default: no configuration is on trial. */
   readonly onTrial?: SettingsOnTrial | null;
   readonly clock: Clock;
   readonly log: Logger;
@@ -77,7 +77,7 @@ export interface EngineOptions {
   readonly recentBytes?: () => RecentBytes;
   /** As in StoreOptions. */
   readonly readForgiven?: () => Promise<unknown>;
-  /** The place in the log of gateways up to which the table has forgotten what was forgiven. Default: 0. */
+  /** The position in the log of gateways up to which the table has forgotten what was forgiven. Default: 0. */
   readonly forgivenUntil?: number;
   readonly version: string;
   readonly nodeVersion: string;
@@ -300,20 +300,20 @@ export class Engine {
     this.#context.runtimeRules.apply(change);
   }
 
-  async forgive(forgiven: readonly ForgivenNotice[], place: number): Promise<readonly (ForgivenName | null)[]> {
+  async forgive(forgiven: readonly ForgivenNotice[], logPosition: number): Promise<readonly (ForgivenName | null)[]> {
     const forgotten: (ForgivenName | null)[] = [];
     for (const { name, seq } of forgiven) forgotten.push(await this.clients.forgive(name, seq));
-    this.#context.store?.forgivenUntil(place);
+    this.#context.store?.forgivenUntil(logPosition);
     return forgotten;
   }
 
-  /** The same of what this thread holds, where another thread forgets what the table has counted. */
-  forgiveHeld(forgiven: readonly ForgivenNotice[], place: number): void {
+  /** Forgets what this thread holds of the names. The main thread forgets the counts in the table. */
+  forgiveHeld(forgiven: readonly ForgivenNotice[], logPosition: number): void {
     const { settings, limiter, files } = this;
     const listed = files.authenticator.tokens()?.list ?? null;
     const context = { ipv6Prefix: settings.clientAddress.ipv6Prefix, listed, routes: settings.routes };
     for (const { name, seq } of forgiven) limiter.forgiveHeld(name, context, seq);
-    this.#context.store?.forgivenUntil(place);
+    this.#context.store?.forgivenUntil(logPosition);
   }
 
   announceEnd(): void {

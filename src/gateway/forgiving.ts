@@ -21,9 +21,9 @@ export class Forgiving {
   #hasBegun = false;
   /** One after the other, in the order of the log. */
   readonly #turn = new InTurn();
-  /** Up to which place of the log all that was forgiven has been taken, and is forgotten. */
-  #takenPlace = 0;
-  #donePlace = 0;
+  /** Up to which position in the log all that was forgiven has been taken, and is forgotten. */
+  #takenPosition = 0;
+  #donePosition = 0;
   /** Of the names that somebody here forgives, what was forgotten; undefined until then. */
   readonly #own = new Map<ForgivenKey, ForgivenName | null | undefined>();
 
@@ -44,7 +44,7 @@ export class Forgiving {
     this.#own.set(own, undefined);
     try {
       const isShared = this.#log === null ? null : await this.#log.forgive(own);
-      if (isShared === null) await this.take([{ name: own, seq: 0 }], this.#takenPlace);
+      if (isShared === null) await this.take([{ name: own, seq: 0 }], this.#takenPosition);
       await this.#turn.over();
       const forgiven = this.#own.get(own);
       if (forgiven === undefined) throw new Error("the counts could not be forgotten");
@@ -54,11 +54,11 @@ export class Forgiving {
     }
   }
 
-  /** Forgets what somebody has forgiven here or elsewhere. Then all that was forgiven up to a place in the log is known. */
-  take(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {
-    if (forgiven.length === 0 && place === this.#takenPlace) return Promise.resolve();
-    this.#takenPlace = place;
-    return this.#turn.do(() => this.#forget(forgiven, place));
+  /** Forgets what somebody has forgiven here or elsewhere. Afterwards this gateway knows every entry up to `logPosition`. */
+  take(forgiven: readonly ForgivenNotice[], logPosition: number): Promise<void> {
+    if (forgiven.length === 0 && logPosition === this.#takenPosition) return Promise.resolve();
+    this.#takenPosition = logPosition;
+    return this.#turn.do(() => this.#forget(forgiven, logPosition));
   }
 
   /**
@@ -76,13 +76,13 @@ export class Forgiving {
     await this.#turn.over();
   }
 
-  async #forget(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {
+  async #forget(forgiven: readonly ForgivenNotice[], logPosition: number): Promise<void> {
     const workers = await this.#begun.promise;
     for (const portion of inPortions(forgiven)) {
-      const forgotten = await workers.forgive(portion, this.#donePlace);
+      const forgotten = await workers.forgive(portion, this.#donePosition);
       for (const [i, { name }] of portion.entries()) if (this.#own.has(name)) this.#own.set(name, forgotten[i] ?? null);
     }
-    if (place !== this.#donePlace) await workers.forgive([], place);
-    this.#donePlace = place;
+    if (logPosition !== this.#donePosition) await workers.forgive([], logPosition);
+    this.#donePosition = logPosition;
   }
 }

@@ -155,7 +155,7 @@ async function openParts(settings: Settings, options: GatewayOptions, open: Asyn
   await publishTo(workers, setByPeople);
   logRules(rules, { log, settings: () => workers.settings, keyHash: counters.keyHash });
   const recent = open.adopt(openRecent(settings, { ...options, workers, recentMemory }), (each) => each.close());
-  // Threads that carry traffic report theirs.
+  // Worker threads write their own rows.
   if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(workers.recent.memory, mainRow), null));
   const adminFiles = await openAdminFiles(settings.admin, { files, log, clock });
   open.defer(() => adminFiles.close());
@@ -204,7 +204,7 @@ async function openSharing(
   return { rules, forgiving, sharing };
 }
 
-/** What threads ask about it, and about the last minutes. */
+/** Returns the functions by which threads read rules, forgiveness and memory. */
 function askedOf(
   { rules, forgiving, sharing }: SetByPeople,
   recentMemory: RecentMemory,

@@ -96,8 +96,8 @@ export async function createSharing(
     presence,
     ...{ ...common, clock, origin: id, restored },
     onRules: (change, all) => void rules.take(change, all).catch(ignoreError),
-    onForgiven(forgiven, place) {
-      forgiving.take(forgiven, place).catch((error) => log.error({ err: error }, "internal error"));
+    onForgiven(forgiven, logPosition) {
+      forgiving.take(forgiven, logPosition).catch((error) => log.error({ err: error }, "internal error"));
     },
     onTakenBack: ({ host, reason }) => log.warn({ host, reason }, "another gateway has taken a reload on trial back"),
     onState: (state, failure) => logState(log, state, failure),

@@ -141,13 +141,13 @@ export class Workers {
   }
 
   /**
-   * Forgets what is counted of some names: in the table, which threads share, once, then what each thread holds. Then all that
-   * was forgiven up to a place in the log of gateways is known. Calls must come one after the other. Resolves when every thread
+   * Forgets what is counted of some names: in the table, which threads share, once, then what each thread holds. Afterwards
+   * this gateway knows every entry up to `logPosition`. Calls must come one after the other. Resolves when every thread
    * has done it, with what was forgotten of each; null for a name that is none.
    */
-  async forgive(forgiven: readonly ForgivenNotice[], place: number): Promise<readonly (ForgivenName | null)[]> {
-    const forgotten = await this.main.forgive(forgiven, place);
-    await this.#carriers.threads?.forgive(forgiven, place);
+  async forgive(forgiven: readonly ForgivenNotice[], logPosition: number): Promise<readonly (ForgivenName | null)[]> {
+    const forgotten = await this.main.forgive(forgiven, logPosition);
+    await this.#carriers.threads?.forgive(forgiven, logPosition);
     return forgotten;
   }
 

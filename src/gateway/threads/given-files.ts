@@ -1,9 +1,7 @@
 // The files of a thread that carries traffic. The main thread reads, judges and watches the files, and gives each thread
-// their contents, so that all threads have the same ones. And the wait until the thread has forgotten what was forgiven
-// at other gateways.
+// their contents, so that all threads have the same ones.
 import { contentKeys, type FileChanges, type FileContents } from "../../config/files.ts";
 import type { FileGroup, Files, WatchEvents, Watched } from "../../core/file-group.ts";
-import type { Wanted } from "./messages.ts";
 
 export class GivenFiles implements Files {
   readonly #groups = new Set<GivenGroup<unknown>>();
@@ -92,46 +90,5 @@ class GivenGroup<T> implements Watched<T> {
     const read = this.#group.parse(Object.fromEntries(texts.filter(([, text]) => text !== undefined)), isStart);
     if (!read.ok) throw new Error(`the files of ${settings.join(", ")} cannot be used in this thread`);
     return read.value;
-  }
-}
-
-/**
- * Lets a thread wait until it has forgotten what was forgiven at other gateways: the main thread, which alone reads the
- * log, is asked to read it, and answers when every thread has forgotten what it found.
- */
-export class ForgivenReads {
-  readonly #post: (wanted: Wanted) => void;
-  readonly #waiting = new Map<number, () => void>();
-  #lastId = 0;
-  /** Those that ask in one turn of the event loop wait together. */
-  #ofTurn: Promise<void> | null = null;
-  /** What a thread has to know when it starts, it is told with its start. */
-  hasStarted = false;
-
-  constructor(post: (wanted: Wanted) => void) {
-    this.#post = post;
-  }
-
-  /** Whoever waits must not wait for long: see there. */
-  read(): Promise<void> {
-    if (!this.hasStarted) return Promise.resolve();
-    this.#ofTurn ??= this.#ask();
-    return this.#ofTurn;
-  }
-
-  /** The main thread has answered. */
-  done(id: number): void {
-    this.#waiting.get(id)?.();
-    this.#waiting.delete(id);
-  }
-
-  #ask(): Promise<void> {
-    setImmediate(() => {
-      this.#ofTurn = null;
-    });
-    this.#lastId += 1;
-    const id = this.#lastId;
-    this.#post({ wants: "forgiven", id });
-    return new Promise((resolve) => void this.#waiting.set(id, resolve));
   }
 }

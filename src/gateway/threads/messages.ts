@@ -32,7 +32,7 @@ export interface ThreadStart {
   readonly counters: CounterMemory;
   /** For the policies of the settings. */
   readonly chosen: ChosenSlots;
-  /** Null: the settings are not. */
+  /** Null: no configuration is on trial. */
   readonly onTrial: SettingsOnTrial | null;
   /** For session tickets of TLS, which any thread can use. */
   readonly ticketSecret: Uint8Array;
@@ -49,13 +49,13 @@ export interface ThreadStart {
   readonly logPort: MessagePort;
   readonly version: string;
   readonly nodeVersion: string;
-  /** The place in the log of gateways up to which the table has forgotten what was forgiven. */
+  /** The position in the log of gateways up to which the table has forgotten what was forgiven. */
   readonly forgivenUntil: number;
   readonly http2LingerMs: number | null;
   readonly sharedReads: boolean;
 }
 
-/** The requests by name, each with what is asked and, if that is more than that it is done, what is answered. */
+/** The requests by name: `asked` is the argument, `answered` the result, if there is one. */
 export interface Requests {
   /** Opens the listeners, with ports that other threads can open too. */
   readonly listen: { readonly asked: ListenSettings; readonly answered: Addresses };
@@ -67,11 +67,11 @@ export interface Requests {
   readonly drop: { readonly asked: null };
   /** What is in force is not on trial any more. */
   readonly endTrial: { readonly asked: null };
-  /** A thread that has just started gets all rules so, a part at a time. */
+  /** A new thread gets all rules with this request, in portions. */
   readonly changeRules: { readonly asked: RuleChange };
   /** The thread forgets what it holds. A thread that is starting gets it when it has started. */
   readonly forgive: {
-    readonly asked: { readonly forgiven: readonly ForgivenNotice[]; readonly place: number };
+    readonly asked: { readonly forgiven: readonly ForgivenNotice[]; readonly logPosition: number };
   };
   /** What the thread wanted, by its id, is done. */
   readonly forgivenRead: { readonly asked: number };
@@ -86,7 +86,7 @@ interface WantedConfiguration {
   readonly settings: Settings | null;
   /** For its policies. */
   readonly chosen: ChosenSlots;
-  /** Null: the settings are not. */
+  /** Null: no configuration is on trial. */
   readonly onTrial: SettingsOnTrial | null;
   readonly contents: FileContents;
   readonly logsWarnings: boolean;

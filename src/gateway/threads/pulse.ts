@@ -1,5 +1,5 @@
-// In memory that threads share: when each last ran its timer, and whether the main thread has what it handed over last. So the main
-// thread knows a thread that is stuck without asking it, and at most one report of a thread waits to be read.
+// Each thread writes here when its timer last ran, and whether its last report is unread. The main thread sees a stuck thread
+// without asking it.
 import { maxThreads } from "../../core/settings.ts";
 
 /** How often a thread runs this timer and hands over what it reports. */

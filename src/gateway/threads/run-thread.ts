@@ -10,7 +10,8 @@ import { StoreSightings } from "../../telemetry/store-log.ts";
 import { threadDestination } from "../../telemetry/thread-log.ts";
 import { openEngine } from "../engine.ts";
 import { openCounters } from "../open-counters.ts";
-import { ForgivenReads, GivenFiles } from "./given-files.ts";
+import { ForgivenReads } from "./forgiven-reads.ts";
+import { GivenFiles } from "./given-files.ts";
 import { beginToHandOver } from "./hand-over.ts";
 import {
   type Answer,
@@ -72,7 +73,7 @@ async function open(port: MessagePort, start: ThreadStart): Promise<Handlers> {
     ...(http2LingerMs === null ? {} : { http2LingerMs }),
     readForgiven: () => forgivenReads.read(),
   });
-  forgivenReads.hasStarted = true;
+  forgivenReads.begin();
   const handOver = await beginToHandOver(engine, { port, pulse: new Pulse(start.pulses, thread), clock, log });
   const reload = new PreparedReload(engine, files);
   return {
@@ -89,7 +90,7 @@ async function open(port: MessagePort, start: ThreadStart): Promise<Handlers> {
     listen: (listenSettings) => engine.listen(listenSettings, { isShared: true }),
     announceStart: () => engine.announceStart(),
     changeRules: (change) => engine.changeRules(change),
-    forgive: ({ forgiven, place }) => engine.forgiveHeld(forgiven, place),
+    forgive: ({ forgiven, logPosition }) => engine.forgiveHeld(forgiven, logPosition),
     forgivenRead: (id) => forgivenReads.done(id),
     announceEnd: () => engine.announceEnd(),
     drain: ({ timeoutMs }) => engine.drain(timeoutMs),

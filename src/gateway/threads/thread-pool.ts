@@ -41,7 +41,7 @@ export interface ThreadPoolOptions extends Omit<EngineOptions, "names" | "authen
   readonly threadEntry?: URL;
 }
 
-/** Batches of refusals are taken each second, so there are more only if the main thread stands still. */
+/** Each thread has at most one report waiting, and one more after a reload: this bound is for a bug. */
 const maxRecentBatches = 4 * maxThreads;
 
 /** A thread that has not run its timer for so long cannot answer requests either. */
@@ -91,7 +91,7 @@ export class ThreadPool {
   readonly #restarts: Restarts;
   /** By the number of the thread: those that have not ended. */
   readonly #alive = new Map<number, Worker>();
-  /** The place in the log of gateways up to which the table has forgotten what was forgiven. */
+  /** The position in the log of gateways up to which the table has forgotten what was forgiven. */
   #forgivenUntil = 0;
   /** The threads that are told of each change of the rules. */
   readonly #ruled = new Set<Worker>();
@@ -200,9 +200,9 @@ export class ThreadPool {
   }
 
   /** Has each thread forget what it holds, after the table. */
-  async forgive(forgiven: readonly ForgivenNotice[], place: number): Promise<void> {
-    this.#forgivenUntil = place;
-    await this.#tellAll("forgive", { forgiven, place }, new Set(this.#alive.values()));
+  async forgive(forgiven: readonly ForgivenNotice[], logPosition: number): Promise<void> {
+    this.#forgivenUntil = logPosition;
+    await this.#tellAll("forgive", { forgiven, logPosition }, new Set(this.#alive.values()));
   }
 
   announceEnd(): void {
