@@ -44,7 +44,7 @@ export interface OpenedPlugin {
 }
 
 /** Rejects with an OptionsError if a file cannot be used. */
-export async function openParts(settings: PluginSettings, options: PartsOptions): Promise<OpenedPlugin> {
+export async function openPlugin(settings: PluginSettings, options: PartsOptions): Promise<OpenedPlugin> {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings);
   logFindings(settings, log);

@@ -11,7 +11,7 @@ import { knownMethods } from "../core/method.ts";
 import { createAppLog } from "./app-log.ts";
 import { gates } from "./gate.ts";
 import type { HeadgateOptions } from "./options.ts";
-import { openParts } from "./parts.ts";
+import { openPlugin } from "./parts.ts";
 import { parsePluginOptions } from "./plugin-options.ts";
 
 export interface PluginEnvironment {
@@ -27,7 +27,7 @@ export function createPlugin(environment: PluginEnvironment): FastifyPluginAsync
     const settings = parsePluginOptions(options);
     const log = createAppLog(app.log, environment.clock);
     const clientConnections = countConnections(app.server);
-    const parts = await openParts(settings, { ...environment, log, version, clientConnections });
+    const parts = await openPlugin(settings, { ...environment, log, version, clientConnections });
     const { gate, metrics } = parts;
     gates.set(app.server, gate);
     const onRequest: onRequestHookHandler = (request, reply, done) => gate.begin(request, reply, done);

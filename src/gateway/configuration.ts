@@ -62,7 +62,7 @@ export interface Configuration extends Opened {
 }
 
 /** Rejects with a FilesError, with everything closed that was opened. `before` stays as it is. */
-export async function openParts(
+export async function openFilesAndUpstream(
   settings: Settings,
   context: ThreadContext,
   before: Configuration | null,
@@ -78,7 +78,7 @@ export async function openParts(
 }
 
 /** Closes what was opened if no configuration is made of it, except what `before` has too. */
-export function closeParts({ files, upstream }: Opened, before: Configuration | null): void {
+export function closeFilesAndUpstream({ files, upstream }: Opened, before: Configuration | null): void {
   closeFiles(files, before?.files ?? null);
   if (upstream !== before?.upstream) upstream.close();
 }

@@ -37,7 +37,7 @@ import {
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
 import { Clients } from "./clients.ts";
-import { closeParts, configure, InForce, openParts } from "./configuration.ts";
+import { closeFilesAndUpstream, configure, InForce, openFilesAndUpstream } from "./configuration.ts";
 import { type ConfiguredFiles, certificateInUse } from "./configured-files.ts";
 import type { ChosenSlots, ThreadCounters } from "./open-counters.ts";
 import {
@@ -134,7 +134,7 @@ export async function openEngine(settings: Settings, files: Files, options: Engi
     ticketSecret: options.ticketSecret ?? null,
     authenticator: options.authenticator,
   };
-  const parts = await openParts(settings, context, null).catch((error) => {
+  const parts = await openFilesAndUpstream(settings, context, null).catch((error) => {
     telemetry.close();
     throw error;
   });
@@ -276,8 +276,8 @@ export class Engine {
    */
   async prepare(settings: Settings, onTrial: SettingsOnTrial | null = null, chosen?: ChosenSlots): Promise<Prepared> {
     const before = this.inForce.configuration;
-    const parts = await openParts(settings, this.#context, before);
-    const drop = (): void => closeParts(parts, before);
+    const parts = await openFilesAndUpstream(settings, this.#context, before);
+    const drop = (): void => closeFilesAndUpstream(parts, before);
     const configured = () => {
       try {
         return configure(parts, this.#context, before, chosen, onTrial);

@@ -88,7 +88,7 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 /** Adds to `open` what has to be closed, except the listeners that drain. */
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
   const { log } = options;
-  const parts = await openParts(settings, options, open);
+  const parts = await openAllButListeners(settings, options, open);
   const { workers, recent, rules, forgiving, reloader, snapshots } = parts;
   const drains = new Drains(async () => {
     control.draining();
@@ -137,7 +137,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
 }
 
 /** Opens everything but listeners. */
-async function openParts(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack) {
+async function openAllButListeners(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack) {
   const { log, clock, source = null } = options;
   const files = new FileWatcher(options.rereadMs);
   // Imported only if there are snapshots, because a start without it is faster.

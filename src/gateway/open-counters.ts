@@ -34,8 +34,8 @@ export interface ThreadCounters extends CounterMemory {
   readonly keyHash: SipHash;
 }
 
-/** The main thread beside threads that carry traffic: they have the numbers before. */
-const mainThread = 255;
+/** The number with which the main thread uses the table beside threads that carry traffic: theirs are smaller. */
+const mainTableUser = 255;
 
 export function createCounterMemory(bytes: number): CounterMemory {
   const owner = randomText(gatewayLength);
@@ -68,7 +68,7 @@ export function openCounters(shared: CounterMemory, options: Omit<TableOptions, 
 }
 
 export function ofMainThread({ workers }: Settings): Omit<TableOptions, "secret"> {
-  return workers === 1 ? {} : { thread: mainThread, isShared: true, maySleep: false };
+  return workers === 1 ? {} : { thread: mainTableUser, isShared: true, maySleep: false };
 }
 
 /** At this rate, a table of 32 MiB is swept once in a minute or two. */

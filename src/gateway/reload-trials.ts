@@ -24,7 +24,7 @@ export type Locate = (key: string) => string;
 /** Settings, with where and how they were written. */
 export interface WrittenSettings {
   readonly settings: Settings;
-  readonly place: Locate;
+  readonly locate: Locate;
   /** Null: a program passed the settings, and nothing is written. */
   readonly raw: { readonly root: Raw | undefined } | null;
 }

@@ -117,7 +117,7 @@ export class Reloader {
     if (this.#source === null) return;
     const loaded = this.#source.load(true);
     if (loaded.ok && isDeepStrictEqual(loaded.settings, this.#wanted.settings)) {
-      this.#wanted = { ...loaded, raw: { root: loaded.raw } };
+      this.#wanted = { settings: loaded.settings, locate: loaded.place, raw: { root: loaded.raw } };
       this.#started = this.#wanted.raw;
       return;
     }
@@ -239,11 +239,11 @@ export class Reloader {
     if (this.#source === null || !(isChanged || always)) return now;
     const loaded = this.#source.load();
     if (!loaded.ok) return { ...now, errors: loaded.errors, isConfigRead: true };
-    const { settings, place, raw } = loaded;
+    const { settings, place: locate, raw } = loaded;
     // A file that is saved during a trial, a comment added perhaps, is nobody's confirmation.
     const goingOn = cause === "file" ? (this.#trials.current?.terms ?? null) : null;
     const chosen = cause === "call" ? terms : (termsOf(settings) ?? goingOn);
-    return { ...now, settings, place, raw: { root: raw }, isConfigRead: true, terms: chosen };
+    return { ...now, settings, locate, raw: { root: raw }, isConfigRead: true, terms: chosen };
   }
 
   /** A bug ends no process, and leaves the configuration as it is. */
@@ -284,7 +284,7 @@ export class Reloader {
       const tokenNames = new Set([...known, ...(this.#workers.listedTokens()?.names() ?? [])]);
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
       const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
-      this.#wanted = { settings: wanted.settings, place: wanted.place, raw: wanted.raw };
+      this.#wanted = { settings: wanted.settings, locate: wanted.locate, raw: wanted.raw };
       if (isSound) {
         const differing = fallback && { fallback, ...differencesOnTrial(fallback, wanted, before, tokenNames) };
         this.#settleTrial(wanted, differing, onTrial);
@@ -295,7 +295,7 @@ export class Reloader {
       return { result: withFiles(result, files), wrongFiles: [] };
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
-      const result = failed(...error.errors.map((each) => explain(each, wanted.place)));
+      const result = failed(...error.errors.map((each) => explain(each, wanted.locate)));
       return { result: withFiles(result, await this.#workers.replace(null)), wrongFiles: error.errors };
     }
   }
@@ -324,7 +324,7 @@ export class Reloader {
     const found = unlisted(this.#workers.settings, this.#workers.listedTokens());
     for (const { key, detail, id } of found) {
       if (this.#unlisted.has(id)) continue;
-      this.#options.log.warn({ detail: `${this.#wanted.place(key)}: ${detail}` }, "configuration warning");
+      this.#options.log.warn({ detail: `${this.#wanted.locate(key)}: ${detail}` }, "configuration warning");
     }
     this.#unlisted = new Set(found.map(({ id }) => id));
   }
@@ -364,7 +364,7 @@ const byFile = { cause: "file", by: null } as const;
 
 /** For settings that a program passes. */
 function unwritten(settings: Settings): WrittenSettings {
-  return { settings, place: (key) => key, raw: null };
+  return { settings, locate: (key) => key, raw: null };
 }
 
 /** Returns the differences in the written values of changed keys. Keys that need a restart do not count as changed. */
@@ -413,10 +413,10 @@ const noChange: ReloadResult = {
 };
 
 /** Paths and contents of files stay out of the log. */
-function explain(error: FileError, place: Locate): string {
-  if (error.kind === "unreadable") return `${place(error.key)}: cannot be read: ${failureCode(error.cause)}`;
+function explain(error: FileError, locate: Locate): string {
+  if (error.kind === "unreadable") return `${locate(error.key)}: cannot be read: ${failureCode(error.cause)}`;
   const { key, line, found, expected } = error;
-  return `${place(key)}: ${line === undefined ? "" : `line ${line} of the file: `}found ${found}, expected ${expected}`;
+  return `${locate(key)}: ${line === undefined ? "" : `line ${line} of the file: `}found ${found}, expected ${expected}`;
 }
 
 interface Waiting<T> {

@@ -25,18 +25,18 @@ export interface WorkersOptions extends Omit<EngineOptions, "runtimeRules">, Thr
 export async function openWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Workers> {
   if (settings.workers === 1) {
     const engine = await openEngine(settings, files, options);
-    return new Workers({ main: engine, carrying: engine, threads: null }, files, options);
+    return new Workers({ main: engine, serving: engine, threads: null }, files, options);
   }
   // Imported only if there are threads, because a start without it is faster.
   const { startThreads } = await import("./threads/thread-pool.ts");
   const { main, threads } = await startThreads(settings, files, options);
-  return new Workers({ main, carrying: threads, threads }, files, options);
+  return new Workers({ main, serving: threads, threads }, files, options);
 }
 
-/** `carrying`: what carries the traffic, which is the main thread itself if there are no `threads`. */
-type Carriers =
-  | { readonly main: Engine; readonly carrying: Engine; readonly threads: null }
-  | { readonly main: MainThread; readonly carrying: ThreadPool; readonly threads: ThreadPool };
+/** `serving`: what serves the traffic, which is the main thread itself if there are no `threads`. */
+type Roles =
+  | { readonly main: Engine; readonly serving: Engine; readonly threads: null }
+  | { readonly main: MainThread; readonly serving: ThreadPool; readonly threads: ThreadPool };
 
 export class Workers {
   /** The main thread has the configuration in force and its files, and answers about clients. */
@@ -44,18 +44,18 @@ export class Workers {
   /** Of all threads. */
   readonly telemetry: MainTelemetry;
   readonly recent: RecentThreads;
-  readonly #carriers: Carriers;
+  readonly #roles: Roles;
   readonly #files: FileWatcher;
   readonly #options: Pick<WorkersOptions, "counters" | "clock">;
   readonly #turn: InTurn;
 
   /** Use `openWorkers`. */
-  constructor(carriers: Carriers, files: FileWatcher, options: Pick<WorkersOptions, "counters" | "clock">) {
-    this.#carriers = carriers;
-    this.main = carriers.main;
-    this.telemetry = carriers.carrying.telemetry;
-    this.recent = carriers.carrying.recent;
-    this.#turn = carriers.threads === null ? new InTurn() : carriers.threads.turn;
+  constructor(roles: Roles, files: FileWatcher, options: Pick<WorkersOptions, "counters" | "clock">) {
+    this.#roles = roles;
+    this.main = roles.main;
+    this.telemetry = roles.serving.telemetry;
+    this.recent = roles.serving.recent;
+    this.#turn = roles.threads === null ? new InTurn() : roles.threads.turn;
     this.#files = files;
     this.#options = options;
   }
@@ -73,22 +73,22 @@ export class Workers {
   // Operators' questions
 
   get threads(): ThreadFigures {
-    return this.#carriers.carrying.figures;
+    return this.#roles.serving.figures;
   }
 
   /** In all threads: an address is ejected if it is in one of them. */
   addressStates(): readonly AddressState[] {
-    return this.#carriers.carrying.addressStates();
+    return this.#roles.serving.addressStates();
   }
 
   /** The policies in force, with their outcomes so far in all threads. */
   policyStats(): readonly PolicyStats[] {
-    return this.#carriers.carrying.policyStats();
+    return this.#roles.serving.policyStats();
   }
 
   /** Whether the traffic is still served, as far as this thread can tell. */
   isAlive(): boolean {
-    return this.#carriers.carrying.isAlive();
+    return this.#roles.serving.isAlive();
   }
 
   // Changes
@@ -103,7 +103,7 @@ export class Workers {
       const { prepared, offer, areThreadsAsked } = await this.#prepare(settings, onTrial);
       // In one turn of the event loop.
       prepared?.commit();
-      const committed = areThreadsAsked ? this.#carriers.threads?.commit({ settings, onTrial }) : undefined;
+      const committed = areThreadsAsked ? this.#roles.threads?.commit({ settings, onTrial }) : undefined;
       const changes = this.#files.take(offer);
       await committed;
       return changes;
@@ -112,7 +112,7 @@ export class Workers {
 
   /** `areThreadsAsked`: whether there are threads that have prepared something. */
   async #prepare(settings: Settings | null, onTrial: SettingsOnTrial | null) {
-    const { main, threads } = this.#carriers;
+    const { main, threads } = this.#roles;
     const prepared = settings === null ? null : await main.prepare(settings, onTrial);
     const offer = this.#files.offer();
     const areThreadsAsked = threads !== null && (prepared !== null || offer.hasNews);
@@ -128,7 +128,7 @@ export class Workers {
   /** The settings in force are not on trial any more. */
   endTrial(): Promise<void> {
     return this.#turn.do(async () => {
-      const { main, threads } = this.#carriers;
+      const { main, threads } = this.#roles;
       // Before another reload can give their slots to others, no thread may have them.
       await threads?.endTrial();
       main.endTrial();
@@ -137,7 +137,7 @@ export class Workers {
 
   /** Resolves when every other thread that serves has the change. Changes must come one after the other. */
   async changeRules(change: RuleChange): Promise<void> {
-    await this.#carriers.threads?.changeRules(change);
+    await this.#roles.threads?.changeRules(change);
   }
 
   /**
@@ -147,7 +147,7 @@ export class Workers {
    */
   async forgive(forgiven: readonly ForgivenNotice[], logPosition: number): Promise<readonly (ForgivenName | null)[]> {
     const forgotten = await this.main.forgive(forgiven, logPosition);
-    await this.#carriers.threads?.forgive(forgiven, logPosition);
+    await this.#roles.threads?.forgive(forgiven, logPosition);
     return forgotten;
   }
 
@@ -155,26 +155,26 @@ export class Workers {
 
   /** Rejects with a ListenError, with all listeners closed, or closed by `close`. */
   listen(settings: ListenSettings): Promise<Addresses> {
-    return this.#carriers.carrying.listen(settings);
+    return this.#roles.serving.listen(settings);
   }
 
   /** The whole gateway is ready. */
   announceStart(): void {
-    this.#carriers.carrying.announceStart();
+    this.#roles.serving.announceStart();
   }
 
   /** Makes every response announce that its connection closes. New connections are still accepted. */
   announceEnd(): void {
-    this.#carriers.carrying.announceEnd();
+    this.#roles.serving.announceEnd();
   }
 
   /** Accepts no new connections. Resolves when the requests in progress have ended, or the timeout has expired. */
   drain(timeoutMs: number): Promise<BrokenOff> {
-    return this.#carriers.carrying.drain(timeoutMs);
+    return this.#roles.serving.drain(timeoutMs);
   }
 
   /** Closes everything else. */
   close(): Promise<void> {
-    return this.#carriers.carrying.close();
+    return this.#roles.serving.close();
   }
 }

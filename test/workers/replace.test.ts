@@ -18,9 +18,9 @@ function stage() {
   };
   const chosen = { slots: [], kept: [] };
   const main = { limiter: chosen, prepare: async () => ({ chosen, commit() {}, drop() {} }) };
-  const carriers = { main, carrying: threads, threads } as unknown as ConstructorParameters<typeof Workers>[0];
+  const roles = { main, serving: threads, threads } as unknown as ConstructorParameters<typeof Workers>[0];
   const counters = openCounters(createCounterMemory(minTableBytes));
-  return { asked, workers: new Workers(carriers, new FileWatcher(), { counters, clock: new FakeClock() }) };
+  return { asked, workers: new Workers(roles, new FileWatcher(), { counters, clock: new FakeClock() }) };
 }
 
 test("a reload in which nothing has changed asks the threads nothing", async () => {

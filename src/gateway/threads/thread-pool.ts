@@ -47,8 +47,8 @@ const maxRecentBatches = 4 * maxThreads;
 /** A thread that has not run its timer for so long cannot answer requests either. */
 const stuckMs = pulseMs + 1_000;
 
-/** No thread that carries traffic has this number. */
-const mainThread = 0;
+/** The main thread reads the counts of connections and has none. Threads that carry traffic count from 1. */
+const mainConnectionRow = 0;
 
 /** How long a thread may take for its last lines of the log. */
 const closeTimeoutMs = 2_000;
@@ -121,7 +121,7 @@ export class ThreadPool {
       workers: this.#readings,
       hasStore: settings.counters.redis !== null,
       sharedRules: options.sharedRules ?? null,
-      clientConnections: () => new SharedConnectionCount(this.#connections, mainThread).total,
+      clientConnections: () => new SharedConnectionCount(this.#connections, mainConnectionRow).total,
       tokens: () => main.files.authenticator.tokens(),
       certificate: () => certificateInUse(main.files),
       threads: () => this.figures,
