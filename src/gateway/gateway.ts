@@ -11,7 +11,7 @@ import { HistoryRow } from "../telemetry/recent/history.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
 import { RecentMemory } from "../telemetry/recent/recent-memory.ts";
 import type { Clients } from "./clients.ts";
-import { openAdminFiles, replacedTogether } from "./control/admin-files.ts";
+import { openAdminFiles } from "./control/admin-files.ts";
 import { GatewayControl } from "./control/control.ts";
 import { openAdmin } from "./control/open-admin.ts";
 import { Forgiving } from "./forgiving.ts";
@@ -160,13 +160,7 @@ async function openAllButListeners(settings: Settings, options: GatewayOptions, 
   const adminFiles = await openAdminFiles(settings.admin, { files, log, clock });
   open.defer(() => adminFiles.close());
   const { telemetry } = workers;
-  const reloader = new Reloader(settings, replacedTogether(workers, adminFiles), {
-    files,
-    log,
-    clock,
-    telemetry,
-    source,
-  });
+  const reloader = new Reloader(settings, workers, { files, adminFiles, log, clock, telemetry, source });
   const trialSinceMs = () => reloader.trial?.sinceMs ?? null;
   const kinds = { slots: () => workers.main.limiter.slots, rules: () => rules.list(), trialSinceMs };
   const snapshots = kept?.startSnapshots(settings, { ...options, counters, telemetry, ...kinds }) ?? null;

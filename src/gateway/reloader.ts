@@ -25,6 +25,7 @@ import type {
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { AdminFiles } from "./control/admin-files.ts";
 import { NotPreparedError } from "./open-counters.ts";
 import {
   type Locate,
@@ -62,6 +63,8 @@ interface ReloadTelemetry extends Pick<Telemetry, "trialChanged"> {
 
 interface ReloaderOptions {
   readonly files: FileWatcher;
+  /** Replaced together with what carries the traffic. */
+  readonly adminFiles: Pick<AdminFiles, "prepare">;
   readonly log: Logger;
   readonly clock: Clock;
   readonly telemetry: ReloadTelemetry;
@@ -280,7 +283,7 @@ export class Reloader {
     const replaces = changed.length > 0 || (isSound && this.#trials.current !== null);
     try {
       const onTrial = fallback && settingsOnTrial(fallback.settings, wanted.terms, before);
-      const files = await this.#workers.replace(replaces ? settings : null, onTrial);
+      const files = await this.#putIntoForce(replaces ? settings : null, onTrial);
       const tokenNames = new Set([...known, ...(this.#workers.listedTokens()?.names() ?? [])]);
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
       const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
@@ -298,6 +301,17 @@ export class Reloader {
       const result = failed(...error.errors.map((each) => explain(each, wanted.locate)));
       return { result: withFiles(result, await this.#workers.replace(null)), wrongFiles: error.errors };
     }
+  }
+
+  /** Replaces the files of the admin listener and what carries the traffic together, or neither. */
+  async #putIntoForce(settings: Settings | null, onTrial: SettingsOnTrial | null): Promise<FileChanges> {
+    const prepared = settings === null ? null : await this.#options.adminFiles.prepare(settings.admin);
+    const changes = await this.#workers.replace(settings, onTrial).catch((error) => {
+      prepared?.drop();
+      throw error;
+    });
+    prepared?.commit();
+    return changes;
   }
 
   /** What comes back if the configuration is not confirmed. Null: it is not on trial. */

@@ -64,6 +64,7 @@ function stage(source: SettingsSource | null = null, files = new FileWatcher()) 
   const kept = keptLog();
   const reloader = new Reloader(carrier.settings, carrier, {
     files,
+    adminFiles: { prepare: async () => ({ commit() {}, drop() {} }) },
     log: kept.log,
     clock: systemClock,
     telemetry: {

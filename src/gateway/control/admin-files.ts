@@ -8,9 +8,6 @@ import type { AdminSettings, Certificate } from "../../core/settings.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
 import { watchCertificate } from "../configured-files.ts";
 import type { Prepared } from "../engine.ts";
-import type { Workers } from "../workers.ts";
-
-type ReplacedWorkers = Pick<Workers, "settings" | "listedTokens" | "replace" | "endTrial">;
 
 interface OpenedFiles {
   readonly settings: AdminSettings;
@@ -75,26 +72,6 @@ export class AdminFiles {
 /** Opens no listener. Rejects with a FilesError, with everything closed that was opened. */
 export async function openAdminFiles(settings: AdminSettings, context: AdminFilesContext): Promise<AdminFiles> {
   return new AdminFiles(context, await open(settings, context, null));
-}
-
-/** Replaces the files of the admin listener and what carries the traffic together, or neither. */
-export function replacedTogether(workers: ReplacedWorkers, files: Pick<AdminFiles, "prepare">): ReplacedWorkers {
-  return {
-    get settings() {
-      return workers.settings;
-    },
-    listedTokens: () => workers.listedTokens(),
-    endTrial: () => workers.endTrial(),
-    replace: async (settings, onTrial) => {
-      const prepared = settings === null ? null : await files.prepare(settings.admin);
-      const changes = await workers.replace(settings, onTrial).catch((error) => {
-        prepared?.drop();
-        throw error;
-      });
-      prepared?.commit();
-      return changes;
-    },
-  };
 }
 
 async function open(
