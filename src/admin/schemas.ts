@@ -99,19 +99,19 @@ export const Status = object({
     ),
     lastMinutes: object(
       {
-        seconds: seconds("How many are looked at."),
+        seconds: seconds("Length of the period."),
         answered: count("Responses, without those that broke off."),
         meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
-        failed: Type.Array(
+        failures: Type.Array(
           object({
             reason: text("As in the metrics and the log."),
-            address: orNull(text("Host and port. Null: none was reached, or the failures of too many addresses.")),
+            address: orNull(text("Host and port. Null: no address was reached, or the causes beyond 64 are summed.")),
             count: count("Requests."),
           }),
           { description: "Requests that it failed, the most frequent cause first." },
         ),
       },
-      "What came of requests to it.",
+      "Results of the requests sent to the upstream.",
     ),
   }),
   store: orNull(
@@ -544,7 +544,7 @@ export const History = object({
         upstream: object({
           answered: count("Responses, without those that broke off."),
           meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
-          failed: countsByName("Requests that the upstream failed, by reason."),
+          failedByReason: countsByName("Requests that the upstream failed, by reason."),
         }),
         store: orNull(
           object({

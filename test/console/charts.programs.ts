@@ -30,7 +30,7 @@ function stepOf(admitted: number): object {
   return {
     ...{ seconds: 5, admitted, refused: { throttled: 25 }, store: null },
     latencySeconds: { p50: 0.001, p90: 0.002, p99: 0.068 },
-    upstream: { answered: 100, meanSeconds: 0.0015, failed: {} },
+    upstream: { answered: 100, meanSeconds: 0.0015, failedByReason: {} },
     memory: { residentBytes: 190 * 2 ** 20, heapBytes: 44 * 2 ** 20, externalBytes: 22 * 2 ** 20 },
   };
 }
@@ -142,7 +142,7 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
 
   test("steps in which the upstream failed have a band, and the reasons are those of the upstream", async () => {
     const page = await openWith(11);
-    const failing = { ...stepOf(0), upstream: { answered: 0, meanSeconds: null, failed: { refused: 74 } } };
+    const failing = { ...stepOf(0), upstream: { answered: 0, meanSeconds: null, failedByReason: { refused: 74 } } };
     const json = { ...historyOf(12), steps: [...new Array(10).fill(stepOf(100)), failing, stepOf(100)] };
     await page.route("**/api/history*", (route) => route.fulfill({ json }));
     await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');

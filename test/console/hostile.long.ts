@@ -261,7 +261,7 @@ const views = [
 ];
 
 const reload = { at: new Date().toISOString(), by: "file", outcome: "failed", errors: ["a"], refused: ["b"] };
-const lastMinutes = { ...plane.status.upstream.lastMinutes, failed: [{ reason: "reset", address: "e2", count: 9 }] };
+const lastMinutes = { ...plane.status.upstream.lastMinutes, failures: [{ reason: "reset", address: "e2", count: 9 }] };
 const status = {
   ...plane.status,
   config: { ...plane.status.config, isCurrent: false, restart: ["c"], lastReload: reload },

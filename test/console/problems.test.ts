@@ -7,7 +7,7 @@ import { problemsOf, worstOf } from "../../src/admin/console/problems.js";
 import { status as shown } from "../admin/fake-plane.ts";
 
 const well = { ...shown, certificate: null, tokens: null, possibleProxies: [] };
-const upstream = { answered: 100, meanSeconds: 0.01, failed: {} };
+const upstream = { answered: 100, meanSeconds: 0.01, failedByReason: {} };
 const step = { seconds: 5, admitted: 100, refused: {}, latencySeconds: null, upstream, store: null };
 const history = { stepSeconds: 5, end: null, steps: [null, step] };
 const certificate = { subject: "CN=a", expires: "", expiresInSeconds: 90 * 86_400, isCurrent: true };
@@ -57,14 +57,14 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
   ],
   [
     "an upstream that is down",
-    { upstream: { state: "down", reason: "refused", addresses: [] } },
+    { upstream: { ...well.upstream, state: "down", reason: "refused", addresses: [] } },
     {},
     "critical",
     "HeadgateUpstreamDown",
   ],
   [
     "an address that is ejected",
-    { upstream: { state: "up", reason: null, addresses: [{ address: "a:1", state: "ejected", active: 0 }] } },
+    { upstream: { ...well.upstream, addresses: [{ address: "a:1", state: "ejected", active: 0 }] } },
     {},
     "warning",
     "HeadgateUpstreamAddressEjected",
@@ -104,7 +104,7 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
   [
     "failures of the upstream",
     {},
-    { upstream: { ...upstream, failed: { reset: 2 } } },
+    { upstream: { ...upstream, failedByReason: { reset: 2 } } },
     "warning",
     "HeadgateUpstreamFailing",
   ],
@@ -130,7 +130,7 @@ describe("what is not wrong", () => {
     const refused = {
       ...step,
       refused: { throttled: 99, no_token: 500 },
-      upstream: { ...upstream, failed: { reset: 1 } },
+      upstream: { ...upstream, failedByReason: { reset: 1 } },
     };
     for (const steps of [[], [null], [step], [refused], [{ ...step, admitted: 0, refused: { throttled: 11 } }]]) {
       expect(problemsOf(well, { ...history, steps }, null)).toEqual([]);
@@ -140,7 +140,11 @@ describe("what is not wrong", () => {
   });
 
   test("what failed at the upstream is a note with its time, by the second if the page has heard that it was down", () => {
-    const failing = { ...step, refused: { upstream_failed: 74 }, upstream: { ...upstream, failed: { refused: 74 } } };
+    const failing = {
+      ...step,
+      refused: { upstream_failed: 74 },
+      upstream: { ...upstream, failedByReason: { refused: 74 } },
+    };
     const steps = [step, failing, null, failing, ...new Array(20).fill(step)];
     const at = (seconds: number) => new Date(Date.UTC(2026, 10, 24, 12, 0, seconds)).toISOString();
     const known = { ...history, end: at(120), steps };
@@ -163,16 +167,23 @@ describe("what is not wrong", () => {
   });
 
   test("the addresses that fail are named, if they are known", () => {
-    const failing = { ...step, upstream: { ...upstream, failed: { malformed: 50, reset: 50 } } };
-    const failed = [
+    const failing = { ...step, upstream: { ...upstream, failedByReason: { malformed: 50, reset: 50 } } };
+    const failures = [
       ...["10.0.0.1:80", "10.0.0.2:80"].map((address) => ({ reason: "malformed", address, count: 25 })),
       { reason: "reset", address: null, count: 50 },
     ];
-    const lastMinutes = { seconds: 300, answered: 100, meanSeconds: 0.01, failed };
+    const lastMinutes = { seconds: 300, answered: 100, meanSeconds: 0.01, failures };
     const status = { ...well, upstream: { ...well.upstream, lastMinutes } };
     expect(problemsOf(status, { ...history, steps: [failing] }, null)).toMatchObject([
       { text: "The upstream fails 50 % of requests: malformed at 10.0.0.1:80, 10.0.0.2:80, connection reset." },
     ]);
+    const problemsSince = (steps: number) => {
+      return problemsOf(status, { ...history, steps: [step, failing, ...new Array(steps).fill(step)] }, null);
+    };
+    const named = / malformed at 10\.0\.0\.1:80, 10\.0\.0\.2:80, connection reset\.$/;
+    expect(problemsSince(59)).toMatchObject([{ text: expect.stringMatching(named) }]);
+    // It had ended before the minutes of which addresses are known.
+    expect(problemsSince(60)).toMatchObject([{ text: expect.stringMatching(/: malformed, connection reset\.$/) }]);
   });
 
   test("what was wrong more than a minute ago", () => {
@@ -182,7 +193,11 @@ describe("what is not wrong", () => {
 });
 
 test("the worst stands first, before it that the gateway does not answer", () => {
-  const bad = { ...well, state: "draining", upstream: { state: "down", reason: null, addresses: [] } };
+  const bad = {
+    ...well,
+    state: "draining",
+    upstream: { ...well.upstream, state: "down", reason: null, addresses: [] },
+  };
   const away = { status: 0, message: "The gateway does not answer." };
   const problems = problemsOf(bad, history, away);
   expect(problems).toMatchObject([{ severity: "critical" }, { severity: "critical" }, { severity: "warning" }]);

@@ -1,10 +1,9 @@
 // Numbers, lengths of time and names as people read them.
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const precise = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
-const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const dayAndClock = new Intl.DateTimeFormat("en-GB", {
-  ...{ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" },
-});
+const time = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+const clock = new Intl.DateTimeFormat("en-GB", time);
+const dayAndClock = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", ...time });
 
 export function count(value) {
   return whole.format(value);

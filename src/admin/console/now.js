@@ -16,7 +16,7 @@ import {
 import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
 import { Instant, Reason, Wide } from "./parts.js";
-import { sum, total } from "./problems.js";
+import { failedIn, sum, total } from "./problems.js";
 import { rowsOf } from "./refusals.js";
 
 export function NowView({ session }) {
@@ -102,7 +102,7 @@ function History({ history: { steps, stepSeconds } }) {
   const all = padded(steps, range);
   const values = (figureOf) => all.map((step) => (step === null ? null : figureOf(step)));
   const reasons = Object.keys(colors.refusals).filter((reason) => all.some((step) => step?.refused[reason] > 0));
-  const failures = [...new Set(all.flatMap((step) => Object.keys(step?.upstream.failed ?? {})))];
+  const failures = [...new Set(all.flatMap((step) => Object.keys(step?.upstream.failedByReason ?? {})))];
   const requests = [
     { name: "admitted", color: colors.admitted, values: values((step) => step.admitted / step.seconds) },
     ...reasons.map((reason) => {
@@ -119,7 +119,7 @@ function History({ history: { steps, stepSeconds } }) {
   const failed = {
     name: "failed",
     color: colors.refusals.upstream_failed,
-    values: values((step) => total(step.upstream.failed)),
+    values: values(failedIn),
   };
   const memory = [
     ["resident", "residentBytes"],
@@ -171,7 +171,7 @@ function Reasons({ steps, range, reasons, failures }) {
             </tr>`;
           })}
           ${failures.map((reason) => {
-            const value = sum(known, (step) => step.upstream.failed[reason] ?? 0);
+            const value = sum(known, (step) => step.upstream.failedByReason[reason] ?? 0);
             return html`<tr><th scope="row">upstream: ${failureText(reason)}</th><td class="number">${count(value)}</td><td></td></tr>`;
           })}
         </tbody>

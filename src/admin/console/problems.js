@@ -22,10 +22,10 @@ export function problemsOf(status, history, error, outages = []) {
     ...ofStore(status.store),
     ...ofCertificate("The certificate", status.certificate),
     ...ofCertificate("The certificate of this page and the admin API", status.adminCertificate),
-    ...ofTraffic(history?.steps.slice(-recentSteps).filter((step) => step !== null) ?? []),
-    ...(history === null ? [] : ofFailures(history, outages, status.upstream.lastMinutes?.failed)).filter(Boolean),
+    ...ofTraffic(history?.steps.slice(-recentSteps).filter(Boolean) ?? []),
+    ...(history === null ? [] : ofFailures(history, outages, status.upstream.lastMinutes)),
   ];
-  return found.sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
+  return found.filter(Boolean).sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
 }
 
 /** The worst severity; `well` if there is none but notes. */
@@ -45,7 +45,7 @@ function ofGateway({ state, workers, tokens, possibleProxies }) {
       critical(`${missing} of ${workers.configured} workers do not serve.`, "HeadgateWorkerRestarts"),
     possibleProxies.length > 0 && warning(`${possibleProxies.join(", ")}: ${proxyText}`, "HeadgateOneClient"),
     tokens !== null && tokens.ending > 0 && note(`${tokens.ending} tokens end within 14 days.`),
-  ].filter(Boolean);
+  ];
 }
 
 function ofConfiguration({ config: { isCurrent, lastReload, restart }, lastTrial }) {
@@ -58,7 +58,7 @@ function ofConfiguration({ config: { isCurrent, lastReload, restart }, lastTrial
         "HeadgateReloadFailed",
       ),
     restart.length > 0 && warning(`New values need a restart: ${restart.join(", ")}`, "HeadgateRestartRequired"),
-  ].filter(Boolean);
+  ];
 }
 
 function notCurrent(lastReload, lastTrial) {
@@ -81,7 +81,7 @@ function ofUpstream({ state, reason, addresses }) {
       critical(`The upstream is down${reason === null ? "" : `: ${failureText(reason)}`}.`, "HeadgateUpstreamDown"),
     ejected.length > 0 &&
       warning(`The upstream's address gets no requests: ${ejected.join(", ")}`, "HeadgateUpstreamAddressEjected"),
-  ].filter(Boolean);
+  ];
 }
 
 function ofStore(store) {
@@ -101,7 +101,7 @@ function ofCertificate(name, certificate) {
     days >= 1 && days < 14 && warning(`${name} expires in ${days} days.`, "HeadgateCertificateExpires"),
     !isCurrent &&
       warning(`${name} on disk is missing or wrong, and an earlier one is in use.`, "HeadgateCertificateStale"),
-  ].filter(Boolean);
+  ];
 }
 
 /** Fewer requests than this say nothing about a share. */
@@ -118,18 +118,21 @@ function ofTraffic(steps) {
     all >= minRequests &&
       throttledShare > 0.5 &&
       warning(`${shown(throttledShare)} of requests are throttled.`, "HeadgateThrottlesMost"),
-  ].filter(Boolean);
+  ];
 }
 
 /** Steps with failures that are further apart than so many are two times. */
 const maxGap = 12;
 
-/** When the upstream failed requests, by the history; by the second where the page has heard that it was down. */
-function ofFailures({ end, stepSeconds, steps }, outages, causes = []) {
+/**
+ * When the upstream failed requests, by the history; by the second where the page has heard that it was down. Addresses are known of
+ * the last `seconds` alone.
+ */
+function ofFailures({ end, stepSeconds, steps }, outages, { seconds, failures }) {
   const timeOf = (i) => (Date.parse(end) || 0) - (steps.length - i) * stepSeconds * 1000;
   const runs = [];
   for (const [i, step] of steps.entries()) {
-    if (step === null || total(step.upstream.failed) === 0) continue;
+    if (step === null || failedIn(step) === 0) continue;
     const last = runs.at(-1);
     if (last !== undefined && i - last.to <= maxGap) last.to = i + 1;
     else runs.push({ from: i, to: i + 1 });
@@ -139,20 +142,21 @@ function ofFailures({ end, stepSeconds, steps }, outages, causes = []) {
     const down = outages.find((outage) => isIn(outage.from) && isIn(outage.to));
     const times = down === undefined ? [timeOf(from), timeOf(to)] : [Date.parse(down.from), Date.parse(down.to)];
     const isOn = down === undefined && to >= steps.length - 1;
+    const causes = to > steps.length - seconds / stepSeconds ? failures : [];
     return failureProblem(steps.slice(from, to).filter(Boolean), times, down !== undefined, isOn, causes);
   });
 }
 
 /** False: too little. */
 function failureProblem(steps, [fromMs, toMs], isDown, isOn, causes) {
-  const failed = sum(steps, ({ upstream }) => total(upstream.failed));
+  const failed = sum(steps, failedIn);
   const attempts = failed + sum(steps, ({ upstream }) => upstream.answered);
   if (attempts < minRequests || failed / attempts <= 0.01) return false;
   const answers = (reason, status) => {
     const times = sum(steps, ({ refused }) => refused[reason] ?? 0);
     return times > 0 && `${count(times)} × ${status}`;
   };
-  const reasons = new Set(steps.flatMap(({ upstream }) => Object.keys(upstream.failed)));
+  const reasons = new Set(steps.flatMap(({ upstream }) => Object.keys(upstream.failedByReason)));
   const facts = [
     answers("upstream_failed", 502),
     answers("upstream_timeout", 504),
@@ -178,6 +182,11 @@ function shown(share) {
 
 export function sum(all, figureOf) {
   return all.reduce((so, each) => so + figureOf(each), 0);
+}
+
+/** How many requests the upstream failed. */
+export function failedIn({ upstream }) {
+  return total(upstream.failedByReason);
 }
 
 export function total(counts) {

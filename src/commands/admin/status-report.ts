@@ -69,15 +69,15 @@ function lastTrialRow({ config: { loaded, loadedBy }, trial, lastTrial }: Status
 }
 
 function upstreamRows({ upstream: { state, reason, addresses, lastMinutes } }: Status): string[][] {
-  const { seconds, answered, meanSeconds, failed } = lastMinutes;
-  const failures = failed.reduce((sum, { count }) => sum + count, 0);
-  const all = answered + failures;
+  const { seconds, answered, meanSeconds, failures } = lastMinutes;
+  const failed = failures.reduce((sum, { count }) => sum + count, 0);
+  const all = answered + failed;
   const mean = meanSeconds === null ? "" : `, answered in ${Math.ceil(1000 * meanSeconds)} ms on average`;
-  const share = failures === 0 ? "" : `, ${failures} of them (${Math.ceil((100 * failures) / all)} %) FAILED`;
+  const share = failed === 0 ? "" : `, ${failed} of them (${Math.ceil((100 * failed) / all)} %) FAILED`;
   return [
     ["upstream", reason === null ? state : `${state} (${reason})`],
     ["", `in the last ${durationText(seconds)}: ${counted(all, "request")}${mean}${share}`],
-    ...failed.map(({ reason: why, address, count }) => {
+    ...failures.map(({ reason: why, address, count }) => {
       return ["", `${count} × ${why}${address === null ? "" : ` at ${address}`}`];
     }),
     ...addresses.map(({ address, state: own, active }) => [

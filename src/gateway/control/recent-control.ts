@@ -49,7 +49,7 @@ export function createRecentControl({ recent, settings, keyText, loggedName }: R
     upstream() {
       const { ms, answered, meanMs, failures } = recent.upstream();
       const meanSeconds = meanMs === null ? null : secondsOf(meanMs);
-      return { seconds: ms / 1000, answered, meanSeconds, failed: failures.map((each) => ({ ...each })) };
+      return { seconds: ms / 1000, answered, meanSeconds, failures: failures.map((each) => ({ ...each })) };
     },
     async request(id) {
       const refusal = recent.request(id);
@@ -110,7 +110,7 @@ function stepAnswer({
   store,
   memory,
 }: HistoryStep): HistoryAnswer["steps"][number] {
-  const { answered, meanMs, errors } = upstream;
+  const { answered, meanMs, failedByReason } = upstream;
   return {
     ...{ seconds: secondsOf(durationMs), admitted, refused: { ...refused } },
     latencySeconds: latencyMs && {
@@ -118,7 +118,11 @@ function stepAnswer({
       p90: secondsOf(latencyMs.p90),
       p99: secondsOf(latencyMs.p99),
     },
-    upstream: { answered, meanSeconds: meanMs === null ? null : secondsOf(meanMs), failed: { ...errors } },
+    upstream: {
+      answered,
+      meanSeconds: meanMs === null ? null : secondsOf(meanMs),
+      failedByReason: { ...failedByReason },
+    },
     store: store && { ...store },
     memory: { ...memory },
   };

@@ -22,7 +22,7 @@ export interface HistoryStep {
     readonly answered: number;
     /** Until the head of the response; null if there was none. */
     readonly meanMs: number | null;
-    readonly errors: Readonly<Partial<Record<UpstreamErrorReason, number>>>;
+    readonly failedByReason: Readonly<Partial<Record<UpstreamErrorReason, number>>>;
   };
   /** The state that the worst thread saw at the end; null: the counters are not shared, or no thread knows. */
   readonly store: { readonly state: StoreState; readonly lateDecisions: number } | null;
@@ -251,7 +251,7 @@ export class History {
       upstream: {
         answered: count,
         meanMs: count === 0 ? null : (value(upstreamUnits) * upstreamUnitMs) / count,
-        errors: named(errorColumns, value),
+        failedByReason: named(errorColumns, value),
       },
       store: this.#hasStore && state !== undefined ? { state, lateDecisions: value(lateDecisions) } : null,
       memory: {

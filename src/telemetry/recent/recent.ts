@@ -158,7 +158,7 @@ export class Recent {
     recentMemory.resize(sizes());
     for (const batch of threads.take()) {
       recentMemory.add(batch, nowMs);
-      this.#history.add(batch.failed);
+      this.#history.add(batch.failures);
       if (this.#listeners.size > 0) this.#batches.push(batch);
     }
     this.#history.read(nowMs);

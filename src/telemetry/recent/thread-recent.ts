@@ -27,7 +27,7 @@ export interface RecentBatch {
   /** How many were refused. */
   readonly count: number;
   readonly keys: CountedKeys;
-  readonly failed: readonly FailedRequests[];
+  readonly failures: readonly FailedRequests[];
 }
 
 /** As in the log, so that a client that retries all the time hides nobody. */
@@ -59,7 +59,7 @@ export class ThreadRecent {
   readonly #firstFailed = new FirstOfClients(maxFailures);
   #refusals: RefusedRequest[] = [];
   #count = 0;
-  #failed = new FailureCounts();
+  #failures = new FailureCounts();
   /** By the hash of the policy and the key. */
   #keys = new LargestCounts<number, CountedKey>(maxKeys);
   /** Of `#keys`. */
@@ -80,7 +80,7 @@ export class ThreadRecent {
   /** A request failed at the upstream. Its exchange ends later. */
   upstreamFailed({ reason, address }: UpstreamFault): void {
     this.history.upstreamFailed(reason);
-    this.#failed.add({ reason, address, count: 1 });
+    this.#failures.add({ reason, address, count: 1 });
   }
 
   /** From now on. */
@@ -90,7 +90,7 @@ export class ThreadRecent {
 
   /** Returns what has been noted since the last call, as one batch or none. */
   take(): RecentBatch[] {
-    if (this.#count === 0 && this.#keys.entries.size === 0 && this.#failed.all.length === 0) return [];
+    if (this.#count === 0 && this.#keys.entries.size === 0 && this.#failures.all.length === 0) return [];
     this.#keys.prune();
     const policies = new Map(
       this.#policies.map((policy) => [
@@ -102,11 +102,11 @@ export class ThreadRecent {
       const identity = policies.get(policy);
       return identity === undefined ? [] : [{ policy: identity, ...counted }];
     });
-    const counted = { keys: { keys, floor: this.#keys.floor }, failed: this.#failed.all };
+    const counted = { keys: { keys, floor: this.#keys.floor }, failures: this.#failures.all };
     const batch = { refusals: this.#refusals, count: this.#count, ...counted };
     this.#refusals = [];
     this.#count = 0;
-    this.#failed = new FailureCounts();
+    this.#failures = new FailureCounts();
     this.#keys = new LargestCounts(maxKeys);
     this.#policies.length = 0;
     return [batch];

@@ -335,7 +335,7 @@ describe("texts of others", () => {
   const isRaw = /[^\n\P{Cc}]|[\p{Cf}\p{Zl}\p{Zp}]/u;
   const evilRule = { ...shownRule, note: evil, setBy: evil, token: evil, warnings: [evil], untouchedPolicies: [evil] };
   const evilClient = { ...shownClient(), key: `token:${evil}`, name: evil, policy: evil, seen: evil, method: evil };
-  const evilMinutes = { ...same.upstream.lastMinutes, failed: [{ reason: evil, address: evil, count: 1 }] };
+  const evilMinutes = { ...same.upstream.lastMinutes, failures: [{ reason: evil, address: evil, count: 1 }] };
   const state = { key: `token:${evil}`, policies: [], rules: [evilRule], isShared: false };
   const answers: Readonly<Record<string, unknown>> = {
     "/api/status": {

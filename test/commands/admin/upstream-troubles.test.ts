@@ -71,7 +71,9 @@ test("half of the addresses: the one that fails is named, though the upstream is
   );
   expect(out).toContain(`${failures} × malformed at ${address}\n`);
   expect(json).toMatchObject({
-    upstream: { lastMinutes: { answered: 40 - failures, failed: [{ reason: "malformed", address, count: failures }] } },
+    upstream: {
+      lastMinutes: { answered: 40 - failures, failures: [{ reason: "malformed", address, count: failures }] },
+    },
   });
 });
 

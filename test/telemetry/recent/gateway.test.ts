@@ -253,6 +253,11 @@ test("the history has the upstream's failures and its time, and of an id that ca
   });
   clock.advance(stepMs);
   expect(gateway.recent.history().steps).toMatchObject([
-    { admitted: 1, refused: { upstream_failed: 2 }, upstream: { answered: 1, errors: { refused: 2 } }, store: null },
+    {
+      admitted: 1,
+      refused: { upstream_failed: 2 },
+      upstream: { answered: 1, failedByReason: { refused: 2 } },
+      store: null,
+    },
   ]);
 });

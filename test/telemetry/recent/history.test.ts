@@ -27,7 +27,7 @@ const nothing = {
   admitted: 0,
   refused: {},
   latencyMs: null,
-  upstream: { answered: 0, meanMs: null, errors: {} },
+  upstream: { answered: 0, meanMs: null, failedByReason: {} },
   store: null,
   memory: { residentBytes: 0, heapBytes: 0, externalBytes: 0 },
 };
@@ -47,7 +47,7 @@ test("a step has what ended in it: admitted, refused by reason, the upstream's t
       durationMs: stepMs + 3,
       ...{ admitted: 2, refused: { throttled: 2, no_token: 1, upstream_timeout: 1 } },
       latencyMs: { p50: expect.closeTo(50, -1), p90: expect.closeTo(50, -1), p99: expect.closeTo(50, -1) },
-      ...{ upstream: { answered: 2, meanMs: 20.5, errors: { response_timeout: 1 } }, store: null },
+      ...{ upstream: { answered: 2, meanMs: 20.5, failedByReason: { response_timeout: 1 } }, store: null },
       memory: nothing.memory,
     },
     { durationMs: stepMs - 2, ...nothing, admitted: 1 },
@@ -61,7 +61,9 @@ test("a response that broke off after its head counts once, as a failure", () =>
   row.upstreamFailed(fault.reason);
   row.finished(exchangeOf({ fault, answeredMs: 1_900, complete: false }));
   history.read(startMs + stepMs);
-  expect(steps(startMs + stepMs)).toMatchObject([{ upstream: { answered: 1, meanMs: 40, errors: { reset: 1 } } }]);
+  expect(steps(startMs + stepMs)).toMatchObject([
+    { upstream: { answered: 1, meanMs: 40, failedByReason: { reset: 1 } } },
+  ]);
 });
 
 test("a step ends once, and its end is an instant of the wall clock", () => {

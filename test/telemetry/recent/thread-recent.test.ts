@@ -25,7 +25,7 @@ function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
     return exchangeOf({ id, decision, endedMs: clock.nowMs, ...refused, ...changes });
   };
   const take = (): RecentBatch =>
-    recent.take()[0] ?? { refusals: [], count: 0, keys: { keys: [], floor: 0 }, failed: [] };
+    recent.take()[0] ?? { refusals: [], count: 0, keys: { keys: [], floor: 0 }, failures: [] };
   return { clock, recent, history, refusal, take };
 }
 
@@ -143,7 +143,7 @@ describe("of an upstream that fails", () => {
     const changes = { problem: "upstream_failed", status: 502, fault, client: "client-1" } as const;
     for (let i = 0; i < 8; i += 1) recent.finish(refusal(`failed-${i}`, changes, "admitted"), "/v2/x");
     const batch = take();
-    expect(batch.failed).toEqual([
+    expect(batch.failures).toEqual([
       { reason: "malformed", address: "10.0.0.1:80", count: 2 },
       { reason: "malformed", address: null, count: 1 },
     ]);
@@ -160,7 +160,7 @@ describe("of an upstream that fails", () => {
     recent.resize({ refusals: 0, keys: 0 });
     recent.upstreamFailed(fault);
     recent.finish(refusal("two", { problem: null, status: 200, fault }, "admitted"), "/v2/x");
-    expect(take()).toMatchObject({ refusals: [], count: 0, failed: [{ count: 1 }] });
+    expect(take()).toMatchObject({ refusals: [], count: 0, failures: [{ count: 1 }] });
   });
 });
 
