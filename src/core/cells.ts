@@ -12,13 +12,17 @@ export interface CellRange {
 /** A page of memory. */
 const cellsInBlock = 512;
 
-/** Hands out memory. It is never taken back, so each caller needs a bound of its own. */
+/** Hands out memory. It is never returned to the system, so a caller gives back what a reload has replaced. */
 export class Cells {
   #cells: Float64Array = new Float64Array(0);
   #used = 0;
+  /** By their count. */
+  readonly #free = new Map<number, CellRange[]>();
 
   /** Returns numbers that are 0. */
   take(count: number): CellRange {
+    const free = this.#free.get(count)?.pop();
+    if (free !== undefined) return free;
     if (this.#used + count > this.#cells.length) {
       const bytes = Float64Array.BYTES_PER_ELEMENT * Math.max(count, cellsInBlock);
       this.#cells = new Float64Array(new SharedArrayBuffer(bytes));
@@ -27,6 +31,49 @@ export class Cells {
     const at = this.#used;
     this.#used += count;
     return { cells: this.#cells, at };
+  }
+
+  /** Nobody counts there any more. `count`: as many as were taken. */
+  give({ cells, at }: CellRange, count: number): void {
+    cells.fill(0, at, at + count);
+    const free = this.#free.get(count) ?? [];
+    this.#free.set(count, free);
+    free.push({ cells, at });
+  }
+}
+
+/** More than a configuration has, so that those before a reload on trial are still there when it is taken back. */
+const maxReplaced = 64;
+
+/** Makes something for each name of a configuration. Keeps those of the last names that reloads have replaced, which may come back. */
+export class MadeByName<Made> {
+  /** The name that was used last is at the end. */
+  readonly all = new Map<string, Made>();
+  readonly #make: (name: string) => Made;
+  readonly #remove: (made: Made) => void;
+
+  constructor(make: (name: string) => Made, remove: (made: Made) => void) {
+    this.#make = make;
+    this.#remove = remove;
+  }
+
+  use(name: string): Made {
+    const made = this.all.get(name) ?? this.#make(name);
+    this.all.delete(name);
+    this.all.set(name, made);
+    return made;
+  }
+
+  /** Of the names that are not in force, removes those that have not been used for the longest time. */
+  forget(inForce: readonly string[]): void {
+    let over = this.all.size - inForce.length - maxReplaced;
+    for (const [name, made] of this.all) {
+      if (over <= 0) return;
+      if (inForce.includes(name)) continue;
+      this.all.delete(name);
+      this.#remove(made);
+      over -= 1;
+    }
   }
 }
 
@@ -93,18 +140,26 @@ export class OutcomeCells implements Record<Outcome, number> {
 
 /** Counts the outcomes of all policies of a thread. A policy that comes back gets the memory that its name had. */
 export class OutcomeMemory {
-  readonly ranges = new Map<string, CellRange>();
-  readonly #cells: Cells;
+  readonly #byName: MadeByName<CellRange>;
 
   constructor(cells: Cells) {
-    this.#cells = cells;
+    const { length } = outcomes;
+    this.#byName = new MadeByName(
+      () => cells.take(length),
+      (range) => cells.give(range, length),
+    );
   }
 
-  /** Returns the counts of a policy that is new, which are all 0. */
-  take(policy: string): OutcomeCells {
-    const range = this.ranges.get(policy) ?? this.#cells.take(outcomes.length);
-    this.ranges.set(policy, range);
+  /** By policy. */
+  get ranges(): ReadonlyMap<string, CellRange> {
+    return this.#byName.all;
+  }
+
+  /** Returns the counts of a policy that is new, which are all 0. `inForce`: the policies before the reload. */
+  take(policy: string, inForce: readonly string[]): OutcomeCells {
+    const range = this.#byName.use(policy);
     range.cells.fill(0, range.at, range.at + outcomes.length);
+    this.#byName.forget(inForce);
     return new OutcomeCells(range);
   }
 }

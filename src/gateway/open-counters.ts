@@ -148,7 +148,7 @@ export function createLimiter(
   const given = {
     ...chosen,
     ...(runtimeRules && { runtimeRules }),
-    ...(outcomes && { newOutcomes: (policy: string) => outcomes.take(policy) }),
+    ...(outcomes && { newOutcomes: outcomes.take.bind(outcomes) }),
   };
   return new PolicyLimiter(policies, { ...options, ...given, keep, clock, table, hash, store, decides, previous });
 }

@@ -425,8 +425,8 @@ export interface RowOptions {
   /** `shadow`: no policy refuses anything. */
   readonly enforcement?: "on" | "shadow";
   readonly tokensAreVerified?: boolean;
-  /** What counts the outcomes of a policy that is new, by its name. Default: they are read in this thread alone. */
-  readonly newOutcomes?: (policy: string) => Record<Outcome, number>;
+  /** Creates the counts of a new policy. `inForce`: the policies before the reload. Default: in memory of this thread alone. */
+  readonly newOutcomes?: (policy: string, inForce: readonly string[]) => Record<Outcome, number>;
 }
 
 /** Makes the counters of a policy. `slot`: its number in the table. */
@@ -463,6 +463,8 @@ export function createRow(
   const local = createCounters(policy, table, slot, counted, { ...rulesOf(policy), ...limits });
   const holds = holdsUntilEnd(policy);
   const inStore = store && new StoreCounters(policy, slot, local, table, store, holds, wallMs);
+  const known = before.find((each) => each.policy.name === policy.name);
+  const namesBefore = before.map((each) => each.policy.name);
   const row: Omit<PolicyRow, "ask"> = {
     ...{ policy, slot, holds, local, inStore, runtimeRules },
     isShadow: enforcement === "shadow" || policy.mode === "shadow",
@@ -471,7 +473,7 @@ export function createRow(
     counters: inStore ?? local,
     clock: counted,
     // Metrics know a policy by its name.
-    outcomes: before.find((each) => each.policy.name === policy.name)?.outcomes ?? newOutcomes(policy.name),
+    outcomes: known?.outcomes ?? newOutcomes(policy.name, namesBefore),
     readKey: createKeyReader(policy, hash, tokens),
     readLimit: createKeyLimits(policy, tokens),
   };

@@ -47,7 +47,7 @@ export class CounterSeries {
   }
 }
 
-/** In its cells: a count for each bucket, not cumulative, of which the last is of the values above every bound; then the sum. */
+/** Cells: one count per bucket (not cumulative; the last is above every bound), then the sum. */
 export class HistogramSeries {
   readonly #cells: Float64Array;
   readonly #at: number;
@@ -59,7 +59,7 @@ export class HistogramSeries {
     this.#at = at;
   }
 
-  /** Takes a value in parts of which so many are one: V8 allocates nothing to pass whole numbers. */
+  /** Observes `parts / partsOfOne`. Whole numbers keep V8 from allocating. */
   observe(parts: number, partsOfOne = 1): void {
     const value = parts / partsOfOne;
     let bucket = 0;
@@ -87,7 +87,7 @@ interface CellMember extends CellRange {
 export class CellFamilyReader {
   readonly #family: CellFamily;
   #shown: readonly CellMember[] = [];
-  /** The text of those that are shown. It is made again only when there are more. */
+  /** The text of those that are shown. It is made again only when they are others. */
   #series = "";
 
   constructor(family: CellFamily) {
@@ -97,7 +97,7 @@ export class CellFamilyReader {
   figures(): FamilyFigures {
     const { name, help, type, merge, members } = this.#family;
     const shown = members.filter((member) => !member.isRare || hasCounted(member));
-    if (shown.length > this.#shown.length) {
+    if (shown.length !== this.#shown.length || shown.some((member, i) => member !== this.#shown[i])) {
       this.#shown = shown;
       this.#series = joinedSeries(shown.flatMap(({ prefixes }) => prefixes));
     }
@@ -152,16 +152,11 @@ export class Families {
     this.#cells = cells;
   }
 
-  /** A counter with one series, or more by `series`. Each starts at zero and is never removed. */
+  /** A counter with one series, or more by `series`. Each starts at zero. */
   counter(name: string, help: string, { merge = "sum" }: CounterOptions = {}): SeriesOf<CounterSeries> {
     const members = this.#addInCells({ name, help, type: "counter", merge });
-    return {
-      series: (labels = {}, isRare = false) => {
-        const range = this.#cells.take(1);
-        members.push({ ...range, prefixes: [linePrefix(name, labels)], isRare });
-        return new CounterSeries(range);
-      },
-    };
+    const prefixes = (labels: Labels): string[] => [linePrefix(name, labels)];
+    return this.#seriesOf(members, 1, prefixes, (range) => new CounterSeries(range));
   }
 
   /** A counter with one series for each value of the label. Returns the function that counts one. */
@@ -188,13 +183,8 @@ export class Families {
   /** `bounds` are the upper bounds of the buckets, inclusive and ascending. */
   histogram(name: string, help: string, bounds: readonly number[]): SeriesOf<HistogramSeries> {
     const members = this.#addInCells({ name, help, type: "histogram", merge: "sum" });
-    return {
-      series: (labels = {}, isRare = false) => {
-        const range = this.#cells.take(bounds.length + 2);
-        members.push({ ...range, prefixes: histogramPrefixes(name, bounds, labels), isRare });
-        return new HistogramSeries(bounds, range);
-      },
-    };
+    const prefixes = (labels: Labels): string[] => histogramPrefixes(name, bounds, labels);
+    return this.#seriesOf(members, bounds.length + 2, prefixes, (range) => new HistogramSeries(bounds, range));
   }
 
   /** A gauge that is read at the scrape. */
@@ -227,6 +217,33 @@ export class Families {
     if (this.#isWanted(merge)) this.add(() => ({ name, help, type, merge, ...read() }));
   }
 
+  /** `count`: the cells of each series. */
+  #seriesOf<Series>(
+    members: CellMember[],
+    count: number,
+    prefixesOf: (labels: Labels) => string[],
+    make: (range: CellRange) => Series,
+  ): SeriesOf<Series> {
+    const bySeries = new Map<Series, CellMember>();
+    return {
+      series: (labels = {}, isRare = false) => {
+        const range = this.#cells.take(count);
+        const member = { ...range, prefixes: prefixesOf(labels), isRare };
+        const series = make(range);
+        members.push(member);
+        bySeries.set(series, member);
+        return series;
+      },
+      remove: (series) => {
+        const member = bySeries.get(series);
+        if (member === undefined) return;
+        bySeries.delete(series);
+        members.splice(members.indexOf(member), 1);
+        this.#cells.give(member, count);
+      },
+    };
+  }
+
   /** Returns the list of its members. */
   #addInCells(family: Omit<CellFamily, "members">): CellMember[] {
     const members: CellMember[] = [];
@@ -242,6 +259,8 @@ export class Families {
 interface SeriesOf<Series> {
   /** `isRare`: it is not shown before it has counted something. */
   series(labels?: Labels, isRare?: boolean): Series;
+  /** Nothing is counted in the series any more. It is not shown, and another one may get its cells. */
+  remove(series: Series): void;
 }
 
 function readSamples(name: string, readings: LabelledReadings): Samples {

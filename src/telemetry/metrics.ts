@@ -2,7 +2,7 @@
 // from the start, except the rarer ones of requests. Addresses, paths, queries and tokens are never labels.
 // docs/metrics.md explains each metric.
 import { authOutcomes } from "../core/authentication.ts";
-import type { Cells } from "../core/cells.ts";
+import { type Cells, MadeByName } from "../core/cells.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import {
   type CheckRefusal,
@@ -100,7 +100,7 @@ export interface Metrics extends StoreEventCounts {
   configLoaded(wallMs: number): void;
   /** A snapshot of the counters was written, or was not. */
   snapshotEnded(result: SnapshotResult, wallMs: number): void;
-  /** Makes the series of these routes and policies, if there are none yet. Those of others stay. */
+  /** Makes the series of these routes and policies, if there are none yet. Of others, the last that were replaced stay. */
   addSeries(labels: { readonly routes: readonly string[]; readonly policies: readonly string[] }): void;
   /** Returns what a scrape reads: what is counted here, and what `sources` say when it comes. Must be called once. */
   scraping(sources: ScrapeSources): Scrape;
@@ -274,7 +274,7 @@ function failureMetrics(families: Families) {
   };
 }
 
-/** `add` makes the series of label values that are new. */
+/** `add` makes the series of label values that are new. `values`: all that are in force. */
 interface Labelled {
   observe(exchange: ExchangeRecord): void;
   add(values: readonly string[]): void;
@@ -303,10 +303,15 @@ function requestMetrics(families: Families): Labelled {
       toldMethods.map((method) => [method, bindClasses(route, method)]),
     ),
   });
+  const unbind = (bound: ReturnType<typeof bind>): void => {
+    duration.remove(bound.duration);
+    upstream.remove(bound.upstream);
+    for (const byClass of bound.requests.values()) for (const series of byClass.values()) requests.remove(series);
+  };
   const outside = bind(noRoute);
-  const byRoute = new Map([[noRoute, outside]]);
+  const byRoute = new MadeByName(bind, unbind);
   const find = (route: string, method: string, status: number) => {
-    const series = byRoute.get(route) ?? outside;
+    const series = byRoute.all.get(route) ?? outside;
     const byMethod = series.requests.get(method) ?? series.requests.get("other");
     return { route, method, status, series, counter: byMethod?.get(statusClass(status)) };
   };
@@ -324,10 +329,9 @@ function requestMetrics(families: Families): Labelled {
       series.upstream.observe(wholeUs(answeredMs - dispatchedMs), usInSecond);
     },
     add(routes) {
-      for (const route of routes) {
-        if (!byRoute.has(route)) byRoute.set(route, bind(route));
-      }
-      // The last route may have had no series of its own.
+      for (const route of routes) byRoute.use(route);
+      byRoute.forget(routes);
+      // The last route may have had no series of its own, or has lost them.
       last = find(noRoute, "", 0);
     },
   };
@@ -358,17 +362,21 @@ function decisionMetrics(families: Families): Labelled {
   const countAuth = families.counterBy("headgate_auth_total", checked, "outcome", authOutcomes);
   const left = "Share left of the limit that the response speaks of, for requests admitted or throttled.";
   const ratio = families.histogram("headgate_remaining_ratio", left, shares);
-  const byPolicy = new Map<string, HistogramSeries>();
+  const byPolicy = new MadeByName(
+    (policy) => ratio.series({ policy }),
+    (series) => ratio.remove(series),
+  );
   let last: { readonly policy: object | null; readonly series: HistogramSeries | undefined } = noPolicy;
   return {
     observe({ decision: { outcome, policy, limit, remaining }, auth }) {
       countAuth(auth);
       if (outcome !== "admitted" && outcome !== "throttled") return;
-      if (policy !== last.policy) last = { policy, series: byPolicy.get(policy.name) };
+      if (policy !== last.policy) last = { policy, series: byPolicy.all.get(policy.name) };
       last.series?.observe(remaining, limit);
     },
     add(policies) {
-      for (const policy of policies) if (!byPolicy.has(policy)) byPolicy.set(policy, ratio.series({ policy }));
+      for (const policy of policies) byPolicy.use(policy);
+      byPolicy.forget(policies);
       last = noPolicy;
     },
   };

@@ -2,7 +2,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Cells, OutcomeMemory } from "../../src/core/cells.ts";
-import { outcomes } from "../../src/core/policy.ts";
+import { countsOf, outcomes } from "../../src/core/policy.ts";
+import { noOutcomes } from "../../src/limits/policies.ts";
 import { type CounterSeries, Families, figuresOf, type HistogramSeries } from "../../src/telemetry/families.ts";
 import { familyText } from "../../src/telemetry/figures.ts";
 import { eventLoopDelays } from "../../src/telemetry/process-metrics.ts";
@@ -53,7 +54,7 @@ class Thread implements KnownThread {
   }
 
   policy(name: string) {
-    const outcomes = this.#outcomes.take(name);
+    const outcomes = this.#outcomes.take(name, []);
     this.cells = this.#readCells();
     return outcomes;
   }
@@ -177,9 +178,27 @@ test("what a policy has said is the sum of all threads, those that are gone and 
 
 test("a policy that comes back has said nothing", () => {
   const memory = new OutcomeMemory(new Cells());
-  memory.take("a").throttled += 1;
-  expect(memory.take("b").throttled).toBe(0);
-  expect(memory.take("a").throttled).toBe(0);
+  memory.take("a", []).throttled += 1;
+  expect(memory.take("b", ["a"]).throttled).toBe(0);
+  expect(memory.take("a", ["b"]).throttled).toBe(0);
+});
+
+test("the outcomes of a thousand replaced policies are in the memory of 64, and those in force stay", () => {
+  const memory = new OutcomeMemory(new Cells());
+  const counts = memory.take("a", []);
+  const buffers = new Set<ArrayBufferLike>();
+  for (let i = 0; i < 1_000; i += 1) {
+    const before = i === 0 ? ["a"] : ["a", `b${i - 1}`];
+    const own = memory.take(`b${i}`, before);
+    expect(countsOf((outcome) => own[outcome])).toEqual(noOutcomes());
+    counts.admitted += 1;
+    for (const outcome of outcomes) own[outcome] = 7;
+    for (const { cells } of memory.ranges.values()) buffers.add(cells.buffer);
+  }
+  expect(counts.admitted).toBe(1_000);
+  expect([...memory.ranges.keys()].slice(0, 2)).toEqual(["a", "b935"]);
+  expect(memory.ranges.size).toBe(66);
+  expect(buffers.size).toBe(1);
 });
 
 test("the delays of an event loop are those since the last scrape", async () => {
