@@ -142,7 +142,7 @@ export function emptyPolicies(policies: readonly Policy[], before: readonly Poli
 }
 
 /** Settings, with the values as they were written; null: a program passed them. */
-export interface SettingsAsWritten {
+interface SettingsAsWritten {
   readonly settings: Settings;
   readonly raw: { readonly root: Raw | undefined } | null;
 }

@@ -182,7 +182,7 @@ export function nodeAt(root: Node | undefined, path: readonly string[]): Node | 
   return path.reduce<Node | undefined>((node, key) => (node === undefined ? node : childOf(node, key)), root);
 }
 
-export interface DefinitionEntry {
+interface DefinitionEntry {
   readonly path: readonly string[];
   readonly node: Leaf<unknown> | List<Leaf<unknown>>;
 }

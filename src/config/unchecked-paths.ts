@@ -7,7 +7,7 @@ import type { RequestSettings } from "../core/settings.ts";
 import { coversMethods, coversPath, regionOf } from "./policies.ts";
 
 /** Of the limited requests; each in words, such as "POST /v1/login". */
-export interface UncheckedPaths {
+interface UncheckedPaths {
   /** Nobody asks for a token. */
   readonly open: readonly string[];
   /** A token is asked for, and nobody verifies it here. */

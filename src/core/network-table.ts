@@ -201,9 +201,9 @@ class Level<T> {
   readonly #d: number;
   /** Four words for each index. */
   #words = new Int32Array(4 * leastEntries);
-  /** Undefined: the index is free. */
+  /** Undefined: the entry is free. */
   #values: (T | undefined)[] = Array.from({ length: leastEntries });
-  /** The number of places, a power of two, less 1. */
+  /** The number of entries, a power of two, less 1. */
   #mask = leastEntries - 1;
 
   constructor(bits: number) {
@@ -253,7 +253,7 @@ class Level<T> {
     }
   }
 
-  /** Where a masked network is, or the free index where it would be. */
+  /** Where a masked network is, or the free entry where it would be. */
   #indexOf(a: number, b: number, c: number, d: number): number {
     const words = this.#words;
     const values = this.#values;

@@ -120,7 +120,7 @@ export function countsOf(count: (outcome: Outcome) => number): Record<Outcome, n
 /** A promise only where something is waited for, such as a shared store: one for each request would cost too much. */
 export type Awaitable<T> = T | Promise<T>;
 
-/** What a response, the metrics and the log say of a request's policies. */
+/** What is left of a policy's limit for a key. */
 interface QuotaLeft {
   /** The policy that the response speaks of. */
   readonly policy: Policy;
@@ -130,6 +130,7 @@ interface QuotaLeft {
   readonly resetMs: number;
 }
 
+/** What a response, the metrics and the log say of a request's policies. */
 export interface Decision extends QuotaLeft {
   readonly outcome: Outcome;
   /** The key that was charged, and its client. */

@@ -170,7 +170,7 @@ interface ConnectionBounds {
   readonly maxRequestsPerConnection: number;
 }
 
-/** TLS on the listener: its files, and the certificate in use. Absolute paths of PEM files. */
+/** The files of a certificate and its key: absolute paths, PEM. */
 interface CertificateAndKey {
   /** The certificate of the server, then the intermediate certificates. */
   readonly cert: string;

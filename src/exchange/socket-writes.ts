@@ -184,8 +184,8 @@ export class WriteBuffer {
       socket.uncork();
       return !socket.writableNeedDrain;
     }
-    const isShared = isPlain && socket.writableLength === 0;
-    const buffer = isShared
+    const mayReuse = isPlain && socket.writableLength === 0;
+    const buffer = mayReuse
       ? (this.#partBuffer ?? Buffer.allocUnsafeSlow(maxPartBytes))
       : Buffer.allocUnsafeSlow(length);
     buffer.write(before, 0, "latin1");
@@ -193,7 +193,7 @@ export class WriteBuffer {
     buffer.write(after, before.length + bytes.length, "latin1");
     socket.write(buffer.subarray(0, length));
     const isTaken = socket.writableLength === 0;
-    if (isShared) this.#partBuffer = isTaken ? buffer : null;
+    if (mayReuse) this.#partBuffer = isTaken ? buffer : null;
     return isTaken || !socket.writableNeedDrain;
   }
 

@@ -289,7 +289,7 @@ function headerKind(text: string, from: number, to: number): HeaderKind {
   return kinds.get(text.slice(from, to).toLowerCase()) ?? "kept";
 }
 
-/** Upper and lower case have the same slot. */
+/** Upper and lower case have the same index. */
 function indexOfName(text: string, from: number, to: number): number {
   return (to - from) * 32 + (text.charCodeAt(from) & 31);
 }

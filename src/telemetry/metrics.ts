@@ -401,7 +401,7 @@ export const statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"] as cons
 export type StatusClass = (typeof statusClasses)[number];
 
 /** A status of 600 and above counts as 5xx (RFC 9110, section 15). */
-export function statusClass(status: number): StatusClass {
+function statusClass(status: number): StatusClass {
   return statusClasses[Math.floor(status / 100)] ?? "5xx";
 }
 

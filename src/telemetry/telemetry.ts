@@ -263,7 +263,7 @@ const intervalMs = 60_000;
 const minRequests = 100;
 
 /** What a client sent of the requests of the last complete minute. */
-export interface ClientShare {
+interface ClientShare {
   /** The winner of the vote; empty before there was one. */
   readonly client: string;
   readonly ofClient: number;

@@ -54,14 +54,14 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
   }
 
   /** From now on, the place is taken back if its transfer is slow and another client needs it. */
-  mayReclaim(share: ClientHolding, waiter: W): void {
-    this.#shares.addReclaimable(share, waiter);
+  mayReclaim(holding: ClientHolding, waiter: W): void {
+    this.#shares.addReclaimable(holding, waiter);
   }
 
   /** Counts the place as free. The owner then calls `next`. */
-  release(share: ClientHolding, waiter: W): void {
-    share.reclaimable?.delete(waiter);
-    this.#queue.release(share);
+  release(holding: ClientHolding, waiter: W): void {
+    holding.reclaimable?.delete(waiter);
+    this.#queue.release(holding);
   }
 
   /** Adds the waiter to the queue, from which `next` returns it later, or refuses it. */
@@ -107,7 +107,7 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
    */
   #reclaim(): void {
     const { size, first } = this.#queue;
-    const isTaken = first?.line.share.held === 0 && this.#shares.reclaim(first.isUrgent);
+    const isTaken = first?.line.holding.held === 0 && this.#shares.reclaim(first.isUrgent);
     // A place that is taken back goes to the next waiter before `reclaim` returns.
     const isGiven = isTaken && this.#queue.size < size;
     if (isGiven || this.#queue.size > 0) this.#timer ??= setTimeout(this.#onTimer, isGiven ? 0 : reclaimEveryMs);

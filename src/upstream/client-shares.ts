@@ -9,6 +9,7 @@ export interface Reclaimable {
   onShareExceeded(resource: SharedResource): void;
 }
 
+/** What a client holds of the resource. */
 export interface ClientHolding {
   readonly client: string;
   held: number;
@@ -63,35 +64,35 @@ export class ClientShares {
     return this.#byClient.get(client);
   }
 
-  /** Returns the share of a client, and creates it if needed. `forget` removes it if it holds nothing and none waits. */
+  /** Returns what a client holds, and creates the entry if needed. `forget` removes it if the client holds nothing and none waits. */
   of(client: string): ClientHolding {
     const known = this.#byClient.get(client);
     if (known !== undefined) return known;
-    const share: ClientHolding = { client, held: 0, waiting: 0, reclaimable: null };
-    this.#byClient.set(client, share);
-    return share;
+    const holding: ClientHolding = { client, held: 0, waiting: 0, reclaimable: null };
+    this.#byClient.set(client, holding);
+    return holding;
   }
 
-  forget(share: ClientHolding): void {
-    if (share.held === 0 && share.waiting === 0) this.#byClient.delete(share.client);
+  forget(holding: ClientHolding): void {
+    if (holding.held === 0 && holding.waiting === 0) this.#byClient.delete(holding.client);
   }
 
   hold(client: string): ClientHolding {
-    const share = this.of(client);
-    share.held += 1;
+    const holding = this.of(client);
+    holding.held += 1;
     this.#free -= 1;
-    return share;
+    return holding;
   }
 
-  release(share: ClientHolding): void {
-    share.held -= 1;
+  release(holding: ClientHolding): void {
+    holding.held -= 1;
     this.#free += 1;
-    this.forget(share);
+    this.forget(holding);
   }
 
-  addReclaimable(share: ClientHolding, reclaimable: Reclaimable): void {
-    share.reclaimable ??= new Set();
-    share.reclaimable.add(reclaimable);
+  addReclaimable(holding: ClientHolding, reclaimable: Reclaimable): void {
+    holding.reclaimable ??= new Set();
+    holding.reclaimable.add(reclaimable);
   }
 
   /** Returns whether a client that holds `held` may hold one more. */
@@ -109,8 +110,8 @@ export class ClientShares {
     const { resource, onExceeded } = this.#options;
     const found = this.#slowest(isUrgent);
     if (found === null) return false;
-    found.share.reclaimable?.delete(found.reclaimable);
-    onExceeded(resource, found.share.client);
+    found.holding.reclaimable?.delete(found.reclaimable);
+    onExceeded(resource, found.holding.client);
     found.reclaimable.onShareExceeded(resource);
     return true;
   }
@@ -122,22 +123,23 @@ export class ClientShares {
       .sort((a, b) => b.held - a.held);
     let slow = 0;
     let slowest: Slow | null = null;
-    for (const share of greediestFirst) {
-      const found = slowestOf(share);
+    for (const holding of greediestFirst) {
+      const found = slowestOf(holding);
       if (found === null) continue;
-      if (share.held > equalShare) return found;
+      if (holding.held > equalShare) return found;
       slow += found.count;
-      if (slowest === null || (share.held === slowest.share.held && found.slowness > slowest.slowness)) slowest = found;
+      if (slowest === null || (holding.held === slowest.holding.held && found.slowness > slowest.slowness))
+        slowest = found;
     }
     return 4 * slow >= this.#options.total ? slowest : null;
   }
 }
 
 /** The slowest thing of a client, of those that were looked at; `count` of them are slow. */
-type Slow = Readonly<{ share: ClientHolding; reclaimable: Reclaimable; slowness: number; count: number }>;
+type Slow = Readonly<{ holding: ClientHolding; reclaimable: Reclaimable; slowness: number; count: number }>;
 
-function slowestOf(share: ClientHolding): Slow | null {
-  const among = share.reclaimable ?? new Set();
+function slowestOf(holding: ClientHolding): Slow | null {
+  const among = holding.reclaimable ?? new Set();
   let slowest: Slow | null = null;
   let count = 0;
   const lookedAt: Reclaimable[] = [];
@@ -145,7 +147,7 @@ function slowestOf(share: ClientHolding): Slow | null {
     lookedAt.push(reclaimable);
     const slowness = reclaimable.slowness();
     if (slowness > 0) count += 1;
-    if (slowness > (slowest?.slowness ?? 0)) slowest = { share, reclaimable, slowness, count: 0 };
+    if (slowness > (slowest?.slowness ?? 0)) slowest = { holding, reclaimable, slowness, count: 0 };
     if (lookedAt.length === maxLookedAt) break;
   }
   for (const each of lookedAt.length < among.size ? lookedAt : []) {

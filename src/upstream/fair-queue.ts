@@ -33,7 +33,7 @@ interface WaitingRequest<W> {
 
 /** The waiting requests of one client. */
 interface Line<W> {
-  readonly share: ClientHolding;
+  readonly holding: ClientHolding;
   first: WaitingRequest<W> | null;
   last: WaitingRequest<W> | null;
   /** Among clients that hold equally many, the one with the lowest value is next. */
@@ -92,7 +92,7 @@ export class FairQueue<W extends Waiter> {
   take(): W | undefined {
     const line = this.#next.first;
     const waiter = line?.first?.waiter;
-    if (line === undefined || waiter === undefined || !this.#shares.hasShareLeft(line.share.held)) return undefined;
+    if (line === undefined || waiter === undefined || !this.#shares.hasShareLeft(line.holding.held)) return undefined;
     this.#turn += 1;
     line.turn = this.#turn;
     this.delete(waiter);
@@ -110,7 +110,7 @@ export class FairQueue<W extends Waiter> {
     else before.behind = behind;
     if (behind === null) line.last = before;
     else behind.before = before;
-    line.share.waiting -= 1;
+    line.holding.waiting -= 1;
     this.#lineChanged(line);
     return true;
   }
@@ -123,59 +123,59 @@ export class FairQueue<W extends Waiter> {
   }
 
   hold(client: string): ClientHolding {
-    const share = this.#shares.hold(client);
-    if (share.waiting > 0) this.#heldChanged(share);
-    return share;
+    const holding = this.#shares.hold(client);
+    if (holding.waiting > 0) this.#heldChanged(holding);
+    return holding;
   }
 
-  release(share: ClientHolding): void {
-    this.#shares.release(share);
-    if (share.waiting > 0) this.#heldChanged(share);
+  release(holding: ClientHolding): void {
+    this.#shares.release(holding);
+    if (holding.waiting > 0) this.#heldChanged(holding);
   }
 
   /** Returns the newest request of the longest line, or this one if its line would then be longer than that line. */
   #refusedFor(waiter: W): W {
     const longest = this.#longest.first;
     const waiting = this.#shares.find(waiter.client)?.waiting ?? 0;
-    const isFair = longest === undefined || longest.share.waiting < waiting + 2;
+    const isFair = longest === undefined || longest.holding.waiting < waiting + 2;
     return isFair ? waiter : (longest.last?.waiter ?? waiter);
   }
 
   #append(waiter: W): void {
-    const share = this.#shares.of(waiter.client);
-    const line = this.#lines.get(share) ?? this.#newLine(share);
+    const holding = this.#shares.of(waiter.client);
+    const line = this.#lines.get(holding) ?? this.#newLine(holding);
     const timer = setTimeout(() => this.#onUrgent(last), this.#options.timeoutMs * urgentPart);
     const last: WaitingRequest<W> = { waiter, line, timer, isUrgent: false, before: line.last, behind: null };
     if (line.last === null) line.first = last;
     else line.last.behind = last;
     line.last = last;
     this.#waiting.set(waiter, last);
-    share.waiting += 1;
+    holding.waiting += 1;
     this.#lineChanged(line);
   }
 
-  #newLine(share: ClientHolding): Line<W> {
+  #newLine(holding: ClientHolding): Line<W> {
     this.#turn += 1;
-    const line: Line<W> = { share, first: null, last: null, turn: this.#turn };
-    this.#lines.set(share, line);
+    const line: Line<W> = { holding, first: null, last: null, turn: this.#turn };
+    this.#lines.set(holding, line);
     return line;
   }
 
   #lineChanged(line: Line<W>): void {
-    const share = line.share;
-    if (share.waiting > 0) {
+    const { holding } = line;
+    if (holding.waiting > 0) {
       this.#longest.place(line);
       this.#next.place(line);
       return;
     }
     this.#longest.delete(line);
     this.#next.delete(line);
-    this.#lines.delete(share);
-    this.#shares.forget(share);
+    this.#lines.delete(holding);
+    this.#shares.forget(holding);
   }
 
-  #heldChanged(share: ClientHolding): void {
-    const line = this.#lines.get(share);
+  #heldChanged(holding: ClientHolding): void {
+    const line = this.#lines.get(holding);
     if (line !== undefined) this.#next.place(line);
   }
 
@@ -203,20 +203,20 @@ export class FairQueue<W extends Waiter> {
 }
 
 function isServedBefore(a: AnyLine, b: AnyLine): boolean {
-  return a.share.held === b.share.held ? a.turn < b.turn : a.share.held < b.share.held;
+  return a.holding.held === b.holding.held ? a.turn < b.turn : a.holding.held < b.holding.held;
 }
 
 function isLonger(a: AnyLine, b: AnyLine): boolean {
-  return a.share.waiting > b.share.waiting;
+  return a.holding.waiting > b.holding.waiting;
 }
 
 interface AnyLine {
-  readonly share: ClientHolding;
+  readonly holding: ClientHolding;
   readonly turn: number;
 }
 
 /** A binary heap. Adding, moving and deleting an item each take O(log n). */
-export class Heap<T> {
+class Heap<T> {
   readonly #isBefore: (a: T, b: T) => boolean;
   readonly #items: T[] = [];
   readonly #indexes = new Map<T, number>();

@@ -51,14 +51,14 @@ export class HealthCheck {
       if (this.#running.delete(endpoint) && !endpoint.isRemoved) endpoint.checked(fault, nowMs());
     };
     const { host, port } = endpoint;
-    const { resources: shared } = endpoints;
-    const cancelOpening = openSocket({ host, port, tls, timeoutMs, buffers: shared.buffers }, (error, reader) => {
+    const { resources } = endpoints;
+    const cancelOpening = openSocket({ host, port, tls, timeoutMs, buffers: resources.buffers }, (error, reader) => {
       if (reader === null) {
         conclude(error === null ? "error" : upstreamErrorCode(error));
         return;
       }
       const timeouts = { responseTimeoutMs: timeoutMs, bodyTimeoutMs: timeoutMs };
-      const connection = new OutboundConnection(reader, { ...shared, ...timeouts, onClose: () => {} });
+      const connection = new OutboundConnection(reader, { ...resources, ...timeouts, onClose: () => {} });
       this.#running.set(endpoint, () => connection.abort());
       this.#send(connection, conclude);
     });

@@ -53,25 +53,25 @@ export class Tunnels implements ConnectionPool {
       waiter.onNoConnection(new UpstreamFailure("ENOTFOUND"));
       return;
     }
-    const share = this.#shares.hold(waiter.client);
+    const holding = this.#shares.hold(waiter.client);
     const cancelOpening = endpoints.open(endpoint, {
       // The tunnel passes the end of one direction on and keeps the other.
       isStream: true,
       onOpened: (opened) => {
         this.#opening.delete(waiter);
-        const connection = new UpstreamConnection(opened, share, endpoints.resources);
+        const connection = new UpstreamConnection(opened, holding, endpoints.resources);
         this.#requesting.add(connection);
         waiter.onConnection(connection);
       },
       onFailed: (error, at) => {
         this.#opening.delete(waiter);
-        this.#shares.release(share);
+        this.#shares.release(holding);
         waiter.onNoConnection(error, at);
       },
     });
     this.#opening.set(waiter, () => {
       cancelOpening();
-      this.#shares.release(share);
+      this.#shares.release(holding);
     });
     waiter.onOpening();
   }
@@ -81,15 +81,15 @@ export class Tunnels implements ConnectionPool {
     this.#opening.delete(waiter);
   }
 
-  mayReclaim({ share }: UpstreamConnection, waiter: PoolWaiter): void {
-    this.#shares.addReclaimable(share, waiter);
+  mayReclaim({ holding }: UpstreamConnection, waiter: PoolWaiter): void {
+    this.#shares.addReclaimable(holding, waiter);
   }
 
   /** The request on the connection is over. If it became a tunnel, its socket has left the connection. */
   release(connection: UpstreamConnection, waiter: PoolWaiter): void {
     this.#options.endpoints.endRequest(connection);
-    connection.share.reclaimable?.delete(waiter);
-    this.#shares.release(connection.share);
+    connection.holding.reclaimable?.delete(waiter);
+    this.#shares.release(connection.holding);
     this.#requesting.delete(connection);
     connection.abort();
   }
@@ -98,11 +98,11 @@ export class Tunnels implements ConnectionPool {
   join(start: TunnelStart, upstream: Socket, { id, client }: { id: string; client: string }): void {
     const { socket, early, held, whenTokenEnds } = start;
     const { idleTimeoutMs, nowMs } = this.#options;
-    const share = this.#shares.hold(client);
+    const holding = this.#shares.hold(client);
     const release = (): void => {
       if (!this.#open.delete(tunnel)) return;
-      share.reclaimable?.delete(tunnel);
-      this.#shares.release(share);
+      holding.reclaimable?.delete(tunnel);
+      this.#shares.release(holding);
     };
     const onEnd = (end: TunnelOutcome): void => {
       release();
@@ -113,7 +113,7 @@ export class Tunnels implements ConnectionPool {
     const tunnel = new Tunnel(socket, upstream, { idleTimeoutMs, nowMs, onClosing: release, onEnd });
     const cancelTokenEnd = whenTokenEnds?.(() => tunnel.tokenEnded());
     this.#open.add(tunnel);
-    this.#shares.addReclaimable(share, tunnel);
+    this.#shares.addReclaimable(holding, tunnel);
     tunnel.start(early);
   }
 

@@ -70,8 +70,8 @@ export class UpstreamConnections implements ConnectionPool {
     this.#serveWaiting();
   }
 
-  mayReclaim({ share }: UpstreamConnection, waiter: PoolWaiter): void {
-    this.#places.mayReclaim(share, waiter);
+  mayReclaim({ holding }: UpstreamConnection, waiter: PoolWaiter): void {
+    this.#places.mayReclaim(holding, waiter);
   }
 
   release(connection: UpstreamConnection, waiter: PoolWaiter): void {
@@ -141,36 +141,36 @@ export class UpstreamConnections implements ConnectionPool {
   #assignIdle(endpoint: Endpoint, waiter: PoolWaiter): void {
     const connection = endpoint.idle.pop() as UpstreamConnection;
     this.#endpoints.beginRequest(connection);
-    connection.share = this.#places.hold(waiter.client);
+    connection.holding = this.#places.hold(waiter.client);
     waiter.onConnection(connection);
   }
 
   #open(endpoint: Endpoint, waiter: PoolWaiter): void {
-    const share = this.#places.hold(waiter.client);
+    const holding = this.#places.hold(waiter.client);
     const cancelOpening = this.#endpoints.open(endpoint, {
       onOpened: (opened) => {
         this.#opening.delete(waiter);
-        const connection = new UpstreamConnection(opened, share, this.#connectionOptions);
+        const connection = new UpstreamConnection(opened, holding, this.#connectionOptions);
         this.#all.add(connection);
         waiter.onConnection(connection);
       },
       onFailed: (error, at) => {
         this.#opening.delete(waiter);
-        this.#places.release(share, waiter);
+        this.#places.release(holding, waiter);
         waiter.onNoConnection(error, at);
         this.#serveWaiting();
       },
     });
     this.#opening.set(waiter, () => {
       cancelOpening();
-      this.#places.release(share, waiter);
+      this.#places.release(holding, waiter);
     });
     waiter.onOpening();
   }
 
   #endRequest(connection: UpstreamConnection, waiter: PoolWaiter): void {
     this.#endpoints.endRequest(connection);
-    this.#places.release(connection.share, waiter);
+    this.#places.release(connection.holding, waiter);
   }
 
   /** Takes a connection out of the pool, and closes it if it is open. */
@@ -213,19 +213,19 @@ export class UpstreamConnection extends OutboundConnection implements EndpointCo
   idleSinceMs = Number.NEGATIVE_INFINITY;
   /** When the client first read its response too slowly: the upstream may have sent the end of it since then. */
   pausedSinceMs: number | null = null;
-  /** The share of the client whose request it carries, or carried last. */
-  share: ClientHolding;
+  /** Of the client whose request it carries, or carried last. */
+  holding: ClientHolding;
 
   constructor(
     { reader, endpoint, isProbe }: OpenedConnection,
-    share: ClientHolding,
+    holding: ClientHolding,
     options: UpstreamConnectionOptions,
   ) {
     const { onClose } = options;
     super(reader, { ...options, onClose: () => onClose?.(this) });
     this.endpoint = endpoint;
     this.isProbe = isProbe;
-    this.share = share;
+    this.holding = holding;
   }
 }
 

@@ -36,7 +36,7 @@ export type Where =
       readonly ca: string | null;
     };
 
-export interface FetchedRule {
+interface FetchedRule {
   readonly rule: ShownRule;
   /** As in ETag and If-Match. */
   readonly tag: string;

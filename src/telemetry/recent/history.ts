@@ -30,7 +30,7 @@ export interface HistoryStep {
 }
 
 /** At the end of a step, of the whole process. */
-export interface MemoryUse {
+interface MemoryUse {
   /** What the system counts. */
   readonly residentBytes: number;
   /** Objects in the heaps of all threads; in whole KiB. */

@@ -34,7 +34,7 @@ export interface RefusalSample {
 }
 
 /** How the upstream was in the last `ms`. */
-export interface UpstreamMinutes {
+interface UpstreamMinutes {
   readonly ms: number;
   /** Responses. */
   readonly answered: number;

@@ -52,7 +52,7 @@ export interface RefusedRequest {
 }
 
 /** As the log has it. */
-export interface UpstreamCause {
+interface UpstreamCause {
   readonly reason: UpstreamErrorReason;
   readonly code: string | null;
   readonly address: string | null;
