@@ -115,7 +115,8 @@ export class Reloader {
 
   /** Begins to watch all files. A configuration that has changed since it was loaded for the start is reloaded. */
   async start(): Promise<void> {
-    this.#options.files.onChange = () => void this.#ask(byFile, async () => this.#load(byFile, false));
+    const logged = (error: unknown): void => this.#options.log.error({ err: error }, "internal error");
+    this.#options.files.onChange = () => void this.#ask(byFile, async () => this.#load(byFile, false)).catch(logged);
     await this.#watchConfigFile([]);
     if (this.#source === null) return;
     const loaded = this.#source.load(true);
