@@ -371,7 +371,7 @@ export const RequestAnswer = object({
   method: text(""),
   path: text("Without its query."),
   status: Type.Integer({ minimum: 0, maximum: 999 }),
-  reason: text("As in the metrics and the log; empty: the upstream failed after the head of its response."),
+  reason: orNull(text("As in the metrics and the log. Null: the upstream failed after the head of its response.")),
   client: text("The address or network that was charged."),
   subject: orNull(text("Whom the token stands for, as it may be logged.")),
   source: Type.Enum(["proxy", "ext-auth"], { description: "ext-auth: an ingress asked." }),

@@ -25,7 +25,7 @@ export function When({ at, nowMs }) {
 }
 
 export function Reason({ reason }) {
-  return html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
+  return reason && html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
 }
 
 /** Of a field for what is not prose. */

@@ -167,7 +167,7 @@ function requestSentences(request: RequestAnswer, { policies }: WhyFacts, nowMs:
   const { requestId, isRepeated } = request;
   const again = isRepeated ? ", and refusals before it had the same" : "";
   const own = requestId ? ` The client chose its X-Request-Id, ${requestId}${again}.` : "";
-  const what = `${sinceText(at, nowMs)}: ${asker}${asked} from ${client} got ${status}${reason === "" ? "" : ` (${reason})`}.${own}`;
+  const what = `${sinceText(at, nowMs)}: ${asker}${asked} from ${client} got ${status}${reason === null ? "" : ` (${reason})`}.${own}`;
   if (reason === "throttled" && policy !== null) {
     const used = `Policy ${policy.policy} refused it: all ${policy.limit} of ${key ?? client} were used.`;
     const isSlot = policies.find(({ name }) => name === policy.policy)?.kind === "concurrency";
@@ -339,7 +339,7 @@ function refusalLines(refusals: WhyAnswer["refusals"], nowMs: number): string[] 
   if (refusals.length === 0) return [];
   const rows = refusals.map(({ at, status, reason, policy, rule, method, path, id }) => [
     instantText(at, nowMs),
-    `${status} ${reason}`,
+    `${status} ${reason ?? ""}`,
     rule ?? (reason === "throttled" ? (policy?.policy ?? "") : ""),
     `${method} ${path}`,
     id,

@@ -143,7 +143,7 @@ function requestAnswer(
   const isThrottled = reason === "throttled";
   return {
     ...{ id, requestId, isRepeated },
-    ...{ at: new Date(atMs).toISOString(), method, path: target, status, reason: reason ?? "", client, subject },
+    ...{ at: new Date(atMs).toISOString(), method, path: target, status, reason, client, subject },
     ...{ source, route, retryAfterSeconds, rule, fault: fault && { ...fault } },
     // Other refusals show a quota, which has not refused them.
     key: isThrottled ? keyText(refusal.key) : null,

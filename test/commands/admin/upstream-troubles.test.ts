@@ -87,6 +87,8 @@ test("a response that breaks off is explained, though it has the status of its h
   expect(out).toMatch(/GET \/v2\/x from 127\.0\.0\.1 got 200\.\n/);
   expect(out).toContain("The upstream failed after the head of its response, so the response broke off.");
   expect(out).toContain(`The failure was reset at ${address} (ECONNRESET).`);
+  const { json } = await headgate(["why", response.headers.get("x-request-id") ?? "", "--json"]);
+  expect(json).toMatchObject({ request: { reason: null } });
   const status = await headgate("status");
   expect(status.out).toMatch(/^ +in the last 5 min: 1 request, 1 of them \(100 %\) FAILED\n/m);
 });
