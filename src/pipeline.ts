@@ -31,7 +31,6 @@ import type { BlockRules } from "./core/rules-in-force.ts";
 
 export interface PipelineParts {
   readonly rules: RequestRules;
-  /** That are set while the gateway runs. */
   readonly runtimeRules: BlockRules;
   readonly limiter: Limiter;
   readonly authenticator: TokenVerifier;

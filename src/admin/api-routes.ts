@@ -317,7 +317,7 @@ function addRecent(app: App, { inTurn }: RouteContext, recent: RecentRequests): 
     "/api/requests/:id",
     call(
       "getRequest",
-      "Why a request was answered so, of the last refusals and failures of the upstream (`admin.recent.refusals`, by default 10,000): the first five a second of each client",
+      "Why the gateway refused a request, or how the upstream failed it. It keeps the last 10,000 (`admin.recent.refusals`), at most five a second of each client",
       { params: schemas.RequestParameter, response: answers(schemas.RequestAnswer, [...always, 404]) },
     ),
     ({ params: { id } }, reply) =>

@@ -43,7 +43,7 @@ export const errors = {
     status: 404,
     message: "Not Found",
     errMsg:
-      "No refusal with this id is remembered: it is too old, from before a restart, of another gateway, or was left out: of each client, the first five in a second are kept.",
+      "No refusal with this id is remembered: it is too old, from before a restart, of another gateway, or was left out: the gateway keeps at most five a second of each client.",
   },
   unknownRule: { status: 404, message: "Not Found", errMsg: "There is no rule with this id." },
   tooManyStreams: { status: 503, message: "Service Unavailable", errMsg: "Too many streams of events are open." },

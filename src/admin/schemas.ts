@@ -259,7 +259,7 @@ const refusals = object(
     count: count("Never too low."),
     error: count("It may be too high by at most so many."),
   },
-  "From a bounded sketch.",
+  "An upper bound; `error` says by how much it may be too high.",
 );
 
 export const clientSorts = ["used", "refused", "recent"] as const;

@@ -49,7 +49,7 @@ export const admin = section(
       "What is remembered of refusals, to tell why a request was refused and which keys are refused most. The history of 15 minutes takes 0.4 MB beside it.",
       {
         refusals: wholeNumber(10_000, { from: 0, to: 100_000 })(
-          "Refusals that are remembered, 1 KiB each: five a second of a client. One with a tenth loses its own. 0: none.",
+          "Refusals to remember, 1 KiB each, five a second per client. A client with a tenth displaces its own. 0: none.",
         ),
         keys: wholeNumber(1000, { from: 0, to: 10_000 })(
           "Keys that are counted for each policy, in at most 0.8 KiB each. 0: none.",

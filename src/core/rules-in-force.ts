@@ -1,6 +1,6 @@
 // The rules that hold now; each thread that serves requests has its own copy and asks it. `block` comes before `exempt`, and
 // `exempt` before `limit`; of one action the smallest network comes first, and of limits that of the subject, then that of
-// the token, then that of the client. Knows nothing of time: whoever keeps the rules removes those that have ended.
+// the token, then that of the client. Knows nothing of time: the keeper of the rules removes those that have ended.
 import type { CounterKey, MatchingRules } from "./counter-key.ts";
 import { cidrOf } from "./ip-address.ts";
 import { NetworkTable } from "./network-table.ts";
@@ -22,6 +22,7 @@ export interface BlockRules {
   blockOfIdentity(identity: RuledIdentity): Rule | null;
 }
 
+/** Rules that operators set at run time. */
 export class RulesInForce implements BlockRules {
   isEmpty = true;
   readonly #rules = new Map<string, Rule>();

@@ -34,7 +34,6 @@ export interface QuotaVerdict extends Verdict {
 
 interface QuotaParts {
   readonly rules: RequestRules;
-  /** That are set while the gateway runs. */
   readonly runtimeRules: BlockRules;
   readonly limiter: QuotaLimiter;
   readonly authenticator: TokenVerifier;

@@ -356,7 +356,7 @@ export interface PolicyLimiterOptions extends RowOptions {
   readonly kept?: readonly PolicySlot[];
   /** Where gateways count together. Default: that of `previous`, or none. */
   readonly store?: Store | null;
-  /** The rules that are set while the gateway runs. Default: those of `previous`, or none. */
+  /** Default: those of `previous`, or none. */
   readonly runtimeRules?: RulesInForce;
   /** Default: true. False: for a thread that only keeps the table. */
   readonly decides?: boolean;

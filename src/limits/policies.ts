@@ -89,7 +89,6 @@ export interface PolicyRow extends PolicySlot {
   readonly readKey: KeyReader;
   /** Null: one limit for all keys. */
   readonly readLimit: KeyLimits | null;
-  /** The rules that were set while the gateway runs. */
   readonly runtimeRules: RulesInForce;
   /** The ask of requests that wait for nothing, made once. */
   readonly ask: PolicyAsk;
@@ -259,7 +258,6 @@ interface RowSource {
   readonly table: CounterTable;
   /** Null: gateways share nothing. */
   readonly store: Store | null;
-  /** That are set while the gateway runs. */
   readonly runtimeRules: RulesInForce;
 }
 

@@ -21,7 +21,7 @@ import {
 /** A thread, as it is known without asking it. */
 export interface KnownThread {
   readonly thread: number;
-  /** Others take their place when there are more series. */
+  /** A reload replaces this object. */
   readonly cells: ThreadCells;
   /** As it was handed over last. */
   readonly report: ThreadReport;

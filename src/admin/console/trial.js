@@ -111,7 +111,7 @@ const ends = {
     path: "/api/reload/take-back",
     said: "The configuration from before is in force again.",
     effect:
-      "The configuration from before is in force from the next request on, with its counts. No connection is closed. The file keeps its new values, and is not used again before it changes or somebody reloads.",
+      "The configuration from before is in force from the next request on, with its counts. No connection is closed. The gateway ignores the file until it changes, or until you reload.",
   },
 };
 

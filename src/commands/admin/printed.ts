@@ -82,7 +82,7 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** How often a key was refused. A sketch may count too high. */
+/** How often a key was refused. An upper bound; `error` says by how much it may be too high. */
 export function refusedText(refused: ClientList["clients"][number]["refused"]): string {
   if (refused === null) return "";
   return refused.error === 0 ? `${refused.count}` : `${refused.count - refused.error}-${refused.count}`;

@@ -116,7 +116,7 @@ interface BatchNeed {
   units: number;
 }
 
-/** Requests that want the same of several keys, or more than one step of one. Of those that are granted, the first ones have it. */
+/** Requests that want the same of several keys, or more than one step of one. Grants go to the first of `demands`. */
 interface Alike {
   readonly needs: readonly BatchNeed[];
   readonly demands: Demand[];

@@ -192,7 +192,7 @@ class LastAnswer {
   /** Until `refusedUntilMs` the store is not asked, because it would refuse; a request fits from `fitsMs` on. */
   refusedUntilMs = 0;
   fitsMs = 0;
-  /** Until this instant there is no room as far as is known: then, what others held may have come back. */
+  /** No unit is free before this instant; afterwards units that others held may be back. */
   fullUntilMs = 0;
   /** How long the next refusal is remembered at most. */
   #patienceMs = firstRefusalMs;

@@ -1,7 +1,6 @@
-// Forgets what a policy has counted of a key, and what its client or its network is counted as in its place. An exchange that
-// is under way may give units back later, which must not be those of a later one: whoever charges a key remembers two sums
-// of words that rise when the key is forgiven, and gives nothing back if both have changed. Other keys may have the same words
-// by chance. What they do not give back counts too long, so nobody exceeds a limit.
+// Resets a key's counter, and the coarser counter of its client or network. A later refund must not reach the new counter: each
+// charge stores two generation sums, and its refund is dropped if both changed. Other keys may have the same generations by
+// chance. Units whose refund is dropped count too long, so nobody exceeds a limit.
 import type { CounterKey } from "../../core/counter-key.ts";
 import { Cursor, entryOfLine, findKey } from "./directory.ts";
 import { coarseLockAt, type Eviction, networkKey, type TableMemory } from "./eviction.ts";

@@ -85,7 +85,7 @@ const errorColumns = new Map(upstreamErrorReasons.map((reason, i) => [reason, up
 export class HistoryRow {
   readonly memory: SharedArrayBuffer;
   readonly #row: Uint32Array;
-  /** Of the late decisions, what is in the row. */
+  /** Late decisions already added to the row. */
   #late = 0;
 
   /** `thread`: from 0 to `maxThreads`. A thread goes on counting in the row of one that has ended. */

@@ -48,7 +48,7 @@ export class PolicyHistory {
     this.#steps = new Steps(nowMs);
   }
 
-  /** Ends the steps that are over. `totals`: of the policies in force, wanted if there are any. */
+  /** Ends the steps that are over. `totals` is called only when a step ends. */
   read(totals: () => readonly PolicyTotals[], nowMs: number): void {
     this.#steps.end(nowMs, (durationMs) => {
       const all = totals();

@@ -1,5 +1,5 @@
 // The last minutes of the whole process, for the admin API: adds up what the threads hand over, reads the history, and passes a
-// sample of refusals to whoever listens. Asks no thread for anything.
+// sample of refusals to the listeners. Asks no thread for anything.
 import type { Clock } from "../../core/clock.ts";
 import { failuresMs, History, type HistoryView } from "./history.ts";
 import { PolicyHistory, type PolicyHistoryView, type PolicyTotals } from "./policy-history.ts";
