@@ -29,7 +29,7 @@ export interface ThreadContext {
   readonly counters: ThreadCounters;
   /** Null: the counters are not shared. */
   readonly store: Store | null;
-  /** That are set while the gateway runs. */
+  /** Rules that operators set at run time. */
   readonly runtimeRules: RulesInForce;
   readonly telemetry: Telemetry;
   /** What its policies say is counted here. */
