@@ -16,6 +16,7 @@ const exceptions: Readonly<Record<string, string>> = {
   "response RFC 9112 6.3: the same length twice, named in Connection": "undici refuses it",
   "request RFC 9112 2.3: RTSP": "Node's parser takes it for HTTP",
   "request RFC 9112 2.3: ICE": "Node's parser takes it for HTTP",
+  "answer 431 17 KiB of trailers": "Node's parser takes trailers for headers",
   "answer 404 no route": "what is outside of the routes is the app's, and so is the body of its 404",
   ...Object.fromEntries(
     corpusCases
