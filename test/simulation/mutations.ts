@@ -142,6 +142,12 @@ export const mutations: readonly Mutation[] = [
         from: "return periodEndMs * 1000 === rules.untilUs;",
         to: "return periodEndMs * 1000 !== rules.untilUs || true;",
       },
+      // With the other safeguard, since a shard is told nothing of a period that began after it was told.
+      {
+        file: sharedKey,
+        from: "(this.policy.periods.get(shard)?.beganMs ?? earlierMs) <= earlierMs",
+        to: "shard >= -1",
+      },
     ],
   },
   {
