@@ -27,7 +27,6 @@ interface ClientsSource {
   readonly limiter: PolicyLimiter;
   readonly authenticator: Authenticator;
   readonly clientAddress: ClientAddressRules;
-  /** That were set while the gateway runs. */
   readonly runtimeRules: RulesInForce;
 }
 

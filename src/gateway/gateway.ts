@@ -6,7 +6,7 @@ import type { HostPort } from "../core/ip-address.ts";
 import type { ReloadCause, ReloadResult, TrialTerms } from "../core/reload.ts";
 import type { RuleKeeper } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import { HistoryRow } from "../telemetry/recent/history.ts";
 import type { Recent } from "../telemetry/recent/recent.ts";
 import { RecentMemory } from "../telemetry/recent/recent-memory.ts";
@@ -54,7 +54,6 @@ export interface Gateway extends Addresses {
   readonly clients: Clients;
   /** What happened in the last minutes. */
   readonly recent: Recent;
-  /** That are set while it runs. */
   readonly rules: RuleKeeper;
   /** Forgets what was counted of somebody: see Forgiving. */
   readonly forgive: Forgiving["forgive"];
@@ -80,7 +79,7 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
   const open = new AsyncDisposableStack();
   return start(settings, options, open).catch(async (error) => {
     // The caller has to know why the gateway has not started.
-    await open.disposeAsync().catch((closing) => options.log.error({ err: closing }, "internal error"));
+    await open.disposeAsync().catch(createErrorLog(options.log));
     throw error;
   });
 }

@@ -14,7 +14,7 @@ import type { ExtAuthHttp, ExtAuthHttpOptions } from "../ext-auth/http/http-list
 import type { CheckSettings } from "../ext-auth/trusted-callers.ts";
 import { type ConnectionCount, ConnectionTable } from "../listener/connection-table.ts";
 import { TrafficListener } from "../listener/traffic-listener.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { TransportOptions } from "../transport/transport-options.ts";
 import { Transports } from "../transport/transports.ts";
@@ -122,7 +122,7 @@ export async function openChecks(
     onRefused: telemetry.checkRefused,
     onHttp2Closed: telemetry.http2Closed,
     onHttp2Reset: telemetry.metrics.http2Reset,
-    onFailure: (error: unknown) => log.error({ err: error }, "internal error"),
+    onFailure: createErrorLog(log),
   };
   const http =
     httpSettings === null

@@ -5,7 +5,7 @@ import type { PolicyStats } from "../core/limiter.ts";
 import type { Settings } from "../core/settings.ts";
 import { worstState } from "../core/store-link.ts";
 import type { Store } from "../limits/store/store.ts";
-import { keptTarget, type Logger, loggedRequestId } from "../telemetry/log.ts";
+import { createErrorLog, keptTarget, type Logger, loggedRequestId } from "../telemetry/log.ts";
 import { HistoryRow } from "../telemetry/recent/history.ts";
 import { Recent, type RecentThreads } from "../telemetry/recent/recent.ts";
 import type { RecentMemory } from "../telemetry/recent/recent-memory.ts";
@@ -53,6 +53,6 @@ export function openRecent({ counters }: Settings, { workers, log, ...sources }:
     ...{ threads: workers.recent, hasStore: counters.redis !== null, ...sources },
     sizes: () => workers.settings.admin.recent,
     policies: () => workers.policyStats().map(({ policy, outcomes }) => ({ policy: policy.name, outcomes })),
-    onFailure: (error) => log.error({ err: error }, "internal error"),
+    onFailure: createErrorLog(log),
   });
 }

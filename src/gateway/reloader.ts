@@ -23,7 +23,7 @@ import type {
   TrialTerms,
 } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { AdminFiles } from "./control/admin-files.ts";
 import { NotPreparedError } from "./open-counters.ts";
@@ -75,6 +75,7 @@ interface ReloaderOptions {
 export class Reloader {
   readonly #workers: ReloadedWorkers;
   readonly #options: ReloaderOptions;
+  readonly #logError: (error: unknown) => void;
   readonly #source: SettingsSource | null;
   readonly #reloads = new OneAtATime<ReloadResult | null>();
   readonly #trials: ReloadTrials;
@@ -97,6 +98,7 @@ export class Reloader {
     // The start has logged these.
     this.#unlisted = new Set(unlisted(settings, workers.listedTokens()).map(({ id }) => id));
     this.#options = options;
+    this.#logError = createErrorLog(options.log);
     this.subscribe(options.telemetry);
     this.#source = options.source;
     this.#trials = new ReloadTrials({
@@ -115,8 +117,8 @@ export class Reloader {
 
   /** Begins to watch all files. A configuration that has changed since it was loaded for the start is reloaded. */
   async start(): Promise<void> {
-    const logged = (error: unknown): void => this.#options.log.error({ err: error }, "internal error");
-    this.#options.files.onChange = () => void this.#ask(byFile, async () => this.#load(byFile, false)).catch(logged);
+    this.#options.files.onChange = () =>
+      void this.#ask(byFile, async () => this.#load(byFile, false)).catch(this.#logError);
     await this.#watchConfigFile([]);
     if (this.#source === null) return;
     const loaded = this.#source.load(true);
@@ -195,8 +197,7 @@ export class Reloader {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#trials.drained();
-    this.#options.files.onChange = () =>
-      void this.#workers.replace(null).catch((error) => this.#options.log.error({ err: error }, "internal error"));
+    this.#options.files.onChange = () => void this.#workers.replace(null).catch(this.#logError);
     await this.#reloads.settled();
     for (const file of this.#watched) file?.close();
   }
@@ -255,7 +256,7 @@ export class Reloader {
     try {
       return await this.#reload(await want());
     } catch (error) {
-      this.#options.log.error({ err: error }, "internal error");
+      this.#logError(error);
       if (!(error instanceof NotPreparedError)) return failed("an internal error");
       // The watcher has reported this change, and does not report it again.
       if (cause === "file") await this.#loadSoon();

@@ -28,7 +28,7 @@ import { RulesInForce } from "../core/rules-in-force.ts";
 import type { Settings } from "../core/settings.ts";
 import type { RuleWriteResult, SharedRules } from "../limits/store/shared-rules.ts";
 import type { SipHash } from "../limits/table/sip-hash.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import { coveredBy, type RuleContext, readRule, ruleWarnings, untouchedBy } from "./rule-input.ts";
 import { loggedName } from "./runtimes.ts";
 import type { Workers } from "./workers.ts";
@@ -71,7 +71,7 @@ export class RuleBook implements RuleKeeper {
   /** What this thread asks, about requests or to explain how a client is treated. */
   readonly inForce = new RulesInForce();
   readonly #clock: WallClock;
-  readonly #errorLog: Logger;
+  readonly #logError: (error: unknown) => void;
   readonly #survivesRestart: boolean;
   readonly #rules = new Map<string, Rule>();
   readonly #listeners = new Set<(event: RuleEvent) => void>();
@@ -90,7 +90,7 @@ export class RuleBook implements RuleKeeper {
 
   constructor({ clock, log, restored, survivesRestart }: RuleBookOptions) {
     this.#clock = clock;
-    this.#errorLog = log;
+    this.#logError = createErrorLog(log);
     this.#survivesRestart = survivesRestart;
     const nowMs = clock.wallMs();
     const set = restored.filter(({ endsMs }) => endsMs > nowMs).slice(0, maxRules);
@@ -360,7 +360,7 @@ export class RuleBook implements RuleKeeper {
       try {
         listener(event);
       } catch (error) {
-        this.#errorLog.error({ err: error }, "internal error");
+        this.#logError(error);
       }
     }
   }

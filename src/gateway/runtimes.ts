@@ -25,7 +25,7 @@ import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";
 import { type CheckSettings, TrustedCallers } from "../ext-auth/trusted-callers.ts";
 import type { SipHash } from "../limits/table/sip-hash.ts";
 import { createDecide } from "../pipeline.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { createRequestIds } from "../upstream/request-fields.ts";
 import type { JudgedTrial } from "./reload-trials.ts";
@@ -137,7 +137,7 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     },
     forward,
     onEnd: logged.access ? telemetry.finish : telemetry.finishUnlogged,
-    onFailure: (error) => log.error({ err: error }, "internal error"),
+    onFailure: createErrorLog(log),
   };
 }
 

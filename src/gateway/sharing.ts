@@ -12,7 +12,7 @@ import type { CallFailure, SharedRulesFigures, SharedRulesState } from "../core/
 import type { GatewayFacts, ListedGateway, Presence } from "../limits/store/presence.ts";
 import { gatewayLength } from "../limits/store/script-call.ts";
 import type { SharedRules } from "../limits/store/shared-rules.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import type { Forgiving } from "./forgiving.ts";
 import { randomText } from "./open-counters.ts";
 import { inTime, systemTimers } from "./open-store.ts";
@@ -97,7 +97,7 @@ export async function createSharing(
     ...{ ...common, clock, origin: id, restored },
     onRules: (change, all) => void rules.take(change, all).catch(ignoreError),
     onForgiven(forgiven, logPosition) {
-      forgiving.take(forgiven, logPosition).catch((error) => log.error({ err: error }, "internal error"));
+      forgiving.take(forgiven, logPosition).catch(createErrorLog(log));
     },
     onTakenBack: ({ host, reason }) => log.warn({ host, reason }, "another gateway has taken a reload on trial back"),
     onState: (state, failure) => logState(log, state, failure),

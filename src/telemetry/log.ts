@@ -57,6 +57,11 @@ export function changeLog(log: Logger, before: LogSettings, next: LogSettings, c
   if (next.time !== before.time) Reflect.set(log, symbols.timeSym, timeWriter(next.time, clock));
 }
 
+/** Returns the function that logs an error which nobody expects. */
+export function createErrorLog(log: Logger): (error: unknown) => void {
+  return (error) => log.error({ err: error }, "internal error");
+}
+
 /** The name, message, code and stack of an error and of its causes. Other properties may hold requests and fields. */
 function errorFacts(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

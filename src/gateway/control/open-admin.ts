@@ -5,7 +5,7 @@ import { readPeer } from "../../core/client-address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { bracketed } from "../../core/ip-address.ts";
 import type { AdminSettings } from "../../core/settings.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { createErrorLog, type Logger } from "../../telemetry/log.ts";
 import { createRequestIds } from "../../upstream/request-fields.ts";
 import { ListenError } from "../open-listeners.ts";
 import type { Sharing } from "../sharing.ts";
@@ -28,7 +28,7 @@ interface OpenAdminOptions {
 export async function openAdmin(settings: AdminSettings, options: OpenAdminOptions) {
   const { workers, control, adminFiles, sharing, clock, log, version } = options;
   const { telemetry } = workers;
-  const onFailure = (error: unknown): void => log.error({ err: error }, "internal error");
+  const onFailure = createErrorLog(log);
   const { certificate } = adminFiles;
   const admin = await startAdmin({
     ...{ host: settings.host, port: settings.port, socket: settings.socket, clock },

@@ -1,7 +1,7 @@
 // Hands over to the main thread what operators ask about.
 import type { MessagePort } from "node:worker_threads";
 import type { Clock } from "../../core/clock.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { createErrorLog, type Logger } from "../../telemetry/log.ts";
 import type { Engine } from "../engine.ts";
 import type { HandedOver } from "./messages.ts";
 import { type Pulse, pulseMs } from "./pulse.ts";
@@ -37,16 +37,16 @@ export async function beginToHandOver(
     }
     if (cells !== null) owesCells = false;
   };
-  const logged = (error: unknown): void => log.error({ err: error }, "internal error");
+  const logError = createErrorLog(log);
   const beat = (): void => {
     pulse.beat(clock.monotonicMs());
-    if (!pulse.isReportWaiting) handOver().catch(logged);
+    if (!pulse.isReportWaiting) handOver().catch(logError);
   };
   await handOver();
   beat();
   setInterval(beat, pulseMs).unref();
   return () => {
     owesCells = true;
-    return handOver().catch(logged);
+    return handOver().catch(logError);
   };
 }

@@ -13,6 +13,7 @@ import type { AddressState } from "../../core/upstream.ts";
 import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
 import type { CounterTable } from "../../limits/table/counter-table.ts";
 import { SharedConnectionCount } from "../../listener/connection-table.ts";
+import { createErrorLog } from "../../telemetry/log.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
 import { HistoryRow } from "../../telemetry/recent/history.ts";
 import type { RecentThreads } from "../../telemetry/recent/recent.ts";
@@ -34,7 +35,6 @@ import { NoAnswerError, Restarts, threadEntry, Worker, type WorkerOptions } from
 export interface ThreadPoolOptions extends Omit<EngineOptions, "names" | "authenticator" | "runtimeRules"> {
   /** Gets whole lines of the log. */
   readonly destination: WorkerOptions["destination"];
-  /** That were set while the gateway runs. */
   readonly rules: Pick<RuleKeeper, "list" | "get">;
   readonly runtimeRules: RulesInForce;
   /** What each thread runs. Default: what carries traffic. */
@@ -356,7 +356,7 @@ export class ThreadPool {
     try {
       await this.#options.readForgiven?.();
     } catch (error) {
-      this.#options.log.error({ err: error }, "internal error");
+      createErrorLog(this.#options.log)(error);
     }
     // Without an answer, the thread does not wait for long.
     await worker.ask("forgivenRead", id).catch(ignoreError);
