@@ -115,6 +115,11 @@ function wordAt(address: IpAddress, group: number): number {
   return ((address[group] ?? 0) << 16) | (address[group + 1] ?? 0);
 }
 
+export function areEqualWords(x: FourWords, y: FourWords): boolean {
+  // The last words differ most often.
+  return x.d === y.d && x.c === y.c && x.b === y.b && x.a === y.a;
+}
+
 /** Of a word whose first `bits` bits are of the prefix. */
 export function wordMask(bits: number): number {
   if (bits <= 0) return 0;

@@ -8,8 +8,7 @@ import { badFieldName, type LocalReply, localReplies, malformedBy } from "./loca
 import { knownMethods, refusedMethods } from "./method.ts";
 
 /** Of HTTP/1, other versions than the first two are `other`, such as 0.9 and 2.0 in a request line, and are refused. */
-export const httpVersions = ["1.0", "1.1", "2", "other"] as const;
-export type HttpVersion = (typeof httpVersions)[number];
+export type HttpVersion = "1.0" | "1.1" | "2" | "other";
 
 /** Returns the version of a message that the text names, of HTTP/1. */
 export function readHttp1Version(text: string): HttpVersion {

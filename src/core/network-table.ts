@@ -1,7 +1,7 @@
 // Finds all networks of a table that contain an address, the smallest first. Networks are added and removed one at a time.
 // For each length of a prefix in use there is a hash table of the masked addresses, so the time of a search does not depend
 // on how many networks there are. The first bits of the address say in which of these tables a network may be.
-import { addressKey, type FourWords, wordMask } from "./counter-key.ts";
+import { addressKey, areEqualWords, type FourWords, wordMask } from "./counter-key.ts";
 import type { Cidr } from "./ip-address.ts";
 
 /** All IPv4 addresses begin with them. */
@@ -44,7 +44,7 @@ export class NetworkTable<T> {
   /** A large network, such as ::/0, may contain all IPv4 addresses, too. */
   #familiesOf(words: FourWords, bits: number): readonly Family<T>[] {
     if (bits >= mappedBits) return [isMapped(words) ? this.#ipv4 : this.#ipv6];
-    const containsMapped = isEqual(words, masked({ a: 0, b: 0, c: mappedWord, d: 0 }, bits));
+    const containsMapped = areEqualWords(words, masked({ a: 0, b: 0, c: mappedWord, d: 0 }, bits));
     return containsMapped ? [this.#ipv6, this.#ipv4] : [this.#ipv6];
   }
 }
@@ -64,10 +64,6 @@ function masked({ a, b, c, d }: FourWords, bits: number): FourWords {
     c: c & wordMask(bits - 64),
     d: d & wordMask(bits - 96),
   };
-}
-
-function isEqual(x: FourWords, y: FourWords): boolean {
-  return x.a === y.a && x.b === y.b && x.c === y.c && x.d === y.d;
 }
 
 /** How the addresses of a family are divided into `stems` groups, each of which has few networks. */

@@ -393,8 +393,8 @@ function groupsToAsk(asks: readonly PolicyAsk[], waitMs: number): readonly (read
 }
 
 /** Returns what has to be asked for, because an ask has found too little. */
-function wantOf(ask: SharedAsk): Want {
-  return ask.want();
+function wantOf(shared: SharedAsk): Want {
+  return { key: shared.key ?? shared.counters.create(shared), units: shared.ask.units };
 }
 
 function take(asks: readonly SharedAsk[], grants: readonly Grant[]): void {

@@ -5,7 +5,7 @@ import type { Policy } from "../../core/policy.ts";
 import type { Ask, Charged, LocalCounters } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { networkKey } from "../table/eviction.ts";
-import { alone, type Grant, type Want } from "./call-batch.ts";
+import { alone, type Grant } from "./call-batch.ts";
 import {
   borderErrorMs,
   CalendarPeriods,
@@ -56,11 +56,6 @@ export class SharedAsk {
     const { ask, fitsLocally, key } = this;
     if (!fitsLocally || key === undefined || key.rules.item === "concurrency") return !fitsLocally;
     return key.last.fullUntilMs > ask.nowMs;
-  }
-
-  /** Returns what has to be asked for, because too little was found. */
-  want(): Want {
-    return { key: this.key ?? this.counters.create(this), units: this.ask.units };
   }
 
   /** The store has answered, or has not in time. */

@@ -168,12 +168,10 @@ export const failuresMs = 300_000;
 /** The steps that have ended in this time, and the one that has not. */
 const failureSteps = failuresMs / stepMs + 1;
 
-const rowBytes = 4 * stride * (maxThreads + 1);
-
 /** Each step has a count for most columns but those of latency. */
 const stepBytes = 16 * latencies;
 
-export const historyBytes = rowBytes + stepBytes * maxSteps + FailureCounts.maxBytes(failureSteps);
+export const historyBytes = rowsBytes + stepBytes * maxSteps + FailureCounts.maxBytes(failureSteps);
 
 /** Reads the rows, in the main thread. */
 export class History {

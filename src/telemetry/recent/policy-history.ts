@@ -34,7 +34,7 @@ interface PolicyStep {
 }
 
 /** Those of a configuration, which has 32 at most, and of one that a reload has replaced. */
-const maxPolicies = 64;
+export const maxPolicies = 64;
 
 /** Of twelve policies: V8 takes about 80 bytes for what one says in a step. */
 export const policyHistoryBytes = 80 * 12 * maxSteps;

@@ -3,11 +3,9 @@
 import type { KeyWords } from "../../core/counter-key.ts";
 import { isContinued, type PolicyIdentity } from "../../core/policy.ts";
 import { type BoundedCount, LargestCounts } from "./largest-counts.ts";
+import { maxPolicies } from "./policy-history.ts";
 
 export const generationMs = 15 * 60_000;
-
-/** At most so many policies: those of a configuration, and of one that a reload has replaced. */
-const maxPolicies = 64;
 
 /** At most so many keys are told at once. */
 const maxToldKeys = 1_000;

@@ -2,7 +2,7 @@
 // the history and a branch. A refusal costs two look-ups and a few counts; of each client the first five in a second are kept. All
 // is bounded, whatever clients do: to hand it over takes about a millisecond.
 import { randomInt } from "node:crypto";
-import type { CounterKey } from "../../core/counter-key.ts";
+import { areEqualWords, type CounterKey, type KeyWords } from "../../core/counter-key.ts";
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { UpstreamFault } from "../../core/upstream.ts";
@@ -164,8 +164,8 @@ class FirstOfClients {
   }
 }
 
-function isSame(x: RefusedKey["key"], y: CounterKey): boolean {
-  return x.d === y.d && x.c === y.c && x.b === y.b && x.a === y.a && x.isAddress === y.isAddress;
+function isSame(x: KeyWords, y: KeyWords): boolean {
+  return areEqualWords(x, y) && x.isAddress === y.isAddress;
 }
 
 /** Random, so that nobody can choose addresses that have one hash. */
