@@ -36,7 +36,7 @@ test.each(examples)("an example of the configuration in $path is valid: $text", 
 describe("the README", () => {
   test("is short, and has the commands to try it and to test it", () => {
     const lines = read("README.md").trimEnd().split("\n");
-    expect(lines.length).toBeLessThanOrEqual(150);
+    expect(lines.length).toBeLessThanOrEqual(90);
     expect(lines).toEqual(expect.arrayContaining(["npm ci && npm run demo", "npm ci && npm test"]));
   });
 });
