@@ -12,6 +12,7 @@ import type { RawEntry } from "../config/written.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode, ignoreError } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
+import { InTurn } from "../core/in-turn.ts";
 import type {
   ConfirmReason,
   ReloadCause,
@@ -76,8 +77,7 @@ export class Reloader {
   readonly #workers: ReloadedWorkers;
   readonly #options: ReloaderOptions;
   readonly #logError: (error: unknown) => void;
-  readonly #source: SettingsSource | null;
-  readonly #reloads = new OneAtATime<ReloadResult | null>();
+  readonly #reloads = new OneAtATime();
   readonly #trials: ReloadTrials;
   readonly #listeners = new Set<Partial<ReloadTelemetry>>();
   /** With the values that need a restart. */
@@ -100,7 +100,6 @@ export class Reloader {
     this.#options = options;
     this.#logError = createErrorLog(options.log);
     this.subscribe(options.telemetry);
-    this.#source = options.source;
     this.#trials = new ReloadTrials({
       clock: options.clock,
       onEvent: (event) => {
@@ -120,8 +119,8 @@ export class Reloader {
     this.#options.files.onChange = () =>
       void this.#ask(byFile, async () => this.#load(byFile, false)).catch(this.#logError);
     await this.#watchConfigFile([]);
-    if (this.#source === null) return;
-    const loaded = this.#source.load(true);
+    if (this.#options.source === null) return;
+    const loaded = this.#options.source.load(true);
     if (loaded.ok && isDeepStrictEqual(loaded.settings, this.#wanted.settings)) {
       this.#wanted = { settings: loaded.settings, locate: loaded.place, raw: { root: loaded.raw } };
       this.#started = this.#wanted.raw;
@@ -132,9 +131,9 @@ export class Reloader {
 
   /** Has the configuration file read again, if it is watched. */
   async #loadSoon(): Promise<void> {
-    if (this.#configFile === null || this.#source === null || this.#source.file === null) return;
+    if (this.#configFile === null || this.#options.source === null || this.#options.source.file === null) return;
     this.#configFile.close();
-    this.#configFile = await this.#options.files.openFile(this.#source.file, "changed");
+    this.#configFile = await this.#options.files.openFile(this.#options.source.file, "changed");
   }
 
   /** As the configuration was written. What needs a restart has the values of the start in force. */
@@ -162,33 +161,23 @@ export class Reloader {
   }
 
   /** Ends the trial: its configuration stays in force. `by`: who asks. Resolves with the trial; null if none was on. */
-  confirm(by: string | null = null): Promise<ReloadTrial | null> {
-    return this.#confirm({ reason: "asked", by });
-  }
-
-  async #confirm(ending: TrialEnding<ConfirmReason>): Promise<ReloadTrial | null> {
-    let confirmed: ReloadTrial | null = null;
-    await this.#onTrial(async () => {
+  confirm(by: string | null = null, reason: ConfirmReason = "asked"): Promise<ReloadTrial | null> {
+    return this.#onTrial(async () => {
       await this.#workers.endTrial();
-      confirmed = this.#trials.state;
-      this.#trials.confirmed(ending);
-      return null;
+      const confirmed = this.#trials.state;
+      this.#trials.confirmed({ reason, by });
+      return confirmed;
     });
-    return confirmed;
   }
 
   /** Puts the configuration before the trial into force. `by`: who asks. Resolves with null if none is on trial. */
-  takeBack(by: string | null = null): Promise<ReloadResult | null> {
-    return this.#takeBack({ reason: "asked", by });
-  }
-
-  #takeBack(takenBack: TrialEnding<TakeBackReason>): Promise<ReloadResult | null> {
+  takeBack(by: string | null = null, reason: TakeBackReason = "asked"): Promise<ReloadResult | null> {
     return this.#onTrial(async ({ fallback }) => {
-      const asked = { cause: "trial", by: takenBack.by } as const;
-      const wanted = { ...fallback, ...asked, errors: [], isConfigRead: true, terms: null, takenBack };
+      const asked = { cause: "trial", by, takenBack: { reason, by } } as const;
+      const wanted = { ...fallback, ...asked, errors: [], isConfigRead: true, terms: null };
       // If it cannot be put into force, the trial goes on, and this is tried again.
       const result = await this.#reloadSafely(async () => wanted, "trial");
-      this.#tell(result, "trial", takenBack.by);
+      this.#tell(result, "trial", by);
       return result;
     });
   }
@@ -215,7 +204,7 @@ export class Reloader {
       if (cause !== "file" || isNews) this.#tell(result, cause, by);
       return result;
     };
-    return this.#reloads.reload(reload, cause !== "file") as Promise<ReloadResult>;
+    return this.#reloads.reload(reload, cause !== "file");
   }
 
   #tell(...reload: Parameters<ReloadTelemetry["reloaded"]>): void {
@@ -223,17 +212,15 @@ export class Reloader {
   }
 
   /** Does something with the trial that is on now, unless it is over when it's time to. */
-  #onTrial(work: (trial: OnTrial) => Promise<ReloadResult | null>): Promise<ReloadResult | null> {
+  async #onTrial<T>(work: (trial: OnTrial) => Promise<T>): Promise<T | null> {
     const trial = this.#trials.current;
-    if (trial === null) return Promise.resolve(null);
-    return this.#reloads.between(async () => {
-      return this.#isClosed || trial !== this.#trials.current ? null : work(trial);
-    });
+    if (trial === null) return null;
+    return this.#reloads.between(async () => (this.#isClosed || trial !== this.#trials.current ? null : work(trial)));
   }
 
   async #over(reason: "time" | "refused"): Promise<void> {
     const isKept = this.#trials.current?.terms.unconfirmed === "keep";
-    await (reason === "time" && isKept ? this.#confirm({ reason, by: null }) : this.#takeBack({ reason, by: null }));
+    await (reason === "time" && isKept ? this.confirm(null, reason) : this.takeBack(null, reason));
   }
 
   /** Loads the settings if `always`, or if their file or a file that kept them out of force has changed. */
@@ -241,8 +228,8 @@ export class Reloader {
     const { cause } = asked;
     const now = { ...this.#wanted, ...asked, errors: [], isConfigRead: false, terms: null, takenBack: null };
     const isChanged = this.#watched.map((file) => file?.takeChange()).includes(true);
-    if (this.#source === null || !(isChanged || always)) return now;
-    const loaded = this.#source.load();
+    if (this.#options.source === null || !(isChanged || always)) return now;
+    const loaded = this.#options.source.load();
     if (!loaded.ok) return { ...now, errors: loaded.errors, isConfigRead: true };
     const { settings, place: locate, raw } = loaded;
     // A file that is saved during a trial, a comment added perhaps, is nobody's confirmation.
@@ -346,7 +333,7 @@ export class Reloader {
   }
 
   async #watchConfigFile(wrongFiles: readonly FileError[]): Promise<void> {
-    const file = this.#workers.settings.reload.watch ? (this.#source?.file ?? null) : null;
+    const file = this.#workers.settings.reload.watch ? (this.#options.source?.file ?? null) : null;
     if (file === null) {
       this.#configFile?.close();
       this.#configFile = null;
@@ -435,52 +422,38 @@ function explain(error: FileError, locate: Locate): string {
   return `${locate(key)}: ${line === undefined ? "" : `line ${line} of the file: `}found ${found}, expected ${expected}`;
 }
 
-interface Waiting<T> {
-  work: () => Promise<T>;
-  /** Whether a later reload may replace it. */
-  readonly isReload: boolean;
-  readonly done: PromiseWithResolvers<T>;
-}
-
 /** Carries out one reload after the other. Of reloads that are asked for while one runs, the last is carried out for all. */
-class OneAtATime<T> {
-  #running: Promise<void> | null = null;
-  readonly #waiting: Waiting<T>[] = [];
+class OneAtATime {
+  readonly #turn = new InTurn();
+  /** Waits for its turn, as the last that was asked for; null: there is none, or something else follows it. */
+  #waiting: { work: () => Promise<ReloadResult>; readonly done: Promise<ReloadResult> } | null = null;
 
   /**
    * A reload that is replaced by a later one before it has begun resolves with the result of the later one.
    * `replaces`: false for one that is part of any other.
    */
-  reload(work: () => Promise<T>, replaces: boolean): Promise<T> {
-    const last = this.#waiting.at(-1);
-    if (last?.isReload !== true) return this.#add(work, true);
-    if (replaces) last.work = work;
-    return last.done.promise;
+  reload(work: () => Promise<ReloadResult>, replaces: boolean): Promise<ReloadResult> {
+    if (this.#waiting !== null) {
+      if (replaces) this.#waiting.work = work;
+      return this.#waiting.done;
+    }
+    const done: Promise<ReloadResult> = this.#turn.do(() => {
+      if (this.#waiting === own) this.#waiting = null;
+      return own.work();
+    });
+    const own = { work, done };
+    this.#waiting = own;
+    return done;
   }
 
   /** Does something between two reloads, which replaces none of them. */
-  between(work: () => Promise<T>): Promise<T> {
-    return this.#add(work, false);
+  between<T>(work: () => Promise<T>): Promise<T> {
+    this.#waiting = null;
+    return this.#turn.do(work);
   }
 
-  /** Resolves when nothing is in progress. */
-  async settled(): Promise<void> {
-    await this.#running;
-  }
-
-  #add(work: () => Promise<T>, isReload: boolean): Promise<T> {
-    const done = Promise.withResolvers<T>();
-    this.#waiting.push({ work, isReload, done });
-    this.#running ??= this.#run();
-    return done.promise;
-  }
-
-  async #run(): Promise<void> {
-    // Reloads that are asked for in the same turn are one.
-    await Promise.resolve();
-    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
-      await next.work().then(next.done.resolve, next.done.reject);
-    }
-    this.#running = null;
+  /** Resolves when all that was asked for is over. */
+  settled(): Promise<void> {
+    return this.#turn.over();
   }
 }
