@@ -42,26 +42,6 @@ function valueText(value: number): string {
   return Math.abs(value) === Number.POSITIVE_INFINITY ? (value > 0 ? "+Inf" : "-Inf") : `${value}`;
 }
 
-/** The figures of a family from its text, as prom-client writes it. */
-export function figuresOfText(text: string, merge: Merge): FamilyFigures {
-  const [helpLine = "", typeLine = "", ...lines] = text.split("\n").filter((line) => line !== "");
-  const [, , name = "", ...help] = helpLine.split(" ");
-  const type = typeLine.split(" ").at(-1) as FamilyType;
-  const ends = lines.map((line) => line.lastIndexOf(" ") + 1);
-  return {
-    name,
-    help: unescaped(help.join(" ")),
-    type,
-    merge,
-    series: joinedSeries(lines.map((line, i) => line.slice(0, ends[i]))),
-    values: Float64Array.from(lines, (line, i) => Number(line.slice(ends[i]).replace("Inf", "Infinity"))),
-  };
-}
-
-function unescaped(text: string): string {
-  return text.replace(/\\(.)/g, (_, character) => (character === "n" ? "\n" : character));
-}
-
 /**
  * Merges one family of several threads, in their order. A series that only some threads have is merged from these. The
  * order matters: a sum of fractions is rounded differently in another order, and a counter could seem to go back.
@@ -114,11 +94,13 @@ export function* mergeFamilies(threads: readonly FamilyLookup[]): Generator<Fami
 // The name and the labels of a series do not change and are written once; with thousands of series, a scrape then costs a
 // tenth.
 
-export type Labels = Readonly<Record<string, string>>;
+export type Labels = Readonly<Partial<Record<string, string | number>>>;
 
 /** Returns the part of a line before its value. */
 export function linePrefix(name: string, labels: Labels): string {
-  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escaped(value).replaceAll('"', '\\"')}"`);
+  const pairs = Object.entries(labels).map(
+    ([label, value]) => `${label}="${escaped(`${value}`).replaceAll('"', '\\"')}"`,
+  );
   return pairs.length === 0 ? `${name} ` : `${name}{${pairs.join(",")}} `;
 }
 

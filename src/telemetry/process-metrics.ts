@@ -2,9 +2,9 @@
 // prom-client never stops the timer and the observer behind them, so that each gateway would leave its own running.
 import { type Histogram as DelayHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
-import { collectDefaultMetrics, type Histogram, Registry } from "prom-client";
+import { collectDefaultMetrics, type Histogram, type Metric, type MetricValueWithName, Registry } from "prom-client";
 import { Families, type FamilyReader } from "./families.ts";
-import { type FamilyFigures, figuresOfText, type Merge } from "./figures.ts";
+import { type FamilyFigures, type FamilyType, joinedSeries, linePrefix, type Merge } from "./figures.ts";
 
 let threadRegistry: Registry | null = null;
 
@@ -26,13 +26,22 @@ export function processFamilies(isWanted: (merge: Merge) => boolean, isLagApart:
   for (const { name } of registry.getMetricsAsArray()) {
     const merge = merges[name] ?? (name.startsWith("process_") ? "process" : "max");
     if (!isWanted(merge) || (isLagApart && delayNames.includes(name))) continue;
-    families.add(async () => figuresOfText(await registry.getSingleMetricAsString(name), merge));
+    families.add(() => figuresOfMetric(registry.getSingleMetric(name) as Metric, merge));
   }
   // It does not change while the thread runs.
   const { heap_size_limit } = getHeapStatistics();
   const help = "The limit of the heap of each thread; beyond it the thread ends, and without workers the process.";
   families.gauge("headgate_heap_limit_bytes", help, () => heap_size_limit, { merge: "min" });
   return families.all;
+}
+
+/** Returns the figures of a metric of prom-client. */
+export async function figuresOfMetric(metric: Metric, merge: Merge): Promise<FamilyFigures> {
+  const { name, help, type, values } = await metric.get();
+  const samples: readonly MetricValueWithName<string>[] = values;
+  const prefixes = samples.map(({ metricName = name, labels }) => linePrefix(metricName, labels));
+  const numbers = Float64Array.from(values, ({ value }) => value);
+  return { name, help, type: `${type}` as FamilyType, merge, series: joinedSeries(prefixes), values: numbers };
 }
 
 /**

@@ -1,16 +1,11 @@
 // How the figures of several threads become one family of a scrape.
 import fc from "fast-check";
+import { Gauge, Histogram, Registry } from "prom-client";
 import { expect, test } from "vitest";
 import { CellFamilyReader, Families, figuresOf } from "../../src/telemetry/families.ts";
-import {
-  type FamilyFigures,
-  familyText,
-  figuresOfText,
-  type Merge,
-  mergeFamilies,
-  mergeFamily,
-} from "../../src/telemetry/figures.ts";
+import { type FamilyFigures, familyText, type Merge, mergeFamilies, mergeFamily } from "../../src/telemetry/figures.ts";
 import type { MetricsRole, Scrape } from "../../src/telemetry/metrics.ts";
+import { figuresOfMetric } from "../../src/telemetry/process-metrics.ts";
 import { exchangeOf, metricsOf, storeOf } from "./scrape.ts";
 
 function family(merge: Merge, samples: Readonly<Record<string, number>>, type: FamilyFigures["type"] = "gauge") {
@@ -104,22 +99,22 @@ test("requests that several threads counted give the same text as if one had cou
   );
 });
 
-test("figures of a text give the same text again", async () => {
-  const text = fc.string({ unit: fc.constantFrom("a", '"', "\\", "\n", " ", "}", "é") });
+test("figures of a metric of prom-client give the text that prom-client writes", async () => {
+  const text = fc.string({ unit: fc.constantFrom("a", '"', "\\", "\n", " ", "}", "é"), minLength: 1 });
   const value = fc.oneof(
     fc.double({ noNaN: true, noDefaultInfinity: true }).map((each) => each + 0),
     fc.constantFrom(0, Number.POSITIVE_INFINITY),
   );
   await fc.assert(
     fc.asyncProperty(text, fc.uniqueArray(text, { minLength: 1, maxLength: 3 }), value, async (help, labels, each) => {
-      const families = new Families();
-      const readings = labels.map((label) => ({ labels: { label }, value: each }));
-      families.gauges("a", help, () => readings);
-      for await (const figures of figuresOf(families.all)) {
-        const written = familyText(figures);
-        expect(familyText(figuresOfText(written, "sum"))).toBe(written);
-        expect(figuresOfText(written, "sum")).toEqual(figures);
-      }
+      const registry = new Registry();
+      const registers = [registry];
+      const gauge = new Gauge({ name: "a", help, labelNames: ["label"], registers });
+      for (const label of labels) gauge.set({ label }, each);
+      const histogram = new Histogram({ name: "b", help, labelNames: ["label"], buckets: [0.1, 2.5], registers });
+      for (const label of labels) histogram.observe({ label }, 1);
+      expect(familyText(await figuresOfMetric(gauge, "sum"))).toBe(await registry.getSingleMetricAsString("a"));
+      expect(familyText(await figuresOfMetric(histogram, "sum"))).toBe(await registry.getSingleMetricAsString("b"));
     }),
   );
 });
