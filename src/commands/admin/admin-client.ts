@@ -2,24 +2,10 @@
 // the types of the API's schemas. A call that fails rejects with a CommandError, which says why and has the exit code. Nothing is
 // tried again, and no redirect is followed, because it could take the token elsewhere.
 import type { ClientRequest, IncomingMessage, RequestOptions } from "node:http";
-import type {
-  ClientList,
-  ClientState,
-  ClientsWanted,
-  Config,
-  ConfirmAnswer,
-  ControlEvent,
-  DrainAnswer,
-  ForgivenAnswer,
-  PolicyList,
-  RefusalList,
-  ReloadAnswer,
-  RequestAnswer,
-  RuleWanted,
-  ShownRule,
-  Status,
-} from "../../admin/control-plane.ts";
+import type { Static, TSchema } from "typebox";
+import type { ClientsWanted, RuleWanted, ShownRule, Status } from "../../admin/control-plane.ts";
 import { request as sendPlain } from "../../admin/node-http.ts";
+import type * as schemas from "../../admin/schemas.ts";
 import { asError, errorCode } from "../../core/failure.ts";
 import { CommandError, exitCodes } from "../io.ts";
 import type { TrialArguments } from "./invocation.ts";
@@ -46,20 +32,23 @@ interface Sent {
   /** Sent as JSON. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly signal?: AbortSignal;
-  /** Without a byte for so long, the call fails. */
-  readonly silentMs?: number;
 }
 
-interface Answered {
-  readonly json: unknown;
+/** The name of a schema of the API. */
+type SchemaName = {
+  [Name in keyof typeof schemas]: (typeof schemas)[Name] extends TSchema ? Name : never;
+}[keyof typeof schemas];
+
+interface Answered<Name extends SchemaName> {
+  readonly json: Static<(typeof schemas)[Name]>;
   readonly headers: IncomingMessage["headers"];
 }
 
 /** An answer of success, and what was asked. */
 export interface GatewayAnswer {
-  readonly method: string;
-  readonly path: string;
+  readonly schema: SchemaName;
+  /** Method and target. */
+  readonly call: string;
   readonly json: unknown;
 }
 
@@ -67,8 +56,6 @@ type Send = (options: RequestOptions) => ClientRequest;
 
 /** A reload looks names up, which may take some seconds. */
 const answerMs = 30_000;
-/** A stream of events is never silent for longer than 15 s. */
-const eventsMs = 60_000;
 /** For a call and its whole answer. */
 const longestCallMs = 120_000;
 /** The longest list of rules has a tenth of it. */
@@ -108,128 +95,107 @@ export class AdminClient {
   }
 
   async status(): Promise<Status> {
-    const { json } = await this.call("GET", "/api/status");
-    const isStatus = typeof json === "object" && json !== null && "version" in json && "state" in json;
+    const status = await this.#ask("Status", "GET /api/status");
+    const isStatus = typeof status === "object" && status !== null && "version" in status && "state" in status;
     if (!isStatus) throw this.#unavailable("what answers is not the admin API of a gateway");
-    return json as Status;
+    return status;
   }
 
-  policies(): Promise<PolicyList> {
-    return this.#get("/api/policies");
+  policies() {
+    return this.#ask("PolicyList", "GET /api/policies");
   }
 
-  config(against: "previous" | null): Promise<Config> {
-    return this.#get(`/api/config${against === null ? "" : `?against=${against}`}`);
+  config(against: "previous" | null) {
+    return this.#ask("Config", `GET /api/config${against === null ? "" : `?against=${against}`}`);
   }
 
-  clients({ policy, sort, search, limit }: ClientsWanted): Promise<ClientList> {
+  clients({ policy, sort, search, limit }: ClientsWanted) {
     const query = new URLSearchParams({
       ...{ sort, limit: `${limit}` },
       ...(policy === null ? {} : { policy }),
       ...(search === null ? {} : { search }),
     });
-    return this.#get(`/api/clients?${query}`);
+    return this.#ask("ClientList", `GET /api/clients?${query}`);
   }
 
   /** `key`: such as `client:203.0.113.7`. */
-  client(key: string): Promise<ClientState> {
-    return this.#get(`/api/clients/${encodeURIComponent(key)}`);
+  client(key: string) {
+    return this.#ask("ClientState", `GET /api/clients/${encodeURIComponent(key)}`);
   }
 
   /** `id`: as in X-Request-Id. */
-  request(id: string): Promise<RequestAnswer> {
-    return this.#get(`/api/requests/${encodeURIComponent(id)}`);
+  request(id: string) {
+    return this.#ask("RequestAnswer", `GET /api/requests/${encodeURIComponent(id)}`);
   }
 
   /** The last refusals of a client. `key`: as for `client`. */
-  refusals(key: string, limit: number): Promise<RefusalList> {
-    return this.#get(`/api/refusals?${new URLSearchParams({ key, limit: `${limit}` })}`);
+  refusals(key: string, limit: number) {
+    return this.#ask("RefusalList", `GET /api/refusals?${new URLSearchParams({ key, limit: `${limit}` })}`);
   }
 
   async rules(): Promise<readonly ShownRule[]> {
-    return (await this.#get<{ readonly rules: readonly ShownRule[] }>("/api/rules")).rules;
+    return (await this.#ask("RuleList", "GET /api/rules")).rules;
   }
 
   async rule(id: string): Promise<FetchedRule> {
-    const { json, headers } = await this.call("GET", `/api/rules/${encodeURIComponent(id)}`);
-    return { rule: json as ShownRule, tag: headers.etag ?? "*" };
+    const { json: rule, headers } = await this.#call("Rule", `GET /api/rules/${encodeURIComponent(id)}`);
+    return { rule, tag: headers.etag ?? "*" };
   }
 
   /** `replaces`: the tag of the rule with this id; null: there must be none. */
-  async putRule(id: string, wanted: RuleWanted, replaces: string | null): Promise<ShownRule> {
+  putRule(id: string, wanted: RuleWanted, replaces: string | null) {
     const headers = replaces === null ? { "if-none-match": "*" } : { "if-match": replaces };
-    const { json } = await this.call("PUT", `/api/rules/${encodeURIComponent(id)}`, { body: wanted, headers });
-    return json as ShownRule;
+    return this.#ask("Rule", `PUT /api/rules/${encodeURIComponent(id)}`, { body: wanted, headers });
   }
 
   /** Resolves with what it was. */
-  async removeRule(id: string): Promise<ShownRule> {
-    return (await this.call("DELETE", `/api/rules/${encodeURIComponent(id)}`)).json as ShownRule;
+  removeRule(id: string) {
+    return this.#ask("Rule", `DELETE /api/rules/${encodeURIComponent(id)}`);
   }
 
-  async forgive(key: string): Promise<ForgivenAnswer> {
-    return (await this.call("DELETE", `/api/clients/${encodeURIComponent(key)}`)).json as ForgivenAnswer;
+  forgive(key: string) {
+    return this.#ask("Forgiven", `DELETE /api/clients/${encodeURIComponent(key)}`);
   }
 
   /** `trial`: null for good. */
-  reload(trial: TrialArguments | null): Promise<ReloadAnswer> {
-    if (trial === null) return this.#post("/api/reload", {});
+  reload(trial: TrialArguments | null) {
+    if (trial === null) return this.#ask("ReloadAnswer", "POST /api/reload", { body: {} });
     const { confirmWithin, refusedShare, unconfirmed } = trial;
     const unless = refusedShare === null ? {} : { unless: { refusedShare } };
-    return this.#post("/api/reload", { confirmWithin, ...unless, unconfirmed });
+    return this.#ask("ReloadAnswer", "POST /api/reload", { body: { confirmWithin, ...unless, unconfirmed } });
   }
 
-  confirm(): Promise<ConfirmAnswer> {
-    return this.#post("/api/reload/confirm", {});
+  confirm() {
+    return this.#ask("ConfirmAnswer", "POST /api/reload/confirm", { body: {} });
   }
 
-  takeBack(): Promise<ReloadAnswer> {
-    return this.#post("/api/reload/take-back", {});
+  takeBack() {
+    return this.#ask("ReloadAnswer", "POST /api/reload/take-back", { body: {} });
   }
 
-  drain(): Promise<DrainAnswer> {
-    return this.#post("/api/drain", {});
+  drain() {
+    return this.#ask("DrainAnswer", "POST /api/drain", { body: {} });
   }
 
-  /** The events from now on, until a drain, or until the signal is aborted. */
-  async *events(signal: AbortSignal): AsyncGenerator<ControlEvent> {
-    try {
-      const response = await this.#open("GET", "/api/events", { signal, silentMs: eventsMs });
-      if (response.statusCode !== 200) await this.#read(response);
-      yield* readEvents(response);
-    } catch (error) {
-      if (signal.aborted) return;
-      throw error instanceof CommandError ? error : this.#unreachable(asError(error));
-    }
+  async #ask<Name extends SchemaName>(schema: Name, call: string, sent?: Sent): Promise<Answered<Name>["json"]> {
+    return (await this.#call(schema, call, sent)).json;
   }
 
-  async #get<T>(path: string): Promise<T> {
-    return (await this.call("GET", path)).json as T;
+  /** Sends one request. Resolves with an answer of success alone, which should fit the schema. `call`: method and target. */
+  async #call<Name extends SchemaName>(schema: Name, call: string, sent: Sent = {}): Promise<Answered<Name>> {
+    const { json, headers } = await this.#read(await this.#open(call, sent));
+    if (this.answers.push({ schema, call, json }) > keptAnswers) this.answers.shift();
+    return { json: json as Answered<Name>["json"], headers };
   }
 
-  async #post<T>(path: string, body: unknown): Promise<T> {
-    return (await this.call("POST", path, { body })).json as T;
-  }
-
-  /** Sends one request. Resolves with an answer of success alone. */
-  async call(method: string, path: string, sent: Sent = {}): Promise<Answered> {
-    // A trickle is never silent.
-    const signal = AbortSignal.timeout(longestCallMs);
-    const answered = await this.#read(await this.#open(method, path, { signal, ...sent }));
-    if (this.answers.push({ method, path, json: answered.json }) > keptAnswers) this.answers.shift();
-    return answered;
-  }
-
-  #open(
-    method: string,
-    path: string,
-    { body, headers, signal, silentMs = this.#silentMs }: Sent,
-  ): Promise<IncomingMessage> {
+  #open(call: string, { body, headers }: Sent): Promise<IncomingMessage> {
     const { where } = this;
+    const [method = "", path = ""] = call.split(" ");
     const text = body === undefined ? null : JSON.stringify(body);
     const options: RequestOptions = {
-      ...{ ...reachOf(where), method, path, timeout: silentMs },
-      ...(signal === undefined ? {} : { signal }),
+      ...{ ...reachOf(where), method, path, timeout: this.#silentMs },
+      // A trickle is never silent.
+      signal: AbortSignal.timeout(longestCallMs),
       headers: {
         accept: "*/*",
         ...(where.kind === "url" ? { authorization: `Bearer ${where.token}` } : {}),
@@ -245,12 +211,12 @@ export class AdminClient {
         reject(this.#unavailable("what answers is not the admin API of a gateway (status 101)"));
       });
       outgoing.on("error", (error) => reject(this.#unreachable(error)));
-      outgoing.on("timeout", () => outgoing.destroy(new Error(`nothing was heard for ${silentMs / 1000} s`)));
+      outgoing.on("timeout", () => outgoing.destroy(new Error(`nothing was heard for ${this.#silentMs / 1000} s`)));
       outgoing.end(text ?? undefined);
     });
   }
 
-  async #read(response: IncomingMessage): Promise<Answered> {
+  async #read(response: IncomingMessage) {
     const { statusCode: status = 0, headers } = response;
     const whole = await bytesOf(response, maxAnswerBytes).catch((error: unknown) => {
       throw this.#unreachable(asError(error));
@@ -377,44 +343,4 @@ function whyUnreachable(error: Error, where: Where): string {
 
 function isAboutCertificate(code = ""): boolean {
   return /CERT|SIGNED|SIGNATURE|UNABLE_TO|ISSUER|ALTNAME/.test(code);
-}
-
-// Reads server-sent events of the admin API from the bytes of an answer. The data of each is JSON.
-// https://html.spec.whatwg.org/multipage/server-sent-events.html
-
-/** Longer than any event of a gateway; what is longer is no stream of it. */
-const maxEventLength = 1024 * 1024;
-
-/** Throws a RangeError if an event is too long, and a SyntaxError if its data is no JSON. */
-export async function* readEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ControlEvent> {
-  const decoder = new TextDecoder();
-  const event = new EventLines();
-  let rest = "";
-  for await (const chunk of chunks) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) {
-      const data = event.take(line.replace(/\r$/, ""));
-      if (data !== null) yield JSON.parse(data) as ControlEvent;
-    }
-    if (event.length + rest.length > maxEventLength) throw new RangeError("an event is longer than 1 MiB");
-  }
-}
-
-/** The lines of the event that is being read. */
-class EventLines {
-  length = 0;
-  #data: string[] = [];
-
-  /** Returns the data of the event that the line ends; null if it ends none, or one without data. */
-  take(line: string): string | null {
-    const [, value] = /^data: ?(.*)$/s.exec(line) ?? [];
-    this.length += line.length;
-    if (value !== undefined) this.#data.push(value);
-    if (line !== "") return null;
-    const data = this.#data.length === 0 ? null : this.#data.join("\n");
-    this.#data = [];
-    this.length = 0;
-    return data;
-  }
 }

@@ -7,33 +7,11 @@ import type { GatewayAnswer } from "./admin-client.ts";
 
 /** One sentence about the first flaw. Null: all are as their schemas say. */
 export function flawOfAnswers(answers: readonly GatewayAnswer[]): string | null {
-  for (const { method, path, json } of answers) {
-    const [place = ""] = path.split("?", 1);
-    const schema = schemaOf(method, place);
-    const flaw = schema === null ? null : firstFlaw(schema, json);
-    if (flaw !== null) return `the gateway's answer to ${method} ${place} has no ${flaw}`;
+  for (const { schema, call, json } of answers) {
+    const flaw = firstFlaw(schemas[schema], json);
+    if (flaw !== null) return `the gateway's answer to ${call.split("?", 1)[0]} has no ${flaw}`;
   }
   return null;
-}
-
-const fixed: ReadonlyMap<string, TSchema> = new Map<string, TSchema>([
-  ["GET /api/status", schemas.Status],
-  ["GET /api/policies", schemas.PolicyList],
-  ["GET /api/config", schemas.Config],
-  ["GET /api/clients", schemas.ClientList],
-  ["GET /api/requests", schemas.RefusalList],
-  ["GET /api/rules", schemas.RuleList],
-  ["POST /api/reload", schemas.ReloadAnswer],
-  ["POST /api/reload/confirm", schemas.ConfirmAnswer],
-  ["POST /api/reload/take-back", schemas.ReloadAnswer],
-  ["POST /api/drain", schemas.DrainAnswer],
-]);
-
-function schemaOf(method: string, path: string): TSchema | null {
-  if (path.startsWith("/api/clients/")) return method === "DELETE" ? schemas.Forgiven : schemas.ClientState;
-  if (path.startsWith("/api/requests/")) return schemas.RequestAnswer;
-  if (path.startsWith("/api/rules/")) return schemas.Rule;
-  return fixed.get(`${method} ${path}`) ?? null;
 }
 
 /** What is missing, and where. */

@@ -2,12 +2,10 @@
 // to a terminal.
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { createServer as createHttp } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { ControlEvent } from "../../../src/admin/control-plane.ts";
-import { openAdminClient, readEvents } from "../../../src/commands/admin/admin-client.ts";
+import { openAdminClient } from "../../../src/commands/admin/admin-client.ts";
 import { withGateway } from "../../../src/commands/admin/connect.ts";
 import { readAdminInvocation } from "../../../src/commands/admin/invocation.ts";
 import { parseArguments } from "../../../src/commands/arguments.ts";
@@ -431,65 +429,4 @@ describe("texts of others", () => {
     const usage = { limit: 1, used: 1, remaining: 0, reset: null, resetSeconds: null };
     return { ...usage, countedAs: null, route: null, last: null, refused: null, actions: [] };
   }
-});
-
-describe("events", () => {
-  const drain: ControlEvent = { type: "drain", at: status.started };
-  const data = `id: 1\nevent: drain\ndata: ${JSON.stringify(drain)}\n\n`;
-
-  async function* pieces(text: string, size: number): AsyncGenerator<Uint8Array> {
-    const bytes = Buffer.from(text);
-    for (let i = 0; i < bytes.length; i += size) yield bytes.subarray(i, i + size);
-  }
-
-  async function read(text: string, size: number): Promise<ControlEvent[]> {
-    const events: ControlEvent[] = [];
-    for await (const event of readEvents(pieces(text, size))) events.push(event);
-    return events;
-  }
-
-  test.each([1, 2, 3, 7, 10_000])("are read from pieces of %i bytes, without comments", async (size) => {
-    const text = `: connected\n\n${data}: kept alive\n\n${data.replaceAll("\n", "\r\n")}`;
-    expect(await read(text, size)).toEqual([drain, drain]);
-  });
-
-  test("have letters of several bytes, and data of several lines", async () => {
-    const event = { type: "rule", at: "…", set: [], removed: ["ä€😀"] };
-    const [first = "", rest = ""] = JSON.stringify(event).split(/(?="at")/);
-    expect(await read(`data:${first}\ndata: ${rest}\n\n`, 1)).toEqual([event]);
-  });
-
-  test("that never end are given up", async () => {
-    await expect(read(`data: ${"x".repeat(2 * 1024 * 1024)}`, 65_536)).rejects.toThrow(RangeError);
-    await expect(read("data: x\n".repeat(300_000), 65_536)).rejects.toThrow(RangeError);
-  });
-
-  test("come from a gateway until the signal, and an error is that of any call", async () => {
-    const server = createHttp((_request, response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(data);
-    }).listen(join(scratchFolder(cleanup), "s"));
-    await once(server, "listening");
-    cleanup(() => {
-      server.closeAllConnections();
-      server.close();
-    });
-    const client = await openAdminClient({ kind: "socket", path: String(server.address()) });
-    const controller = new AbortController();
-    const seen: ControlEvent[] = [];
-    for await (const event of client.events(controller.signal)) {
-      seen.push(event);
-      controller.abort();
-    }
-    expect(seen).toEqual([drain]);
-    const { url } = await startMadeUp(cleanup, () => [
-      503,
-      { message: "", errors: [{ errMsg: "Too many streams of events are open." }] },
-    ]);
-    const other = await openAdminClient({ kind: "url", url: new URL(url), token: "t", tokenFile: "f", ca: null });
-    await expect(other.events(new AbortController().signal).next()).rejects.toMatchObject({
-      exitCode: 69,
-      details: ["Too many streams of events are open."],
-    });
-  });
 });
