@@ -2,37 +2,52 @@
 // cannot keep them out; one caller gets at most as many as are free. Unverified peers share a number of places. However
 // many of them one peer holds, a peer without one gets a place, so that health checks of an orchestrator are answered.
 import type { Socket } from "node:net";
+import { readPeer } from "../core/client-address.ts";
 import { clientShare, FairPlaces } from "../core/client-share.ts";
+import type { CheckRefusal } from "../core/connection-ends.ts";
+import type { HostPort } from "../core/ip-address.ts";
 import type { Replaceable } from "../core/settings.ts";
-import { type CheckSettings, peerKey } from "./trusted-callers.ts";
+import type { TextWrites } from "../exchange/socket-writes.ts";
+import type { SharedReads } from "../exchange/sockets.ts";
+import type { Checks } from "./check.ts";
+import type { CheckSettings } from "./trusted-callers.ts";
+
+/** What each listener for checks is opened with. Port 0 picks a free one. */
+export interface CheckListenerOptions extends HostPort {
+  /** Whether other threads open the same port. */
+  readonly isPortShared: boolean;
+  readonly settings: Replaceable<CheckSettings>;
+  readonly checks: Checks;
+  /** Null: sockets are read as streams. */
+  readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
+  /** `caller` is an address. */
+  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
+  readonly onFailure: (error: unknown) => void;
+}
 
 /** One caller gets half of them: enough to open many connections at once before it shows its secret on each. */
 const maxUnverified = 128;
 
-interface CallerConnectionsOptions {
-  readonly settings: Replaceable<CheckSettings>;
-  readonly listener: keyof CheckSettings["maxConnections"];
-  /** A connection of this address exceeded a bound and was closed. */
-  readonly onClosed: (address: string) => void;
-}
-
 export class CallerConnections {
-  readonly #options: CallerConnectionsOptions;
+  readonly #settings: Replaceable<CheckSettings>;
+  readonly #onRefused: CheckListenerOptions["onRefused"];
+  readonly #listener: keyof CheckSettings["maxConnections"];
   /** Each with the key of its peer. */
   readonly #trusted = new Map<Socket, string>();
   readonly #trustedByPeer = new Map<string, number>();
   readonly #unverified = new FairPlaces<Socket>(maxUnverified);
 
-  constructor(options: CallerConnectionsOptions) {
-    this.#options = options;
+  constructor({ settings, onRefused }: CheckListenerOptions, listener: keyof CheckSettings["maxConnections"]) {
+    this.#settings = settings;
+    this.#onRefused = onRefused;
+    this.#listener = listener;
   }
 
   /** Returns false if the connection exceeds its bound and was closed. */
-  add(socket: Socket): boolean {
-    const settings = this.#options.settings.current;
-    const { remoteAddress } = socket;
-    const peer = peerKey(settings, remoteAddress);
-    if (settings.callers.includeAddress(remoteAddress)) {
+  admit(socket: Socket): boolean {
+    const peer = this.peerKey(socket);
+    if (this.#settings.current.callers.includeAddress(socket.remoteAddress)) {
       if (!this.#hasShareLeft(peer)) {
         this.#close(socket);
         return false;
@@ -53,10 +68,15 @@ export class CallerConnections {
     return this.#trusted.has(socket);
   }
 
+  /** Peers with the same key share places, the memory of messages and, unless they are trusted, a budget of frames. */
+  peerKey({ remoteAddress }: Socket): string {
+    return readPeer(remoteAddress, this.#settings.current.clientAddress).key;
+  }
+
   /** Counts a connection that has shown a secret among the trusted ones, unless its caller has used up its share. */
   promote(socket: Socket): void {
     if (this.#trusted.has(socket)) return;
-    const peer = peerKey(this.#options.settings.current, socket.remoteAddress);
+    const peer = this.peerKey(socket);
     if (this.#hasShareLeft(peer) && this.#unverified.leave(socket)) this.#trust(socket, peer);
   }
 
@@ -70,8 +90,7 @@ export class CallerConnections {
   }
 
   #hasShareLeft(peer: string): boolean {
-    const { settings, listener } = this.#options;
-    const max = settings.current.maxConnections[listener];
+    const max = this.#settings.current.maxConnections[this.#listener];
     return (this.#trustedByPeer.get(peer) ?? 0) < clientShare(max - this.#trusted.size, max);
   }
 
@@ -90,7 +109,7 @@ export class CallerConnections {
   }
 
   #close(socket: Socket): void {
-    this.#options.onClosed(socket.remoteAddress ?? "");
+    this.#onRefused("overloaded", socket.remoteAddress ?? "", null);
     socket.destroy();
   }
 }

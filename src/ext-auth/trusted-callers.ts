@@ -2,7 +2,7 @@
 // shows a listed secret. Secrets are compared by digest, in constant time, and not kept. And what else the listeners
 // for checks take from the configuration.
 
-import { type ClientAddressRules, readPeer } from "../core/client-address.ts";
+import type { ClientAddressRules } from "../core/client-address.ts";
 import { type HeaderList, headerValues } from "../core/headers.ts";
 import type { HeadBounds } from "../core/http-bounds.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
@@ -89,9 +89,4 @@ export interface CheckSettings {
   readonly keepAliveTimeoutMs: number;
   /** Of trusted callers, by listener. */
   readonly maxConnections: { readonly http: number; readonly grpc: number };
-}
-
-/** Peers with the same key share places. */
-export function peerKey({ clientAddress }: CheckSettings, address: string | undefined): string {
-  return readPeer(address, clientAddress).key;
 }

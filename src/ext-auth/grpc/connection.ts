@@ -15,6 +15,7 @@ import { encodeFields } from "../../http2/hpack.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import type { Http2Stream } from "../../http2/responses.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
+import type { CallerConnections } from "../caller-connections.ts";
 import {
   type CallWriter,
   GrpcCall,
@@ -128,7 +129,7 @@ export class GrpcConnection implements CallWriter, DrivenConnection<GrpcCall> {
     if (hasLasted(this.#unreadSweeps, checkUnreadMs)) {
       this.#unreadSweeps = 1;
       const unread = session.resetUnread(false);
-      for (let i = 0; i < unread; i += 1) this.#shares.options.onReset("unread");
+      for (let i = 0; i < unread; i += 1) this.#shares.options.onHttp2Reset("unread");
     }
     this.#endIfLate((ms) => hasLasted(this.#sweeps, ms));
     this.#driver.settle();
@@ -168,10 +169,10 @@ export class GrpcConnection implements CallWriter, DrivenConnection<GrpcCall> {
         this.#onData(event);
         return;
       case "malformed":
-        this.#shares.options.onReset("malformed");
+        this.#shares.options.onHttp2Reset("malformed");
         return;
       case "over":
-        if (event.reason !== null) this.#shares.options.connections.onClosed(event.reason, this.socket);
+        if (event.reason !== null) this.#shares.options.onHttp2Closed(event.reason, this.address);
     }
   }
 
@@ -212,8 +213,10 @@ export class GrpcConnection implements CallWriter, DrivenConnection<GrpcCall> {
   #take(call: GrpcCall, method: GrpcMethod, timeoutMs: number): void {
     // First, because a secret in the call raises the bound.
     const refused = method.admits(call);
-    if (refused === null && this.#shares.options.connections.isTrusted(this.socket)) this.#turn.trust();
-    const isOneTooMany = this.openCalls > this.#shares.options.connections.maxCalls(this.socket);
+    const { connections, maxUnverifiedCalls } = this.#shares.options;
+    const isTrusted = connections.isTrusted(this.socket);
+    if (refused === null && isTrusted) this.#turn.trust();
+    const isOneTooMany = !isTrusted && this.openCalls > maxUnverifiedCalls;
     if (refused !== null || isOneTooMany) {
       call.fail(refused ?? failures.tooManyCalls);
       return;
@@ -336,20 +339,8 @@ const failures = {
   late: { code: grpcCodes.deadlineExceeded, message: "the call took too long" },
 } as const;
 
-/** The bounds on connections, and their events. */
-export interface GrpcConnections {
-  /** False: the connection exceeds its bound and is closed. */
-  admit(socket: Socket): boolean;
-  /** Called when a call begins on the connection, and when it has no call any more. */
-  setBusy(socket: Socket, isBusy: boolean): void;
-  /** The number of calls in progress at once; more are refused. */
-  maxCalls(socket: Socket): number;
-  /** Peers with the same key share the memory of messages and, unless they are trusted, a budget of frames. */
-  peerKey(socket: Socket): string;
-  isTrusted(socket: Socket): boolean;
-  /** Called when a connection is closed because it costs too much. */
-  onClosed(reason: Http2CloseReason, socket: Socket): void;
-}
+/** The bounds on connections. */
+export type GrpcConnections = Pick<CallerConnections, "admit" | "setBusy" | "isTrusted" | "peerKey">;
 
 export interface GrpcTimes {
   /** Of the head of a call. */
@@ -371,8 +362,12 @@ export interface GrpcServerOptions {
   readonly settings: Readonly<Replaceable<GrpcTimes>>;
   /** How long a caller may keep its connection open after the GOAWAY and its last call. */
   readonly closeMs: number;
+  /** Calls in progress at once of a connection that is not trusted; more are refused. */
+  readonly maxUnverifiedCalls: number;
+  /** Called when a connection is closed because it costs too much. `caller` is an address. */
+  readonly onHttp2Closed: (reason: Http2CloseReason, caller: string) => void;
   /** Called when a stream is reset because of a limit. */
-  readonly onReset: (reason: Http2ResetReason) => void;
+  readonly onHttp2Reset: (reason: Http2ResetReason) => void;
   /** Called when a call ends without a message. */
   readonly onCallFailed: (call: GrpcCall, status: GrpcStatus) => void;
   readonly onFailure: (error: unknown) => void;

@@ -2,49 +2,31 @@
 
 import { createServer, type Server, type Socket } from "node:net";
 import { ClientBytes } from "../../core/client-share.ts";
-import type { CheckRefusal, Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
+import type { Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { headerValues } from "../../core/headers.ts";
 import { closeMs } from "../../core/http-bounds.ts";
-import type { Replaceable } from "../../core/settings.ts";
+import type { HostPort } from "../../core/ip-address.ts";
 import { listen } from "../../exchange/listen.ts";
 import { PeerTurns } from "../../exchange/peer-turns.ts";
-import type { TextWrites } from "../../exchange/socket-writes.ts";
-import type { SharedReads } from "../../exchange/sockets.ts";
 import { FrameBudgets } from "../../http2/frame-reader.ts";
-import { CallerConnections } from "../caller-connections.ts";
-import { type Checks, checkProblems } from "../check.ts";
-import { type CheckSettings, peerKey } from "../trusted-callers.ts";
+import { CallerConnections, type CheckListenerOptions } from "../caller-connections.ts";
+import { checkProblems } from "../check.ts";
 import { authorization } from "./authorization.ts";
 import { type GrpcCall, type GrpcMethod, type GrpcStatus, grpcCodes, statuses } from "./call.ts";
 import { GrpcConnection, type GrpcServerOptions, type GrpcShares } from "./connection.ts";
 import { HealthService } from "./health.ts";
 import { rateLimit } from "./rate-limit.ts";
 
-export interface ExtAuthGrpcOptions {
-  readonly host: string;
-  /** 0 picks a free port. */
-  readonly port: number;
-  /** Whether other threads open the same port. */
-  readonly isPortShared: boolean;
-  readonly settings: Replaceable<CheckSettings>;
-  readonly checks: Checks;
+export interface ExtAuthGrpcOptions extends CheckListenerOptions {
   readonly nowMs: () => number;
-  /** Null: sockets are read as streams. */
-  readonly reads: SharedReads | null;
-  readonly textWrites: TextWrites;
-  /** `caller` is an address. */
-  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
   /** Called when a connection is closed because it costs too much. `caller` is an address. */
   readonly onHttp2Closed: (reason: Http2CloseReason, caller: string) => void;
   /** Called when a stream is reset because of a limit. */
   readonly onHttp2Reset: (reason: Http2ResetReason) => void;
-  readonly onFailure: (error: unknown) => void;
 }
 
-export interface ExtAuthGrpc {
-  readonly host: string;
-  readonly port: number;
+export interface ExtAuthGrpc extends HostPort {
   /** Sets what the health check reports. It starts as not serving. */
   setServing(isServing: boolean): void;
   /** Resolves with the number of calls that were broken off. */
@@ -65,13 +47,9 @@ const maxUnverifiedCalls = 16;
 
 /** Rejects with the system's error if it cannot listen. */
 export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
-  const { settings, checks, nowMs, onRefused, onFailure } = options;
+  const { settings, checks, nowMs, onRefused } = options;
   const health = new HealthService([services.authorization, services.rateLimit]);
-  const connections = new CallerConnections({
-    settings,
-    listener: "grpc",
-    onClosed: (address) => onRefused("overloaded", address, null),
-  });
+  const connections = new CallerConnections(options, "grpc");
   const forTrusted = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
     maxMessageBytes,
     admits({ socket, address, rawHeaders }) {
@@ -86,28 +64,15 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
   const onTooManyHeaders = ({ address }: GrpcCall): void =>
     onRefused("malformed", address, checkProblems.headTooLarge.errMsg);
   const server = new GrpcServer({
+    ...options,
     methods: new Map([
       [`/${services.authorization}/Check`, forTrusted(maxCheckBytes, authorization(checks, onTooManyHeaders))],
       [`/${services.rateLimit}/ShouldRateLimit`, forTrusted(maxCheckBytes, rateLimit(checks, nowMs))],
       [`/${services.health}/Check`, probe],
       [`/${services.health}/Watch`, forTrusted(maxHealthBytes, health.watch)],
     ]),
-    connections: {
-      admit: (socket) => connections.add(socket),
-      setBusy: (socket, isBusy) => connections.setBusy(socket, isBusy),
-      peerKey: (socket) => peerKey(settings.current, socket.remoteAddress),
-      isTrusted: (socket) => connections.isTrusted(socket),
-      onClosed: (reason, socket) => options.onHttp2Closed(reason, socket.remoteAddress ?? ""),
-      maxCalls: (socket) => (connections.isTrusted(socket) ? Number.POSITIVE_INFINITY : maxUnverifiedCalls),
-    },
-    nowMs,
-    settings,
-    reads: options.reads,
-    textWrites: options.textWrites,
-    closeMs,
-    onReset: options.onHttp2Reset,
+    ...{ connections, maxUnverifiedCalls, closeMs },
     onCallFailed: (call, status) => countFailedCheck(call, status, onRefused),
-    onFailure,
   });
   const address = await server.listen(options.host, options.port, options.isPortShared);
   return {
@@ -156,7 +121,7 @@ export class GrpcServer implements GrpcShares {
   }
 
   /** Rejects with the system's error if it cannot listen. */
-  async listen(host: string, port: number, isPortShared = false): Promise<{ host: string; port: number }> {
+  async listen(host: string, port: number, isPortShared = false): Promise<HostPort> {
     const { settings, closeMs, onFailure } = this.options;
     const { headTimeoutMs, keepAliveTimeoutMs } = settings.current;
     const address = await listen(this.#server, { host, port, isPortShared }, onFailure);

@@ -18,17 +18,14 @@ import { type LocalReply, probeReplies, ruleOf } from "../../core/local-reply.ts
 import { isValidHost } from "../../core/message-check.ts";
 import type { RequestHead } from "../../core/request-head.ts";
 import type { Replaceable } from "../../core/settings.ts";
-import type { TextWrites } from "../../exchange/socket-writes.ts";
-import type { SharedReads } from "../../exchange/sockets.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { emptyLineBytes, HeadScan, type Http1Head, readHead } from "../../http1/request-head.ts";
-import type { CallerConnections } from "../caller-connections.ts";
+import type { CallerConnections, CheckListenerOptions } from "../caller-connections.ts";
 import {
   type Check,
   type CheckAnswer,
   type CheckCaller,
   type CheckProblem,
-  type Checks,
   CheckTransport,
   checkProblems,
 } from "../check.ts";
@@ -40,18 +37,13 @@ import type { CheckSettings } from "../trusted-callers.ts";
  */
 const maxCallsInRead = 100;
 
-export interface CallServices {
-  readonly checks: Checks;
-  /** Null: sockets are read as streams. */
-  readonly reads: SharedReads | null;
-  readonly textWrites: TextWrites;
+export interface ExtAuthHttpOptions extends CheckListenerOptions {
   /** What /readyz says. */
   readonly readiness: Replaceable<LocalReply>;
-  /** `caller` is an address. */
-  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
 }
 
-export interface CallOwner extends CallServices {
+export interface CallOwner {
+  readonly options: ExtAuthHttpOptions;
   readonly settings: CheckSettings;
   readonly connections: CallerConnections;
   /** Every answer closes its connection. */
@@ -95,7 +87,7 @@ export class CallConnection implements CheckCaller {
       .on("end", this.#onEnd)
       .on("error", ignoreError)
       .on("close", () => owner.closed(this));
-    if (owner.reads?.take(socket, this.#onBytes) !== true) socket.on("data", this.#onBytes);
+    if (owner.options.reads?.take(socket, this.#onBytes) !== true) socket.on("data", this.#onBytes);
   }
 
   get isGone(): boolean {
@@ -111,7 +103,7 @@ export class CallConnection implements CheckCaller {
       return;
     }
     // Usually the kernel has taken it. Otherwise an empty write reports when it has.
-    if (this.#owner.textWrites.write(this.socket, text)) this.#flushed();
+    if (this.#owner.options.textWrites.write(this.socket, text)) this.#flushed();
     else {
       this.#wait("flush");
       this.socket.write("", "latin1", this.#onFlushed);
@@ -226,7 +218,7 @@ export class CallConnection implements CheckCaller {
 
   /** Has a call answered: now or later. Nothing of it is read if it comes from an untrusted caller. */
   #begin(call: ReadCall, isLastInRead: boolean): void {
-    const { settings, connections, checks } = this.#owner;
+    const { settings, connections, options } = this.#owner;
     this.#wait("decision");
     this.#isHead = call.method === "HEAD";
     this.#isLastCall = call.isLast || isLastInRead;
@@ -238,15 +230,15 @@ export class CallConnection implements CheckCaller {
     }
     connections.promote(this.socket);
     const head = call.head?.peer.rules === settings.clientAddress ? call.head : this.#readHead(call);
-    if ("peer" in head) checks.ask(head, this.#transport);
+    if ("peer" in head) options.checks.ask(head, this.#transport);
     else this.#refuse("malformed", head);
   }
 
   /** Answers a probe, which is no check: it is not counted and needs no trusted caller. Returns false for any other call. */
   #answerProbe({ method, target, rawHeaders }: ReadCall): boolean {
     if ((target !== "/livez" && target !== "/readyz") || (method !== "GET" && method !== "HEAD")) return false;
-    const { readiness, settings, checks } = this.#owner;
-    if (!settings.callers.include(this.#address, rawHeaders)) this.#isLastCall = true;
+    const { readiness, settings, checks } = this.#owner.options;
+    if (!settings.current.callers.include(this.#address, rawHeaders)) this.#isLastCall = true;
     const { status, message: reason, lines, body } = target === "/livez" ? probeReplies.alive : readiness.current;
     this.answer({ status, reason, lines: lines + checks.date, body });
     return true;
@@ -256,7 +248,7 @@ export class CallConnection implements CheckCaller {
   #readHead(call: ReadCall): RequestHead | CheckProblem {
     const check = readHttpCheck(call);
     if (!("peerAddress" in check)) return check;
-    const head = this.#owner.checks.read(check, call.isKept);
+    const head = this.#owner.options.checks.read(check, call.isKept);
     if (call.isKept) call.head = head;
     return head ?? checkProblems.noClient;
   }
@@ -269,7 +261,7 @@ export class CallConnection implements CheckCaller {
   }
 
   #refuse(reason: CheckRefusal, problem: CheckProblem): void {
-    const { checks, onRefused } = this.#owner;
+    const { checks, onRefused } = this.#owner.options;
     onRefused(reason, this.#address ?? "", ruleOf(problem.detail) ?? problem.errMsg);
     this.answer(checks.refuse(problem));
   }

@@ -2,28 +2,13 @@
 // A decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
 import { createServer, type Server, type Socket } from "node:net";
 import { closeMs } from "../../core/http-bounds.ts";
-import type { Replaceable } from "../../core/settings.ts";
+import type { HostPort } from "../../core/ip-address.ts";
 import { listen } from "../../exchange/listen.ts";
-import type { TextWrites } from "../../exchange/socket-writes.ts";
-import type { SharedReads } from "../../exchange/sockets.ts";
 import { CallerConnections } from "../caller-connections.ts";
-import type { Checks } from "../check.ts";
 import type { CheckSettings } from "../trusted-callers.ts";
-import { CallConnection, type CallOwner, type CallServices } from "./call-connection.ts";
+import { CallConnection, type CallOwner, type ExtAuthHttpOptions } from "./call-connection.ts";
 
-export interface ExtAuthHttpOptions extends CallServices {
-  readonly settings: Replaceable<CheckSettings>;
-  readonly host: string;
-  /** 0 picks a free port. */
-  readonly port: number;
-  /** Whether other threads open the same port. */
-  readonly isPortShared: boolean;
-  readonly onFailure: (error: unknown) => void;
-}
-
-export interface ExtAuthHttp {
-  readonly host: string;
-  readonly port: number;
+export interface ExtAuthHttp extends HostPort {
   /** From now on every answer closes its connection. New connections are still accepted. */
   announceEnd(): void;
   /** Accepts no new connections. Resolves when the last one is closed, at the latest after the timeout. */
@@ -34,7 +19,7 @@ export interface ExtAuthHttp {
 export async function startExtAuthHttp(options: ExtAuthHttpOptions): Promise<ExtAuthHttp> {
   const listener = new HttpListener(options);
   return {
-    ...(await listener.listen(options)),
+    ...(await listener.listen()),
     announceEnd: () => listener.announceEnd(),
     drain: (timeoutMs) => listener.drain(timeoutMs),
   };
@@ -47,14 +32,9 @@ const graceMs = 1000;
 const keepAliveGraceMs = 1000;
 
 class HttpListener implements CallOwner {
-  readonly checks: Checks;
+  readonly options: ExtAuthHttpOptions;
   readonly connections: CallerConnections;
-  readonly reads: SharedReads | null;
-  readonly textWrites: TextWrites;
-  readonly onRefused: ExtAuthHttpOptions["onRefused"];
-  readonly readiness: CallOwner["readiness"];
   isEnding = false;
-  readonly #settings: Replaceable<CheckSettings>;
   readonly #server: Server;
   readonly #open = new Set<CallConnection>();
   readonly #sweepMs: number;
@@ -62,28 +42,19 @@ class HttpListener implements CallOwner {
   #keepAliveMs = Number.NaN;
   #keepAliveLines = "";
 
-  constructor({ settings, checks, readiness, reads, textWrites, onRefused }: ExtAuthHttpOptions) {
-    this.#settings = settings;
-    this.checks = checks;
-    this.readiness = readiness;
-    this.connections = new CallerConnections({
-      settings,
-      listener: "http",
-      onClosed: (address) => onRefused("overloaded", address, null),
-    });
-    this.reads = reads;
-    this.textWrites = textWrites;
-    this.onRefused = onRefused;
+  constructor(options: ExtAuthHttpOptions) {
+    this.options = options;
+    this.connections = new CallerConnections(options, "http");
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#onConnection(socket));
     this.#sweepMs = Math.min(500, this.settings.headTimeoutMs);
   }
 
   get settings(): CheckSettings {
-    return this.#settings.current;
+    return this.options.settings.current;
   }
 
-  async listen(options: ExtAuthHttpOptions): Promise<{ readonly host: string; readonly port: number }> {
-    const address = await listen(this.#server, options, options.onFailure);
+  async listen(): Promise<HostPort> {
+    const address = await listen(this.#server, this.options, this.options.onFailure);
     // Behind the reads of this turn: a call that has arrived is answered.
     this.#sweeper = setInterval(() => setImmediate(() => this.#sweep()), this.#sweepMs).unref();
     return address;
@@ -119,7 +90,7 @@ class HttpListener implements CallOwner {
   }
 
   #onConnection(socket: Socket): void {
-    if (this.connections.add(socket)) this.#open.add(new CallConnection(socket, this));
+    if (this.connections.admit(socket)) this.#open.add(new CallConnection(socket, this));
   }
 
   #closeIdle(): void {

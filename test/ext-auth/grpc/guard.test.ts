@@ -36,10 +36,8 @@ async function start() {
   const connections: GrpcConnections = {
     admit: () => true,
     setBusy: () => {},
-    maxCalls: () => 100,
     peerKey: () => "a",
     isTrusted: () => false,
-    onClosed: (reason) => void closed.push(reason),
   };
   const server = new GrpcServer({
     methods: new Map([[path, { maxMessageBytes: 100, admits: () => null, handle: (_, call) => call.reply("") }]]),
@@ -49,7 +47,9 @@ async function start() {
     textWrites: new TextWrites(),
     settings: { current: { headBounds: { maxBytes: 16_384 }, headTimeoutMs: 5_000, keepAliveTimeoutMs: 60_000 } },
     closeMs: 250,
-    onReset: () => {},
+    maxUnverifiedCalls: 100,
+    onHttp2Closed: (reason) => void closed.push(reason),
+    onHttp2Reset: () => {},
     onCallFailed: () => {},
     onFailure: () => {},
   });

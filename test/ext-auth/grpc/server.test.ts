@@ -23,10 +23,8 @@ const serving = "\x08\x01";
 const unbounded: GrpcConnections = {
   admit: () => true,
   setBusy: () => {},
-  maxCalls: () => Number.POSITIVE_INFINITY,
   peerKey: ({ remoteAddress = "" }) => remoteAddress,
   isTrusted: () => true,
-  onClosed: () => {},
 };
 
 async function startServer(
@@ -43,7 +41,9 @@ async function startServer(
     textWrites: new TextWrites(),
     settings: { current: { headBounds: { maxBytes: 16_384 }, headTimeoutMs, keepAliveTimeoutMs } },
     closeMs: 250,
-    onReset: () => {},
+    maxUnverifiedCalls: 100,
+    onHttp2Closed: () => {},
+    onHttp2Reset: () => {},
     onCallFailed: () => {},
     onFailure: (error) => failures.push(error),
     ...options,
@@ -157,8 +157,8 @@ test("callers of one network hold no more than one of them", async () => {
 
 test("a call beyond the bound of its connection is refused, and those before it go on", async () => {
   const calls: GrpcCall[] = [];
-  const connections = { ...unbounded, maxCalls: () => 2 };
-  const { port } = await startServer(cleanup, (_message, call) => void calls.push(call), { connections });
+  const bounds = { connections: { ...unbounded, isTrusted: () => false }, maxUnverifiedCalls: 2 };
+  const { port } = await startServer(cleanup, (_message, call) => void calls.push(call), bounds);
   const session = await openSession(cleanup, port);
   const open = [1, 2].map(() => callRaw(session, path, [frame(empty)]));
   await eventually("two calls arrive", () => calls.length === 2);
