@@ -1,16 +1,17 @@
 // Clients that others wrote, unmodified and with their defaults, read every transaction of the reference backend
-// through the gateway, in real time. The quota is smaller than the number of pages, so each of them meets a 429 on its
-// way.
+// through the gateway. The quota is smaller than the number of pages, so each of them meets a 429 on its way.
 import { LunchMoneyClient, LunchMoneyError } from "@lunch-money/lunch-money-js-v2";
 import axios from "axios";
 import axiosRetry from "axios-retry";
 import got from "got";
 import ky from "ky";
 import { parseRateLimit } from "ratelimit-header-parser";
-import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
+import { afterAll, beforeAll, expect, type TestContext, test, vi } from "vitest";
 import { createRetryingFetch, listTransactions } from "../../src/client/index.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { ResetFormat } from "../../src/core/response-fields.ts";
 import { type FinanceBackend, startFinanceBackend } from "../../src/finance-backend/server.ts";
+import { clockOf } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -41,9 +42,10 @@ async function gate(
   { onTestFinished }: Pick<TestContext, "onTestFinished">,
   windowMs = 60_000,
   resetFormat: ResetFormat = "epoch",
+  clock: Clock = systemClock,
 ): Promise<TestGateway> {
   const policies = [slidingPolicy({ limit: LIMIT, windowMs })];
-  const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides: { policies, resetFormat } });
+  const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides: { policies, resetFormat }, clock });
   onTestFinished(() => gateway.close());
   return gateway;
 }
@@ -111,19 +113,33 @@ const readers: Record<string, Reader> = {
   },
 };
 
-// All at the same time, because each waits for its window of four seconds, in real time. Each meets a 429 as long as its
-// pages take less than a second. A client whose pages take longer may meet several, but never two in a row: whoever waits as
-// long as Retry-After says is admitted.
-test.concurrent.for(Object.entries(readers))(
+/** Time as its test moves it, for the gateway and for the timers of its client. Otherwise it goes on by itself in steps of 20 ms. */
+function holdTime({ onTestFinished }: Pick<TestContext, "onTestFinished">): Clock {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"], shouldAdvanceTime: true });
+  onTestFinished(() => void vi.useRealTimers());
+  return clockOf(Date.now, Date.now);
+}
+
+// A client never meets two refusals in a row: whoever waits as long as Retry-After says is admitted.
+test.for(Object.entries(readers))(
   "%s reads every transaction once, in order, and no 429 follows another",
   async ([, read], context) => {
+    const clock = holdTime(context);
     const refusals: unknown[] = [];
-    const { url, logLines } = await gate(context, 4_000);
-    expect(await read(url, refusals)).toEqual(allIds);
+    const { url, logLines } = await gate(context, 4_000, "epoch", clock);
+    const statuses = (): unknown[] => logLines.filter(({ msg }) => msg === "request").map(({ status }) => status);
+    const reading = read(url, refusals);
+    await eventually("the client is refused", () => statuses().includes(429));
+    const asked = statuses().length;
+    await eventually("the client asks again", () => {
+      if (statuses().length > asked) return true;
+      vi.advanceTimersByTime(100);
+      return false;
+    });
+    expect(await reading).toEqual(allIds);
     expect(refusals.length).toBeGreaterThan(0);
     expect(refusals.filter((seconds) => !/^[1-4]$/.test(String(seconds)))).toEqual([]);
     const pages = Math.ceil(allIds.length / PAGE);
-    const statuses = (): unknown[] => logLines.filter(({ msg }) => msg === "request").map(({ status }) => status);
     await eventually("all is logged", () => statuses().length === pages + refusals.length);
     expect(statuses().filter((status) => status === 200)).toHaveLength(pages);
     expect(statuses().join(" ")).not.toContain("429 429");

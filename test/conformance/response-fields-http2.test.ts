@@ -17,7 +17,8 @@ const cases = rows.filter(({ notOverHttp2 }) => notOverHttp2 === undefined);
 // At the same time, because some of them wait.
 test.concurrent.for(cases)("$status $name", async (row, context) => {
   const cleanup = cleanupOf(context);
-  const { ca, overrides } = withTls(row.overrides);
+  // A client that is answered in the middle of its request sends no more, and is told soon to stop.
+  const { ca, overrides } = withTls({ ...row.overrides, timeouts: { lingerMs: 500, ...row.overrides?.timeouts } });
   const { gateway, raw } = await stageCase(row, cleanup, overrides);
   const client = new Http2Client(gateway.traffic.port, ca, cleanup);
 

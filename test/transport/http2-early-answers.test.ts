@@ -1,7 +1,7 @@
 // Over HTTP/2, an answer to a client that still sends: it is read whole before the client is told to stop, and the connection goes
 // on with other requests.
 import { expect, test } from "vitest";
-import { useCleanup } from "../support/cleanup.ts";
+import { type Cleanup, cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
@@ -29,7 +29,7 @@ const cases: readonly Case[] = [
 ];
 
 /** The upstream refuses an upload to /v2/early as soon as it has its head. */
-const stage = (overrides: Overrides, ca = withTls(overrides)) =>
+const stage = (cleanup: Cleanup, overrides: Overrides, ca = withTls(overrides)) =>
   stageRaw(
     cleanup,
     (socket, data) => {
@@ -40,43 +40,50 @@ const stage = (overrides: Overrides, ca = withTls(overrides)) =>
     ca.overrides,
   ).then(({ gateway }) => ({ gateway, ca: ca.ca }));
 
-test.each(cases)("a %s is not read together with its reset", async (_, status, fields, overrides) => {
-  const { gateway, ca } = await stage(overrides);
-  const client = new FrameClient(gateway.traffic.port, { ca }, cleanup);
-  // Of each record of TLS: how many frames had come with it.
-  const records: number[] = [];
-  client.socket.on("data", () => void records.push(client.frames.length));
-  client.headers(1, fields, endHeaders);
-  let sentBytes = 0;
-  const fillWindow = (): void => {
-    const opened = client.of(frameTypes.windowUpdate, 1).map(({ payload }) => payload.readUInt32BE(0));
-    const allowedBytes = opened.reduce((sum, bytes) => sum + bytes, windowBytes);
-    for (let left = allowedBytes - sentBytes; left > 0; left -= 16_384) {
-      client.send(frameTypes.data, 0, 1, Buffer.alloc(Math.min(left, 16_384)));
-    }
-    sentBytes = allowedBytes;
-  };
-  fillWindow();
-  expect(await client.ended(1)).toBe("whole");
-  fillWindow();
-  expect(client.headOf(1).slice(0, 2)).toEqual([":status", status]);
-  await eventually("it is told to stop", () => client.of(frameTypes.rstStream, 1).length === 1);
-  const recordOf = (isWanted: (frame: (typeof client.frames)[number]) => boolean): number => {
-    const at = client.frames.findIndex(isWanted);
-    return records.findIndex((frames) => frames > at);
-  };
-  const reset = recordOf(({ type, stream }) => type === frameTypes.rstStream && stream === 1);
-  const end = recordOf(({ type, stream, flags }) => type <= 1 && stream === 1 && (flags & endStream) !== 0);
-  expect(reset).toBeGreaterThan(end);
-  expect(client.of(frameTypes.rstStream, 1)[0]?.payload.readUInt32BE(0)).toBe(0);
-  // What nobody has taken of the body is given back to the connection, and nothing to the stream once it is answered.
-  client.headers(3, get("/none"));
-  expect(await client.ended(3)).toBe("whole");
-  expect(client.goaways).toEqual([]);
-});
+// At the same time, because each waits for the reset.
+test.concurrent.for(cases)(
+  "a %s is not read together with its reset",
+  async ([, status, fields, overrides], context) => {
+    const cleanup = cleanupOf(context);
+    const { gateway, ca } = await stage(cleanup, overrides);
+    const client = new FrameClient(gateway.traffic.port, { ca }, cleanup);
+    // Of each record of TLS: how many frames had come with it.
+    const records: number[] = [];
+    client.socket.on("data", () => void records.push(client.frames.length));
+    client.headers(1, fields, endHeaders);
+    let sentBytes = 0;
+    const fillWindow = (): void => {
+      const opened = client.of(frameTypes.windowUpdate, 1).map(({ payload }) => payload.readUInt32BE(0));
+      const allowedBytes = opened.reduce((sum, bytes) => sum + bytes, windowBytes);
+      for (let left = allowedBytes - sentBytes; left > 0; left -= 16_384) {
+        client.send(frameTypes.data, 0, 1, Buffer.alloc(Math.min(left, 16_384)));
+      }
+      sentBytes = allowedBytes;
+    };
+    fillWindow();
+    expect(await client.ended(1)).toBe("whole");
+    fillWindow();
+    expect(client.headOf(1).slice(0, 2)).toEqual([":status", status]);
+    await eventually("it is told to stop", () => client.of(frameTypes.rstStream, 1).length === 1);
+    const recordOf = (isWanted: (frame: (typeof client.frames)[number]) => boolean): number => {
+      const at = client.frames.findIndex(isWanted);
+      return records.findIndex((frames) => frames > at);
+    };
+    const reset = recordOf(({ type, stream }) => type === frameTypes.rstStream && stream === 1);
+    const end = recordOf(({ type, stream, flags }) => type <= 1 && stream === 1 && (flags & endStream) !== 0);
+    expect(reset).toBeGreaterThan(end);
+    expect(client.of(frameTypes.rstStream, 1)[0]?.payload.readUInt32BE(0)).toBe(0);
+    // What nobody has taken of the body is given back to the connection, and nothing to the stream once it is answered.
+    client.headers(3, get("/none"));
+    expect(await client.ended(3)).toBe("whole");
+    expect(client.goaways).toEqual([]);
+  },
+);
 
-test.each(cases)("Node's client has the whole %s, and its request is closed", async (_, status, fields, overrides) => {
-  const { gateway, ca } = await stage(overrides);
+test.concurrent.for(cases)("Node's client has the whole %s, and its request is closed", async (row, context) => {
+  const [, status, fields, overrides] = row;
+  const cleanup = cleanupOf(context);
+  const { gateway, ca } = await stage(cleanup, overrides);
   const { session } = new Http2Client(gateway.traffic.port, ca, cleanup);
   const stream = session.request(Object.fromEntries(fields), { endStream: false });
   let body = "";
@@ -121,7 +128,7 @@ test("a client that ends its request early because of the answer's head gets the
 });
 
 test("one that ends it early before any answer is reset, as before", async () => {
-  const { gateway, ca } = await stage({});
+  const { gateway, ca } = await stage(cleanup, {});
   const client = new FrameClient(gateway.traffic.port, { ca }, cleanup);
   client.headers(1, post(["content-length", "1000"]), endHeaders);
   client.send(frameTypes.data, endStream, 1, "first");

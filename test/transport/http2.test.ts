@@ -246,7 +246,7 @@ describe("what passes", () => {
 
 describe("what ends early", () => {
   test("a body over the bound is 413, the stream is let go, and the connection goes on", async () => {
-    const { client } = await start({ maxBodyBytes: 10 });
+    const { client } = await start({ maxBodyBytes: 10, timeouts: { lingerMs: 500 } });
     const two = client();
     const announced = await two.ask({ method: "POST", fields: { "content-length": "11" }, body: "hello world" });
     expectContractFields(announced, { limit: 100, remaining: 99 }, lowerCase);
@@ -260,7 +260,9 @@ describe("what ends early", () => {
   });
 
   test("an answer that comes before the body is whole is passed on whole", async () => {
-    const { client } = await startRaw((socket) => void socket.write(response("early")));
+    const { client } = await startRaw((socket) => void socket.write(response("early")), {
+      timeouts: { lingerMs: 500 },
+    });
     const stream = client().session.request({ ":method": "POST", ":path": "/v2/x", authorization: "Bearer t" });
     stream.write("the beginning");
     expect(await answerOf(stream)).toMatchObject({ status: 200, body: "early" });

@@ -66,6 +66,8 @@ function passSecond({ clock }: Staged): void {
 
 interface Upload {
   write(bytes: Buffer): void;
+  /** Ends the request. */
+  end(): void;
   /** What the client got so far. */
   isAnswered(): boolean;
   answer(): Promise<{ readonly status: number }>;
@@ -82,11 +84,21 @@ function openUpload({ connect, gateway, ca }: Staged, bytes: number, isHttp2: bo
     stream.on("response", () => {
       isAnswered = true;
     });
-    return { write: (piece) => void stream.write(piece), isAnswered: () => isAnswered, answer: () => answer };
+    return {
+      write: (piece) => void stream.write(piece),
+      end: () => void stream.end(),
+      isAnswered: () => isAnswered,
+      answer: () => answer,
+    };
   }
   const client = connect();
   client.write(request("/v2/photo", { method: "POST", fields: `Content-Length: ${bytes}\r\n` }));
-  return { write: (piece) => client.write(piece), isAnswered: () => client.rest !== "", answer: () => client.read() };
+  return {
+    write: (piece) => client.write(piece),
+    end: () => {},
+    isAnswered: () => client.rest !== "",
+    answer: () => client.read(),
+  };
 }
 
 /** For as many seconds as the body has, or until there is an answer. */
@@ -116,7 +128,10 @@ describe.each([
     const { gateway, answer } = staged;
     const upload = openUpload(staged, seconds * bytesPerSecond || 1, isHttp2);
     await send(staged, upload, bytesPerSecond);
-    if (bound === null) answer();
+    if (bound === null) {
+      upload.end();
+      answer();
+    }
     const { status } = await upload.answer();
     await eventually("it is logged", () => lineOf(gateway) !== undefined);
     const { problem = null, detail = null } = lineOf(gateway) as { problem?: string; detail?: string };

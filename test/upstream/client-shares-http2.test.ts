@@ -27,6 +27,8 @@ async function stage() {
     {
       ...overrides,
       clientAddress: { trustedProxies: ["127.0.0.1"] },
+      // A client that is answered in the middle of its upload is told soon to stop.
+      timeouts: { lingerMs: 500 },
       // Two for one client, and the third for another one.
       upstream: { maxConnections: 3, connectTimeoutMs: 30_000 },
     },
