@@ -105,6 +105,8 @@ export class ThreadRecent {
     const counted = { keys: { keys, floor: this.#keys.floor }, failures: this.#failures.all };
     const batch = { refusals: this.#refusals, count: this.#count, ...counted };
     this.#refusals = [];
+    this.#firstRefused.handOver();
+    this.#firstFailed.handOver();
     this.#count = 0;
     this.#failures = new FailureCounts();
     this.#keys = new LargestCounts(maxKeys);
@@ -137,10 +139,11 @@ export class ThreadRecent {
   }
 }
 
-/** Chooses the first requests of each client in a second. */
+/** Chooses the first requests of each client in a second, and none while those of two seconds are not handed over. */
 class FirstOfClients {
   readonly #ofClient = new Map<string, number>();
   #taken = 0;
+  #waiting = 0;
   #endsMs = Number.NEGATIVE_INFINITY;
   readonly #most: number;
 
@@ -155,12 +158,17 @@ class FirstOfClients {
       this.#taken = 0;
       this.#endsMs = nowMs + 1_000;
     }
-    if (this.#taken >= this.#most) return false;
+    if (this.#taken >= this.#most || this.#waiting >= 2 * this.#most) return false;
     const taken = this.#ofClient.get(client) ?? 0;
     if (taken >= keptPerClient) return false;
     this.#ofClient.set(client, taken + 1);
     this.#taken += 1;
+    this.#waiting += 1;
     return true;
+  }
+
+  handOver(): void {
+    this.#waiting = 0;
   }
 }
 

@@ -78,6 +78,24 @@ describe("of a target, the path is kept as in the log", () => {
   });
 });
 
+test("while the main thread takes nothing, no more is kept than of two seconds", () => {
+  const { clock, recent, refusal, take } = open();
+  const fault = { reason: "connect_refused", code: null, address: null, id: "one" } as const;
+  for (let second = 0; second < 10; second += 1) {
+    for (let client = 0; client < 600; client += 1) recent.finish(refusal("refused", { client: `${client}` }), "/v2/x");
+    for (let client = 0; client < 120; client += 1) {
+      recent.finish(refusal("failed", { client: `${client}`, problem: "upstream_failed", fault }), "/v2/x");
+    }
+    clock.advance(1_000);
+  }
+  const batch = take();
+  expect(batch.count).toBe(7_200);
+  expect(idsOf(batch).filter((id) => id === "refused")).toHaveLength(1_000);
+  expect(idsOf(batch).filter((id) => id === "failed")).toHaveLength(200);
+  recent.finish(refusal("next"), "/v2/x");
+  expect(idsOf(take())).toEqual(["next"]);
+});
+
 test("0 switches off the refusals or the keys, and a reload may do so", () => {
   const { recent, refusal, take } = open({ refusals: 0, keys: 10 });
   const taken = (id: string) => {
