@@ -77,14 +77,8 @@ function mergeSamples(a: Samples, b: Samples, combine: Combine): Samples {
   return { series: joinedSeries([...merged.keys()]), values: Float64Array.from(merged.values()) };
 }
 
-/** The families of a thread by their names. A Map is one. */
-export interface FamilyLookup {
-  keys(): Iterable<string>;
-  get(name: string): FamilyFigures | undefined;
-}
-
-/** Merges the families of several threads one by one, in the order in which they first come. */
-export function* mergeFamilies(threads: readonly FamilyLookup[]): Generator<FamilyFigures> {
+/** Merges the families of several threads, by their names, one by one, in the order in which they first come. */
+export function* mergeFamilies(threads: readonly ReadonlyMap<string, FamilyFigures>[]): Generator<FamilyFigures> {
   for (const name of new Set(threads.flatMap((thread) => [...thread.keys()]))) {
     const [first, ...others] = threads.map((thread) => thread.get(name)).filter((family) => family !== undefined);
     if (first !== undefined) yield mergeFamily([first, ...others]);

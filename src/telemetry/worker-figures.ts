@@ -6,7 +6,7 @@ import { countsOf, type Outcome } from "../core/policy.ts";
 import { badnessOf, type StoreHealth } from "../core/store-link.ts";
 import type { AddressState, UpstreamHealth } from "../core/upstream.ts";
 import { CellFamilyReader } from "./families.ts";
-import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } from "./figures.ts";
+import { type FamilyFigures, mergeFamilies, mergeFamily } from "./figures.ts";
 import { readDelays } from "./process-metrics.ts";
 import { healthOf, unusedStore } from "./shared-store-metrics.ts";
 import {
@@ -48,10 +48,10 @@ export class WorkerReadings {
 
   /** Reads all threads, then `own`, and merges them one family at a time. */
   async *merged(own: AsyncIterable<FamilyFigures>): AsyncGenerator<FamilyFigures> {
-    for (const succession of this.#successions) succession.read();
+    const threads = this.#successions.map((succession) => succession.families());
     const families = new Map<string, FamilyFigures>();
     for await (const family of own) families.set(family.name, family);
-    yield* mergeFamilies([families, ...this.#successions]);
+    yield* mergeFamilies([families, ...threads]);
   }
 
   /** Returns the outcomes of a policy in all threads since the start. */
@@ -121,10 +121,9 @@ function isWorse(a: StoreHealth, b: StoreHealth): boolean {
  * successions. So the order of the additions stays the same when a thread ends, and no sum is rounded differently. There
  * are no more successions than there were threads at once.
  */
-class Succession implements FamilyLookup {
+class Succession {
   #known: KnownThread | null = null;
   #readers: { readonly of: ThreadCells; readonly families: readonly CellFamilyReader[] } | null = null;
-  #last: ReadonlyMap<string, FamilyFigures> = new Map();
   /** Counters and histograms of the threads before. */
   readonly #counted = new Map<string, FamilyFigures>();
   /** By policy: the outcomes in the threads before. */
@@ -156,27 +155,28 @@ class Succession implements FamilyLookup {
 
   leave(): void {
     if (this.#known === null) return;
-    this.read();
-    for (const [name, { type }] of this.#last) {
-      const family = this.get(name);
-      if (type !== "gauge" && family !== undefined) this.#counted.set(name, family);
-    }
+    for (const [name, family] of this.families()) if (family.type !== "gauge") this.#counted.set(name, family);
     for (const policy of this.#known.cells.outcomes.keys()) this.#ended.set(policy, this.outcomes(policy));
     this.#activeBefore = this.activeSeconds();
     this.#active = 0;
-    this.#last = new Map();
     this.#known = null;
   }
 
-  read(): void {
-    if (this.#known === null) return;
+  /** Reads the thread, and adds what the threads before it have counted. */
+  families(): ReadonlyMap<string, FamilyFigures> {
+    if (this.#known === null) return this.#counted;
     const { cells, report } = this.#known;
     if (this.#readers?.of !== cells) {
       this.#readers = { of: cells, families: cells.families.map((family) => new CellFamilyReader(family)) };
     }
     const counted = this.#readers.families.map((family) => family.figures());
     const families = [...report.families, ...readDelays(cells.delays), ...counted];
-    this.#last = new Map(families.map((family) => [family.name, family]));
+    const last = new Map(families.map((family) => [family.name, family]));
+    for (const [name, before] of this.#counted) {
+      const family = last.get(name);
+      last.set(name, family === undefined ? before : mergeFamily([before, family]));
+    }
+    return last;
   }
 
   upstream(): SeenHealth | null {
@@ -188,15 +188,5 @@ class Succession implements FamilyLookup {
     const counts = range === undefined ? null : new OutcomeCells(range);
     const ended = this.#ended.get(policy);
     return countsOf((outcome) => (ended?.[outcome] ?? 0) + (counts?.[outcome] ?? 0));
-  }
-
-  keys(): Iterable<string> {
-    return [...this.#last.keys(), ...this.#counted.keys()];
-  }
-
-  get(name: string): FamilyFigures | undefined {
-    const counted = this.#counted.get(name);
-    const last = this.#last.get(name);
-    return counted === undefined || last === undefined ? (last ?? counted) : mergeFamily([counted, last]);
   }
 }
