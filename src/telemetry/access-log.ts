@@ -14,19 +14,13 @@ export interface AccessLog {
   record(exchange: ExchangeRecord, target: string): void;
 }
 
-interface AccessLogOptions {
-  readonly samplers: Samplers;
-  readonly refusedPerSecond?: number;
-  readonly maxClients?: number;
-}
-
-export function createAccessLog(log: Logger, options: AccessLogOptions): AccessLog {
-  const { samplers, refusedPerSecond = 5, maxClients = 10_000 } = options;
+export function createAccessLog(samplers: Samplers, maxClients = 10_000): AccessLog {
+  const { log } = samplers;
   // Every line has the same shape. Written by hand it takes a tenth of the time that pino takes, and goes to the same place.
   const destination: Pick<LogDestination, "write" | "writeBytes"> = Reflect.get(log, symbols.streamSym);
   const lines = new AccessLines(log);
   const sampler = samplers.add({
-    perPeriod: refusedPerSecond,
+    perPeriod: samplers.perSecond,
     maxKeys: maxClients,
     report: (client, omitted) => log.info({ client, omitted }, "refused requests left out"),
   });

@@ -176,7 +176,7 @@ function percentEncoded(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`;
 }
 
-export interface SamplerOptions {
+interface SamplerOptions {
   readonly perPeriod: number;
   /** Default: a second. */
   readonly periodMs?: number;
@@ -192,7 +192,7 @@ const maxReports = 100;
  * together, with key null. At most `maxReports` keys are reported by themselves, because a report costs 10 µs; the
  * other keys are reported together too.
  */
-export class Sampler {
+class Sampler {
   readonly #options: SamplerOptions;
   readonly #seen = new Map<string, number>();
   #beyondTable = 0;
@@ -250,12 +250,32 @@ export class Sampler {
 
 /** The samplers of one thread's log: what they leave out is counted and reported together. */
 export class Samplers {
+  readonly log: Logger;
+  /** At most so many lines of a kind that can be repeated without end are written in a period, which is a second by default. */
+  readonly perSecond: number;
+  readonly #clock: Clock;
   readonly #all: Sampler[] = [];
+
+  constructor(log: Logger, clock: Clock, perSecond: number) {
+    this.log = log;
+    this.#clock = clock;
+    this.perSecond = perSecond;
+  }
 
   add(options: SamplerOptions): Sampler {
     const sampler = new Sampler(options);
     this.#all.push(sampler);
     return sampler;
+  }
+
+  /**
+   * Returns the function that says whether a line with this key may be written. Keys are of a closed set. `name`: of the key in
+   * the reports, whose message is `leftOut`.
+   */
+  sampled(name: string, periodMs: number, leftOut: string): (key: string) => boolean {
+    const report: SamplerOptions["report"] = (key, omitted) => this.log.warn({ [name]: key, omitted }, leftOut);
+    const sampler = this.add({ perPeriod: this.perSecond, periodMs, maxKeys: 100, report });
+    return (key) => sampler.passes(key, this.#clock.monotonicMs());
   }
 
   /** Lines omitted so far. */

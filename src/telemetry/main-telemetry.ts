@@ -28,7 +28,7 @@ export type MainTelemetry = Pick<Telemetry, "metrics" | "reloaded" | "trialChang
 /** In the main thread beside workers: it carries no traffic, and its metrics are those of all threads. */
 export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetry {
   const { workers, routes, hasStore = false, sharedRules = null } = options;
-  const samplers = new Samplers();
+  const samplers = new Samplers(options.log, options.clock, allLinesPerSecond);
   const policies = options.limiter.stats().map(({ policy }) => policy.name);
   const metrics = createMetrics({ routes, policies, hasStore }, "main", (own) => workers.merged(own));
   const { text } = metrics.scraping({
@@ -44,7 +44,7 @@ export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetr
   return {
     ...{ metrics, text },
     ...createReloads(options, metrics),
-    connectionShed: createWarnings(options, metrics, samplers, allLinesPerSecond).connectionShed,
+    connectionShed: createWarnings(samplers, metrics, options).connectionShed,
     upstreamHealth: () => workers.upstreamHealth(),
     storeHealth: () => (hasStore ? workers.storeHealth() : null),
     close: () => samplers.close(),

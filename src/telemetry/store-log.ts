@@ -1,6 +1,5 @@
 // Log lines about the store that gateways share: one for each change of a shard's state, and one about its server. A change
 // that all threads of a process see is logged once. A store whose state keeps changing is logged a few times a minute.
-import type { Clock } from "../core/clock.ts";
 import { maxThreads } from "../core/settings.ts";
 import {
   badnessOf,
@@ -8,11 +7,11 @@ import {
   type StateChange,
   type StoreIdentity,
   type StoreState,
-  storeStates,
 } from "../core/store-link.ts";
 import type { Logger, Samplers } from "./log.ts";
+import type { StoreEventCounts } from "./shared-store-metrics.ts";
 
-export interface StoreLog {
+export interface StoreLog extends Pick<StoreEventCounts, "storeAnswered" | "storeWaited"> {
   storeChanged(change: StateChange): void;
   /** May be called for each attempt: a line is written if the reason has changed. */
   storeConnectFailed(shard: number | null, failure: CallFailure): void;
@@ -25,20 +24,10 @@ export interface StoreLog {
 /** Servers of other versions and other warnings are not logged. */
 const maxKnown = 100;
 
-/** `perMinute`: lines for each kind of change. */
-export function createStoreLog(
-  log: Logger,
-  clock: Clock,
-  samplers: Samplers,
-  perMinute: number,
-  sightings: StoreSightings,
-): StoreLog {
-  const sampler = samplers.add({
-    perPeriod: perMinute,
-    periodMs: 60_000,
-    maxKeys: storeStates.length ** 2 + 1,
-    report: (change, omitted) => log.warn({ change, omitted }, "changes of the store's state left out"),
-  });
+/** Of each kind of change, as many lines a minute as others have a second. */
+export function createStoreLog(samplers: Samplers, metrics: StoreEventCounts, sightings: StoreSightings): StoreLog {
+  const { log } = samplers;
+  const passes = samplers.sampled("change", 60_000, "changes of the store's state left out");
   const known = new Set<string>();
   const isNew = (text: string): boolean => !known.has(text) && known.size < maxKnown && known.add(text).has(text);
   /** Why the last attempt to reach a shard failed, as logged. */
@@ -46,7 +35,7 @@ export function createStoreLog(
   const isNewReason = (shard: number | null, cause: StateChange["cause"]): boolean => {
     if (reasons.get(shard) === cause) return false;
     reasons.set(shard, cause);
-    return sightings.isReporter(shard ?? 0) && sampler.passes("not connected", clock.monotonicMs());
+    return sightings.isReporter(shard ?? 0) && passes("not connected");
   };
   return {
     storeChanged(change) {
@@ -58,10 +47,10 @@ export function createStoreLog(
       if (change.to === "away") reasons.set(change.shard, change.cause);
       else for (const shard of [change.shard, null]) reasons.delete(shard);
       if (!sightings.isNews(change.shard, change.to)) return;
-      const passes = sampler.passes(`${change.from} to ${change.to}`, clock.monotonicMs());
-      if (passes) logChange(log, change);
+      if (passes(`${change.from} to ${change.to}`)) logChange(log, change);
     },
     storeConnectFailed(shard, { kind, detail }) {
+      metrics.storeConnectFailed(kind);
       if (isNewReason(shard, kind)) log.warn({ shard, cause: kind, detail }, "store not connected");
     },
     storeIdentified(shard, { server, warnings }) {
@@ -73,6 +62,8 @@ export function createStoreLog(
       reasons.delete(shard);
       sightings.gone(shard);
     },
+    storeAnswered: metrics.storeAnswered,
+    storeWaited: metrics.storeWaited,
   };
 }
 

@@ -23,7 +23,7 @@ import { createMetrics, type Metrics, type Scrape, type ScrapeSources } from "./
 import { eventLoopDelays } from "./process-metrics.ts";
 import type { ThreadRecent } from "./recent/thread-recent.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
-import { healthOf, type StoreEventCounts, type StoreSources } from "./shared-store-metrics.ts";
+import { healthOf, type StoreSources } from "./shared-store-metrics.ts";
 import { createStoreLog, type StoreLog, StoreSightings } from "./store-log.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 import { allLinesPerSecond, createWarnings, type Warnings } from "./warnings.ts";
@@ -63,11 +63,7 @@ export interface ThreadScrape extends Pick<Scrape, "text"> {
   report(): Promise<Omit<ThreadReport, "addresses">>;
 }
 
-export interface Telemetry
-  extends Warnings,
-    Reloads,
-    StoreLog,
-    Pick<StoreEventCounts, "storeAnswered" | "storeWaited"> {
+export interface Telemetry extends Warnings, Reloads, StoreLog {
   readonly metrics: Metrics;
   /** Counts and logs a request. `path`: its target, as it came. */
   finish(exchange: ExchangeRecord, path: string): void;
@@ -113,19 +109,16 @@ export type AddressStates = Pick<AddressFigures, "available" | "ejected">;
 
 export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock, workers = 1, store = null, recent = null } = options;
-  const linesPerSecond = shareOf(allLinesPerSecond, workers);
-  const samplers = new Samplers();
-  const accessLog = createAccessLog(log, { samplers, refusedPerSecond: linesPerSecond });
-  const logFailure = createUpstreamLog(log, clock, samplers, linesPerSecond);
+  const samplers = new Samplers(log, clock, shareOf(allLinesPerSecond, workers));
+  const accessLog = createAccessLog(samplers);
+  const logFailure = createUpstreamLog(samplers);
   const { sightings = new StoreSightings(StoreSightings.createMemory(), 0) } = store ?? {};
-  const storeLog = createStoreLog(log, clock, samplers, linesPerSecond, sightings);
   const { cells = new Cells(), routes } = options;
   const seen = cells.take(SeenUpstream.cellCount);
   const upstream = new SeenUpstream(seen);
   const busiest = new BusiestClient();
   const role = workers > 1 ? "worker" : "only";
   const metrics = createMetrics({ routes, policies: [], hasStore: store !== null, cells }, role);
-  const warnings = createWarnings(options, metrics, samplers, linesPerSecond);
   const finishUnlogged = (exchange: ExchangeRecord, path: string): void => {
     metrics.observe(exchange);
     if (exchange.isProbe) return;
@@ -134,10 +127,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   };
   return {
     metrics,
-    linesPerSecond,
+    linesPerSecond: samplers.perSecond,
     ...createReloads(options, metrics),
-    ...warnings,
-    ...storeTelemetry(storeLog, metrics),
+    ...createWarnings(samplers, metrics, options),
+    ...createStoreLog(samplers, metrics, sightings),
     finish(exchange, path) {
       finishUnlogged(exchange, path);
       if (!exchange.isProbe) accessLog.record(exchange, path);
@@ -178,20 +171,6 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       };
     },
     close: () => samplers.close(),
-  };
-}
-
-function storeTelemetry(
-  { storeChanged, storeConnectFailed, storeIdentified, storeShardGone }: StoreLog,
-  metrics: StoreEventCounts,
-): StoreLog & Pick<Telemetry, "storeAnswered" | "storeWaited"> {
-  return {
-    ...{ storeChanged, storeIdentified, storeShardGone },
-    storeConnectFailed(shard, failure) {
-      metrics.storeConnectFailed(failure.kind);
-      storeConnectFailed(shard, failure);
-    },
-    ...{ storeAnswered: metrics.storeAnswered, storeWaited: metrics.storeWaited },
   };
 }
 

@@ -5,34 +5,19 @@ import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";
 import type { UpstreamEvents, UpstreamFault } from "../core/upstream.ts";
-import { Sampler, type Samplers } from "./log.ts";
+import { Samplers } from "./log.ts";
 
 /** Returns the function that logs a failure. */
-export function createUpstreamLog(
-  log: Logger,
-  clock: Clock,
-  samplers: Samplers,
-  perSecond: number,
-): (fault: UpstreamFault) => void {
-  const sampler = samplers.add({
-    perPeriod: perSecond,
-    // More than there are reasons.
-    maxKeys: 100,
-    report: (reason, omitted) => log.warn({ reason, omitted }, "upstream failures left out"),
-  });
+export function createUpstreamLog(samplers: Samplers): (fault: UpstreamFault) => void {
+  const { log } = samplers;
+  const passes = samplers.sampled("reason", 1000, "upstream failures left out");
   return (fault) => {
-    if (!log.isLevelEnabled("warn")) return;
-    if (sampler.passes(fault.reason, clock.monotonicMs())) log.warn(fault, "upstream failed");
+    if (log.isLevelEnabled("warn") && passes(fault.reason)) log.warn(fault, "upstream failed");
   };
 }
 
 export function createUpstreamEventLog(log: Logger, clock: Clock, perSecond: number): UpstreamEvents {
-  const sampler = new Sampler({
-    perPeriod: perSecond,
-    maxKeys: 3,
-    report: (event, omitted) => log.warn({ event, omitted }, "upstream events left out"),
-  });
-  const passes = (event: string): boolean => sampler.passes(event, clock.monotonicMs());
+  const passes = new Samplers(log, clock, perSecond).sampled("event", 1000, "upstream events left out");
   return {
     onFailover(address, reason, code, isNews) {
       if (!isNews || !passes("failedOver")) return;

@@ -1,16 +1,10 @@
 // Warnings about what clients and ingresses do: each is counted, and some are logged.
 import type { Peer } from "../core/client-address.ts";
-import { type SharedResource, sharedResources } from "../core/client-share.ts";
+import type { SharedResource } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
-import {
-  type CheckRefusal,
-  type ConnectionShedReason,
-  connectionShedReasons,
-  type Http2CloseReason,
-  http2CloseReasons,
-} from "../core/connection-ends.ts";
+import type { CheckRefusal, ConnectionShedReason, Http2CloseReason } from "../core/connection-ends.ts";
 import { canonicalHost, type IpAddress } from "../core/ip-address.ts";
-import type { Logger, Samplers } from "./log.ts";
+import type { Samplers } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { PossibleProxies } from "./recent/possible-proxies.ts";
 import type { ThreadRecent } from "./recent/thread-recent.ts";
@@ -34,49 +28,37 @@ export interface Warnings {
 /** How many lines of a kind are written in a second, by all threads together. */
 export const allLinesPerSecond = 5;
 
-/** `perSecond`: the lines of each kind. */
 export function createWarnings(
-  { log, clock, recent = null }: { readonly log: Logger; readonly clock: Clock; readonly recent?: ThreadRecent | null },
-  metrics: Metrics,
   samplers: Samplers,
-  perSecond: number,
+  metrics: Metrics,
+  { clock, recent = null }: { readonly clock: Clock; readonly recent?: ThreadRecent | null },
 ): Warnings {
-  const sampled = (name: "reason" | "resource", maxKeys: number, leftOut: string) =>
-    samplers.add({
-      perPeriod: perSecond,
-      maxKeys,
-      report: (key, omitted) => log.warn({ [name]: key, omitted }, leftOut),
-    });
-  const refusedChecks = sampled("reason", 100, "refused ext-auth checks left out");
-  const exceededShares = sampled("resource", sharedResources.length, "exceeded shares left out");
-  const closedHttp2 = sampled("reason", http2CloseReasons.length, "closed HTTP/2 connections left out");
-  const shedConnections = sampled("reason", connectionShedReasons.length, "refused connections left out");
+  const { log } = samplers;
+  const passesCheck = samplers.sampled("reason", 1000, "refused ext-auth checks left out");
+  const passesShare = samplers.sampled("resource", 1000, "exceeded shares left out");
+  const passesHttp2 = samplers.sampled("reason", 1000, "closed HTTP/2 connections left out");
+  const passesShed = samplers.sampled("reason", 1000, "refused connections left out");
   const unreadClients = samplers.add({ perPeriod: 1, periodMs: 60_000, maxKeys: 1, report: () => {} });
   const proxies = new PossibleProxies(recent?.history.memory);
   return {
     http2Closed(reason, peer) {
       metrics.http2Closed(reason);
-      if (closedHttp2.passes(reason, clock.monotonicMs())) {
-        log.warn({ reason, peer: canonicalHost(peer) }, "HTTP/2 connection closed: it cost too much");
-      }
+      if (!passesHttp2(reason)) return;
+      log.warn({ reason, peer: canonicalHost(peer) }, "HTTP/2 connection closed: it cost too much");
     },
     connectionShed(reason, peer) {
       metrics.connectionShed(reason);
-      if (peer !== null && shedConnections.passes(reason, clock.monotonicMs())) {
-        log.warn({ reason, peer }, "connection refused: too many of its peer");
-      }
+      if (peer === null || !passesShed(reason)) return;
+      log.warn({ reason, peer }, "connection refused: too many of its peer");
     },
     checkRefused(reason, caller, detail) {
       metrics.checkRefused(reason);
-      if (refusedChecks.passes(reason, clock.monotonicMs())) {
-        log.warn({ reason, detail, caller: canonicalHost(caller) }, "ext-auth check refused");
-      }
+      if (!passesCheck(reason)) return;
+      log.warn({ reason, detail, caller: canonicalHost(caller) }, "ext-auth check refused");
     },
     shareExceeded(resource, client) {
       metrics.shareExceeded(resource);
-      if (exceededShares.passes(resource, clock.monotonicMs())) {
-        log.warn({ resource, client }, "client over its share");
-      }
+      if (passesShare(resource)) log.warn({ resource, client }, "client over its share");
     },
     clientIgnored(from, client) {
       const { text: peer } = from;

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
 import { Samplers } from "../../src/telemetry/log.ts";
+import { FakeClock } from "../support/clock.ts";
 import { keptLog } from "../telemetry/lines.ts";
 import { exchangeOf } from "../telemetry/scrape.ts";
 import { codeBlocks, read } from "./markdown.ts";
@@ -14,7 +15,7 @@ const page = read(path);
 /** Of a request, of one whose client left, of a malformed one, of a slow and of a blocked one. */
 function writtenLines(): string[] {
   const { log, written } = keptLog();
-  const access = createAccessLog(log, { samplers: new Samplers() });
+  const access = createAccessLog(new Samplers(log, new FakeClock(), 5));
   const left = { status: 0, complete: false, answeredMs: null, traceId: null, route: null } as const;
   const detail = { rule: "a folded line", line: 3, field: null };
   for (const changes of [

@@ -10,6 +10,7 @@ import { localReplies } from "../../src/core/local-reply.ts";
 import { pluginOptions } from "../../src/fastify/plugin-options.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
 import { Samplers } from "../../src/telemetry/log.ts";
+import { FakeClock } from "../support/clock.ts";
 import { keptLog } from "../telemetry/lines.ts";
 import { exchangeOf } from "../telemetry/scrape.ts";
 import { codeBlocks, markdownFiles, read, root } from "./markdown.ts";
@@ -100,7 +101,7 @@ describe("operating.md", () => {
   test("explains each field of the access log, and no other", () => {
     const { log, lines } = keptLog();
     const detail = { rule: "a folded line", line: 3, field: null };
-    createAccessLog(log, { samplers: new Samplers() }).record(exchangeOf({ detail, rule: "block-1" }), "/v2/me");
+    createAccessLog(new Samplers(log, new FakeClock(), 5)).record(exchangeOf({ detail, rule: "block-1" }), "/v2/me");
     const [section = ""] = /### Access log format.*?(?=^###)/ms.exec(read("docs/operating.md")) ?? [];
     const explained = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names = ""]) =>
       [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name),

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { HeadersMemory, HeadMemory } from "../../src/core/request-head.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
-import { changeLog, Samplers } from "../../src/telemetry/log.ts";
+import { changeLog, type Logger, Samplers } from "../../src/telemetry/log.ts";
 import { createUpstreamLog } from "../../src/telemetry/upstream-log.ts";
 import { decisionOf } from "../support/policy.ts";
 import { inFull } from "../support/runs.ts";
@@ -21,10 +21,12 @@ const decision = decisionOf({ outcome: "throttled", policy, remaining: 0, resetM
 const throttledAt = (endedMs: number, client = "192.0.2.1") =>
   exchangeOf({ client, endedMs, decision, status: 429, problem: "throttled", dispatchedMs: null, answeredMs: null });
 
+const samplersOf = (log: Logger) => new Samplers(log, new FakeClock(), 5);
+
 const setUp = (options: { maxClients?: number } = {}) => {
   const kept = keptLog();
-  const samplers = new Samplers();
-  const access = createAccessLog(kept.log, { samplers, ...options });
+  const samplers = samplersOf(kept.log);
+  const access = createAccessLog(samplers, options.maxClients);
   const count = (msg: string) => kept.lines().filter((line) => line.msg === msg).length;
   const summaries = () => kept.lines().filter((line) => line.msg === "refused requests left out");
   return { ...kept, access, samplers, count, summaries };
@@ -33,7 +35,7 @@ const setUp = (options: { maxClients?: number } = {}) => {
 test("a line has the time as the log writes it, from the request after a reload on", () => {
   const clock = new FakeClock();
   const { log, lines } = keptLog("info", clock, "iso");
-  const access = createAccessLog(log, { samplers: new Samplers() });
+  const access = createAccessLog(samplersOf(log));
   const iso = { level: "info", time: "iso" } as const;
   access.record(exchangeOf({}), "/v2/me");
   // In the same millisecond, of which the beginning of a line is kept.
@@ -228,8 +230,8 @@ test("a request the upstream never answered has no upstream time, and a 5xx is a
 
 test("below the level, nothing is written, counted or timed", () => {
   const { log, lines } = keptLog("error");
-  const samplers = new Samplers();
-  const access = createAccessLog(log, { samplers });
+  const samplers = samplersOf(log);
+  const access = createAccessLog(samplers);
   for (let i = 0; i < 20; i++) access.record(throttledAt(1_000), "/v2/me");
   access.record(exchangeOf({ status: 502 }), "/v2/me");
   samplers.close();
@@ -296,8 +298,8 @@ const fault = { reason: "refused", code: "ECONNREFUSED", address: "10.0.0.1:3000
 test("an upstream that is down is logged a few times a second for each reason, then summed up", () => {
   const clock = new FakeClock();
   const { log, lines } = keptLog("info", clock);
-  const samplers = new Samplers();
-  const failed = createUpstreamLog(log, clock, samplers, 2);
+  const samplers = new Samplers(log, clock, 2);
+  const failed = createUpstreamLog(samplers);
   for (let i = 0; i < 10; i++) failed({ ...fault, id: `r${i}` });
   failed({ reason: "reset", code: null, address: null, id: "r10" });
   expect(lines()).toMatchObject([
@@ -316,8 +318,8 @@ test("an upstream that is down is logged a few times a second for each reason, t
 
 test("failures of the upstream below the level are neither written nor counted as left out", () => {
   const { log, lines } = keptLog("error");
-  const samplers = new Samplers();
-  const failed = createUpstreamLog(log, new FakeClock(), samplers, 1);
+  const samplers = new Samplers(log, new FakeClock(), 1);
+  const failed = createUpstreamLog(samplers);
   for (let i = 0; i < 5; i++) failed({ ...fault, id: `r${i}` });
   expect([lines(), samplers.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
 });

@@ -9,6 +9,7 @@ import {
   worstState,
 } from "../../src/core/store-link.ts";
 import { Samplers } from "../../src/telemetry/log.ts";
+import { withoutStore } from "../../src/telemetry/shared-store-metrics.ts";
 import { createStoreLog, StoreSightings } from "../../src/telemetry/store-log.ts";
 import { FakeClock, keptLog } from "./lines.ts";
 import { changesOf, metricsOf, scrape, storeFigures, storeOf } from "./scrape.ts";
@@ -122,9 +123,9 @@ function logs(threads: number, perMinute = 5) {
   const clock = new FakeClock();
   const { log, lines } = keptLog("info", clock);
   const memory = StoreSightings.createMemory();
-  const samplers = new Samplers();
+  const samplers = new Samplers(log, clock, perMinute);
   const each = Array.from({ length: threads }, (_, thread) =>
-    createStoreLog(log, clock, samplers, perMinute, new StoreSightings(memory, thread)),
+    createStoreLog(samplers, withoutStore, new StoreSightings(memory, thread)),
   );
   return { clock, lines, memory, samplers, first: each[0] as StoreLogs, second: (each[1] ?? each[0]) as StoreLogs };
 }
