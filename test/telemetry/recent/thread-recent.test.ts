@@ -80,7 +80,7 @@ describe("of a target, the path is kept as in the log", () => {
 
 test("while the main thread takes nothing, no more is kept than of two seconds", () => {
   const { clock, recent, refusal, take } = open();
-  const fault = { reason: "connect_refused", code: null, address: null, id: "one" } as const;
+  const fault = { reason: "refused", code: null, address: null, id: "one" } as const;
   for (let second = 0; second < 10; second += 1) {
     for (let client = 0; client < 600; client += 1) recent.finish(refusal("refused", { client: `${client}` }), "/v2/x");
     for (let client = 0; client < 120; client += 1) {
