@@ -17,6 +17,7 @@ import { KeyListing, type ListedKey, type ListQuery } from "../limits/key-listin
 import type { PolicyLimiter } from "../limits/limiter.ts";
 import type { KeyState, PolicyCheck, PolicyState } from "../limits/limiter-view.ts";
 import type { NameContext } from "../limits/named-keys.ts";
+import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
 import { whenFree } from "../limits/table/layout.ts";
 import { createDecide, type Decide } from "../pipeline.ts";
 import { quotaPathOf, requestRules } from "./runtimes.ts";
@@ -25,9 +26,8 @@ import { quotaPathOf, requestRules } from "./runtimes.ts";
 interface ClientsSource {
   readonly settings: Settings;
   readonly limiter: PolicyLimiter;
-  readonly authenticator: Authenticator;
+  readonly files: { readonly authenticator: Authenticator };
   readonly clientAddress: ClientAddressRules;
-  readonly runtimeRules: RulesInForce;
 }
 
 /** A request that is tried. */
@@ -68,6 +68,7 @@ export interface CountsOfName {
 
 export class Clients {
   readonly #source: () => ClientsSource;
+  readonly #runtimeRules: RulesInForce;
   readonly #clock: Clock;
   readonly #listing: KeyListing;
   /** The requests that are tried come one after the other: a limiter's view answers about one at a time. */
@@ -75,8 +76,9 @@ export class Clients {
   #decides: { readonly by: ClientsSource; readonly decide: Decide } | null = null;
 
   /** `source`: of the thread that owns the table. */
-  constructor(source: () => ClientsSource, clock: Clock) {
+  constructor(source: () => ClientsSource, runtimeRules: RulesInForce, clock: Clock) {
     this.#source = source;
+    this.#runtimeRules = runtimeRules;
     this.#clock = clock;
     this.#listing = new KeyListing(() => ({ view: source().limiter.view(), context: contextOf(source()) }), clock);
   }
@@ -107,13 +109,21 @@ export class Clients {
     return { policies, isShared: isShared(source) };
   }
 
-  /**
-   * Forgets what is counted of a name, from the next request on, in all threads. `seq`: as in PolicyLimiter. Resolves with null
-   * for a name that is none.
-   */
-  forgive(name: ForgivenKey, seq = 0): Promise<ForgivenName | null> {
+  /** Forgets what is counted of names, from the next request on, in all threads. Null for a name that is none. */
+  async forgive(forgiven: readonly ForgivenNotice[]): Promise<readonly (ForgivenName | null)[]> {
+    const forgotten: (ForgivenName | null)[] = [];
+    for (const { name, seq } of forgiven) {
+      const source = this.#source();
+      forgotten.push(await source.limiter.forgive(name, contextOf(source), seq));
+    }
+    return forgotten;
+  }
+
+  /** Forgets what this thread holds of names, where another thread has forgotten what the table has counted. */
+  forgiveHeld(forgiven: readonly ForgivenNotice[]): void {
     const source = this.#source();
-    return source.limiter.forgive(name, contextOf(source), seq);
+    const context = contextOf(source);
+    for (const { name, seq } of forgiven) source.limiter.forgiveHeld(name, context, seq);
   }
 
   /** What a request would get. Charges nothing. Resolves with null if `client` is no address. */
@@ -151,15 +161,14 @@ export class Clients {
 
   /** The pipeline of the requests, with a limiter that charges nothing. */
   #decideBy(source: ClientsSource): Decide {
-    const { settings, limiter, authenticator, clientAddress, runtimeRules } = source;
+    const { settings, limiter, files, clientAddress } = source;
     const made = this.#decides;
-    const isSame =
-      made?.by.settings === settings && made.by.limiter === limiter && made.by.authenticator === authenticator;
+    const isSame = made?.by.settings === settings && made.by.limiter === limiter && made.by.files === files;
     if (made !== null && isSame) return made.decide;
     const decide = createDecide({
       rules: requestRules(settings, clientAddress, quotaPathOf(settings)),
       limiter: limiter.view().limiter,
-      ...{ authenticator, runtimeRules },
+      ...{ authenticator: files.authenticator, runtimeRules: this.#runtimeRules },
       demandOf: createDemandReader(settings.auth, settings.routes, settings.basePath),
       refusals: null,
       nowMs: this.#clock.monotonicMs,
@@ -175,9 +184,9 @@ export class Clients {
   }
 }
 
-function contextOf({ settings, authenticator }: ClientsSource): NameContext {
+function contextOf({ settings, files }: ClientsSource): NameContext {
   const { ipv6Prefix } = settings.clientAddress;
-  return { ipv6Prefix, listed: authenticator.tokens()?.list ?? null, routes: settings.routes };
+  return { ipv6Prefix, listed: files.authenticator.tokens()?.list ?? null, routes: settings.routes };
 }
 
 function isShared({ settings }: ClientsSource): boolean {

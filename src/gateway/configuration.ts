@@ -54,6 +54,7 @@ export interface Configuration extends Opened {
   readonly refusals: RefusalBuckets;
   /** Null: nothing is on trial, or it is not judged. */
   readonly trial: JudgedTrial | null;
+  readonly clientAddress: ClientAddressRules;
   readonly rules: RequestRules;
   readonly runtime: Runtime;
   readonly traffic: TrafficSettings;
@@ -118,7 +119,7 @@ export function configure(
     notices.configuration.warn({ detail }, "configuration warning");
   }
   return {
-    ...{ settings, files, upstream, limiter, refusals, trial, rules },
+    ...{ settings, files, upstream, limiter, refusals, trial, rules, clientAddress: rules.clientAddress },
     runtime: createRuntime(parts),
     traffic: trafficSettings(settings, rules.clientAddress, certificate, ticketSecret),
     checks: configureChecks(settings, parts, ofChecks, secrets, before),
@@ -152,7 +153,7 @@ function rulesOf(settings: Settings, context: ThreadContext, before: Configurati
 
 function clientAddressOf(settings: Settings, before: Configuration | null): ClientAddressRules {
   const isSame = before !== null && isDeepStrictEqual(before.settings.clientAddress, settings.clientAddress);
-  return isSame ? before.traffic.clientAddress : clientAddressRules(settings);
+  return isSame ? before.clientAddress : clientAddressRules(settings);
 }
 
 /** `certificate` is null if connections are plain. */

@@ -2,7 +2,7 @@
 // What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
 import type { Authenticator } from "../core/authentication.ts";
 import { Cells, OutcomeMemory } from "../core/cells.ts";
-import type { ClientAddressRules, PeerConnections } from "../core/client-address.ts";
+import type { PeerConnections } from "../core/client-address.ts";
 import { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Files } from "../core/file-group.ts";
@@ -16,7 +16,6 @@ import type { AddressState } from "../core/upstream.ts";
 import { TextWrites } from "../exchange/socket-writes.ts";
 import type { SharedReads } from "../exchange/sockets.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
-import type { PolicyLimiter } from "../limits/limiter.ts";
 import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
 import { LocalPeerConnections } from "../listener/connection-limiter.ts";
 import { type ConnectionCount, LocalConnectionCount } from "../listener/connection-table.ts";
@@ -37,8 +36,14 @@ import {
 import { maxWaitingBodyBytes } from "../upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
 import { Clients } from "./clients.ts";
-import { closeFilesAndUpstream, configure, InForce, openFilesAndUpstream } from "./configuration.ts";
-import { type ConfiguredFiles, certificateInUse } from "./configured-files.ts";
+import {
+  type Configuration,
+  closeFilesAndUpstream,
+  configure,
+  InForce,
+  openFilesAndUpstream,
+} from "./configuration.ts";
+import { certificateInUse } from "./configured-files.ts";
 import type { ChosenSlots, ThreadCounters } from "./open-counters.ts";
 import {
   type Addresses,
@@ -200,27 +205,11 @@ export class Engine {
     this.#context = context;
     this.#traffic = traffic;
     this.#reads = reads;
-    this.clients = new Clients(() => {
-      const { settings, limiter, files, clientAddress } = this;
-      const { runtimeRules } = context;
-      return { settings, limiter, authenticator: files.authenticator, clientAddress, runtimeRules };
-    }, context.clock);
+    this.clients = new Clients(() => this.configuration, context.runtimeRules, context.clock);
   }
 
-  get settings(): Settings {
-    return this.#context.settings.current;
-  }
-
-  get limiter(): PolicyLimiter {
-    return this.inForce.configuration.limiter;
-  }
-
-  get files(): ConfiguredFiles {
-    return this.inForce.configuration.files;
-  }
-
-  get clientAddress(): ClientAddressRules {
-    return this.inForce.traffic.current.clientAddress;
+  get configuration(): Configuration {
+    return this.inForce.configuration;
   }
 
   /** `isShared`: other threads open the same ports. Rejects with a ListenError, with all listeners closed. */
@@ -234,6 +223,7 @@ export class Engine {
     return { traffic, extAuth: checks.http, grpc: checks.grpc };
   }
 
+  /** The whole gateway is ready. */
   announceStart(): void {
     this.#context.readiness.current = probeReplies.ready;
     this.#checks?.announceStart();
@@ -254,14 +244,17 @@ export class Engine {
     return { configured: 1, serving: 1, restarts: 0 };
   }
 
+  /** With several threads, an address is ejected if it is in one of them. */
   addressStates(): readonly AddressState[] {
     return this.inForce.upstreams.addressStates();
   }
 
+  /** The policies in force, with their outcomes so far in all threads. */
   policyStats(): readonly PolicyStats[] {
-    return this.limiter.stats();
+    return this.configuration.limiter.stats();
   }
 
+  /** Whether the traffic is still served, as far as this thread can tell. */
   isAlive(): boolean {
     return true;
   }
@@ -275,7 +268,7 @@ export class Engine {
    * before `commit` or `drop` is called. The new contents of files are to be put into use after `commit`, in the same turn.
    */
   async prepare(settings: Settings, onTrial: SettingsOnTrial | null = null, chosen?: ChosenSlots): Promise<Prepared> {
-    const before = this.inForce.configuration;
+    const before = this.configuration;
     const parts = await openFilesAndUpstream(settings, this.#context, before);
     const drop = (): void => closeFilesAndUpstream(parts, before);
     const configured = () => {
@@ -301,27 +294,25 @@ export class Engine {
   }
 
   async forgive(forgiven: readonly ForgivenNotice[], logPosition: number): Promise<readonly (ForgivenName | null)[]> {
-    const forgotten: (ForgivenName | null)[] = [];
-    for (const { name, seq } of forgiven) forgotten.push(await this.clients.forgive(name, seq));
+    const forgotten = await this.clients.forgive(forgiven);
     this.#context.store?.forgivenUntil(logPosition);
     return forgotten;
   }
 
   /** Forgets what this thread holds of the names. The main thread forgets the counts in the table. */
   forgiveHeld(forgiven: readonly ForgivenNotice[], logPosition: number): void {
-    const { settings, limiter, files } = this;
-    const listed = files.authenticator.tokens()?.list ?? null;
-    const context = { ipv6Prefix: settings.clientAddress.ipv6Prefix, listed, routes: settings.routes };
-    for (const { name, seq } of forgiven) limiter.forgiveHeld(name, context, seq);
+    this.clients.forgiveHeld(forgiven);
     this.#context.store?.forgivenUntil(logPosition);
   }
 
+  /** Makes every response announce that its connection closes. New connections are still accepted. */
   announceEnd(): void {
     this.#context.readiness.current = probeReplies.draining;
     this.#traffic.announceEnd();
     this.#checks?.announceEnd();
   }
 
+  /** Accepts no new connections. Resolves when the requests in progress have ended, or the timeout has expired. */
   async drain(timeoutMs: number): Promise<BrokenOff> {
     this.inForce.upstreams.stopChecking();
     const [requests, calls = 0] = await Promise.all([this.#traffic.drain(timeoutMs), this.#checks?.drain(timeoutMs)]);

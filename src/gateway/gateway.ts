@@ -89,15 +89,16 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const { log } = options;
   const parts = await openAllButListeners(settings, options, open);
   const { workers, recent, rules, forgiving, reloader, snapshots } = parts;
+  const { serving } = workers;
   const drains = new Drains(async () => {
     control.draining();
     const reloaded = reloader.close();
-    workers.telemetry.metrics.setDraining();
+    serving.telemetry.metrics.setDraining();
     // Announced early, so that clients are not sending a request when their idle connections are closed.
-    workers.announceEnd();
+    serving.announceEnd();
     const { delayMs, timeoutMs } = workers.settings.drain;
     await new Promise((resolve) => setTimeout(resolve, delayMs));
-    logBrokenOff(log, await workers.drain(timeoutMs));
+    logBrokenOff(log, await serving.drain(timeoutMs));
     await snapshots?.writeLast();
     await reloaded;
     await open.disposeAsync();
@@ -114,10 +115,10 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   open.defer(() => control.close());
   const admin = await openAdmin(settings.admin, { ...options, ...parts, control });
   open.defer(() => admin.close());
-  const addresses = await workers.listen(settings);
+  const addresses = await serving.listen(settings);
   await reloader.start();
   logListeners(log, addresses, admin);
-  workers.announceStart();
+  serving.announceStart();
   control.started();
   drains.ready();
   return {
@@ -150,18 +151,18 @@ async function openAllButListeners(settings: Settings, options: GatewayOptions, 
   const { sharing } = setByPeople;
   const recentMemory = new RecentMemory(settings.admin.recent);
   const workers = await openWorkers(settings, files, { ...options, counters, ...askedOf(setByPeople, recentMemory) });
-  open.defer(() => workers.close());
+  open.defer(() => workers.serving.close());
   await publishTo(workers, setByPeople);
   logRules(rules, { log, settings: () => workers.settings, keyHash: counters.keyHash });
   const recent = open.adopt(openRecent(settings, { ...options, workers, recentMemory }), (each) => each.close());
   // Worker threads write their own rows.
-  if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(workers.recent.memory, mainRow), null));
+  if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(workers.serving.recent.memory, mainRow), null));
   const adminFiles = await openAdminFiles(settings.admin, { files, log, clock });
   open.defer(() => adminFiles.close());
-  const { telemetry } = workers;
+  const { telemetry } = workers.serving;
   const reloader = new Reloader(settings, workers, { files, adminFiles, log, clock, telemetry, source });
   const trialSinceMs = () => reloader.trial?.sinceMs ?? null;
-  const kinds = { slots: () => workers.main.limiter.slots, rules: () => rules.list(), trialSinceMs };
+  const kinds = { slots: () => workers.main.configuration.limiter.slots, rules: () => rules.list(), trialSinceMs };
   const snapshots = kept?.startSnapshots(settings, { ...options, counters, telemetry, ...kinds }) ?? null;
   if (snapshots !== null) open.defer(() => snapshots.stop());
   rules.onChange(() => snapshots?.writeSoon());

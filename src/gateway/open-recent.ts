@@ -36,9 +36,11 @@ export function reportRegularly(history: HistoryRow, store: Store | null): () =>
 interface RecentSources {
   readonly workers: {
     readonly settings: Settings;
-    readonly recent: RecentThreads;
-    /** What each policy in force has said since the start, in all threads. */
-    policyStats(): readonly PolicyStats[];
+    readonly serving: {
+      readonly recent: RecentThreads;
+      /** What each policy in force has said since the start, in all threads. */
+      policyStats(): readonly PolicyStats[];
+    };
   };
   readonly recentMemory: RecentMemory;
   readonly clock: Clock;
@@ -50,9 +52,9 @@ interface RecentSources {
 /** Must be closed. */
 export function openRecent({ counters }: Settings, { workers, log, ...sources }: RecentSources): Recent {
   return new Recent({
-    ...{ threads: workers.recent, hasStore: counters.redis !== null, ...sources },
+    ...{ threads: workers.serving.recent, hasStore: counters.redis !== null, ...sources },
     sizes: () => workers.settings.admin.recent,
-    policies: () => workers.policyStats().map(({ policy, outcomes }) => ({ policy: policy.name, outcomes })),
+    policies: () => workers.serving.policyStats().map(({ policy, outcomes }) => ({ policy: policy.name, outcomes })),
     onFailure: createErrorLog(log),
   });
 }

@@ -3,18 +3,12 @@
 import type { FileChanges, FileWatcher } from "../config/files.ts";
 import type { ListedTokens } from "../core/authentication.ts";
 import { InTurn } from "../core/in-turn.ts";
-import type { PolicyStats } from "../core/limiter.ts";
 import type { RuleChange } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
-import type { AddressState } from "../core/upstream.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
-import type { MainTelemetry } from "../telemetry/main-telemetry.ts";
-import type { RecentThreads } from "../telemetry/recent/recent.ts";
-import type { ThreadFigures } from "../telemetry/scraped-metrics.ts";
 import { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 import { chosenOf, freeSlots } from "./open-counters.ts";
-import type { Addresses, BrokenOff, ListenSettings } from "./open-listeners.ts";
 import type { SettingsOnTrial } from "./reload-trials.ts";
 import type { MainThread } from "./threads/main-thread.ts";
 import type { ThreadPool, ThreadPoolOptions } from "./threads/thread-pool.ts";
@@ -24,26 +18,22 @@ export interface WorkersOptions extends Omit<EngineOptions, "runtimeRules">, Thr
 /** Resolves when all threads are ready to listen. Rejects with a FilesError, or with what kept a thread from starting. */
 export async function openWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Workers> {
   if (settings.workers === 1) {
-    const engine = await openEngine(settings, files, options);
-    return new Workers({ main: engine, serving: engine, threads: null }, files, options);
+    return new Workers({ main: await openEngine(settings, files, options), threads: null }, files, options);
   }
   // Imported only if there are threads, because a start without it is faster.
   const { startThreads } = await import("./threads/thread-pool.ts");
-  const { main, threads } = await startThreads(settings, files, options);
-  return new Workers({ main, serving: threads, threads }, files, options);
+  return new Workers(await startThreads(settings, files, options), files, options);
 }
 
-/** `serving`: what serves the traffic, which is the main thread itself if there are no `threads`. */
 type Roles =
-  | { readonly main: Engine; readonly serving: Engine; readonly threads: null }
-  | { readonly main: MainThread; readonly serving: ThreadPool; readonly threads: ThreadPool };
+  | { readonly main: Engine; readonly threads: null }
+  | { readonly main: MainThread; readonly threads: ThreadPool };
 
 export class Workers {
   /** The main thread has the configuration in force and its files, and answers about clients. */
   readonly main: Engine | MainThread;
-  /** Of all threads. */
-  readonly telemetry: MainTelemetry;
-  readonly recent: RecentThreads;
+  /** What carries the traffic, and answers operators about it: the main thread itself, or the threads beside it. */
+  readonly serving: Engine | ThreadPool;
   readonly #roles: Roles;
   readonly #files: FileWatcher;
   readonly #options: Pick<WorkersOptions, "counters" | "clock">;
@@ -53,8 +43,7 @@ export class Workers {
   constructor(roles: Roles, files: FileWatcher, options: Pick<WorkersOptions, "counters" | "clock">) {
     this.#roles = roles;
     this.main = roles.main;
-    this.telemetry = roles.serving.telemetry;
-    this.recent = roles.serving.recent;
+    this.serving = roles.threads === null ? roles.main : roles.threads;
     this.#turn = roles.threads === null ? new InTurn() : roles.threads.turn;
     this.#files = files;
     this.#options = options;
@@ -62,36 +51,13 @@ export class Workers {
 
   /** In force. */
   get settings(): Settings {
-    return this.main.settings;
+    return this.main.configuration.settings;
   }
 
   /** In force. Null: there is no list. */
   listedTokens(): ListedTokens | null {
-    return this.main.files.authenticator.tokens()?.list ?? null;
+    return this.main.configuration.files.authenticator.tokens()?.list ?? null;
   }
-
-  // Operators' questions
-
-  get threads(): ThreadFigures {
-    return this.#roles.serving.figures;
-  }
-
-  /** In all threads: an address is ejected if it is in one of them. */
-  addressStates(): readonly AddressState[] {
-    return this.#roles.serving.addressStates();
-  }
-
-  /** The policies in force, with their outcomes so far in all threads. */
-  policyStats(): readonly PolicyStats[] {
-    return this.#roles.serving.policyStats();
-  }
-
-  /** Whether the traffic is still served, as far as this thread can tell. */
-  isAlive(): boolean {
-    return this.#roles.serving.isAlive();
-  }
-
-  // Changes
 
   /**
    * Puts the settings into force (null: those that are), and the new contents of files with them. `onTrial`: null if they are
@@ -117,7 +83,7 @@ export class Workers {
     const offer = this.#files.offer();
     const areThreadsAsked = threads !== null && (prepared !== null || offer.hasNews);
     if (!areThreadsAsked) return { prepared, offer, areThreadsAsked };
-    const chosen = prepared?.chosen ?? chosenOf(main.limiter);
+    const chosen = prepared?.chosen ?? chosenOf(main.configuration.limiter);
     await threads.prepare({ settings, onTrial, chosen, contents: offer.contents }).catch((error) => {
       prepared?.drop();
       throw error;
@@ -149,32 +115,5 @@ export class Workers {
     const forgotten = await this.main.forgive(forgiven, logPosition);
     await this.#roles.threads?.forgive(forgiven, logPosition);
     return forgotten;
-  }
-
-  // From the start to the end
-
-  /** Rejects with a ListenError, with all listeners closed, or closed by `close`. */
-  listen(settings: ListenSettings): Promise<Addresses> {
-    return this.#roles.serving.listen(settings);
-  }
-
-  /** The whole gateway is ready. */
-  announceStart(): void {
-    this.#roles.serving.announceStart();
-  }
-
-  /** Makes every response announce that its connection closes. New connections are still accepted. */
-  announceEnd(): void {
-    this.#roles.serving.announceEnd();
-  }
-
-  /** Accepts no new connections. Resolves when the requests in progress have ended, or the timeout has expired. */
-  drain(timeoutMs: number): Promise<BrokenOff> {
-    return this.#roles.serving.drain(timeoutMs);
-  }
-
-  /** Closes everything else. */
-  close(): Promise<void> {
-    return this.#roles.serving.close();
   }
 }

@@ -7,7 +7,7 @@ import { verifiesTokens } from "../../src/core/authentication.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import type { Held } from "../../src/core/policy.ts";
 import type { Verdict } from "../../src/core/request-head.ts";
-import type { Rule } from "../../src/core/rules.ts";
+import type { ForgivenKey, Rule } from "../../src/core/rules.ts";
 import { RulesInForce } from "../../src/core/rules-in-force.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { Clients, type TriedRequest } from "../../src/gateway/clients.ts";
@@ -49,6 +49,7 @@ export class Stage {
     });
     const clientAddress = clientAddressRules(settings);
     const { limiter } = this;
+    const files = { authenticator };
     this.#decide = createDecide({
       ...{
         rules: requestRules(settings, clientAddress, quotaPathOf(settings)),
@@ -60,16 +61,18 @@ export class Stage {
       demandOf: createDemandReader(settings.auth, settings.routes, settings.basePath),
       nowMs: this.clock.monotonicMs,
     });
-    this.clients = new Clients(
-      () => ({ settings, limiter, authenticator, clientAddress, runtimeRules: this.rules }),
-      this.clock,
-    );
+    this.clients = new Clients(() => ({ settings, limiter, files, clientAddress }), this.rules, this.clock);
   }
 
   /** Puts rules into force, with ids by their places. */
   set(rules: readonly Pick<Rule, "about" | "action" | "policy" | "limit">[]): void {
     const common = { setMs: 0, endsMs: Number.MAX_SAFE_INTEGER, note: "", setBy: "socket", revision: 1 };
     this.rules.apply({ set: rules.map((rule, i) => ({ ...rule, ...common, id: `rule-${i}` })), removed: [] });
+  }
+
+  async forgive(name: ForgivenKey) {
+    const [forgiven] = await this.clients.forgive([{ name, seq: 0 }]);
+    return forgiven;
   }
 
   /** What a request at `quota.path` is told; null: it is refused. */

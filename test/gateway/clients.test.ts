@@ -220,7 +220,7 @@ describe("the list of clients", () => {
     expect(key?.name).toBe(key?.id?.slice(4, 16));
     expect(await listed(stage, { search: key?.name ?? "" })).toHaveLength(1);
     expect(await listed(stage, { search: `${key?.name.slice(0, 5)}` })).toHaveLength(1);
-    expect(await stage.clients.forgive({ kind: "key", value: key?.id?.slice(4) ?? "" })).toMatchObject({
+    expect(await stage.forgive({ kind: "key", value: key?.id?.slice(4) ?? "" })).toMatchObject({
       policies: [{ units: 1 }],
     });
     expect(await listed(stage, {})).toEqual([]);
@@ -277,7 +277,7 @@ test("a network that is counted as one is listed as such, and shown as what coun
   const request = { method: "GET", target: "/v2/x", client: late.value, rawHeaders: [] };
   expect(await stage.clients.check(request)).toMatchObject({ reason: "throttled" });
   expect(stage.words).toEqual(dump);
-  expect(await stage.clients.forgive(late)).toMatchObject({ coarse: true, policies: [{ coarse: "network" }] });
+  expect(await stage.forgive(late)).toMatchObject({ coarse: true, policies: [{ coarse: "network" }] });
   expect((await stage.clients.state(late))?.policies).toMatchObject([{ keys: [{ units: 0, coarse: null }] }]);
 });
 
@@ -306,7 +306,8 @@ describe.each(threadCounts)("a gateway with %d threads that carry traffic", (wor
     expect((await clients.state(address))?.policies).toMatchObject([{ keys: [{ units: 3, remaining: 0 }] }]);
     const request = { method: "GET", target: "/v2/x", client: "127.0.0.1", rawHeaders: ["Authorization", "Bearer t"] };
     expect(await clients.check(request)).toMatchObject({ status: 429, reason: "throttled", policy: "per-ip" });
-    expect(await clients.forgive(address)).toMatchObject({ policies: [{ policy: "per-ip", keys: 1, units: 3 }] });
+    const forgiven = await clients.forgive([{ name: address, seq: 0 }]);
+    expect(forgiven).toMatchObject([{ policies: [{ policy: "per-ip", keys: 1, units: 3 }] }]);
     expect(await clients.check(request)).toMatchObject({ status: null });
     expect([await ask(), await ask(), await ask(), await ask()]).toEqual([200, 200, 200, 429]);
     expect(await metric(gateway, 'headgate_forgiven_keys_total{policy="per-ip"}')).toBe(1);

@@ -82,9 +82,9 @@ describe("a reload takes over each part whose settings are the same", () => {
   ])("when %s changed", async (_, overrides, replaced) => {
     const files = new KnownFiles();
     const engine = await open(settingsOf(before), files);
-    const old = engine.inForce.configuration;
+    const old = engine.configuration;
     (await engine.prepare(settingsOf({ ...before, ...overrides }))).commit();
-    const now = engine.inForce.configuration;
+    const now = engine.configuration;
     expect(now).not.toBe(old);
     const [was, is] = [partsOf(old), partsOf(now)];
     const names = Object.keys(was) as (keyof typeof was)[];
@@ -106,18 +106,18 @@ test("requests, connections and checks see a new configuration from one moment o
   expect(checks?.runtime.current).toBe(now.checks?.runtime);
   expect(checks?.quotaRuntime.current).toBe(now.checks?.quotaRuntime);
   expect(checks?.settings.current.headTimeoutMs).toBe(17);
-  expect(engine.settings.timeouts.headMs).toBe(17);
+  expect(engine.configuration.settings.timeouts.headMs).toBe(17);
 });
 
 test("a configuration that is dropped closes what was opened for it, and leaves what is in force as it is", async () => {
   const files = new KnownFiles();
   const engine = await open(settingsOf(withTokens("/tokens")), files);
-  const before = engine.inForce.configuration;
+  const before = engine.configuration;
   const prepared = await engine.prepare(settingsOf({ ...withTokens("/other"), ...withSecrets("/secrets") }));
   expect(files.openPaths.sort()).toEqual(["/other", "/secrets", "/tokens"]);
   prepared.drop();
   expect(files.openPaths).toEqual(["/tokens"]);
-  expect(engine.inForce.configuration).toBe(before);
+  expect(engine.configuration).toBe(before);
 });
 
 test("a start or a reload that lacks a file closes those that it has opened", async () => {

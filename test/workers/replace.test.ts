@@ -17,8 +17,8 @@ function stage() {
     commit: async () => void asked.push("commit"),
   };
   const chosen = { slots: [], kept: [] };
-  const main = { limiter: chosen, prepare: async () => ({ chosen, commit() {}, drop() {} }) };
-  const roles = { main, serving: threads, threads } as unknown as ConstructorParameters<typeof Workers>[0];
+  const main = { configuration: { limiter: chosen }, prepare: async () => ({ chosen, commit() {}, drop() {} }) };
+  const roles = { main, threads } as unknown as ConstructorParameters<typeof Workers>[0];
   const counters = openCounters(createCounterMemory(minTableBytes));
   return { asked, workers: new Workers(roles, new FileWatcher(), { counters, clock: new FakeClock() }) };
 }

@@ -135,7 +135,7 @@ export class GatewayControl implements ControlPlane {
     const last = this.#lastReload;
     const list = workers.listedTokens();
     const wallMs = clock.wallMs();
-    const proxies = new PossibleProxies(workers.recent.memory).named(clock.monotonicMs());
+    const proxies = new PossibleProxies(workers.serving.recent.memory).named(clock.monotonicMs());
     return {
       ...{ version, nodeVersion, state: this.#state },
       started: isoTime(this.startedWallMs),
@@ -146,13 +146,13 @@ export class GatewayControl implements ControlPlane {
       },
       trial: trial && trialFacts(trial),
       lastTrial: this.#lastTrial,
-      workers: workers.threads,
+      workers: workers.serving.figures,
       // A reload may have made one a trusted proxy.
       possibleProxies: proxies
-        .filter((proxy) => !workers.main.clientAddress.trustedProxies.has(proxy))
+        .filter((proxy) => !workers.main.configuration.clientAddress.trustedProxies.has(proxy))
         .map(formatIpAddress),
       ...this.#states(),
-      certificate: certificateFacts(workers.main.files.certificate, wallMs),
+      certificate: certificateFacts(workers.main.configuration.files.certificate, wallMs),
       adminCertificate: certificateFacts(adminFiles.certificate, wallMs),
       tokens: list && tokenFacts(list, wallMs),
     };
@@ -160,7 +160,7 @@ export class GatewayControl implements ControlPlane {
 
   async policies(): Promise<PolicyList> {
     const { workers } = this.#options;
-    return { enforcement: workers.settings.enforcement, policies: workers.policyStats().map(policyFacts) };
+    return { enforcement: workers.settings.enforcement, policies: workers.serving.policyStats().map(policyFacts) };
   }
 
   async config(against: "previous" | null): Promise<Config> {
@@ -222,8 +222,8 @@ export class GatewayControl implements ControlPlane {
   /** Returns the health for an orchestrator. */
   health(): Health {
     const { workers, clock, sharing } = this.#options;
-    const { telemetry } = workers;
-    const isReady = this.#state !== "ready" || workers.threads.serving > 0;
+    const { telemetry } = workers.serving;
+    const isReady = this.#state !== "ready" || workers.serving.figures.serving > 0;
     const list = workers.listedTokens();
     return {
       status: isReady ? this.#state : "starting",
@@ -280,11 +280,11 @@ export class GatewayControl implements ControlPlane {
 
   #states(): States {
     const { workers, sharing } = this.#options;
-    const store = workers.telemetry.storeHealth();
+    const store = workers.serving.telemetry.storeHealth();
     return {
       upstream: {
-        ...workers.telemetry.upstreamHealth(),
-        addresses: workers.addressStates().map(({ address, isEjected, active }) => {
+        ...workers.serving.telemetry.upstreamHealth(),
+        addresses: workers.serving.addressStates().map(({ address, isEjected, active }) => {
           return { address, state: isEjected ? "ejected" : "available", active };
         }),
         lastMinutes: this.recent.upstream(),

@@ -27,17 +27,17 @@ interface OpenAdminOptions {
 /** Rejects with a ListenError, or with a UnixSocketError. */
 export async function openAdmin(settings: AdminSettings, options: OpenAdminOptions) {
   const { workers, control, adminFiles, sharing, clock, log, version } = options;
-  const { telemetry } = workers;
+  const { telemetry } = workers.serving;
   const onFailure = createErrorLog(log);
   const { certificate } = adminFiles;
   const admin = await startAdmin({
     ...{ host: settings.host, port: settings.port, socket: settings.socket, clock },
     metrics: telemetry.text,
     health: () => control.health(),
-    isAlive: () => workers.isAlive(),
+    isAlive: () => workers.serving.isAlive(),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),
     onFailure,
-    peerKey: (address) => readPeer(address, workers.main.clientAddress).key,
+    peerKey: (address) => readPeer(address, workers.main.configuration.clientAddress).key,
     onClosedForRoom: () => telemetry.connectionShed("admin", null),
     certificate: certificate && (() => adminFiles.certificate?.value ?? certificate.value),
     api: {

@@ -59,28 +59,19 @@ export class MainThread {
     this.#inForce = { settings, files, clientAddress: clientAddressRules(settings), limiter };
     const { table, keyHash, keySecret } = options.counters;
     countPeersIn(table);
-    this.clients = new Clients(() => {
-      // A thread may have got the secret of all gateways from the store.
-      keyHash.replaceKey(keySecret);
-      const { authenticator } = this.#inForce.files;
-      return { ...this.#inForce, authenticator, runtimeRules: options.runtimeRules };
-    }, options.clock);
+    this.clients = new Clients(
+      () => {
+        // A thread may have got the secret of all gateways from the store.
+        keyHash.replaceKey(keySecret);
+        return this.#inForce;
+      },
+      options.runtimeRules,
+      options.clock,
+    );
   }
 
-  get settings(): Settings {
-    return this.#inForce.settings;
-  }
-
-  get clientAddress(): ClientAddressRules {
-    return this.#inForce.clientAddress;
-  }
-
-  get limiter(): PolicyLimiter {
-    return this.#inForce.limiter;
-  }
-
-  get files(): ConfiguredFiles {
-    return this.#inForce.files;
+  get configuration(): MainInForce {
+    return this.#inForce;
   }
 
   /** Rejects with a FilesError. */
@@ -105,18 +96,16 @@ export class MainThread {
 
   /** What is in force is not on trial any more. */
   endTrial(): void {
-    this.limiter.endKeeping();
+    this.#inForce.limiter.endKeeping();
   }
 
   /** Forgets what the table has counted. */
-  async forgive(forgiven: readonly ForgivenNotice[]): Promise<readonly (ForgivenName | null)[]> {
-    const forgotten: (ForgivenName | null)[] = [];
-    for (const { name } of forgiven) forgotten.push(await this.clients.forgive(name));
-    return forgotten;
+  forgive(forgiven: readonly ForgivenNotice[]): Promise<readonly (ForgivenName | null)[]> {
+    return this.clients.forgive(forgiven);
   }
 
   close(): void {
-    closeFiles(this.files, null);
+    closeFiles(this.#inForce.files, null);
   }
 
   #replace(next: MainInForce): void {

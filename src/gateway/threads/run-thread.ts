@@ -78,7 +78,9 @@ async function open(port: MessagePort, start: ThreadStart): Promise<Handlers> {
   const reload = new PreparedReload(engine, files);
   return {
     prepare(wanted) {
-      notices.configuration.level = wanted.logsWarnings ? (wanted.settings ?? engine.settings).log.level : "silent";
+      notices.configuration.level = wanted.logsWarnings
+        ? (wanted.settings ?? engine.configuration.settings).log.level
+        : "silent";
       return reload.prepare(wanted);
     },
     commit() {

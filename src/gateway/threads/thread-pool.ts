@@ -66,6 +66,7 @@ export async function startThreads(settings: Settings, files: FileWatcher, optio
   return { main, threads };
 }
 
+/** What is not described here is as in Engine, for all threads. */
 export class ThreadPool {
   readonly telemetry: MainTelemetry;
   readonly recent: RecentThreads = {
@@ -112,24 +113,28 @@ export class ThreadPool {
     this.#files = files;
     this.#options = options;
     this.#restarts = new Restarts(options.clock.monotonicMs);
-    const { settings } = main;
+    const { settings } = main.configuration;
     this.telemetry = createMainTelemetry({
       ...options,
       routes: settings.routes,
       limiter: { stats: () => this.policyStats() },
-      counters: () => main.limiter.counterFigures(),
+      counters: () => main.configuration.limiter.counterFigures(),
       workers: this.#readings,
       hasStore: settings.counters.redis !== null,
       sharedRules: options.sharedRules ?? null,
       clientConnections: () => new SharedConnectionCount(this.#connections, mainConnectionRow).total,
-      tokens: () => main.files.authenticator.tokens(),
-      certificate: () => certificateInUse(main.files),
+      tokens: () => main.configuration.files.authenticator.tokens(),
+      certificate: () => certificateInUse(main.configuration.files),
       threads: () => this.figures,
     });
   }
 
   get figures(): ThreadFigures {
-    return { configured: this.#main.settings.workers, serving: this.#serving.size, restarts: this.#restarts.count };
+    return {
+      configured: this.#main.configuration.settings.workers,
+      serving: this.#serving.size,
+      restarts: this.#restarts.count,
+    };
   }
 
   addressStates(): readonly AddressState[] {
@@ -137,7 +142,7 @@ export class ThreadPool {
   }
 
   policyStats(): readonly PolicyStats[] {
-    const stats = this.#main.limiter.stats();
+    const stats = this.#main.configuration.limiter.stats();
     return stats.map(({ policy }) => ({ policy, outcomes: this.#readings.outcomes(policy.name) }));
   }
 
@@ -150,7 +155,7 @@ export class ThreadPool {
   }
 
   async start(): Promise<void> {
-    const workers = Array.from({ length: this.#main.settings.workers }, (_, i) => this.#open(i === 0));
+    const workers = Array.from({ length: this.#main.configuration.settings.workers }, (_, i) => this.#open(i === 0));
     await Promise.all(workers.map(({ started }) => started));
     for (const worker of workers) this.#ruled.add(worker);
     this.#hasStarted = true;
@@ -233,7 +238,7 @@ export class ThreadPool {
 
   #setTrial(onTrial: SettingsOnTrial | null): void {
     this.#onTrial = onTrial;
-    this.#judgeTable = openJudgedTable(onTrial, this.#options.counters, this.#main.settings);
+    this.#judgeTable = openJudgedTable(onTrial, this.#options.counters, this.#main.configuration.settings);
   }
 
   /** From now on a thread that ends is not replaced. */
@@ -320,9 +325,9 @@ export class ThreadPool {
     const start: Omit<ThreadStart, "logPort"> = {
       ...{ thread, logsWarnings, version, nodeVersion, http2LingerMs, sharedReads },
       counters: { memory, placeSecret, keySecret, owner },
-      chosen: chosenOf(this.#main.limiter),
+      chosen: chosenOf(this.#main.configuration.limiter),
       onTrial: this.#onTrial,
-      settings: this.#main.settings,
+      settings: this.#main.configuration.settings,
       contents: this.#files.contents(),
       connections: this.#connections,
       storeSightings: this.#storeSightings,
