@@ -2,6 +2,7 @@
 // the history and a branch. A refusal costs two look-ups and a few counts; of each client the first five in a second are kept. All
 // is bounded, whatever clients do: to hand it over takes about a millisecond.
 import { randomInt } from "node:crypto";
+import type { Clock } from "../../core/clock.ts";
 import { areEqualWords, type CounterKey, type KeyWords } from "../../core/counter-key.ts";
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import type { Policy } from "../../core/policy.ts";
@@ -9,7 +10,7 @@ import type { UpstreamFault } from "../../core/upstream.ts";
 import type { HistoryRow } from "./history.ts";
 import { LargestCounts } from "./largest-counts.ts";
 import type { CountedKeys, RefusedKey } from "./refused-keys.ts";
-import { type KeptForms, keptText, type RefusedRequest, refusedRequest, wordsOf } from "./refused-request.ts";
+import { keptText, type RefusedRequest, refusedRequest, wordsOf } from "./refused-request.ts";
 import { type FailedRequests, FailureCounts } from "./upstream-failures.ts";
 
 /** How much is remembered; 0: nothing. */
@@ -42,7 +43,8 @@ const maxFailures = 100;
 /** To post so many takes half a millisecond. Of up to twice as many, those with the most refusals are handed over. */
 const maxKeys = 1_000;
 
-interface ThreadRecentOptions extends KeptForms {
+interface ThreadRecentOptions {
+  readonly clock: Pick<Clock, "wallMsAt">;
   readonly sizes: RecentSizes;
   readonly history: HistoryRow;
 }
@@ -53,7 +55,7 @@ interface CountedKey extends RefusedKey {
 
 export class ThreadRecent {
   readonly history: HistoryRow;
-  readonly #forms: KeptForms;
+  readonly #clock: ThreadRecentOptions["clock"];
   #sizes: RecentSizes;
   readonly #firstRefused = new FirstOfClients(maxRefusals);
   readonly #firstFailed = new FirstOfClients(maxFailures);
@@ -66,7 +68,7 @@ export class ThreadRecent {
   readonly #policies: Policy[] = [];
 
   constructor(options: ThreadRecentOptions) {
-    this.#forms = options;
+    this.#clock = options.clock;
     this.history = options.history;
     this.#sizes = options.sizes;
   }
@@ -121,7 +123,7 @@ export class ThreadRecent {
     if (this.#sizes.refusals === 0) return;
     this.#count += 1;
     const first = fault === null ? this.#firstRefused : this.#firstFailed;
-    if (first.takes(client, endedMs)) this.#refusals.push(refusedRequest(exchange, path, this.#forms));
+    if (first.takes(client, endedMs)) this.#refusals.push(refusedRequest(exchange, path, this.#clock));
   }
 
   #countKey({ decision: { policy, key, client }, subject, route }: ExchangeRecord): void {
