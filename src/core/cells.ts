@@ -77,34 +77,38 @@ export class MadeByName<Made> {
   }
 }
 
+/** What counts in cells. */
+export class InCells {
+  protected readonly cells: Float64Array;
+  protected readonly at: number;
+
+  constructor({ cells, at }: CellRange) {
+    this.cells = cells;
+    this.at = at;
+  }
+}
+
 /** Counts the outcomes of a policy. */
-export class OutcomeCells implements Record<Outcome, number> {
+export class OutcomeCells extends InCells implements Record<Outcome, number> {
   declare admitted: number;
   declare throttled: number;
   declare would_throttle: number;
   declare exempt: number;
   declare observed: number;
   declare unavailable: number;
-  readonly #cells: Float64Array;
-  readonly #at: number;
 
   static {
     // In the order of `outcomes`, each with functions of its own: an access by a computed index would take several times longer.
     for (const [i, outcome] of outcomes.entries()) {
       Object.defineProperty(OutcomeCells.prototype, outcome, {
         get(this: OutcomeCells) {
-          return this.#cells[this.#at + i];
+          return this.cells[this.at + i];
         },
         set(this: OutcomeCells, count: number) {
-          this.#cells[this.#at + i] = count;
+          this.cells[this.at + i] = count;
         },
       });
     }
-  }
-
-  constructor({ cells, at }: CellRange) {
-    this.#cells = cells;
-    this.#at = at;
   }
 }
 

@@ -2,7 +2,7 @@
 // hashes and validates labels on every inc() and observe(), which takes about 2.6 µs for the seven that a request
 // needs. What is counted is in cells, which other threads can read. Each family says how it is merged where several threads
 // have it.
-import { type CellRange, Cells } from "../core/cells.ts";
+import { type CellRange, Cells, InCells } from "../core/cells.ts";
 import {
   type FamilyFigures,
   type FamilyType,
@@ -21,42 +21,25 @@ export async function* figuresOf(families: Iterable<FamilyReader>): AsyncGenerat
   for (const read of families) yield read();
 }
 
-/** One value, or a value for each value of a label. */
-export type FamilyValue = number | Readonly<Record<string, number>>;
-
-/** How a reading is labelled: `label` names the label of a reading with several values, `fixed` are the others. */
-interface Labelling {
-  readonly label?: string;
-  readonly fixed?: Labels;
-}
+/** One value, a value for each value of a label, or series that may come and go. */
+export type FamilyValue = number | Readonly<Record<string, number>> | LabelledReadings;
 
 type LabelledReadings = readonly { readonly labels: Labels; readonly value: number }[];
 
 /** A number that only grows. */
-export class CounterSeries {
-  readonly #cells: Float64Array;
-  readonly #at: number;
-
-  constructor({ cells, at }: CellRange) {
-    this.#cells = cells;
-    this.#at = at;
-  }
-
+export class CounterSeries extends InCells {
   add(): void {
-    this.#cells[this.#at] = (this.#cells[this.#at] as number) + 1;
+    this.cells[this.at] = (this.cells[this.at] as number) + 1;
   }
 }
 
 /** Cells: one count per bucket (not cumulative; the last is above every bound), then the sum. */
-export class HistogramSeries {
-  readonly #cells: Float64Array;
-  readonly #at: number;
+export class HistogramSeries extends InCells {
   readonly #bounds: readonly number[];
 
-  constructor(bounds: readonly number[], { cells, at }: CellRange) {
+  constructor(bounds: readonly number[], range: CellRange) {
+    super(range);
     this.#bounds = bounds;
-    this.#cells = cells;
-    this.#at = at;
   }
 
   /** Observes `parts / partsOfOne`. Whole numbers keep V8 from allocating. */
@@ -64,10 +47,10 @@ export class HistogramSeries {
     const value = parts / partsOfOne;
     let bucket = 0;
     while (bucket < this.#bounds.length && value > (this.#bounds[bucket] as number)) bucket += 1;
-    const at = this.#at + bucket;
-    this.#cells[at] = (this.#cells[at] as number) + 1;
-    const sumAt = this.#at + this.#bounds.length + 1;
-    this.#cells[sumAt] = (this.#cells[sumAt] as number) + value;
+    const at = this.at + bucket;
+    this.cells[at] = (this.cells[at] as number) + 1;
+    const sumAt = this.at + this.#bounds.length + 1;
+    this.cells[sumAt] = (this.cells[sumAt] as number) + value;
   }
 }
 
@@ -103,8 +86,11 @@ export class CellFamilyReader {
     }
     const values = new Float64Array(shown.reduce((sum, { prefixes }) => sum + prefixes.length, 0));
     let at = 0;
-    for (const member of shown)
-      at = type === "histogram" ? copyHistogram(member, values, at) : copyCount(member, values, at);
+    for (const member of shown) {
+      if (type === "histogram") copyHistogram(member, values, at);
+      else values[at] = member.cells[member.at] as number;
+      at += member.prefixes.length;
+    }
     return { name, help, type, merge, series: this.#series, values };
   }
 }
@@ -127,14 +113,17 @@ export function once<Made>(make: () => Made): () => Made {
 /** A family that only the main thread has, which reports it for all threads. */
 export const ofProcess = { merge: "process" } as const;
 
-interface CounterOptions {
+type CounterMerge = "sum" | "process";
+
+interface FamilyOptions<Merges = Merge> {
   /** Default: `sum`. */
-  readonly merge?: "sum" | "process";
+  readonly merge?: Merges;
 }
 
-interface GaugeOptions {
-  /** Default: `sum`. */
-  readonly merge?: Merge;
+/** `label` names the label of a reading with several values, `fixed` are the others. */
+interface ReadOptions<Merges = Merge> extends FamilyOptions<Merges> {
+  readonly label?: string;
+  readonly fixed?: Labels;
 }
 
 export class Families {
@@ -153,10 +142,9 @@ export class Families {
   }
 
   /** A counter with one series, or more by `series`. Each starts at zero. */
-  counter(name: string, help: string, { merge = "sum" }: CounterOptions = {}): SeriesOf<CounterSeries> {
-    const members = this.#addInCells({ name, help, type: "counter", merge });
+  counter(name: string, help: string, { merge = "sum" }: FamilyOptions<CounterMerge> = {}): SeriesOf<CounterSeries> {
     const prefixes = (labels: Labels): string[] => [linePrefix(name, labels)];
-    return this.#seriesOf(members, 1, prefixes, (range) => new CounterSeries(range));
+    return this.#addInCells({ name, help, type: "counter", merge }, 1, prefixes, (range) => new CounterSeries(range));
   }
 
   /** A counter with one series for each value of the label. Returns the function that counts one. */
@@ -165,7 +153,7 @@ export class Families {
     help: string,
     label: string,
     values: readonly Value[],
-    options: CounterOptions = {},
+    options: FamilyOptions<CounterMerge> = {},
   ): (value: Value) => void {
     const family = this.counter(name, help, options);
     const byValue = new Map(values.map((value) => [value, family.series({ [label]: value })]));
@@ -182,29 +170,19 @@ export class Families {
 
   /** `bounds` are the upper bounds of the buckets, inclusive and ascending. */
   histogram(name: string, help: string, bounds: readonly number[]): SeriesOf<HistogramSeries> {
-    const members = this.#addInCells({ name, help, type: "histogram", merge: "sum" });
     const prefixes = (labels: Labels): string[] => histogramPrefixes(name, bounds, labels);
-    return this.#seriesOf(members, bounds.length + 2, prefixes, (range) => new HistogramSeries(bounds, range));
+    const make = (range: CellRange): HistogramSeries => new HistogramSeries(bounds, range);
+    return this.#addInCells({ name, help, type: "histogram", merge: "sum" }, bounds.length + 2, prefixes, make);
   }
 
   /** A gauge that is read at the scrape. */
-  gauge(name: string, help: string, read: () => FamilyValue, options: Labelling & GaugeOptions = {}): void {
-    this.gauges(name, help, () => labelled(read(), options), options);
+  gauge(name: string, help: string, read: () => FamilyValue, options: ReadOptions = {}): void {
+    this.#addRead(name, help, "gauge", read, options);
   }
 
   /** A counter whose total is kept elsewhere and read at the scrape. */
-  total(name: string, help: string, read: () => FamilyValue, options: Labelling & CounterOptions = {}): void {
-    this.totals(name, help, () => labelled(read(), options), options);
-  }
-
-  /** Gauges with series that may come and go, read at the scrape. */
-  gauges(name: string, help: string, read: () => LabelledReadings, { merge = "sum" }: GaugeOptions = {}): void {
-    this.#register(name, help, "gauge", merge, () => readSamples(name, read()));
-  }
-
-  /** Counters with series that may come and go, whose totals are kept elsewhere and read at the scrape. */
-  totals(name: string, help: string, read: () => LabelledReadings, { merge = "sum" }: CounterOptions = {}): void {
-    this.#register(name, help, "counter", merge, () => readSamples(name, read()));
+  total(name: string, help: string, read: () => FamilyValue, options: ReadOptions<CounterMerge> = {}): void {
+    this.#addRead(name, help, "counter", read, options);
   }
 
   /** A family that is read elsewhere. */
@@ -213,17 +191,25 @@ export class Families {
     this.scraped.push(read);
   }
 
-  #register(name: string, help: string, type: FamilyType, merge: Merge, read: () => Samples): void {
-    if (this.#isWanted(merge)) this.add(() => ({ name, help, type, merge, ...read() }));
+  #addRead(name: string, help: string, type: FamilyType, read: () => FamilyValue, options: ReadOptions): void {
+    const { merge = "sum" } = options;
+    if (this.#isWanted(merge)) this.add(() => ({ name, help, type, merge, ...samplesOf(name, read(), options) }));
   }
 
   /** `count`: the cells of each series. */
-  #seriesOf<Series>(
-    members: CellMember[],
+  #addInCells<Series>(
+    family: Omit<CellFamily, "members">,
     count: number,
     prefixesOf: (labels: Labels) => string[],
     make: (range: CellRange) => Series,
   ): SeriesOf<Series> {
+    const members: CellMember[] = [];
+    const inCells = { ...family, members };
+    const reader = new CellFamilyReader(inCells);
+    if (this.#isWanted(family.merge)) {
+      this.inCells.push(inCells);
+      this.all.push(() => reader.figures());
+    }
     const bySeries = new Map<Series, CellMember>();
     return {
       series: (labels = {}, isRare = false) => {
@@ -243,17 +229,6 @@ export class Families {
       },
     };
   }
-
-  /** Returns the list of its members. */
-  #addInCells(family: Omit<CellFamily, "members">): CellMember[] {
-    const members: CellMember[] = [];
-    if (!this.#isWanted(family.merge)) return members;
-    const inCells = { ...family, members };
-    const reader = new CellFamilyReader(inCells);
-    this.inCells.push(inCells);
-    this.all.push(() => reader.figures());
-    return members;
-  }
 }
 
 interface SeriesOf<Series> {
@@ -263,16 +238,22 @@ interface SeriesOf<Series> {
   remove(series: Series): void;
 }
 
-function readSamples(name: string, readings: LabelledReadings): Samples {
+function samplesOf(name: string, value: FamilyValue, options: ReadOptions): Samples {
+  const readings = readingsOf(value, options);
   return {
     series: joinedSeries(readings.map(({ labels }) => linePrefix(name, labels))),
-    values: Float64Array.from(readings, ({ value }) => value),
+    values: Float64Array.from(readings, (reading) => reading.value),
   };
 }
 
-function labelled(reading: FamilyValue, { label = "", fixed = {} }: Labelling): LabelledReadings {
-  if (typeof reading === "number") return [{ labels: fixed, value: reading }];
-  return Object.entries(reading).map(([name, value]) => ({ labels: { ...fixed, [label]: name }, value }));
+function readingsOf(value: FamilyValue, { label = "", fixed = {} }: ReadOptions): LabelledReadings {
+  if (typeof value === "number") return [{ labels: fixed, value }];
+  if (areReadings(value)) return value;
+  return Object.entries(value).map(([name, each]) => ({ labels: { ...fixed, [label]: name }, value: each }));
+}
+
+function areReadings(value: object): value is LabelledReadings {
+  return Array.isArray(value);
 }
 
 /** Returns the line prefixes of the buckets, the sum and the count. */
@@ -290,13 +271,8 @@ function boundText(bound: number): string {
   return bound < 0.0001 ? bound.toExponential().replace(/-(\d)$/, "-0$1") : `${bound}`;
 }
 
-function copyCount({ cells, at }: CellMember, into: Float64Array, start: number): number {
-  into[start] = cells[at] as number;
-  return start + 1;
-}
-
-/** Writes the values of its lines from `start` on. Returns where the next ones begin. */
-function copyHistogram({ cells, at, prefixes }: CellMember, into: Float64Array, start: number): number {
+/** Writes the values of its lines from `start` on. */
+function copyHistogram({ cells, at, prefixes }: CellMember, into: Float64Array, start: number): void {
   const buckets = prefixes.length - 2;
   let count = 0;
   for (let i = 0; i < buckets; i += 1) {
@@ -305,5 +281,4 @@ function copyHistogram({ cells, at, prefixes }: CellMember, into: Float64Array, 
   }
   into[start + buckets] = cells[at + buckets] as number;
   into[start + buckets + 1] = count;
-  return start + prefixes.length;
 }

@@ -97,7 +97,7 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
   families.total("headgate_log_lines_lost_total", lost, () => ({ ...sources.logLines() }), byReason);
   const active = "Time in which the event loop of a worker was not idle; with one thread there is one worker.";
   const byWorker = () => sources.activeSeconds().map((value, i) => ({ labels: { worker: `${i + 1}` }, value }));
-  families.totals("headgate_event_loop_active_seconds_total", active, byWorker, ofProcess);
+  families.total("headgate_event_loop_active_seconds_total", active, byWorker, ofProcess);
   const { version, nodeVersion: node_version } = sources;
   const build = { fixed: { version, node_version }, ...ofProcess };
   families.gauge("headgate_build_info", "Always 1.", () => 1, build);
@@ -147,7 +147,7 @@ function limiterMetrics(families: Families, { limiter, counters }: ScrapedSource
     "Decisions by policy and outcome; observed: not charged, because another policy refused or no route fits.";
   const ofPolicy = ({ policy: { name: policy }, outcomes }: PolicyStats) =>
     Object.entries(outcomes).map(([outcome, value]) => ({ labels: { policy, outcome }, value }));
-  families.totals("headgate_decisions_total", decided, () => limiter.stats().flatMap(ofPolicy), ofProcess);
+  families.total("headgate_decisions_total", decided, () => limiter.stats().flatMap(ofPolicy), ofProcess);
   counterMetrics(families, counters);
 }
 
@@ -162,20 +162,20 @@ function counterMetrics(families: Families, counters: ScrapedSources["counters"]
   };
   families.gauge("headgate_counters_memory_bytes", memory, states, { ...byState, ...ofProcess });
   const tracked = "Keys whose requests are remembered now: clients, unless the policy says otherwise.";
-  families.gauges("headgate_clients_tracked", tracked, byPolicy("keys"), ofProcess);
+  families.gauge("headgate_clients_tracked", tracked, byPolicy("keys"), ofProcess);
   const coarse = "Clients and networks that are counted as one, because the memory is full of exhausted keys.";
-  families.gauges("headgate_coarse_keys", coarse, byPolicy("coarse"), ofProcess);
+  families.gauge("headgate_coarse_keys", coarse, byPolicy("coarse"), ofProcess);
   const merged = "Admissions whose time was rounded up to a later one of their key, because no memory was free.";
-  families.totals("headgate_admissions_merged_total", merged, byPolicy("merged"), ofProcess);
+  families.total("headgate_admissions_merged_total", merged, byPolicy("merged"), ofProcess);
   const forgiven = "Keys whose counted requests were forgotten because an operator has forgiven them.";
-  families.totals("headgate_forgiven_keys_total", forgiven, byPolicy("forgiven"), ofProcess);
+  families.total("headgate_forgiven_keys_total", forgiven, byPolicy("forgiven"), ofProcess);
   const evictions = "Keys forgotten: expired, none of their requests counted any more; live, the memory was full.";
   const evicted = () =>
     counters().policies.flatMap(({ policy, evictedExpired, evictedLive }) => [
       { labels: { policy, reason: "expired" }, value: evictedExpired },
       { labels: { policy, reason: "live" }, value: evictedLive },
     ]);
-  families.totals("headgate_evictions_total", evictions, evicted, ofProcess);
+  families.total("headgate_evictions_total", evictions, evicted, ofProcess);
 }
 
 function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources): void {

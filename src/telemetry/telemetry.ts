@@ -1,7 +1,7 @@
 // Everything the gateway reports about itself, behind one object: metrics, access log, the log of upstream failures,
 // and the upstream's health as the traffic shows it. A request is observed once, when it is over.
 import type { Histogram as DelayHistogram } from "node:perf_hooks";
-import { type CellRange, Cells } from "../core/cells.ts";
+import { type CellRange, Cells, InCells } from "../core/cells.ts";
 import type { Clock } from "../core/clock.ts";
 import type { TlsFailure, TunnelEnd } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
@@ -195,23 +195,16 @@ const healths: readonly UpstreamHealth[] = [
 ];
 
 /** The state of the upstream, as the traffic of one thread shows it. In cells: the state, and the instant of the last attempt. */
-export class SeenUpstream {
+export class SeenUpstream extends InCells {
   static readonly cellCount = 2;
-  readonly #cells: Float64Array;
-  readonly #at: number;
-
-  constructor({ cells, at }: CellRange) {
-    this.#cells = cells;
-    this.#at = at;
-  }
 
   get health(): UpstreamHealth {
-    return healths[this.#cells[this.#at] as number] as UpstreamHealth;
+    return healths[this.cells[this.at] as number] as UpstreamHealth;
   }
 
   get seen(): SeenHealth {
     const { health } = this;
-    const atMs = health.state === "unknown" ? Number.NEGATIVE_INFINITY : (this.#cells[this.#at + 1] as number);
+    const atMs = health.state === "unknown" ? Number.NEGATIVE_INFINITY : (this.cells[this.at + 1] as number);
     return { ...health, atMs };
   }
 
@@ -231,8 +224,8 @@ export class SeenUpstream {
   }
 
   #set(health: number, nowMs: number): void {
-    this.#cells[this.#at] = health;
-    this.#cells[this.#at + 1] = nowMs;
+    this.cells[this.at] = health;
+    this.cells[this.at + 1] = nowMs;
   }
 }
 
