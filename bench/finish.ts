@@ -5,7 +5,7 @@ import { systemClock } from "../src/core/clock.ts";
 import { CounterKey } from "../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../src/core/exchange-record.ts";
 import { noHead } from "../src/limits/request-keys.ts";
-import { createLog } from "../src/telemetry/log.ts";
+import { createLog, keptTarget } from "../src/telemetry/log.ts";
 import { HistoryRow } from "../src/telemetry/recent/history.ts";
 import { ThreadRecent } from "../src/telemetry/recent/thread-recent.ts";
 import { createTelemetry } from "../src/telemetry/telemetry.ts";
@@ -87,7 +87,7 @@ function set(call: number, client: string, decision: ExchangeRecord["decision"],
 
 const history = new HistoryRow(HistoryRow.createMemory(), 0);
 const sizes = { refusals: 10_000, keys: 1_000 };
-const recent = new ThreadRecent({ sizes, clock: systemClock, history });
+const recent = new ThreadRecent({ sizes, clock: systemClock, history, targetOf: keptTarget, requestIdOf: () => null });
 const nothing = { finishUnlogged: (_record: ExchangeRecord, _path: string): void => {} };
 const ways = { loop: nothing, without: telemetryOf(null), with: telemetryOf(recent) };
 

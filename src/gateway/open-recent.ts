@@ -5,7 +5,7 @@ import type { PolicyStats } from "../core/limiter.ts";
 import type { Settings } from "../core/settings.ts";
 import { worstState } from "../core/store-link.ts";
 import type { Store } from "../limits/store/store.ts";
-import { createErrorLog, type Logger } from "../telemetry/log.ts";
+import { createErrorLog, keptTarget, type Logger, loggedRequestId } from "../telemetry/log.ts";
 import { HistoryRow } from "../telemetry/recent/history.ts";
 import { Recent, type RecentThreads } from "../telemetry/recent/recent.ts";
 import type { RecentMemory } from "../telemetry/recent/recent-memory.ts";
@@ -14,7 +14,8 @@ import { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
 /** `history`: the row of the thread. Default: there is one thread. */
 export function openThreadRecent({ admin }: Settings, clock: Clock, history?: HistoryRow): ThreadRecent {
   const row = history ?? new HistoryRow(HistoryRow.createMemory(), 0);
-  return new ThreadRecent({ sizes: admin.recent, history: row, clock });
+  const forms = { clock, targetOf: keptTarget, requestIdOf: loggedRequestId };
+  return new ThreadRecent({ sizes: admin.recent, history: row, ...forms });
 }
 
 /** How often a thread tells the main thread. A step of the history is five times as long. */

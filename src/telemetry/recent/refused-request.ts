@@ -6,7 +6,6 @@ import type { ExchangeRecord, RequestSource } from "../../core/exchange-record.t
 import { type RefusalReason, ruleOf } from "../../core/local-reply.ts";
 import { resetSecond, retryAfterSeconds } from "../../core/response-fields.ts";
 import type { UpstreamErrorReason } from "../../core/upstream.ts";
-import { keptTarget, loggedRequestId } from "../log.ts";
 
 /** Why a request was answered so. */
 export interface RefusedRequest {
@@ -59,13 +58,26 @@ interface UpstreamCause {
   readonly address: string | null;
 }
 
+/** How parts of a request may be kept. */
+export interface KeptForms {
+  readonly clock: Pick<Clock, "wallMsAt">;
+  /** Returns the part of a request's target that may be kept: in ASCII, without query and credentials. */
+  readonly targetOf: (target: string) => string;
+  /** Returns the id that a request came with, as it may be kept. */
+  readonly requestIdOf: (exchange: ExchangeRecord) => string | null;
+}
+
 /** `path`: of its target, as it came; "" if none was read. */
-export function refusedRequest(exchange: ExchangeRecord, path: string, clock: Pick<Clock, "wallMsAt">): RefusedRequest {
+export function refusedRequest(
+  exchange: ExchangeRecord,
+  path: string,
+  { clock, targetOf, requestIdOf }: KeptForms,
+): RefusedRequest {
   const { decision, source, route, status, rule, subject, fault, problem: reason } = exchange;
   const { limit, remaining, resetMs } = decision;
   const answeredMs = exchange.respondedMs ?? exchange.endedMs;
   const atMs = clock.wallMsAt(answeredMs);
-  const requestId = loggedRequestId(exchange);
+  const requestId = requestIdOf(exchange);
   return {
     id: keptText(exchange.id, 36),
     requestId: requestId && keptText(requestId, 128),
@@ -73,7 +85,7 @@ export function refusedRequest(exchange: ExchangeRecord, path: string, clock: Pi
     source,
     method: keptText(exchange.method, 32),
     // Without a reading of the path, the target is still what a person looks for.
-    target: keptText(keptTarget(path === "" ? exchange.head.target : path), 256),
+    target: keptText(targetOf(path === "" ? exchange.head.target : path), 256),
     route,
     client: keptText(exchange.client, 48),
     clientKey: wordsOf(decision.client),

@@ -2,7 +2,6 @@
 // the history and a branch. A refusal costs two look-ups and a few counts; of each client the first five in a second are kept. All
 // is bounded, whatever clients do: to hand it over takes about a millisecond.
 import { randomInt } from "node:crypto";
-import type { Clock } from "../../core/clock.ts";
 import { areEqualWords, type CounterKey, type KeyWords } from "../../core/counter-key.ts";
 import type { ExchangeRecord } from "../../core/exchange-record.ts";
 import type { Policy } from "../../core/policy.ts";
@@ -10,7 +9,7 @@ import type { UpstreamFault } from "../../core/upstream.ts";
 import type { HistoryRow } from "./history.ts";
 import { LargestCounts } from "./largest-counts.ts";
 import type { CountedKeys, RefusedKey } from "./refused-keys.ts";
-import { keptText, type RefusedRequest, refusedRequest, wordsOf } from "./refused-request.ts";
+import { type KeptForms, keptText, type RefusedRequest, refusedRequest, wordsOf } from "./refused-request.ts";
 import { type FailedRequests, FailureCounts } from "./upstream-failures.ts";
 
 /** How much is remembered; 0: nothing. */
@@ -43,8 +42,7 @@ const maxFailures = 100;
 /** To post so many takes half a millisecond. Of up to twice as many, those with the most refusals are handed over. */
 const maxKeys = 1_000;
 
-interface ThreadRecentOptions {
-  readonly clock: Pick<Clock, "wallMsAt">;
+interface ThreadRecentOptions extends KeptForms {
   readonly sizes: RecentSizes;
   readonly history: HistoryRow;
 }
@@ -55,7 +53,7 @@ interface CountedKey extends RefusedKey {
 
 export class ThreadRecent {
   readonly history: HistoryRow;
-  readonly #clock: ThreadRecentOptions["clock"];
+  readonly #forms: KeptForms;
   #sizes: RecentSizes;
   readonly #firstRefused = new FirstOfClients(maxRefusals);
   readonly #firstFailed = new FirstOfClients(maxFailures);
@@ -68,7 +66,7 @@ export class ThreadRecent {
   readonly #policies: Policy[] = [];
 
   constructor(options: ThreadRecentOptions) {
-    this.#clock = options.clock;
+    this.#forms = options;
     this.history = options.history;
     this.#sizes = options.sizes;
   }
@@ -123,7 +121,7 @@ export class ThreadRecent {
     if (this.#sizes.refusals === 0) return;
     this.#count += 1;
     const first = fault === null ? this.#firstRefused : this.#firstFailed;
-    if (first.takes(client, endedMs)) this.#refusals.push(refusedRequest(exchange, path, this.#clock));
+    if (first.takes(client, endedMs)) this.#refusals.push(refusedRequest(exchange, path, this.#forms));
   }
 
   #countKey({ decision: { policy, key, client }, subject, route }: ExchangeRecord): void {

@@ -22,7 +22,8 @@ function open(count: number) {
   const memory = HistoryRow.createMemory();
   const sizes = { refusals: 100, keys: 10 };
   const threads = Array.from({ length: count }, (_, i) => {
-    return new ThreadRecent({ sizes, history: new HistoryRow(memory, i + 1), clock });
+    const forms = { clock, targetOf: (target: string) => target, requestIdOf: () => null };
+    return new ThreadRecent({ sizes, history: new HistoryRow(memory, i + 1), ...forms });
   });
   const source: RecentThreads = { memory, take: () => threads.flatMap((thread) => thread.take()) };
   const failures: unknown[] = [];

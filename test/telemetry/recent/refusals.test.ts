@@ -5,13 +5,14 @@ import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
 import type { Decision } from "../../../src/core/policy.ts";
 import { Refusals, type RefusalsOf } from "../../../src/telemetry/recent/refusals.ts";
-import { type RefusedRequest, refusedRequest } from "../../../src/telemetry/recent/refused-request.ts";
+import { type KeptForms, type RefusedRequest, refusedRequest } from "../../../src/telemetry/recent/refused-request.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { decisionOf } from "../../support/policy.ts";
 import { runs } from "../../support/runs.ts";
 import { exchangeOf, policy } from "../scrape.ts";
 
 const clock = new FakeClock();
+const forms: KeptForms = { clock, targetOf: (target) => target, requestIdOf: ({ requestId }) => requestId };
 const throttled = decisionOf({ outcome: "throttled", policy, remaining: 0, resetMs: clock.nowMs + 1_500 });
 const keyOf = (client: number): CounterKey => new CounterKey(0, 0, 0xffff, client, true);
 
@@ -23,7 +24,7 @@ function refusalOf(id: string, client: number, changes: Partial<ExchangeRecord> 
 }
 
 function add(refusals: Refusals, exchange: ExchangeRecord, target = "/v2/x", subject: string | null = null): void {
-  refusals.add(refusedRequest({ ...exchange, subject }, target, clock));
+  refusals.add(refusedRequest({ ...exchange, subject }, target, forms));
 }
 
 function find(refusals: Refusals, id: string, kind: "id" | "requestId" = "id"): RefusedRequest | null {
@@ -205,7 +206,7 @@ test("the ring keeps what a naive one keeps, whoever is refused and whatever the
 test("the refusals of two threads are told by the time, whoever hands them over first", () => {
   const refusals = new Refusals(10);
   for (const atMs of [0, 20, 10, 30]) {
-    refusals.add({ ...refusedRequest(refusalOf(`at-${atMs}`, 1), "/", clock), atMs });
+    refusals.add({ ...refusedRequest(refusalOf(`at-${atMs}`, 1), "/", forms), atMs });
   }
   const last = (limit: number) => refusals.last({ kind: "all" }, limit).refusals.map(({ id }) => id);
   expect([last(2), last(9)]).toEqual([

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../../src/core/exchange-record.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
+import { keptTarget, loggedRequestId } from "../../../src/telemetry/log.ts";
 import { History, HistoryRow } from "../../../src/telemetry/recent/history.ts";
 import { stepMs } from "../../../src/telemetry/recent/steps.ts";
 import { type RecentBatch, type RecentSizes, ThreadRecent } from "../../../src/telemetry/recent/thread-recent.ts";
@@ -15,7 +16,8 @@ import { type ExchangeChanges, exchangeOf, policy } from "../scrape.ts";
 function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
   const clock = new FakeClock();
   const memory = HistoryRow.createMemory();
-  const recent = new ThreadRecent({ sizes, history: new HistoryRow(memory, 0), clock });
+  const forms = { clock, targetOf: keptTarget, requestIdOf: loggedRequestId };
+  const recent = new ThreadRecent({ sizes, history: new HistoryRow(memory, 0), ...forms });
   const history = new History(memory, false, () => 0, clock.nowMs);
   const refusal = (id: string, changes: ExchangeChanges = {}, outcome: Outcome = "throttled") => {
     const decision = decisionOf({ outcome, policy, remaining: 0, resetMs: clock.nowMs + 1_000 });
