@@ -8,11 +8,13 @@ import type { GatewayAnswer } from "./admin-client.ts";
 /** One sentence about the first flaw. Null: all are as their schemas say. */
 export function flawOfAnswers(answers: readonly GatewayAnswer[]): string | null {
   for (const { schema, call, json } of answers) {
-    const flaw = firstFlaw(schemas[schema], json);
+    const flaw = firstFlaw(byName[schema], json);
     if (flaw !== null) return `the gateway's answer to ${call.split("?", 1)[0]} has no ${flaw}`;
   }
   return null;
 }
+
+const byName: Readonly<Record<GatewayAnswer["schema"], TSchema>> = schemas;
 
 /** What is missing, and where. */
 function firstFlaw(schema: TSchema, json: unknown): string | null {
