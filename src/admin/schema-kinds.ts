@@ -80,6 +80,7 @@ export const fieldNamePattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$";
 export const methodPattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$";
 export const pageLimitPattern = "^([1-9][0-9]{0,2}|1000)$";
 export const refusalLimitPattern = "^([1-9][0-9]?|1[0-9]{2}|200)$";
+export const stepsPattern = "^([1-9]|[1-9]\\d|1[0-7]\\d|180)$";
 export const requestIdPattern = "^[!-~]+$";
 
 /** What text that must fit a pattern is, in words. */
@@ -90,5 +91,6 @@ export const expectedByPattern: ReadonlyMap<string, string> = new Map([
   [methodPattern, "the name of a method"],
   [pageLimitPattern, "a whole number from 1 to 1000"],
   [refusalLimitPattern, "a whole number from 1 to 200"],
+  [stepsPattern, "a whole number from 1 to 180"],
   [requestIdPattern, "visible ASCII characters"],
 ]);

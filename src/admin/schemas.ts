@@ -24,6 +24,7 @@ import {
   requestIdPattern,
   ruleIdPattern,
   seconds,
+  stepsPattern,
   Type,
   text,
   texts,
@@ -526,7 +527,7 @@ const latency = orNull(object({ p50: seconds(""), p90: seconds(""), p99: seconds
 export const HistoryQuery = object({
   steps: Type.Optional(
     text("At most so many of the newest, from 1 to 180, for who has the others; without it, all.", {
-      pattern: "^([1-9]|[1-9]\\d|1[0-7]\\d|180)$",
+      pattern: stepsPattern,
     }),
   ),
 });

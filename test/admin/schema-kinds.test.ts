@@ -2,7 +2,7 @@
 import AjvCompiler from "@fastify/ajv-compiler";
 import { Type as TypeBox } from "typebox";
 import { expect, test } from "vitest";
-import { Type } from "../../src/admin/schema-kinds.ts";
+import { expectedByPattern, Type } from "../../src/admin/schema-kinds.ts";
 import * as schemas from "../../src/admin/schemas.ts";
 
 type Builders = typeof Type;
@@ -42,4 +42,10 @@ test("every schema is valid, since the listener does not check that", () => {
   const all = Object.entries(schemas).filter(([, schema]) => !Array.isArray(schema));
   expect(all.length).toBeGreaterThan(25);
   for (const [name, schema] of all) expect(() => compile({ schema }), name).not.toThrow();
+});
+
+test("an answer can say in words what fits each pattern", () => {
+  const patterns = new Set([...JSON.stringify(schemas).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(([, p]) => p));
+  expect(patterns.size).toBeGreaterThan(5);
+  expect([...patterns].filter((pattern) => !expectedByPattern.has(JSON.parse(pattern as string)))).toEqual([]);
 });
