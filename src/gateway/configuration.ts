@@ -3,7 +3,6 @@
 // replaces what is in force, so that each request sees the old configuration or the new one.
 
 import type { SecureContext } from "node:tls";
-import { isDeepStrictEqual } from "node:util";
 import { createDemandReader } from "../auth/authenticator.ts";
 import { uncheckedPaths } from "../config/unchecked-paths.ts";
 import { addedWarnings } from "../config/warnings.ts";
@@ -28,7 +27,7 @@ import { changeLog } from "../telemetry/log.ts";
 import { createUpstreamEventLog } from "../telemetry/upstream-log.ts";
 import { createForward, type ForwardingOptions } from "../upstream/forward.ts";
 import { openUpstream, type Upstream } from "../upstream/open-upstream.ts";
-import { type ConfiguredFiles, closeFiles, openConfiguredFiles, upstreamSettings } from "./configured-files.ts";
+import { type ConfiguredFiles, closeFiles, ifSame, openConfiguredFiles, upstreamSettings } from "./configured-files.ts";
 import { type ChosenSlots, createLimiter, limiterSettings } from "./open-counters.ts";
 import type { CheckRefs } from "./open-listeners.ts";
 import { createJudgedTrial, type JudgedTrial, type SettingsOnTrial } from "./reload-trials.ts";
@@ -69,13 +68,13 @@ export async function openFilesAndUpstream(
   before: Configuration | null,
 ): Promise<Opened> {
   const files = await openConfiguredFiles(settings, context, before);
-  const isSame = before !== null && isDeepStrictEqual(upstreamSettings(before.settings), upstreamSettings(settings));
-  if (isSame) return { settings, files, upstream: before.upstream };
-  const upstream = await createUpstream(settings, files.upstreamTls, context).catch((error) => {
+  try {
+    const same = ifSame(before, settings, upstreamSettings)?.upstream;
+    return { settings, files, upstream: same ?? (await createUpstream(settings, files.upstreamTls, context)) };
+  } catch (error) {
     closeFiles(files, before?.files ?? null);
     throw error;
-  });
-  return { settings, files, upstream };
+  }
 }
 
 /** Closes what was opened if no configuration is made of it, except what `before` has too. */
@@ -97,7 +96,9 @@ export function configure(
 ): Configuration {
   const { clock, log, notices, telemetry, ticketSecret, runtimeRules } = context;
   const { authenticator, certificate, secrets } = files;
-  const limiter = limiterOf(settings, context, before, { chosen, keep: onTrial?.fallback.policies ?? [] });
+  const limiter =
+    ifSame(before, settings, limiterSettings)?.limiter ??
+    createLimiter(settings, context, before?.limiter ?? null, { chosen, keep: onTrial?.fallback.policies ?? [] });
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const rules = rulesOf(settings, context, before);
   const fields = new ResponseFields(settings, clock, rules.cors);
@@ -111,9 +112,8 @@ export function configure(
     ...{ fields, telemetry, clock, log, forward, keyHash, logged, requestId },
   };
   const ofChecks = { limiter: limiter.forChecks(), quotas: limiter.forQuotas() };
-  const unchecked = uncheckedPaths(settings);
-  if (before === null || !isDeepStrictEqual(unchecked, uncheckedPaths(before.settings))) {
-    notices.configuration.info(unchecked, "limited paths without a verified token");
+  if (ifSame(before, settings, uncheckedPaths) === null) {
+    notices.configuration.info(uncheckedPaths(settings), "limited paths without a verified token");
   }
   for (const detail of addedWarnings(before?.settings ?? null, settings)) {
     notices.configuration.warn({ detail }, "configuration warning");
@@ -126,34 +126,19 @@ export function configure(
   };
 }
 
-function limiterOf(
-  settings: Settings,
-  context: ThreadContext,
-  before: Configuration | null,
-  choices: NonNullable<Parameters<typeof createLimiter>[3]>,
-): PolicyLimiter {
-  const isSame = before !== null && isDeepStrictEqual(limiterSettings(before.settings), limiterSettings(settings));
-  return isSame ? before.limiter : createLimiter(settings, context, before?.limiter ?? null, choices);
-}
-
-function refusalsOf({ refusals }: Settings, before: Configuration | null, nowMs: number): RefusalBuckets {
-  if (before === null) return new RefusalBuckets(refusals);
-  const isSame = isDeepStrictEqual(before.settings.refusals, refusals);
-  return isSame ? before.refusals : before.refusals.withRate(refusals, nowMs);
+function refusalsOf(settings: Settings, before: Configuration | null, nowMs: number): RefusalBuckets {
+  const same = ifSame(before, settings, ({ refusals }) => refusals);
+  if (same !== null) return same.refusals;
+  return before === null ? new RefusalBuckets(settings.refusals) : before.refusals.withRate(settings.refusals, nowMs);
 }
 
 function rulesOf(settings: Settings, context: ThreadContext, before: Configuration | null): RequestRules {
-  const pathsOf = ({ routes, basePath }: Settings) => ({ routes, basePath });
-  const isSame = before !== null && isDeepStrictEqual(pathsOf(before.settings), pathsOf(settings));
-  const pathReader = isSame ? before.rules.pathReader : undefined;
-  const rules = requestRules(settings, clientAddressOf(settings, before), quotaPathOf(settings), pathReader);
+  const pathReader = ifSame(before, settings, ({ routes, basePath }) => ({ routes, basePath }))?.rules.pathReader;
+  const same = ifSame(before, settings, ({ clientAddress }) => clientAddress);
+  const clientAddress = same?.clientAddress ?? clientAddressRules(settings);
+  const rules = requestRules(settings, clientAddress, quotaPathOf(settings), pathReader);
   const { readiness: reply, telemetry } = context;
   return { ...rules, readiness: rules.readiness && { ...rules.readiness, reply }, onIgnored: telemetry.clientIgnored };
-}
-
-function clientAddressOf(settings: Settings, before: Configuration | null): ClientAddressRules {
-  const isSame = before !== null && isDeepStrictEqual(before.settings.clientAddress, settings.clientAddress);
-  return isSame ? before.clientAddress : clientAddressRules(settings);
 }
 
 /** `certificate` is null if connections are plain. */

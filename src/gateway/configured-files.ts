@@ -30,39 +30,50 @@ export async function openConfiguredFiles(
   { files, notices: { files: log }, clock, authenticator }: FilesContext,
   before: { readonly settings: Settings; readonly files: ConfiguredFiles } | null,
 ): Promise<ConfiguredFiles> {
-  const opened: { close(): void }[] = [];
-  const keptOrOpened = async <K extends keyof ConfiguredFiles>(
-    name: K,
-    partOf: (settings: Settings) => unknown,
-    open: () => Promise<ConfiguredFiles[K]>,
-  ): Promise<ConfiguredFiles[K]> => {
-    if (before !== null && isDeepStrictEqual(partOf(before.settings), partOf(settings))) return before.files[name];
-    const made = await open();
-    if (made !== null) opened.push(made);
-    return made;
-  };
+  return openFiles<Settings, ConfiguredFiles>(settings, before, {
+    // They are kept together with the upstream, which is made anew if any of its settings has changed.
+    upstreamTls: [upstreamSettings, () => openUpstreamTls(settings, files, log)],
+    authenticator: [
+      ({ auth }) => [verifiesTokens(auth), auth.tokensFile],
+      async () => authenticator ?? openAuthenticator(settings, files, log, clock),
+    ],
+    certificate: [({ listen: { tls } }) => tls, () => openCertificate(settings, files, log, clock)],
+    secrets: [({ extAuth }) => extAuth.secretsFile, () => openSecrets(settings, files, log)],
+  });
+}
+
+/** Returns what was before if a part of its settings is still the same; else null. */
+export function ifSame<S, Before extends { readonly settings: S }>(
+  before: Before | null,
+  settings: S,
+  partOf: (settings: S) => unknown,
+): Before | null {
+  return before !== null && isDeepStrictEqual(partOf(before.settings), partOf(settings)) ? before : null;
+}
+
+/** For each file, the part of the settings that it depends on, and how it is opened. */
+type Openers<S, Files> = {
+  readonly [Name in keyof Files]: readonly [partOf: (settings: S) => unknown, open: () => Promise<Files[Name]>];
+};
+
+type Closed<Files> = { readonly [Name in keyof Files]?: { close(): void } | null };
+
+/** Opens files in order, but for those that are kept. Rejects with everything closed that was opened. */
+export async function openFiles<S, Files extends Closed<Files>>(
+  settings: S,
+  before: { readonly settings: S; readonly files: Files } | null,
+  openers: Openers<S, Files>,
+): Promise<Files> {
+  const files: Partial<Files> = {};
   try {
-    return {
-      // They are kept together with the upstream, which is made anew if any of its settings has changed.
-      upstreamTls: await keptOrOpened("upstreamTls", upstreamSettings, () => openUpstreamTls(settings, files, log)),
-      authenticator: await keptOrOpened(
-        "authenticator",
-        ({ auth }) => [verifiesTokens(auth), auth.tokensFile],
-        async () => authenticator ?? openAuthenticator(settings, files, log, clock),
-      ),
-      certificate: await keptOrOpened(
-        "certificate",
-        ({ listen: { tls } }) => tls,
-        () => openCertificate(settings, files, log, clock),
-      ),
-      secrets: await keptOrOpened(
-        "secrets",
-        ({ extAuth }) => extAuth.secretsFile,
-        () => openSecrets(settings, files, log),
-      ),
-    };
+    for (const name of Object.keys(openers) as (keyof Files)[]) {
+      const [partOf, open] = openers[name];
+      const same = ifSame(before, settings, partOf);
+      files[name] = same === null ? await open() : same.files[name];
+    }
+    return files as Files;
   } catch (error) {
-    for (const part of opened) part.close();
+    closeFiles(files, before?.files ?? null);
     throw error;
   }
 }
@@ -73,9 +84,9 @@ export function certificateInUse({ certificate }: ConfiguredFiles): CertificateI
 }
 
 /** Closes the files that are not among those of `kept`. */
-export function closeFiles(files: ConfiguredFiles, kept: ConfiguredFiles | null): void {
-  for (const part of ["upstreamTls", "authenticator", "certificate", "secrets"] as const) {
-    if (files[part] !== kept?.[part]) files[part]?.close();
+export function closeFiles<Files extends Closed<Files>>(files: Files, kept: Files | null): void {
+  for (const name of Object.keys(files) as (keyof Files)[]) {
+    if (files[name] !== kept?.[name]) files[name]?.close();
   }
 }
 

@@ -1,7 +1,6 @@
 // Makes the runtimes from the settings: one for the traffic, and two for the checks of an ingress. All have the same rules
 // about requests, counters, authenticator and telemetry.
 
-import { isDeepStrictEqual } from "node:util";
 import type { TokenList } from "../auth/tokens-file.ts";
 import { type AuthDemand, type Authenticator, stricterOf } from "../core/authentication.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
@@ -28,6 +27,7 @@ import { createDecide } from "../pipeline.ts";
 import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { createRequestIds } from "../upstream/request-fields.ts";
+import { ifSame } from "./configured-files.ts";
 import type { JudgedTrial } from "./reload-trials.ts";
 
 export function clientAddressRules({ clientAddress }: RequestSettings): ClientAddressRules {
@@ -181,16 +181,14 @@ export function configureChecks(
     keepsIdOf: () => true,
   };
   const decideQuota = createDecideQuota({ ...parts, limiter: limiters.quotas, nowMs: parts.clock.monotonicMs });
-  const known = before?.checks?.settings.callers;
-  const areSameCallers =
-    before?.files.secrets === secrets &&
-    isDeepStrictEqual(before?.settings.extAuth.trustedCallers, extAuth.trustedCallers);
+  const same = before?.files.secrets === secrets ? before : null;
+  const callers = ifSame(same, settings, ({ extAuth }) => extAuth.trustedCallers)?.checks?.settings.callers;
   return {
     runtime,
     // Only `Checks.beginQuota` begins exchanges with it.
     quotaRuntime: { ...runtime, decide: (head, nowMs) => decideQuota(head as QuotaHead, nowMs) },
     settings: {
-      callers: known !== undefined && areSameCallers ? known : createCallers(settings, secrets, traffic.log),
+      callers: callers ?? createCallers(settings, secrets, traffic.log),
       clientAddress,
       denyStatus: extAuth.denyStatus,
       policyNames: limiters.quotas.policyNames,

@@ -1,18 +1,21 @@
 // The files of the admin listener. A reload replaces them and what carries the traffic together, or neither.
-import { isDeepStrictEqual } from "node:util";
 import type { AdminAccess } from "../../admin/access.ts";
 import { type AdminTokens, adminTokensFile } from "../../admin/admin-tokens.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Files, Watched } from "../../core/file-group.ts";
 import type { AdminSettings, Certificate } from "../../core/settings.ts";
 import { createFileLog, type Logger } from "../../telemetry/log.ts";
-import { watchCertificate } from "../configured-files.ts";
+import { closeFiles, openFiles, watchCertificate } from "../configured-files.ts";
 import type { Prepared } from "../engine.ts";
 
 interface OpenedFiles {
-  readonly settings: AdminSettings;
   readonly tokens: Watched<AdminTokens> | null;
   readonly certificate: Watched<Certificate> | null;
+}
+
+interface FilesInForce {
+  readonly settings: AdminSettings;
+  readonly files: OpenedFiles;
 }
 
 interface AdminFilesContext {
@@ -28,21 +31,21 @@ interface AdminFilesContext {
 export class AdminFiles {
   readonly #context: AdminFilesContext;
   readonly #listeners = new Set<() => Promise<void>>();
-  #opened: OpenedFiles;
+  #opened: FilesInForce;
 
   /** Use `openAdminFiles`. */
-  constructor(context: AdminFilesContext, opened: OpenedFiles) {
+  constructor(context: AdminFilesContext, opened: FilesInForce) {
     this.#context = context;
     this.#opened = opened;
   }
 
   get access(): AdminAccess {
-    const { tokens, settings } = this.#opened;
-    return { tokens, hosts: settings.hosts, listenHost: settings.host };
+    const { files, settings } = this.#opened;
+    return { tokens: files.tokens, hosts: settings.hosts, listenHost: settings.host };
   }
 
   get certificate(): Watched<Certificate> | null {
-    return this.#opened.certificate;
+    return this.#opened.files.certificate;
   }
 
   /** The listener is awaited before a tokens file is in force. */
@@ -58,14 +61,14 @@ export class AdminFiles {
     return {
       commit: () => {
         this.#opened = next;
-        close(before, next);
+        closeFiles(before.files, next.files);
       },
-      drop: () => close(next, before),
+      drop: () => closeFiles(next.files, before.files),
     };
   }
 
   close(): void {
-    close(this.#opened, null);
+    closeFiles(this.#opened.files, null);
   }
 }
 
@@ -77,23 +80,13 @@ export async function openAdminFiles(settings: AdminSettings, context: AdminFile
 async function open(
   settings: AdminSettings,
   context: AdminFilesContext,
-  before: OpenedFiles | null,
-): Promise<OpenedFiles> {
-  const areSameTokens = before !== null && before.settings.tokensFile === settings.tokensFile;
-  const isSameCertificate = before !== null && isDeepStrictEqual(before.settings.tls, settings.tls);
-  const tokens = areSameTokens ? before.tokens : await openTokens(settings, context);
-  try {
-    const certificate = isSameCertificate ? before.certificate : await openCertificate(settings, context);
-    return { settings, tokens, certificate };
-  } catch (error) {
-    if (tokens !== before?.tokens) tokens?.close();
-    throw error;
-  }
-}
-
-/** Closes the files that are not among those of `kept`. */
-function close(files: OpenedFiles, kept: OpenedFiles | null): void {
-  for (const part of ["tokens", "certificate"] as const) if (files[part] !== kept?.[part]) files[part]?.close();
+  before: FilesInForce | null,
+): Promise<FilesInForce> {
+  const files = await openFiles<AdminSettings, OpenedFiles>(settings, before, {
+    tokens: [({ tokensFile }) => tokensFile, () => openTokens(settings, context)],
+    certificate: [({ tls }) => tls, () => openCertificate(settings, context)],
+  });
+  return { settings, files };
 }
 
 async function openTokens({ tokensFile }: AdminSettings, { files, log }: AdminFilesContext) {
