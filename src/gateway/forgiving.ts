@@ -28,7 +28,7 @@ export class Forgiving {
   readonly #own = new Map<ForgivenKey, ForgivenName | null | undefined>();
 
   /** What was taken before is forgotten now. Must be called once. `log`: null if gateways share nothing. */
-  begin(workers: ForgivingWorkers, log: ForgivingLog | null): void {
+  begin(workers: ForgivingWorkers, log: ForgivingLog | null = null): void {
     this.#log = log;
     this.#hasBegun = true;
     this.#begun.resolve(workers);

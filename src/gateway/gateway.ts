@@ -20,8 +20,8 @@ import type { Addresses, BrokenOff } from "./open-listeners.ts";
 import { openRecent, reportRegularly } from "./open-recent.ts";
 import { Reloader, type TrialControl } from "./reloader.ts";
 import { logRules, RuleBook } from "./rule-book.ts";
-import { createSharing, type Sharing } from "./sharing.ts";
-import { openWorkers, type Workers, type WorkersOptions } from "./workers.ts";
+import { createSharing } from "./sharing.ts";
+import { openWorkers, type WorkersOptions } from "./workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
 export { ListenError } from "./open-listeners.ts";
@@ -141,18 +141,32 @@ async function openAllButListeners(settings: Settings, options: GatewayOptions, 
   const { log, clock, source = null } = options;
   const files = new FileWatcher(options.rereadMs);
   // Imported only if there are snapshots, because a start without it is faster.
-  const kept = settings.counters.snapshot === null ? null : await import("./snapshots.ts");
-  const restored = await kept?.restoreCounters(settings, options);
+  const { snapshot } = settings.counters;
+  const kept = snapshot && { ...(await import("./snapshots.ts")), snapshot };
+  const restored = await kept?.restoreCounters(kept.snapshot, settings, options);
   const memory = restored?.memory ?? createCounterMemory(settings.counters.memoryBytes);
   const counters = openCounters(memory, ofMainThread(settings));
   open.defer(sweepRegularly(counters.table, clock));
   const rules = new RuleBook({ ...options, restored: restored?.rules ?? [], survivesRestart: kept !== null });
-  const setByPeople = await openSharing(settings, options, rules, open);
-  const { sharing } = setByPeople;
+  open.defer(() => rules.close());
+  const forgiving = new Forgiving();
+  const sharing = await createSharing(settings, { ...options, restored: rules.list(), rules, forgiving });
+  open.defer(() => sharing?.rules.close());
+  sharing?.open();
   const recentMemory = new RecentMemory(settings.admin.recent);
-  const workers = await openWorkers(settings, files, { ...options, counters, ...askedOf(setByPeople, recentMemory) });
+  const workers = await openWorkers(settings, files, {
+    ...{ ...options, counters, rules, runtimeRules: rules.inForce },
+    recentBytes: () => recentMemory.bytes,
+    ruleCounts: () => rules.counts(),
+    sharedRules: sharing && (() => sharing.rules.figures()),
+    readForgiven: () => forgiving.read(),
+  });
   open.defer(() => workers.serving.close());
-  await publishTo(workers, setByPeople);
+  await rules.publishTo(workers, sharing?.rules);
+  forgiving.begin(workers, sharing?.rules);
+  // Waits a little for what gateways share.
+  await sharing?.reached();
+  await Promise.all([rules.taken(), forgiving.taken()]);
   logRules(rules, { log, settings: () => workers.settings, keyHash: counters.keyHash });
   const recent = open.adopt(openRecent(settings, { ...options, workers, recentMemory }), (each) => each.close());
   // Worker threads write their own rows.
@@ -163,7 +177,7 @@ async function openAllButListeners(settings: Settings, options: GatewayOptions, 
   const reloader = new Reloader(settings, workers, { files, adminFiles, log, clock, telemetry, source });
   const trialSinceMs = () => reloader.trial?.sinceMs ?? null;
   const kinds = { slots: () => workers.main.configuration.limiter.slots, rules: () => rules.list(), trialSinceMs };
-  const snapshots = kept?.startSnapshots(settings, { ...options, counters, telemetry, ...kinds }) ?? null;
+  const snapshots = kept && new kept.Snapshots(kept.snapshot, { ...options, counters, telemetry, ...kinds });
   if (snapshots !== null) open.defer(() => snapshots.stop());
   rules.onChange(() => snapshots?.writeSoon());
   reloader.subscribe({
@@ -172,52 +186,7 @@ async function openAllButListeners(settings: Settings, options: GatewayOptions, 
       if (event.kind === "taken_back") void sharing?.tellTakenBack(event.reason);
     },
   });
-  return { ...setByPeople, counters, workers, recent, adminFiles, reloader, snapshots };
-}
-
-/** What people set while gateways run. */
-interface SetByPeople {
-  readonly rules: RuleBook;
-  readonly forgiving: Forgiving;
-  /** Null: gateways share nothing. */
-  readonly sharing: Sharing | null;
-}
-
-/** Begins to read what gateways share. */
-async function openSharing(
-  settings: Settings,
-  options: GatewayOptions,
-  rules: RuleBook,
-  open: AsyncDisposableStack,
-): Promise<SetByPeople> {
-  open.defer(() => rules.close());
-  const forgiving = new Forgiving();
-  const sharing = await createSharing(settings, { ...options, restored: rules.list(), rules, forgiving });
-  open.defer(() => sharing?.close());
-  sharing?.open();
-  return { rules, forgiving, sharing };
-}
-
-/** Returns the functions by which threads read rules, forgiveness and memory. */
-function askedOf(
-  { rules, forgiving, sharing }: SetByPeople,
-  recentMemory: RecentMemory,
-): Omit<Pick<WorkersOptions, GivenHere>, "counters" | "forgivenUntil"> {
-  return {
-    recentBytes: () => recentMemory.bytes,
-    ...{ rules, runtimeRules: rules.inForce, ruleCounts: () => rules.counts() },
-    sharedRules: sharing && (() => sharing.figures()),
-    readForgiven: () => forgiving.read(),
-  };
-}
-
-/** Waits a little for what gateways share. */
-async function publishTo(workers: Workers, { rules, forgiving, sharing }: SetByPeople): Promise<void> {
-  const shared = sharing === null ? null : sharing.rules;
-  await rules.publishTo(workers, shared);
-  forgiving.begin(workers, shared);
-  await sharing?.reached();
-  await Promise.all([rules.taken(), forgiving.taken()]);
+  return { rules, forgiving, sharing, counters, workers, recent, adminFiles, reloader, snapshots };
 }
 
 /** There is one drain, whoever asks for it first. One that is asked for during the start begins after it. */
@@ -225,7 +194,6 @@ class Drains {
   readonly #how: () => Promise<void>;
   readonly #began = Promise.withResolvers<void>();
   readonly #ready = Promise.withResolvers<void>();
-  #isReady = false;
   #drained: Promise<void> | null = null;
 
   constructor(how: () => Promise<void>) {
@@ -234,7 +202,6 @@ class Drains {
 
   /** There is something to drain. */
   ready(): void {
-    this.#isReady = true;
     this.#ready.resolve();
   }
 
@@ -244,7 +211,7 @@ class Drains {
 
   begin(): Promise<void> {
     this.#began.resolve();
-    this.#drained ??= this.#isReady ? this.#how() : this.#ready.promise.then(this.#how);
+    this.#drained ??= this.#ready.promise.then(this.#how);
     return this.#drained;
   }
 }

@@ -8,8 +8,8 @@ import { ignoreError } from "../core/failure.ts";
 import type { TakeBackReason } from "../core/reload.ts";
 import type { Rule, RuleKeeper } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
-import type { CallFailure, SharedRulesFigures, SharedRulesState } from "../core/store-link.ts";
-import type { GatewayFacts, ListedGateway, Presence } from "../limits/store/presence.ts";
+import type { CallFailure, SharedRulesState } from "../core/store-link.ts";
+import type { GatewayFacts, Presence } from "../limits/store/presence.ts";
 import { gatewayLength } from "../limits/store/script-call.ts";
 import type { SharedRules } from "../limits/store/shared-rules.ts";
 import { createErrorLog, type Logger } from "../telemetry/log.ts";
@@ -28,14 +28,14 @@ interface SharingOptions {
 
 export class Sharing {
   readonly rules: SharedRules;
-  readonly #presence: Presence;
+  readonly presence: Presence;
   readonly #log: Logger;
   #reached: Promise<void> | null = null;
 
   /** Use `createSharing`. */
   constructor(rules: SharedRules, presence: Presence, log: Logger) {
     this.rules = rules;
-    this.#presence = presence;
+    this.presence = presence;
     this.#log = log;
   }
 
@@ -56,22 +56,10 @@ export class Sharing {
     await this.rules.tellTakenBack({ host: hostname(), reason });
   }
 
-  figures(): SharedRulesFigures {
-    return this.rules.figures();
-  }
-
   /** Lists this gateway among those that share the store. Must be called once. `about` is called with each heartbeat. */
   announce(about: () => Omit<GatewayFacts, "name">): void {
-    this.#presence.announce(() => ({ name: hostname(), ...about() }));
+    this.presence.announce(() => ({ name: hostname(), ...about() }));
     void this.rules.readNow();
-  }
-
-  gateways(): readonly ListedGateway[] {
-    return this.#presence.gateways();
-  }
-
-  async close(): Promise<void> {
-    await this.rules.close();
   }
 }
 

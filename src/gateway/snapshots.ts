@@ -21,6 +21,8 @@ import {
   type ThreadCounters,
 } from "./open-counters.ts";
 
+type SnapshotSettings = NonNullable<Settings["counters"]["snapshot"]>;
+
 interface SnapshotParts {
   readonly clock: Clock;
   readonly log: Logger;
@@ -37,12 +39,11 @@ interface Restored {
  * that have ended.
  */
 export async function restoreCounters(
-  { counters: { memoryBytes, snapshot }, policies }: Settings,
+  { path }: SnapshotSettings,
+  { counters: { memoryBytes }, policies }: Settings,
   { clock, log }: SnapshotParts,
 ): Promise<Restored> {
   const empty = createCounterMemory(memoryBytes);
-  if (snapshot === null) return { memory: empty, rules: [] };
-  const { path } = snapshot;
   const refuse = (reason: string): Restored => {
     log.warn({ file: path, reason }, "snapshot of the counters refused, they start empty");
     return { memory: createCounterMemory(memoryBytes), rules: [] };
@@ -109,11 +110,6 @@ interface SnapshotsOptions extends SnapshotParts {
   readonly telemetry: { readonly metrics: Pick<Metrics, "snapshotEnded"> };
 }
 
-/** Null without a path. */
-export function startSnapshots({ counters }: Settings, options: SnapshotsOptions): Snapshots | null {
-  return counters.snapshot === null ? null : new Snapshots(counters.snapshot, options);
-}
-
 /** How long after a change its snapshot begins. */
 const soonMs = 1_000;
 
@@ -130,7 +126,7 @@ export class Snapshots {
   #identity: string | null = null;
   #isShared = false;
 
-  constructor({ path, everyMs }: NonNullable<Settings["counters"]["snapshot"]>, options: SnapshotsOptions) {
+  constructor({ path, everyMs }: SnapshotSettings, options: SnapshotsOptions) {
     this.#path = path;
     this.#options = options;
     // A snapshot that takes longer than the interval is not interrupted.

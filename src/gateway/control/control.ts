@@ -61,7 +61,7 @@ export interface ControlOptions {
   /** As in ClientControlOptions. */
   readonly forgive: (key: ForgivenKey) => Promise<Forgave | null>;
   /** Null: gateways share nothing. */
-  readonly sharing: Pick<Sharing, "gateways" | "figures"> | null;
+  readonly sharing: Pick<Sharing, "presence" | "rules"> | null;
   readonly clock: Clock;
   readonly version: string;
   readonly nodeVersion: string;
@@ -228,7 +228,7 @@ export class GatewayControl implements ControlPlane {
     return {
       status: isReady ? this.#state : "starting",
       tokens: list && tokenFacts(list, clock.wallMs()),
-      rules: sharing && { state: sharing.figures().state },
+      rules: sharing && { state: sharing.rules.figures().state },
       ...{ upstream: telemetry.upstreamHealth(), store: telemetry.storeHealth() },
     };
   }
@@ -291,7 +291,7 @@ export class GatewayControl implements ControlPlane {
       },
       store: store && {
         ...{ state: store.state, shards: { ...store.shards }, replicas: store.replicas },
-        gateways: (sharing?.gateways() ?? []).map(({ startedMs, ...facts }) => ({
+        gateways: (sharing?.presence.gateways() ?? []).map(({ startedMs, ...facts }) => ({
           ...facts,
           started: isoTime(startedMs),
         })),
