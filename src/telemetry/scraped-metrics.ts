@@ -121,10 +121,7 @@ function connectionMetrics(families: Families, sources: ScrapedSources): void {
 
 function addressMetrics(families: Families, addresses: () => AddressFigures): void {
   const help = "Addresses of the upstream: available, or ejected because connections to them failed.";
-  const states = () => {
-    const { available, ejected } = addresses();
-    return { available, ejected };
-  };
+  const states = () => ({ available: addresses().available, ejected: addresses().ejected });
   families.gauge("headgate_upstream_addresses", help, states, { ...byState, ...ofProcess });
   const failovers = "Requests sent to another address because the gateway could not connect to the first, by reason.";
   const none = Object.fromEntries(upstreamErrorReasons.map((reason) => [reason, 0]));
@@ -142,24 +139,17 @@ function addressMetrics(families: Families, addresses: () => AddressFigures): vo
   families.gauge("headgate_upstream_names_current", current, () => Number(addresses().areCurrent), { merge: "min" });
 }
 
+/** What the policies have decided, and the table of counters, which all threads share. */
 function limiterMetrics(families: Families, { limiter, counters }: ScrapedSources): void {
   const decided =
     "Decisions by policy and outcome; observed: not charged, because another policy refused or no route fits.";
   const ofPolicy = ({ policy: { name: policy }, outcomes }: PolicyStats) =>
     Object.entries(outcomes).map(([outcome, value]) => ({ labels: { policy, outcome }, value }));
   families.total("headgate_decisions_total", decided, () => limiter.stats().flatMap(ofPolicy), ofProcess);
-  counterMetrics(families, counters);
-}
-
-/** The table of counters, which all threads share. */
-function counterMetrics(families: Families, counters: ScrapedSources["counters"]): void {
   const byPolicy = (figure: "keys" | "coarse" | "merged" | "forgiven") => () =>
     counters().policies.map((figures) => ({ labels: { policy: figures.policy }, value: figures[figure] }));
   const memory = "Memory for all counters: used, or free for new keys, in bytes.";
-  const states = () => {
-    const { usedBytes, freeBytes } = counters();
-    return { used: usedBytes, free: freeBytes };
-  };
+  const states = () => ({ used: counters().usedBytes, free: counters().freeBytes });
   families.gauge("headgate_counters_memory_bytes", memory, states, { ...byState, ...ofProcess });
   const tracked = "Keys whose requests are remembered now: clients, unless the policy says otherwise.";
   families.gauge("headgate_clients_tracked", tracked, byPolicy("keys"), ofProcess);
@@ -195,10 +185,7 @@ function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources
 
 function threadMetrics(families: Families, threads: () => ThreadFigures): void {
   const help = "Threads that carry traffic: as configured, and those that accept connections now.";
-  const states = () => {
-    const { configured, serving } = threads();
-    return { configured, serving };
-  };
+  const states = () => ({ configured: threads().configured, serving: threads().serving });
   families.gauge("headgate_workers", help, states, { ...byState, ...ofProcess });
   const ended = "Threads that ended without being asked to, each of which is replaced.";
   families.total("headgate_worker_restarts_total", ended, () => threads().restarts, ofProcess);

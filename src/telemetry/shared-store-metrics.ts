@@ -42,12 +42,10 @@ export function healthOf({ state, shards, replicas }: StoreHealth): StoreHealth 
 }
 
 /** What is read at the scrape. */
-export function storeMetrics(families: Families, { figures, health, rules }: StoreSources): void {
-  const once = oncePerTurn(figures);
-  healthMetrics(families, oncePerTurn(health));
-  if (rules !== null) rulesMetrics(families, oncePerTurn(rules));
-  callMetrics(families, once);
-  unitMetrics(families, once);
+export function storeMetrics(families: Families, sources: StoreSources): void {
+  healthMetrics(families, oncePerTurn(sources.health));
+  if (sources.rules !== null) rulesMetrics(families, oncePerTurn(sources.rules));
+  threadMetrics(families, oncePerTurn(sources.figures));
 }
 
 export function storeEvents(families: Families): StoreEventCounts {
@@ -99,7 +97,8 @@ function rulesMetrics(families: Families, figures: NonNullable<StoreSources["rul
   families.gauge("headgate_shared_rules_untold", untold, () => figures().untold, ofProcess);
 }
 
-function callMetrics(families: Families, figures: () => SharedStoreFigures): void {
+/** What this thread has done. */
+function threadMetrics(families: Families, figures: () => SharedStoreFigures): void {
   const calls = "Calls of the store's script by result; late: answered when nobody waited any more.";
   families.total("headgate_store_calls_total", calls, () => figures().calls, { label: "result" });
   families.total("headgate_store_items_total", "Counters that these calls were about.", () => figures().items);
@@ -115,9 +114,6 @@ function callMetrics(families: Families, figures: () => SharedStoreFigures): voi
   families.total("headgate_store_forgot_total", forgot, () => figures().forgot);
   const steps = "Times a thread found that the clock of the store had been set.";
   families.total("headgate_store_clock_steps_total", steps, () => figures().clockSteps);
-}
-
-function unitMetrics(families: Families, figures: () => SharedStoreFigures): void {
   const units = "Units that the store granted, that were spent, and that were returned or ran out.";
   families.total("headgate_store_units_total", units, () => figures().units, { label: "fate" });
   families.gauge("headgate_store_held_units", "Units neither spent nor returned.", () => figures().heldUnits);
