@@ -33,17 +33,14 @@ export class WorkerReadings {
   readonly #successions: Succession[] = [];
 
   add(known: KnownThread): void {
-    let succession = this.#successions.find(({ isFree }) => isFree);
-    if (succession === undefined) {
-      succession = new Succession();
-      this.#successions.push(succession);
-    }
-    succession.take(known);
+    const free = this.#successions.find((succession) => succession.known === null);
+    if (free !== undefined) free.known = known;
+    else this.#successions.push(new Succession(known));
   }
 
   /** The thread is gone. */
   remove(thread: number): void {
-    for (const succession of this.#successions) if (succession.thread === thread) succession.leave();
+    this.#successions.find(({ known }) => known?.thread === thread)?.leave();
   }
 
   /** Reads all threads, then `own`, and merges them one family at a time. */
@@ -108,7 +105,7 @@ export class WorkerReadings {
   }
 
   #reports(): ThreadReport[] {
-    return this.#successions.flatMap(({ report }) => report ?? []);
+    return this.#successions.flatMap(({ known }) => known?.report ?? []);
   }
 }
 
@@ -122,7 +119,8 @@ function isWorse(a: StoreHealth, b: StoreHealth): boolean {
  * are no more successions than there were threads at once.
  */
 class Succession {
-  #known: KnownThread | null = null;
+  /** Null: the last one has ended, and no other has replaced it. */
+  known: KnownThread | null;
   #readers: { readonly of: ThreadCells; readonly families: readonly CellFamilyReader[] } | null = null;
   /** Counters and histograms of the threads before. */
   readonly #counted = new Map<string, FamilyFigures>();
@@ -131,41 +129,29 @@ class Succession {
   #activeBefore = 0;
   #active = 0;
 
-  get isFree(): boolean {
-    return this.#known === null;
-  }
-
-  get thread(): number | null {
-    return this.#known?.thread ?? null;
-  }
-
-  get report(): ThreadReport | null {
-    return this.#known?.report ?? null;
+  constructor(known: KnownThread) {
+    this.known = known;
   }
 
   /** Node knows no such time of a thread that has ended, so the largest counts. */
   activeSeconds(): number {
-    this.#active = Math.max(this.#active, this.#known?.activeSeconds ?? 0);
+    this.#active = Math.max(this.#active, this.known?.activeSeconds ?? 0);
     return this.#activeBefore + this.#active;
   }
 
-  take(known: KnownThread): void {
-    this.#known = known;
-  }
-
   leave(): void {
-    if (this.#known === null) return;
+    if (this.known === null) return;
     for (const [name, family] of this.families()) if (family.type !== "gauge") this.#counted.set(name, family);
-    for (const policy of this.#known.cells.outcomes.keys()) this.#ended.set(policy, this.outcomes(policy));
+    for (const policy of this.known.cells.outcomes.keys()) this.#ended.set(policy, this.outcomes(policy));
     this.#activeBefore = this.activeSeconds();
     this.#active = 0;
-    this.#known = null;
+    this.known = null;
   }
 
   /** Reads the thread, and adds what the threads before it have counted. */
   families(): ReadonlyMap<string, FamilyFigures> {
-    if (this.#known === null) return this.#counted;
-    const { cells, report } = this.#known;
+    if (this.known === null) return this.#counted;
+    const { cells, report } = this.known;
     if (this.#readers?.of !== cells) {
       this.#readers = { of: cells, families: cells.families.map((family) => new CellFamilyReader(family)) };
     }
@@ -180,11 +166,11 @@ class Succession {
   }
 
   upstream(): SeenHealth | null {
-    return this.#known && new SeenUpstream(this.#known.cells.upstream).seen;
+    return this.known && new SeenUpstream(this.known.cells.upstream).seen;
   }
 
   outcomes(policy: string): Record<Outcome, number> {
-    const range = this.#known?.cells.outcomes.get(policy);
+    const range = this.known?.cells.outcomes.get(policy);
     const counts = range === undefined ? null : new OutcomeCells(range);
     const ended = this.#ended.get(policy);
     return countsOf((outcome) => (ended?.[outcome] ?? 0) + (counts?.[outcome] ?? 0));
