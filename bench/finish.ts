@@ -23,10 +23,12 @@ const ids = Array.from({ length: 20_000 }, newId);
 
 function telemetryOf(recent: ThreadRecent | null) {
   const destination = { write() {}, flush: (done?: () => void) => done?.() };
-  return createTelemetry({
+  const telemetry = createTelemetry({
     ...{ log: createLog({ level: "silent", clock: systemClock, destination }), clock: systemClock, recent },
-    ...{ routes: ["/v1/", "/v2/"], droppedLogLines: () => 0 },
+    droppedLogLines: () => 0,
   });
+  telemetry.metrics.addSeries({ routes: ["/v1/", "/v2/"], policies: [] });
+  return telemetry;
 }
 
 const admitted = decisionOf({ outcome: "admitted", policy, remaining: 99, resetMs: 61_000 });

@@ -53,8 +53,8 @@ export async function openPlugin(settings: PluginSettings, options: PartsOptions
   const limiter = createLimiter({ ...settings, basePath: "/" }, { clock, counters }, null);
   const files = new FileWatcher();
   const authenticator = options.authenticator ?? (await openAuthenticator(settings, files, log, clock).catch(rethrow));
-  const telemetry = createTelemetry({ ...options, routes: settings.routes, droppedLogLines: () => 0 });
-  telemetry.metrics.addSeries({ routes: [], policies: settings.policies.map(({ name }) => name) });
+  const telemetry = createTelemetry({ ...options, droppedLogLines: () => 0 });
+  telemetry.metrics.addSeries({ routes: settings.routes, policies: settings.policies.map(({ name }) => name) });
   const proxy = await openUpstream(settings, files, log, telemetry.shareExceeded).catch((error) => {
     authenticator.close();
     return rethrow(error);

@@ -124,7 +124,7 @@ export async function openEngine(settings: Settings, files: Files, options: Engi
   const cells = new Cells();
   const recent = openThreadRecent(settings, clock, options.history);
   const telemetry = createTelemetry({
-    ...{ ...options, cells, recent, routes: settings.routes, workers: settings.workers },
+    ...{ ...options, cells, recent, workers: settings.workers },
     store: settings.counters.redis && { sightings: options.storeSightings },
   });
   const store = await createStore(settings, clock, counters, telemetry, options.readForgiven);

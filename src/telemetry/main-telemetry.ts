@@ -10,9 +10,11 @@ import { allLinesPerSecond, createWarnings } from "./warnings.ts";
 import type { WorkerReadings } from "./worker-figures.ts";
 
 interface MainTelemetryOptions
-  extends Pick<TelemetryOptions, "log" | "clock" | "droppedLogLines" | "routes">,
+  extends Pick<TelemetryOptions, "log" | "clock" | "droppedLogLines">,
     Omit<ThreadSources, keyof TrafficSources | "store"> {
   readonly workers: WorkerReadings;
+  /** The configured prefixes. */
+  readonly routes: readonly string[];
   /** Whether the threads share the counters with other gateways. Default: false. */
   readonly hasStore?: boolean;
   /** As in StoreSources. Default: null. */
@@ -29,8 +31,8 @@ export type MainTelemetry = Pick<Telemetry, "metrics" | "reloaded" | "trialChang
 export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetry {
   const { workers, routes, hasStore = false, sharedRules = null } = options;
   const samplers = new Samplers(options.log, options.clock, allLinesPerSecond);
-  const policies = options.limiter.stats().map(({ policy }) => policy.name);
-  const metrics = createMetrics({ routes, policies, hasStore }, "main", (own) => workers.merged(own));
+  const metrics = createMetrics({ hasStore, role: "main", merged: (own) => workers.merged(own) });
+  metrics.addSeries({ routes, policies: options.limiter.stats().map(({ policy }) => policy.name) });
   const { text } = metrics.scraping({
     ...options,
     ...noTraffic,

@@ -3,19 +3,14 @@
 // docs/metrics.md explains each metric.
 import { authOutcomes } from "../core/authentication.ts";
 import { type Cells, MadeByName } from "../core/cells.ts";
-import { type SharedResource, sharedResources } from "../core/client-share.ts";
+import { sharedResources } from "../core/client-share.ts";
 import {
   type CheckRefusal,
-  type ConnectionShedReason,
   checkRefusals,
   connectionShedReasons,
-  type Http2CloseReason,
-  type Http2ResetReason,
   http2CloseReasons,
   http2ResetReasons,
-  type ProxyHeaderRefusal,
   proxyHeaderRefusals,
-  type TlsFailure,
   tlsFailures,
 } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
@@ -30,7 +25,7 @@ import {
   takeBackReasons,
 } from "../core/reload.ts";
 import type { SnapshotResult } from "../core/snapshot-result.ts";
-import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
+import { upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer } from "./exposition.ts";
 import {
   type CellFamily,
@@ -51,17 +46,6 @@ import {
   withoutStore,
 } from "./shared-store-metrics.ts";
 
-interface MetricsOptions {
-  /** The configured prefixes. Requests under none of them are labelled `none`. */
-  readonly routes: readonly string[];
-  /** The names of the policies in force. */
-  readonly policies: readonly string[];
-  /** Whether the counters are shared. */
-  readonly hasStore: boolean;
-  /** For what is counted. Default: no other thread reads it. */
-  readonly cells?: Cells | undefined;
-}
-
 /** These are read when a scrape comes. */
 export interface ScrapeSources extends ScrapedSources {
   /** Null: the counters are not shared. */
@@ -70,6 +54,17 @@ export interface ScrapeSources extends ScrapedSources {
 
 type Merged = (own: AsyncIterable<FamilyFigures>) => AsyncIterable<FamilyFigures>;
 
+interface MetricsOptions {
+  /** Whether the counters are shared. */
+  readonly hasStore: boolean;
+  /** For what is counted. Default: no other thread reads it. */
+  readonly cells?: Cells;
+  /** Default: only. */
+  readonly role?: MetricsRole;
+  /** Adds the figures of other threads to its own. Default: there are none. */
+  readonly merged?: Merged;
+}
+
 /**
  * Where the metrics are: in the only thread, which has all of them; in one of several threads that carry traffic, which
  * has none that are about the process; or in the main thread beside those, which carries no traffic. The main thread has
@@ -77,16 +72,9 @@ type Merged = (own: AsyncIterable<FamilyFigures>) => AsyncIterable<FamilyFigures
  */
 export type MetricsRole = "only" | "worker" | "main";
 
-export interface Metrics extends StoreEventCounts {
+export interface Metrics extends StoreEventCounts, ReturnType<typeof failureMetrics> {
   /** Called once for each request, when it is over. Synchronous, and allocates nothing. */
   observe(exchange: ExchangeRecord): void;
-  upstreamError(reason: UpstreamErrorReason): void;
-  proxyHeaderRefused(reason: ProxyHeaderRefusal): void;
-  connectionShed(reason: ConnectionShedReason): void;
-  http2Closed(reason: Http2CloseReason): void;
-  http2Reset(reason: Http2ResetReason): void;
-  tlsFailed(reason: TlsFailure): void;
-  shareExceeded(resource: SharedResource): void;
   /** A check was refused without a decision. Decided checks are observed. */
   checkRefused(reason: CheckRefusal): void;
   /** Of a trusted proxy, which named it in a form that cannot be read. */
@@ -100,7 +88,10 @@ export interface Metrics extends StoreEventCounts {
   configLoaded(wallMs: number): void;
   /** A snapshot of the counters was written, or was not. */
   snapshotEnded(result: SnapshotResult, wallMs: number): void;
-  /** Makes the series of these routes and policies, if there are none yet. Of others, the last that were replaced stay. */
+  /**
+   * Makes the series of these routes (the configured prefixes) and policies, if there are none yet. Of others, the last that
+   * were replaced stay. Requests under none of the routes are labelled `none`.
+   */
   addSeries(labels: { readonly routes: readonly string[]; readonly policies: readonly string[] }): void;
   /** Returns what a scrape reads: what is counted here, and what `sources` say when it comes. Must be called once. */
   scraping(sources: ScrapeSources): Scrape;
@@ -115,12 +106,7 @@ export interface Scrape {
   figures(): Promise<FamilyFigures[]>;
 }
 
-/** `merged` adds the figures of other threads to its own. */
-export function createMetrics(
-  { routes, policies, hasStore, cells }: MetricsOptions,
-  role: MetricsRole = "only",
-  merged: Merged = (own) => own,
-): Metrics {
+export function createMetrics({ hasStore, cells, role = "only", merged = (own) => own }: MetricsOptions): Metrics {
   const [families, rarer, ofStore] = [0, 1, 2].map(() => new Families(wanted[role], cells)) as [
     Families,
     Families,
@@ -135,11 +121,6 @@ export function createMetrics(
   const countUnread = families.counter("headgate_clients_unread_total", unread).series();
   let draining = 0;
   families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining, ofProcess);
-  const addSeries: Metrics["addSeries"] = (labels) => {
-    requests.add(labels.routes);
-    decisions.add(labels.policies);
-  };
-  addSeries({ routes, policies });
   return {
     observe(exchange) {
       // The ingress carries a checked request itself: its duration and status are not known here.
@@ -153,7 +134,10 @@ export function createMetrics(
     trialChanged: trialMetrics(rarer),
     snapshotEnded: snapshotMetrics(rarer),
     ...(hasStore ? storeEvents(ofStore) : withoutStore),
-    addSeries,
+    addSeries({ routes, policies }) {
+      requests.add(routes);
+      decisions.add(policies);
+    },
     checkRefused: countCheck,
     clientUnread: () => countUnread.add(),
     setDraining() {
@@ -249,6 +233,7 @@ function snapshotMetrics(families: Families): (result: SnapshotResult, wallMs: n
   };
 }
 
+/** Returns the functions that count a failure or a refusal by its reason. */
 function failureMetrics(families: Families) {
   const upstream = "Requests that the upstream failed, by reason; those that another address served are not counted.";
   const proxyHeaders = "Connections closed because they did not begin with a valid PROXY header, by reason.";

@@ -31,8 +31,6 @@ import { allLinesPerSecond, createWarnings, type Warnings } from "./warnings.ts"
 export interface TelemetryOptions {
   readonly log: Logger;
   readonly clock: Clock;
-  /** The configured prefixes. */
-  readonly routes: readonly string[];
   /** For what is counted. Default: no other thread reads it. */
   readonly cells?: Cells;
   /** Log lines that were lost so far because the output was too slow or broken. */
@@ -113,12 +111,11 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const accessLog = createAccessLog(samplers);
   const logFailure = createUpstreamLog(samplers);
   const { sightings = new StoreSightings(StoreSightings.createMemory(), 0) } = store ?? {};
-  const { cells = new Cells(), routes } = options;
+  const { cells = new Cells() } = options;
   const seen = cells.take(SeenUpstream.cellCount);
   const upstream = new SeenUpstream(seen);
   const busiest = new BusiestClient();
-  const role = workers > 1 ? "worker" : "only";
-  const metrics = createMetrics({ routes, policies: [], hasStore: store !== null, cells }, role);
+  const metrics = createMetrics({ hasStore: store !== null, cells, role: workers > 1 ? "worker" : "only" });
   const finishUnlogged = (exchange: ExchangeRecord, path: string): void => {
     metrics.observe(exchange);
     if (exchange.isProbe) return;

@@ -58,7 +58,7 @@ async function started(count: number, stores: readonly SharedStoreFigures[] = []
         ? null
         : { figures: () => stores[i] as SharedStoreFigures, rules: null, sightings: undefined };
     const telemetry = createTelemetry({ ...common, droppedLogLines: () => 1, workers: count, store });
-    telemetry.metrics.addSeries({ routes: [], policies: [policy.name] });
+    telemetry.metrics.addSeries({ routes: common.routes, policies: [policy.name] });
     const scrape = telemetry.scraping({
       ...{ ...common, ...traffic, ...ofProcess, store },
       limiter: { stats: () => [statsOf(policy)] },

@@ -76,7 +76,8 @@ export function metricsOf(sources: Partial<Sources> = {}, role?: MetricsRole): M
     ...sources,
   };
   const policies = all.limiter.stats().map((each) => each.policy.name);
-  const metrics = createMetrics({ routes: all.routes, policies, hasStore: all.store !== null }, role);
+  const metrics = createMetrics({ hasStore: all.store !== null, ...(role && { role }) });
+  metrics.addSeries({ routes: all.routes, policies });
   return { ...metrics, ...metrics.scraping(all) };
 }
 
