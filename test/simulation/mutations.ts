@@ -2,14 +2,8 @@
 // while it is loaded; nothing of it is in the code that runs otherwise.
 import { registerHooks } from "node:module";
 import type { Policy } from "../../src/core/policy.ts";
+import { type Replacement, replaceOnce } from "../support/replacement.ts";
 import type { Failure, Plan } from "./plan.ts";
-
-interface Replacement {
-  /** Where it is, from the root of the repository. */
-  readonly file: string;
-  readonly from: string;
-  readonly to: string;
-}
 
 export interface Mutation {
   readonly name: string;
@@ -384,10 +378,7 @@ export function mutate(name: string): Mutation {
       if (wanted.length === 0) return loaded;
       let source =
         typeof loaded.source === "string" ? loaded.source : Buffer.from(loaded.source as Uint8Array).toString();
-      for (const { file, from, to } of wanted) {
-        if (source.split(from).length !== 2) throw new Error(`${file} does not have once: ${from}`);
-        source = source.replace(from, () => to);
-      }
+      for (const replacement of wanted) source = replaceOnce(source, replacement);
       return { ...loaded, source };
     },
   });
