@@ -337,12 +337,18 @@ function whyLines({ explanation, client, refusals, commands }: WhyAnswer, nowMs:
 
 function refusalLines(refusals: WhyAnswer["refusals"], nowMs: number): string[] {
   if (refusals.length === 0) return [];
-  const rows = refusals.map(({ at, status, reason, policy, rule, method, path, id }) => [
-    instantText(at, nowMs),
-    `${status} ${reason ?? ""}`,
-    rule ?? (reason === "throttled" ? (policy?.policy ?? "") : ""),
-    `${method} ${path}`,
-    id,
+  const rows = refusals.map((refusal) => [
+    instantText(refusal.at, nowMs),
+    `${refusal.status} ${refusal.reason ?? "broken off"}`,
+    causeOf(refusal),
+    `${refusal.method} ${refusal.path}`,
+    refusal.id,
   ]);
-  return ["", "Its last refusals:", ...tableLines([["AT", "ANSWER", "BY", "REQUEST", "ID"], ...rows], [])];
+  return ["", "Its last refusals and failures:", ...tableLines([["AT", "ANSWER", "BY", "REQUEST", "ID"], ...rows], [])];
+}
+
+/** The rule or the policy that refused the request, or how the upstream failed it; "" if the reason says it all. */
+function causeOf({ reason, policy, rule, fault }: WhyAnswer["refusals"][number]): string {
+  if (fault !== null) return fault.address === null ? fault.reason : `${fault.reason} at ${fault.address}`;
+  return rule ?? (reason === "throttled" ? (policy?.policy ?? "") : "");
 }

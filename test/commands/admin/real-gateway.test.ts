@@ -80,7 +80,7 @@ describe("clients and why", () => {
     expect(out).toContain(`\n  headgate limit 127.0.0.1 --policy small --limit 6 --for 1h --socket ${socket}\n`);
     expect(out).toContain(`\n  headgate exempt 127.0.0.1 --policy small --for 1h --socket ${socket}\n`);
 
-    expect(out).toMatch(/\nIts last refusals:\nAT .*\n/);
+    expect(out).toMatch(/\nIts last refusals and failures:\nAT .*\n/);
     expect(out).toMatch(/ UTC {2}429 throttled {6}small {2}GET \/v2\/x {2}[0-9a-f-]{36}\n/);
     expect(out).toMatch(/ UTC {2}401 invalid_token {9}GET \/v2\/x {2}[0-9a-f-]{36}\n/);
 
@@ -160,7 +160,10 @@ describe("clients and why", () => {
     const { headgate: run, refusedOf } = await stage(context);
     expect(await refusedOf(5)).toHaveLength(5);
     const { out, code } = await run("why 127.0.0.0/8");
-    expect([code, out]).toEqual([0, expect.stringMatching(/^127\.0\.0\.0\/8 has no counts\.\n\nIts last refusals:\n/)]);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/^127\.0\.0\.0\/8 has no counts\.\n\nIts last refusals and failures:\n/),
+    ]);
   });
 
   test("a token is named without its kind, and what it suggests fits how the policy counts", async (context) => {

@@ -47,6 +47,11 @@ test.for<[string, (context: TestContext) => Promise<string>, number, string]>([
     expect(why.out).toContain(`got ${status} (`);
     expect(why.out).toContain(`The failure was ${reason} at ${address}`);
     expect(why.out).toContain(more);
+    // It is not refused, so its list is all that says why it got no answer.
+    const ofClient = await headgate("why 127.0.0.1");
+    expect(ofClient.out).toMatch(
+      new RegExp(` UTC {2}${status} upstream_\\w+ {2}${reason} at ${address} {2}GET /v2/x `),
+    );
   },
 );
 
@@ -89,6 +94,7 @@ test("a response that breaks off is explained, though it has the status of its h
   expect(out).toContain(`The failure was reset at ${address} (ECONNRESET).`);
   const { json } = await headgate(["why", response.headers.get("x-request-id") ?? "", "--json"]);
   expect(json).toMatchObject({ request: { reason: null } });
+  expect((await headgate("why 127.0.0.1")).out).toContain(` UTC  200 broken off  reset at ${address}  GET /v2/x `);
   const status = await headgate("status");
   expect(status.out).toMatch(/^ +in the last 5 min: 1 request, 1 of them \(100 %\) FAILED\n/m);
 });
