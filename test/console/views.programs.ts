@@ -5,6 +5,7 @@ import { call } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
+import { startLoopbackServer } from "../support/loopback-server.ts";
 import { noBrowser, openPage, openSignedIn, startConsole, useBrowser, writeToken } from "./console-stage.ts";
 
 /** The page is hidden, and visible at once. */
@@ -122,6 +123,20 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     expect(await page.getByText("More at").count()).toBe(0);
     await page.getByRole("link", { name: "remove the rule" }).click();
     await page.getByRole("button", { name: "Remove the rule it" }).waitFor();
+  });
+
+  test("a response that broke off is among the refusals, with what failed", async () => {
+    const { url } = await startLoopbackServer(cleanup, (socket) => {
+      socket.on("data", () => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"));
+    });
+    const gateway = await startConsole(cleanup, policies, undefined, { "upstream.url": url });
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.getByText("live", { exact: true }).waitFor();
+    await expect(gateway.ask("203.0.113.7")).rejects.toThrow();
+    await page.getByRole("row", { name: /200 broken off 203\.0\.113\.7 GET \/v2\/x/ }).waitFor();
+    await page.locator("a.id").click();
+    await page.getByText("200 · broken off").waitFor();
+    await page.getByText(/^The failure was closed_early at /).waitFor();
   });
 
   test("a request that is tried is explained and not charged; a wrong one is said where it was wrong", async () => {

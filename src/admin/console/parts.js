@@ -25,6 +25,8 @@ export function When({ at, nowMs }) {
 }
 
 export function Reason({ reason }) {
+  // The upstream failed behind the head of its response.
+  if (reason === null) return "broken off";
   return reason && html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
 }
 
