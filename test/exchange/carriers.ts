@@ -39,7 +39,7 @@ const question =
   "X-Forwarded-For: 127.0.0.1\r\nAuthorization: Bearer t\r\n\r\n";
 const chunkedQuestion = `${question.slice(0, -2)}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`;
 
-function sendBytes(port: number, bytes: string, cleanup: Cleanup): Sent {
+export function sendBytes(port: number, bytes: string, cleanup: Cleanup): Sent {
   const connection = new RawConnection(port);
   cleanup(() => connection.destroy());
   connection.write(bytes);
