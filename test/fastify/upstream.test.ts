@@ -1,6 +1,6 @@
-// The plugin with an upstream: what @fastify/http-proxy gets wrong by itself, one test for each, and what the corpora do not
-// ask. The bytes of single requests and responses are in corpus-cases.long.ts.
-import { METHODS, type ServerResponse } from "node:http";
+// The plugin with an upstream: what is not as with the gateway, or what the corpora do not ask. What both do is in
+// test/conformance/forwarding.test.ts, and the bytes of single requests and responses are in corpus-cases.long.ts.
+import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { beforeAll, describe, expect, test, vi } from "vitest";
@@ -8,14 +8,13 @@ import type { HeadgateOptions } from "../../src/fastify/index.ts";
 import { Authority, type Issued } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
-import { eventually, inFewTurns, within } from "../support/eventually.ts";
+import { eventually, within } from "../support/eventually.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { pour } from "../support/slow-peer.ts";
 import { request, response } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 import { startTlsUpstream } from "../support/tls-upstream.ts";
-import { deadUrl, failingUpstreams } from "../support/unavailable.ts";
 import { startRawUpstream, startUpstream } from "../support/upstream.ts";
 import { startTestApp, type TestAppOptions } from "./app.ts";
 
@@ -28,12 +27,6 @@ async function stage(url: string, upstream: Upstream = {}, test: TestAppOptions 
     ...test,
     options: { routes: ["/v2/"], ...test.options, upstream: { url, ...upstream } },
   });
-}
-
-async function stageHttp(...[respond]: Parameters<typeof startUpstream>) {
-  const upstream = await startUpstream(respond);
-  cleanup(() => upstream.close());
-  return { upstream, ...(await stage(upstream.url)) };
 }
 
 async function stageRaw(onData: (socket: Socket, data: Buffer) => void, options: Upstream = {}, test?: TestAppOptions) {
@@ -163,61 +156,6 @@ describe("idle connections", () => {
   });
 });
 
-describe("an upstream that fails", () => {
-  test("a 503 is passed on at once, with its Retry-After, after one hit", async () => {
-    const { upstream, connect } = await stageHttp(
-      (_req, res) => void res.writeHead(503, { "Retry-After": "7" }).end("down"),
-    );
-    const client = connect();
-    client.write(request("/v2/x"));
-    const { status, rawHeaders, body } = await client.read();
-    expect({ status, body }).toEqual({ status: 503, body: "down" });
-    expect(valuesOf(rawHeaders, "Retry-After")).toEqual(["7"]);
-    expect(upstream.hits()).toBe(1);
-  });
-
-  test.each(failingUpstreams)(
-    "one that %s is a 502 after one attempt, which names no address, and is logged once",
-    async (_, misbehave) => {
-      let hits = 0;
-      const upstream = await startRawUpstream((socket) => {
-        hits += 1;
-        misbehave?.(socket);
-      });
-      cleanup(() => upstream.close());
-      const { connect, lines } = await stage(misbehave === null ? deadUrl : upstream.url);
-      const client = connect();
-      client.write(request("/v2/x"));
-      const answer = await client.read();
-      expect(answer.status).toBe(502);
-      expect(JSON.stringify(answer)).not.toMatch(/127\.0\.0\.1|localhost|ECONN|UND_ERR/);
-      expectContractFields(answer, { limit: 100, remaining: 99 });
-      expect(hits).toBe(misbehave === null ? 0 : 1);
-      await eventually("the request is logged", () => lines.some(({ msg }) => msg === "request"));
-      expect(lines.filter(({ msg }) => msg === "upstream failed")).toHaveLength(1);
-      expect(lines.filter(({ msg }) => /errored|fetching/.test(String(msg)))).toEqual([]);
-    },
-  );
-
-  test("one whose response breaks off breaks it off for the client, before its first byte as well", async () => {
-    const { connect } = await stageRaw((socket, data) => {
-      socket.end(`HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n${data.includes("half") ? "half" : ""}`);
-    });
-    for (const target of ["/v2/half", "/v2/none"]) {
-      const client = connect();
-      client.write(request(target));
-      await expect(client.read()).rejects.toThrow("connection ended");
-    }
-  });
-
-  test("a head that comes long before its body is passed on at once", async () => {
-    const { connect } = await stageRaw((socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"));
-    const client = connect();
-    client.write(request("/v2/x"));
-    expect((await client.readHead()).status).toBe(200);
-  });
-});
-
 describe("TLS", () => {
   let authority: Authority;
   let issued: Issued;
@@ -247,25 +185,6 @@ describe("TLS", () => {
 });
 
 describe("a client that leaves", () => {
-  test.each([
-    ["before the response", request("/v2/held")],
-    ["within the response", request("/v2/begun")],
-    ["within its own body", request("/v2/held", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" })],
-  ])("%s cancels the request at the upstream", async (_, bytes) => {
-    const { upstream, connect, app } = await stageRaw((socket, data) => {
-      if (data.includes("/v2/begun")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
-    });
-    const client = connect();
-    client.write(bytes);
-    await eventually("it is at the upstream", () => upstream.bytes().includes("\r\n\r\n"));
-    if (bytes.includes("begun")) await client.readHead();
-    const [carrying] = upstream.sockets;
-    client.destroy();
-    await inFewTurns("its connection is closed", () => carrying?.destroyed === true);
-    const { body } = await app.headgate.metrics();
-    expect(body).toContain('headgate_upstream_connections{state="active"} 0');
-  });
-
   test("while it waits for a connection gives its place to the next", async () => {
     const { upstream, connect, app } = await stageRaw(
       (socket, data) => void (data.includes("/v2/held") || ok(socket)),
@@ -289,48 +208,6 @@ describe("a client that leaves", () => {
 });
 
 describe("bodies", () => {
-  const methods = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
-  test("each method passes, with and without a body", async () => {
-    const { upstream, connect } = await stageHttp();
-    for (const method of methods) {
-      const client = connect();
-      for (const body of ["", "hi"]) {
-        client.write(request("/v2/x", { method, body, fields: body === "" ? "" : "Content-Length: 2\r\n" }));
-        expect([method, (await client.read({ method })).status]).toEqual([method, 200]);
-        expect(upstream.received.at(-1)).toMatchObject({ method, body: Buffer.from(body) });
-      }
-      client.destroy();
-    }
-    expect(upstream.hits()).toBe(2 * methods.length);
-  });
-
-  test.each(["text/plain", "application/json", 'application/x-odd; q=""', "nonsense", ""])(
-    "a body of the type %j passes as it is",
-    async (type) => {
-      const { upstream, connect } = await stageHttp();
-      const client = connect();
-      const fields = `Content-Type: ${type}\r\nContent-Length: 9\r\n`;
-      client.write(request("/v2/x", { method: "POST", fields, body: "{not json" }));
-      expect((await client.read()).status).toBe(200);
-      expect(upstream.received[0]?.body.toString()).toBe("{not json");
-      expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "Content-Type")).toEqual([type]);
-    },
-  );
-
-  test("text/plain is neither held back nor capped at 1 MiB", async () => {
-    const size = 3 * 1024 * 1024;
-    const { upstream, connect } = await stageHttp();
-    const client = connect();
-    client.write(
-      request("/v2/x", { method: "POST", fields: `Content-Type: text/plain\r\nContent-Length: ${size}\r\n` }),
-    );
-    client.write("x");
-    await eventually("the head is at the upstream before the body is whole", () => upstream.hits() === 1);
-    client.write("x".repeat(size - 1));
-    expect((await client.read()).status).toBe(200);
-    expect(upstream.received[0]?.body.length).toBe(size);
-  });
-
   test("a body of a type that the app has a parser for passes as it is", async () => {
     const { upstream, connect } = await stageRaw(
       ok,
@@ -345,28 +222,6 @@ describe("bodies", () => {
     client.write(request("/v2/x", { method: "POST", fields, body: "hi" }));
     expect((await client.read()).status).toBe(200);
     expect(upstream.bytes()).toMatch(/\r\n\r\nhi$/);
-  });
-
-  test("a response that is larger than every buffer arrives whole", async () => {
-    const size = 16 * 1024 * 1024;
-    const { connect } = await stageRaw((socket) => {
-      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`);
-      pour(socket, size);
-    });
-    const client = connect();
-    client.write(request("/v2/x"));
-    expect((await client.read()).body.length).toBe(size);
-  });
-
-  test("a response without a length that the upstream resets does not end for the client as complete", async () => {
-    const { connect, lines } = await stageRaw((socket) => {
-      socket.write("HTTP/1.1 200 OK\r\n\r\nthe first part", () => socket.resetAndDestroy());
-    });
-    const client = connect();
-    client.write(request("/v2/x"));
-    await within("the connection ends", client.closed);
-    expect(client.rest.endsWith("\r\n0\r\n\r\n")).toBe(false);
-    expect(JSON.stringify(lines)).toContain('"reason":"reset"');
   });
 
   test.each(["Content-Length: 65537\r\n", ""])(
