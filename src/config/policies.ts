@@ -41,9 +41,9 @@ const wordsForPolicy: WordsOfOthers = {
 
 /** Where the policies are written, and not within one. */
 export const wordsForPolicies: WordsOfOthers = {
-  "policy limit limits rate burst quotas throttle throttling": ["policies"],
+  "policy limit limits rate burst tokenBucket quotas throttle throttling": ["policies"],
   "rateLimit rateLimits rateLimiting rateLimiter": ["policies"],
-  "max average requests maxRequests points rps rpm": ["policies.0.limit"],
+  "max average requests maxRequests requestsPerUnit points rps rpm second minute hour day month": ["policies.0.limit"],
   "window windowMs timeWindow period duration interval": ["policies.0.window"],
   "allow allowList whitelist skip bypass": ["policies.0.exempt"],
   "deny denyList block blockList blacklist ban":

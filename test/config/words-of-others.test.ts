@@ -30,6 +30,9 @@ const cases: readonly [yaml: string, message: string][] = [
   ["rateLimit: { average: 100, period: 1m }", '"policies"'],
   ["average: 100", '"policies.0.limit"'],
   ["period: 1m", '"policies.0.window"'],
+  // Envoy
+  ["requests_per_unit: 100", '"policies.0.limit"'],
+  ["token_bucket: { max_tokens: 20 }", '"policies"'],
   ["tls: { certFile: a.pem }", '"listen.tls"'],
   ["forwardedHeaders: { trustedIPs: [] }", '"clientAddress.trustedProxies"'],
   ["accessLog: true", '"log"'],
@@ -37,6 +40,7 @@ const cases: readonly [yaml: string, message: string][] = [
   ["upstreams: [http://a]", '"upstream.url"'],
   ["services: [http://a]", '"upstream.url"'],
   ["limits: [100]", '"policies"'],
+  ["minute: 100", '"policies.0.limit"'],
   ["redis: { host: a }", '"counters.redis"'],
   ["whitelist: [10.0.0.1]", '"policies.0.exempt"'],
   ["blacklist: [10.0.0.1]", "headgate block 203.0.113.7 --for 1h"],
