@@ -168,7 +168,7 @@ async function openAllButListeners(settings: Settings, options: GatewayOptions, 
   await sharing?.reached();
   await Promise.all([rules.taken(), forgiving.taken()]);
   logRules(rules, { log, settings: () => workers.settings, keyHash: counters.keyHash });
-  const recent = open.adopt(openRecent(settings, { ...options, workers, recentMemory }), (each) => each.close());
+  const recent = open.adopt(openRecent({ ...options, workers, recentMemory }), (each) => each.close());
   // Worker threads write their own rows.
   if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(workers.serving.recent.memory, mainRow), null));
   const adminFiles = await openAdminFiles(settings.admin, { files, log, clock });

@@ -50,9 +50,10 @@ interface RecentSources {
 }
 
 /** Must be closed. */
-export function openRecent({ counters }: Settings, { workers, log, ...sources }: RecentSources): Recent {
+export function openRecent({ workers, log, ...sources }: RecentSources): Recent {
   return new Recent({
-    ...{ threads: workers.serving.recent, hasStore: counters.redis !== null, ...sources },
+    ...sources,
+    threads: workers.serving.recent,
     sizes: () => workers.settings.admin.recent,
     policies: () => workers.serving.policyStats().map(({ policy, outcomes }) => ({ policy: policy.name, outcomes })),
     onFailure: createErrorLog(log),

@@ -176,7 +176,6 @@ export const historyBytes = rowsBytes + stepBytes * maxSteps + FailureCounts.max
 /** Reads the rows, in the main thread. */
 export class History {
   readonly #rows: Uint32Array;
-  readonly #hasStore: boolean;
   readonly #residentBytes: () => number;
   readonly #steps: Steps<HistoryStep>;
   /** Of all rows, at the end of the last step. */
@@ -184,9 +183,8 @@ export class History {
   readonly #failures = new FailureCounts(failureSteps);
 
   /** `resident`: the memory of the process, in bytes. */
-  constructor(memory: SharedArrayBuffer, hasStore: boolean, resident: () => number, nowMs: number) {
+  constructor(memory: SharedArrayBuffer, resident: () => number, nowMs: number) {
     this.#rows = new Uint32Array(memory, 0, stride * (maxThreads + 1));
-    this.#hasStore = hasStore;
     this.#residentBytes = resident;
     this.#steps = new Steps(nowMs);
     this.#before = this.#sums();
@@ -251,7 +249,7 @@ export class History {
         meanMs: count === 0 ? null : (value(upstreamUnits) * upstreamUnitMs) / count,
         failedByReason: named(errorColumns, value),
       },
-      store: this.#hasStore && state !== undefined ? { state, lateDecisions: value(lateDecisions) } : null,
+      store: state === undefined ? null : { state, lateDecisions: value(lateDecisions) },
       memory: {
         residentBytes: this.#residentBytes(),
         heapBytes: (sums[heapUnits] as number) * memoryUnitBytes,

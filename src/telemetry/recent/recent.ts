@@ -55,8 +55,6 @@ interface RecentOptions {
   /** In force. */
   readonly sizes: () => RecentSizes;
   readonly clock: Clock;
-  /** Whether the counters are shared. */
-  readonly hasStore: boolean;
   /** What each policy in force has said since the start, in all threads. */
   readonly policies: () => readonly PolicyTotals[];
   /** The memory of the process, as the system counts it. */
@@ -77,10 +75,10 @@ export class Recent {
 
   /** Reads the history from now on, and what threads hand over, until `close`. */
   constructor(options: RecentOptions) {
-    const { threads, clock, hasStore, residentBytes } = options;
+    const { threads, clock, residentBytes } = options;
     this.#options = options;
     this.#startedMs = clock.monotonicMs();
-    this.#history = new History(threads.memory, hasStore, residentBytes, this.#startedMs);
+    this.#history = new History(threads.memory, residentBytes, this.#startedMs);
     this.#policies = new PolicyHistory(this.#startedMs);
     this.#timer = setInterval(() => this.#tell(), periodMs).unref();
   }

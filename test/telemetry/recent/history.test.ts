@@ -11,11 +11,11 @@ import { exchangeOf } from "../scrape.ts";
 const startMs = 1_000 * stepMs;
 const wallOffsetMs = 1_700_000_000_000;
 
-function open(threads = 1, hasStore = false) {
+function open(threads = 1) {
   const memory = HistoryRow.createMemory();
   const rows = Array.from({ length: threads }, (_, i) => new HistoryRow(memory, i));
   const resident = { bytes: 0 };
-  const history = new History(memory, hasStore, () => resident.bytes, startMs);
+  const history = new History(memory, () => resident.bytes, startMs);
   const steps = (nowMs: number) => history.view(nowMs, nowMs + wallOffsetMs).steps;
   return { memory, rows, row: rows[0] as HistoryRow, history, steps, resident };
 }
@@ -108,7 +108,7 @@ test("15 minutes are kept, and a longer gap leaves nothing of what was before it
 });
 
 test("threads add up, and one that has ended loses nothing, nor does the one that goes on in its row", () => {
-  const { memory, rows, history, steps } = open(3, true);
+  const { memory, rows, history, steps } = open(3);
   for (const row of rows) row.finished(exchangeOf());
   rows[1]?.storeSeen("away", 3);
   rows[1]?.storeSeen("away", 5);

@@ -34,7 +34,6 @@ function open(count: number) {
       threads: source,
       recentMemory: new RecentMemory(sizes),
       clock,
-      hasStore: false,
       residentBytes: () => 0,
     },
     sizes: () => sizes,

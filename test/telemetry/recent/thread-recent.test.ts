@@ -18,7 +18,7 @@ function open(sizes: RecentSizes = { refusals: 100, keys: 10 }) {
   const memory = HistoryRow.createMemory();
   const forms = { clock, targetOf: keptTarget, requestIdOf: loggedRequestId };
   const recent = new ThreadRecent({ sizes, history: new HistoryRow(memory, 0), ...forms });
-  const history = new History(memory, false, () => 0, clock.nowMs);
+  const history = new History(memory, () => 0, clock.nowMs);
   const refusal = (id: string, changes: ExchangeChanges = {}, outcome: Outcome = "throttled") => {
     const decision = decisionOf({ outcome, policy, remaining: 0, resetMs: clock.nowMs + 1_000 });
     const refused = { status: 429, problem: "throttled", dispatchedMs: null, answeredMs: null } as const;
