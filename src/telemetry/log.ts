@@ -210,7 +210,7 @@ class Sampler {
   /** Whether this line is to be logged. */
   passes(key: string, nowMs: number): boolean {
     if (nowMs >= this.#endsMs) {
-      this.#report();
+      this.close();
       const { periodMs = 1000 } = this.#options;
       this.#endsMs = (Math.floor(nowMs / periodMs) + 1) * periodMs;
     }
@@ -221,16 +221,12 @@ class Sampler {
     if (known && seen < this.#options.perPeriod) return true;
     this.omitted += 1;
     // One millisecond late: a timer may fire early, and an early report would allow the period twice.
-    this.#timer ??= setTimeout(() => this.#report(), Math.ceil(this.#endsMs - nowMs) + 1).unref();
+    this.#timer ??= setTimeout(() => this.close(), Math.ceil(this.#endsMs - nowMs) + 1).unref();
     return false;
   }
 
   /** Reports what was omitted and not reported yet. */
   close(): void {
-    this.#report();
-  }
-
-  #report(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     const { perPeriod, report } = this.#options;
