@@ -335,13 +335,20 @@ function whyLines({ explanation, client, refusals, commands }: WhyAnswer, nowMs:
   ];
 }
 
+/** A client that chooses long paths must not push the ids out of the window. `why ID` has the whole one. */
+const maxShownRequest = 60;
+
+function shortened(request: string): string {
+  return request.length <= maxShownRequest ? request : `${request.slice(0, maxShownRequest - 1)}…`;
+}
+
 function refusalLines(refusals: WhyAnswer["refusals"], nowMs: number): string[] {
   if (refusals.length === 0) return [];
   const rows = refusals.map((refusal) => [
     instantText(refusal.at, nowMs),
     `${refusal.status} ${refusal.reason ?? "broken off"}`,
     causeOf(refusal),
-    `${refusal.method} ${refusal.path}`,
+    shortened(`${refusal.method} ${refusal.path}`),
     refusal.id,
   ]);
   return ["", "Its last refusals and failures:", ...tableLines([["AT", "ANSWER", "BY", "REQUEST", "ID"], ...rows], [])];

@@ -93,6 +93,15 @@ describe("clients and why", () => {
     }
   });
 
+  test("a path that a client has made long is cut in the list, and whole in why of its id", async (context) => {
+    const { headgate: run, gateway } = await stage(context);
+    const path = `/v2/${"x".repeat(200)}`;
+    const response = await fetch(`${gateway.url}${path}`);
+    expect(response.status).toBe(401);
+    expect((await run("why 127.0.0.1")).out).toMatch(/ GET \/v2\/x{51}… {2}[0-9a-f-]{36}\n/);
+    expect((await run(["why", response.headers.get("x-request-id") ?? ""])).out).toContain(`GET ${path} from`);
+  });
+
   test("a request of which nothing could be read", async (context) => {
     const { headgate: run, gateway } = await stage(context);
     const client = new RawConnection(gateway.traffic.port);
