@@ -154,17 +154,26 @@ describe("tests", () => {
     const lost = [...tests.values()].filter(
       ({ path, text }) =>
         /import \{[^}]*\btest\b[^}]*\} from "vitest"/.test(text) &&
-        !/\.(?:test|programs|long)\.ts$/.test(path) &&
+        !/\.(?:test|programs|long|night)\.ts$/.test(path) &&
         !imported.has(path),
     );
     expect(lost.map(({ path }) => path)).toEqual([]);
   });
 
+  const reached = (path: string, seen = new Set<string>()): Set<string> => {
+    if (!seen.has(path)) for (const target of targets.get(path) ?? []) reached(target, seen.add(path));
+    return seen.add(path);
+  };
+
+  test("what npm test tries a sample of says so by its name, by which test:long tries all of it", () => {
+    const runsFile = "../test/support/runs.ts";
+    const ofNpmTest = [...tests.keys()].filter((path) => path.endsWith(".test.ts"));
+    const isSampled = (path: string) => path.endsWith(".sampled.test.ts");
+    expect(ofNpmTest.filter((path) => !isSampled(path) && targets.get(path)?.includes(runsFile))).toEqual([]);
+    expect(ofNpmTest.filter((path) => isSampled(path) && !reached(path).has(runsFile))).toEqual([]);
+  });
+
   test("what is skipped without a program is not in npm test", () => {
-    const reached = (path: string, seen = new Set<string>()): Set<string> => {
-      if (!seen.has(path)) for (const target of targets.get(path) ?? []) reached(target, seen.add(path));
-      return seen.add(path);
-    };
     const asks = (path: string) => /HEADGATE_REQUIRE\b.* [!=]== "all"/.test(tests.get(path)?.text ?? "");
     const skipping = [...tests.keys()].filter((path) => path.endsWith(".test.ts") && [...reached(path)].some(asks));
     expect(skipping).toEqual([]);

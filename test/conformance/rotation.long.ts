@@ -1,4 +1,4 @@
-// 200,000 addresses of one network, a million in `npm run test:rare`, through the whole pipeline: see rotation.test.ts.
+// 200,000 addresses of one network, a million in `npm run test:nightly`, through the whole pipeline: see rotation.sampled.test.ts.
 import { expect, test } from "vitest";
 import { fifth } from "../support/runs.ts";
 import { addressIn, limit, pipeline } from "./rotation.ts";

@@ -1,5 +1,5 @@
 // What becomes of an exchange in an app alone: its handlers throw, its own timeout answers, and it closes with requests under
-// way. What it has in common with other carriers is in test/exchange/matrix.test.ts.
+// way. What it has in common with other carriers is in test/exchange/matrix.sampled.test.ts.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import type { AuthOutcome } from "../../src/core/authentication.ts";

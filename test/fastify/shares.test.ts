@@ -1,4 +1,4 @@
-// The plugin with an upstream shares its connections between clients as the gateway does: test/upstream/client-shares.test.ts
+// The plugin with an upstream shares its connections between clients as the gateway does: test/upstream/client-shares.sampled.test.ts
 // has the cases.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";

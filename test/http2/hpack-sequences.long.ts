@@ -1,4 +1,4 @@
-// The same as hpack-sequences.test.ts, with 2,000 connections, 10,000 in `npm run test:rare`, or as many as HEADGATE_FUZZ_CASES says.
+// The same as hpack-sequences.test.ts, with 2,000 connections, 10,000 in `npm run test:nightly`, or as many as HEADGATE_FUZZ_CASES says.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { fifth } from "../support/runs.ts";

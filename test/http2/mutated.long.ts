@@ -1,4 +1,4 @@
-// The same as mutated.test.ts, with 100,000 conversations in test:rare, or as many as HEADGATE_FUZZ_CASES says. Half a million
+// The same as mutated.test.ts, with 100,000 conversations in test:nightly, or as many as HEADGATE_FUZZ_CASES says. Half a million
 // have been read with HEADGATE_FUZZ_CASES=500000 npm run test:long -- test/http2/mutated.
 import { expect, test } from "vitest";
 import { fifth } from "../support/runs.ts";

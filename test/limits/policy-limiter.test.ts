@@ -1,4 +1,4 @@
-// What several policies say together, by scenarios. policy-model.test.ts compares any of them with a model.
+// What several policies say together, by scenarios. policy-model.sampled.test.ts compares any of them with a model.
 
 import { describe, expect, test } from "vitest";
 import type { Decision, Outcome, Policy } from "../../src/core/policy.ts";

@@ -1,5 +1,5 @@
 // The oracle for several policies: every admission ever, in lists that are looked through from the start each time. Knows
-// the requests of policy-model.test.ts only: their keys are texts, and their networks are an address or its /24. In a sliding
+// the requests of policy-model.sampled.test.ts only: their keys are texts, and their networks are an address or its /24. In a sliding
 // window, an admission counts from the next whole millisecond on.
 import type { Method } from "../../src/core/method.ts";
 import type { Outcome, Policy } from "../../src/core/policy.ts";

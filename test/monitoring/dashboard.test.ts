@@ -1,5 +1,5 @@
 // The dashboard's file: it is what its source generates, every panel is explained, and neither the dashboard nor the
-// rules use a metric that the gateway does not have. prometheus.long.ts checks that the queries return numbers.
+// rules use a metric that the gateway does not have. prometheus.night.ts checks that the queries return numbers.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";

@@ -1,4 +1,4 @@
-// Reloads under load, 1,000 in test:rare, a third of them of files that are wrong: no request fails, no connection is closed, and no
+// Reloads under load, 1,000 in test:nightly, a third of them of files that are wrong: no request fails, no connection is closed, and no
 // count is lost. The clients speak HTTP/1.1 by both parsers, HTTP/2 and WebSocket over TLS.
 import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -4,7 +4,7 @@
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
-import { isTriedRarely } from "../support/runs.ts";
+import { isNight } from "../support/runs.ts";
 import { askStore } from "./ask-store.ts";
 import { limits } from "./fleet.ts";
 import { type LoadResult, underLoad } from "./load.ts";
@@ -25,7 +25,7 @@ interface Fault {
   readonly bound: Bound;
   /** Whether it is the gateway that is slow, not the store. */
   readonly isOfGateway?: boolean;
-  /** Others show it as well: `npm run test:rare` alone tries it. */
+  /** Others show it as well: `npm run test:nightly` alone tries it. */
   readonly isRare?: boolean;
   strike(stage: SharedStage): Promise<unknown>;
 }
@@ -125,7 +125,7 @@ const faults: readonly Fault[] = [
 ];
 
 describe.skipIf(skipRedis)(`one limit while something fails${redisNeeded}`, () => {
-  test.each(faults.filter(({ isRare }) => isTriedRarely || isRare !== true))(
+  test.each(faults.filter(({ isRare }) => isNight || isRare !== true))(
     "$what",
     async ({ what, bound, isOfGateway = false, strike }) => {
       const result = await underLoad(stage, () => strike(stage));

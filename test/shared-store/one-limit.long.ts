@@ -5,7 +5,7 @@ import { setTimeout } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
-import { isTriedRarely } from "../support/runs.ts";
+import { isNight } from "../support/runs.ts";
 import { monotonicMs } from "./client-line.ts";
 import { limits, windowMs } from "./fleet.ts";
 import { reportOutcome } from "./report.ts";
@@ -25,7 +25,7 @@ const anyOf = (count: number): number => Math.floor(Math.random() * count);
 describe.skipIf(skipRedis)(`one limit over several gateways${redisNeeded}`, () => {
   test.each([
     // That four with one thread keep a limit, faults.long.ts shows as well.
-    ...(isTriedRarely ? [[4, 1] as const] : []),
+    ...(isNight ? [[4, 1] as const] : []),
     [2, 2] as const,
   ])(
     "%d gateways with %d workers: never above a limit, and at least 0.98 of it",

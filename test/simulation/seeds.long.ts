@@ -1,4 +1,4 @@
-// A thousand drawn runs, a quarter of a minute; 5,000 in test:rare. `npm run simulate:shared` tries as many seeds as you like.
+// A thousand drawn runs, a quarter of a minute; 5,000 in test:nightly. `npm run simulate:shared` tries as many seeds as you like.
 import { expect, test } from "vitest";
 import { fifth } from "../support/runs.ts";
 import { drawPlan } from "./plan.ts";

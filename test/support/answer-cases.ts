@@ -117,7 +117,7 @@ const exhausted: Extra = {
   },
   limit: 1,
   remaining: 0,
-  notOverHttp2: "what has to happen before is done over HTTP/1.1 without TLS: transport/http2.test.ts",
+  notOverHttp2: "what has to happen before is done over HTTP/1.1 without TLS: transport/http2.sampled.test.ts",
 };
 const many = Array.from({ length: 300 }, (_, i) => `X-${i}: ${i}\r\n`).join("");
 const kilobytes = (count: number): string => "x".repeat(count * 1024);
@@ -145,7 +145,7 @@ export const refusals: readonly AnswerCase[] = [
   { status: 204, name: "OPTIONS *", send: get("*", "", "OPTIONS"), ...unspent },
   refused(408, "slow head", slow, "GET /v2/x HTTP/1.1\r\nHost:", {
     ...unspent,
-    notOverHttp2: "it ends the connection: transport/http2.test.ts",
+    notOverHttp2: "it ends the connection: transport/http2.sampled.test.ts",
     // A connection of which nothing was read in this time is closed without an answer.
     overrides: { timeouts: { headMs: stallMs } },
   }),
@@ -182,19 +182,19 @@ export const refusals: readonly AnswerCase[] = [
 export const answeredElsewhere: Readonly<
   Partial<Record<keyof typeof localReplies, readonly [file: string, words: string]>>
 > = {
-  plainHttp: ["listener/tls.test.ts", "The request is plain HTTP"],
+  plainHttp: ["listener/tls.sampled.test.ts", "The request is plain HTTP"],
   badFieldName: ["conformance/field-names.test.ts", "bad_field_name"],
   smallPieces: ["transport/costly-bodies.test.ts", "small_pieces"],
   insufficientScope: ["auth/token-ends.test.ts", "insufficient_scope"],
-  blocked: ["runtime-rules/gateway.test.ts", "blocked"],
+  blocked: ["runtime-rules/gateway.sampled.test.ts", "blocked"],
   tooManyRefusals: ["pipeline.test.ts", "too_many_refusals"],
-  overConnectionShare: ["upstream/client-shares.test.ts", "its share of the connections to the upstream"],
-  slowWhileOthersWait: ["upstream/client-shares.test.ts", "This transfer is slow"],
-  overClientConnectionShare: ["listener/bounds.test.ts", 'resource="client_connections"'],
-  overQueueShare: ["upstream/client-shares.test.ts", "its share of the waiting requests"],
+  overConnectionShare: ["upstream/client-shares.sampled.test.ts", "its share of the connections to the upstream"],
+  slowWhileOthersWait: ["upstream/client-shares.sampled.test.ts", "This transfer is slow"],
+  overClientConnectionShare: ["listener/bounds.sampled.test.ts", 'resource="client_connections"'],
+  overQueueShare: ["upstream/client-shares.sampled.test.ts", "its share of the waiting requests"],
   overTunnelShare: ["upstream/tunnel-shares.test.ts", "its share of the tunnels"],
   storeUnavailable: ["shared-store/closed.test.ts", "store_unavailable"],
-  internal: ["exchange/matrix.test.ts", "internal"],
+  internal: ["exchange/matrix.sampled.test.ts", "internal"],
 };
 
 const broken = (name: string, upstream: (socket: Socket) => void): AnswerCase =>

@@ -1,4 +1,4 @@
-// The same as in-process.test.ts, with 200,000 requests and 60,000 responses in test:rare, or as many requests as
+// The same as in-process.test.ts, with 200,000 requests and 60,000 responses in test:nightly, or as many requests as
 // HEADGATE_FUZZ_CASES says and three tenths as many responses.
 import { expect, test } from "vitest";
 import { fifth } from "../../support/runs.ts";

@@ -1,5 +1,5 @@
 // The boundaries of mutated messages by our codec and by nginx, HAProxy and Apache, as servers and as proxies: 600 requests and
-// 300 responses for each, 3,000 and 1,500 in `npm run test:rare`, or as many requests as HEADGATE_FUZZ_CASES says and half as many responses.
+// 300 responses for each, 3,000 and 1,500 in `npm run test:nightly`, or as many requests as HEADGATE_FUZZ_CASES says and half as many responses.
 import { expect, test } from "vitest";
 import { fifth } from "../../support/runs.ts";
 import { apacheServer } from "../fuzz/backends/apache.ts";

@@ -10,17 +10,17 @@
 // test of the part paused its reader between two pieces, never while a piece was passed on to make room for the next one.
 import { expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";
-import { isTriedRarely } from "../../support/runs.ts";
+import { isNight } from "../../support/runs.ts";
 import { allPlaces, fewPlaces, passBodies, peersNeeded, skipPeers } from "./run.ts";
 
 const cleanup = useCleanup();
-const bodies = isTriedRarely ? 2_000 : 120;
+const bodies = isNight ? 2_000 : 120;
 
 test.skipIf(skipPeers)(
   `${bodies} bodies come out as they went in, over every carrier ${peersNeeded}`,
   async ({ annotate }) => {
-    const places = isTriedRarely ? allPlaces : fewPlaces;
-    const amounts = { amount: { bodies }, largeOneIn: isTriedRarely ? 10 : 25, uploads: 6 };
+    const places = isNight ? allPlaces : fewPlaces;
+    const amounts = { amount: { bodies }, largeOneIn: isNight ? 10 : 25, uploads: 6 };
     const result = await passBodies(cleanup, { places, seed: 1, ...amounts, clients: 8 });
     await annotate(JSON.stringify(result.by));
     expect(result.faults).toEqual([]);

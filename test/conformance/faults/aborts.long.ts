@@ -1,4 +1,4 @@
-// 10,000 clients, or 50,000 in `npm run test:rare`, that leave at random moments of every stage: afterwards the gateway holds no socket and no slot more
+// 10,000 clients, or 50,000 in `npm run test:nightly`, that leave at random moments of every stage: afterwards the gateway holds no socket and no slot more
 // than before, and what the upstream was doing for them was broken off at once.
 import { expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";

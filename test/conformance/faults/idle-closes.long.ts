@@ -1,4 +1,4 @@
-// 10,000 GETs and 10,000 POSTs, or 50,000 of each in `npm run test:rare`, through an upstream that closes idle connections exactly as they are reused: no GET
+// 10,000 GETs and 10,000 POSTs, or 50,000 of each in `npm run test:nightly`, through an upstream that closes idle connections exactly as they are reused: no GET
 // fails, and no POST arrives twice, whatever its connection did.
 import { expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";

@@ -1,4 +1,4 @@
-// Clients of HTTP/2 that do anything at any moment: 300, or 1,500 in `npm run test:rare`. A seed of its own may be given: HEADGATE_FUZZ_SEED.
+// Clients of HTTP/2 that do anything at any moment: 300, or 1,500 in `npm run test:nightly`. A seed of its own may be given: HEADGATE_FUZZ_SEED.
 import { expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";
 import { fifth } from "../../support/runs.ts";

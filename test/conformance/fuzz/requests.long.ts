@@ -1,4 +1,4 @@
-// Differential fuzz of requests: mutated ones through the gateway to four real servers, 102,000 in all in test:rare. A seed of its own may be
+// Differential fuzz of requests: mutated ones through the gateway to four real servers, 102,000 in all in test:nightly. A seed of its own may be
 // given: HEADGATE_FUZZ_SEED and HEADGATE_FUZZ_CASES (for each server).
 import { expect, test } from "vitest";
 import { fifth } from "../../support/runs.ts";

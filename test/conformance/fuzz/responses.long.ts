@@ -1,4 +1,4 @@
-// Fuzz of responses: mutated ones, 101,000 in test:rare. Each is passed on as RFC 9112 reads it, or is a 502, or visibly breaks; and
+// Fuzz of responses: mutated ones, 101,000 in test:nightly. Each is passed on as RFC 9112 reads it, or is a 502, or visibly breaks; and
 // the next client gets the answer to its own request. HEADGATE_FUZZ_SEED and HEADGATE_FUZZ_CASES give others.
 import { expect, test } from "vitest";
 import { fifth } from "../../support/runs.ts";

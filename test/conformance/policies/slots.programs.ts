@@ -1,4 +1,4 @@
-// A short run of what slots.long.ts does at length.
+// A short run of what slots.night.ts does at length.
 import { expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";
 import { slots, startSlots } from "./slots.ts";

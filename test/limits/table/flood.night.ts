@@ -1,5 +1,5 @@
 // Ten million clients, networks and tokens against 32 MiB of counters: memory does not grow, and who is exhausted stays
-// refused. The report says what a decision costs before and during the flood; work.test.ts bounds the work of one.
+// refused. The report says what a decision costs before and during the flood; work.sampled.test.ts bounds the work of one.
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import type { CounterKey } from "../../../src/core/counter-key.ts";

@@ -1,7 +1,7 @@
 // Many requests over many connections, a third of which their clients abort at random points: in a handshake, in a head, in a
 // body, before or in the middle of a response, with a FIN or a reset, or of HTTP/2 one stream alone. Afterwards nothing is left in
 // the gateway's process: no socket, no timer, no memory, and no connection that is still counted; and the counts are exact. Over
-// 1,000 connections for each protocol, 5,000 in test:rare, or as many as HEADGATE_CHURN says: with 20,000 of them, 200,000
+// 1,000 connections for each protocol, 5,000 in test:nightly, or as many as HEADGATE_CHURN says: with 20,000 of them, 200,000
 // requests.
 import { fork } from "node:child_process";
 import { once } from "node:events";

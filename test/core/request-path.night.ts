@@ -1,5 +1,5 @@
 // The CPU time of reading a path grows with its length and not faster, and does not grow with the number of routes. The
-// steps are counted in request-path.cost.test.ts; this also sees what is not a step, such as a slow regular expression.
+// steps are counted in request-path.cost.sampled.test.ts; this also sees what is not a step, such as a slow regular expression.
 import { expect, test } from "vitest";
 import { createPathReader } from "../../src/core/request-path.ts";
 import { threadCpuUs } from "../support/cpu-time.ts";

@@ -1,7 +1,7 @@
 // What a spelling of a path opens, and what it closes, before every backend of path-readers.ts, through the whole pipeline
 // and without a socket. What opens (mode `off`, `unmatched: proxy`, `quota.path`, `readiness.path`) opens no more for any
 // backend than it says; what closes (a limit, a token that is asked for, a policy) does so wherever one backend reads the
-// path. `npm run test:rare` tries 500,000 spellings.
+// path. `npm run test:nightly` tries 500,000 spellings.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createAuthenticator, createDemandReader } from "../../../src/auth/authenticator.ts";
@@ -20,7 +20,7 @@ import { hostReaders, landsUnder, pathReaders } from "../../core/path-readers.ts
 import { decided } from "../../support/decided.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { requestRules } from "../../support/request-rules.ts";
-import { isTriedRarely, runs, scaled } from "../../support/runs.ts";
+import { isNight, runs, scaled } from "../../support/runs.ts";
 
 const routes = ["/v1/", "/v2/", "/files/"];
 const quotaPath = "/v2/quota";
@@ -203,9 +203,9 @@ test("what opens does so in every reading, and what closes in any", { timeout: 9
         if (kind === "route" && !charged.has("named")) fail(reader.name, path, acted, "not charged");
       }
     }),
-    runs(isTriedRarely ? 500_000 : 20_000),
+    runs(isNight ? 500_000 : 20_000),
   );
   // biome-ignore lint/suspicious/noConsole: how many readings of each kind were compared
-  if (isTriedRarely) console.log(JSON.stringify(seen));
+  if (isNight) console.log(JSON.stringify(seen));
   for (const count of Object.values(seen)) expect(count).toBeGreaterThan(scaled(200));
 });

@@ -13,7 +13,7 @@ import { request } from "../support/stage.ts";
 
 const cleanup = useCleanup();
 const mib = 1024 * 1024;
-/** Far more than may be added: 1 GiB in test:rare. */
+/** Far more than may be added: 1 GiB in test:nightly. */
 const long = fifth(1024);
 /** Far below what loopback carries, so that the peer is slow. */
 const bytesPerSecond = 80 * mib;

@@ -1,5 +1,5 @@
 // A thread that ends within a call leaves at most that call undone, or units that count for longer, whatever the table
-// has in it; and the call can be made again. deaths.test.ts lets requests end by several policies; this one also sweeps.
+// has in it; and the call can be made again. deaths.sampled.test.ts lets requests end by several policies; this one also sweeps.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
