@@ -139,12 +139,6 @@ export interface RulePut {
   readonly rule: Rule;
   /** What it replaces. */
   readonly before: Rule | null;
-  readonly survivesRestart: boolean;
-  /** False: the store is away, and it holds at this gateway alone until that is back. Null: gateways share nothing. */
-  readonly isShared: boolean | null;
-  /** The policies that the rule is about and does not touch: asked before the check, or not keyed by what it names. */
-  readonly untouchedPolicies: readonly string[];
-  readonly warnings: readonly string[];
 }
 
 export interface RuleRemoved {
@@ -162,26 +156,6 @@ export interface RuleEvent {
   readonly by: string | null;
   /** Whether another gateway did it. */
   readonly isForeign: boolean;
-}
-
-/** Who keeps the rules of a process. */
-export interface RuleKeeper {
-  /** Rises with each change. */
-  readonly revision: number;
-  list(): readonly Rule[];
-  get(id: string): Rule | null;
-  /** Resolves when every thread that serves has the rule. */
-  put(input: RuleInput, writer: RuleWriter, condition: RuleCondition): Promise<RulePut | RuleRefused>;
-  remove(id: string, writer: RuleWriter, condition: ExpectedRevision): Promise<RuleRemoved | RuleRefused>;
-  /** As in RulePut, of what was set or removed last under this id. */
-  isShared(id: string): boolean | null;
-  /**
-   * Takes over what gateways share, with its revisions. A rule that is newer here stays. `all`: those that are set are all that
-   * hold, and others are removed; default: false.
-   */
-  take(change: RuleChange, all?: boolean): Promise<void>;
-  /** Returns the function that ends it. */
-  onChange(listener: (event: RuleEvent) => void): () => void;
 }
 
 /** What the rules say together; null where none says anything. */

@@ -4,7 +4,6 @@ import { FileWatcher } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
 import type { HostPort } from "../core/ip-address.ts";
 import type { ReloadCause, ReloadResult, TrialTerms } from "../core/reload.ts";
-import type { RuleKeeper } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import { HistoryRow } from "../telemetry/recent/history.ts";
@@ -54,7 +53,7 @@ export interface Gateway extends Addresses {
   readonly clients: Clients;
   /** What happened in the last minutes. */
   readonly recent: Recent;
-  readonly rules: RuleKeeper;
+  readonly rules: RuleBook;
   /** Forgets what was counted of somebody: see Forgiving. */
   readonly forgive: Forgiving["forgive"];
   /**

@@ -16,7 +16,6 @@ import {
   type RuleCondition,
   type RuleEvent,
   type RuleInput,
-  type RuleKeeper,
   type RulePut,
   type RuleRefusalReason,
   type RuleRefused,
@@ -29,7 +28,7 @@ import type { Settings } from "../core/settings.ts";
 import type { RuleWriteResult, SharedRules } from "../limits/store/shared-rules.ts";
 import type { SipHash } from "../limits/table/sip-hash.ts";
 import { createErrorLog, type Logger } from "../telemetry/log.ts";
-import { coveredBy, type RuleContext, readRule, ruleWarnings, untouchedBy } from "./rule-input.ts";
+import { coveredBy, type RuleContext, readRule } from "./rule-input.ts";
 import { loggedName } from "./runtimes.ts";
 import type { Workers } from "./workers.ts";
 
@@ -63,11 +62,9 @@ interface OwnWrite {
   before: Rule | null;
 }
 
-type Written = Pick<RulePut, "ok" | "rule" | "before">;
-
 type RuledWorkers = Pick<Workers, "settings" | "listedTokens" | "changeRules">;
 
-export class RuleBook implements RuleKeeper {
+export class RuleBook {
   /** What this thread asks, about requests or to explain how a client is treated. */
   readonly inForce = new RulesInForce();
   readonly #clock: WallClock;
@@ -99,6 +96,7 @@ export class RuleBook implements RuleKeeper {
     this.inForce.apply({ set, removed: [] });
   }
 
+  /** Rises with each change. */
   get revision(): number {
     return this.#revision;
   }
@@ -118,6 +116,10 @@ export class RuleBook implements RuleKeeper {
     return counts;
   }
 
+  /**
+   * Of what was set or removed last under this id. False: the store is away, and it holds at this gateway alone until that is
+   * back. Null: gateways share nothing.
+   */
   isShared(id: string): boolean | null {
     return this.#log === null ? null : this.#log.isTold(id);
   }
@@ -138,11 +140,13 @@ export class RuleBook implements RuleKeeper {
     await this.#publish([...this.#rules.keys()]);
   }
 
+  /** Returns the function that ends it. */
   onChange(listener: (event: RuleEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
+  /** Resolves when every thread that serves has the rule. */
   async put(input: RuleInput, writer: RuleWriter, condition: RuleCondition): Promise<RulePut | RuleRefused> {
     const context = this.#context();
     const { id } = input;
@@ -157,14 +161,7 @@ export class RuleBook implements RuleKeeper {
     const { forMs, ...facts } = wanted;
     const setMs = this.#clock.wallMs();
     const draft: Draft = { ...facts, setMs, endsMs: setMs + forMs, setBy: writer.name };
-    const written = await (this.#log === null ? this.#put(draft) : this.#putInLog(this.#log, draft, expectedRevision));
-    if (!written.ok) return written;
-    return {
-      ...written,
-      ...{ survivesRestart: this.survivesRestart(id), isShared: this.isShared(id) },
-      untouchedPolicies: untouchedBy(written.rule, context),
-      warnings: ruleWarnings(written.rule, context),
-    };
+    return this.#log === null ? this.#put(draft) : this.#putInLog(this.#log, draft, expectedRevision);
   }
 
   async remove(
@@ -183,6 +180,10 @@ export class RuleBook implements RuleKeeper {
     return { ok: true, rule };
   }
 
+  /**
+   * Takes over what gateways share, with its revisions. A rule that is newer here stays. `all`: those that are set are all that
+   * hold, and others are removed.
+   */
   take(change: RuleChange, all = false): Promise<void> {
     return this.#taking.do(() => this.#take(change, all));
   }
@@ -225,7 +226,7 @@ export class RuleBook implements RuleKeeper {
     return this.#refused(id, "full", [`there are ${maxRules} rules, and no more are kept`]);
   }
 
-  async #put(draft: Draft): Promise<Written | RuleRefused> {
+  async #put(draft: Draft): Promise<RulePut | RuleRefused> {
     const { id, setBy } = draft;
     const before = this.get(id);
     if (before === null && this.#rules.size >= maxRules) return this.#full(id);
@@ -235,7 +236,7 @@ export class RuleBook implements RuleKeeper {
     return { ok: true, rule, before };
   }
 
-  async #putInLog(log: RuleLog, draft: Draft, expected: number | null): Promise<Written | RuleRefused> {
+  async #putInLog(log: RuleLog, draft: Draft, expected: number | null): Promise<RulePut | RuleRefused> {
     const { id, setBy } = draft;
     const own: OwnWrite = { id, draft, by: setBy, before: this.get(id) };
     const write = await this.#write(own, () => log.put({ ...draft, revision: 0 }, expectationOf(expected)));
@@ -417,7 +418,7 @@ interface RuleLogContext {
 
 /** Logs each change of the rules, one line for each. Names of tokens and subjects stand there as in the access log. */
 export function logRules(
-  rules: Pick<RuleKeeper, "onChange" | "isShared">,
+  rules: Pick<RuleBook, "onChange" | "isShared">,
   { log, settings, keyHash }: RuleLogContext,
 ): void {
   const nameOf = ({ kind, value }: RuleSubject): string | null =>

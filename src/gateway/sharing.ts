@@ -6,7 +6,7 @@ import { readRegularFile } from "../config/files.ts";
 import type { Clock } from "../core/clock.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { TakeBackReason } from "../core/reload.ts";
-import type { Rule, RuleKeeper } from "../core/rules.ts";
+import type { Rule } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import type { CallFailure, SharedRulesState } from "../core/store-link.ts";
 import type { GatewayFacts, Presence } from "../limits/store/presence.ts";
@@ -16,13 +16,14 @@ import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import type { Forgiving } from "./forgiving.ts";
 import { randomText } from "./open-counters.ts";
 import { inTime, systemTimers } from "./open-store.ts";
+import type { RuleBook } from "./rule-book.ts";
 
 interface SharingOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** The rules of the last process. */
   readonly restored: readonly Rule[];
-  readonly rules: Pick<RuleKeeper, "take">;
+  readonly rules: Pick<RuleBook, "take">;
   readonly forgiving: Pick<Forgiving, "take">;
 }
 

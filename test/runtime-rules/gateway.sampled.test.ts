@@ -6,6 +6,7 @@ import { BroadcastChannel } from "node:worker_threads";
 import { describe, expect, test, vi } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
 import type { RuleInput } from "../../src/core/rules.ts";
+import { call as callAdmin, readToken } from "../admin/api-stage.ts";
 import { digestOf } from "../auth/digest.ts";
 import { call, openClient } from "../ext-auth/grpc/client.ts";
 import { check, shouldRateLimit } from "../ext-auth/grpc/protocol.ts";
@@ -75,7 +76,8 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     const { gateway, upstream } = await start(unlimited);
     const connections = connect(gateway);
     for (let i = 0; i < 3; i += 1) expect(await statuses(connections)).toEqual([200]);
-    expect(await set(gateway)).toMatchObject({ ok: true, survivesRestart: false });
+    expect(await set(gateway)).toMatchObject({ ok: true });
+    expect(gateway.rules.survivesRestart("own")).toBe(false);
     const hits = upstream.hits();
     const [answer, ...others] = await askAll(connections);
     expect([answer, ...others].map((each) => each?.status)).toEqual(Array(32).fill(403));
@@ -176,8 +178,15 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     cleanup(() => rmSync(folder, { recursive: true }));
     const tokensFile = join(folder, "tokens.txt");
     writeFileSync(tokensFile, `${digestOf("secret-token")} # alice\n${digestOf("other-token")} # bob\n`);
-    const { gateway } = await start({ workers, policies: [perIp], auth: { mode: "tokens", tokensFile } });
-    expect(await set(gateway, { client: undefined, token: "alice" })).toMatchObject({ ok: true, warnings: [] });
+    const adminTokens = join(folder, "admin.txt");
+    writeFileSync(adminTokens, `${digestOf(readToken)} read # dashboard\n`);
+    const { gateway } = await start({
+      ...{ workers, policies: [perIp], auth: { mode: "tokens", tokensFile } },
+      admin: { tokensFile: adminTokens },
+    });
+    expect(await set(gateway, { client: undefined, token: "alice" })).toMatchObject({ ok: true });
+    const shown = await callAdmin(gateway.admin.port, "GET", "/api/rules/own", { token: readToken });
+    expect(shown.json).toMatchObject({ token: "alice", warnings: [] });
     const connections = connect(gateway);
     const answers = await askAll(connections);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([403]));

@@ -13,6 +13,7 @@ import {
   type RuleRefused,
 } from "../../src/core/rules.ts";
 import { RuleBook, type RuleLog } from "../../src/gateway/rule-book.ts";
+import { ruleWarnings, untouchedBy } from "../../src/gateway/rule-input.ts";
 import { FakeClock } from "../support/clock.ts";
 import { turns } from "../support/eventually.ts";
 import { type Overrides, testSettings } from "../support/gateway.ts";
@@ -71,8 +72,17 @@ async function stage({ restored = [], overrides = {}, names = [], survivesRestar
   book.onChange((event) => events.push(event));
   return {
     ...{ book, clock, told, changes, events, errors },
-    put: (input: RuleInput, condition: Partial<RuleCondition> = {}): Promise<RulePut | RuleRefused> =>
-      book.put(input, writer, { ...anyway, ...condition }),
+    /** With what the API says of a rule that holds. */
+    async put(input: RuleInput, condition: Partial<RuleCondition> = {}) {
+      const answer = await book.put(input, writer, { ...anyway, ...condition });
+      if (!answer.ok) return answer;
+      const context = { settings, listed: carrier.listedTokens() };
+      return {
+        ...answer,
+        ...{ survivesRestart: book.survivesRestart(input.id), isShared: book.isShared(input.id) },
+        ...{ untouchedPolicies: untouchedBy(answer.rule, context), warnings: ruleWarnings(answer.rule, context) },
+      };
+    },
     hold(until: Promise<void>) {
       gate = until;
     },

@@ -14,12 +14,12 @@ import type {
 } from "../../admin/control-plane.ts";
 import { entityTag } from "../../admin/request-fields.ts";
 import { formatDuration } from "../../config/leaves.ts";
-import { inPortions, type Rule, type RuleKeeper, type RuleRefusalReason, type RuleRefused } from "../../core/rules.ts";
+import { inPortions, type Rule, type RuleRefusalReason, type RuleRefused } from "../../core/rules.ts";
 import type { RuleBook } from "../rule-book.ts";
 import { type RuleContext, ruleWarnings, untouchedBy } from "../rule-input.ts";
 
 interface RuleControlOptions {
-  readonly keeper: RuleKeeper & Pick<RuleBook, "survivesRestart">;
+  readonly keeper: RuleBook;
   /** The configuration in force. */
   readonly context: () => RuleContext;
 }

@@ -6,7 +6,7 @@ import { monotonicOffsetMs } from "../../core/clock.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { InTurn } from "../../core/in-turn.ts";
 import type { PolicyStats } from "../../core/limiter.ts";
-import { inPortions, type RuleChange, type RuleKeeper } from "../../core/rules.ts";
+import { inPortions, type Rule, type RuleChange } from "../../core/rules.ts";
 import type { RulesInForce } from "../../core/rules-in-force.ts";
 import { maxThreads, type Settings } from "../../core/settings.ts";
 import type { AddressState } from "../../core/upstream.ts";
@@ -35,7 +35,8 @@ import { NoAnswerError, Restarts, threadEntry, Worker, type WorkerOptions } from
 export interface ThreadPoolOptions extends Omit<EngineOptions, "names" | "authenticator" | "runtimeRules"> {
   /** Gets whole lines of the log. */
   readonly destination: WorkerOptions["destination"];
-  readonly rules: Pick<RuleKeeper, "list" | "get">;
+  /** Those that hold, for a thread that starts. */
+  readonly rules: { list(): readonly Rule[]; get(id: string): Rule | null };
   readonly runtimeRules: RulesInForce;
   /** What each thread runs. Default: what carries traffic. */
   readonly threadEntry?: URL;
