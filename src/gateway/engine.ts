@@ -20,10 +20,10 @@ import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
 import { LocalPeerConnections } from "../listener/connection-limiter.ts";
 import { type ConnectionCount, LocalConnectionCount } from "../listener/connection-table.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
-import type { Logger } from "../telemetry/log.ts";
-import type { HistoryRow } from "../telemetry/recent/history.ts";
+import { keptTarget, type Logger, loggedRequestId } from "../telemetry/log.ts";
+import { HistoryRow } from "../telemetry/recent/history.ts";
 import type { RecentThreads } from "../telemetry/recent/recent.ts";
-import type { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
+import { ThreadRecent } from "../telemetry/recent/thread-recent.ts";
 import type { RecentBytes, ThreadFigures } from "../telemetry/scraped-metrics.ts";
 import type { StoreSightings } from "../telemetry/store-log.ts";
 import {
@@ -55,10 +55,10 @@ import {
   type ListenSettings,
   openChecks,
 } from "./open-listeners.ts";
-import { openThreadRecent, reportRegularly } from "./open-recent.ts";
 import { connectStore, createStore } from "./open-store.ts";
 import type { SettingsOnTrial } from "./reload-trials.ts";
 import type { ThreadContext } from "./thread-context.ts";
+import { reportRegularly } from "./thread-history.ts";
 
 export interface EngineOptions {
   readonly counters: ThreadCounters;
@@ -122,7 +122,9 @@ export async function openEngine(settings: Settings, files: Files, options: Engi
   const choosing = options.sharedReads === false ? null : chooseReads(notices.configuration, textWrites);
   const waitingBodies = new ClientBytes(shareOf(maxWaitingBodyBytes, settings.workers));
   const cells = new Cells();
-  const recent = openThreadRecent(settings, clock, options.history);
+  const { history = new HistoryRow(HistoryRow.createMemory(), 0) } = options;
+  const forms = { clock, targetOf: keptTarget, requestIdOf: loggedRequestId };
+  const recent = new ThreadRecent({ sizes: settings.admin.recent, history, ...forms });
   const telemetry = createTelemetry({
     ...{ ...options, cells, recent, workers: settings.workers },
     store: settings.counters.redis && { sightings: options.storeSightings },
@@ -216,11 +218,11 @@ export class Engine {
   async listen({ listen, extAuth }: ListenSettings, { isShared = false } = {}): Promise<Addresses> {
     const checks = await openChecks({ extAuth }, this.inForce.checks, this.#context, this.#reads, isShared);
     const traffic = await this.#traffic.listen({ ...listen, isPortShared: isShared }).catch(async (error) => {
-      await checks.drain(0);
+      await checks?.drain(0);
       throw new ListenError("traffic", listen, error);
     });
     this.#checks = checks;
-    return { traffic, extAuth: checks.http, grpc: checks.grpc };
+    return { traffic, extAuth: checks?.http ?? null, grpc: checks?.grpc ?? null };
   }
 
   /** The whole gateway is ready. */

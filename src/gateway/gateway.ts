@@ -7,7 +7,7 @@ import type { ReloadCause, ReloadResult, TrialTerms } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { createErrorLog, type Logger } from "../telemetry/log.ts";
 import { HistoryRow } from "../telemetry/recent/history.ts";
-import type { Recent } from "../telemetry/recent/recent.ts";
+import { Recent } from "../telemetry/recent/recent.ts";
 import { RecentMemory } from "../telemetry/recent/recent-memory.ts";
 import type { Clients } from "./clients.ts";
 import { openAdminFiles } from "./control/admin-files.ts";
@@ -16,10 +16,10 @@ import { openAdmin } from "./control/open-admin.ts";
 import { Forgiving } from "./forgiving.ts";
 import { createCounterMemory, ofMainThread, openCounters, sweepRegularly } from "./open-counters.ts";
 import type { Addresses, BrokenOff } from "./open-listeners.ts";
-import { openRecent, reportRegularly } from "./open-recent.ts";
 import { Reloader, type TrialControl } from "./reloader.ts";
 import { logRules, RuleBook } from "./rule-book.ts";
 import { createSharing } from "./sharing.ts";
+import { reportRegularly } from "./thread-history.ts";
 import { openWorkers, type WorkersOptions } from "./workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
@@ -167,12 +167,19 @@ async function openAllButListeners(settings: Settings, options: GatewayOptions, 
   await sharing?.reached();
   await Promise.all([rules.taken(), forgiving.taken()]);
   logRules(rules, { log, settings: () => workers.settings, keyHash: counters.keyHash });
-  const recent = open.adopt(openRecent({ ...options, workers, recentMemory }), (each) => each.close());
+  const { serving } = workers;
+  const recent = new Recent({
+    ...{ ...options, threads: serving.recent, recentMemory },
+    sizes: () => workers.settings.admin.recent,
+    policies: () => serving.policyStats().map(({ policy, outcomes }) => ({ policy: policy.name, outcomes })),
+    onFailure: createErrorLog(log),
+  });
+  open.defer(() => recent.close());
   // Worker threads write their own rows.
-  if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(workers.serving.recent.memory, mainRow), null));
+  if (settings.workers > 1) open.defer(reportRegularly(new HistoryRow(serving.recent.memory, mainRow), null));
   const adminFiles = await openAdminFiles(settings.admin, { files, log, clock });
   open.defer(() => adminFiles.close());
-  const { telemetry } = workers.serving;
+  const { telemetry } = serving;
   const reloader = new Reloader(settings, workers, { files, adminFiles, log, clock, telemetry, source });
   const trialSinceMs = () => reloader.trial?.sinceMs ?? null;
   const kinds = { slots: () => workers.main.configuration.limiter.slots, rules: () => rules.list(), trialSinceMs };

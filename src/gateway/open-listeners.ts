@@ -9,9 +9,6 @@ import { openSharedReads } from "../exchange/prove-sockets.ts";
 import type { TextWrites } from "../exchange/socket-writes.ts";
 import type { SharedReads } from "../exchange/sockets.ts";
 import { Checks } from "../ext-auth/check.ts";
-import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
-import type { ExtAuthHttpOptions } from "../ext-auth/http/call-connection.ts";
-import type { ExtAuthHttp } from "../ext-auth/http/http-listener.ts";
 import type { CheckSettings } from "../ext-auth/trusted-callers.ts";
 import { type ConnectionCount, ConnectionTable } from "../listener/connection-table.ts";
 import { TrafficListener } from "../listener/traffic-listener.ts";
@@ -100,7 +97,7 @@ export interface CheckRefs {
 }
 
 /**
- * `refs` is null if the settings have no listener for checks. `isShared`: other threads open the same
+ * Null if the settings have no listener for checks, and so `refs` is null. `isShared`: other threads open the same
  * ports. Rejects with a ListenError, with all listeners closed.
  */
 export async function openChecks(
@@ -109,9 +106,9 @@ export async function openChecks(
   { clock, telemetry, log, textWrites, readiness }: ThreadContext,
   reads: SharedReads | null,
   isShared: boolean,
-): Promise<CheckListeners> {
+): Promise<CheckListeners | null> {
   const { http: httpSettings, grpc: grpcSettings } = extAuth;
-  if (refs === null) return none;
+  if (refs === null) return null;
   const common = {
     isPortShared: isShared,
     reads,
@@ -125,19 +122,22 @@ export async function openChecks(
     onHttp2Reset: telemetry.metrics.http2Reset,
     onFailure: createErrorLog(log),
   };
+  // Imported only if they are configured, because a start without them is faster.
   const http =
-    httpSettings === null
-      ? null
-      : await openHttp({ ...httpSettings, ...common }).catch((error) => {
-          throw new ListenError("ext-auth", httpSettings, error);
-        });
+    httpSettings &&
+    (await import("../ext-auth/http/http-listener.ts")
+      .then(({ startExtAuthHttp }) => startExtAuthHttp({ ...httpSettings, ...common }))
+      .catch((error) => {
+        throw new ListenError("ext-auth", httpSettings, error);
+      }));
   const grpc =
-    grpcSettings === null
-      ? null
-      : await openGrpc({ ...grpcSettings, ...common }).catch(async (error) => {
-          await http?.drain(0);
-          throw new ListenError("grpc", grpcSettings, error);
-        });
+    grpcSettings &&
+    (await import("../ext-auth/grpc/start.ts")
+      .then(({ startExtAuthGrpc }) => startExtAuthGrpc({ ...grpcSettings, ...common }))
+      .catch(async (error) => {
+        await http?.drain(0);
+        throw new ListenError("grpc", grpcSettings, error);
+      }));
   return {
     http: addressOf(http),
     grpc: addressOf(grpc),
@@ -155,26 +155,6 @@ export async function openChecks(
       return calls;
     },
   };
-}
-
-const none: CheckListeners = {
-  http: null,
-  grpc: null,
-  announceStart: () => {},
-  announceEnd: () => {},
-  drain: async () => 0,
-};
-
-// Imported only if they are configured, because a start without them is faster.
-
-async function openHttp(options: ExtAuthHttpOptions): Promise<ExtAuthHttp> {
-  const { startExtAuthHttp } = await import("../ext-auth/http/http-listener.ts");
-  return startExtAuthHttp(options);
-}
-
-async function openGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
-  const { startExtAuthGrpc } = await import("../ext-auth/grpc/start.ts");
-  return startExtAuthGrpc(options);
 }
 
 function addressOf(listener: HostPort | null): HostPort | null {
