@@ -20,7 +20,8 @@ import { Reloader, type TrialControl } from "./reloader.ts";
 import { logRules, RuleBook } from "./rule-book.ts";
 import { createSharing } from "./sharing.ts";
 import { reportRegularly } from "./thread-history.ts";
-import { openWorkers, type WorkersOptions } from "./workers.ts";
+import type { ThreadPoolOptions } from "./threads/thread-pool.ts";
+import { openWorkers } from "./workers.ts";
 
 export type { ReloadResult } from "../core/reload.ts";
 export { ListenError } from "./open-listeners.ts";
@@ -39,7 +40,7 @@ type GivenHere =
   | "recentBytes";
 
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
-export interface GatewayOptions extends Omit<WorkersOptions, GivenHere> {
+export interface GatewayOptions extends Omit<ThreadPoolOptions, GivenHere> {
   /** The memory of the process, as the system counts it. */
   readonly residentBytes: () => number;
   /** Loads the settings again. Default: they come from the caller alone. */
@@ -166,7 +167,7 @@ async function openAllButListeners(settings: Settings, options: GatewayOptions, 
   // Waits a little for what gateways share.
   await sharing?.reached();
   await Promise.all([rules.taken(), forgiving.taken()]);
-  logRules(rules, { log, settings: () => workers.settings, keyHash: counters.keyHash });
+  logRules(rules, log, () => workers.settings, counters.keyHash);
   const { serving } = workers;
   const recent = new Recent({
     ...{ ...options, threads: serving.recent, recentMemory },

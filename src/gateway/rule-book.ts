@@ -370,15 +370,12 @@ export class RuleBook {
   async #publish(ids: readonly string[]): Promise<void> {
     for (const [i, portion] of inPortions(ids).entries()) {
       if (i > 0) await setImmediate();
-      await this.#turn.do(() => this.#workers?.changeRules(this.#changeOf(portion)));
+      await this.#turn.do(() => {
+        const set = portion.flatMap((id) => this.#rules.get(id) ?? []);
+        const removed = portion.filter((id) => !this.#rules.has(id));
+        return this.#workers?.changeRules({ set, removed });
+      });
     }
-  }
-
-  #changeOf(ids: readonly string[]): RuleChange {
-    return {
-      set: ids.flatMap((id) => this.#rules.get(id) ?? []),
-      removed: ids.filter((id) => !this.#rules.has(id)),
-    };
   }
 
   #schedule(): void {
@@ -409,17 +406,15 @@ function expectationOf(expected: number | null): "any" | "absent" | number {
   return expected === null ? "any" : expected === 0 ? "absent" : expected;
 }
 
-interface RuleLogContext {
-  readonly log: Logger;
-  /** In force. */
-  readonly settings: () => Settings;
-  readonly keyHash: SipHash;
-}
-
-/** Logs each change of the rules, one line for each. Names of tokens and subjects stand there as in the access log. */
+/**
+ * Logs each change of the rules, one line for each. Names of tokens and subjects stand there as in the access log.
+ * `settings`: in force.
+ */
 export function logRules(
   rules: Pick<RuleBook, "onChange" | "isShared">,
-  { log, settings, keyHash }: RuleLogContext,
+  log: Logger,
+  settings: () => Settings,
+  keyHash: SipHash,
 ): void {
   const nameOf = ({ kind, value }: RuleSubject): string | null =>
     kind === "client" ? value : loggedName(value, settings().log.subject, keyHash);

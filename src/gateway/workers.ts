@@ -7,16 +7,18 @@ import type { RuleChange } from "../core/rules.ts";
 import type { Settings } from "../core/settings.ts";
 import type { ForgivenName } from "../limits/forgive.ts";
 import type { ForgivenNotice } from "../limits/store/shared-rules.ts";
-import { type Engine, type EngineOptions, openEngine } from "./engine.ts";
+import { type Engine, openEngine } from "./engine.ts";
 import { chosenOf, freeSlots } from "./open-counters.ts";
 import type { SettingsOnTrial } from "./reload-trials.ts";
 import type { MainThread } from "./threads/main-thread.ts";
 import type { ThreadPool, ThreadPoolOptions } from "./threads/thread-pool.ts";
 
-export interface WorkersOptions extends Omit<EngineOptions, "runtimeRules">, ThreadPoolOptions {}
-
 /** Resolves when all threads are ready to listen. Rejects with a FilesError, or with what kept a thread from starting. */
-export async function openWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Workers> {
+export async function openWorkers(
+  settings: Settings,
+  files: FileWatcher,
+  options: ThreadPoolOptions,
+): Promise<Workers> {
   if (settings.workers === 1) {
     return new Workers({ main: await openEngine(settings, files, options), threads: null }, files, options);
   }
@@ -36,11 +38,11 @@ export class Workers {
   readonly serving: Engine | ThreadPool;
   readonly #roles: Roles;
   readonly #files: FileWatcher;
-  readonly #options: Pick<WorkersOptions, "counters" | "clock">;
+  readonly #options: Pick<ThreadPoolOptions, "counters" | "clock">;
   readonly #turn: InTurn;
 
   /** Use `openWorkers`. */
-  constructor(roles: Roles, files: FileWatcher, options: Pick<WorkersOptions, "counters" | "clock">) {
+  constructor(roles: Roles, files: FileWatcher, options: Pick<ThreadPoolOptions, "counters" | "clock">) {
     this.#roles = roles;
     this.main = roles.main;
     this.serving = roles.threads === null ? roles.main : roles.threads;

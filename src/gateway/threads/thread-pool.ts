@@ -32,7 +32,7 @@ import { Pulse, pulseMs } from "./pulse.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
 import { NoAnswerError, Restarts, threadEntry, Worker, type WorkerOptions } from "./worker.ts";
 
-export interface ThreadPoolOptions extends Omit<EngineOptions, "names" | "authenticator" | "runtimeRules"> {
+export interface ThreadPoolOptions extends EngineOptions {
   /** Gets whole lines of the log. */
   readonly destination: WorkerOptions["destination"];
   /** Those that hold, for a thread that starts. */
