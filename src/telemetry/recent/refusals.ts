@@ -33,8 +33,8 @@ export class Refusals {
   readonly #oldest = this.#kept.values();
   /** Of each client, the oldest first. */
   readonly #ofClient = new Map<string, Set<RefusedRequest>>();
-  /** Clients with more than their share: ten at most. */
-  readonly #heavy = new Set<string>();
+  /** Those of clients with more than their share: ten at most. */
+  readonly #heavy = new Set<Set<RefusedRequest>>();
 
   /** `capacity`: refusals. `before`: the oldest first. */
   constructor(capacity: number, before: Iterable<RefusedRequest> = []) {
@@ -54,10 +54,10 @@ export class Refusals {
   add(refusal: RefusedRequest): void {
     if (this.capacity === 0) return;
     if (this.#kept.size === this.capacity) this.#forget(this.#leaving(refusal.client));
-    const own = this.#ofClient.get(refusal.client) ?? new Set();
+    const own = this.#ofClient.get(refusal.client) ?? new Set<RefusedRequest>();
     this.#kept.add(refusal);
     this.#ofClient.set(refusal.client, own.add(refusal));
-    if (own.size > this.#most) this.#heavy.add(refusal.client);
+    if (own.size > this.#most) this.#heavy.add(own);
   }
 
   last(of: RefusalsOf, limit: number): LastRefusals {
@@ -69,24 +69,19 @@ export class Refusals {
 
   /** Returns the one that makes room for another one of the client. */
   #leaving(client: string): RefusedRequest | undefined {
-    const held = (each: string): number => this.#ofClient.get(each)?.size ?? 0;
-    const [first, ...others] = this.#heavy;
-    const heaviest = others.reduce(
-      (most, each) => (most !== undefined && held(each) > held(most) ? each : most),
-      first,
-    );
-    const payer = held(client) >= this.#most ? client : heaviest;
-    return (payer === undefined ? this.#oldest : this.#ofClient.get(payer)?.values())?.next().value;
+    const own = this.#ofClient.get(client);
+    const [heaviest] = [...this.#heavy].sort((x, y) => y.size - x.size);
+    const payer = own !== undefined && own.size >= this.#most ? own : heaviest;
+    return (payer?.values() ?? this.#oldest).next().value;
   }
 
   #forget(refusal: RefusedRequest | undefined): void {
     if (refusal === undefined) return;
-    const { client } = refusal;
-    const own = this.#ofClient.get(client);
+    const own = this.#ofClient.get(refusal.client) ?? new Set();
     this.#kept.delete(refusal);
-    own?.delete(refusal);
-    if (own === undefined || own.size <= this.#most) this.#heavy.delete(client);
-    if (own?.size === 0) this.#ofClient.delete(client);
+    own.delete(refusal);
+    if (own.size <= this.#most) this.#heavy.delete(own);
+    if (own.size === 0) this.#ofClient.delete(refusal.client);
   }
 }
 
