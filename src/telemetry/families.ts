@@ -10,7 +10,8 @@ import {
   type Labels,
   linePrefix,
   type Merge,
-  type Samples,
+  type Readings,
+  samplesOf,
 } from "./figures.ts";
 
 /** Reads a family as it is now. */
@@ -22,9 +23,7 @@ export async function* figuresOf(families: Iterable<FamilyReader>): AsyncGenerat
 }
 
 /** One value, a value for each value of a label, or series that may come and go. */
-export type FamilyValue = number | Readonly<Record<string, number>> | LabelledReadings;
-
-type LabelledReadings = readonly { readonly labels: Labels; readonly value: number }[];
+export type FamilyValue = number | Readonly<Record<string, number>> | Readings;
 
 /** A number that only grows. */
 export class CounterSeries extends InCells {
@@ -193,7 +192,8 @@ export class Families {
 
   #addRead(name: string, help: string, type: FamilyType, read: () => FamilyValue, options: ReadOptions): void {
     const { merge = "sum" } = options;
-    if (this.#isWanted(merge)) this.add(() => ({ name, help, type, merge, ...samplesOf(name, read(), options) }));
+    if (this.#isWanted(merge))
+      this.add(() => ({ name, help, type, merge, ...samplesOf(name, readingsOf(read(), options)) }));
   }
 
   /** `count`: the cells of each series. */
@@ -238,21 +238,13 @@ interface SeriesOf<Series> {
   remove(series: Series): void;
 }
 
-function samplesOf(name: string, value: FamilyValue, options: ReadOptions): Samples {
-  const readings = readingsOf(value, options);
-  return {
-    series: joinedSeries(readings.map(({ labels }) => linePrefix(name, labels))),
-    values: Float64Array.from(readings, (reading) => reading.value),
-  };
-}
-
-function readingsOf(value: FamilyValue, { label = "", fixed = {} }: ReadOptions): LabelledReadings {
+function readingsOf(value: FamilyValue, { label = "", fixed = {} }: ReadOptions): Readings {
   if (typeof value === "number") return [{ labels: fixed, value }];
   if (areReadings(value)) return value;
   return Object.entries(value).map(([name, each]) => ({ labels: { ...fixed, [label]: name }, value: each }));
 }
 
-function areReadings(value: object): value is LabelledReadings {
+function areReadings(value: object): value is Readings {
   return Array.isArray(value);
 }
 

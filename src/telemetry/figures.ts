@@ -27,6 +27,16 @@ export function joinedSeries(prefixes: readonly string[]): string {
   return prefixes.join("\n");
 }
 
+/** Of a histogram, `metricName` is that of a line. */
+export type Readings = readonly { readonly metricName?: string; readonly labels: Labels; readonly value: number }[];
+
+export function samplesOf(name: string, readings: Readings): Samples {
+  return {
+    series: joinedSeries(readings.map(({ metricName = name, labels }) => linePrefix(metricName, labels))),
+    values: Float64Array.from(readings, ({ value }) => value),
+  };
+}
+
 function prefixesOf({ series, values }: Samples): string[] {
   return values.length === 0 ? [] : series.split("\n");
 }

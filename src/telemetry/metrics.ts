@@ -107,11 +107,8 @@ export interface Scrape {
 }
 
 export function createMetrics({ hasStore, cells, role = "only", merged = (own) => own }: MetricsOptions): Metrics {
-  const [families, rarer, ofStore] = [0, 1, 2].map(() => new Families(wanted[role], cells)) as [
-    Families,
-    Families,
-    Families,
-  ];
+  const create = (): Families => new Families(wanted[role], cells);
+  const [families, rarer, ofStore] = [create(), create(), create()];
   const requests = requestMetrics(families);
   const observeReply = replyMetrics(families);
   const decisions = decisionMetrics(families);
@@ -144,7 +141,7 @@ export function createMetrics({ hasStore, cells, role = "only", merged = (own) =
       draining = 1;
     },
     scraping(sources) {
-      const [read, readOfStore] = [new Families(wanted[role]), new Families(wanted[role])];
+      const [read, readOfStore] = [create(), create()];
       scrapedMetrics(read, sources);
       if (sources.store !== null) storeMetrics(readOfStore, sources.store);
       return scrapeOf([families, read, rarer, readOfStore, ofStore], role, merged);

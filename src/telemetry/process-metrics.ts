@@ -2,9 +2,9 @@
 // prom-client never stops the timer and the observer behind them, so that each gateway would leave its own running.
 import { type Histogram as DelayHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
-import { collectDefaultMetrics, type Histogram, type Metric, type MetricValueWithName, Registry } from "prom-client";
-import { Families, type FamilyReader } from "./families.ts";
-import { type FamilyFigures, type FamilyType, joinedSeries, linePrefix, type Merge } from "./figures.ts";
+import { collectDefaultMetrics, type Histogram, type Metric, Registry } from "prom-client";
+import { Families, type FamilyReader, once } from "./families.ts";
+import { type FamilyFigures, type FamilyType, type Merge, samplesOf } from "./figures.ts";
 
 let threadRegistry: Registry | null = null;
 
@@ -38,10 +38,7 @@ export function processFamilies(isWanted: (merge: Merge) => boolean, isLagApart:
 /** Returns the figures of a metric of prom-client. */
 export async function figuresOfMetric(metric: Metric, merge: Merge): Promise<FamilyFigures> {
   const { name, help, type, values } = await metric.get();
-  const samples: readonly MetricValueWithName<string>[] = values;
-  const prefixes = samples.map(({ metricName = name, labels }) => linePrefix(metricName, labels));
-  const numbers = Float64Array.from(values, ({ value }) => value);
-  return { name, help, type: `${type}` as FamilyType, merge, series: joinedSeries(prefixes), values: numbers };
+  return { name, help, type: `${type}` as FamilyType, merge, ...samplesOf(name, values) };
 }
 
 /**
@@ -73,17 +70,12 @@ const delayNames: readonly string[] = delayFigures.map((figure) => `nodejs_event
 /** prom-client always has a histogram of its own, with a timer. */
 const hardlyEverMs = 1_000_000;
 
-let delays: ReturnType<typeof monitorEventLoopDelay> | null = null;
-
-/** In a worker: returns what it can post to the main thread. */
-export function eventLoopDelays(): DelayHistogram {
-  if (delays === null) {
-    // Without a reference, it would be collected as garbage and count no more.
-    delays = monitorEventLoopDelay({ resolution: 10 });
-    delays.enable();
-  }
+/** In a worker: returns what it can post to the main thread. Keeps it, because it would count no more as garbage. */
+export const eventLoopDelays = once((): DelayHistogram => {
+  const delays = monitorEventLoopDelay({ resolution: 10 });
+  delays.enable();
   return delays;
-}
+});
 
 /** Returns the figures since the last call. */
 export function readDelays(histogram: DelayHistogram): FamilyFigures[] {

@@ -59,20 +59,18 @@ export class WorkerReadings {
 
   /** The result of the last attempt of all threads. */
   upstreamHealth(): UpstreamHealth {
-    const [first, ...others] = this.#successions.flatMap((succession) => succession.upstream() ?? []);
-    if (first === undefined) return { state: "unknown", reason: null };
-    const { state, reason } = others.reduce((a, b) => (b.atMs > a.atMs ? b : a), first);
-    return { state, reason };
+    const seen = this.#successions.flatMap((succession) => succession.upstream() ?? []);
+    const [last] = seen.sort((a, b) => b.atMs - a.atMs);
+    return { state: last?.state ?? "unknown", reason: last?.reason ?? null };
   }
 
   /** Of the thread that can use the fewest addresses. */
   addresses(): AddressStates {
-    const all = this.#reports().map(({ addresses }) => ({
-      available: addresses.filter(({ isEjected }) => !isEjected).length,
-      ejected: addresses.filter(({ isEjected }) => isEjected).length,
-    }));
-    const [first = { available: 0, ejected: 0 }, ...others] = all;
-    return others.reduce((a, b) => (b.available < a.available ? b : a), first);
+    const all = this.#reports().map(({ addresses }) => {
+      const ejected = addresses.filter(({ isEjected }) => isEjected).length;
+      return { available: addresses.length - ejected, ejected };
+    });
+    return all.sort((a, b) => a.available - b.available)[0] ?? { available: 0, ejected: 0 };
   }
 
   /** An address is ejected if it is in one of the threads. */
