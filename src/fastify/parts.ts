@@ -14,13 +14,13 @@ import type { Files } from "../core/file-group.ts";
 import type { RequestRules } from "../core/request-head.ts";
 import { ResponseFields } from "../core/response-fields.ts";
 import { RulesInForce } from "../core/rules-in-force.ts";
-import type { AddressFigures } from "../core/upstream.ts";
 import { RuntimeRef } from "../exchange/exchange.ts";
 import { openAuthenticator } from "../gateway/configured-files.ts";
 import { createCounterMemory, createLimiter, openCounters, sweepRegularly } from "../gateway/open-counters.ts";
 import { clientAddressRules, createRuntime, requestRules } from "../gateway/runtimes.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Logger } from "../telemetry/log.ts";
+import { noTraffic } from "../telemetry/scraped-metrics.ts";
 import { createTelemetry, type ThreadScrape } from "../telemetry/telemetry.ts";
 import { Gate, handOver } from "./gate.ts";
 import { OptionsError, type PluginSettings } from "./plugin-options.ts";
@@ -61,11 +61,10 @@ export async function openPlugin(settings: PluginSettings, options: PartsOptions
   });
   const { text: metrics } = telemetry.scraping({
     ...options,
-    // The plugin reads no body before there is a connection.
-    waitingBodyBytes: () => 0,
-    upstreamConnections: () => proxy?.figures() ?? { active: 0, idle: 0, waiting: 0 },
-    tunnels: () => ({ opening: 0, open: 0 }),
-    upstreamAddresses: () => ({ ...noAddresses, available: proxy === null ? 0 : 1 }),
+    // The plugin has no tunnels, and reads no body before there is a connection.
+    ...noTraffic,
+    upstreamConnections: () => proxy?.figures() ?? noTraffic.upstreamConnections(),
+    upstreamAddresses: () => ({ ...noTraffic.upstreamAddresses(), available: proxy === null ? 0 : 1 }),
     limiter,
     counters: () => limiter.counterFigures(),
     tokens: () => authenticator.tokens(),
@@ -117,15 +116,6 @@ async function openUpstream(
   const { openProxy } = await import("./proxy/mount.ts");
   return openProxy(settings, settings.upstream, files, log, onShareExceeded);
 }
-
-const noAddresses: AddressFigures = {
-  available: 0,
-  ejected: 0,
-  ejections: 0,
-  failovers: new Map(),
-  failedLookups: 0,
-  areCurrent: true,
-};
 
 const ofTheApp = { basePath: "/", readiness: { path: null } };
 

@@ -3,7 +3,7 @@
 import { Samplers } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { createReloads } from "./reloads.ts";
-import type { RecentBytes, TrafficSources } from "./scraped-metrics.ts";
+import { noTraffic, type RecentBytes, type TrafficSources } from "./scraped-metrics.ts";
 import { type StoreSources, unusedStore } from "./shared-store-metrics.ts";
 import type { Telemetry, TelemetryOptions, ThreadScrape, ThreadSources } from "./telemetry.ts";
 import { allLinesPerSecond, createWarnings } from "./warnings.ts";
@@ -52,15 +52,3 @@ export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetr
     close: () => samplers.close(),
   };
 }
-
-/** The figures of a thread that carries no traffic. */
-const noTraffic: TrafficSources = {
-  upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
-  waitingBodyBytes: () => 0,
-  tunnels: () => ({ opening: 0, open: 0 }),
-  upstreamAddresses: () => ({
-    ...{ available: 0, ejected: 0, ejections: 0, failovers: new Map() },
-    ...{ failedLookups: 0, areCurrent: true },
-  }),
-  sharesReads: () => true,
-};

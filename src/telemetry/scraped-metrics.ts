@@ -26,6 +26,18 @@ export interface TrafficSources {
   readonly recentBytes?: () => RecentBytes;
 }
 
+/** The figures of a thread that carries no traffic. */
+export const noTraffic: TrafficSources = {
+  upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
+  waitingBodyBytes: () => 0,
+  tunnels: () => ({ opening: 0, open: 0 }),
+  upstreamAddresses: () => ({
+    ...{ available: 0, ejected: 0, ejections: 0, failovers: new Map() },
+    ...{ failedLookups: 0, areCurrent: true },
+  }),
+  sharesReads: () => true,
+};
+
 /** `history`: what the main thread has. */
 export type RecentBytes = Readonly<Record<"refusals" | "keys" | "history", number>>;
 
