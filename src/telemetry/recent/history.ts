@@ -7,7 +7,7 @@ import { maxThreads } from "../../core/settings.ts";
 import { badnessOf, type StoreState, storeStates } from "../../core/store-link.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../../core/upstream.ts";
 import { PossibleProxies } from "./possible-proxies.ts";
-import { maxSteps, Steps, stepMs } from "./steps.ts";
+import { maxSteps, Steps, type StepsView, stepMs } from "./steps.ts";
 import { type FailedRequests, FailureCounts } from "./upstream-failures.ts";
 
 /** What is counted in a step. Reasons that did not occur are left out. */
@@ -39,13 +39,7 @@ interface MemoryUse {
   readonly externalBytes: number;
 }
 
-export interface HistoryView {
-  readonly stepMs: number;
-  /** The end of the last step, in Unix milliseconds by the wall clock of now; null before there is one. */
-  readonly endMs: number | null;
-  /** One for each 5 s, the oldest first; null: a gap. */
-  readonly steps: readonly (HistoryStep | null)[];
-}
+export type HistoryView = StepsView<HistoryStep>;
 
 // A row: counts that only grow, modulo 2^32, so that the difference of two readings is right whatever they are.
 const admitted = 0;
@@ -213,7 +207,8 @@ export class History {
 
   /** Of the newest `count` steps. */
   view(nowMs: number, wallMs: number, count = maxSteps): HistoryView {
-    return { stepMs, endMs: this.#steps.endMs(nowMs, wallMs), steps: this.#steps.kept.slice(-count) };
+    const view = this.#steps.view(nowMs, wallMs);
+    return { ...view, steps: view.steps.slice(-count) };
   }
 
   /** Returns the steps of the last `ms`, and the one that is not over yet. */

@@ -2,8 +2,7 @@
 // here: the running totals of the policies are read once in a step, so a request costs nothing more. A policy is known by its
 // name, so it keeps its past over a reload, also one that takes it away and is taken back within these minutes.
 import type { Outcome } from "../../core/policy.ts";
-import type { HistoryView } from "./history.ts";
-import { maxSteps, Steps, stepMs } from "./steps.ts";
+import { maxSteps, Steps, type StepsView } from "./steps.ts";
 
 /** What is kept of a policy's outcomes. */
 const keptOutcomes = ["admitted", "throttled", "would_throttle", "unavailable"] as const satisfies Outcome[];
@@ -17,7 +16,7 @@ export interface PolicyTotals {
   readonly outcomes: KeptCounts;
 }
 
-export interface PolicyHistoryView extends Omit<HistoryView, "steps"> {
+export interface PolicyHistoryView extends Omit<StepsView<PolicyStep>, "steps"> {
   /** How long each step was, the oldest first; null: a gap. */
   readonly durationsMs: readonly (number | null)[];
   /** Counts of each of these steps; null: a gap, or there was no such policy. */
@@ -68,17 +67,12 @@ export class PolicyHistory {
   }
 
   view(nowMs: number, wallMs: number): PolicyHistoryView {
-    const { kept } = this.#steps;
+    const { steps, ...when } = this.#steps.view(nowMs, wallMs);
     const policies = Array.from(this.#totals.keys(), (policy) => {
-      const of = (outcome: KeptOutcome) => kept.map((step) => step?.counts.get(policy)?.[outcome] ?? null);
-      const [admitted, throttled] = [of("admitted"), of("throttled")];
-      return {
-        policy,
-        counts: { admitted, throttled, would_throttle: of("would_throttle"), unavailable: of("unavailable") },
-      };
+      const of = (outcome: KeptOutcome) => steps.map((step) => step?.counts.get(policy)?.[outcome] ?? null);
+      return { policy, counts: byOutcome(of) };
     });
-    const durationsMs = kept.map((step) => step?.durationMs ?? null);
-    return { stepMs, endMs: this.#steps.endMs(nowMs, wallMs), durationsMs, policies };
+    return { ...when, durationsMs: steps.map((step) => step?.durationMs ?? null), policies };
   }
 
   /** Forgets policies that were away in all steps that are kept, and of too many those that are away for the longest time. */
@@ -90,11 +84,14 @@ export class PolicyHistory {
   }
 }
 
-const noCounts: KeptCounts = { admitted: 0, throttled: 0, would_throttle: 0, unavailable: 0 };
+const noCounts: KeptCounts = byOutcome(() => 0);
 
 /** A policy that was away may have begun again. */
 function since(before: KeptCounts, now: KeptCounts): KeptCounts {
   const from = keptOutcomes.some((outcome) => now[outcome] < before[outcome]) ? noCounts : before;
-  const counts = keptOutcomes.map((outcome) => [outcome, now[outcome] - from[outcome]]);
-  return Object.fromEntries(counts) as Record<KeptOutcome, number>;
+  return byOutcome((outcome) => now[outcome] - from[outcome]);
+}
+
+function byOutcome<Value>(of: (outcome: KeptOutcome) => Value): Record<KeptOutcome, Value> {
+  return Object.fromEntries(keptOutcomes.map((outcome) => [outcome, of(outcome)])) as Record<KeptOutcome, Value>;
 }

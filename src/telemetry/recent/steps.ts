@@ -4,6 +4,14 @@ export const stepMs = 5_000;
 
 export const maxSteps = 180;
 
+export interface StepsView<Seen> {
+  readonly stepMs: number;
+  /** The end of the last step, in Unix milliseconds by the wall clock of now; null before there is one. */
+  readonly endMs: number | null;
+  /** One for each 5 s, the oldest first; null: a gap. */
+  readonly steps: readonly (Seen | null)[];
+}
+
 export class Steps<Seen> {
   /** The oldest first; null: a gap. */
   #kept: readonly (Seen | null)[] = [];
@@ -33,8 +41,9 @@ export class Steps<Seen> {
     this.#readMs = nowMs;
   }
 
-  /** Returns the end of the last step, in Unix milliseconds by the wall clock of now; null before there is one. */
-  endMs(nowMs: number, wallMs: number): number | null {
-    return this.#kept.length === 0 ? null : Math.round(wallMs - nowMs + this.#next * stepMs);
+  /** `nowMs`, `wallMs`: one instant of both clocks. */
+  view(nowMs: number, wallMs: number): StepsView<Seen> {
+    const endMs = this.#kept.length === 0 ? null : Math.round(wallMs - nowMs + this.#next * stepMs);
+    return { stepMs, endMs, steps: this.#kept };
   }
 }
