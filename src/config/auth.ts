@@ -2,7 +2,7 @@
 import { type AuthRule, authModes, verifiesTokens } from "../core/authentication.ts";
 import { listOf, type Parsed, required, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
 import { choice, filePath, repeatedItems, text } from "./leaves.ts";
-import { coversMethods, coversPath, matchKeys, mayBeUnder, outOfRoutes, regionOf } from "./policies.ts";
+import { coversMethods, coversPath, matchKeys, refuseOutOfRoutes, regionOf } from "./policies.ts";
 import type { Refuse } from "./written.ts";
 
 /** The modes of the contract that are not supported yet. */
@@ -85,17 +85,12 @@ function validateTokensFile({ auth }: AuthInContext, refuse: Refuse): void {
 }
 
 function validateRule(i: number, rule: AuthRule, context: AuthInContext, refuse: Refuse): void {
-  const { routes, basePath } = context;
-  for (const [j, path] of rule.paths.entries()) {
-    if (routes.some((route) => mayBeUnder(path, route))) continue;
-    const { expected, others } = outOfRoutes(path, routes, basePath);
-    refuse(`auth.rules.${i}.paths.${j}`, expected, ...others);
-  }
+  refuseOutOfRoutes(`auth.rules.${i}.paths`, rule.paths, context, refuse);
   if (rule.scopes.length > 0 && rule.mode !== "tokens") {
     const expected = `none, since mode is ${rule.mode}, where nobody knows the scopes; remove it, or set mode to tokens`;
     refuse(`auth.rules.${i}.scopes`, expected, `auth.rules.${i}.mode`);
   }
-  const first = context.auth.rules.findIndex((other, j) => j < i && coversRule(other, rule, routes));
+  const first = context.auth.rules.findIndex((other, j) => j < i && coversRule(other, rule, context.routes));
   if (first === -1) return;
   const expected = `none for requests that auth.rules.${first} decides about; move it up, or remove one of the two`;
   refuse(`auth.rules.${i}`, expected, `auth.rules.${first}`);

@@ -15,7 +15,7 @@ import {
 import { listOf, type Parsed, required, secret, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
 import { choice, duration, network, networkList, optional, repeatedItems, text, wholeNumber } from "./leaves.ts";
 import { headerNamePattern, pathPattern, withoutDotSegment } from "./requests.ts";
-import type { Scalar } from "./written.ts";
+import type { Refuse, Scalar } from "./written.ts";
 
 const wordsForPolicy: WordsOfOthers = {
   "rate rateLimit rps rpm average burst tokenBucket second": ["limit", "window"],
@@ -395,22 +395,24 @@ export function coversMethods(outer: PolicyMatch, inner: PolicyMatch): boolean {
   return inner.methods.length > 0 && inner.methods.every((method) => outer.methods.includes(method));
 }
 
-/** What is expected instead of a path that is under none of the routes, and the keys that this depends on. */
-export function outOfRoutes(
-  path: string,
-  routes: readonly string[],
-  basePath: string,
-): { readonly expected: string; readonly others: readonly string[] } {
-  const isWithBase = basePath !== "/" && `${path}/`.startsWith(`${basePath}/`);
-  const remedy = isWithBase ? ", without basePath" : "; change it, or add its route to routes";
-  return {
-    expected: `a path under one of the routes (${routes.join(", ")})${remedy}`,
-    others: ["routes", ...(isWithBase ? ["basePath"] : [])],
-  };
+/** Refuses the paths that are under none of the routes. `key`: that of their list. */
+export function refuseOutOfRoutes(
+  key: string,
+  paths: readonly string[],
+  { routes, basePath }: { readonly routes: readonly string[]; readonly basePath: string },
+  refuse: Refuse,
+): void {
+  for (const [i, path] of paths.entries()) {
+    if (routes.some((route) => mayBeUnder(path, route))) continue;
+    const isWithBase = basePath !== "/" && `${path}/`.startsWith(`${basePath}/`);
+    const remedy = isWithBase ? ", without basePath" : "; change it, or add its route to routes";
+    const expected = `a path under one of the routes (${routes.join(", ")})${remedy}`;
+    refuse(`${key}.${i}`, expected, "routes", ...(isWithBase ? ["basePath"] : []));
+  }
 }
 
 /** Whether some path that matches `path` is under the route. */
-export function mayBeUnder(path: string, route: string): boolean {
+function mayBeUnder(path: string, route: string): boolean {
   const names = segmentsOf(path);
   const prefix = segmentsOf(route);
   if (!path.endsWith("/") && names.length < prefix.length) return false;

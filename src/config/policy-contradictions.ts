@@ -11,11 +11,10 @@ import {
   isTokenDigest,
   maxChargedLimit,
   maxConcurrency,
-  mayBeUnder,
   modesOver,
-  outOfRoutes,
   overrideParts,
   type policies,
+  refuseOutOfRoutes,
   type WrittenPolicy,
 } from "./policies.ts";
 import type { clientAddress } from "./requests.ts";
@@ -52,7 +51,7 @@ export function validatePolicies(context: PoliciesInContext, raw: Raw | undefine
     validateKind(inContext);
     validateLimit(inContext);
     validateCharge(inContext);
-    validateMatch(inContext);
+    refuseOutOfRoutes(key("match.paths"), policy.match.paths, context, refuse);
     validateWho(inContext);
     validateKey(inContext);
     validateExempt(inContext);
@@ -117,14 +116,6 @@ function validateCharge({ policy, key, raw, refuse }: PolicyInContext): void {
   if ((limit ?? 0) > maxChargedLimit) refuse(key("limit"), expected, key("charge"));
   for (const [i, override] of overrides.entries()) {
     if (override.limit > maxChargedLimit) refuse(key(`overrides.${i}.limit`), expected, key("charge"));
-  }
-}
-
-function validateMatch({ policy: { match }, key, context: { routes, basePath }, refuse }: PolicyInContext): void {
-  for (const [i, path] of match.paths.entries()) {
-    if (routes.some((route) => mayBeUnder(path, route))) continue;
-    const { expected, others } = outOfRoutes(path, routes, basePath);
-    refuse(key(`match.paths.${i}`), expected, ...others);
   }
 }
 
