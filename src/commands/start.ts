@@ -28,11 +28,10 @@ export interface BuildInfo {
 }
 
 interface ServeOptions {
-  /** Null: there is nothing to reload. */
-  readonly source?: SettingsSource | null;
+  readonly source: SettingsSource;
   /** What is read again when it changes: absolute paths. */
   readonly watched?: readonly string[];
-  /** Otherwise SIGHUP drains. Default: with a source. */
+  /** Otherwise SIGHUP drains. */
   readonly reloadsOnHangUp?: boolean;
   /** May print the addresses. */
   readonly onReady?: (gateway: Gateway) => void;
@@ -51,7 +50,7 @@ export async function serve(
   settings: Settings,
   io: CommandIo,
   build: BuildInfo,
-  { source = null, watched = [], reloadsOnHangUp = source !== null, onReady = () => {} }: ServeOptions,
+  { source, watched = [], reloadsOnHangUp = true, onReady = () => {} }: ServeOptions,
 ): Promise<number> {
   // Registered before a port is opened, so that a signal during the start is handled too.
   const signals = collectSignals(io, reloadsOnHangUp);
@@ -71,7 +70,7 @@ export async function serve(
   let gateway: Gateway;
   try {
     gateway = await startGateway(withinOpenFiles(settings, maxOpenFiles, log), {
-      ...(source === null ? {} : { source: fittingSource(source, io, log) }),
+      source: fittingSource(source, io, log),
       clock: systemClock,
       log,
       destination,
