@@ -18,11 +18,7 @@ export interface ExtAuthHttp extends HostPort {
 /** Rejects with the system's error if it cannot listen. */
 export async function startExtAuthHttp(options: ExtAuthHttpOptions): Promise<ExtAuthHttp> {
   const listener = new HttpListener(options);
-  return {
-    ...(await listener.listen()),
-    announceEnd: () => listener.announceEnd(),
-    drain: (timeoutMs) => listener.drain(timeoutMs),
-  };
+  return Object.assign(listener, await listener.listen());
 }
 
 /** How long a kept connection may bring another call after the port is closed, for calls that are on their way. */
