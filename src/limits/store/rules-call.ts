@@ -130,7 +130,8 @@ export function ruleIdOf({ name }: Pick<Entry, "name">): string | null {
 
 export function ruleEntry({ id, revision, ...content }: Rule): Entry {
   const { about, action, policy, limit, setMs, endsMs, note, setBy } = content;
-  const text = JSON.stringify({ about, action, policy, limit, setMs, endsMs, note, setBy });
+  const kept = { about, action, policy, limit, setMs, endsMs, note, setBy } satisfies typeof content;
+  const text = JSON.stringify(kept);
   return { name: ruleName(id), text, endsMs: Math.ceil(endsMs), revision };
 }
 
