@@ -7,8 +7,8 @@ import type { Failure, Plan } from "./plan.ts";
 
 export interface Mutation {
   readonly name: string;
-  /** The first seed that a test tries: those before it take minutes and find nothing. Default: 0. */
-  readonly from?: number;
+  /** A seed whose run shows it. `npm test` runs them all without the mutations. */
+  readonly seed: number;
   /** Whether a run can show it: the others need not be tried. */
   readonly concerns: (plan: Plan) => boolean;
   readonly replacements: readonly Replacement[];
@@ -54,6 +54,7 @@ const gateway = "test/simulation/simulated-gateway.ts";
 export const mutations: readonly Mutation[] = [
   {
     name: "a lease lasts from its answer on",
+    seed: 404,
     concerns: leasesAhead,
     replacements: [
       {
@@ -65,6 +66,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "ids from a counter",
+    seed: 65,
     concerns: plays("crash"),
     replacements: [
       {
@@ -81,26 +83,31 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "no margin for drift",
+    seed: 3_327,
     concerns: leasesAhead,
     replacements: [{ file: store, from: "sentMs + rules.spendMs / (1 + drift)", to: "sentMs + rules.spendMs" }],
   },
   {
     name: "epoch ignored",
+    seed: 954,
     concerns: plays("failover", "restart"),
     replacements: [{ file: shard, from: "if (identity.epoch !== before.epoch) {", to: "if (identity.epoch === '') {" }],
   },
   {
     name: "steps of the store's clock not watched",
+    seed: 254,
     concerns: plays("step"),
     replacements: [{ file: shard, from: 'if (step === "forward")', to: 'if (step === "never")' }],
   },
   {
     name: "told nothing",
+    seed: 32,
     concerns: plays("flush", "restart", "failover", "part", "cut"),
     replacements: [{ file: model, from: "if (this.#told !== null) this.#tell(this.#told);", to: "" }],
   },
   {
     name: "the clock read before waiting",
+    seed: 9,
     concerns: () => true,
     replacements: [
       {
@@ -112,6 +119,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "units given back twice",
+    seed: 9,
     concerns: leasesAhead,
     replacements: [
       {
@@ -128,7 +136,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "told what counts in another period",
-    from: 60_000,
+    seed: 63_129,
     concerns: ({ policies, shards }) => shards.length > 1 && policies.some(({ rate }) => rate.kind === "calendar"),
     replacements: [
       {
@@ -147,6 +155,7 @@ export const mutations: readonly Mutation[] = [
   {
     // With the other safeguard, since a gateway that has read the log tells nothing that the mark would make void.
     name: "told ignores the mark",
+    seed: 139,
     concerns: (plan) => forgives(plan) && plays("part", "cut", "late", "pause", "restart", "failover")(plan),
     replacements: [
       {
@@ -163,11 +172,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "the mark is not set",
+    seed: 0,
     concerns: forgives,
     replacements: [{ file: model, from: "this.#marks.set(item.markKey, item.seq);", to: "" }],
   },
   {
     name: "forgotten before it is in the log",
+    seed: 0,
     concerns: forgives,
     replacements: [
       {
@@ -179,7 +190,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "what ended is forgotten",
-    from: 1_800,
+    seed: 1_846,
     concerns: sharesRules,
     replacements: [
       {
@@ -191,6 +202,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a store that forgot is not told the rules again",
+    seed: 111,
     concerns: (plan) => sharesRules(plan) && plays("flush", "restart")(plan),
     replacements: [
       {
@@ -202,7 +214,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a write of this gateway that the store has lost is taken for read",
-    from: 41_000,
+    seed: 41_372,
     concerns: (plan) => sharesRules(plan) && plays("restart", "failover")(plan),
     replacements: [
       {
@@ -214,19 +226,19 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "what was written while pages were read is taken for read",
-    from: 1_900,
+    seed: 1_919,
     concerns: sharesRules,
     replacements: [{ file: rules, from: "first ??= answer;", to: "first = answer;" }],
   },
   {
     name: "a rule that was removed without the store is not known to have been removed",
-    from: 101_000,
+    seed: 101_737,
     concerns: (plan) => sharesRules(plan) && plays("restart", "flush", "failover")(plan),
     replacements: [{ file: rulesModel, from: "there + Number(proposed) === 0", to: "there === 0" }],
   },
   {
     name: "the wait of a policy that was not asked is not told",
-    from: 320_000,
+    seed: 320_290,
     concerns: ({ policies, clients, failures }) => {
       const isCharged = policies.some(({ chargeStatuses }) => chargeStatuses !== null);
       return (
@@ -243,7 +255,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "units that others were granted are taken for spent",
-    from: 90_000,
+    seed: 95_060,
     concerns: ({ policies, shards, failures }) =>
       failures.length === 0 && shards.length > 1 && policies.some(({ key }) => key.length === 0),
     replacements: [
@@ -256,6 +268,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a refused request takes of the keys that have room",
+    seed: 4,
     concerns: ({ policies }) => policies.length > 1,
     replacements: [
       {
@@ -267,11 +280,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "one key that has room is enough",
+    seed: 4,
     concerns: ({ policies }) => policies.length > 1,
     replacements: [{ file: model, from: "turns.every(({ turn, units })", to: "turns.some(({ turn, units })" }],
   },
   {
     name: "a grant that is over is spent all the same",
+    seed: 1_640,
     concerns: plays("pause"),
     replacements: [
       {
@@ -283,6 +298,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a refused request releases nothing",
+    seed: 20,
     concerns: ({ policies }) => policies.length > 1,
     replacements: [
       { file: limiter, from: "if (this.set.store !== null) for (const ask of asks) ask.shared?.release();", to: "" },
@@ -290,21 +306,25 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "two requests take the same units that were leased ahead",
+    seed: 4,
     concerns: leasesAhead,
     replacements: [{ file: sharedKey, from: "lease.left -= units;", to: "" }],
   },
   {
     name: "what is granted too late is reserved for nobody",
+    seed: 8,
     concerns: plays("late", "pause", "part"),
     replacements: [{ file: batch, from: "if (isWaiting) reserve(lease, units);", to: "reserve(lease, units);" }],
   },
   {
     name: "a shadow policy is judged with the others",
+    seed: 63,
     concerns: ({ policies }) => policies.some((each) => each.mode === "shadow" && holds(each)),
     replacements: [{ file: policyAsks, from: "if (row.isShadow) groups.push([shared]);\n    else ", to: "" }],
   },
   {
     name: "a policy that had room refuses with the others",
+    seed: 4,
     concerns: ({ policies }) => policies.length > 1,
     replacements: [
       {
@@ -316,11 +336,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "a second wait is as long as the first",
+    seed: 305,
     concerns: () => true,
     replacements: [{ file: policyAsks, from: "attempt === 1 ? null : sinceMs", to: "null" }],
   },
   {
     name: "what was spent stays reserved",
+    seed: 0,
     concerns: () => true,
     replacements: [
       { file: sharedKey, from: "lease.reserved -= units;\n    lease.spentMs = nowMs;", to: "lease.spentMs = nowMs;" },
@@ -328,6 +350,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "the leases of requests for several keys have the ids of others",
+    seed: 80,
     concerns: ({ policies }) => policies.length > 1 && policies.some(holds),
     replacements: [
       {
@@ -339,6 +362,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "two requests of a call are granted the same room",
+    seed: 4,
     concerns: ({ policies }) => policies.length > 1,
     replacements: [
       { file: model, from: "return this.#taken + units <= this.#free;", to: "return units <= this.#free;" },
@@ -346,6 +370,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "no policy has refused",
+    seed: 31,
     concerns: ({ policies }) => policies.length > 1,
     replacements: [
       { file: batch, from: "return answer.fitsUs !== 0 || answer.free < units;", to: "return units < 0;" },
@@ -353,6 +378,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "what was granted is not admitted",
+    seed: 2,
     concerns: () => true,
     replacements: [
       {

@@ -22,6 +22,13 @@ test("in two drawn runs nothing is admitted, refused, stranded or waited for wro
   expect(admitted).toBeGreaterThan(30);
 });
 
+test("nothing is wrong in the runs that miss a safeguard when it is taken out", async () => {
+  for (const seed of new Set(mutations.map((mutation) => mutation.seed))) {
+    const { violations } = await run(drawPlan(seed));
+    expect(violations, `seed ${seed}`).toEqual([]);
+  }
+});
+
 test("a run can be repeated", async () => {
   const lines = async (): Promise<readonly string[]> => {
     const timeline: string[] = [];
