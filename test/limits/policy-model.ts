@@ -1,8 +1,8 @@
-// The oracle for several policies: every admission ever, in lists that are looked through from the start each time. Knows
-// the requests of policy-model.sampled.test.ts only: their keys are texts, and their networks are an address or its /24. In a sliding
-// window, an admission counts from the next whole millisecond on.
+// The oracle of the limiter: every charge ever, in lists that are looked through from the start each time. Too slow to serve
+// with and too simple to be wrong. Knows the requests of policy-steps.ts only: their keys are texts, and their networks are an
+// address or its /24. In a sliding window, an admission counts from the next whole millisecond on.
 import type { Method } from "../../src/core/method.ts";
-import type { Outcome, Policy } from "../../src/core/policy.ts";
+import { type Outcome, type Policy, saysWho } from "../../src/core/policy.ts";
 
 export interface ModelRequest {
   readonly client: string;
@@ -14,14 +14,25 @@ export interface ModelRequest {
   readonly subject: string | null;
 }
 
-export interface Charge {
+/** One of several questions about a quota that come together. */
+export interface ModelQuestion {
+  readonly request: ModelRequest;
+  /** The name of the only policy that is asked; null: all that apply. */
+  readonly policy: string | null;
+  readonly hits: number;
+}
+
+interface Charge {
   readonly key: string;
   readonly units: number;
+  readonly nowMs: number;
+  /** In whole milliseconds. */
   readonly atMs: number;
   readonly wallMs: number;
-  /** The exchange it was charged for. */
+  /** The exchange it was charged for; 0: none, since nothing is held for it. */
   readonly exchange: number;
-  isGivenBack: boolean;
+  /** Given back, or forgiven. */
+  isGone: boolean;
   hasEnded: boolean;
 }
 
@@ -49,6 +60,7 @@ interface Opinion {
   readonly key: string;
   readonly limit: number;
   readonly fits: boolean;
+  readonly used: number;
   readonly left: number;
   readonly resetMs: number;
   readonly mayEndSoon: boolean;
@@ -65,6 +77,8 @@ export class PolicyModel {
   policies: readonly Policy[] = [];
   isShadow: (policy: Policy) => boolean = () => false;
   isSecond: (policy: Policy) => boolean = () => false;
+  /** The limit of a client in a policy that a person has set, by both names. */
+  readonly rules = new Map<string, number>();
   readonly charges = new Map<string, Charge[]>();
   readonly outcomes = new Map<string, Record<Outcome, number>>();
   #exchanges = 0;
@@ -81,7 +95,7 @@ export class PolicyModel {
     const admitted: Told[] = [];
     let isExempt = false;
     for (const step of steps) {
-      const exempt = step.filter((policy) => isExemptFrom(policy, request));
+      const exempt = step.filter((policy) => this.#isExempt(policy, request));
       for (const policy of exempt) this.#count(policy, "exempt");
       isExempt ||= exempt.some((policy) => !this.isShadow(policy));
       const opinions = step
@@ -102,12 +116,18 @@ export class PolicyModel {
       }
       for (const opinion of opinions) {
         this.#count(opinion.policy, opinion.fits ? "admitted" : "would_throttle");
-        if (opinion.fits) this.#charge(opinion, now, exchange);
+        if (opinion.fits) this.#charge(opinion, opinion.policy.cost, now, exchange);
       }
       for (const each of enforcing) admitted.push(told("admitted", { ...each, left: each.left - each.policy.cost }));
     }
     const shown = this.#tightest(admitted) ?? this.#unspent(isExempt, now);
     return { shown, all: admitted, refusing: [], mayEndSoon: false, exchange };
+  }
+
+  /** Whether anything was taken for an exchange that its end decides about. */
+  holds(exchange: number): boolean {
+    const held = this.policies.filter(isHeld).flatMap(({ name }) => this.charges.get(name) ?? []);
+    return held.some((charge) => charge.exchange === exchange);
   }
 
   end(exchange: number, status: number): void {
@@ -116,33 +136,110 @@ export class PolicyModel {
         if (charge.exchange !== exchange) continue;
         charge.hasEnded = true;
         if (policy.chargeStatuses === null || status === 0) continue;
-        if (!policy.chargeStatuses.includes(status)) charge.isGivenBack = true;
+        if (!policy.chargeStatuses.includes(status)) charge.isGone = true;
       }
     }
+  }
+
+  /** What is shown to a client whose requests are not limited. */
+  show(client: string, now: Now): Told {
+    const isShown = ({ key: [part, ...others], match: { methods, paths } }: Policy): boolean =>
+      part?.kind === "client" && others.length + methods.length + paths.length === 0;
+    const policy = this.policies.find((each) => isShown(each) && !this.isShadow(each));
+    if (policy === undefined) return this.#unspent(false, now);
+    const request = { ...nobody, client };
+    if (this.#isExempt(policy, request)) return unspentOf(policy, "exempt", now);
+    const { limit, left, resetMs } = this.#ask(policy, request, now, true);
+    return { outcome: "observed", name: policy.name, limit, remaining: left, resetMs };
+  }
+
+  /**
+   * Charges all questions that come together, or none. Returns whether each is refused. Policies that hold anything until the
+   * end of an exchange are not asked.
+   */
+  askAll(questions: readonly ModelQuestion[], now: Now): boolean[] {
+    const sums = new Map<string, { readonly opinion: Opinion; units: number }>();
+    const asked = questions.map(({ request, policy: named, hits }) => {
+      const applicable = this.policies.filter(
+        (policy) => !isHeld(policy) && (named === null || named === policy.name) && matches(policy, request),
+      );
+      const exempt = applicable.filter((policy) => this.#isExempt(policy, request));
+      for (const policy of exempt) this.#count(policy, "exempt");
+      return applicable
+        .filter((policy) => !exempt.includes(policy))
+        .map((policy) => {
+          const opinion = this.#ask(policy, request, now);
+          const sum = sums.get(`${policy.name} ${opinion.key}`) ?? { opinion, units: 0 };
+          sum.units += hits * policy.cost;
+          sums.set(`${policy.name} ${opinion.key}`, sum);
+          return sum;
+        });
+    });
+    const fits = ({ opinion: { used, limit }, units }: { opinion: Opinion; units: number }): boolean =>
+      used + units <= limit;
+    const all = [...sums.values()];
+    const isCharged = all.every((sum) => fits(sum) || this.isShadow(sum.opinion.policy));
+    for (const sum of asked.flat()) {
+      const { policy } = sum.opinion;
+      const refused = this.isShadow(policy) ? "would_throttle" : "throttled";
+      this.#count(policy, fits(sum) ? (isCharged ? "admitted" : "observed") : refused);
+    }
+    if (isCharged) for (const sum of all.filter(fits)) this.#charge(sum.opinion, sum.units, now, 0);
+    return asked.map((sumsOf) => sumsOf.some((sum) => !fits(sum) && !this.isShadow(sum.opinion.policy)));
+  }
+
+  /** Forgets what a client is counted as, where nothing else says who it is. Returns the units, by policy. */
+  forgive(client: string, now: Now): ReadonlyMap<string, number> {
+    const units = new Map<string, number>();
+    for (const policy of this.policies) {
+      if (policy.rate.kind === "concurrency" || !policy.key.some(({ kind }) => saysWho(kind))) continue;
+      const keys = ["GET", "POST"].map((method) => keyOf(policy, { ...nobody, client, method: method as Method }));
+      const forgiven = [...new Set(keys)].flatMap((key) => this.counted(policy, key, now));
+      units.set(policy.name, unitsIn(forgiven));
+      for (const charge of this.charges.get(policy.name) ?? []) charge.isGone ||= keys.includes(charge.key);
+    }
+    return units;
   }
 
   /** The charges of a key that count. */
   counted(policy: Policy, key: string, now: Now): Charge[] {
     const all = this.charges.get(policy.name) ?? [];
-    return all.filter((charge) => charge.key === key && !charge.isGivenBack && counts(policy, charge, now));
+    return all.filter((charge) => charge.key === key && !charge.isGone && counts(policy, charge, now));
   }
 
-  #ask(policy: Policy, request: ModelRequest, now: Now): Opinion {
+  /** What is left of the policy to a request. */
+  leftOf(policy: Policy, request: ModelRequest, now: Now): number {
+    return this.#ask(policy, request, now).left;
+  }
+
+  #ask(policy: Policy, request: ModelRequest, now: Now, isShown = false): Opinion {
     const key = keyOf(policy, request);
-    const limit = limitOf(policy, request);
+    const limit = this.#limitOf(policy, request);
     const counted = this.counted(policy, key, now);
     const used = unitsIn(counted);
     const fits = used + policy.cost <= limit;
-    const certainMs = resetOf(policy, counted, limit, now);
-    const held = policy.chargeStatuses === null ? [] : counted.filter(({ hasEnded }) => !hasEnded);
-    const mayEndSoon = !fits && used - unitsIn(held) + policy.cost <= limit && now.nowMs + 1000 < certainMs;
+    const held = policy.chargeStatuses === null ? 0 : unitsIn(counted.filter(({ hasEnded }) => !hasEnded));
+    const certainMs = resetOf(policy, counted, limit, now, isShown);
+    const mayEndSoon = !fits && used - held + policy.cost <= limit && now.nowMs + 1000 < certainMs;
     const resetMs = mayEndSoon ? now.nowMs + 1000 : certainMs;
-    return { policy, key, limit, fits, left: Math.max(0, limit - used), resetMs, mayEndSoon };
+    return { policy, key, limit, fits, used, left: Math.max(0, limit - used), resetMs, mayEndSoon };
   }
 
-  #charge({ policy, key }: Opinion, now: Now, exchange: number): void {
-    const atMs = Math.ceil(now.nowMs);
-    const charge = { key, units: policy.cost, ...now, atMs, exchange, isGivenBack: false, hasEnded: false };
+  #limitOf(policy: Policy, request: ModelRequest): number {
+    return this.#ruledLimit(policy, request) ?? limitOf(policy, request);
+  }
+
+  /** A rule holds for those who are exempt, too. */
+  #isExempt(policy: Policy, request: ModelRequest): boolean {
+    return this.#ruledLimit(policy, request) === undefined && isExemptFrom(policy, request);
+  }
+
+  #ruledLimit({ name, key }: Policy, { client }: ModelRequest): number | undefined {
+    return key.some(({ kind }) => kind === "client") ? this.rules.get(`${name} ${client}`) : undefined;
+  }
+
+  #charge({ policy, key }: Opinion, units: number, now: Now, exchange: number): void {
+    const charge = { ...now, key, units, atMs: Math.ceil(now.nowMs), exchange, isGone: false, hasEnded: false };
     this.charges.set(policy.name, [...(this.charges.get(policy.name) ?? []), charge]);
   }
 
@@ -168,11 +265,7 @@ export class PolicyModel {
 
   #unspent(isExempt: boolean, now: Now): Told {
     const policy = this.policies.find((each) => !this.isShadow(each)) ?? this.policies[0] ?? never();
-    const { name, limit } = policy;
-    const { rate } = policy;
-    // Nothing is admitted here whose instant would be rounded up.
-    const resetMs = rate.kind === "sliding" ? now.nowMs + rate.windowMs : resetOf(policy, [], limit, now);
-    return { outcome: isExempt ? "exempt" : "observed", name, limit, remaining: limit, resetMs };
+    return unspentOf(policy, isExempt ? "exempt" : "observed", now);
   }
 
   #named(name: string): Policy {
@@ -184,10 +277,20 @@ export function unitsIn(charges: readonly Charge[]): number {
   return charges.reduce((sum, { units }) => sum + units, 0);
 }
 
+/** A policy that holds something until the end of an exchange. */
+function isHeld({ rate, chargeStatuses }: Policy): boolean {
+  return rate.kind === "concurrency" || chargeStatuses !== null;
+}
+
+function unspentOf(policy: Policy, outcome: Outcome, now: Now): Told {
+  const { name, limit } = policy;
+  return { outcome, name, limit, remaining: limit, resetMs: resetOf(policy, [], limit, now, true) };
+}
+
 function counts({ rate }: Policy, charge: Charge, { nowMs, wallMs }: Now): boolean {
   switch (rate.kind) {
     case "sliding":
-      return nowMs < charge.atMs + rate.windowMs;
+      return nowMs < charge.atMs + Math.ceil(rate.windowMs);
     case "calendar": {
       const lengthMs = periodsMs[rate.per] ?? never();
       return Math.floor(charge.wallMs / lengthMs) === Math.floor(wallMs / lengthMs);
@@ -198,18 +301,28 @@ function counts({ rate }: Policy, charge: Charge, { nowMs, wallMs }: Now): boole
 }
 
 /** The instant at which more becomes available; if the cost does not fit, at which it does. */
-function resetOf({ rate, cost }: Policy, counted: readonly Charge[], limit: number, { nowMs, wallMs }: Now): number {
+function resetOf(
+  { rate, cost }: Policy,
+  counted: readonly Charge[],
+  limit: number,
+  { nowMs, wallMs }: Now,
+  isShown: boolean,
+): number {
   if (rate.kind === "concurrency") return nowMs + 1000;
   if (rate.kind === "calendar") {
     const lengthMs = periodsMs[rate.per] ?? never();
     return nowMs + ((Math.floor(wallMs / lengthMs) + 1) * lengthMs - wallMs);
   }
-  const { windowMs } = rate;
-  for (let expired = 1; expired <= counted.length; expired += 1) {
-    const isEnough = unitsIn(counted.slice(expired)) + cost <= limit || unitsIn(counted) + cost <= limit;
-    if (isEnough) return (counted[expired - 1]?.atMs ?? never()) + windowMs;
-  }
-  return Math.ceil(nowMs) + windowMs;
+  const windowMs = Math.ceil(rate.windowMs);
+  const used = unitsIn(counted);
+  const excess = Math.max(1, used + cost - limit);
+  const expiryOf = (unit: number): number | undefined => {
+    const charge = counted.find((_, i) => unitsIn(counted.slice(0, i + 1)) >= unit);
+    return charge && charge.atMs + windowMs;
+  };
+  if (isShown) return expiryOf(Math.min(used, excess)) ?? nowMs + windowMs;
+  // With none or too few that could expire, a higher limit has to be set first.
+  return expiryOf(excess) ?? (used + cost <= limit ? Math.ceil(nowMs) : nowMs) + windowMs;
 }
 
 function told(outcome: Outcome, { policy, limit, left, resetMs }: Opinion): Told {
@@ -253,6 +366,9 @@ function keyOf({ key }: Policy, request: ModelRequest): string {
   };
   return key.map(({ kind }) => (values[kind] ? `${kind} ${values[kind]}` : `client ${request.client}`)).join(", ");
 }
+
+/** Who says nothing but its address. */
+const nobody = { client: "", method: "GET", target: "/v2/x", token: null, plan: null, subject: null } as const;
 
 function never(): never {
   throw new Error("the model is wrong");
