@@ -12,7 +12,7 @@ import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { ResetFormat } from "../../src/core/response-fields.ts";
 import { type FinanceBackend, startFinanceBackend } from "../../src/finance-backend/server.ts";
 import { clockOf } from "../support/clock.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, turns } from "../support/eventually.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 
@@ -131,10 +131,10 @@ test.for(Object.entries(readers))(
     const reading = read(url, refusals);
     await eventually("the client is refused", () => statuses().includes(429));
     const asked = statuses().length;
-    await eventually("the client asks again", () => {
-      if (statuses().length > asked) return true;
+    await eventually("the client asks again", async () => {
       vi.advanceTimersByTime(100);
-      return false;
+      await turns(10);
+      return statuses().length > asked;
     });
     expect(await reading).toEqual(allIds);
     expect(refusals.length).toBeGreaterThan(0);

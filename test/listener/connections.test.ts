@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, test, vi } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { beforeReads, eventually, inFewTurns, soonMs, within } from "../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../support/gateway.ts";
@@ -13,11 +13,11 @@ import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { startRawUpstream } from "../support/upstream.ts";
 
-const cleanup = useCleanup();
+const ofFile = useCleanup();
 const get = "GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-async function start(overrides: Overrides = {}, answer = ok, clock?: Clock) {
+async function start(overrides: Overrides = {}, answer = ok, clock?: Clock, cleanup = ofFile) {
   const upstream = await startRawUpstream((socket) => void socket.write(answer));
   cleanup(() => upstream.close());
   const gateway = await startTestGateway({
@@ -37,15 +37,47 @@ async function start(overrides: Overrides = {}, answer = ok, clock?: Clock) {
 /** Far less than the default configuration's, which no test waits for. */
 const timeouts = { headMs: 200, keepAliveMs: 200 };
 
-test("a connection that says nothing is closed after the head's time, without a byte; a proxy's is kept", async () => {
+// At the same time, because they wait.
+test.concurrent("a connection that says nothing is closed after the head's time, without a byte; a proxy's is kept", async (context) => {
   const clientAddress = { trustedProxies: ["127.0.0.1/32"] };
-  const { connect } = await start({ timeouts: { headMs: 200 }, clientAddress });
+  const { connect } = await start({ timeouts: { headMs: 200 }, clientAddress }, ok, undefined, cleanupOf(context));
   const proxy = connect();
   const client = connect({ localAddress: "127.0.0.2" });
   await within("the connection ends", client.closed);
   expect(client.receivedBytes).toBe(0);
   proxy.write(get);
   expect((await proxy.read()).status).toBe(200);
+});
+
+test.concurrent("a head that comes a byte at a time is answered 408 when its time is over, however steadily it comes", async (context) => {
+  const { connect, upstream } = await start({ timeouts }, ok, undefined, cleanupOf(context));
+  const client = connect();
+  const drip = setInterval(() => client.write("x"), 20);
+  cleanupOf(context)(() => clearInterval(drip));
+  client.write("GET /v2/");
+  expect((await client.read()).status).toBe(408);
+  await within("the connection ends", client.closed);
+  expect(client.rest).toBe("");
+  expect(upstream.bytes()).toBe("");
+});
+
+test.concurrent("the second request of a connection has no longer for its head than the first", async (context) => {
+  const { connect } = await start({ timeouts: { headMs: 200 } }, ok, undefined, cleanupOf(context));
+  const client = connect();
+  client.write(get);
+  expect((await client.read()).status).toBe(200);
+  client.write("GET /v2/x HTTP/1.1\r\n");
+  expect((await client.read()).status).toBe(408);
+});
+
+test.concurrent("an idle connection is closed after the keep-alive time, without a byte", async (context) => {
+  const { connect } = await start({ timeouts }, ok, undefined, cleanupOf(context));
+  const client = connect();
+  client.write(get);
+  const { rawHeaders } = await client.read();
+  expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toBe("");
 });
 
 /** Of the accepted end of each connection: 2 is keepalive, with the hundredths of a second until its next probe. */
@@ -67,7 +99,7 @@ test("a silent connection is kept known to what is in between: TCP keepalive on 
   const { gateway } = await start({ extAuth: { http, grpc: http, trustedCallers: ["127.0.0.1"] } });
   const ports = [gateway.traffic.port, gateway.admin.port, gateway.extAuth?.port, gateway.grpc?.port];
   const clients = ports.map((port) => new RawConnection(port ?? 0));
-  cleanup(() => {
+  ofFile(() => {
     for (const client of clients) client.destroy();
   });
   let timers = tcpTimers([]);
@@ -82,7 +114,7 @@ test("a silent connection is kept known to what is in between: TCP keepalive on 
 
 test("a request that has arrived when the time of its connection is over is served", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-  cleanup(() => void vi.useRealTimers());
+  ofFile(() => void vi.useRealTimers());
   const clock = new FakeClock();
   const { connect } = await start({ timeouts: { keepAliveMs: 1_000 } }, ok, clock);
   const client = connect();
@@ -94,37 +126,6 @@ test("a request that has arrived when the time of its connection is over is serv
     vi.advanceTimersByTime(1_000);
   });
   expect((await client.read()).status).toBe(200);
-});
-
-test("a head that comes a byte at a time is answered 408 when its time is over, however steadily it comes", async () => {
-  const { connect, upstream } = await start({ timeouts });
-  const client = connect();
-  const drip = setInterval(() => client.write("x"), 20);
-  cleanup(() => clearInterval(drip));
-  client.write("GET /v2/");
-  expect((await client.read()).status).toBe(408);
-  await within("the connection ends", client.closed);
-  expect(client.rest).toBe("");
-  expect(upstream.bytes()).toBe("");
-});
-
-test("the second request of a connection has no longer for its head than the first", async () => {
-  const { connect } = await start({ timeouts: { headMs: 200 } });
-  const client = connect();
-  client.write(get);
-  expect((await client.read()).status).toBe(200);
-  client.write("GET /v2/x HTTP/1.1\r\n");
-  expect((await client.read()).status).toBe(408);
-});
-
-test("an idle connection is closed after the keep-alive time, without a byte", async () => {
-  const { connect } = await start({ timeouts });
-  const client = connect();
-  client.write(get);
-  const { rawHeaders } = await client.read();
-  expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
-  expect(await within("the connection ends", client.closed)).toBe("end");
-  expect(client.rest).toBe("");
 });
 
 test("good clients are served while a hundred slow ones are timed out", async () => {

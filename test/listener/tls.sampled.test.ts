@@ -8,6 +8,7 @@ import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { type ConnectionOptions, connect as connectTls, TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { closeMs } from "../../src/core/http-bounds.ts";
 import { Authority, type Issued } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
@@ -18,6 +19,7 @@ import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { scaled } from "../support/runs.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 import { stageWebSockets } from "../support/web-sockets.ts";
 
 const cleanup = useCleanup();
@@ -345,10 +347,12 @@ describe("the handshake", () => {
   });
 
   test("a client that asks by plain HTTP and keeps its side open is not kept", async () => {
+    holdTimers(cleanup);
     const { gateway, connect } = await start();
     const client = connect({ allowHalfOpen: true });
     client.write(request("/v2/a"));
     await client.read();
+    vi.advanceTimersByTime(closeMs);
     await isForgotten(gateway);
   });
 

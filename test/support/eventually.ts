@@ -11,7 +11,7 @@ export const stallMs = 1_500;
 const { setTimeout, clearTimeout } = globalThis;
 
 /** How long a poll pauses that has waited so long: asking a gateway all the time takes the processor from what is waited for. */
-const pauseMs = (waitedMs: number): number => Math.min(Math.max(waitedMs / 10, 5), 50);
+const pauseMs = (waitedMs: number): number => Math.min(Math.max(waitedMs / 10, 1), 50);
 
 /** Polls until `condition` holds. Throws with `what` when the deadline passes first. */
 export async function eventually(

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { constants } from "node:http2";
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { useCleanup } from "../support/cleanup.ts";
+import { type Cleanup, cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
@@ -25,23 +25,23 @@ import { scaled } from "../support/runs.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
 
-const cleanup = useCleanup();
+const ofFile = useCleanup();
 const withTls = useTls();
 const lowerCase = (name: string): string => name.toLowerCase();
 
-async function start(options: Overrides = {}, respond?: Parameters<typeof stageHttp>[1]) {
+async function start(options: Overrides = {}, respond?: Parameters<typeof stageHttp>[1], cleanup = ofFile) {
   const { ca, overrides } = withTls(options);
   const staged = await stageHttp(cleanup, respond, overrides);
-  return { ...staged, ...clients(staged.gateway, ca) };
+  return { ...staged, ...clients(staged.gateway, ca, cleanup) };
 }
 
-async function startRaw(onData: (socket: Socket, data: Buffer) => void, options: Overrides = {}) {
+async function startRaw(onData: (socket: Socket, data: Buffer) => void, options: Overrides = {}, cleanup = ofFile) {
   const { ca, overrides } = withTls(options);
   const staged = await stageRaw(cleanup, onData, overrides);
-  return { ...staged, ...clients(staged.gateway, ca) };
+  return { ...staged, ...clients(staged.gateway, ca, cleanup) };
 }
 
-function clients({ traffic }: TestGateway, ca: string) {
+function clients({ traffic }: TestGateway, ca: string, cleanup: Cleanup) {
   return {
     ca,
     client: () => new Http2Client(traffic.port, ca, cleanup),
@@ -328,9 +328,13 @@ test("a body kept in DATA frames of one byte is reset with ENHANCE_YOUR_CALM, an
 });
 
 describe("time, and the end", () => {
-  test("a connection without a request is closed after the head's time, with a GOAWAY; a proxy's is kept", async () => {
+  test.concurrent("a connection without a request is closed after the head's time, with a GOAWAY; a proxy's is kept", async (context) => {
     const clientAddress = { trustedProxies: ["127.0.0.1/32"] };
-    const { frames, gateway } = await start({ timeouts: { headMs: 300 }, clientAddress });
+    const { frames, gateway } = await start(
+      { timeouts: { headMs: 300 }, clientAddress },
+      undefined,
+      cleanupOf(context),
+    );
     const proxy = frames();
     const one = frames({ localAddress: "127.0.0.2" });
     // Long before the default configuration's time is over.
@@ -342,8 +346,8 @@ describe("time, and the end", () => {
     expect(proxy.goaways).toEqual([]);
   });
 
-  test("a connection that is idle after a request is closed after the keep-alive time, even if it stays half-open", async () => {
-    const { frames, gateway } = await start({ timeouts: { keepAliveMs: 300 } });
+  test.concurrent("a connection that is idle after a request is closed after the keep-alive time, even if it stays half-open", async (context) => {
+    const { frames, gateway } = await start({ timeouts: { keepAliveMs: 300 } }, undefined, cleanupOf(context));
     const one = frames();
     one.socket.allowHalfOpen = true;
     one.headers(1, get());
@@ -352,8 +356,8 @@ describe("time, and the end", () => {
     await eventually("it is gone", async () => (await connections(gateway)) === 0);
   });
 
-  test("a head that is not complete after the head's time ends the connection, even while another request waits", async () => {
-    const { frames, gateway } = await startRaw(() => {}, { timeouts: { headMs: 300 } });
+  test.concurrent("a head that is not complete after the head's time ends the connection, even while another request waits", async (context) => {
+    const { frames, gateway } = await startRaw(() => {}, { timeouts: { headMs: 300 } }, cleanupOf(context));
     const one = frames();
     await eventually("it is connected", () => one.of(frameTypes.settings).length > 1);
     one.headers(1, get());

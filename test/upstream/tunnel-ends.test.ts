@@ -1,13 +1,14 @@
 // What the log says when a tunnel ends: why, and how much each side sent; nothing of what it was.
 import type { Socket } from "node:net";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, stallMs } from "../support/eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { request, stageRaw } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 
 const cleanup = useCleanup();
 const offer = request("/v2/live", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" });
@@ -15,6 +16,7 @@ const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpg
 
 /** A tunnel through which the client has sent nine bytes and the upstream seven. */
 async function openTunnel(overrides: Overrides) {
+  holdTimers(cleanup);
   let upstream: Socket | undefined;
   const staged = await stageRaw(
     cleanup,
@@ -45,13 +47,18 @@ test("an open tunnel holds its slot, and no unit that is charged by another stat
   expect(await tracked("slots")).toBe(0);
 });
 
+const idleTimeoutMs = 60_000;
 type Tunnelled = Awaited<ReturnType<typeof openTunnel>>;
 const ends: readonly { reason: string; end: (tunnel: Tunnelled) => unknown; overrides?: Overrides }[] = [
   { reason: "client_closed", end: ({ client }) => client.socket.end() },
   { reason: "client_broken", end: ({ client }) => client.socket.resetAndDestroy() },
   { reason: "upstream_closed", end: ({ upstreamSocket }) => upstreamSocket.end() },
   { reason: "upstream_broken", end: ({ upstreamSocket }) => upstreamSocket.resetAndDestroy() },
-  { reason: "idle", end: () => {}, overrides: { upgrade: { idleTimeoutMs: stallMs } } },
+  {
+    reason: "idle",
+    end: () => void vi.advanceTimersByTime(idleTimeoutMs),
+    overrides: { upgrade: { idleTimeoutMs } },
+  },
   { reason: "drain", end: ({ gateway }) => gateway.drain() },
 ];
 

@@ -1,7 +1,7 @@
 // The Upgrade itself, byte for byte: who gets a 101 and when, what every other answer looks like, and that no byte is
 // ever read as something it was not sent as.
 import type { Socket } from "node:net";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields, expectOwnAnswer } from "../support/contract-fields.ts";
 import { eventually, inFewTurns, within } from "../support/eventually.ts";
@@ -10,6 +10,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 import { deadUrl } from "../support/unavailable.ts";
 import { tunnels } from "../support/web-sockets.ts";
 
@@ -271,8 +272,8 @@ test("an upstream's end is passed on, and the client may still speak", async () 
 });
 
 test("beyond maxTunnels it is 503, until one is free; a tunnel without a byte for too long is closed", async () => {
-  // Longer than a busy machine needs until the second one asks.
-  const upgrade = { maxTunnels: 1, idleTimeoutMs: 2_000 };
+  holdTimers(cleanup);
+  const upgrade = { maxTunnels: 1, idleTimeoutMs: 60_000 };
   const { connect, gateway } = await stageRaw(cleanup, echo, { upgrade });
   const first = connect();
   first.write(offer());
@@ -285,6 +286,7 @@ test("beyond maxTunnels it is 503, until one is free; a tunnel without a byte fo
   const ordinary = connect();
   ordinary.write(request("/elsewhere"));
   expect((await ordinary.read()).status).toBe(404);
+  vi.advanceTimersByTime(upgrade.idleTimeoutMs);
   await within("the idle tunnel is closed", first.closed);
   await eventually("nothing is left", async () => (await tunnels(gateway)).open === 0);
   const third = connect();
