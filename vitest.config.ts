@@ -16,6 +16,8 @@ export const shared = {
   isolate: false,
 };
 
+const slowestTests = "./test/support/slowest-tests.ts";
+
 /** Of the other runs, what reads connections in the test's own process: a process chooses by itself how it reads. */
 const alsoWithStreams = [
   "test/conformance/{behind-haproxy,http2-clients/*,ingress/*}.programs.ts",
@@ -24,5 +26,10 @@ const alsoWithStreams = [
 const readsStreams = process.env["HEADGATE_TEST_READS"] === "streams";
 
 export default defineConfig({
-  test: { ...shared, include: ["test/**/*.test.ts", ...(readsStreams ? alsoWithStreams : [])] },
+  test: {
+    ...shared,
+    include: ["test/**/*.test.ts", ...(readsStreams ? alsoWithStreams : [])],
+    setupFiles: [...shared.setupFiles, "test/support/own-time.ts"],
+    reporters: ["default", ...(readsStreams ? [] : [slowestTests])],
+  },
 });

@@ -1,7 +1,7 @@
 // How the decision listener begins and ends: with the gateway, and without losing what was asked.
 import { createServer } from "node:net";
 import { describe, expect, test, vi } from "vitest";
-import { cleanupOf, useCleanup } from "../support/cleanup.ts";
+import { useCleanup } from "../support/cleanup.ts";
 import { eventually, soonMs, within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -75,24 +75,23 @@ const refusedRaw = [
   ["what is no HTTP", "?\r\n\r\n"],
 ] as const;
 
-// They wait for the listener's own interval, and so they wait together.
-test.concurrent.for(refusedRaw)(
-  "behind %s a caller that keeps its side open is closed all the same",
-  async ([, bytes], context) => {
-    const cleanup = cleanupOf(context);
+describe.each(refusedRaw)("behind %s", (_, bytes) => {
+  test("a caller that keeps its side open is closed all the same", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    cleanup(() => void vi.useRealTimers());
     const { gateway } = await stageDecision(cleanup);
     const held = new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true });
     cleanup(() => held.destroy());
     held.write(bytes);
     await held.read();
     await eventually("it cannot be written to any more", () => {
+      // The listener looks at its connections.
+      vi.advanceTimersByTime(500);
       held.write("x");
       return held.socket.destroyed;
     });
-  },
-);
+  });
 
-describe.each(refusedRaw)("behind %s", (_, bytes) => {
   test("a caller that keeps its side open does not keep the gateway from ending", async () => {
     const { gateway } = await stageDecision(cleanup);
     const held = new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true });

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fastify } from "fastify";
-import { expect, expectTypeOf, test } from "vitest";
+import { expect, expectTypeOf, test, vi } from "vitest";
 import type { PeriodName } from "../../src/core/policy.ts";
 import { type HeadgateOptions, headgate } from "../../src/fastify/index.ts";
 import { parsePluginOptions, type pluginOptions } from "../../src/fastify/plugin-options.ts";
@@ -11,6 +11,7 @@ import { digestOf } from "../auth/digest.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { request } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 import { startTestApp } from "./app.ts";
 
 const cleanup = useCleanup();
@@ -171,6 +172,7 @@ test("a route cannot say of headgate what is neither true nor false", async () =
 });
 
 test("the tokens file is watched", async () => {
+  holdTimers(cleanup);
   const folder = mkdtempSync(join(tmpdir(), "headgate-"));
   cleanup(() => rmSync(folder, { recursive: true }));
   const file = join(folder, "tokens");
@@ -189,7 +191,10 @@ test("the tokens file is watched", async () => {
   };
   expect(await ask()).toBe(401);
   writeFileSync(file, `${digestOf("secret-token")}\n`);
-  await eventually("the new token passes", async () => (await ask()) === 200);
+  await eventually("the new token passes", async () => {
+    vi.advanceTimersByTime(1_000);
+    return (await ask()) === 200;
+  });
 });
 
 test.each([

@@ -17,7 +17,10 @@ const post = (target: string, body: string): string =>
 async function start(respond: Parameters<typeof startUpstream>[0], overrides: Overrides = {}) {
   const upstream = await startUpstream(respond);
   cleanup(() => upstream.close());
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
+  const gateway = await startTestGateway({
+    upstreamUrl: upstream.url,
+    overrides: { drain: { timeoutMs: 0 }, ...overrides },
+  });
   cleanup(() => gateway.close());
   const connection = new RawConnection(gateway.traffic.port);
   cleanup(() => connection.destroy());

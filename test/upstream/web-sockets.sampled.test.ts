@@ -1,11 +1,12 @@
 // WebSocket through the gateway as applications use it, with the ws package on both ends.
 import { once } from "node:events";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { WebSocket } from "ws";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, stallMs, standsStill, within } from "../support/eventually.ts";
+import { eventually, standsStill, within } from "../support/eventually.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { scaled } from "../support/runs.ts";
+import { holdTimers } from "../support/timers.ts";
 import { stageWebSockets, tunnels } from "../support/web-sockets.ts";
 
 const cleanup = useCleanup();
@@ -124,13 +125,21 @@ test(`${10 * rounds} tunnels, one after the other and ten at a time, leave nothi
 });
 
 test("a tunnel is given until the drain's end, and is cut then", async () => {
-  const { open, gateway } = await stageWebSockets(cleanup, echo, { drain: { timeoutMs: stallMs } });
+  holdTimers(cleanup);
+  const { open, gateway } = await stageWebSockets(cleanup, echo, { drain: { timeoutMs: 60_000 } });
   const client = await open();
-  const drained = gateway.drain();
+  let isDrained = false;
+  const drained = gateway.drain().then(() => {
+    isDrained = true;
+  });
   client.send("still");
   expect(String((await within("an echo", once(client, "message")))[0])).toBe("still");
   const closed = once(client, "close");
-  await within("the drain ends", drained);
+  await eventually("the drain's time is over", () => {
+    vi.advanceTimersByTime(30_000);
+    return isDrained;
+  });
+  await drained;
   expect((await within("the tunnel is cut", closed))[0]).toBe(1006);
   expect(gateway.logLines.find(({ requests }) => requests !== undefined)).toMatchObject({ requests: 1 });
 });

@@ -1,0 +1,34 @@
+// Names the ten slowest tests of `npm test`, and fails the run if one takes longer than a test may. A time alone would fail on a busy
+// machine, so it is the test's own (see own-time.ts), and it is judged only if the machine had little else to do.
+import { availableParallelism, loadavg } from "node:os";
+import { relative } from "node:path";
+import type { Reporter, TestCase, TestModule } from "vitest/node";
+
+const mostMs = 1_500;
+/** Tests that run beside others of their file wait at the same time. */
+const mostBesideOthersMs = 3_000;
+/** A part of the tests is no run of all, and says little. */
+const manyModules = 100;
+
+/** What lasted shorter than its processes worked for it did so beside others. */
+function ownMsOf(test: TestCase): number {
+  return Math.min(test.meta().ownMs ?? 0, test.diagnostic()?.duration ?? 0);
+}
+
+export default class SlowestTests implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const tests = modules.flatMap(({ children }) => [...children.allTests()]);
+    const slowest = tests.toSorted((one, other) => ownMsOf(other) - ownMsOf(one));
+    if (modules.length >= manyModules) for (const test of slowest.slice(0, 10)) print("slow", test);
+    // The run itself keeps three processes busy.
+    if ((loadavg()[0] ?? 0) > 2 * availableParallelism()) return;
+    const tooSlow = slowest.filter((test) => ownMsOf(test) > (test.options.concurrent ? mostBesideOthersMs : mostMs));
+    for (const test of tooSlow) print("TOO SLOW", test);
+    if (tooSlow.length > 0) process.exitCode = 1;
+  }
+}
+
+function print(label: string, test: TestCase): void {
+  const path = relative(process.cwd(), test.module.moduleId);
+  process.stdout.write(`${label}: ${Math.round(ownMsOf(test))} ms, ${path} > ${test.fullName}\n`);
+}
