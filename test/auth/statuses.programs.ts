@@ -80,7 +80,7 @@ describe.each(stages.filter(({ workers }) => threadCounts.includes(workers)))("w
           ]);
           if (isShared) continue;
           // The carriers of a gateway share the counters of its partners.
-          const key = whom === "token" ? `${name === "the plugin" ? name : ""} ${token}` : client;
+          const key = whom === "token" ? `${name === "plugin" ? name : ""} ${token}` : client;
           const before = spent.get(key) ?? (whom === "token" ? partnersSpent.get(key) : undefined) ?? 0;
           (whom === "token" ? partnersSpent : spent).set(key, before + 1);
           expect(answer.fields.get("ratelimit-remaining")).toBe(`${Number(limit) - before - 1}`);

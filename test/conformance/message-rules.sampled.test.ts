@@ -1,19 +1,19 @@
 // The rules of messages on every carrier: the status, the six fields once each, and what it costs the client.
 import { beforeAll, describe, expect, test } from "vitest";
-import { Authority } from "../support/certificates.ts";
+import { type Carriers, limit, openCarriers } from "../support/carriers.ts";
 import { useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { sixFields } from "../support/contract-fields.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { inFullOr } from "../support/runs.ts";
-import { type Carriers, limit, openCarriers } from "./messages/carriers.ts";
+import { useTls } from "../support/tls-listener.ts";
 import { type Carrier, messageRules } from "./messages/rules.ts";
 
 const cleanup = useCleanup();
 const sharedCleanup = useSharedCleanup();
+const tls = useTls();
 let carriers: Carriers;
 beforeAll(async () => {
-  const authority = new Authority(sharedCleanup);
-  carriers = await openCarriers(sharedCleanup, authority, authority.issue());
+  carriers = await openCarriers(sharedCleanup, tls());
 });
 
 const kinds: readonly Carrier[] = [
@@ -67,7 +67,7 @@ test("empty cookies leave nothing behind", async () => {
     [[""], ""],
   ] as const) {
     const fields = values.map((value) => ["cookie", value] as const);
-    await carriers.ask["HTTP/2"]({ name: "", fields, outcome: { status: 200, spent: 1 } }, cleanup);
+    await carriers.ask["HTTP/2"]({ fields }, cleanup);
     expect(valuesOf(carriers.received.at(-1)?.rawHeaders ?? [], "cookie")).toEqual([sent]);
   }
 });

@@ -21,6 +21,7 @@ export const frameTypes = {
 export const endStream = 1;
 export const endHeaders = 4;
 const ack = 1;
+const maxFrameBytes = 16_384;
 
 export interface Frame {
   readonly type: number;
@@ -62,8 +63,15 @@ export class FrameClient {
     this.socket.write(frame(type, flags, stream, payload));
   }
 
+  /** What does not fit into HEADERS goes in CONTINUATION. */
   headers(stream: number, fields: Fields, flags = endHeaders | endStream): void {
-    this.send(frameTypes.headers, flags, stream, literals(fields));
+    const block = literals(fields);
+    for (let at = 0; at === 0 || at < block.length; at += maxFrameBytes) {
+      const ends = at + maxFrameBytes >= block.length ? flags & endHeaders : 0;
+      const piece = block.subarray(at, at + maxFrameBytes);
+      if (at === 0) this.send(frameTypes.headers, (flags & ~endHeaders) | ends, stream, piece);
+      else this.send(frameTypes.continuation, ends, stream, piece);
+    }
   }
 
   of(type: number, stream?: number): Frame[] {

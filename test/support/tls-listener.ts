@@ -5,6 +5,7 @@ import type { Overrides } from "./gateway.ts";
 
 export interface TlsListener {
   readonly ca: string;
+  readonly issued: Issued;
   readonly overrides: Overrides;
 }
 
@@ -22,6 +23,6 @@ export function useTls(): (overrides?: Overrides) => TlsListener {
   });
   return (overrides = {}) => {
     const tls = { cert: issued.certFile, key: issued.keyFile, clientCa: null, http2: true };
-    return { ca: authority.cert, overrides: { ...overrides, listen: { ...overrides.listen, tls } } };
+    return { ca: authority.cert, issued, overrides: { ...overrides, listen: { ...overrides.listen, tls } } };
   };
 }

@@ -1,6 +1,8 @@
 // What becomes of a message, whatever carries it: one table for all carriers. A carrier on which it is otherwise stands in
 // the row with what becomes of it there, and why.
 
+import type { Asked } from "../../support/carriers.ts";
+
 export type Carrier = "HTTP/1.1" | "HTTP/2" | "auth-request" | "ext-authz" | "gRPC" | "plugin" | "plugin over HTTP/2";
 
 export interface Outcome {
@@ -16,18 +18,8 @@ interface Exception extends Outcome {
   readonly why: string;
 }
 
-export interface MessageRule {
+export interface MessageRule extends Pick<Asked, "method" | "target" | "scheme" | "hosts" | "fields"> {
   readonly name: string;
-  /** GET. */
-  readonly method?: string;
-  /** /v2/x. */
-  readonly target?: string;
-  /** Of HTTP/2: https. */
-  readonly scheme?: string;
-  /** One: api.test. */
-  readonly hosts?: readonly string[];
-  /** Beside the token, unless one is among them. */
-  readonly fields?: readonly (readonly [name: string, value: string])[];
   readonly outcome: Outcome;
   readonly except?: Partial<Record<Carrier, Exception>>;
 }
