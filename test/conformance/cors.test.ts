@@ -1,20 +1,15 @@
 // Browsers: which requests pass without a token because they are preflights of a listed origin, and what pages of such
 // an origin may read of the gateway's own responses.
 import { describe, expect, test } from "vitest";
-import { startTestApp } from "../fastify/app.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { type Overrides, startTestGateway, testSettings } from "../support/gateway.ts";
-import { Http2Client } from "../support/http2-client.ts";
+import { type Overrides, testSettings } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { response, stageRaw } from "../support/stage.ts";
-import { useTls } from "../support/tls-listener.ts";
 import { deadUrl } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
-const withTls = useTls();
 const page = "https://app.example";
 const cors = { origins: [page, "http://localhost:5173"] };
 const asked = "Access-Control-Request-Method: GET\r\n";
@@ -84,50 +79,6 @@ describe("a preflight of a listed origin", () => {
     const { status, rawHeaders } = await ask(options(preflight));
     expect(status).toBe(429);
     expect(corsFields(rawHeaders)).toEqual(readable(page));
-  });
-
-  test("over HTTP/2 passes, and a refusal is readable", async () => {
-    const { ca, overrides } = withTls({ cors });
-    const { gateway } = await stageRaw(cleanup, (socket) => void socket.write(response("ok")), overrides);
-    const client = new Http2Client(gateway.traffic.port, ca, cleanup);
-    const none = { authorization: [] };
-    const fields = { ...none, origin: page, "access-control-request-method": "PUT" };
-    expect((await client.ask({ method: "OPTIONS", fields })).status).toBe(200);
-    const { status, rawHeaders } = await client.ask({ fields: { ...none, origin: page } });
-    expect(status).toBe(401);
-    expect(corsFields(rawHeaders)).toEqual(readable(page));
-    expect((await client.ask({ method: "OPTIONS", fields: { ...fields, origin: "https://b" } })).status).toBe(401);
-  });
-
-  test("that an ingress asks about is admitted, and a refusal is readable", async () => {
-    const extAuth = { http: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] };
-    const gateway = await startTestGateway({ upstreamUrl: deadUrl, overrides: { cors, extAuth } });
-    cleanup(() => gateway.close());
-    const ask = async (method: string, fields: string) => {
-      const caller = new RawConnection(gateway.extAuth?.port ?? 0);
-      cleanup(() => caller.destroy());
-      caller.write(`${method} /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n${fields}\r\n`);
-      return caller.read();
-    };
-    const admitted = await ask("OPTIONS", preflight);
-    expect([admitted.status, corsFields(admitted.rawHeaders)]).toEqual([200, hidden]);
-    const refused = await ask("GET", `Origin: ${page}\r\n`);
-    expect([refused.status, corsFields(refused.rawHeaders)]).toEqual([401, readable(page)]);
-  });
-
-  test("passes to an app with the plugin, and a refusal is readable", async () => {
-    const { connect } = await startTestApp(cleanup, {
-      options: { cors },
-      routes: (app) => app.options("/v2/x", (_, reply) => reply.code(204).send()),
-    });
-    const ask = async (bytes: string) => {
-      const client = connect();
-      client.write(bytes);
-      return client.read();
-    };
-    expect((await ask(options(preflight))).status).toBe(204);
-    const { status, rawHeaders } = await ask(options(`Origin: ${page}\r\n`, "GET"));
-    expect([status, corsFields(rawHeaders)]).toEqual([401, readable(page)]);
   });
 });
 

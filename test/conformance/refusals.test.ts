@@ -1,11 +1,10 @@
-// The budget for refusals that spend no quota, over every way in which a request can come: as many refusals as the
-// budget, then 429 or a closed connection, while a request under a route from the same address is served.
+// The budget for refusals that spend no quota: as many refusals as the budget, then 429 or a closed connection, while a request
+// under a route from the same address is served. What every carrier does is in every-carrier.test.ts.
 import { describe, expect, test } from "vitest";
 import { call } from "../ext-auth/grpc/client.ts";
-import { check, shouldRateLimit } from "../ext-auth/grpc/protocol.ts";
-import { checkRequest, rateLimitRequest } from "../ext-auth/grpc/requests.ts";
+import { shouldRateLimit } from "../ext-auth/grpc/protocol.ts";
+import { rateLimitRequest } from "../ext-auth/grpc/requests.ts";
 import { stageGrpc } from "../ext-auth/grpc/stage.ts";
-import { stageDecision } from "../ext-auth/stage.ts";
 import { startTestApp } from "../fastify/app.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
@@ -94,18 +93,7 @@ test("the log shows the quota of a client whose connection is closed without an 
   expect(closed).toMatchObject({ status: 0, decision: "observed", remaining: 100 });
 });
 
-test("HTTP/2", async () => {
-  const { overrides, ca } = tls({ refusals });
-  const { gateway } = await stageRaw(cleanup, served, overrides, new FakeClock());
-  const client = new Http2Client(gateway.traffic.port, ca, cleanup);
-  for (let i = 0; i < 5; i += 1) expect((await client.ask({ path: "/health" })).status).toBe(404);
-  const { status, rawHeaders } = await client.ask({ path: "/health" });
-  expect([status, valuesOf(rawHeaders, "retry-after")]).toEqual([429, ["1"]]);
-  expect((await client.ask()).status).toBe(200);
-});
-
 test.each([
-  ["a method that Node does not know", { method: "FOO" }, 501],
   ["bytes above ASCII in the target", { path: "/v2/\xe4" }, 400],
   ["a scheme with a URL", { fields: { ":scheme": "http://evil.test/?" } }, 400],
 ])("HTTP/2 with %s, which over HTTP/1.1 is no request", async (_, refused, status) => {
@@ -120,54 +108,16 @@ test.each([
   expect((await client.ask()).status).toBe(200);
 });
 
-describe("checks of an ingress", () => {
-  test("over HTTP, by the client that it names", async () => {
-    const { ask } = await stageDecision(cleanup, {}, { refusals }, { clock: new FakeClock() });
-    const about = (target: string, client = "192.0.2.1") =>
-      ask(
-        "/auth-request",
-        `X-Original-Method: GET\r\nX-Original-URI: ${target}\r\nX-Forwarded-For: ${client}\r\nAuthorization: Bearer t\r\n`,
-      );
-    const statusOf = async (answer: ReturnType<typeof about>) =>
-      valuesOf((await answer).rawHeaders, "X-Headgate-Status")[0];
-    for (let i = 0; i < 5; i += 1) expect(await statusOf(about("/health"))).toBe("404");
-    expect(await statusOf(about("/health"))).toBe("429");
-    expect(await statusOf(about("/health", "192.0.2.2"))).toBe("404");
-    expect((await about("/v2/x")).status).toBe(200);
-  });
-
-  test("over HTTP, with a method that Node does not know", async () => {
-    const { ask } = await stageDecision(cleanup, {}, { refusals }, { clock: new FakeClock() });
-    const about = async (method: string) => {
-      const named = `X-Original-Method: ${method}\r\nX-Original-URI: /v2/x\r\nX-Forwarded-For: 192.0.2.1\r\n`;
-      return valuesOf(
-        (await ask("/auth-request", `${named}Authorization: Bearer t\r\n`)).rawHeaders,
-        "X-Headgate-Status",
-      );
-    };
-    for (let i = 0; i < 5; i += 1) expect(await about("FOO")).toEqual(["501"]);
-    expect(await about("FOO")).toEqual(["429"]);
-    expect(await about("GET")).toEqual(["200"]);
-  });
-
-  test("over gRPC; a check of the quota alone, under no route, passes any number of times", async () => {
-    const { client } = await stageGrpc(cleanup, { refusals });
-    const statusOf = async (path: string) => {
-      const { message } = await call<{ denied_response: { status: { code: number } } | null }>(
-        client,
-        check,
-        checkRequest({ path }),
-      );
-      return message?.denied_response?.status.code ?? 200;
-    };
-    const quotaOf = async (path: string) =>
-      (await call<{ overall_code: string }>(client, shouldRateLimit, rateLimitRequest({ path }))).message?.overall_code;
-    for (let i = 0; i < 20; i += 1) expect(await quotaOf("/health")).toBe("OK");
-    for (let i = 0; i < 5; i += 1) expect(await statusOf("/health")).toBe(404);
-    expect(await statusOf("/health")).toBe(429);
-    expect(await quotaOf("/health")).toBe("OK");
-    expect(await statusOf("/v2/x")).toBe(200);
-  });
+test("a check of the quota alone, under no route, passes any number of times", async () => {
+  const { client } = await stageGrpc(cleanup, { refusals });
+  for (let i = 0; i < 20; i += 1) {
+    const { message } = await call<{ overall_code: string }>(
+      client,
+      shouldRateLimit,
+      rateLimitRequest({ path: "/health" }),
+    );
+    expect(message?.overall_code).toBe("OK");
+  }
 });
 
 test("the plugin: bytes that cannot be parsed, and paths that are left to the app", async () => {

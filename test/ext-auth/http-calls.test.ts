@@ -2,14 +2,12 @@
 // quota, and a client that can write any field which its ingress does not set.
 import { describe, expect, test, vi } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { FakeClock } from "../support/clock.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { beforeReads, eventually, within } from "../support/eventually.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { request } from "../support/stage.ts";
 import { stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
@@ -23,43 +21,7 @@ const calls = {
 const kinds = Object.entries(calls).map(([kind, call]) => ({ kind, ...call }));
 const from = (addresses: string): string => `X-Forwarded-For: ${addresses}\r\n`;
 
-const throttledBody =
-  '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}';
-
 describe.each(kinds)("$kind", ({ target, fields }) => {
-  test("100 are admitted and the 101st is the exact 429, all with the fields", async () => {
-    const { connect } = await stageDecision(cleanup, {}, {}, { clock: new FakeClock() });
-    const connection = connect();
-    const call = `GET ${target} HTTP/1.1\r\nHost: a\r\n${from("192.0.2.1")}${token}${fields}\r\n`;
-    for (let sent = 1; sent <= 100; sent += 1) {
-      connection.write(call);
-      const admitted = await connection.read();
-      expect([admitted.status, admitted.body]).toEqual([200, ""]);
-      expectContractFields(admitted, { limit: 100, remaining: 100 - sent });
-      expect(valuesOf(admitted.rawHeaders, "X-Headgate-Status")).toEqual(["200"]);
-    }
-    connection.write(call);
-    const refused = await connection.read();
-    expect([refused.status, refused.body]).toEqual([429, throttledBody]);
-    expectContractFields(refused, { limit: 100, remaining: 0 });
-    for (const [name, value] of [
-      ["X-Headgate-Status", "429"],
-      ["Retry-After", "60"],
-      ["Cache-Control", "no-store"],
-      ["Content-Type", "application/json; charset=utf-8"],
-    ] as const) {
-      expect(valuesOf(refused.rawHeaders, name)).toEqual([value]);
-    }
-  });
-
-  test("without a token it is 401 and has spent quota", async () => {
-    const { ask } = await stageDecision(cleanup);
-    const answer = await ask(target, `${from("192.0.2.1")}${fields}`);
-    expect(answer.status).toBe(401);
-    expect(valuesOf(answer.rawHeaders, "WWW-Authenticate")).toEqual(['Bearer realm="finance"']);
-    expectContractFields(answer, { limit: 100, remaining: 99 });
-  });
-
   test("the peer of the ingress is charged, whatever the client says of itself", async () => {
     const { ask, gateway } = await stageDecision(cleanup);
     const lies = [
@@ -213,34 +175,6 @@ describe("the status that is sent", () => {
       expect(JSON.parse(answer.body).errors).toHaveLength(1);
     }
   });
-});
-
-test("the proxy and every kind of call spend one quota", async () => {
-  const { ask, gateway } = await stageDecision(cleanup);
-  const connection = new RawConnection(gateway.traffic.port);
-  cleanup(() => connection.destroy());
-  const remaining: string[] = [];
-  for (let round = 0; round < 2; round += 1) {
-    connection.write(request("/v2/x"));
-    const answers = [await connection.read()];
-    for (const { target, fields } of kinds) answers.push(await ask(target, from("127.0.0.1") + token + fields));
-    remaining.push(...answers.flatMap(({ rawHeaders }) => valuesOf(rawHeaders, "RateLimit-Remaining")));
-  }
-  expect(remaining).toEqual(["99", "98", "97", "96", "95", "94", "93", "92"]);
-});
-
-test("a client that waits exactly Retry-After is admitted, and not a millisecond earlier", async () => {
-  const clock = new FakeClock();
-  const policies = [slidingPolicy({ limit: 1, windowMs: 60_000 })];
-  const { ask } = await stageDecision(cleanup, {}, { policies }, { clock });
-  const call = () => ask("/auth-request", from("192.0.2.1") + token + calls.nginx.fields);
-  expect((await call()).status).toBe(200);
-  const { rawHeaders } = await call();
-  expect(valuesOf(rawHeaders, "Retry-After")).toEqual(["60"]);
-  clock.advance(59_999);
-  expect((await call()).status).toBe(429);
-  clock.advance(1);
-  expect((await call()).status).toBe(200);
 });
 
 describe("what cannot be read", () => {

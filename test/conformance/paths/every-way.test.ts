@@ -80,3 +80,20 @@ test("a segment of two dots beside anything unusual is 400, and counted", async 
     }
   }
 });
+
+test("nothing is asked of a path under no route, and a token is where the path may be under one", async () => {
+  const roomy = yaml.replace("limit: 20", "limit: 1000");
+  const options = { tls: tls(), yaml: roomy, tokens: [digestOf("a")], unmatched: "proxy" } as const;
+  const { carriers } = await stageTokens(cleanup, options);
+  for (const { name, ask } of carriers) {
+    for (const authorization of [null, "Bearer unknown", "Basic eA=="]) {
+      const fields = authorization === null ? [] : [["authorization", authorization] as const];
+      const statusOf = async (path: string) => (await ask({ client: "192.0.2.1", path, token: null, fields })).status;
+      for (const path of ["/health", "/v3/x", "/a%20b"])
+        expect([name, path, await statusOf(path)]).toEqual([name, path, 200]);
+      for (const path of ["/v2/x", "/V1", "//v2/x", "/%76%32/x"]) {
+        expect([name, path, await statusOf(path)]).toEqual([name, path, 401]);
+      }
+    }
+  }
+});
