@@ -167,7 +167,10 @@ async function askHttp1(
   client.write(
     `${method} ${target} HTTP/1.1\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`,
   );
-  return await client.read({ method });
+  const answer = await client.read({ method });
+  // Callers have a bound on their connections.
+  client.destroy();
+  return answer;
 }
 
 /** The status that the client of the ingress gets. */
@@ -194,6 +197,7 @@ async function askHttp2(port: number, asked: Asked, ca: string, cleanup: Cleanup
   ]);
   const end = await client.ended(1);
   if (end !== "whole") return { status: end === protocolError ? "reset" : (end ?? 0), rawHeaders: [], body: "" };
+  client.socket.destroy();
   const [, status, ...rawHeaders] = client.headOf(1);
   const body = client.of(frameTypes.data, 1).map(({ payload }) => payload.toString("latin1"));
   return { status: Number(status), rawHeaders, body: body.join("") };
