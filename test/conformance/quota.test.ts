@@ -16,11 +16,7 @@ afterAll(() => upstream.close());
 
 interface Answer {
   readonly status: number;
-  readonly remaining: number;
-  readonly resetSeconds: number;
-  readonly dateSeconds: number;
-  readonly retryAfterSeconds: number | null;
-  readonly body: string;
+  readonly retryAfterSeconds: number;
 }
 
 /** Every address of 127.0.0.0/8 is this machine, so each can be a client of its own. */
@@ -32,22 +28,9 @@ function get(
   return new Promise((resolve, reject) => {
     const headers = { authorization: "Bearer token" };
     const sent = request(`${gateway.url}${path}`, { headers, ...options }, (response) => {
-      let body = "";
-      response.setEncoding("utf8");
-      response.on("data", (chunk: string) => {
-        body += chunk;
-      });
-      response.on("end", () => {
-        const field = (name: string): number => Number(response.headers[name]);
-        const retryAfter = response.headers["retry-after"];
-        resolve({
-          status: response.statusCode ?? 0,
-          remaining: field("ratelimit-remaining"),
-          resetSeconds: field("ratelimit-reset"),
-          dateSeconds: Date.parse(response.headers.date ?? "") / 1000,
-          retryAfterSeconds: retryAfter === undefined ? null : Number(retryAfter),
-          body,
-        });
+      response.resume().on("end", () => {
+        const { statusCode: status = 0, headers } = response;
+        resolve({ status, retryAfterSeconds: Number(headers["retry-after"] ?? 0) });
       });
     });
     sent.on("error", reject);
@@ -61,29 +44,6 @@ async function gate(limit: number, windowMs: number, clock: Clock = systemClock)
   onTestFinished(() => gateway.close());
   return gateway;
 }
-
-test("50 requests to /v1/ and 50 to /v2/ spend one quota, and the 101st to either is 429", async () => {
-  const gateway = await gate(100, 60_000);
-  const beganMs = performance.now();
-  for (let i = 0; i < 50; i += 1) {
-    expect((await get(gateway, `/v1/accounts/${i}`)).remaining).toBe(99 - 2 * i);
-    expect((await get(gateway, `/v2/transactions?offset=${i}`)).remaining).toBe(98 - 2 * i);
-  }
-  for (const path of ["/v1/me", "/v2/me"]) {
-    const answer = await get(gateway, path);
-    expect(answer.status).toBe(429);
-    expect(answer.remaining).toBe(0);
-    expect(answer.body).toBe(
-      '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
-    );
-    const untilReset = answer.resetSeconds - answer.dateSeconds;
-    // Of the first one's window no more is over than has passed since before it.
-    const passedSeconds = (performance.now() - beganMs) / 1000;
-    expect(answer.retryAfterSeconds).toBeGreaterThanOrEqual(60 - passedSeconds);
-    expect(answer.retryAfterSeconds).toBeLessThanOrEqual(60);
-    expect(Math.abs(untilReset - (answer.retryAfterSeconds ?? 0))).toBeLessThanOrEqual(1);
-  }
-});
 
 test("of 1,000 concurrent requests of one client exactly 100 reach the upstream", async () => {
   const gateway = await gate(100, 60_000);
@@ -123,11 +83,4 @@ test("200 clients that wait exactly Retry-After are all admitted", async () => {
   }
   await askAgain(clock.nowMs + 10_000);
   expect(statuses).toEqual(clients.map(() => 200));
-});
-
-test("a client of another address has a quota of its own", async () => {
-  const gateway = await gate(1, 60_000);
-  expect((await get(gateway, "/v2/x", { localAddress: "127.0.0.5" })).status).toBe(200);
-  expect((await get(gateway, "/v2/x", { localAddress: "127.0.0.6" })).status).toBe(200);
-  expect((await get(gateway, "/v2/x", { localAddress: "127.0.0.5" })).status).toBe(429);
 });

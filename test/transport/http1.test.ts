@@ -70,40 +70,6 @@ test("answers are framed by length, in chunks, by the head alone", async () => {
   expect(connection.rest).toBe("");
 });
 
-test("a client that says that it is the last request is told so, and what comes behind is no request", async () => {
-  const { connection, upstream } = await start((_req, res) => void res.end("ok"));
-  // In one packet: what comes after the response meets a closed connection, and is reset.
-  connection.write(get("/v2/1").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n") + get("/v2/2"));
-  const answer = await connection.read();
-  expect([answer.status, answer.body, valuesOf(answer.rawHeaders, "connection")]).toEqual([200, "ok", ["close"]]);
-  expect(await within("the connection ends", connection.closed)).toBe("end");
-  expect([connection.rest, upstream.received.length]).toEqual(["", 1]);
-});
-
-test("the last request that a connection may have says so ", async () => {
-  const { connection } = await start((_req, res) => void res.end(), { listen: { maxRequestsPerConnection: 2 } });
-  connection.write(get("/v2/1"));
-  expect(valuesOf((await connection.read()).rawHeaders, "connection")).toEqual(["keep-alive"]);
-  connection.write(get("/v2/2"));
-  expect(valuesOf((await connection.read()).rawHeaders, "connection")).toEqual(["close"]);
-  expect(await within("the connection ends", connection.closed)).toBe("end");
-});
-
-test("what comes while a request is answered has its turn after it, whole or in pieces", async () => {
-  let release: () => void = () => {};
-  const { connection, upstream } = await start((req, res) => {
-    const answer = (): void => void res.end(req.url);
-    if (req.url === "/v2/1") release = answer;
-    else answer();
-  });
-  connection.write(get("/v2/1"));
-  await eventually("it is at the upstream", () => upstream.received.length === 1);
-  connection.write(get("/v2/2") + get("/v2/3").slice(0, 10));
-  connection.write(get("/v2/3").slice(10));
-  release();
-  for (const target of ["/v2/1", "/v2/2", "/v2/3"]) expect((await connection.read()).body).toBe(target);
-});
-
 test("a CONNECT that comes while a request is answered is refused in its turn", async () => {
   let release: () => void = () => {};
   const { connection, upstream } = await start((_req, res) => {

@@ -16,6 +16,7 @@ import {
   literals,
   post,
 } from "../support/http2-frames.ts";
+import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { response, stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -45,7 +46,7 @@ async function startWithStranger() {
   const one = client();
   one.headers(1, get("/v2/stranger"));
   await eventually("the stranger's request is at the upstream", () => stranger !== undefined);
-  return { one, client, upstream, answer: () => void stranger?.write(response("ok")) };
+  return { one, client, gateway, upstream, answer: () => void stranger?.write(response("ok")) };
 }
 
 const data = (bytes: string, flags = endStream) => frame(frameTypes.data, flags, 3, bytes);
@@ -128,10 +129,11 @@ test.each([
   ["a body that is too long, and DATA on stream 0", [data("too long"), frame(frameTypes.data, 0, 0, "x")]],
   ["DATA on stream 0 behind a reset of the client's own", [reset, frame(frameTypes.data, 0, 0, "x")]],
 ])("%s ends the connection, with a GOAWAY, and the next one is served", async (_, frames) => {
-  const { one, client } = await startWithStranger();
+  const { one, client, gateway } = await startWithStranger();
   const head = frame(frameTypes.headers, endHeaders, 3, literals(post(["content-length", "2"])));
   one.socket.write(Buffer.concat([head, ...frames]));
   await eventually("the connection ends", () => one.isClosed);
+  await eventually("it is gone", async () => (await metric(gateway, "headgate_client_connections")) === 0);
   expect(one.goaways).toContain(protocolError);
   const other = client();
   other.headers(1, get());
