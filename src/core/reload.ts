@@ -107,9 +107,12 @@ export interface TrialEnding<Reason extends ConfirmReason | TakeBackReason> {
 }
 
 /** `drained`: the process ends, and the next start uses what the file has. */
-export type TrialEvent = { readonly trial: ReloadTrial } & (
-  | { readonly kind: "begun"; readonly reason: null; readonly by: null }
+export type TrialEnd =
   | { readonly kind: "drained"; readonly reason: null; readonly by: null }
   | ({ readonly kind: "confirmed" } & TrialEnding<ConfirmReason>)
-  | ({ readonly kind: "taken_back" } & TrialEnding<TakeBackReason>)
+  | ({ readonly kind: "taken_back" } & TrialEnding<TakeBackReason>);
+
+export type TrialEvent = { readonly trial: ReloadTrial } & (
+  | { readonly kind: "begun"; readonly reason: null; readonly by: null }
+  | TrialEnd
 );

@@ -2,14 +2,7 @@
 // until the trial is confirmed, taken back or over. No other file of the gateway knows how a trial is judged.
 import type { Raw } from "../config/written.ts";
 import type { Clock } from "../core/clock.ts";
-import type {
-  ConfirmReason,
-  ReloadTrial,
-  TakeBackReason,
-  TrialEnding,
-  TrialEvent,
-  TrialTerms,
-} from "../core/reload.ts";
+import type { ReloadTrial, TrialEnd, TrialEvent, TrialTerms } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { createJudgeMemory, Judge, JudgedSample, type JudgeMemory, TrialJudgement } from "../limits/judge.ts";
 import type { PolicyLimiter } from "../limits/limiter.ts";
@@ -153,25 +146,14 @@ export class ReloadTrials {
     this.#options.onEvent({ kind: "begun", reason: null, by: null, trial: this.#stateOf(trial) });
   }
 
-  confirmed(ending: TrialEnding<ConfirmReason>): void {
-    this.#end((trial) => ({ kind: "confirmed", ...ending, trial }));
-  }
-
-  takenBack(ending: TrialEnding<TakeBackReason>): void {
-    this.#end((trial) => ({ kind: "taken_back", ...ending, trial }));
-  }
-
-  drained(): void {
-    this.#end((trial) => ({ kind: "drained", reason: null, by: null, trial }));
-  }
-
-  #end(eventOf: (trial: ReloadTrial) => TrialEvent): void {
+  /** Ends the trial, if one is on. */
+  end(ending: TrialEnd): void {
     const trial = this.state;
     if (trial === null) return;
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
     this.#current = null;
-    this.#options.onEvent(eventOf(trial));
+    this.#options.onEvent({ ...ending, trial });
   }
 
   #look(): void {

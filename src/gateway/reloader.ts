@@ -165,7 +165,7 @@ export class Reloader {
     return this.#onTrial(async () => {
       await this.#workers.endTrial();
       const confirmed = this.#trials.state;
-      this.#trials.confirmed({ reason, by });
+      this.#trials.end({ kind: "confirmed", reason, by });
       return confirmed;
     });
   }
@@ -185,7 +185,7 @@ export class Reloader {
   /** Resolves when the reload in progress is over. None begins after this, but tokens are still revoked. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#trials.drained();
+    this.#trials.end({ kind: "drained", reason: null, by: null });
     this.#options.files.onChange = () => void this.#workers.replace(null).catch(this.#logError);
     await this.#reloads.settled();
     for (const file of this.#watched) file?.close();
@@ -318,8 +318,8 @@ export class Reloader {
   ): void {
     if (terms !== null && differing !== null) {
       this.#trials.begin({ ...differing, terms, cause, by }, onTrial?.judge ?? null);
-    } else if (takenBack !== null) this.#trials.takenBack(takenBack);
-    else this.#trials.confirmed({ reason: "reload", by: null });
+    } else if (takenBack !== null) this.#trials.end({ kind: "taken_back", ...takenBack });
+    else this.#trials.end({ kind: "confirmed", reason: "reload", by: null });
   }
 
   /** Warns of scopes and overrides that are not listed any more, in the words of `headgate check`. */

@@ -5,17 +5,11 @@ import { nodeAt } from "../../config/definition.ts";
 import { effective, flow } from "../../config/effective.ts";
 import { schema } from "../../config/schema.ts";
 import { joinPath, type Origin, type Raw, rawAt } from "../../config/written.ts";
-
-interface WrittenConfig {
-  /** As it was read last without an error; null: a program passed the settings. */
-  readonly raw: { readonly root: Raw | undefined } | null;
-  /** The same when the process started. What needs a restart has these values in force. */
-  readonly started: { readonly root: Raw | undefined } | null;
-}
+import type { Reloader } from "../reloader.ts";
 
 /** `restart`: keys whose new values need a restart. `tokenNames`: names in `auth.tokensFile`, which are shown. */
 export function configAnswer(
-  { raw, started }: WrittenConfig,
+  { raw, started }: Reloader["written"],
   restart: readonly string[],
   tokenNames: ReadonlySet<string>,
 ): Pick<Config, "values" | "origins" | "restart"> {

@@ -11,7 +11,6 @@ import type { RulesInForce } from "../../core/rules-in-force.ts";
 import { maxThreads, type Settings } from "../../core/settings.ts";
 import type { AddressState } from "../../core/upstream.ts";
 import type { ForgivenNotice } from "../../limits/store/shared-rules.ts";
-import type { CounterTable } from "../../limits/table/counter-table.ts";
 import { SharedConnectionCount } from "../../listener/connection-table.ts";
 import { createErrorLog } from "../../telemetry/log.ts";
 import { createMainTelemetry, type MainTelemetry } from "../../telemetry/main-telemetry.ts";
@@ -83,8 +82,6 @@ export class ThreadPool {
   readonly #files: FileWatcher;
   /** Null: what is in force is not on trial. */
   #onTrial: SettingsOnTrial | null = null;
-  /** What threads that judge count in; null: none does. */
-  #judgeTable: CounterTable | null = null;
   readonly #ticketSecret = randomBytes(32);
   readonly #connections = SharedConnectionCount.createMemory();
   readonly #storeSightings = StoreSightings.createMemory();
@@ -191,13 +188,13 @@ export class ThreadPool {
 
   /** The messages are posted at once. Resolves when all threads have put it into force. */
   commit({ settings, onTrial }: Pick<AskedOf<"prepare">, "settings" | "onTrial">): Promise<void> {
-    if (settings !== null) this.#setTrial(onTrial);
+    if (settings !== null) this.#onTrial = onTrial;
     return this.#tellAll("commit", null);
   }
 
   /** What is in force is not on trial any more. */
   endTrial(): Promise<void> {
-    this.#setTrial(null);
+    this.#onTrial = null;
     return this.#tellAll("endTrial", null);
   }
 
@@ -235,11 +232,6 @@ export class ThreadPool {
     );
     this.#main.close();
     this.telemetry.close();
-  }
-
-  #setTrial(onTrial: SettingsOnTrial | null): void {
-    this.#onTrial = onTrial;
-    this.#judgeTable = openJudgedTable(onTrial, this.#options.counters, this.#main.configuration.settings);
   }
 
   /** From now on a thread that ends is not replaced. */
@@ -349,8 +341,9 @@ export class ThreadPool {
         SharedConnectionCount.forget(this.#connections, thread);
         StoreSightings.forget(this.#storeSightings, thread);
         HistoryRow.forget(this.recent.memory, thread);
-        this.#options.counters.table.maintenance.recover(thread);
-        this.#judgeTable?.maintenance.recover(thread);
+        const { counters } = this.#options;
+        counters.table.maintenance.recover(thread);
+        openJudgedTable(this.#onTrial, counters, this.#main.configuration.settings)?.maintenance.recover(thread);
       },
       onExit: (ended, code, error) => this.#onExit(ended, code, error),
     });
