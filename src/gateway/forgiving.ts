@@ -17,8 +17,8 @@ type ForgivingLog = Pick<SharedRules, "forgive" | "readNow">;
 
 export class Forgiving {
   readonly #begun = Promise.withResolvers<ForgivingWorkers>();
+  /** Null before `begin` too: nothing waits for it then, because a thread that starts holds nothing. */
   #log: ForgivingLog | null = null;
-  #hasBegun = false;
   /** One after the other, in the order of the log. */
   readonly #turn = new InTurn();
   /** Up to which position in the log all that was forgiven has been taken, and is forgotten. */
@@ -30,7 +30,6 @@ export class Forgiving {
   /** What was taken before is forgotten now. Must be called once. `log`: null if gateways share nothing. */
   begin(workers: ForgivingWorkers, log: ForgivingLog | null = null): void {
     this.#log = log;
-    this.#hasBegun = true;
     this.#begun.resolve(workers);
   }
 
@@ -61,12 +60,9 @@ export class Forgiving {
     return this.#turn.do(() => this.#forget(forgiven, logPosition));
   }
 
-  /**
-   * Reads what was forgiven elsewhere until now. Resolves when every thread has forgotten it, or if it cannot be read. At the
-   * start nothing waits for it, because a thread that starts holds nothing.
-   */
+  /** Reads what was forgiven elsewhere until now. Resolves when every thread has forgotten it, or if it cannot be read. */
   async read(): Promise<void> {
-    if (!this.#hasBegun || this.#log === null) return;
+    if (this.#log === null) return;
     await this.#log.readNow();
     await this.#turn.over();
   }

@@ -102,16 +102,11 @@ export function loggedName(name: string | null, how: LoggedSubject, keyHash: Sip
     case "plain":
       return name;
     case "hashed":
-      return hashOf(name, keyHash);
+      // No key of a counter begins with this byte.
+      return name === null ? null : hexOfKey(keyHash.key(Buffer.from(`\0${name}`)));
     case "off":
       return null;
   }
-}
-
-function hashOf(name: string | null, keyHash: SipHash): string | null {
-  if (name === null) return null;
-  // No key of a counter begins with this byte.
-  return hexOfKey(keyHash.key(Buffer.from(`\0${name}`)));
 }
 
 export function createRuntime(parts: RuntimeParts): Runtime {
@@ -140,8 +135,6 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     onFailure: createErrorLog(log),
   };
 }
-
-const nothingServed = { quota: null, readiness: null };
 
 /** What the listeners for checks of an ingress take from the settings. */
 export interface CheckConfiguration {
@@ -172,7 +165,7 @@ export function configureChecks(
   // answer of 2xx for an admission, so no check is about the quota itself or the gateway, or answers a preflight.
   const clientAddress: ClientAddressRules = { ...traffic.rules.clientAddress, header: "x-forwarded-for" };
   const cors = traffic.rules.cors && new AllowedOrigins(settings.cors.origins);
-  const rules = { ...traffic.rules, clientAddress, cors, ...nothingServed };
+  const rules = { ...traffic.rules, clientAddress, cors, quota: null, readiness: null };
   const parts = { ...traffic, limiter: limiters.limiter, rules };
   const runtime: Runtime = {
     ...createRuntime({ ...parts, forward: admitCheck }),

@@ -6,7 +6,6 @@ import type { ListedTokens } from "../../core/authentication.ts";
 import { counterText } from "../../core/counter-key.ts";
 import type { ForgivenKey } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
-import type { ListedKey } from "../../limits/key-listing.ts";
 import type { MostRefused, Recent } from "../../telemetry/recent/recent.ts";
 import type { Clients } from "../clients.ts";
 
@@ -46,9 +45,10 @@ async function listByUse(
   const { ipv6Prefix } = settings().clientAddress;
   const counts = new Map(names.map((name) => [name, refusalsByKey(refused.get(name), ipv6Prefix)]));
   return {
-    clients: listed.map((key) => ({
-      ...listedAnswer(key, wallMs()),
-      refused: counts.get(key.policy)?.get(key.id ?? "") ?? null,
+    clients: listed.map(({ id, name, policy: own, coarse, method, route, lastMs, ...use }) => ({
+      ...{ key: id, name, policy: own, countedAs: coarse, method, route, ...usageOf(use, wallMs()) },
+      last: lastMs === null ? null : new Date(lastMs).toISOString(),
+      refused: counts.get(own)?.get(id ?? "") ?? null,
       seen: null,
     })),
     refusedSince: sinceOf([...refused.values()]),
@@ -116,14 +116,6 @@ function keyOf(id: string): ForgivenKey {
 function sinceOf(lists: readonly MostRefused[]): string | null {
   const since = Math.max(...lists.map(({ sinceMs }) => sinceMs));
   return Number.isFinite(since) ? new Date(since).toISOString() : null;
-}
-
-function listedAnswer(key: ListedKey, nowMs: number): Omit<ListedClient, "refused" | "seen"> {
-  const { id, name, policy, coarse, method, route, lastMs } = key;
-  return {
-    ...{ key: id, name, policy, countedAs: coarse, method, route, ...usageOf(key, nowMs) },
-    last: lastMs === null ? null : new Date(lastMs).toISOString(),
-  };
 }
 
 interface Usage {
