@@ -1,6 +1,6 @@
 // What a command that asks a running gateway was given: how it is reached, and what is asked.
 
-import type { ClientsWanted } from "../../admin/control-plane.ts";
+import type { ClientsWanted, RuleWanted } from "../../admin/control-plane.ts";
 import { formatCidr, formatIpAddress, parseCidr, parseIpAddress } from "../../core/ip-address.ts";
 import { withFirstAddress } from "../../core/network-set.ts";
 import { durationOf, type Given, isGiven, lastOf, numberOf, quote, shareOf } from "../given.ts";
@@ -26,16 +26,11 @@ export interface ConsoleArguments {
 }
 
 export interface RuleArguments {
-  readonly action: "block" | "exempt" | "limit";
   readonly about: RuledKey;
-  readonly policy: string | null;
-  readonly limit: number | null;
-  /** As it was written, such as `1h`. */
-  readonly for: string;
-  readonly note: string | null;
+  /** Without whom it is about. */
+  readonly wanted: RuleWanted;
   /** Null: one is made. */
   readonly id: string | null;
-  readonly force: boolean;
 }
 
 export interface TrialArguments {
@@ -141,12 +136,16 @@ function readClients(given: Given): ClientsWanted {
   };
 }
 
-function readRule(action: RuleArguments["action"], about: RuledKey, given: Given): RuleArguments {
-  return {
-    ...{ action, about, policy: lastOf(given, "policy") ?? null, limit: numberOf(given, "limit") },
-    ...{ for: lastOf(given, "for") ?? "", note: lastOf(given, "note") ?? null },
-    ...{ id: lastOf(given, "id") ?? null, force: isGiven(given, "force") },
+function readRule(action: RuleWanted["action"], about: RuledKey, given: Given): RuleArguments {
+  const [policy, limit, note] = [lastOf(given, "policy"), numberOf(given, "limit"), lastOf(given, "note")];
+  const wanted: RuleWanted = {
+    ...{ action, for: lastOf(given, "for") ?? "" },
+    ...(policy === undefined ? {} : { policy }),
+    ...(limit === null ? {} : { limit }),
+    ...(note === undefined ? {} : { note }),
+    ...(isGiven(given, "force") ? { force: true } : {}),
   };
+  return { about, wanted, id: lastOf(given, "id") ?? null };
 }
 
 function readTrial(given: Given): TrialArguments | null | string {

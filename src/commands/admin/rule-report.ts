@@ -35,9 +35,10 @@ export async function reportRuleSet(
   connection: ConnectionArguments,
 ): Promise<Report> {
   const about = rule.about.kind === "client" ? await wholeClient(rule.about, client) : await subjectOf(rule, client);
+  const { action, policy = null } = rule.wanted;
   const isWidened = about.value !== rule.about.value;
-  const id = rule.id ?? idOf(rule.action, rule.policy, about);
-  const { rule: set, replaced } = await setRule(client, id, wantedOf(rule, about));
+  const id = rule.id ?? idOf(action, policy, about);
+  const { rule: set, replaced } = await setRule(client, id, { ...rule.wanted, [about.kind]: about.value });
   const nowMs = systemClock.wallMs();
   return {
     answer: set,
@@ -62,7 +63,8 @@ async function wholeClient(about: RuledKey, client: AdminClient): Promise<RuledK
  * A rule with a limit must name what its policy counts by. A listed token has the subject of its name, so a name without its kind
  * is the one that the policy has.
  */
-async function subjectOf({ action, about, policy: name }: RuleArguments, client: AdminClient): Promise<RuledKey> {
+async function subjectOf({ about, wanted }: RuleArguments, client: AdminClient): Promise<RuledKey> {
+  const { action, policy: name } = wanted;
   if (action !== "limit" || !about.isBare || about.kind !== "token") return about;
   const { policies } = await client.policies();
   const policy = policies.find((each) => each.name === name) ?? (policies.length === 1 ? policies[0] : undefined);
@@ -70,20 +72,10 @@ async function subjectOf({ action, about, policy: name }: RuleArguments, client:
   return isBySubject ? { ...about, kind: "subject" } : about;
 }
 
-function wantedOf({ action, policy, limit, for: duration, note, force }: RuleArguments, about: RuledKey): RuleWanted {
-  return {
-    ...{ action, [about.kind]: about.value, for: duration },
-    ...(policy === null ? {} : { policy }),
-    ...(limit === null ? {} : { limit }),
-    ...(note === null ? {} : { note }),
-    ...(force ? { force } : {}),
-  };
-}
-
 const maxIdLength = 64;
 
 /** The same for the same effect on the same client, so that the command again sets a new end. */
-export function idOf(action: RuleArguments["action"], policy: string | null, { kind, value }: RuledKey): string {
+export function idOf(action: RuleWanted["action"], policy: string | null, { kind, value }: RuledKey): string {
   // Of two networks no two texts become the same.
   const name = kind === "client" ? value.replaceAll(/[:/]/g, "_") : `${kind}-${value}`;
   const id = [action, ...(policy === null ? [] : [policy]), name].join("-");

@@ -1,10 +1,11 @@
 // The ids that commands make for rules: accepted by the API, the same for the same rule, and different for different ones.
 import { expect, test } from "vitest";
-import { type KeyKind, type RuleArguments, readRuledKey } from "../../../src/commands/admin/invocation.ts";
+import type { RuleWanted } from "../../../src/admin/control-plane.ts";
+import { type KeyKind, readRuledKey } from "../../../src/commands/admin/invocation.ts";
 import { idOf } from "../../../src/commands/admin/rule-report.ts";
 import { ruleId } from "../../../src/commands/options.ts";
 
-function idFor(action: RuleArguments["action"], whom: string, policy: string | null = null): string {
+function idFor(action: RuleWanted["action"], whom: string, policy: string | null = null): string {
   const about = readRuledKey(whom);
   if (typeof about === "string") throw new Error(about);
   return idOf(action, policy, about);
