@@ -106,51 +106,37 @@ export class RulesInForce implements BlockRules {
   }
 
   #add(rule: Rule): void {
-    const access = this.#accessTo(rule.about);
-    let about = access.get();
-    if (about === undefined) {
-      about = new RulesAbout();
-      access.set(about);
-    }
-    about.add(rule);
     this.#rules.set(rule.id, rule);
+    this.#change(rule.about, (about) => about.add(rule));
   }
 
   #remove(id: string): void {
     const rule = this.#rules.get(id);
     if (rule === undefined) return;
     this.#rules.delete(id);
-    const access = this.#accessTo(rule.about);
-    const about = access.get();
-    about?.remove(id);
-    if (about?.isEmpty === true) access.delete();
+    this.#change(rule.about, (about) => about.remove(id));
   }
 
-  /** Where the rules about one thing are. */
-  #accessTo({ kind, value }: RuleSubject): RulesAccess {
-    if (kind === "client") return accessIn(this.#networks, cidrOf(value));
-    return accessIn(kind === "token" ? this.#tokens : this.#subjects, value);
+  #change({ kind, value }: RuleSubject, change: (about: RulesAbout) => void): void {
+    if (kind === "client") changeIn(this.#networks, cidrOf(value), change);
+    else changeIn(kind === "token" ? this.#tokens : this.#subjects, value, change);
   }
 }
 
 /** As the limits of configured policies have it. */
 const exempted = 0;
 
-interface RulesAccess {
-  get(): RulesAbout | undefined;
-  set(about: RulesAbout): void;
-  delete(): void;
-}
-
-function accessIn<Key>(
+/** Changes the rules about one thing, which are kept while there are some. */
+function changeIn<Key>(
   all: { get(key: Key): RulesAbout | undefined; set(key: Key, about: RulesAbout): unknown; delete(key: Key): unknown },
   key: Key,
-): RulesAccess {
-  return {
-    get: () => all.get(key),
-    set: (about) => void all.set(key, about),
-    delete: () => void all.delete(key),
-  };
+  change: (about: RulesAbout) => void,
+): void {
+  const known = all.get(key);
+  const about = known ?? new RulesAbout();
+  change(about);
+  if (about.isEmpty) all.delete(key);
+  else if (known === undefined) all.set(key, about);
 }
 
 function noMatches(): MatchingRules {
