@@ -108,12 +108,7 @@ export interface Settings extends RequestSettings {
     };
   };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };
-  readonly log: {
-    readonly level: LogLevel;
-    readonly access: boolean;
-    readonly subject: LoggedSubject;
-    readonly time: LogTime;
-  };
+  readonly log: AccessLogSettings & { readonly level: LogLevel; readonly time: LogTime };
 }
 
 export type Scheme = "http" | "https";
