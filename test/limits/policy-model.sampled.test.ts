@@ -36,6 +36,7 @@ class Trial {
   readonly #isInCells: boolean;
   #limiter: PolicyLimiter;
   #resetMs = 0;
+  #client = "192.0.2.1";
 
   constructor({ policies, startMs, ...options }: Omit<Scenario, "script">) {
     this.#options = options;
@@ -53,6 +54,7 @@ class Trial {
   async do(step: Step): Promise<void> {
     switch (step.kind) {
       case "request":
+        this.#client = step.request.client;
         for (let i = 1; i < step.times; i += 1) this.#request(step.request);
         return this.#waitFor(step.request, this.#request(step.request), step.waits);
       case "end":
@@ -63,7 +65,8 @@ class Trial {
       case "gap":
         return this.#pass(step.ms);
       case "show":
-        return this.#same(toldOf(this.#limiter.show(clientOf(step.client), this.#now.nowMs)), this.#shown(step.client));
+        this.#client = step.client;
+        return;
       case "quota":
         return this.#askAll(step.questions);
       case "forgive":
@@ -115,8 +118,10 @@ class Trial {
     else clock.advance(this.#isByCalendar ? Math.round(64 * ms) / 64 : ms);
   }
 
-  #shown(client: string): Told {
-    return this.#model.show(client, this.#now);
+  /** What the last client is shown. */
+  looks(): void {
+    const now = this.#now;
+    this.#same(toldOf(this.#limiter.show(clientOf(this.#client), now.nowMs)), this.#model.show(this.#client, now));
   }
 
   #askAll(questions: readonly ModelQuestion[]): void {
@@ -263,7 +268,10 @@ test("equals the model, whatever the policies are and whatever happens", { timeo
   await fc.assert(
     fc.asyncProperty(scenarios, async ({ script, ...scenario }) => {
       const trial = new Trial(scenario);
-      for (const step of script) await trial.do(step);
+      for (const step of script) {
+        await trial.do(step);
+        trial.looks();
+      }
     }),
     runs(20_000, 40),
   );
