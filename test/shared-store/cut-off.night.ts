@@ -21,6 +21,7 @@ import {
   limit,
   newClient,
   replicas,
+  setRule,
   stageRules,
   writer,
 } from "./rules-stage.ts";
@@ -67,11 +68,11 @@ describe.skipIf(skipRedis)(`gateways that are cut off for a minute${redisNeeded}
     for (const gateway of cutOff) await eventually("it is away", () => isAway(gateway), 15_000);
     await a.rules.put(blockOf(set), writer, anyway);
     const other = { ...blockOf(replaced), action: "limit", policy: "per-ip", limit: 2 * limit };
-    expect(await a.rules.put(other, writer, anyway)).toMatchObject({ ok: true, isShared: true });
+    expect(await setRule(a, other)).toMatchObject({ ok: true, isShared: true });
     expect(await a.rules.remove(`block-${removed}`, writer, anyway)).toMatchObject({ ok: true });
     expect(await a.forgive(named(forgiven))).toMatchObject({ isShared: true });
     // What a gateway sets that is cut off holds there alone.
-    expect(await d.rules.put(blockOf(ownRule), writer, anyway)).toMatchObject({ ok: true, isShared: false });
+    expect(await setRule(d, blockOf(ownRule))).toMatchObject({ ok: true, isShared: false });
     await allBlock(there, set);
     const before = await admittedByAll(there, forgiven);
     for (const gateway of cutOff)

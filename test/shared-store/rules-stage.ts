@@ -173,6 +173,12 @@ export async function admittedOfLimit(
   return admitted + (await askAll(gateways, client, limit));
 }
 
+/** Sets a rule, and says where it holds then. */
+export async function setRule({ rules }: TestGateway, input: RuleInput) {
+  const { ok } = await rules.put(input, writer, anyway);
+  return { ok, isShared: rules.isShared(input.id), survivesRestart: rules.survivesRestart(input.id) };
+}
+
 /** Resolves when a gateway has read all that is in the log by now: what is written behind it, at another gateway, has come. */
 export async function logReadBy(gateway: TestGateway, other: TestGateway): Promise<void> {
   const client = newClient();

@@ -28,6 +28,7 @@ import {
   newClient,
   policies,
   replicas,
+  setRule,
   stageRules,
   writer,
 } from "./rules-stage.ts";
@@ -63,7 +64,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
   }, async (context) => {
     const { a, b, c, all } = await stageThree(cleanupOf(context));
     const client = newClient();
-    const put = await a.rules.put(blockOf(client), writer, anyway);
+    const put = await setRule(a, blockOf(client));
     expect(put).toMatchObject({ ok: true, isShared: true, survivesRestart: true });
     expect(await isBlocked(a, client)).toBe(true);
     await allBlock(all, client);
@@ -109,7 +110,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
     expect(await readiness(a)).toEqual([200, "away"]);
     expect(lines(a, "shared rules away")).toMatchObject([{ level: "warn" }]);
 
-    const put = await a.rules.put(blockOf(blocked), writer, anyway);
+    const put = await setRule(a, blockOf(blocked));
     expect(put).toMatchObject({ ok: true, isShared: false, survivesRestart: false });
     expect(await b.rules.remove(`block-${before}`, writer, anyway)).toMatchObject({ ok: true });
     expect([await isBlocked(a, blocked), await isBlocked(b, blocked)]).toEqual([true, false]);
