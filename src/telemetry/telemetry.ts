@@ -8,7 +8,6 @@ import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { shareOf } from "../core/settings.ts";
 import type { StoreHealth } from "../core/store-link.ts";
 import {
-  type AddressFigures,
   type AddressState,
   type UpstreamErrorReason,
   type UpstreamFault,
@@ -103,8 +102,6 @@ export interface ThreadReport {
   readonly store: StoreHealth | null;
 }
 
-export type AddressStates = Pick<AddressFigures, "available" | "ejected">;
-
 export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock, workers = 1, store = null, recent = null } = options;
   const samplers = new Samplers(log, clock, shareOf(allLinesPerSecond, workers));
@@ -151,7 +148,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       const { text, inCells, figures } = metrics.scraping({
         ...sources,
         store: shared && { ...shared, health: shared.figures },
-        busiestClientRatio: () => busiest.ratio(clock.monotonicMs()),
+        busiestClientRatio: () => ratioOf([busiest.share(clock.monotonicMs())]),
         upstreamHealth: () => upstream.health,
         activeSeconds: () => [activeSeconds()],
         logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
@@ -282,11 +279,7 @@ export class BusiestClient {
     }
   }
 
-  /** Returns the share in the last complete minute; 0 if nobody sent more than half of the requests, or few were sent. */
-  ratio(nowMs: number): number {
-    return ratioOf([this.share(nowMs)]);
-  }
-
+  /** Returns the share in the last complete minute. */
   share(nowMs: number): ClientShare {
     if (nowMs >= this.#endsMs) this.#endInterval(nowMs);
     return this.#share;

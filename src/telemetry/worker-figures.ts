@@ -4,19 +4,12 @@
 import { OutcomeCells } from "../core/cells.ts";
 import { countsOf, type Outcome } from "../core/policy.ts";
 import { badnessOf, type StoreHealth } from "../core/store-link.ts";
-import type { AddressState, UpstreamHealth } from "../core/upstream.ts";
+import type { AddressFigures, AddressState, UpstreamHealth } from "../core/upstream.ts";
 import { CellFamilyReader } from "./families.ts";
 import { type FamilyFigures, mergeFamilies, mergeFamily } from "./figures.ts";
 import { readDelays } from "./process-metrics.ts";
 import { healthOf, unusedStore } from "./shared-store-metrics.ts";
-import {
-  type AddressStates,
-  ratioOf,
-  type SeenHealth,
-  SeenUpstream,
-  type ThreadCells,
-  type ThreadReport,
-} from "./telemetry.ts";
+import { ratioOf, type SeenHealth, SeenUpstream, type ThreadCells, type ThreadReport } from "./telemetry.ts";
 
 /** A thread, as it is known without asking it. */
 export interface KnownThread {
@@ -65,7 +58,7 @@ export class WorkerReadings {
   }
 
   /** Of the thread that can use the fewest addresses. */
-  addresses(): AddressStates {
+  addresses(): Pick<AddressFigures, "available" | "ejected"> {
     const all = this.#reports().map(({ addresses }) => {
       const ejected = addresses.filter(({ isEjected }) => isEjected).length;
       return { available: addresses.length - ejected, ejected };

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { BusiestClient } from "../../src/telemetry/telemetry.ts";
+import { BusiestClient, ratioOf } from "../../src/telemetry/telemetry.ts";
 
 /** Sends the requests of one minute, evenly, and returns the ratio after it. */
 function minute(busiest: BusiestClient, clients: readonly string[], startMs: number): number {
   for (const [i, client] of clients.entries()) busiest.count(client, startMs + (i * 59_000) / clients.length);
-  return busiest.ratio(startMs + 60_000);
+  return ratioOf([busiest.share(startMs + 60_000)]);
 }
 
 const mixed = (ofOne: number, ofOthers: number): string[] =>
@@ -28,8 +28,8 @@ test("without such a client, with few requests, and after a minute without any, 
   expect(minute(busiest, mixed(99, 0), 180_000)).toBe(0);
   minute(busiest, mixed(200, 0), 240_000);
   expect(minute(busiest, mixed(200, 0), 300_000)).toBe(1);
-  expect(busiest.ratio(420_000)).toBe(0);
-  expect(busiest.ratio(900_000)).toBe(0);
+  expect(ratioOf([busiest.share(420_000)])).toBe(0);
+  expect(ratioOf([busiest.share(900_000)])).toBe(0);
 });
 
 test("never says more than the largest share of the minute", () => {
