@@ -145,23 +145,21 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     // Each tunnel has cost a request, so the lines need no bound.
     tunnelEnded: (end) => log.info(end, "tunnel ended"),
     scraping({ store: shared, ...sources }) {
+      const share = (): ClientShare => busiest.share(clock.monotonicMs());
+      const upstreamHealth = (): UpstreamHealth => upstream.health;
       const { text, inCells, figures } = metrics.scraping({
         ...sources,
         store: shared && { ...shared, health: shared.figures },
-        busiestClientRatio: () => ratioOf([busiest.share(clock.monotonicMs())]),
-        upstreamHealth: () => upstream.health,
+        busiestClientRatio: () => ratioOf([share()]),
+        upstreamHealth,
         activeSeconds: () => [activeSeconds()],
         logLines: () => ({ sampled: samplers.omitted, dropped: options.droppedLogLines() }),
       });
       const storeHealth = (): StoreHealth | null => shared && healthOf(shared.figures());
       return {
-        ...{ text, storeHealth, upstreamHealth: () => upstream.health },
+        ...{ text, storeHealth, upstreamHealth },
         cells: () => ({ families: inCells(), upstream: seen, delays: eventLoopDelays() }),
-        report: async () => ({
-          families: await figures(),
-          busiest: busiest.share(clock.monotonicMs()),
-          store: storeHealth(),
-        }),
+        report: async () => ({ families: await figures(), busiest: share(), store: storeHealth() }),
       };
     },
     close: () => samplers.close(),
