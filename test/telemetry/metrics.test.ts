@@ -359,7 +359,7 @@ test("a request counts under its own labels whatever the one before was, also wh
   });
 });
 
-test("a thousand reloads with new names have the series of the last 64 that were replaced, and the cells of no more", async () => {
+test("hundreds of reloads with new names have the series of the last 64 that were replaced, and the cells of no more", async () => {
   const metrics = metricsOf();
   const buffers = new Set<ArrayBufferLike>();
   const reload = (i: number): void => {
@@ -374,18 +374,18 @@ test("a thousand reloads with new names have the series of the last 64 that were
   const { size } = buffers;
   // A scrape knows the series that are shown, and later there are as many others.
   await scrape(metrics);
-  for (let i = 100; i < 1_000; i += 1) reload(i);
+  for (let i = 100; i < 300; i += 1) reload(i);
   expect(buffers.size).toBe(size);
   const all = await scrape(metrics);
-  const named = Array.from({ length: 65 }, (_, i) => 935 + i);
+  const named = Array.from({ length: 65 }, (_, i) => 235 + i);
   const putsOf = (route: string) => `headgate_requests_total{method="PUT",route="${route}",status_class="2xx"}`;
   const counted = (start: string) =>
     [...all].filter(([series, value]) => series.startsWith(start) && value > 0).sort(([a], [b]) => (a < b ? -1 : 1));
   expect(counted('headgate_requests_total{method="PUT"')).toEqual(named.map((i) => [putsOf(`/${i}/`), 1]));
   expect(counted("headgate_remaining_ratio_count")).toEqual([
     ...named.map((i) => [`headgate_remaining_ratio_count{policy="p-${i}"}`, 1]),
-    ['headgate_remaining_ratio_count{policy="per-ip"}', 1_000],
+    ['headgate_remaining_ratio_count{policy="per-ip"}', 300],
   ]);
-  expect(all.get('headgate_request_duration_seconds_count{route="/v1/"}')).toBe(1_000);
+  expect(all.get('headgate_request_duration_seconds_count{route="/v1/"}')).toBe(300);
   expect(all.get('headgate_request_duration_seconds_count{route="none"}')).toBeUndefined();
 });

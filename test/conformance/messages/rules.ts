@@ -334,7 +334,7 @@ const fields: readonly MessageRule[] = [
     "plugin over HTTP/2": absent("Node's bound is 128 fields, and the reset says ENHANCE_YOUR_CALM"),
   }),
   field("1,001 fields", many(1_001), unread(431), {
-    ...overHttp2(absent("its block is larger than a frame: transport/http2-frames.sampled.test.ts")),
+    ...overHttp2(absent("its block is larger than a frame: transport/http2-frames.test.ts")),
     "auth-request": ofCall(431, "it is the call that has too many"),
     "ext-authz": ofCall(431, "it is the call that has too many"),
     gRPC: ofCall(431, "such a message is not read to its end"),
