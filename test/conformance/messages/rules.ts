@@ -253,6 +253,11 @@ const field = (
   outcome,
   ...(except === undefined ? {} : { except }),
 });
+/** Fields as lines. */
+const lines = (...texts: string[]) =>
+  texts.map((text) => [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 2)] as const);
+const cookies = (name: string, ...values: string[]): MessageRule =>
+  field(name, lines(...values.map((value) => `cookie: ${value}`)), forwarded, { gRPC: absent(readByEnvoy) });
 const many = (count: number) => Array.from({ length: count }, (_, i) => [`x-${i}`, "y"] as const);
 const notOverHttp2 = overHttp2(reset("RFC 9113, 8.2.2: a field of the connection makes the request malformed"));
 
@@ -263,48 +268,24 @@ const fields: readonly MessageRule[] = [
   field("an underscore in the name of another field with an address", [["client_ip", "1.2.3.4"]], refused(400)),
   field("a name that some servers read as another", [["x-original.url", "/v2/y"]], refused(400)),
   field("another expectation", [["expect", "something"]], refused(417)),
-  field(
-    "two tokens",
-    [
-      ["authorization", "Bearer a"],
-      ["authorization", "Bearer b"],
-    ],
-    refused(401),
-    {
-      gRPC: absent(readByEnvoy),
-    },
-  ),
+  field("two tokens", lines("authorization: Bearer a", "authorization: Bearer b"), refused(401), {
+    gRPC: absent(readByEnvoy),
+  }),
   field("a length that is none", [["content-length", "1x"]], unread(400), {
     ...overHttp2(malformed),
     ...framing,
     gRPC: but(refused(400), "the message has no framing of its own, so the length is a field like others"),
   }),
-  field(
-    "two lengths",
-    [
-      ["content-length", "0"],
-      ["content-length", "0"],
-    ],
-    unread(400),
-    {
-      ...overHttp2(malformed),
-      ...framing,
-      gRPC: absent(readByEnvoy),
-    },
-  ),
-  field(
-    "a length and an encoding",
-    [
-      ["content-length", "0"],
-      ["transfer-encoding", "chunked"],
-    ],
-    unread(400),
-    {
-      ...overHttp2(malformed),
-      ...framing,
-      gRPC: but(refused(400), "the message has no framing of its own, so both are fields like others"),
-    },
-  ),
+  field("two lengths", lines("content-length: 0", "content-length: 0"), unread(400), {
+    ...overHttp2(malformed),
+    ...framing,
+    gRPC: absent(readByEnvoy),
+  }),
+  field("a length and an encoding", lines("content-length: 0", "transfer-encoding: chunked"), unread(400), {
+    ...overHttp2(malformed),
+    ...framing,
+    gRPC: but(refused(400), "the message has no framing of its own, so both are fields like others"),
+  }),
   field("another encoding", [["transfer-encoding", "gzip, chunked"]], refused(501), notOverHttp2),
   field("Connection", [["connection", "close"]], forwarded, notOverHttp2),
   field("Keep-Alive", [["keep-alive", "timeout=5"]], forwarded, notOverHttp2),
@@ -340,36 +321,9 @@ const fields: readonly MessageRule[] = [
     gRPC: ofCall(431, "such a message is not read to its end"),
   }),
   field("an empty cookie", [["cookie", ""]], forwarded),
-  field(
-    "an empty cookie beside others",
-    [
-      ["cookie", "a=1"],
-      ["cookie", ""],
-      ["cookie", "b=2"],
-    ],
-    forwarded,
-    {
-      gRPC: absent(readByEnvoy),
-    },
-  ),
-  field(
-    "an empty cookie behind another",
-    [
-      ["cookie", "a=1"],
-      ["cookie", ""],
-    ],
-    forwarded,
-    { gRPC: absent(readByEnvoy) },
-  ),
-  field(
-    "an empty cookie before another",
-    [
-      ["cookie", ""],
-      ["cookie", "b=2"],
-    ],
-    forwarded,
-    { gRPC: absent(readByEnvoy) },
-  ),
+  cookies("an empty cookie beside others", "a=1", "", "b=2"),
+  cookies("an empty cookie behind another", "a=1", ""),
+  cookies("an empty cookie before another", "", "b=2"),
 ];
 
 export const messageRules: readonly MessageRule[] = [...methods, ...targets, ...hosts, ...fields];

@@ -46,6 +46,9 @@ export const refused = (section: string, name: string, status: number, bytes: st
   expected: { kind: "refused", status, closes: true },
 });
 
+export const malformed = (section: string, name: string, bytes: string): RequestCase =>
+  refused(section, name, 400, bytes);
+
 /** Answered by the gateway; the connection goes on with the next request. */
 export const declined = (section: string, name: string, status: number, bytes: string): RequestCase => ({
   section,
