@@ -83,30 +83,6 @@ describe("routes", () => {
   });
 });
 
-describe("an upstream that takes a login for one of its connection", () => {
-  test.each(["NTLM TlRM", "negotiate YII=", "Basic x, NTLM TlRM"])(
-    "a connection on which an Authorization of %j went carries no other request",
-    async (authorization) => {
-      const used: Socket[] = [];
-      const { connect } = await stageRaw(
-        (socket) => {
-          used.push(socket);
-          socket.write(response("ok"));
-        },
-        {},
-        { options: { auth: { mode: "off" } } },
-      );
-      const client = connect();
-      for (const credentials of ["Bearer ntlm", "Bearer x", authorization, "Bearer x"]) {
-        client.write(`GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: ${credentials}\r\n\r\n`);
-        expect((await client.read()).status).toBe(200);
-      }
-      expect(used[1]).toBe(used[0]);
-      expect(used[3]).not.toBe(used[2]);
-    },
-  );
-});
-
 describe("idle connections", () => {
   test.each([
     ["auto", "", 999],

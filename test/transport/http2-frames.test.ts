@@ -18,6 +18,7 @@ import {
   literals,
   post,
 } from "../support/http2-frames.ts";
+import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { response, stageHttp, stageRaw } from "../support/stage.ts";
@@ -213,10 +214,10 @@ describe("bounds", () => {
     await eventually("the error is told", () => one.goaways.includes(protocolError));
     one.socket.destroy();
     await eventually("the request is over", () => statuses().length === 1, 15_000);
-    await eventually("its connection is gone", async () => {
-      const metrics = await fetch(`${gateway.adminUrl}/metrics`);
-      return /^headgate_client_connections 0$/m.test(await metrics.text());
-    });
+    await eventually(
+      "its connection is gone",
+      async () => (await metric(gateway, "headgate_client_connections")) === 0,
+    );
   }, 20_000);
 
   test("of resets: a client that takes back what it asks for is told to calm down, and has paid for each", async () => {

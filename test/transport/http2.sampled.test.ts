@@ -18,7 +18,7 @@ import {
   literals,
   post,
 } from "../support/http2-frames.ts";
-import { upstreamConnections } from "../support/metrics.ts";
+import { metric, upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { scaled } from "../support/runs.ts";
@@ -49,17 +49,7 @@ function clients({ traffic }: TestGateway, ca: string, cleanup: Cleanup) {
   };
 }
 
-async function figure(gateway: TestGateway, series: string): Promise<number> {
-  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
-  return Number(
-    text
-      .split("\n")
-      .find((sample) => sample.startsWith(`${series} `))
-      ?.slice(series.length + 1),
-  );
-}
-
-const connections = (gateway: TestGateway) => figure(gateway, "headgate_client_connections");
+const connections = (gateway: TestGateway) => metric(gateway, "headgate_client_connections");
 
 test("a hundred streams at once are a hundred requests", async () => {
   const { client, upstream } = await start();
@@ -304,7 +294,7 @@ test("a body kept in DATA frames of one byte is reset with ENHANCE_YOUR_CALM, an
   expect(codes).toEqual([constants.NGHTTP2_ENHANCE_YOUR_CALM]);
   one.headers(3, get());
   expect(await one.ended(3)).toBe("whole");
-  expect(await figure(gateway, 'headgate_refusals_total{reason="small_pieces"}')).toBe(1);
+  expect(await metric(gateway, 'headgate_refusals_total{reason="small_pieces"}')).toBe(1);
   expect((await client().ask()).status).toBe(200);
 });
 

@@ -2,6 +2,7 @@
 // it is the one who logged in. So a connection that has seen such a login, or was asked for one, carries no other request.
 import type { Socket } from "node:net";
 import { beforeAll, describe, expect, test } from "vitest";
+import { startTestApp } from "../fastify/app.ts";
 import { useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -21,6 +22,7 @@ const used: Socket[] = [];
 let answer: string | null = null;
 let ca = "";
 let port = 0;
+let portOfPlugin = 0;
 
 /** Greets who has logged in on the connection, unless the test says how to answer. */
 function greet(socket: Socket, data: Buffer): void {
@@ -33,22 +35,27 @@ function greet(socket: Socket, data: Buffer): void {
 beforeAll(async () => {
   const policies = [slidingPolicy({ limit: 10_000, windowMs: 60_000 })];
   const tls = withTls({ policies, auth: { mode: "off" } });
-  const { gateway } = await stageRaw(sharedCleanup, greet, tls.overrides);
+  const { gateway, upstream } = await stageRaw(sharedCleanup, greet, tls.overrides);
   ({ ca } = tls);
   port = gateway.traffic.port;
+  const options = { routes: ["/v2/"], auth: { mode: "off" }, upstream: { url: upstream.url } } as const;
+  portOfPlugin = (await startTestApp(sharedCleanup, { options })).port;
 });
+
+async function askOn(client: RawConnection, authorization?: string, line = "GET /v2/x HTTP/1.1"): Promise<string> {
+  cleanup(() => client.destroy());
+  const field = authorization === undefined ? "" : `Authorization: ${authorization}\r\n`;
+  client.write(`${line}\r\nHost: api.test\r\n${field}\r\n`);
+  let read = await client.read();
+  while (read.status < 200) read = await client.read();
+  return read.body;
+}
 
 /** Each request comes from a client of its own. */
 const carriers = {
-  async "HTTP/1.1"(authorization?: string, line = "GET /v2/x HTTP/1.1"): Promise<string> {
-    const client = new RawConnection(port, { tls: { ca } });
-    cleanup(() => client.destroy());
-    const field = authorization === undefined ? "" : `Authorization: ${authorization}\r\n`;
-    client.write(`${line}\r\nHost: api.test\r\n${field}\r\n`);
-    let read = await client.read();
-    while (read.status < 200) read = await client.read();
-    return read.body;
-  },
+  "HTTP/1.1": (authorization?: string, line?: string) =>
+    askOn(new RawConnection(port, { tls: { ca } }), authorization, line),
+  "the plugin": (authorization?: string) => askOn(new RawConnection(portOfPlugin), authorization),
   async "HTTP/2"(authorization?: string): Promise<string> {
     const client = new Http2Client(port, ca, cleanup);
     return (await client.ask({ fields: { authorization: authorization ?? [] } })).body;
