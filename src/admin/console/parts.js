@@ -24,10 +24,10 @@ export function When({ at, nowMs }) {
   return html`<${Instant} at=${at} nowMs=${nowMs} /> (${seconds > 0 ? `in ${span(seconds)}` : `${span(Math.floor(-seconds))} ago`})`;
 }
 
+/** Without a reason, the upstream failed after the head. */
 export function Reason({ reason }) {
-  // The upstream failed behind the head of its response.
-  if (reason === null) return "broken off";
-  return reason && html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
+  if (!reason) return "broken off";
+  return html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
 }
 
 /** Of a field for what is not prose. */
