@@ -235,7 +235,7 @@ const upstream: readonly Written[] = [
     file: "src/upstream/tunnels.ts",
     from: "      holding.reclaimable?.delete(tunnel);\n",
     to: "",
-    sees: "A client without a tunnel gets none, because one that has ended is closed in its favour.",
+    sees: "More than upgrade.maxTunnels are open, because one that has ended is closed in place of another.",
   },
   {
     file: "src/upstream/tunnels.ts",
@@ -340,9 +340,9 @@ const gateway: readonly Written[] = [
   },
   {
     file: "src/gateway/configuration.ts",
-    from: "    for (const upstream of unused) upstream.close();\n",
+    from: "    this.#current.retire();\n",
     to: "",
-    sees: "Each reload of the upstream leaves the lookups of the old one running.",
+    sees: "After a reload the upstream before is still looked up, checked and kept connected.",
   },
   {
     file: "src/gateway/control/client-control.ts",
@@ -368,8 +368,8 @@ const config: readonly Written[] = [
   {
     file: "src/config/changes.ts",
     from: "return isWeaker || other.scopes.some((scope) => !one.scopes.includes(scope));",
-    to: "return isWeaker || other.scopes.length > one.scopes.length;",
-    sees: "A rule that asks for another scope in place of one is not reported as loosened.",
+    to: "return isWeaker;",
+    sees: "A reload that takes a rule with a scope away does not warn that it gives up protection.",
   },
   {
     file: "src/config/warnings.ts",

@@ -34,10 +34,14 @@ const print = (line: string): void => void process.stdout.write(`${line}\n`);
 const copy = mkdtempSync(join(tmpdir(), "headgate-breaks-"));
 let running: ChildProcess | null = null;
 const cleanUp = (): void => {
-  if (running?.pid !== undefined) process.kill(-running.pid, "SIGKILL");
-  rmSync(copy, { recursive: true, force: true, maxRetries: 3 });
+  try {
+    if (running?.pid !== undefined) process.kill(-running.pid, "SIGKILL");
+  } finally {
+    rmSync(copy, { recursive: true, force: true, maxRetries: 3 });
+  }
 };
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(1));
+// A second signal must not end the process while it cleans up.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(1));
 process.once("exit", cleanUp);
 
 cpSync(root, copy, { recursive: true, filter: (path) => !left.has(path) });
