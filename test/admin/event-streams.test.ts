@@ -145,3 +145,16 @@ test("a stream has no timeout, and is kept alive by a comment", async ({ onTestF
   await new Promise((resolve) => void setImmediate(resolve));
   expect(response.destroyed).toBe(false);
 });
+
+test("when the last stream has ended, nothing is sent any more", async ({ onTestFinished }) => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const plane = fakePlane();
+  const stage = await stageApi(cleanup, plane);
+  const before = vi.getTimerCount();
+  const { outgoing } = await open(stage);
+  expect(vi.getTimerCount()).toBe(before + 1);
+  outgoing.destroy();
+  await vi.waitUntil(() => plane.subscribers() === 0, { timeout: 5_000 });
+  expect(vi.getTimerCount()).toBe(before);
+});

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { emptyPolicies, withoutRestart } from "../../src/config/changes.ts";
+import { emptyPolicies, loosenedKeys, withoutRestart } from "../../src/config/changes.ts";
+import type { AuthRule } from "../../src/core/authentication.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import type { StoreConnectionSettings } from "../../src/core/store-link.ts";
@@ -116,6 +117,24 @@ test.each<[string, Overrides, Overrides, readonly string[]]>([
   // What is in force now needs no restart, and what was wanted needs the same one.
   expect(withoutRestart(result.settings, inForce)).toEqual({ settings: result.settings, keys: [] });
   expect(withoutRestart(settings(after), result.settings).keys).toEqual(keys);
+});
+
+describe("a reload of the rules about tokens gives up protection", () => {
+  const rule = (...scopes: string[]): AuthRule => ({ paths: ["/v2/"], methods: [], mode: "tokens", scopes });
+  const withRules = (...rules: AuthRule[]) => ({
+    settings: settings({ auth: { mode: "tokens", tokensFile: "/tokens", rules } }),
+    raw: null,
+  });
+
+  test.each<[what: string, before: AuthRule[], after: AuthRule[], isLoosened: boolean]>([
+    ["a scope that goes with its rule", [rule("write")], [], true],
+    ["a rule that asks for nothing", [], [{ ...rule(), mode: "off" }], true],
+    ["another scope in place of one", [rule("write")], [rule("read")], true],
+    ["a first scope", [], [rule("read")], false],
+    ["nothing", [rule("read")], [rule("read")], false],
+  ])("%s", (_, before, after, isLoosened) => {
+    expect(loosenedKeys(withRules(...before), withRules(...after))).toEqual(isLoosened ? ["auth.rules"] : []);
+  });
 });
 
 describe("a policy starts empty", () => {

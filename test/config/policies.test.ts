@@ -181,6 +181,14 @@ test("what is in effect shows what was written, and no value of a header", () =>
   );
 });
 
+test("what is in effect shows the word that a reader of YAML 1.1 has written as a boolean", () => {
+  const { raw } = load({ yaml: "auth: { mode: false }\nenforcement: true\nlisten: { proxyProtocol: true }" });
+  const lines = effectiveLines(schema, raw);
+  expect(lines.find((each) => each.startsWith("auth:"))).toMatch(/ mode: off,/);
+  expect(lines.find((each) => each.startsWith("enforcement:"))).toBe("enforcement: on");
+  expect(lines.find((each) => each.startsWith("listen:"))).toMatch(/ proxyProtocol: true,/);
+});
+
 test("of a policy that is wrong in several ways, everything is told, and nothing that follows from it", () => {
   const yaml = [
     "policies:",

@@ -35,6 +35,13 @@ test.each([
   expect(readSync()).toBe(why);
 });
 
+test("a file of 64 MiB is not too large", () => {
+  const path = join(folder, "largest");
+  writeFileSync(path, "");
+  truncateSync(path, 64 * 1024 * 1024);
+  expect(readRegularFileSync(path).length).toBe(64 * 1024 * 1024);
+});
+
 test("a file is read whole, as UTF-8", async () => {
   const path = join(folder, "text");
   expect(await readRegularFile(path)).toBe("grün");

@@ -119,6 +119,11 @@ test("sentinels and clusters have ports of their own, and all keys have variable
     },
     store: { replicas: 4, lease: { durationMs: 1000, most: 50 } },
   });
+  const own = load(withRedis("passwordFile: p, sentinels: { name: a, addresses: [b], passwordFile: q }"));
+  expect(own?.connection).toMatchObject({
+    servers: { user: { username: null, passwordFile: join(folder, "q") } },
+    passwordFile: join(folder, "p"),
+  });
   expect(load(withRedis('cluster: ["a:1", b]'))?.connection.servers).toEqual({
     kind: "cluster",
     addresses: [

@@ -65,6 +65,11 @@ test("private networks, and those of a content delivery network, are ordinary", 
   expect(await warnings(asPorts(...all))).toEqual([]);
 });
 
+test("wide callers over gRPC alone are warned of", async () => {
+  const extAuth = "extAuth: { grpc: { enabled: true }, trustedCallers: [0.0.0.0/0] }";
+  expect(await warnings(extAuth)).toEqual([`warning: ${callers("every IPv4 address")}`]);
+});
+
 test("wide callers without an ext-auth listener are not warned of", async () => {
   expect(await warnings("extAuth: { trustedCallers: [0.0.0.0/0] }")).toEqual([]);
 });

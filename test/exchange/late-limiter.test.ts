@@ -1,8 +1,9 @@
 // However a request comes, and whenever the limiter decides: it is answered with its fields or not at all, its exchange
 // ends once, and what was taken for it is given back. Through the real gateway and a real app; only
 // the limiter's answers are others.
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
+import { WaitingExchanges } from "../../src/exchange/waiting-exchanges.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { sixFields } from "../support/contract-fields.ts";
 import { eventually } from "../support/eventually.ts";
@@ -15,6 +16,7 @@ import { whens } from "./verdicts.ts";
 const cleanup = useCleanup();
 const tls = useTls();
 const limiter = useLateLimiter();
+afterEach(() => void vi.restoreAllMocks());
 
 /** A slot that is not given back refuses the next request. */
 const policies: readonly Policy[] = [
@@ -98,4 +100,19 @@ describe.each([...stagedCarriers, stagedRateLimit])("$name", (carrier) => {
     await eventually("the decision is made", () => limiter.held().ever === expected && limiter.held().now === 0);
     expect([stage.lines().length, stage.failures(), stage.atUpstream()]).toEqual([1, 0, 0]);
   });
+});
+
+test("an exchange that has waited for its decision is not remembered afterwards", async () => {
+  const [add, forget] = [vi.spyOn(WaitingExchanges.prototype, "add"), vi.spyOn(WaitingExchanges.prototype, "delete")];
+  const stage = await stageOf(stagedCarriers[0] as StagedCarrier);
+  for (const [i, answer] of answers.entries()) {
+    limiter.says(answer, "later");
+    const sent = stage.send();
+    await eventually("the limiter is asked", () => limiter.asked() === 1);
+    limiter.decide();
+    await sent.answered;
+    await eventually("the exchange has ended", () => stage.lines().length === i + 1);
+  }
+  expect(add).toHaveBeenCalledTimes(answers.length);
+  expect(forget.mock.calls).toEqual(add.mock.calls);
 });

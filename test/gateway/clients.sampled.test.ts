@@ -212,6 +212,13 @@ describe("the list of clients", () => {
     );
   });
 
+  test("leaves nothing where a rule has lowered the limit below what is used", async () => {
+    const stage = new Stage({ policies: [perIp] });
+    for (let i = 0; i < 2; i += 1) send(stage, me.value);
+    stage.set([{ about: { kind: "client", value: me.value }, action: "limit", policy: "per-ip", limit: 1 }]);
+    expect(await stage.clients.list(query)).toMatchObject([{ limit: 1, used: 2, remaining: 0 }]);
+  });
+
   test("shows a token that is not listed by its hash alone, which finds it", async () => {
     const stage = new Stage({ policies: [byToken] });
     send(stage, me.value, "secret");

@@ -240,7 +240,11 @@ test("what is too large, too much or not supported has a status of its own", asy
 test("bounds of the caller's own", () => {
   const bounds = { maxBytes: 32 * 1024, maxFields: 250 };
   const many = `${head}${"X: y\r\n".repeat(249)}\r\n`;
+  // The target, and the names and values of the fields: a head that has all of the bound is too large.
+  const counted = "/v2/x".length + "Host".length + "a".length + "X".length;
   for (const [text, refusal] of [
+    [`${head}X: ${"y".repeat(bounds.maxBytes - counted - 1)}\r\n\r\n`, null],
+    [`${head}X: ${"y".repeat(bounds.maxBytes - counted)}\r\n\r\n`, localReplies.headTooLarge],
     [many, null],
     [many.replace("\r\n\r\n", "\r\nX: y\r\n\r\n"), localReplies.tooManyFields],
     [`${head}X: ${"y".repeat(32_000)}\r\n\r\n`, null],

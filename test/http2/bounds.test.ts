@@ -53,6 +53,19 @@ describe("frames that carry nothing", () => {
     expect(readBefore(conversation, () => frame(frameTypes.continuation, 0, 1), 5_000)).toBeLessThan(3_100);
   });
 
+  test("a flood of requests that are refused as too many ends the connection, too", () => {
+    const conversation = start();
+    let refused = 0;
+    for (let stream = 1; stream < 8_000 && !conversation.session.isOver; stream += 2) {
+      conversation.send(whole(stream));
+      for (const open of [...conversation.session.streams.values()]) conversation.session.refuse(open);
+      refused += 1;
+    }
+    expect(refused).toBeGreaterThan(2_900);
+    expect(refused).toBeLessThan(3_300);
+    expect(conversation.events.at(-1)).toBe("over enhanceYourCalm");
+  });
+
   test("time gives the frames back", () => {
     const conversation = start(open(1));
     const { clock } = conversation;

@@ -137,6 +137,14 @@ test.each(spread(cases, 5))("a key is kept that has used up $name by $way", ({ o
   expect(stage.ask(1, 200)).toBe(0);
 });
 
+test("a key that is no address is kept if its rest is less than the cost of a request", () => {
+  const stage = new Stage(policyOf({ key: [{ kind: "token" }], cost: 3, overrides: [lower(4)] }));
+  expect(stage.ask(1, 0)).toBe(clients);
+  stage.flood(100);
+  expect(stage.limiter.counterFigures().policies[0]?.evictedLive).toBeGreaterThan(200);
+  expect(stage.ask(1, 200)).toBe(0);
+});
+
 test("a key that is no address is kept after a restart, too", () => {
   const policy = policyOf({ key: [{ kind: "token" }], overrides: [lower(2)] });
   const stage = new Stage(policy);

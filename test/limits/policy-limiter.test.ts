@@ -590,6 +590,17 @@ describe("a reload", () => {
     expect(table.periodOf(0).endMs).toBe(endMs);
   });
 
+  test("another time zone moves the end of the period that is under way", () => {
+    const day = (timezone: string) => policy("day", 2, { rate: { kind: "calendar", per: "day", timezone } });
+    const clock = new FakeClock();
+    const endOf = ({ resetMs }: Decision) => new Date(resetMs + clock.wallOffsetMs).toISOString();
+    const first = create([day("UTC")], { clock });
+    expect(endOf(take(first, clock.nowMs))).toBe("2023-11-15T00:00:00.000Z");
+    const second = reload([day("America/New_York")], first, { clock });
+    const decision = take(second, clock.nowMs);
+    expect([decision.remaining, endOf(decision)]).toEqual([0, "2023-11-15T05:00:00.000Z"]);
+  });
+
   test("a limiter that is made and not used changes nothing", () => {
     const day = policy("day", 2, { rate: { kind: "calendar", per: "day", timezone: "UTC" } });
     const clock = new FakeClock();

@@ -44,6 +44,19 @@ test("the reset that a refusal tells is the instant at which the whole call fits
   expect(asks(3, 120)).toMatchObject({ outcome: "admitted", remaining: 0 });
 });
 
+test("a quota is exhausted as soon as less is left than a request costs", () => {
+  const limiter = new PolicyLimiter([slidingPolicy({ limit: 5, cost: 2, windowMs: 100 })], { clock });
+  const [asked] = [requestOf({ client: "192.0.2.1", policy: null, hits: 1 })];
+  const told = () => limiter.quotasOf(asked, [], 0).map(({ state, remaining }) => [state, remaining]);
+  for (const expected of [
+    ["open", 3],
+    ["exhausted", 1],
+  ] as const) {
+    decideAll(limiter.forQuotas(), [asked], 0);
+    expect(told()).toEqual([expected]);
+  }
+});
+
 test("a rule about a subject is none for a policy that is asked before the token check, as for any request", () => {
   const runtimeRules = new RulesInForce();
   runtimeRules.apply({ set: [ruleOf("1", { kind: "subject", value: "alice" }, { action: "exempt" })], removed: [] });

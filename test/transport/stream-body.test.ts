@@ -144,6 +144,14 @@ test("what a body has when it is destroyed is given back, and not passed on", as
   expect([read, tally.usedBytes]).toEqual([[], 2]);
 });
 
+test("what nobody has read of a body when it is destroyed is given back", () => {
+  const { body, read, receive, tally } = start();
+  receive("ab");
+  expect(tally.usedBytes).toBe(0);
+  body.destroy();
+  expect([read, tally.usedBytes]).toEqual([[], 2]);
+});
+
 /** `a2 b1` of `aab`. */
 function runsOf(read: readonly string[]): string[] {
   return read.map((each) => each.replaceAll(/(.)\1*/g, (run) => `${run[0]}${run.length} `).trim());

@@ -103,6 +103,7 @@ const challenges: readonly (readonly [what: string, answer: string, line?: strin
   ["a list that begins with it", challenge('Negotiate, Basic realm="x"')],
   ["a list that ends with it", challenge('Basic realm="x", Digest nonce="a,b" ,NTLM')],
   ["a second line", challenge('Basic realm="x"\r\nWWW-Authenticate: NTLM')],
+  ["a first line", challenge('NTLM\r\nWWW-Authenticate: Basic realm="x"')],
   ["blanks around it", challenge("\t NTLM \t")],
   ["a name that Connection names", challenge("NTLM\r\nConnection: www-authenticate")],
   ["200", challenge("Negotiate oRQwEqADCgEAoQs=", "200 OK")],

@@ -86,6 +86,20 @@ test("a client alone has a half of the tunnels, is refused more, and gets them a
   expect(await tunnels(gateway)).toEqual({ opening: 0, open: 2 });
 });
 
+test("a tunnel that has ended is not closed in place of one that is open", async () => {
+  const { open, gateway, clock } = await stage(8);
+  const [ended, ...left] = [await open(a), await open(a), await open(a)] as [WebSocket, WebSocket, WebSocket];
+  for (const client of [b, c, d, "192.0.2.5", "192.0.2.6"]) await open(client);
+  ended.close();
+  await eventually("it has ended", async () => (await tunnels(gateway)).open === 7);
+  await open("192.0.2.7");
+  clock.advance(1_000);
+  const closed = Promise.race(left.map((each) => once(each, "close")));
+  await open("192.0.2.8");
+  await within("one of the client with the most closes", closed);
+  expect(await tunnels(gateway)).toEqual({ opening: 0, open: 8 });
+});
+
 test("a client that has a tunnel is refused another one while none is free, and closes nobody's", async () => {
   const { open, refused, gateway, clock } = await stage(4);
   const all = [await open(a), await open(a), await open(b), await open(c)];

@@ -37,6 +37,28 @@ async function startFake(
   return { port: typeof address === "object" ? (address?.port ?? 0) : 0, pieces, sockets };
 }
 
+test("of sentinels that name different primaries, the one with the newer promotion is believed", async () => {
+  const bulk = (text: string): string => `$${text.length}\r\n${text}\r\n`;
+  const startSentinel = (port: number, epoch: number) => {
+    const replies: Readonly<Record<string, string>> = {
+      ping: "+PONG\r\n",
+      "GET-MASTER-ADDR-BY-NAME": `*2\r\n${bulk("127.0.0.1")}${bulk(`${port}`)}`,
+      MASTER: `*2\r\n${bulk("config-epoch")}${bulk(`${epoch}`)}`,
+    };
+    return startFake((socket, text) => {
+      for (const word of text.split("\r\n")) socket.write(replies[word] ?? "");
+    });
+  };
+  const [old, promoted] = [await startFake(() => {}), await startFake(() => {})];
+  // Both are waited for, since one is no majority.
+  const sentinels = [await startSentinel(old.port, 4), await startSentinel(promoted.port, 5)];
+  const addresses = sentinels.map(({ port }) => ({ host: "127.0.0.1", port }));
+  const user = { username: null, passwordFile: null };
+  const watched = openWatched(cleanup, settingsOf(1, { servers: { kind: "sentinels", name: "a", addresses, user } }));
+  await watched.connected();
+  expect([old, promoted].map(({ sockets }) => sockets.size)).toEqual([0, 1]);
+});
+
 test("a server that names no run of its own may have ended with each connection", async () => {
   const { port, sockets } = await startFake((socket, text) => {
     const questions = text.split("*2\r\n$4\r\ninfo").length - 1;
