@@ -1,4 +1,4 @@
-// What several policies say together, by scenarios. policy-model.sampled.test.ts compares any of them with a model.
+// What several policies say together, where the model of policy-model.sampled.test.ts does not say it, and the rule of all or none.
 
 import { describe, expect, test } from "vitest";
 import type { Decision, Outcome, Policy } from "../../src/core/policy.ts";
@@ -7,7 +7,6 @@ import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
 import { askedRequest, clientOf, identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
-import { justBefore } from "./float.ts";
 import { smallTable } from "./small-table.ts";
 
 const minute = 60_000;
@@ -97,32 +96,6 @@ describe("all or none", () => {
     expect(counts(limiter)["wide"]).toEqual({ admitted: 2, observed: 5 });
   });
 
-  test("what the first step has charged stays charged when the second refuses", () => {
-    const limiter = create([policy("client", 3), policy("subject", 1, { key: [{ kind: "subject" }] })]);
-    const alice = identityOf({ subject: "alice" });
-    expect(shown(take(limiter, 0, {}, alice))).toMatchObject({ outcome: "admitted", name: "subject", remaining: 0 });
-    expect(shown(take(limiter, 1, {}, alice))).toMatchObject({
-      outcome: "throttled",
-      name: "subject",
-      resetMs: minute,
-    });
-    // The second step does not show a policy with more left.
-    expect(shown(take(limiter, 2, {}, identityOf({ subject: "bob" })))).toMatchObject({
-      name: "subject",
-      remaining: 0,
-    });
-    expect(shown(take(limiter, 3, {}, identityOf({ subject: "carol" })))).toMatchObject({
-      outcome: "throttled",
-      name: "client",
-    });
-    expect(counts(limiter)).toEqual({ client: { admitted: 3, throttled: 1 }, subject: { admitted: 2, throttled: 1 } });
-  });
-
-  test("the first step is shown if it leaves less than the second", () => {
-    const limiter = create([policy("client", 2), policy("subject", 9, { key: [{ kind: "subject" }] })]);
-    expect(shown(take(limiter))).toMatchObject({ outcome: "admitted", name: "client", remaining: 1 });
-  });
-
   test("32 policies are asked, the last one too", () => {
     const policies = Array.from({ length: 32 }, (_, i) => policy(`${i}`, i === 31 ? 1 : 5));
     const limiter = create(policies);
@@ -133,41 +106,6 @@ describe("all or none", () => {
 });
 
 describe("the decision to show", () => {
-  test("of several refusals, the one with the latest reset, at which the cost of the request fits", () => {
-    const limiter = create([
-      policy("short", 10, { cost: 5, rate: { kind: "sliding", windowMs: 1000 } }),
-      policy("long", 6, { cost: 3 }),
-    ]);
-    for (const atMs of [0, 10]) expect(take(limiter, atMs).outcome).toBe("admitted");
-    const refused = take(limiter, 20);
-    expect(shown(refused)).toEqual({ outcome: "throttled", name: "long", limit: 6, remaining: 0, resetMs: minute });
-    expect(take(limiter, justBefore(minute)).outcome).toBe("throttled");
-    expect(take(limiter, minute).outcome).toBe("admitted");
-  });
-
-  test("of admissions, the one with the fewest requests left, not units; of equals the latest reset", () => {
-    const limiter = create([
-      policy("units", 50, { cost: 10 }),
-      policy("requests", 6),
-      policy("later", 5, { rate: { kind: "sliding", windowMs: 2 * minute } }),
-    ]);
-    expect(shown(take(limiter))).toEqual({
-      outcome: "admitted",
-      name: "later",
-      limit: 5,
-      remaining: 4,
-      resetMs: 2 * minute,
-    });
-    const costly = create([policy("units", 50, { cost: 10 }), policy("requests", 6)]);
-    expect(shown(take(costly))).toMatchObject({ name: "units", remaining: 40 });
-  });
-
-  test("a cost that does not fit leaves what remains, and fits when enough has expired", () => {
-    const limiter = create([policy("units", 10, { cost: 4 })]);
-    for (const atMs of [0, 100]) expect(take(limiter, atMs).outcome).toBe("admitted");
-    expect(shown(take(limiter, 200))).toMatchObject({ outcome: "throttled", remaining: 2, resetMs: minute });
-  });
-
   test("where no enforcing policy applies, the first one, unspent", () => {
     const exempt = create([policy("a", 5, { exempt: ["192.0.2.0/24"] }), policy("b", 9, { exempt: ["192.0.2.1"] })]);
     expect(shown(take(exempt, 7))).toEqual({
@@ -191,25 +129,6 @@ describe("the decision to show", () => {
     });
     expect(counts(matched)).toEqual({ trial: { admitted: 1 }, a: {} });
     expect(shown(matched.show(take(matched, 7), 9))).toMatchObject({ name: "a", remaining: 5, resetMs: minute + 9 });
-  });
-
-  test("a client that is exempt from one policy is limited by the others", () => {
-    const limiter = create([policy("a", 1, { exempt: ["192.0.2.1"] }), policy("b", 2)]);
-    for (let i = 0; i < 2; i += 1) expect(take(limiter)).toMatchObject({ outcome: "admitted", policy: { name: "b" } });
-    expect(take(limiter)).toMatchObject({ outcome: "throttled", policy: { name: "b" } });
-    expect(take(limiter, 0, { client: "192.0.2.2" })).toMatchObject({ outcome: "admitted", policy: { name: "a" } });
-  });
-
-  test("an override is the limit of its key, in decisions too, and a look keeps to it", () => {
-    const limiter = create([policy("a", 1, { overrides: [{ part: "client", value: "192.0.2.0/24", limit: 3 }] })]);
-    expect(shown(take(limiter))).toMatchObject({ outcome: "admitted", limit: 3, remaining: 2 });
-    expect(shown(limiter.show(clientOf("192.0.2.1"), 5))).toMatchObject({
-      outcome: "observed",
-      limit: 3,
-      remaining: 2,
-    });
-    expect(shown(take(limiter, 0, { client: "198.51.100.1" }))).toMatchObject({ limit: 1, remaining: 0 });
-    expect(shown(take(limiter, 0, { client: "198.51.100.1" }))).toMatchObject({ outcome: "throttled", limit: 1 });
   });
 
   test("on requests that are not limited, the first enforcing policy by client that is about all requests", () => {
@@ -260,37 +179,6 @@ describe("the decision to show", () => {
 });
 
 describe("the list of all policies", () => {
-  test("has every enforcing policy that applies, of both steps, charged or not", () => {
-    const limiter = create(
-      [
-        policy("client", 9),
-        policy("trial", 9, { mode: "shadow" }),
-        policy("posts", 9, { match: { paths: [], methods: ["POST"] } }),
-        policy("subject", 2, { key: [{ kind: "subject" }] }),
-        policy("free", 2, { exempt: ["192.0.2.1"] }),
-      ],
-      { listAll: true },
-    );
-    expect(take(limiter).others?.map(shown)).toMatchObject([
-      { outcome: "admitted", name: "client", remaining: 8 },
-      { outcome: "admitted", name: "subject", remaining: 1 },
-    ]);
-    take(limiter);
-    expect(take(limiter).others?.map(shown)).toMatchObject([
-      { outcome: "admitted", name: "client", remaining: 6 },
-      { outcome: "throttled", name: "subject", remaining: 0 },
-    ]);
-  });
-
-  test("shows what a policy has left that was not charged because another refused", () => {
-    const limiter = create([policy("wide", 10, { cost: 3 }), policy("tight", 1)], { listAll: true });
-    take(limiter);
-    expect(take(limiter).others?.map(shown)).toMatchObject([
-      { outcome: "observed", name: "wide", remaining: 7 },
-      { outcome: "throttled", name: "tight", remaining: 0 },
-    ]);
-  });
-
   test("is null for one policy, and unless it was asked for", () => {
     expect(take(create([policy("a", 5)], { listAll: true })).others).toBeNull();
     expect(take(create([policy("a", 5), policy("b", 5)])).others).toBeNull();
@@ -298,14 +186,6 @@ describe("the list of all policies", () => {
 });
 
 describe("shadow policies", () => {
-  test("refuse nothing, and are charged only with the enforcing ones of their step", () => {
-    const limiter = create([policy("trial", 2, { mode: "shadow" }), policy("real", 4)]);
-    for (let i = 0; i < 4; i += 1)
-      expect(shown(take(limiter))).toMatchObject({ outcome: "admitted", name: "real", remaining: 3 - i });
-    expect(take(limiter).outcome).toBe("throttled");
-    expect(counts(limiter)).toEqual({ trial: { admitted: 2, would_throttle: 3 }, real: { admitted: 4, throttled: 1 } });
-  });
-
   test("are all there is with enforcement shadow: nothing is refused, and the first one is shown unspent", () => {
     const limiter = create([policy("a", 1), policy("b", 2)], { enforcement: "shadow" });
     for (let i = 0; i < 3; i += 1) {
@@ -343,29 +223,6 @@ describe("what is held until the end", () => {
     expect(take(limiter).outcome).toBe("throttled");
     second.held?.end(0);
     expect(take(limiter).outcome).toBe("admitted");
-  });
-
-  test.each([
-    [401, "kept"],
-    [403, "kept"],
-    [0, "kept"],
-    [200, "given back"],
-    [500, "given back"],
-  ])("a unit charged by status is held; at the end with %d it is %s", (status, outcome) => {
-    const limiter = create([policy("failures", 1, failures)]);
-    const { held } = take(limiter);
-    expect(take(limiter, 1).outcome).toBe("throttled");
-    held?.end(status);
-    expect(take(limiter, 2).outcome).toBe(outcome === "kept" ? "throttled" : "admitted");
-  });
-
-  test("a hundred guesses at once get ten through, and those that were no guesses are given back", () => {
-    const limiter = create([policy("failures", 10, failures)]);
-    const holds = Array.from({ length: 100 }, (_, i) => take(limiter, i)).flatMap(({ held }) => held ?? []);
-    expect(holds).toHaveLength(10);
-    for (const [i, held] of holds.entries()) held.end(i < 4 ? 200 : 401);
-    const more = Array.from({ length: 100 }, () => take(limiter, 100)).filter(({ outcome }) => outcome === "admitted");
-    expect(more).toHaveLength(4);
   });
 
   test("several policies hold for one exchange, of both steps, and shadow ones too", () => {
@@ -477,29 +334,6 @@ test("what others have used up is found without a charge: the one that refuses f
 });
 
 describe("a reload", () => {
-  test("use 60 of 100, then a limit of 50: throttled with an exact reset; back to 100: 40 left", () => {
-    const first = create([policy("client", 100)]);
-    for (let i = 0; i < 60; i += 1) expect(take(first, i).outcome).toBe("admitted");
-    const lower = reload([policy("client", 50)], first);
-    expect(shown(take(lower, 100))).toEqual({
-      outcome: "throttled",
-      name: "client",
-      limit: 50,
-      remaining: 0,
-      resetMs: minute + 10,
-    });
-    expect(shown(lower.show(clientOf("192.0.2.1"), 100))).toMatchObject({
-      remaining: 0,
-      resetMs: minute + 10,
-    });
-    const again = reload([policy("client", 100)], lower);
-    expect(again.show(clientOf("192.0.2.1"), 100).remaining).toBe(40);
-    expect(take(again, 100).remaining).toBe(39);
-    const lowest = reload([policy("client", 50)], again);
-    expect(take(lowest, justBefore(minute + 11)).outcome).toBe("throttled");
-    expect(take(lowest, minute + 11).outcome).toBe("admitted");
-  });
-
   test("keeps the counts of a policy under its name, kind and key, wherever it stands, and of hashed keys", () => {
     const key: Policy["key"] = [{ kind: "header", name: "x-plan" }];
     const request = { rawHeaders: ["X-Plan", "gold"] };
@@ -522,20 +356,6 @@ describe("a reload", () => {
     const second = reload([changed], first, { clock: new FakeClock() });
     expect(storedKeys(second)[0]).toBe(0);
     expect(take(second).outcome).toBe("admitted");
-  });
-
-  test("a slot taken before it is freed after it", () => {
-    const slots = policy("slots", 1, { rate: { kind: "concurrency" } });
-    const first = create([slots]);
-    const { held } = take(first);
-    const second = reload([{ ...slots, limit: 2 }], first);
-    const later = take(second);
-    expect(later.outcome).toBe("admitted");
-    expect(take(second).outcome).toBe("throttled");
-    held?.end(200);
-    expect(take(second).outcome).toBe("admitted");
-    later.held?.end(200);
-    expect(storedKeys(second)[0]).toBe(1);
   });
 
   test.each([
