@@ -9,8 +9,8 @@ export const shared = {
   hookTimeout: 20_000,
   // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
   expect: { poll: { timeout: 5_000 } },
-  // Three at a time keep two cores busy, since a third of the time tests wait. More would turn a wait into a failure.
-  maxWorkers: 3,
+  // Four at a time keep two cores busy, since tests wait for a third of their time.
+  maxWorkers: 4,
   // Files share the modules of their worker. Loading these anew for each file took a quarter of all the processor time, and
   // modules have no state that a test could leave to the next.
   isolate: false,

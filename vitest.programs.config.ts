@@ -10,6 +10,8 @@ export default defineConfig({
     env: { ...shared.env, HEADGATE_RUNS: "programs" },
     // Of those tests of a file that say that they can run at the same time: each has three gateways, also with two threads each.
     maxConcurrency: 2,
+    // Programs keep more processes busy than their test's. More of them would turn a wait into a failure.
+    maxWorkers: 3,
     // A program starts slowly on a busy machine.
     testTimeout: 60_000,
   },

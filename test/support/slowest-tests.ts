@@ -20,7 +20,7 @@ export default class SlowestTests implements Reporter {
     const tests = modules.flatMap(({ children }) => [...children.allTests()]);
     const slowest = tests.toSorted((one, other) => ownMsOf(other) - ownMsOf(one));
     if (modules.length >= manyModules) for (const test of slowest.slice(0, 10)) print("slow", test);
-    // The run itself keeps three processes busy.
+    // The run itself keeps four processes busy, for a part of the time.
     if ((loadavg()[0] ?? 0) > 2 * availableParallelism()) return;
     const tooSlow = slowest.filter((test) => ownMsOf(test) > (test.options.concurrent ? mostBesideOthersMs : mostMs));
     for (const test of tooSlow) print("TOO SLOW", test);
