@@ -1,6 +1,6 @@
 // What one thread makes from the settings: a start that fails leaves nothing open, and a reload takes over exactly the parts
 // whose settings are the same.
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import type { FileGroup, Files, Watched } from "../../src/core/file-group.ts";
 import type { Settings } from "../../src/core/settings.ts";
@@ -91,15 +91,6 @@ describe("a reload takes over each part whose settings are the same", () => {
     expect(names.filter((name) => was[name] !== is[name]).sort()).toEqual(replaced);
     expect(files.openPaths).toHaveLength(2);
   });
-});
-
-test("an upstream that a reload has replaced is used for no new connection", async () => {
-  const engine = await open(settingsOf(), new KnownFiles());
-  const retire = vi.spyOn(engine.inForce.configuration.upstream, "retire");
-  (await engine.prepare(settingsOf({ maxBodyBytes: 17 }))).commit();
-  expect(retire).not.toHaveBeenCalled();
-  (await engine.prepare(settingsOf({ upstream: { url: "http://127.0.0.1:10" } }))).commit();
-  expect(retire).toHaveBeenCalledOnce();
 });
 
 test("requests, connections and checks see a new configuration from one moment on", async () => {
