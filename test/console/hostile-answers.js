@@ -118,7 +118,7 @@ const elements = new Set(
 
 const attributes = new Set(
   (
-    "class href id tabindex title role style aria-label aria-hidden aria-current aria-live aria-labelledby aria-describedby " +
+    "class href id tabindex title role style colspan aria-expanded aria-label aria-hidden aria-current aria-live aria-labelledby aria-describedby " +
     "datetime scope type value maxlength placeholder autocomplete spellcheck checked disabled required min max step rows for " +
     "viewBox preserveAspectRatio d fill stroke transform lang charset name content rel src open selected"
   ).split(" "),
