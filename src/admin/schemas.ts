@@ -103,6 +103,7 @@ export const Status = object({
         seconds: seconds("Length of the period."),
         answered: count("Responses, without those that broke off."),
         meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
+        abandoned: count("Requests whose client left before the upstream answered."),
         failures: Type.Array(
           object({
             reason: text("As in the metrics and the log."),
@@ -545,6 +546,7 @@ export const History = object({
         upstream: object({
           answered: count("Responses, without those that broke off."),
           meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
+          abandoned: count("Requests whose client left before the upstream answered."),
           failedByReason: countsByName("Requests that the upstream failed, by reason."),
         }),
         store: orNull(

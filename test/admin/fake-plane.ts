@@ -21,7 +21,7 @@ import { keptLog } from "../telemetry/lines.ts";
 const at = "2026-11-24T12:00:00.000Z";
 
 const lastMinutes = {
-  ...{ seconds: 300, answered: 9, meanSeconds: 0.002 },
+  ...{ seconds: 300, answered: 9, meanSeconds: 0.002, abandoned: 0 },
   failures: [{ reason: "malformed", address: "10.0.0.1:80", count: 3 }],
 };
 
@@ -110,7 +110,7 @@ export const recent: RecentRequests = {
       {
         ...{ seconds: 10, admitted: 10, refused: { throttled: 2 } },
         latencySeconds: { p50: 0.001, p90: 0.002, p99: 0.003 },
-        upstream: { answered: 10, meanSeconds: 0.002, failedByReason: { reset: 1 } },
+        upstream: { answered: 10, meanSeconds: 0.002, abandoned: 0, failedByReason: { reset: 1 } },
         store: { state: "up", lateDecisions: 5 },
         memory: { residentBytes: 3, heapBytes: 2, externalBytes: 1 },
       },

@@ -7,7 +7,7 @@ import { problemsOf, worstOf } from "../../src/admin/console/problems.js";
 import { status as shown } from "../admin/fake-plane.ts";
 
 const well = { ...shown, certificate: null, tokens: null, possibleProxies: [] };
-const upstream = { answered: 100, meanSeconds: 0.01, failedByReason: {} };
+const upstream = { answered: 100, meanSeconds: 0.01, abandoned: 0, failedByReason: {} };
 const step = { seconds: 5, admitted: 100, refused: {}, latencySeconds: null, upstream, store: null };
 const history = { stepSeconds: 5, end: null, steps: [null, step] };
 const certificate = { subject: "CN=a", expires: "", expiresInSeconds: 90 * 86_400, isCurrent: true };

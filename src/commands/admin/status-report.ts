@@ -69,7 +69,7 @@ function lastTrialRow({ config: { loaded, loadedBy }, trial, lastTrial }: Status
 }
 
 function upstreamRows({ upstream: { state, reason, addresses, lastMinutes } }: Status): string[][] {
-  const { seconds, answered, meanSeconds, failures } = lastMinutes;
+  const { seconds, answered, meanSeconds, abandoned, failures } = lastMinutes;
   const failed = failures.reduce((sum, { count }) => sum + count, 0);
   const all = answered + failed;
   const mean = meanSeconds === null ? "" : `, answered in ${Math.ceil(1000 * meanSeconds)} ms on average`;
@@ -80,6 +80,9 @@ function upstreamRows({ upstream: { state, reason, addresses, lastMinutes } }: S
     ...failures.map(({ reason: why, address, count }) => {
       return ["", `${count} × ${why}${address === null ? "" : ` at ${address}`}`];
     }),
+    ...(abandoned === 0
+      ? []
+      : [["", `${counted(abandoned, "more request")}: the client left before the upstream answered`]]),
     ...addresses.map(({ address, state: own, active }) => [
       "",
       `${address} ${own}, ${counted(active, "request")} on it`,

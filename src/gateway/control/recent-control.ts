@@ -47,9 +47,9 @@ export function createRecentControl({ recent, settings, keyText, loggedName }: R
       };
     },
     upstream() {
-      const { ms, answered, meanMs, failures } = recent.upstream();
+      const { ms, answered, meanMs, abandoned, failures } = recent.upstream();
       const meanSeconds = meanMs === null ? null : secondsOf(meanMs);
-      return { seconds: ms / 1000, answered, meanSeconds, failures: failures.map((each) => ({ ...each })) };
+      return { seconds: ms / 1000, answered, meanSeconds, abandoned, failures: failures.map((each) => ({ ...each })) };
     },
     async request(id) {
       const refusal = recent.request(id);
@@ -110,7 +110,7 @@ function stepAnswer({
   store,
   memory,
 }: HistoryStep): HistoryAnswer["steps"][number] {
-  const { answered, meanMs, failedByReason } = upstream;
+  const { answered, meanMs, abandoned, failedByReason } = upstream;
   return {
     ...{ seconds: secondsOf(durationMs), admitted, refused: { ...refused } },
     latencySeconds: latencyMs && {
@@ -121,6 +121,7 @@ function stepAnswer({
     upstream: {
       answered,
       meanSeconds: meanMs === null ? null : secondsOf(meanMs),
+      abandoned,
       failedByReason: { ...failedByReason },
     },
     store: store && { ...store },

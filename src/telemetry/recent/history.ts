@@ -22,6 +22,8 @@ export interface HistoryStep {
     readonly answered: number;
     /** Until the head of the response; null if there was none. */
     readonly meanMs: number | null;
+    /** Whose client left before the upstream answered. */
+    readonly abandoned: number;
     readonly failedByReason: Readonly<Partial<Record<UpstreamErrorReason, number>>>;
   };
   /** The state that the worst thread saw at the end; null: the counters are not shared, or no thread knows. */
@@ -51,7 +53,8 @@ const storeState = 4;
 /** Nor are these: KiB. */
 const heapUnits = 5;
 const externalUnits = 6;
-const refused = 7;
+const abandoned = 7;
+const refused = 8;
 const upstreamErrors = refused + refusalReasons.length;
 const latencies = upstreamErrors + upstreamErrorReasons.length;
 
@@ -98,7 +101,7 @@ export class HistoryRow {
     for (const column of [storeState, heapUnits, externalUnits]) row[column] = 0;
   }
 
-  finished({ source, problem, fault, startedMs, dispatchedMs, answeredMs, endedMs }: ExchangeRecord): void {
+  finished({ source, problem, fault, startedMs, queuedMs, dispatchedMs, answeredMs, endedMs }: ExchangeRecord): void {
     // A response that broke off is a failure, which `upstreamFailed` counts.
     if (dispatchedMs !== null && answeredMs !== null && fault === null) {
       this.#add(answered, 1);
@@ -109,6 +112,7 @@ export class HistoryRow {
       return;
     }
     this.#add(admitted, 1);
+    if ((dispatchedMs ?? queuedMs) !== null && answeredMs === null && fault === null) this.#add(abandoned, 1);
     // The ingress carries a checked request itself.
     if (source === "proxy" && dispatchedMs !== null) this.#add(latencies + bucketOf(endedMs - startedMs), 1);
   }
@@ -242,6 +246,7 @@ export class History {
       upstream: {
         answered: count,
         meanMs: count === 0 ? null : (value(upstreamUnits) * upstreamUnitMs) / count,
+        abandoned: value(abandoned),
         failedByReason: named(errorColumns, value),
       },
       store: state === undefined ? null : { state, lateDecisions: value(lateDecisions) },

@@ -40,6 +40,8 @@ interface UpstreamMinutes {
   readonly answered: number;
   /** Until the head of a response; null if there was none. */
   readonly meanMs: number | null;
+  /** Requests whose client left before the upstream answered. */
+  readonly abandoned: number;
   /** The most frequent cause first. */
   readonly failures: readonly FailedRequests[];
 }
@@ -112,8 +114,9 @@ export class Recent {
     const steps = this.#history.recent(failuresMs);
     const answered = steps.reduce((sum, step) => sum + step.upstream.answered, 0);
     const waitedMs = steps.reduce((sum, { upstream }) => sum + upstream.answered * (upstream.meanMs ?? 0), 0);
+    const abandoned = steps.reduce((sum, step) => sum + step.upstream.abandoned, 0);
     return {
-      ...{ ms: failuresMs, answered, meanMs: answered === 0 ? null : waitedMs / answered },
+      ...{ ms: failuresMs, answered, meanMs: answered === 0 ? null : waitedMs / answered, abandoned },
       failures: this.#history.failures.toSorted((x, y) => y.count - x.count),
     };
   }

@@ -82,6 +82,24 @@ test("half of the addresses: the one that fails is named, though the upstream is
   });
 });
 
+test("an upstream that hangs while clients leave is told, though nothing has failed", async (context) => {
+  let asked = () => {};
+  const address = await troubled(context, () => asked());
+  const { gateway, headgate } = await stageCommands(cleanupOf(context), `upstream: { addresses: ["${address}"] }\n`);
+  for (let i = 0; i < 2; i += 1) {
+    const client = new AbortController();
+    asked = () => client.abort();
+    await expect(
+      fetch(`${gateway.url}/v2/x`, { headers: { authorization: "Bearer x" }, signal: client.signal }),
+    ).rejects.toThrow();
+  }
+  const abandoned = "2 more requests: the client left before the upstream answered\n";
+  await expect.poll(async () => (await headgate("status")).out).toContain(abandoned);
+  expect((await headgate("status --json")).json).toMatchObject({
+    upstream: { lastMinutes: { answered: 0, abandoned: 2, failures: [] } },
+  });
+});
+
 test("a response that breaks off is explained, though it has the status of its head", async (context) => {
   const address = await troubled(context, broken);
   const { gateway, headgate } = await stageCommands(cleanupOf(context), yamlOf([address]));

@@ -27,7 +27,7 @@ const nothing = {
   admitted: 0,
   refused: {},
   latencyMs: null,
-  upstream: { answered: 0, meanMs: null, failedByReason: {} },
+  upstream: { answered: 0, meanMs: null, abandoned: 0, failedByReason: {} },
   store: null,
   memory: { residentBytes: 0, heapBytes: 0, externalBytes: 0 },
 };
@@ -47,7 +47,8 @@ test("a step has what ended in it: admitted, refused by reason, the upstream's t
       durationMs: stepMs + 3,
       ...{ admitted: 2, refused: { throttled: 2, no_token: 1, upstream_timeout: 1 } },
       latencyMs: { p50: expect.closeTo(50, -1), p90: expect.closeTo(50, -1), p99: expect.closeTo(50, -1) },
-      ...{ upstream: { answered: 2, meanMs: 20.5, failedByReason: { response_timeout: 1 } }, store: null },
+      ...{ upstream: { answered: 2, meanMs: 20.5, abandoned: 0, failedByReason: { response_timeout: 1 } } },
+      store: null,
       memory: nothing.memory,
     },
     { durationMs: stepMs - 2, ...nothing, admitted: 1 },
@@ -64,6 +65,17 @@ test("a response that broke off after its head counts once, as a failure", () =>
   expect(steps(startMs + stepMs)).toMatchObject([
     { upstream: { answered: 1, meanMs: 40, failedByReason: { reset: 1 } } },
   ]);
+});
+
+test("a request whose client left before the upstream answered is abandoned, whether it was sent or waited", () => {
+  const { row, history, steps } = open();
+  row.finished(exchangeOf({ answeredMs: null, complete: false }));
+  row.finished(exchangeOf({ queuedMs: 1_001, dispatchedMs: null, answeredMs: null, complete: false }));
+  row.finished(exchangeOf({ complete: false }));
+  row.finished(exchangeOf({ problem: "upstream_timeout", answeredMs: null }));
+  row.finished(exchangeOf({ source: "ext-auth", dispatchedMs: null, answeredMs: null }));
+  history.read(startMs + stepMs);
+  expect(steps(startMs + stepMs)).toMatchObject([{ upstream: { answered: 1, abandoned: 2 } }]);
 });
 
 test("a step ends once, and its end is an instant of the wall clock", () => {

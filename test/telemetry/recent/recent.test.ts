@@ -138,7 +138,13 @@ test("what failed at the upstream is told for five minutes, of all threads, the 
   fail(1, "reset", "10.0.0.1:80");
   const refused = { reason: "refused", address: "10.0.0.2:80", count: 3 };
   const reset = { reason: "reset", address: "10.0.0.1:80", count: 2 };
-  expect(recent.upstream()).toEqual({ ms: 300_000, answered: 0, meanMs: null, failures: [refused, reset] });
+  expect(recent.upstream()).toEqual({
+    ms: 300_000,
+    answered: 0,
+    meanMs: null,
+    abandoned: 0,
+    failures: [refused, reset],
+  });
   await pass(300_000 - stepMs);
   expect(recent.upstream().failures).toEqual([refused, reset]);
   await pass(stepMs);
