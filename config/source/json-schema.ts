@@ -36,7 +36,7 @@ function describeItem(item: ListItem): JsonSchema {
   return item.kind === "leaf" ? { description: item.description, ...item.json } : describeSection(item);
 }
 
-function describeSection(section: Section<Keys>): JsonSchema {
+export function describeSection(section: Section<Keys>): JsonSchema {
   const nodes = Object.entries(section.keys);
   const required = nodes.flatMap(([key, node]) => ("isRequired" in node ? [key] : []));
   return {
