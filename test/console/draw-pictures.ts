@@ -1,5 +1,5 @@
 // `npm run pictures`: runs the demo for a minute and draws the views of its console, light and dark, to docs/images/ for README.md
-// and docs/operating.md. Needs Debian's Chromium. No test checks the pictures.
+// and docs/console.md. Needs Debian's Chromium. No test checks the pictures.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";

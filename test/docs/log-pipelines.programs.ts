@@ -103,20 +103,46 @@ test.skipIf(skip("rsyslogd"))("rsyslog (needs rsyslog: apt-get install rsyslog)"
 test.skipIf(skip("jq"))("the commands with jq in other pages (needs jq: apt-get install jq)", () => {
   const folder = scratchFolder(cleanup);
   const lines = [
-    { time: 1_795_315_126_680, client: "203.0.113.7", problem: "throttled", msg: "request" },
+    {
+      time: 1_795_315_126_680,
+      id: "a",
+      client: "203.0.113.7",
+      status: 429,
+      problem: "throttled",
+      path: "/v2/x",
+      msg: "request",
+    },
     { time: 1_795_315_126_681, client: "203.0.113.9", problem: null, msg: "request" },
-    { time: 1_795_315_126_682, client: "203.0.113.7", omitted: 40, msg: "refused requests left out" },
-    { time: 1_795_315_126_683, client: "2001:db8::/64", problem: "no_token", msg: "request" },
-    { time: 1_795_315_126_684, msg: "rule set", id: "block-1", by: "oncall", about: { client: "203.0.113.7" } },
+    { time: 1_795_315_126_682, level: "warn", client: "203.0.113.7", omitted: 40, msg: "refused requests left out" },
+    {
+      time: 1_795_315_126_683,
+      id: "b",
+      client: "2001:db8::/64",
+      status: 401,
+      problem: "no_token",
+      path: "/v2/y",
+      msg: "request",
+    },
+    {
+      time: 1_795_315_126_684,
+      level: "info",
+      msg: "rule set",
+      id: "block-1",
+      by: "oncall",
+      about: { client: "203.0.113.7" },
+    },
   ];
   writeFileSync(join(folder, "headgate.log"), `no JSON\n${lines.map((line) => JSON.stringify(line)).join("\n")}\n`);
-  const commands = ["docs/runbooks.md", "docs/operating.md"].flatMap((page) =>
-    codeBlocks(page, "sh").flatMap((block) => /^ *(jq .*)/ms.exec(block)?.[1] ?? []),
+  const commands = ["runbooks", "on-call", "logs", "log-lines"].flatMap((page) =>
+    codeBlocks(`docs/${page}.md`, "sh").flatMap((block) => /^ *(jq .*)/ms.exec(block)?.[1] ?? []),
   );
   const results = commands.map((command) => spawnSync("sh", ["-c", command], { cwd: folder, encoding: "utf8" }));
   expect(results.map(({ stdout, stderr }) => `${stdout}${stderr}`)).toEqual([
     "41 203.0.113.7\n1 2001:db8::/64\n",
     "2 203.0.113.7\n1 2001:db8::/64\n",
     '{"at":"2026-11-22T02:38:46Z","msg":"rule set","by":"oncall","id":"block-1","about":{"client":"203.0.113.7"}}\n',
+    '{"id":"a","client":"203.0.113.7","status":429,"problem":"throttled","detail":null,"path":"/v2/x"}\n' +
+      '{"id":"b","client":"2001:db8::/64","status":401,"problem":"no_token","detail":null,"path":"/v2/y"}\n',
+    '{"time":1795315126682,"level":"warn","client":"203.0.113.7","omitted":40,"msg":"refused requests left out"}\n',
   ]);
 });

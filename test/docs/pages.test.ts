@@ -97,12 +97,12 @@ test("fastify.md: each option of the plugin has a row, and no other has", () => 
   expect(written.filter((name) => name !== undefined).sort()).toEqual(Object.keys(pluginOptions.keys).sort());
 });
 
-describe("operating.md", () => {
-  test("explains each field of the access log, and no other", () => {
+describe("logs.md and log-lines.md", () => {
+  test("explain each field of the access log, and no other", () => {
     const { log, lines } = keptLog();
     const detail = { rule: "a folded line", line: 3, field: null };
     createAccessLog(new Samplers(log, new FakeClock(), 5)).record(exchangeOf({ detail, rule: "block-1" }), "/v2/me");
-    const [section = ""] = /### Access log format.*?(?=^###)/ms.exec(read("docs/operating.md")) ?? [];
+    const [section = ""] = /^## Access log format.*/ms.exec(read("docs/logs.md")) ?? [];
     const explained = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names = ""]) =>
       [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name),
     );
@@ -114,7 +114,7 @@ describe("operating.md", () => {
     );
   });
 
-  test("explains each other line of the log, and no other", () => {
+  test("explain each other line of the log, and no other", () => {
     const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) =>
       path.endsWith(".ts"),
     );
@@ -126,8 +126,7 @@ describe("operating.md", () => {
       ].map(([, , text = ""]) => text.replace(/\$\{\w+\}/g, "…")),
     );
     expect(messages.length).toBeGreaterThan(20);
-    const [section = ""] = /### Other log lines.*?(?=^If)/ms.exec(read("docs/operating.md")) ?? [];
-    const explained = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names = ""]) =>
+    const explained = [...read("docs/log-lines.md").matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names = ""]) =>
       [...names.matchAll(/`(.*?)`/g)].map(([, name = ""]) => name),
     );
     expect(explained.sort()).toEqual([...new Set(messages)].sort());

@@ -153,7 +153,7 @@ test("the provisioning names the Prometheus and the dashboard's folder", () => {
 /** Metrics that no panel draws, with the file that says when to look at them. */
 const withoutPanel: Readonly<Record<string, string>> = {
   headgate_clients_unread_total: "docs/client-address.md",
-  headgate_shared_reads: "docs/operating.md",
+  headgate_shared_reads: "docs/log-lines.md",
   headgate_shared_rules_state: "docs/shared-counters.md",
   headgate_shared_rules_untold: "docs/shared-counters.md",
   headgate_store_late_total: "docs/shared-counters.md",

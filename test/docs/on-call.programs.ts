@@ -1,5 +1,5 @@
-// The commands and the calls of docs/operating.md, one after the other as they stand there, against a gateway: each is
-// answered as the page says.
+// The commands and the calls of docs/on-call.md and docs/reload.md, one after the other as they stand there, against a
+// gateway: each is answered as the page says.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
@@ -57,7 +57,7 @@ test.skipIf(skip)("each command and each call does what it is for (needs curl: a
     return { status: Number(status), body };
   };
   expect([await ask(), await ask(), await ask(), await ask()]).toEqual([401, 401, 401, 429]);
-  const commands = commandsOf(read("docs/operating.md"));
+  const commands = commandsOf(read("docs/on-call.md") + read("docs/reload.md"));
   expect(commands.length).toBeGreaterThan(20);
   const statuses: number[] = [];
   for (const line of commands) {
