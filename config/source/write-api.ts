@@ -1,8 +1,9 @@
-// `npm run api`: writes the reference of all calls in docs/api.md, of all commands in docs/commands.md and of all metrics in
-// docs/metrics.md. A test fails if one is not up to date.
+// `npm run api`: writes the reference of all calls in docs/api.md, of all commands in docs/commands.md, of all metrics in
+// docs/metrics.md and of all lines of the log in docs/log-lines.md. A test fails if one is not up to date.
 import { readFileSync, writeFileSync } from "node:fs";
 import { apiReference } from "./api-reference.ts";
 import { commandReference } from "./command-reference.ts";
+import { logReference } from "./log-reference.ts";
 import { metricReference } from "./metric-reference.ts";
 
 function write(name: string, subject: string, reference: string): void {
@@ -15,3 +16,4 @@ function write(name: string, subject: string, reference: string): void {
 write("api.md", "all calls", await apiReference());
 write("commands.md", "all commands", commandReference());
 write("metrics.md", "all metrics", await metricReference());
+write("log-lines.md", "all log lines", logReference());
