@@ -96,6 +96,7 @@ function sourceText(): string {
     .map((path) => readFileSync(new URL(path, src), "utf8"))
     .join("\n");
   expect(text).toMatch(/`\$\{what\} not usable/);
-  const names = [...text.matchAll(/createFileLog(?:<\w+>)?\(log, "([^"]+)"/g)].map(([, name]) => `${name} not usable`);
+  const groups = text.matchAll(/(?:createFileLog(?:<\w+>)?|watchCertificate)\([^"]*"([^"]+)"/g);
+  const names = [...groups].map(([, name]) => `${name} not usable`);
   return [text, ...names].join("\n");
 }
