@@ -1,5 +1,6 @@
 // `npm run bench`: everybody in one run on one machine, in interleaved rounds, each contender on a core of its own, load
-// and upstream on another. Prints the tables; with --write they go to docs/benchmarks.md. Nothing here is a test.
+// and upstream on another. Prints the tables; with --write they go to docs/benchmarks.md and docs/inside/. Nothing here is
+// a test.
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";

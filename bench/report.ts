@@ -16,15 +16,21 @@ const docs = join(import.meta.dirname, "../docs");
 const begin = "<!-- results: npm run bench -- --write -->\n";
 const end = "<!-- end of results -->\n";
 
-/** To standard output, and between the marks in docs/benchmarks.md if asked to. */
+/** To standard output and, if asked to, between the marks of two pages: the goals, and the tables behind them. */
 export function write(results: Results, toDocs: boolean): void {
-  const text = [machine(results), goalsTable(results), ...scenarioTables(results), ...otherTables(results)].join("\n");
-  process.stdout.write([text, ...topAllocations(results.allocations)].join("\n"));
+  const tables = [...scenarioTables(results), ...otherTables(results)];
+  const goals = [machine(results), goalsTable(results)];
+  process.stdout.write([...goals, ...tables, ...topAllocations(results.allocations)].join("\n"));
   if (!toDocs) return;
-  const page = join(docs, "benchmarks.md");
-  const old = readFileSync(page, "utf8");
-  writeFileSync(page, old.slice(0, old.indexOf(begin) + begin.length) + text + old.slice(old.indexOf(end)));
+  writeBetweenMarks("benchmarks.md", goals.join("\n"));
+  writeBetweenMarks("inside/benchmarks-results.md", [machine(results), ...tables].join("\n"));
   writeFileSync(join(docs, "benchmarks.svg"), chart(barsOf(results)));
+}
+
+function writeBetweenMarks(name: string, text: string): void {
+  const page = join(docs, name);
+  const old = readFileSync(page, "utf8");
+  writeFileSync(page, `${old.slice(0, old.indexOf(begin) + begin.length)}${text}\n${old.slice(old.indexOf(end))}`);
 }
 
 function barsOf({ versions, measurements }: Results): { label: string; value: number }[] {

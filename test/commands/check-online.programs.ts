@@ -61,7 +61,7 @@ describe.skipIf(skipRedis)(`check --online${redisNeeded}`, () => {
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const passwordFile = join(folder, "password");
     writeFileSync(passwordFile, "change-me");
-    const [, rules = ""] = /^user headgate (on .*)$/m.exec(read("docs/shared-counters.md")) ?? [];
+    const [, rules = ""] = /^user headgate (on .*)$/m.exec(read("docs/store.md")) ?? [];
     const listed = [...rules.matchAll(/ \+(\S+)/g)].map(([, command = ""]) => command);
     const optional = ["ping", "role", "config|get"];
     const ofTheLog = listed.slice(listed.indexOf("hget"));

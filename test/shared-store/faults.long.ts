@@ -1,5 +1,5 @@
 // One limit over four gateways, while gateways, the store and the network between them fail in every way that a test can
-// make. For each: no 5xx, every field, no request that waits, and the worst window within what docs/shared-counters.md
+// make. For each: no 5xx, every field, no request that waits, and the worst window within what docs/inside/shared-counters.md
 // promises. Takes about 60 s.
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -14,7 +14,7 @@ import { type SharedStage, shared, stageStore, waitMs, warmUp } from "./stage.ts
 const gateways = 4;
 /** What a busy machine may add to a time. What waits for an answer that does not come would take much longer. */
 const slownessMs = 400;
-/** By which a limit is exceeded at most, in units of it: what the table in docs/shared-counters.md promises. */
+/** By which a limit is exceeded at most, in units of it: what the table in docs/inside/shared-counters.md promises. */
 type Bound = (limit: number) => number;
 const exact: Bound = (limit) => limit;
 const away: Bound = (limit) => limit + gateways * Math.max(1, Math.floor(limit / gateways));

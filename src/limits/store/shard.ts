@@ -40,7 +40,7 @@ export interface ShardStore {
   identified(shard: number, identity: StoreIdentity): void;
 }
 
-// Whether a shard of the store is asked: the breaker that every call passes. It is drawn in docs/shared-counters.md.
+// Whether a shard of the store is asked: the breaker that every call passes. It is drawn in docs/inside/shared-counters.md.
 //
 //   up ── an answer is overdue ──► slow ── it comes ──► up
 //   up, slow ── the connection or the answer is lost ──► away ── a probe is answered ──► returned ── told ──► up

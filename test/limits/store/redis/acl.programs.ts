@@ -1,4 +1,4 @@
-// The user of the store in docs/shared-counters.md, on a real server: it may do all that the gateway does, and no command
+// The user of the store in docs/store.md, on a real server: it may do all that the gateway does, and no command
 // is on its list without need.
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -30,7 +30,7 @@ import { scratchFolder } from "../../../support/scratch.ts";
 import { itemOf, leaseId } from "../real-script.ts";
 
 const cleanup = useCleanup();
-const [, rules = ""] = /^user headgate (on .*)$/m.exec(read("docs/shared-counters.md")) ?? [];
+const [, rules = ""] = /^user headgate (on .*)$/m.exec(read("docs/store.md")) ?? [];
 const listed = [...rules.matchAll(/ \+(\S+)/g)].map(([, command = ""]) => command);
 const gateway = "gateway-aaaa";
 
