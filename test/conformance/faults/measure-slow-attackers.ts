@@ -1,6 +1,6 @@
 // What slow attackers cost a client that behaves: its 99th percentile alone and beside 2,000 of them, in milliseconds.
 // Run by hand (`node test/conformance/faults/measure-slow-attackers.ts [head] [body] [read]`); a figure is no test. The
-// results stand in docs/slow-attackers.md.
+// results stand in docs/threat-model.md.
 import { cpus, release } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Attack, attack, attackers, attacks, startGoodClient, startTarget } from "./slow-attackers.ts";

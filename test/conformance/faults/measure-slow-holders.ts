@@ -1,5 +1,5 @@
 // What one client that behaves gets while all connections to the upstream are held by transfers that move a little more than
-// the minimum rate. Run by hand; a figure is no test. The results stand in docs/slow-attackers.md.
+// the minimum rate. Run by hand; a figure is no test. The results stand in docs/threat-model.md.
 //   node test/conformance/faults/measure-slow-holders.ts BYTES_PER_SECOND [KEY=VALUE …]
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Attack, askHonestly, attack, carriers, kinds, startTarget, uploadHonestly } from "./slow-holders.ts";
