@@ -92,6 +92,15 @@ describe("behaviour.md", () => {
   });
 });
 
+test.each(["docs/benchmarks.md", "docs/inside/benchmarks-results.md"])(
+  "%s has the marks between which `npm run bench -- --write` writes",
+  (path) => {
+    const marks = [...read("bench/report.ts").matchAll(/"(<!-- .* -->)\\n"/g)].map(([, mark = ""]) => mark);
+    expect(marks).toHaveLength(2);
+    expect(read(path).match(new RegExp(marks.join("|"), "g"))).toEqual(marks);
+  },
+);
+
 test("fastify.md: each option of the plugin has a row, and no other has", () => {
   const rows = [...read("docs/fastify.md").matchAll(/^\| (`\w+`(?:, `\w+`)*) \| .* \| .* \|$/gm)];
   const written = rows.flatMap(([, options = ""]) => [...options.matchAll(/`(\w+)`/g)].map(([, name]) => name));
