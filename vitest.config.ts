@@ -30,6 +30,7 @@ export default defineConfig({
     ...shared,
     include: ["test/**/*.test.ts", ...(readsStreams ? alsoWithStreams : [])],
     setupFiles: [...shared.setupFiles, "test/support/own-time.ts"],
+    globalSetup: ["test/support/temporary-folder.ts"],
     reporters: ["default", ...(readsStreams ? [] : [slowestTests])],
   },
 });

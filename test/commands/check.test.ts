@@ -1,15 +1,18 @@
 // A folder of broken configurations, one mistake each (two where the path is that of no file), and in its lines.txt the exact
 // lines that `headgate check` answers each with. They are what an operator reads: a change of one changes what is shown.
 import { execFile, execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { run } from "../../src/commands/check.ts";
 import { packagedConfigFile } from "../../src/config/load.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { testIo } from "./test-io.ts";
+
+const cleanup = useCleanup();
 
 const folder = fileURLToPath(new URL("../config/broken", import.meta.url));
 
@@ -101,7 +104,7 @@ test("a good configuration is named and shown with what is in effect", async () 
 });
 
 test("names of listed tokens are shown, and no other value that may be a secret", async () => {
-  const place = mkdtempSync(join(tmpdir(), "headgate-check-"));
+  const place = scratchFolder(cleanup);
   writeFileSync(join(place, "tokens"), `${"ab".repeat(32)}  # acme\n`);
   const overrides = ["token: acme", `token: ${"ab".repeat(32)}`, "token: acne", "header: acme"];
   const yaml = [
@@ -119,7 +122,7 @@ test("names of listed tokens are shown, and no other value that may be a secret"
 });
 
 test("a place where no snapshot can be written is a warning, since the gateway may run elsewhere", async () => {
-  const place = mkdtempSync(join(tmpdir(), "headgate-check-"));
+  const place = scratchFolder(cleanup);
   const warningOf = async (path: string): Promise<string> => {
     const io = testIo({ env: { HEADGATE_COUNTERS_SNAPSHOT_PATH: path }, cwd: place });
     expect(await run({ file: undefined, overrides: [] }, io)).toBe(0);
@@ -144,7 +147,7 @@ test.each([
   ["--config", ""],
   ["--set=auth.mode=tokens --set=auth.tokensFile", "command line --set: auth.tokensFile: "],
 ])("a pipe where a file is expected (%s) is refused, not waited for", async (option, place) => {
-  const pipe = join(mkdtempSync(join(tmpdir(), "headgate-check-")), "pipe");
+  const pipe = join(scratchFolder(cleanup), "pipe");
   execFileSync("mkfifo", [pipe]);
   const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
   const args = [main, "check", ...`${option}=${pipe}`.split(" ")];
