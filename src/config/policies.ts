@@ -18,34 +18,44 @@ import { headerNamePattern, pathPattern, withoutDotSegment } from "./requests.ts
 import type { Refuse, Scalar } from "./written.ts";
 
 const wordsForPolicy: WordsOfOthers = {
-  "rate rateLimit rps rpm average burst tokenBucket second": ["limit", "window"],
-  "requests requestsPerUnit max maxTokens maxRequests quota": ["limit"],
-  "duration fillInterval windowSize timeWindow expire": ["window"],
+  "rate rateLimit rps rpm average burst tokenBucket tokensPerFill second httpReqRate": ["limit", "window"],
+  "requests requestsPerUnit max maxTokens maxRequests events quota": ["limit"],
+  "duration fillInterval windowMs windowSize timeWindow expire": ["window"],
   "period unit interval": ["window", "per"],
-  [calendarPeriods.join(" ")]: ["limit", "per"],
+  [calendarPeriods.join(" ")]: ["limit", "window", "per"],
   tz: ["timezone"],
   "zone id": ["name"],
-  "maxConcurrent connections limitConn inFlight amount": ["concurrency"],
-  "by limitBy keys descriptors actions sourceCriterion keyGenerator": ["key"],
+  "maxConcurrent connections limitConn limitConnections connCur inFlight inFlightReq amount": ["concurrency"],
+  "by limitBy headerName requestHeaders keys descriptors actions sourceCriterion keyGenerator": ["key"],
   "path paths routes location prefix": ["match.paths"],
   "method methods verbs": ["match.methods"],
   "when rules if": ["match"],
   "audience authenticated anonymous consumers": ["who"],
   "weight hitsAddend": ["cost"],
-  "status statuses": ["charge.statuses"],
-  "shadow shadowMode dryRun enforce enabled": ["mode"],
-  "allow allowList whitelist skip except": ["exempt"],
+  "status statuses skipFailedRequests skipSuccessfulRequests": ["charge.statuses"],
+  "shadow shadowMode dryRun limitReqDryRun enforce enabled": ["mode"],
+  "allow allowList whitelist limitWhitelist skip except": ["exempt"],
+  "delay nodelay": "no request is queued, so leave it out",
+  "ban deny block": "clients are blocked while the gateway runs: headgate block 203.0.113.7 --for 1h",
   "tiers limits clients": ["overrides"],
+  "statusCode limitReqStatus denyStatus errorCode errorMessage message handler":
+    "the status is always 429; errors.format chooses the body",
+  "standardHeaders legacyHeaders hideClientHeaders": "fields chooses the headers of all policies",
+  "redis cluster": "counters.redis is the store of all policies",
   "maxClients maxKeys": "counters.memory bounds the memory of all policies together",
 };
 
 /** Where the policies are written, and not within one. */
 export const wordsForPolicies: WordsOfOthers = {
   "policy limit limits rate burst tokenBucket quotas throttle throttling": ["policies"],
-  "rateLimit rateLimits rateLimiting rateLimiter": ["policies"],
-  "max average requests maxRequests requestsPerUnit points rps rpm second minute hour day month": ["policies.0.limit"],
+  "rateLimit rateLimits rateLimiting rateLimiter limitReq limitReqZone": ["policies"],
+  "plugins middlewares descriptors zone": ["policies"],
+  "max average requests maxRequests requestsPerUnit points events": ["policies.0.limit"],
+  "rps rpm limitRps limitRpm second minute hour day month": ["policies.0.limit"],
   "window windowMs timeWindow period duration interval": ["policies.0.window"],
-  "allow allowList whitelist skip bypass": ["policies.0.exempt"],
+  "limitConn limitConnections inFlightReq": ["policies.0.concurrency"],
+  "limitBy keyGenerator sourceCriterion": ["policies.0.key"],
+  "allow allowList whitelist limitWhitelist skip bypass": ["policies.0.exempt"],
   "deny denyList block blockList blacklist ban":
     "clients are blocked while the gateway runs: headgate block 203.0.113.7 --for 1h",
 };

@@ -16,6 +16,7 @@ import {
   type Section,
   valueName,
 } from "./definition.ts";
+import { fold, movePageOf } from "./move-pages.ts";
 import {
   type ConfigError,
   describe,
@@ -175,10 +176,12 @@ export function unknownKey(
   const keys = parent?.kind === "section" ? Object.keys(parent.keys) : [];
   const meant = meantPath === undefined ? suggestPaths(path, known, keys, root) : [joinPath(meantPath)];
   const expected = parent?.kind === "list" ? "an index" : parent?.kind === "section" ? enumerate(keys) : "none";
+  const advice = typeof words === "string" ? words : didYouMean(meant, `expected ${expected}`);
+  const page = words === undefined ? undefined : movePageOf(path[known] ?? "");
   return {
     at,
     key: joinPath(path),
-    message: `unknown key; ${typeof words === "string" ? words : didYouMean(meant, `expected ${expected}`)}`,
+    message: `unknown key; ${advice}${page === undefined ? "" : `${advice.endsWith("?") ? " See" : "; see"} ${page}`}`,
     about: meant,
   };
 }
@@ -242,8 +245,6 @@ const wordsOf = (name: string): string[] =>
     .toLowerCase()
     .split(/[_-]+/)
     .filter((word) => word !== "");
-
-const fold = (name: string): string => name.toLowerCase().replaceAll(/[_-]/g, "");
 
 function editDistance(a: string, b: string): number {
   let beforePrevious: number[] = [];

@@ -230,7 +230,7 @@ test("an override that names its part as other gateways do has one error", () =>
   const unknown = [
     'c.yaml:1:57: policies.0.overrides.0.ip: unknown key; did you mean "policies.0.overrides.0.client"?',
     'c.yaml:1:86: policies.0.overrides.1.name: unknown key; did you mean "policies.0.overrides.1.token" or "policies.0.overrides.1.subject"?',
-    'c.yaml:1:95: policies.0.overrides.1.max: unknown key; did you mean "policies.0.overrides.1.limit"?',
+    'c.yaml:1:95: policies.0.overrides.1.max: unknown key; did you mean "policies.0.overrides.1.limit"? See docs/move/README.md',
   ];
   expect(() => load({ yaml })).toThrow(new Error(unknown.join("\n")));
 });
