@@ -15,7 +15,7 @@ export const ownNames = namesIn(
 
 /**
  * Fields by which a proxy vouches for something, and which frameworks or applications believe, beside all whose names begin
- * with `x-forwarded-`. They are dropped of an untrusted peer. docs/client-address.md has the same list.
+ * with `x-forwarded-`. They are dropped of an untrusted peer. docs/headers.md has the same list.
  */
 export const vouchingNames = namesIn(
   // The address of the client.

@@ -1,11 +1,11 @@
-// docs/client-address.md: its table of headers that only a trusted proxy may send is the one in force, and those that it
+// docs/headers.md: its table of headers that only a trusted proxy may send is the one in force, and those that it
 // says pass do so until they are listed.
 import { expect, test } from "vitest";
 import { clientAddress } from "../../src/config/requests.ts";
 import { fixedFieldNames, ownNames, vouchingNames } from "../../src/core/field-names.ts";
 import { read } from "./markdown.ts";
 
-const page = read("docs/client-address.md");
+const page = read("docs/headers.md");
 
 /** The names in the first column of the table behind a heading. */
 function namesBehind(heading: string): string[] {

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { anchorsOf, markdownFiles, relativeLinks, root } from "./markdown.ts";
+import { anchorsOf, markdownFiles, read, relativeLinks, root } from "./markdown.ts";
 
 const files = markdownFiles();
 
@@ -19,4 +19,16 @@ test("every page in docs/ can be reached from the README", () => {
     for (const { file } of relativeLinks(page)) if (file.endsWith(".md")) reached.add(file);
   }
   expect(files.filter((path) => path.startsWith("docs/") && !reached.has(path))).toEqual([]);
+});
+
+// The sidebar of the site is made from it.
+test("the index has each page in docs/ once, on a shelf, with the question that it answers", () => {
+  const index = read("docs/README.md");
+  const [, ...shelves] = index.split(/^## /m);
+  const names = shelves.map((shelf) => shelf.split("\n")[0]);
+  expect(names).toEqual(["Start", "Use", "Run", "On call", "Share", "Ingress", "Move here", "Reference", "Inside"]);
+  const entries = shelves.flatMap((shelf) => shelf.split("\n").slice(1)).filter((line) => line !== "");
+  const listed = entries.map((line) => /^- \[[^\]]+\]\(([^)#]+\.md)\): .+\?$/.exec(line)?.[1] ?? line);
+  const pages = files.filter((path) => path.startsWith("docs/") && path !== "docs/README.md");
+  expect(listed.sort()).toEqual(pages.map((path) => path.slice("docs/".length)).sort());
 });

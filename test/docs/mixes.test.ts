@@ -1,4 +1,4 @@
-// The longer recipes of docs/policies.md, run as they stand there: what each says that clients get.
+// The recipes of docs/recipes.md, run as they stand there: what each says that clients get.
 import { writeFileSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ const cleanup = useCleanup();
 
 /** `warnings`: those that the page speaks of. */
 async function stage(heading: string, respond: (path: string, res: ServerResponse) => void, warnings = 0) {
-  const section = read("docs/policies.md").split(`### ${heading}\n`)[1] ?? "";
+  const section = read("docs/recipes.md").split(`## ${heading}\n`)[1] ?? "";
   const [, yaml = ""] = /^```yaml\n(.*?)^```/ms.exec(section) ?? [];
   const folder = scratchFolder(cleanup);
   writeFileSync(join(folder, "c.yaml"), yaml);

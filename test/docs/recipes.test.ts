@@ -1,4 +1,4 @@
-// What docs/policies.md says that its longer recipes give to clients, tried with the real gateway.
+// What docs/recipes.md says that its recipes give to clients, tried with the real gateway.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ const limitOf = ({ status, rawHeaders }: FramedResponse): (number | string | und
 test("100 by address, 1,000 for partner tokens: who has no listed token spends what its address has, and no partner's", async () => {
   const folder = mkdtempSync(join(tmpdir(), "headgate-recipes-"));
   cleanup(() => rmSync(folder, { recursive: true }));
-  const [, yaml = ""] = /^### 100 by address.*?^```yaml\n(.*?)^```/ms.exec(read("docs/policies.md")) ?? [];
+  const [, yaml = ""] = /^## 100 by address.*?^```yaml\n(.*?)^```/ms.exec(read("docs/recipes.md")) ?? [];
   writeFileSync(join(folder, "c.yaml"), yaml);
   const lines = ["one", "two", "partner"].map((name) => `${digestOf(`token-${name}`)}  # ${name}\n`);
   writeFileSync(join(folder, "tokens.txt"), lines.join(""));

@@ -60,8 +60,8 @@ async function stage(yaml: string, { tokens = [] as string[], upstreamPath = "" 
   return { ask, gateway, folder, upstream };
 }
 
-test("behaviour.md: each path of the table is answered so", async () => {
-  const [, table = ""] = /\| path \| result \|\n\|---\|---\|\n(.*?)\n\n/s.exec(read("docs/behaviour.md")) ?? [];
+test("paths.md: each path of the table is answered so", async () => {
+  const [, table = ""] = /\| path \| result \|\n\|---\|---\|\n(.*?)\n\n/s.exec(read("docs/paths.md")) ?? [];
   const { ask } = await stage("{}");
   let asked = 0;
   for (const row of table.split("\n")) {
@@ -148,8 +148,8 @@ test("authentication.md: browsers of the listed origins", async () => {
   }
 });
 
-test("client-address.md: the headers of dropHeaders", async () => {
-  const yaml = yamlBehind("docs/client-address.md", "### Other headers that vouch for something: dropHeaders");
+test("headers.md: the headers of dropHeaders", async () => {
+  const yaml = yamlBehind("docs/headers.md", "### Other headers that vouch for something: dropHeaders");
   const fields = { "x-ssl-client-cn": "a", "remote-user": "b", "x-other": "c" };
   const arrives = async (trusted: string) => {
     const { ask } = await stage(yaml.replace("10.0.0.0/8", trusted));
@@ -202,7 +202,7 @@ test("policies.md: each short recipe counts what it says, and its overrides and 
 
 test("policies.md: the example of overrides", async () => {
   const { ask } = await stage(
-    `clientAddress: { trustedProxies: [127.0.0.1] }\n${yamlBehind("docs/policies.md", "which\nmust be a part of the policy's `key`:").replace(/^ {2}- \{ name: per-ip.*\n/m, "")}`,
+    `clientAddress: { trustedProxies: [127.0.0.1] }\n${yamlBehind("docs/policies.md", "must be a part of the policy's `key`:").replace(/^ {2}- \{ name: per-ip.*\n/m, "")}`,
   );
   const limitOf = async (client: string, key: string) =>
     (await ask("GET /v2/x", { "x-forwarded-for": client, "x-api-key": key })).fields.get("ratelimit-limit");
@@ -307,7 +307,7 @@ test("rate-limiting.md: what the table of costs says", async () => {
   }
 });
 
-test("websocket.md: a path that is open, and no protocols at all", async () => {
+test("behaviour.md: a path for WebSocket that is open, and no protocols at all", async () => {
   const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
   const upstream = await startRawUpstream((socket, data) => {
     socket.write(data.includes("Upgrade: websocket") ? switching : "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -326,7 +326,7 @@ test("websocket.md: a path that is open, and no protocols at all", async () => {
       }),
     );
   };
-  const open = yamlBehind("docs/websocket.md", "cookie and `Origin`:");
+  const open = yamlBehind("docs/behaviour.md", "cookie and `Origin`:");
   expect(await statuses(open, ["/v2/live", "/v2/Live", "/v2/x"])).toEqual([101, 401, 401]);
   expect(await statuses(`${open}upgrade: { protocols: [] }\n`, ["/v2/live"])).toEqual([200]);
 });

@@ -1,4 +1,4 @@
-// "A web application" of docs/policies.md, run as it stands there: pages of 151 files, as browsers load them.
+// "A web application" of docs/recipes.md, run as it stands there: pages of 151 files, as browsers load them.
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -44,7 +44,7 @@ async function startApplication(cleanup: Cleanup): Promise<string> {
 }
 
 async function stage(maxConnections: number) {
-  const [, yaml = ""] = /^### A web application\n.*?^```yaml\n(.*?)^```/ms.exec(read("docs/policies.md")) ?? [];
+  const [, yaml = ""] = /^## A web application\n.*?^```yaml\n(.*?)^```/ms.exec(read("docs/recipes.md")) ?? [];
   const file = join(scratchFolder(cleanup), "c.yaml");
   writeFileSync(file, yaml);
   const loaded = loadSettings({ file, env: {}, cwd: ".", overrides: [] });

@@ -1,4 +1,4 @@
-// WebDAV and Subversion by TLS in front of a plain Apache, as docs/upstream.md says: what its own setting changes, the login of
+// WebDAV and Subversion by TLS in front of a plain Apache, as docs/applications.md says: what its own setting changes, the login of
 // Apache's own, and a checkout, commits, a move and a copy of Subversion.
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -29,7 +29,7 @@ const users = `ann:{SHA}${createHash("sha1").update("secret").digest("base64")}\
 function recipe(): Overrides {
   const folder = mkdtempSync(join(tmpdir(), "headgate-webdav-"));
   cleanup(() => rmSync(folder, { recursive: true }));
-  const [, yaml = ""] = /^### WebDAV and Subversion.*?^```yaml\n(.*?)^```/ms.exec(read("docs/upstream.md")) ?? [];
+  const [, yaml = ""] = /^## WebDAV and Subversion.*?^```yaml\n(.*?)^```/ms.exec(read("docs/applications.md")) ?? [];
   writeFileSync(join(folder, "c.yaml"), yaml);
   const loaded = loadSettings({ file: "c.yaml", env: {}, cwd: folder, overrides: [] });
   if (!loaded.ok) throw new Error(loaded.errors.map(renderConfigError).join("\n"));

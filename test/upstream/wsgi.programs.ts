@@ -1,4 +1,4 @@
-// Bodies in chunks before WSGI, as the table of docs/upstream.md says: which server and which framework takes them, and that the
+// Bodies in chunks before WSGI, as the table of docs/applications.md says: which server and which framework takes them, and that the
 // gateway passes the chunks on.
 import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
@@ -69,7 +69,7 @@ const servers: Readonly<Record<string, (port: number) => readonly [command: stri
 const isInstalled = spawnSync(python, ["-c", "import django, gunicorn, waitress"]).status === 0;
 
 /** Rows of the page: the server, then "the body" or "nothing" for Django and for Flask. */
-const [, table = ""] = /^### WSGI.*?^(\| server .*?)\n\n/ms.exec(read("docs/upstream.md")) ?? [];
+const [, table = ""] = /^### WSGI.*?^(\| server .*?)\n\n/ms.exec(read("docs/applications.md")) ?? [];
 const rows = [...table.matchAll(/^\| `?([^|`]+?)`? \| ([^|]+) \| ([^|]+) \|$/gm)]
   .map(([, server = "", django = "", flask = ""]) => ({ server: server.replace("manage.py ", ""), django, flask }))
   .filter(({ server }) => Object.hasOwn(servers, server));

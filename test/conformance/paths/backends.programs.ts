@@ -1,4 +1,4 @@
-// The table of docs/policies.md: each backend that can be had serves the spellings that the page says, and a policy for
+// The table of docs/paths.md: each backend that can be had serves the spellings that the page says, and a policy for
 // /v2/login counts all of these, or the gateway refuses them, except those that the page leaves open.
 import { request as httpRequest } from "node:http";
 import { describe, expect, test } from "vitest";
@@ -14,7 +14,7 @@ import { type PathBackend, pathBackends, served } from "./backends.ts";
 const cleanup = useCleanup();
 const { HEADGATE_REQUIRE } = process.env;
 
-const [, section = ""] = read("docs/policies.md").split(/^### Other /m);
+const [, section = ""] = read("docs/paths.md").split(/^## Other /m);
 const [head = [], , ...rows] = section
   .split("\n")
   .filter((line) => line.startsWith("|"))
@@ -57,7 +57,7 @@ describe.each(pathBackends)("$name", ({ name, debianPackage, isInstalled, start 
     async () => {
       const port = await start(cleanup);
       const seen = [];
-      for (const { spelling } of spellings) seen.push([spelling, (await get(port, spelling)) ? "served" : "–"]);
+      for (const { spelling } of spellings) seen.push([spelling, (await get(port, spelling)) ? "✓" : "–"]);
       expect(seen).toEqual(spellings.map(({ spelling, cells }) => [spelling, cells[column(name)]]));
       for (const header of ["X-Original-URL", "X-Rewrite-URL"]) {
         expect([header, await get(port, "/v2/other", { [header]: "/v2/login" })]).toEqual([header, false]);
