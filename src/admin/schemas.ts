@@ -5,7 +5,7 @@ import { authOutcomes } from "../core/authentication.ts";
 import { calendarPeriods, outcomes } from "../core/policy.ts";
 import { reloadCauses } from "../core/reload.ts";
 import { ruleActions } from "../core/rules.ts";
-import { storeStates } from "../core/store-link.ts";
+import { onFailureModes, storeStates } from "../core/store-link.ts";
 import { Change, ReloadSummary, ReloadTrial, reloadCaller, reloadCause, TrialEnd } from "./reload-schemas.ts";
 import {
   count,
@@ -119,6 +119,7 @@ export const Status = object({
   store: orNull(
     object({
       state: Type.Enum(storeStates, { description: "Of the shard that is worst off." }),
+      onFailure: Type.Enum(onFailureModes, { description: "What decides while it is away: counters.redis.onFailure." }),
       shards: object({ up: count(""), slow: count(""), away: count(""), returned: count("") }, "Shards by state."),
       replicas: count("Gateways that share the store, as counted or configured."),
       gateways: Type.Array(
@@ -547,6 +548,7 @@ export const History = object({
           answered: count("Responses, without those that broke off."),
           meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
           abandoned: count("Requests whose client left before the upstream answered."),
+          latencySeconds: latency,
           failedByReason: countsByName("Requests that the upstream failed, by reason."),
         }),
         store: orNull(

@@ -54,7 +54,7 @@ export const status: Status = {
     lastMinutes,
   },
   store: {
-    ...{ state: "up", shards: { up: 1, slow: 0, away: 0, returned: 0 }, replicas: 2 },
+    ...{ state: "up", onFailure: "local", shards: { up: 1, slow: 0, away: 0, returned: 0 }, replicas: 2 },
     gateways: [
       { name: "edge-1", version: "1.2.3", started: at, admin: "10.0.0.8:9464", isSelf: true },
       { name: "edge-2", version: "1.2.2", started: at, admin: null, isSelf: false },
@@ -110,7 +110,13 @@ export const recent: RecentRequests = {
       {
         ...{ seconds: 10, admitted: 10, refused: { throttled: 2 } },
         latencySeconds: { p50: 0.001, p90: 0.002, p99: 0.003 },
-        upstream: { answered: 10, meanSeconds: 0.002, abandoned: 0, failedByReason: { reset: 1 } },
+        upstream: {
+          answered: 10,
+          meanSeconds: 0.002,
+          latencySeconds: null,
+          abandoned: 0,
+          failedByReason: { reset: 1 },
+        },
         store: { state: "up", lateDecisions: 5 },
         memory: { residentBytes: 3, heapBytes: 2, externalBytes: 1 },
       },

@@ -281,6 +281,7 @@ export class GatewayControl implements ControlPlane {
   #states(): States {
     const { workers, sharing } = this.#options;
     const store = workers.serving.telemetry.storeHealth();
+    const shared = workers.settings.counters.redis?.store;
     return {
       upstream: {
         ...workers.serving.telemetry.upstreamHealth(),
@@ -290,7 +291,8 @@ export class GatewayControl implements ControlPlane {
         lastMinutes: this.recent.upstream(),
       },
       store: store && {
-        ...{ state: store.state, shards: { ...store.shards }, replicas: store.replicas },
+        ...{ state: store.state, onFailure: shared?.onFailure ?? "local" },
+        ...{ shards: { ...store.shards }, replicas: store.replicas },
         gateways: (sharing?.presence.gateways() ?? []).map(({ startedMs, ...facts }) => ({
           ...facts,
           started: isoTime(startedMs),

@@ -113,20 +113,23 @@ function stepAnswer({
   const { answered, meanMs, abandoned, failedByReason } = upstream;
   return {
     ...{ seconds: secondsOf(durationMs), admitted, refused: { ...refused } },
-    latencySeconds: latencyMs && {
-      p50: secondsOf(latencyMs.p50),
-      p90: secondsOf(latencyMs.p90),
-      p99: secondsOf(latencyMs.p99),
-    },
+    latencySeconds: percentilesAnswer(latencyMs),
     upstream: {
       answered,
       meanSeconds: meanMs === null ? null : secondsOf(meanMs),
       abandoned,
+      latencySeconds: percentilesAnswer(upstream.latencyMs),
       failedByReason: { ...failedByReason },
     },
     store: store && { ...store },
     memory: { ...memory },
   };
+}
+
+function percentilesAnswer(
+  ms: HistoryStep["latencyMs"],
+): NonNullable<HistoryAnswer["steps"][number]>["latencySeconds"] {
+  return ms && { p50: secondsOf(ms.p50), p90: secondsOf(ms.p90), p99: secondsOf(ms.p99) };
 }
 
 /** In whole microseconds. */

@@ -16,19 +16,28 @@ export interface HistoryStep {
   readonly durationMs: number;
   readonly admitted: number;
   readonly refused: Readonly<Partial<Record<RefusalReason, number>>>;
-  /** Of requests that the gateway forwarded, from head to end; null if there was none. Each is at most an eighth off. */
-  readonly latencyMs: { readonly p50: number; readonly p90: number; readonly p99: number } | null;
+  /** Of requests that the gateway forwarded, from head to end; null if there was none. */
+  readonly latencyMs: LatencyPercentiles | null;
   readonly upstream: {
     readonly answered: number;
     /** Until the head of the response; null if there was none. */
     readonly meanMs: number | null;
     /** Whose client left before the upstream answered. */
     readonly abandoned: number;
+    /** Until the head too. */
+    readonly latencyMs: LatencyPercentiles | null;
     readonly failedByReason: Readonly<Partial<Record<UpstreamErrorReason, number>>>;
   };
   /** The state that the worst thread saw at the end; null: the counters are not shared, or no thread knows. */
   readonly store: { readonly state: StoreState; readonly lateDecisions: number } | null;
   readonly memory: MemoryUse;
+}
+
+/** Each is at most an eighth off. */
+interface LatencyPercentiles {
+  readonly p50: number;
+  readonly p90: number;
+  readonly p99: number;
 }
 
 /** At the end of a step, of the whole process. */
@@ -68,7 +77,8 @@ const lowestBits = 6;
 const highestBits = 27;
 const perDoubling = 8;
 const buckets = 1 + perDoubling * (highestBits - lowestBits);
-const columns = latencies + buckets;
+const upstreamLatencies = latencies + buckets;
+const columns = upstreamLatencies + buckets;
 /** Whole cache lines, so that a thread does not slow down another one. */
 const stride = 16 * Math.ceil(columns / 16);
 
@@ -104,8 +114,10 @@ export class HistoryRow {
   finished({ source, problem, fault, startedMs, queuedMs, dispatchedMs, answeredMs, endedMs }: ExchangeRecord): void {
     // A response that broke off is a failure, which `upstreamFailed` counts.
     if (dispatchedMs !== null && answeredMs !== null && fault === null) {
+      const waitedMs = answeredMs - dispatchedMs;
       this.#add(answered, 1);
-      this.#add(upstreamUnits, Math.max(0, Math.round((answeredMs - dispatchedMs) / upstreamUnitMs)));
+      this.#add(upstreamUnits, Math.max(0, Math.round(waitedMs / upstreamUnitMs)));
+      this.#add(upstreamLatencies + bucketOf(waitedMs), 1);
     }
     if (problem !== null) {
       this.#add(reasonColumns.get(problem) as number, 1);
@@ -242,11 +254,12 @@ export class History {
       durationMs,
       admitted: value(admitted),
       refused: named(reasonColumns, value),
-      latencyMs: percentilesOf(counts.subarray(latencies)),
+      latencyMs: percentilesOf(counts.subarray(latencies, upstreamLatencies)),
       upstream: {
         answered: count,
         meanMs: count === 0 ? null : (value(upstreamUnits) * upstreamUnitMs) / count,
         abandoned: value(abandoned),
+        latencyMs: percentilesOf(counts.subarray(upstreamLatencies)),
         failedByReason: named(errorColumns, value),
       },
       store: state === undefined ? null : { state, lateDecisions: value(lateDecisions) },
@@ -269,7 +282,7 @@ function named<Name extends string>(
 }
 
 /** Returns the values of `shares` in milliseconds, as if those of a bucket were spread evenly; null if there are none. */
-function percentilesOf(counts: Uint32Array): HistoryStep["latencyMs"] {
+function percentilesOf(counts: Uint32Array): LatencyPercentiles | null {
   const all = counts.reduce((sum, count) => sum + count, 0);
   const [p50 = 0, p90 = 0, p99 = 0] = shares.map((share) => {
     let rank = share * all;

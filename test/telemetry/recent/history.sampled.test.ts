@@ -27,7 +27,7 @@ const nothing = {
   admitted: 0,
   refused: {},
   latencyMs: null,
-  upstream: { answered: 0, meanMs: null, abandoned: 0, failedByReason: {} },
+  upstream: { answered: 0, meanMs: null, abandoned: 0, latencyMs: null, failedByReason: {} },
   store: null,
   memory: { residentBytes: 0, heapBytes: 0, externalBytes: 0 },
 };
@@ -47,9 +47,11 @@ test("a step has what ended in it: admitted, refused by reason, the upstream's t
       durationMs: stepMs + 3,
       ...{ admitted: 2, refused: { throttled: 2, no_token: 1, upstream_timeout: 1 } },
       latencyMs: { p50: expect.closeTo(50, -1), p90: expect.closeTo(50, -1), p99: expect.closeTo(50, -1) },
-      ...{ upstream: { answered: 2, meanMs: 20.5, abandoned: 0, failedByReason: { response_timeout: 1 } } },
-      store: null,
-      memory: nothing.memory,
+      upstream: {
+        ...{ answered: 2, meanMs: 20.5, abandoned: 0, failedByReason: { response_timeout: 1 } },
+        latencyMs: { p50: expect.closeTo(1, 0), p90: expect.closeTo(40, -1), p99: expect.closeTo(40, -1) },
+      },
+      ...{ store: null, memory: nothing.memory },
     },
     { durationMs: stepMs - 2, ...nothing, admitted: 1 },
   ]);
