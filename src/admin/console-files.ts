@@ -96,13 +96,13 @@ export class ConsoleFiles {
   }
 }
 
-/** A tenth of the files is for readers of the source, and not sent: comments with lines of their own, and what indents styles. */
+/** A fifth of the files is for readers of the source, and not sent: comments with lines of their own, and indentation. */
 const commentLines = /^ *(?:\/\/.*|\/\*[\s\S]*?\*\/)\n/gm;
 const indentation = /^ +/gm;
 
+/** No template of the scripts has a text whose indentation means something. */
 function sentOf(name: string, text: string): string {
-  const code = text.replaceAll(commentLines, "");
-  return name.endsWith(".css") ? code.replaceAll(indentation, "") : code;
+  return name.endsWith(".html") ? text : text.replaceAll(commentLines, "").replaceAll(indentation, "");
 }
 
 /** By the names under which they are served; the page has the empty one. */

@@ -20,10 +20,10 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     // On the first view, as an event.
     await page.getByRole("row", { name: /429 throttled 203\.0\.113\.7/ }).waitFor();
     await page.getByRole("link", { name: "Clients" }).click();
-    const row = page.getByRole("row", { name: /203\.0\.113\.7 small 3 3/ });
+    const row = page.getByRole("row", { name: /203\.0\.113\.7 small 3 of 3 0 / });
     await row.waitFor();
     await row.getByRole("link", { name: client }).click();
-    await page.getByRole("heading", { name: "small refused" }).waitFor();
+    await page.getByRole("heading", { name: "small limited" }).waitFor();
     await page.getByText("3 of 3 used, 0 left").waitFor();
     await page.getByText(/^next request admitted in 59 min .* \(.*\d\d:\d\d\)$/).waitFor();
     await page.getByRole("img", { name: "3 admissions in a window of 1 h" }).waitFor();
@@ -90,7 +90,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.evaluate('location.hash = "#/clients"');
     const unused = page.getByRole("row", { name: "203.0.113.9 blocked no policy is asked; refused 2 times of late" });
     await unused.waitFor();
-    await page.getByRole("row", { name: "203.0.113.10 blocked small 1 3" }).waitFor();
+    await page.getByRole("row", { name: "203.0.113.10 blocked small 1 of 3" }).waitFor();
     await page.getByLabel("Filter").fill("2001:db8::1");
     await page.getByText("Nothing is listed of 2001:db8::1 – open it as client").waitFor();
     await page.getByLabel("Filter").fill("alice");
@@ -112,7 +112,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await done.waitFor();
     await page.getByText("Nothing is counted for this key.").waitFor();
     await page.evaluate('location.hash = "#/clients"');
-    await page.getByRole("row", { name: "203.0.113.10 small 1 3" }).waitFor();
+    await page.getByRole("row", { name: "203.0.113.10 small 1 of 3" }).waitFor();
     await unused.waitFor({ state: "detached" });
     await done.waitFor({ state: "detached", timeout: 12_000 });
     await page.getByRole("status").getByText("The rule a is removed.").waitFor();
@@ -203,13 +203,13 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     const page = await openSignedIn(cleanup, await browser(), gateway);
     await page.getByText("live", { exact: true }).waitFor();
     await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
-    const rows = page.getByRole("region", { name: "Last refusals" }).getByRole("row", { name: /429 throttled/ });
+    const rows = page.getByRole("region", { name: "Recent refusals" }).getByRole("row", { name: /429 throttled/ });
     await page.getByRole("row", { name: "2 429 throttled GET" }).waitFor();
     await gateway.ask(client);
     await page.getByRole("row", { name: "3 429 throttled GET" }).waitFor();
     expect(await rows.count()).toBe(1);
     await page.evaluate('location.hash = "#/clients/client%3A203.0.113.9"');
-    await page.getByText("None is remembered.").waitFor();
+    await page.getByText("No refusals.").waitFor();
   });
 
   test("a token that may read sees all and has no button that changes anything", async () => {

@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { lines } from "../../deploy/grafana/source/colors.ts";
 import * as colors from "../../src/admin/console/colors.js";
-import { problemsOf, worstOf } from "../../src/admin/console/problems.js";
+import { countsOf, headlineOf, kindOf, problemsOf, thresholds, worstOf } from "../../src/admin/console/problems.js";
+import { localReplies, refusalReasons } from "../../src/core/local-reply.ts";
 import { status as shown } from "../admin/fake-plane.ts";
 
 const well = { ...shown, certificate: null, tokens: null, possibleProxies: [] };
@@ -69,7 +70,15 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
     "warning",
     "HeadgateUpstreamAddressEjected",
   ],
-  ["a store that is away", { store: { ...well.store, state: "away" } }, {}, "critical", "HeadgateStoreAway"],
+  ["a store that is away", { store: { ...well.store, state: "away" } }, {}, "warning", "HeadgateStoreAway"],
+  [
+    "a store that is away, without which nothing is admitted",
+    { store: { ...well.store, state: "away", onFailure: "closed" } },
+    {},
+    "critical",
+    "HeadgateStoreAway",
+  ],
+  ["a store that answers too late", {}, { refused: { store_unavailable: 1 } }, "critical", "HeadgateStoreSlow"],
   ["a slow store", { store: { ...well.store, state: "slow" } }, {}, "warning", "HeadgateStoreSlow"],
   [
     "an expired certificate",
@@ -105,18 +114,66 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
     "failures of the upstream",
     {},
     { upstream: { ...upstream, failedByReason: { reset: 2 } } },
-    "warning",
+    "critical",
     "HeadgateUpstreamFailing",
   ],
-  ["no free connection", {}, { refused: { overloaded: 1 } }, "warning", "HeadgateUpstreamBusy"],
-  ["more throttled than not", {}, { refused: { throttled: 101 } }, "warning", "HeadgateThrottlesMost"],
+  ["no free connection", {}, { refused: { overloaded: 1 } }, "critical", "HeadgateUpstreamBusy"],
+  ["a quarter limited", {}, { refused: { throttled: 34 } }, "warning", "HeadgateThrottlesMost"],
+  ["a quarter blocked", {}, { refused: { blocked: 34, throttled: 1 } }, "warning", "HeadgateManyBlocked"],
+  ["a quarter without a token", {}, { refused: { no_token: 34 } }, "warning", null],
 ];
 
 test.each(cases)("%s is shown with its runbook", (_name, changes, changed, severity, runbook) => {
   const steps = [null, { ...step, ...changed }];
   const problems = problemsOf({ ...well, ...changes }, { ...history, steps }, null);
-  expect(problems).toEqual([{ severity, runbook, text: expect.stringMatching(/\S/) }]);
+  expect(problems).toMatchObject([{ severity, runbook, text: expect.stringMatching(/\S/) }]);
   expect(worstOf(problems)).toBe(severity === "note" ? "well" : severity);
+});
+
+describe("the first sentence", () => {
+  const headline = (status: Changes, refused: Readonly<Record<string, number>>) => {
+    const steps = [{ ...step, refused }];
+    return headlineOf(problemsOf({ ...well, ...status }, { ...history, steps }, null), countsOf(steps));
+  };
+
+  test.each([
+    [{}, {}, "Healthy"],
+    [{}, { throttled: 10, no_token: 1 }, "Healthy, 9 % limited, 0.9 % refused"],
+    // What clients do is no problem of the gateway, and what fails is none of the clients.
+    [{}, { throttled: 80, blocked: 20 }, "Healthy, 40 % limited, 10 % refused"],
+    [{}, { throttled: 50, upstream_failed: 50 }, "Healthy, 25 % failed, 25 % limited"],
+    [{ state: "draining" }, { throttled: 100 }, "1 problem, 50 % limited"],
+    [{ state: "draining" }, { internal: 100 }, "2 problems, 50 % failed"],
+  ])("%o with %o: %s", (status, refused, expected) => {
+    expect(headline(status, refused)).toBe(expected);
+  });
+
+  test("each reason is of one kind: limited is 429, failed is 5xx, and the others are refused", () => {
+    const statuses = new Map(
+      Object.values(localReplies).flatMap(({ reason, status }) => (reason ? [[reason, status]] : [])),
+    );
+    // A client that takes too much is refused with 503, and what the gateway does not support with 501.
+    const refusedWith5xx = ["client_share", "unsupported_encoding", "unsupported_method"];
+    for (const reason of refusalReasons) {
+      const status = Number(statuses.get(reason));
+      const isRefused = status < 500 || refusedWith5xx.includes(reason);
+      expect([reason, kindOf(reason)]).toEqual([reason, status === 429 ? "limited" : isRefused ? "refused" : "failed"]);
+    }
+  });
+});
+
+test("thresholds are those of the alerts", () => {
+  const alerts = readFileSync(new URL("../../deploy/prometheus/alerts.rules.yaml", import.meta.url), "utf8");
+  const limitOf = (alert: string, pattern: RegExp): number => {
+    const [, rule = ""] = alerts.split(`- alert: ${alert}\n`);
+    return Number(pattern.exec(rule)?.[1]);
+  };
+  const day = /- time\(\) < (?:(\d+) \* )?86400/;
+  expect(thresholds.upstreamFailingShare).toBe(limitOf("HeadgateUpstreamFailing", / > ([\d.]+)\n/));
+  expect(thresholds.certificateExpiresDays).toBe(limitOf("HeadgateCertificateExpires", day));
+  expect(thresholds.certificateExpiresNowDays * 86_400).toBe(
+    limitOf("HeadgateCertificateExpiresNow", /- time\(\) < (\d+)\n/),
+  );
 });
 
 test("each runbook that is named exists", () => {
@@ -129,7 +186,7 @@ describe("what is not wrong", () => {
   test("a gateway that serves, with some refusals, or without any traffic", () => {
     const refused = {
       ...step,
-      refused: { throttled: 99, no_token: 500 },
+      refused: { throttled: 20, no_token: 13 },
       upstream: { ...upstream, failedByReason: { reset: 1 } },
     };
     for (const steps of [[], [null], [step], [refused], [{ ...step, admitted: 0, refused: { throttled: 11 } }]]) {
@@ -162,7 +219,7 @@ describe("what is not wrong", () => {
       ),
     ]);
     expect(textsOf({ steps: [step, failing] })).toEqual([
-      "warning The upstream fails 42.5 % of requests: 74 × 502, connection refused.",
+      "critical The upstream fails 42.5 % of requests: 74 × 502, connection refused.",
     ]);
   });
 

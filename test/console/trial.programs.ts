@@ -56,7 +56,7 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", { timeout: 60_00
     await dialog.getByRole("button", { name: "Confirm" }).click();
     await ended.getByText("the reload on trial was confirmed by ops").waitFor();
     await banner.waitFor({ state: "detached" });
-    await page.getByRole("link", { name: "Nothing is wrong" }).waitFor();
+    await page.getByRole("link", { name: "Healthy" }).waitFor();
     await page.getByRole("button", { name: "Close" }).click();
     await ended.getByText("the reload on trial was confirmed").waitFor({ state: "detached" });
     expect(await gateway.ask("203.0.113.8", 2)).toEqual([200, 429]);
@@ -95,7 +95,7 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", { timeout: 60_00
     await page.getByRole("row", { name: /^policies\.small\.window 1h file: headgate\.yaml/ }).waitFor();
     gateway.write(policies);
     expect(await gateway.reloadOnTrial({})).toBe(200);
-    await page.getByRole("link", { name: "Nothing is wrong" }).waitFor();
+    await page.getByRole("link", { name: "Healthy" }).waitFor();
   });
 
   test("is taken back by itself because of the harm it does, and the page says how much that was", async () => {

@@ -9,7 +9,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { Events, readHistory, usePoll, useStream, useTick } from "./live.js";
 import { NowView } from "./now.js";
 import { PoliciesView } from "./policies.js";
-import { problemsOf, worstOf } from "./problems.js";
+import { countsOf, headlineOf, problemsOf, recentOf, worstOf } from "./problems.js";
 import { RequestsView } from "./requests.js";
 import { RulesView } from "./rules.js";
 import { RunbookView } from "./runbook.js";
@@ -121,7 +121,8 @@ function SignedIn({ api, status: first, onSignOut }) {
   }, [address]);
   const status = polled.value ?? first;
   const problems = problemsOf(status, history.value, polled.error, events.outages);
-  const summary = summaryOf(problems);
+  // Shares change all the time: they are not told to those who hear what changes.
+  const summary = headlineOf(problems, {});
   useEffect(() => setSaid(summary), [summary]);
   useEffect(() => {
     if (!done.isShown) return;
@@ -165,7 +166,7 @@ function useHashChange(onChange) {
 }
 
 function Header({ session, current, onSignOut }) {
-  const { api, status, problems, caller } = session;
+  const { api, history, status, problems, caller } = session;
   const worst = worstOf(problems);
   const skip = (event) => {
     event.preventDefault();
@@ -175,10 +176,10 @@ function Header({ session, current, onSignOut }) {
     <header>
       <a class="skip" href="#/${current.path}" onClick=${skip}>Skip to the content</a>
       <p class="name"><span class="logo" aria-hidden="true"></span>Headgate</p>
-      <a class=${`state ${worst}`} href="#/now"><span class="dot"></span>${summaryOf(problems)}</a>
+      <a class=${`state ${worst}`} href="#/now"><span class="dot"></span>${headlineOf(problems, countsOf(recentOf(history.value)))}</a>
       <${Stream} events=${session.events} api=${api} />
       <p class="caller">
-        <span>${status.version}</span>
+        <span class="version">${status.version}</span>
         <span>${caller.name} (${caller.role === "write" ? "may write" : "may read"})</span>
         ${api.hasToken && html`<button type="button" class="plain" onClick=${onSignOut}>Sign out</button>`}
       </p>
@@ -190,12 +191,6 @@ function Header({ session, current, onSignOut }) {
       </nav>
     </header>
     <${Exposed} />`;
-}
-
-function summaryOf(problems) {
-  const wrong = problems.filter(({ severity }) => severity !== "note").length;
-  if (wrong === 0) return "Nothing is wrong";
-  return wrong === 1 ? "1 problem" : `${wrong} problems`;
 }
 
 const streamTexts = { live: "live", waiting: "reconnecting", paused: "paused" };

@@ -5,7 +5,7 @@ import { count, encoded, fullInstant, instant, rateOf, span } from "./format.js"
 import { html, useMemo, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
 import { RefusalTable } from "./now.js";
-import { Missing, When } from "./parts.js";
+import { Empty, Missing, When } from "./parts.js";
 import { Period } from "./period.js";
 import { RuleTable } from "./rules.js";
 
@@ -48,7 +48,7 @@ function Actions({ session: { canWrite }, canRule, onChoose }) {
   if (!canWrite) return null;
   const button = (action, text) => html`<button type="button" onClick=${() => onChoose(action)}>${text}</button>`;
   return html`
-    <p class="row end">
+    <p class="row end actions">
       ${button("forgive", "Forgive …")}
       ${canRule && [button("limit", "Limit …"), button("exempt", "Exempt …"), button("block", "Block …")]}
     </p>`;
@@ -59,19 +59,25 @@ function Known({ client, policies, session, onDone }) {
   const [removed, setRemoved] = useState(null);
   const blocks = rules.filter(({ action }) => action === "block");
   const isBlocked = blocks.length > 0;
+  // Nothing is counted by this key alone: a card would say that nothing was admitted.
+  const { about = [], others = [] } = Object.groupBy(client.policies, ({ gap, used }) =>
+    gap !== null && used === 0 ? "others" : "about",
+  );
+  const gaps = Object.entries(Object.groupBy(others, ({ gap }) => gap));
   return html`
     ${blocks.map((rule) => html`<${Blocked} rule=${rule} clock=${session.api.clock} onRemove=${session.canWrite ? setRemoved : null} />`)}
     ${removed !== null && html`<${RemoveRuleDialog} rule=${removed} session=${session} onEnd=${() => setRemoved(null)} onDone=${onDone} />`}
     ${isShared && html`<p class="muted">Other gateways count this client too: what they have counted is not shown here.</p>`}
     <div class="cards">
-      ${client.policies.map((state) => {
+      ${about.map((state) => {
         const policy = policies.find(({ name }) => name === state.policy) ?? null;
         return html`<${PolicyCard} state=${state} policy=${policy} clock=${session.api.clock} isShared=${isShared} isBlocked=${isBlocked} />`;
       })}
     </div>
+    ${gaps.map(([gap, those]) => html`<p class="muted">${those.length === 1 ? "1 policy counts" : `${count(those.length)} policies count`} something else (${those.map(({ policy }) => policy).join(", ")}): ${gap}.</p>`)}
     <section>
-      <h2>Rules about it</h2>
-      ${rules.length === 0 && html`<p class="muted">There are none.</p>`}
+      <h2>Rules for this client</h2>
+      ${rules.length === 0 && html`<${Empty} title="No rules.">A rule blocks, exempts or limits one client until it ends.<//>`}
       ${rules.length > 0 && html`<${RuleTable} rules=${rules} session=${session} onDone=${onDone} />`}
     </section>`;
 }
@@ -88,7 +94,7 @@ function Blocked({ rule, clock, onRemove }) {
     </p>`;
 }
 
-const stateTexts = { open: "admitted", exhausted: "refused", exempt: "exempt" };
+const stateTexts = { open: "admitted", exhausted: "limited", exempt: "exempt" };
 
 function PolicyCard({ state: one, policy, clock, isShared, isBlocked }) {
   const { state, isShadow, limit, used, remaining, countedAs, method, route, held, exemptBy, gap } = one;
@@ -100,10 +106,6 @@ function PolicyCard({ state: one, policy, clock, isShared, isBlocked }) {
     exemptBy !== null && `Exempt by ${exemptBy}.`,
     gap,
   ].filter((note) => note !== false && note !== null);
-  // Nothing is counted by this key alone, and a window without marks would say that nothing was admitted.
-  if (gap !== null && used === 0) {
-    return html`<section class="panel"><h2>${one.policy}</h2>${notes.map((note) => html`<p class="muted">${note}</p>`)}</section>`;
-  }
   return html`
     <section class="panel">
       <h2 class="row">${one.policy}
@@ -120,7 +122,7 @@ function PolicyCard({ state: one, policy, clock, isShared, isBlocked }) {
 
 function State({ state, isShadow, isBlocked }) {
   if (isBlocked) return html`<span class="badge">not asked: blocked</span>`;
-  return html`<span class=${`badge ${state}`}>${isShadow && state === "exhausted" ? "would be refused" : stateTexts[state]}</span>`;
+  return html`<span class=${`badge ${state}`}>${isShadow && state === "exhausted" ? "would be limited" : stateTexts[state]}</span>`;
 }
 
 function Use({ state, policy, clock, isWhole }) {
@@ -139,7 +141,7 @@ function NextUnit({ state: { reset, remaining, used }, isRequest, clock }) {
   if (used === 0) return html`<span class="muted">nothing is used</span>`;
   if (reset === null) return html`<span class="muted">more when a request ends</span>`;
   const seconds = Math.max(0, (Date.parse(reset) - clock.nowMs()) / 1000);
-  const text = remaining === 0 && isRequest ? "next request admitted" : "next unit free";
+  const text = remaining === 0 && isRequest ? "next request admitted" : "1 is free again";
   if (seconds === 0) return html`<span>${text} <b>now</b></span>`;
   return html`<span title=${fullInstant(reset)}>${text} in <b>${span(seconds < 10 ? seconds : Math.ceil(seconds))}</b> (${instant(reset, clock.nowMs())})</span>`;
 }
@@ -147,23 +149,47 @@ function NextUnit({ state: { reset, remaining, used }, isRequest, clock }) {
 /** Of the drawing, in its own units. */
 const width = 1000;
 
+/** Marks that are nearer to each other are one burst: it has a number, because they are one block. */
+const burstGap = 8;
+const leastOfBurst = 8;
+/** So much room has the number of a burst. */
+const labelWidth = 70;
+
+/** Each as `{ x, count }`, the middle and the number of marks; of those whose numbers would overlap, the larger. */
+function burstsOf(xs) {
+  const bursts = [];
+  let begin = 0;
+  for (let i = 1; i <= xs.length; i += 1) {
+    if (i < xs.length && xs[i] - xs[i - 1] < burstGap) continue;
+    if (i - begin >= leastOfBurst) bursts.push({ x: (xs[begin] + xs[i - 1]) / 2, count: i - begin });
+    begin = i;
+  }
+  const shown = [];
+  for (const burst of bursts.sort((a, b) => b.count - a.count)) {
+    if (shown.every(({ x }) => Math.abs(x - burst.x) > labelWidth)) shown.push(burst);
+  }
+  return shown;
+}
+
 /** The window as it slides: each mark is an admission, and leaves on the left when it is as old as the window. */
 function Window({ instants, windowSeconds, clock }) {
   useTick(100);
   const first = instants.length === 0 ? 0 : Date.parse(instants[0].at);
   const most = Math.max(1, ...instants.map(({ units }) => units));
-  const marks = useMemo(() => {
-    const x = ({ at }) => (((Date.parse(at) - first) / 1000 / windowSeconds) * width).toFixed(1);
-    return instants.map((one) => `M${x(one)} 46v${-(16 + (24 * one.units) / most).toFixed(1)}`).join("");
+  const [marks, bursts] = useMemo(() => {
+    const xs = instants.map(({ at }) => ((Date.parse(at) - first) / 1000 / windowSeconds) * width);
+    const drawn = instants.map(({ units }, i) => `M${xs[i].toFixed(1)} 46v${-(16 + (24 * units) / most).toFixed(1)}`);
+    return [drawn.join(""), burstsOf(xs)];
   }, [instants, windowSeconds]);
   // Where the first mark is: `width` is now.
-  const shift = width - ((clock.nowMs() - first) / 1000 / windowSeconds) * width;
+  const shift = Math.max(-width, width - ((clock.nowMs() - first) / 1000 / windowSeconds) * width);
   const label = `${instants.length} admissions in a window of ${span(windowSeconds)}, the oldest leaves first`;
   return html`
     <div class="window">
+      <div class="bursts">${bursts.map(({ x, count: times }) => html`<span class="burst" style=${{ left: `clamp(1.2em, ${((x + shift) / width) * 100}%, 100% - 1.2em)` }}>× ${count(times)}</span>`)}</div>
       <svg viewBox=${`0 0 ${width} 48`} preserveAspectRatio="none" role="img" aria-label=${label}>
         <path class="grid" d=${`M0 47H${width}`} />
-        <g transform=${`translate(${Math.max(-width, shift).toFixed(1)} 0)`}>
+        <g transform=${`translate(${shift.toFixed(1)} 0)`}>
           <path class="marks" d=${marks} />
           ${instants.length > 0 && html`<path class="marks next" d="M0 46V2" />`}
         </g>
@@ -185,7 +211,7 @@ function LastRefusals({ session: { events, api }, clientKey }) {
   });
   return html`
     <section>
-      <h2>Its last ${value?.isComplete === false && value.refusals.length > 0 && `${count(value.refusals.length)} `}refusals</h2>
+      <h2>Recent refusals ${value?.isComplete === false && value.refusals.length > 0 && html`<span class="muted">the last ${count(value.refusals.length)}</span>`}</h2>
       <${Missing} value=${value} error=${error} />
       ${value !== null && html`<${RefusalTable} refusals=${value.refusals} own=${name} nowMs=${api.clock.nowMs()} />`}
     </section>`;

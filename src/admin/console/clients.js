@@ -2,12 +2,12 @@
 import { clientLink, count, instant, percent } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
-import { Missing, typed, Until, Wide } from "./parts.js";
+import { Empty, Missing, typed, Until, Wide } from "./parts.js";
 import { keyOfRule, whomOf } from "./rules.js";
 
 const sorts = [
   ["used", "most used"],
-  ["refused", "most refused"],
+  ["refused", "most limited"],
   ["recent", "most recent"],
 ];
 
@@ -98,14 +98,16 @@ function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
   const blocked = blockedOf(refusals, rules, clients, wanted);
   const names = [...clients, ...blocked].map(({ name }) => name);
   const unlisted = html`<${Unlisted} text=${wanted.search.trim()} names=${names} />`;
-  if (names.length === 0) return html`<p class="muted">There are none.</p>${unlisted}`;
+  const isFiltered = wanted.search.trim() !== "" || wanted.policy !== "";
+  if (names.length === 0 && isFiltered) return html`<p class="muted">No client is counted that matches.</p>${unlisted}`;
+  if (names.length === 0)
+    return html`<${Empty} title="No clients.">Each client stands here from its first request that a policy counts, until nothing of it is counted any more.<//>`;
   return html`
     ${unlisted}
     <${Wide} label="Clients">
       <thead><tr>
-        <th scope="col">Client</th><th scope="col">Policy</th><th scope="col" class="number">Used</th>
-        <th scope="col" class="number">Limit</th><th scope="col">Share</th><th scope="col" class="number">Remaining</th>
-        <th scope="col" class="number">Next unit</th><th scope="col" class="number">Refused</th><th scope="col" class="number">Last admitted</th>
+        <th scope="col">Client</th><th scope="col">Policy</th><th scope="col">Used</th><th scope="col" class="number">Left</th>
+        <th scope="col" class="number">Free again</th><th scope="col" class="number">Limited</th><th scope="col" class="number">Last admitted</th>
       </tr></thead>
       <tbody>
         ${blocked.map((each) => html`<${BlockedRow} key=${each.key} blocked=${each} />`)}
@@ -114,7 +116,8 @@ function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
     <//>
     <p class="muted">
       ${isComplete ? `${count(names.length)} in all.` : `The first ${count(clients.length)}.`}
-      ${refusedSince !== null && ` Refusals since ${instant(refusedSince, nowMs)}; ± is what a count may be too high by.`}
+      ${refusedSince !== null && ` Limited since ${instant(refusedSince, nowMs)}.`}
+      ${clients.some(({ refused }) => refused?.error > 0) && " ± is what a count may be too high by."}
       ${isShared && " Other gateways count the same keys: what they have counted is not shown here."}
     </p>`;
 }
@@ -123,12 +126,12 @@ function Actions({ actions }) {
   return actions.map((action) => html`<span class=${`badge ${action}`}>${actionTexts[action]}</span> `);
 }
 
-const actionTexts = { block: "blocked", exempt: "exempt", limit: "limited" };
+const actionTexts = { block: "blocked", exempt: "exempt", limit: "own limit" };
 
 function BlockedRow({ blocked: { key, name, times } }) {
   return html`<tr>
     <th scope="row" class="key"><a href=${clientLink(key)}>${name}</a> <${Actions} actions=${["block"]} /></th>
-    <td colspan="8" class="muted">no policy is asked; refused ${count(times)} times of late</td>
+    <td colspan="6" class="muted">no policy is asked; refused ${count(times)} times of late</td>
   </tr>`;
 }
 
@@ -139,10 +142,8 @@ function Row({ client, isShadow, nowMs }) {
   const more = parts.filter(Boolean).join(" · ");
   return html`<tr>
     <th scope="row" class="key">${key === null ? name : html`<a href=${clientLink(key)}>${name}</a>`} <${Actions} actions=${actions} />${more !== "" && html`<span class="muted">${more}</span>`}</th>
-    <td class="short">${policy} ${isShadow && html`<span class="muted">(shadow)</span>`}</td>
-    <td class="number">${count(used)}</td>
-    <td class="number">${count(limit)}</td>
-    <td><${Meter} used=${used} limit=${limit} isShadow=${isShadow} /></td>
+    <td class="short second">${policy} ${isShadow && html`<span class="muted">(shadow)</span>`}</td>
+    <td class="full"><span class="use"><${Meter} used=${used} limit=${limit} isShadow=${isShadow} /> <span>${count(used)} of ${count(limit)}</span></span></td>
     <td class=${`number ${remaining === 0 && !isShadow ? "exhausted" : ""}`}>${count(remaining)}</td>
     <td class="number">${reset === null ? "–" : html`<${Until} at=${reset} nowMs=${nowMs} />`}</td>
     <td class="number">${refused === null || refused.count === 0 ? "–" : `${count(refused.count)}${refused.error === 0 ? "" : ` ± ${count(refused.error)}`}`}</td>

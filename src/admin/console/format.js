@@ -32,11 +32,21 @@ const units = [
   ["min", 60],
 ];
 
+/** How long it is until then, and since then: what is left is rounded up to a second, as in Retry-After, and what is over is cut. */
+export function left(at, nowMs) {
+  return span(Math.ceil((Date.parse(at) - nowMs) / 1000));
+}
+
+export function since(at, nowMs) {
+  return span(Math.floor((nowMs - Date.parse(at)) / 1000));
+}
+
 /** A length of time by its two largest units, such as "1 h 5 min". */
 export function span(seconds) {
   const total = Math.max(0, seconds);
   const at = units.findIndex(([, length]) => total >= length);
-  if (at === -1) return total < 10 && total % 1 !== 0 ? `${total.toFixed(1)} s` : `${Math.ceil(total)} s`;
+  if (at === -1)
+    return total < 10 && total % 1 !== 0 ? `${(Math.ceil(total * 10) / 10).toFixed(1)} s` : `${Math.ceil(total)} s`;
   const [unit, length] = units[at];
   const [smaller, smallerLength] = units[at + 1] ?? ["s", 1];
   const rest = Math.floor((total % length) / smallerLength);

@@ -1,11 +1,12 @@
 // What happens now, and in the last minutes. What is wrong stands first.
-import { Chart, largestOf, padded, rangeOf } from "./chart.js";
+import { Chart, padded, rangeOf } from "./chart.js";
 import * as colors from "./colors.js";
 import {
   bytes,
   clientLink,
   count,
   failureText,
+  instant,
   latency,
   percent,
   requestLink,
@@ -15,70 +16,77 @@ import {
 } from "./format.js";
 import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
-import { Instant, Reason, Wide } from "./parts.js";
-import { failedIn, sum, total } from "./problems.js";
+import { Empty, Instant, Reason, Wide } from "./parts.js";
+import { countsOf, kindOf, recentOf, sum, total, upstreamFailuresIn } from "./problems.js";
 import { rowsOf } from "./refusals.js";
+import { readMetrics } from "./routes.js";
 
 export function NowView({ session }) {
   const { history, problems, events, api } = session;
+  // Large, for figures that change slowly.
+  const metrics = usePoll(async (last) => readMetrics(await api.metrics(), api.clock.nowMs(), last), 60_000);
   return html`
     <h1 class="unseen">Now</h1>
     <${Problems} problems=${problems} refusals=${useStream(events).refusals} nowMs=${api.clock.nowMs()} />
     ${session.trialEnd}
-    <${Figures} session=${session} />
-    ${history.value !== null && html`<${History} history=${history.value} />`}
+    <${Figures} session=${session} countersUsed=${metrics.value?.countersUsed ?? null} />
     ${history.value === null && history.error !== null && html`<p class="failure">No history: ${history.error.message}</p>`}
-    <${Refusals} events=${events} clock=${api.clock} />`;
+    <div class="now charts">
+      ${history.value !== null && html`<${History} history=${history.value} />`}
+      <${RecentRefusals} events=${events} clock=${api.clock} />
+      <${Routes} metrics=${metrics.value} nowMs=${api.clock.nowMs()} />
+    </div>`;
 }
 
 function Problems({ problems, refusals, nowMs }) {
   if (problems.length === 0) return null;
   return html`
     <ul class="problems" aria-label="What is wrong">
-      ${problems.map(({ severity, text, runbook }) => {
+      ${problems.map(({ severity, text, runbook, kind }) => {
         return html`
           <li class=${`problem ${severity}`}>
-            <span class="dot"></span><span><b>${severity}</b> ${text}${runbook === "HeadgateThrottlesMost" && html`<${MostThrottled} rows=${refusals.rows} nowMs=${nowMs} />`}</span>
+            <span class="dot"></span><span><b>${severity}</b> ${text}${kind !== undefined && html`<${MostOf} kind=${kind} rows=${refusals.rows} nowMs=${nowMs} />`}</span>
             ${runbook !== null && html`<a href=${`#/runbook/${runbook}`}>What to do</a>`}
           </li>`;
       })}
     </ul>`;
 }
 
-/** Whom the page has heard of most in the last minute, and the policy that throttles it. */
-function MostThrottled({ rows, nowMs }) {
+/** Whom the page has heard of most in the last minute, and what limits or refuses it. */
+function MostOf({ kind, rows, nowMs }) {
   const those = rows.filter(
-    ({ requests: [{ at, reason }] }) => reason === "throttled" && nowMs - Date.parse(at) < 60_000,
+    ({ requests: [{ at, reason }] }) => kindOf(reason) === kind && nowMs - Date.parse(at) < 60_000,
   );
   if (those.length === 0) return null;
-  const [{ client, key, policy }] = those.reduce((a, b) => (b.count > a.count ? b : a)).requests;
-  return html` Most of them, as far as this page has heard, by policy ${policy?.policy} for <a href=${clientLink(key ?? `client:${client}`)}>${client}</a>.`;
+  const [{ client, key, policy, reason }] = those.reduce((a, b) => (b.count > a.count ? b : a)).requests;
+  const cause = reason === "throttled" ? `by policy ${policy?.policy}` : `(${words(reason)})`;
+  return html` Most of them, as far as this page has heard: <a href=${clientLink(key ?? `client:${client}`)}>${client}</a> ${cause}.`;
 }
 
-/** Steps that count as now. */
-const recentSteps = 12;
-
-function Figures({ session: { api, status, history } }) {
-  // Large, for one figure that changes slowly.
-  const { value: countersUsed } = usePoll(async () => readCountersUsed(await api.metrics()), 60_000);
-  const steps = (history.value?.steps ?? []).slice(-recentSteps).filter((step) => step !== null);
+function Figures({ session: { status, history }, countersUsed }) {
+  const steps = recentOf(history.value);
   const seconds = sum(steps, (step) => step.seconds);
-  const perSecond = (figureOf) => (seconds === 0 ? 0 : sum(steps, figureOf) / seconds);
-  const [admitted, refused] = [perSecond((step) => step.admitted), perSecond((step) => total(step.refused))];
+  const counts = countsOf(steps);
+  const rate = (kind) => `${rounded(seconds === 0 ? 0 : counts[kind] / seconds)}/s`;
+  const share = (kind) => (counts.all === 0 ? "no requests" : `${percent(counts[kind] / counts.all)} of requests`);
   const memory = steps.at(-1)?.memory;
-  const last = steps.findLast((step) => step.latencySeconds !== null)?.latencySeconds;
+  const whole = steps.findLast((step) => step.latencySeconds !== null)?.latencySeconds;
+  const waited = steps.findLast((step) => step.upstream.latencySeconds)?.upstream.latencySeconds;
+  const over = `last ${history.value?.stepSeconds ?? 5} s`;
   const { upstream, store, workers, uptimeSeconds } = status;
   const available = upstream.addresses.filter((each) => each.state === "available").length;
-  const share = admitted + refused === 0 ? "no requests" : `${percent(refused / (admitted + refused))} of requests`;
   return html`
     <dl class="figures">
-      <${Figure} name="Admitted" value=${`${rounded(admitted)}/s`} more="mean of a minute" />
-      <${Figure} name="Refused" value=${`${rounded(refused)}/s`} more=${share} />
-      <${Figure} name="Latency" value=${latency(last?.p50)} more=${`p99 ${latency(last?.p99)}`} />
+      <${Figure} name="Admitted" value=${rate("admitted")} more="mean of a minute" />
+      <${Figure} name="Limited (429)" value=${rate("limited")} more=${share("limited")} />
+      <${Figure} name="Refused otherwise" value=${rate("refused")} more=${share("refused")} />
+      <${Figure} name="Failed" value=${rate("failed")} state=${counts.failed > 0 ? "away" : ""} more=${share("failed")} />
+      <${Figure} name="Latency p50" value=${latency(whole?.p50)} more=${`p99 ${latency(whole?.p99)}, ${over}`} />
+      <${Figure} name="Upstream p50" value=${latency(waited?.p50)} more=${`p99 ${latency(waited?.p99)}, ${over}`} />
       <${Figure} name="Upstream" value=${upstream.state} state=${upstream.state} more=${`${available} of ${upstream.addresses.length} addresses`} />
-      ${store !== null && html`<${Figure} name="Store" value=${store.state} state=${store.state} more=${`${store.replicas} gateways`} />`}
-      <${Figure} name="Workers" value=${`${workers.serving} of ${workers.configured}`} more=${`up ${span(uptimeSeconds)}`} />
-      <${Figure} name="Memory" value=${memory === undefined ? "–" : bytes(memory.residentBytes)} more=${countersUsed === null ? "" : `counters ${percent(countersUsed)} used`} />
+      ${store !== null && html`<${Figure} name="Store" value=${store.state} state=${store.state} more=${`${store.replicas} ${store.replicas === 1 ? "gateway" : "gateways"}`} />`}
+      <${Figure} name="Workers" value=${`${workers.serving} of ${workers.configured}`} more=${`up ${span(Math.floor(uptimeSeconds))}`} />
+      <${Figure} name="Memory" value=${memory === undefined ? "–" : bytes(memory.residentBytes)} more=${countersUsed === null ? "" : `counters ${percent(countersUsed)}`} />
     </dl>`;
 }
 
@@ -86,59 +94,54 @@ function Figure({ name, value, more, state }) {
   return html`<div><dt>${name}</dt><dd><b class=${`value ${state ?? ""}`}>${value}</b> <span class="muted">${more}</span></dd></div>`;
 }
 
-/** Of the metrics in their text format. */
-function readCountersUsed(text) {
-  const figureOf = (name) => {
-    const at = text.indexOf(`\n${name} `);
-    return at === -1 ? 0 : Number.parseFloat(text.slice(at + name.length + 2));
-  };
-  const used = figureOf('headgate_counters_memory_bytes{state="used"}');
-  const free = figureOf('headgate_counters_memory_bytes{state="free"}');
-  return used / (used + free || 1);
-}
-
 function History({ history: { steps, stepSeconds } }) {
   const range = rangeOf(steps.length, stepSeconds);
   const all = padded(steps, range);
+  const known = all.filter(Boolean);
+  const requests = sum(known, (step) => step.admitted + total(step.refused));
   const values = (figureOf) => all.map((step) => (step === null ? null : figureOf(step)));
-  const reasons = Object.keys(colors.refusals).filter((reason) => all.some((step) => step?.refused[reason] > 0));
-  const failures = [...new Set(all.flatMap((step) => Object.keys(step?.upstream.failedByReason ?? {})))];
-  const requests = [
-    { name: "admitted", color: colors.admitted, values: values((step) => step.admitted / step.seconds) },
-    ...reasons.map((reason) => {
-      const of = (step) => (step.refused[reason] ?? 0) / step.seconds;
-      return { name: words(reason), color: colors.refusals[reason], values: values(of) };
-    }),
+  const of = (name, color, figureOf) => {
+    const times = sum(known, figureOf);
+    const more = `${count(times)}${requests === 0 ? "" : ` · ${percent(times / requests)}`}`;
+    return { name, color, more, values: values((step) => figureOf(step) / step.seconds) };
+  };
+  const reasons = Object.keys(colors.refusals).filter((reason) => known.some((step) => step.refused[reason] > 0));
+  const outcomes = [
+    of("admitted", colors.admitted, (step) => step.admitted),
+    ...reasons.map((reason) => of(words(reason), colors.refusals[reason], (step) => step.refused[reason] ?? 0)),
   ];
-  const percentiles = ["p50", "p90", "p99"].map((name, i) => {
-    return { name, color: colors.lines[i], values: values((step) => step.latencySeconds?.[name] ?? null) };
+  const [p50, , p99] = colors.lines;
+  const line = (name, color, isDashed, figureOf) => ({
+    name,
+    color,
+    isDashed,
+    values: values((step) => figureOf(step) ?? null),
   });
-  const upstream = [
-    { name: "until the head, mean", color: colors.lines[0], values: values((step) => step.upstream.meanSeconds) },
+  const times = [
+    line("p50", p50, false, (step) => step.latencySeconds?.p50),
+    line("upstream p50", p50, true, (step) => step.upstream.latencySeconds?.p50),
+    line("p99", p99, false, (step) => step.latencySeconds?.p99),
+    line("upstream p99", p99, true, (step) => step.upstream.latencySeconds?.p99),
   ];
+  const failures = [...new Set(known.flatMap((step) => Object.keys(step.upstream.failedByReason)))];
+  const causes = failures.map(
+    (reason) => `${failureText(reason)} ${count(sum(known, (step) => step.upstream.failedByReason[reason] ?? 0))}`,
+  );
   const failed = {
-    name: "failed",
-    color: colors.refusals.upstream_failed,
-    values: values(failedIn),
+    ...{ name: "failed at the upstream", color: colors.refusals.upstream_failed, more: causes.join(", ") },
+    values: values(upstreamFailuresIn),
   };
   const memory = [
     ["resident", "residentBytes"],
     ["in heaps", "heapBytes"],
-    ["outside heaps", "externalBytes"],
-  ].map(([name, figure], i) => {
-    return { name, color: colors.lines[i], values: values((step) => step.memory[figure] / mebibyte) };
-  });
+    ["native memory", "externalBytes"],
+  ].map(([name, figure], i) => line(name, colors.lines[i], false, (step) => step.memory[figure] / mebibyte));
   const axis = { range, stepSeconds };
-  // The upstream's time is a part of the latency beside it.
-  const slowest = largestOf([...percentiles, ...upstream]);
   return html`
-    <section class="now charts" aria-label=${`The last ${range.name}`}>
-      <${Chart} title="Requests" series=${requests} isStacked=${true} ...${axis} note="a second" format=${rounded} />
-      <${Chart} title="Latency" series=${percentiles} ...${axis} largest=${slowest} note="of responses" format=${latency} />
-      <${Chart} title="Upstream" series=${upstream} failed=${failures.length > 0 ? failed : undefined} ...${axis} largest=${slowest} note="of responses" format=${latency} />
-      <${Chart} title="Memory" series=${memory} ...${axis} note="of the process" format=${mebibytes} />
-      <${Reasons} steps=${all} range=${range} reasons=${reasons} failures=${failures} />
-    </section>`;
+    <${Chart} title="Requests" series=${outcomes} isStacked=${true} ...${axis} note=${`a second; sums of the last ${range.name}`} format=${rounded} />
+    <${Chart} title="Latency" series=${times} failed=${failures.length > 0 ? failed : undefined} isLog=${true} ...${axis}
+      note="upstream: time to first byte; logarithmic" format=${latency} />
+    <${Chart} title="Memory" series=${memory} ...${axis} note="of the process" format=${mebibytes} />`;
 }
 
 const mebibyte = 1024 * 1024;
@@ -147,57 +150,52 @@ function mebibytes(value) {
   return `${rounded(value)} MiB`;
 }
 
-function Reasons({ steps, range, reasons, failures }) {
-  const known = steps.filter(Boolean);
-  const all = sum(known, (step) => step.admitted + total(step.refused));
-  const rows = [
-    ["admitted", colors.admitted, sum(known, (step) => step.admitted)],
-    ...reasons.map((reason) => [
-      words(reason),
-      colors.refusals[reason],
-      sum(known, (step) => step.refused[reason] ?? 0),
-    ]),
-  ];
+/** How many are listed. */
+const listed = 8;
+
+/** Where the time goes: how long the upstream takes by route, beside the whole response. */
+function Routes({ metrics, nowMs }) {
+  const routes = metrics?.routes ?? [];
   return html`
-    <section class="reasons">
-      <h2>In the last ${range.name}</h2>
-      <table>
-        <thead><tr><th scope="col">Requests</th><th scope="col" class="number">Count</th><th scope="col" class="number">Share</th></tr></thead>
+    <section>
+      <h2>Latency by route${metrics !== null && metrics.sinceMs !== null && html` <span class="muted">since ${instant(metrics.sinceMs, nowMs)}</span>`}</h2>
+      ${routes.length === 0 && html`<${Empty} title="No responses yet.">Each route stands here, with the time to first byte of its upstream beside the whole. Read once a minute.<//>`}
+      ${
+        routes.length > 0 &&
+        html`<${Wide} label="Latency by route">
+        <thead><tr>
+          <th scope="col">Route</th><th scope="col" class="number">Answered</th><th scope="col" class="number">Upstream p50</th><th scope="col" class="number">Upstream p99</th>
+          <th scope="col" class="number" title="Refusals included">All p50</th><th scope="col" class="number" title="Refusals included">All p99</th>
+        </tr></thead>
         <tbody>
-          ${rows.map(([name, color, value]) => {
-            return html`<tr>
-              <th scope="row"><span class="swatch" style=${{ background: color }}></span>${name}</th>
-              <td class="number">${count(value)}</td><td class="number">${percent(all === 0 ? 0 : value / all)}</td>
-            </tr>`;
-          })}
-          ${failures.map((reason) => {
-            const value = sum(known, (step) => step.upstream.failedByReason[reason] ?? 0);
-            return html`<tr><th scope="row">upstream: ${failureText(reason)}</th><td class="number">${count(value)}</td><td></td></tr>`;
+          ${routes.slice(0, listed).map(({ route, upstream, request }) => {
+            const cells = [count(upstream.count), upstream.p50, upstream.p99, request.p50, request.p99];
+            return html`<tr key=${route}><th scope="row" class="key">${route}</th>${cells.map((cell) => html`<td class="number">${cell}</td>`)}</tr>`;
           })}
         </tbody>
-      </table>
+      <//><p class="muted">All: every response of the route, with refusals, which take no time at the upstream.</p>`
+      }
     </section>`;
 }
 
-/** How many rows are listed. */
-const listed = 15;
-
-function Refusals({ events, clock }) {
-  const { refusals } = useStream(events);
+function RecentRefusals({ events, clock }) {
+  const { rows } = useStream(events).refusals;
   return html`
-    <section>
-      <h2>Last refusals</h2>
-      <${RefusalTable} known=${refusals.rows} rows=${listed} nowMs=${clock.nowMs()} />
+    <section class="recent">
+      <h2>Recent refusals</h2>
+      <${RefusalTable} known=${rows} rows=${listed} nowMs=${clock.nowMs()} />
+      ${rows.length > listed && html`<p><a href="#/requests">All ${count(rows.length)} of them</a></p>`}
     </section>`;
 }
 
 /** `known`: as `Refusals.rows`; of one client, `refusals`: a list, and `own`: its name. `rows`: how many at most. */
 export function RefusalTable({ refusals, known = rowsOf(refusals), nowMs, rows = known.length, own = null }) {
   const [opened, setOpened] = useState(null);
-  if (known.length === 0) return html`<p class="muted">None is remembered.</p>`;
+  if (known.length === 0)
+    return html`<${Empty} title="No refusals.">Each request that is limited, refused or fails stands here, with its reason and its id.<//>`;
   const isNamed = known.some(({ requests: [{ client }] }) => client !== own);
   return html`
-    <${Wide} label="Last refusals">
+    <${Wide} label="Recent refusals">
       <thead><tr>
         <th scope="col">Last</th><th scope="col">First</th><th scope="col" class="number">Count</th><th scope="col">Status</th>
         <th scope="col">Reason</th>${isNamed && html`<th scope="col">Client</th>`}<th scope="col">Last request</th><th scope="col">Id</th>
@@ -221,15 +219,15 @@ function RefusalRow({ row: { requests, first, count: all }, isNamed, nowMs, isOp
       <td class="number">${all === 1 ? "1" : html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${onOpen}>${count(all)}</button>`}</td>
       <td class="short">${status}</td>
       <td class="short"><${Reason} reason=${reason} /></td>
-      ${isNamed && html`<td class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></td>`}
+      ${isNamed && html`<th scope="row" class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></th>`}
       <td class="path">${method} ${path}</td>
-      <td class="short"><${RequestId} id=${id} /></td>
+      <td class="short full"><${RequestId} id=${id} /></td>
     </tr>
     ${
       isOpen &&
       others.map((each) => {
         return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} nowMs=${nowMs} /></td><td colspan=${isNamed ? 5 : 4}></td>
-          <td class="path">${each.method} ${each.path}</td><td class="short"><${RequestId} id=${each.id} /></td></tr>`;
+          <td class="path">${each.method} ${each.path}</td><td class="short full"><${RequestId} id=${each.id} /></td></tr>`;
       })
     }`;
 }

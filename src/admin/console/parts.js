@@ -1,11 +1,33 @@
 // Small elements that several views use.
 import * as colors from "./colors.js";
-import { fullInstant, instant, span, words } from "./format.js";
-import { html } from "./html.js";
+import { fullInstant, instant, left, since, words } from "./format.js";
+import { html, useLayoutEffect, useRef } from "./html.js";
 
-/** A table that scrolls by itself where the page is narrow, by keyboard too. */
+/** A table that scrolls by itself where the page is narrow, by keyboard too. On a phone, its rows are cards. */
 export function Wide({ label, children }) {
-  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table>${children}</table></div>`;
+  const table = useRef(null);
+  useLayoutEffect(() => nameCells(table.current));
+  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table ref=${table}>${children}</table></div>`;
+}
+
+/** Each cell gets the name of its column, which stands above it in a card. */
+function nameCells({ tHead, tBodies }) {
+  const names = [...tHead.rows[0].cells].map((cell) =>
+    cell.querySelector(".unseen") === null ? cell.textContent : "",
+  );
+  for (const row of [...tBodies].flatMap((body) => [...body.rows])) {
+    let column = 0;
+    for (const cell of row.cells) {
+      const name = names[column];
+      if (cell.dataset.name !== name) cell.dataset.name = name;
+      column += cell.colSpan;
+    }
+  }
+}
+
+/** What will stand where there is nothing yet, and how it comes. */
+export function Empty({ title, children }) {
+  return html`<p class="panel empty"><b>${title}</b><span class="muted">${children}</span></p>`;
 }
 
 export function Instant({ at, nowMs }) {
@@ -14,14 +36,12 @@ export function Instant({ at, nowMs }) {
 
 /** How long it is until then. */
 export function Until({ at, nowMs }) {
-  const seconds = (Date.parse(at) - nowMs) / 1000;
-  return html`<time datetime=${at} title=${fullInstant(at)}>${seconds <= 0 ? "now" : `in ${span(seconds)}`}</time>`;
+  return html`<time datetime=${at} title=${fullInstant(at)}>${Date.parse(at) <= nowMs ? "now" : `in ${left(at, nowMs)}`}</time>`;
 }
 
 /** As a time of day, and how far away. */
 export function When({ at, nowMs }) {
-  const seconds = (Date.parse(at) - nowMs) / 1000;
-  return html`<${Instant} at=${at} nowMs=${nowMs} /> (${seconds > 0 ? `in ${span(seconds)}` : `${span(Math.floor(-seconds))} ago`})`;
+  return html`<${Instant} at=${at} nowMs=${nowMs} /> (${Date.parse(at) > nowMs ? `in ${left(at, nowMs)}` : `${since(at, nowMs)} ago`})`;
 }
 
 /** Without a reason, the upstream failed after the head. */

@@ -1,17 +1,56 @@
-// What is wrong, the worst first, each with the section of the runbooks that says what to do. The thresholds are those of the
-// alerts in deploy/prometheus/alerts.rules.yaml, over the last minute instead of five.
-import { count, failureText, instant, span, trialEnd } from "./format.js";
+// What is wrong, the worst first, each with the section of the runbooks that says what to do. Critical is what loses requests.
+import { count, failureText, instant, percent, span, trialEnd, words } from "./format.js";
+
+/** Those of the alerts in deploy/prometheus/alerts.rules.yaml, which a test compares, over the last minute instead of five. */
+export const thresholds = {
+  upstreamFailingShare: 0.01,
+  certificateExpiresDays: 14,
+  certificateExpiresNowDays: 1,
+  /** Of requests that are limited or refused. No alert has it: many gateways refuse as much all day. */
+  refusedShare: 0.25,
+};
 
 const severities = ["critical", "warning", "note"];
 const [critical, warning, note] = severities.map((severity) => (text, runbook = null) => ({ severity, text, runbook }));
 
-/** Steps of the history that count as now. */
-const recentSteps = 12;
+/** The steps of the last minute, which count as now. */
+export function recentOf(history) {
+  return history?.steps.slice(-12).filter(Boolean) ?? [];
+}
+
+// Three kinds of requests that got no response of the upstream: answered 429; failed, because of the upstream, the store or the
+// gateway; refused because of what the client sent, or by a rule.
+const limitedReasons = ["throttled", "too_many_refusals"];
+const failedReasons = ["upstream_failed", "upstream_timeout", "store_unavailable", "overloaded", "internal"];
+
+export function kindOf(reason) {
+  if (limitedReasons.includes(reason)) return "limited";
+  return failedReasons.includes(reason) ? "failed" : "refused";
+}
+
+/** How many requests there were in these steps, and how many of each kind. */
+export function countsOf(steps) {
+  const counts = { all: 0, admitted: 0, limited: 0, refused: 0, failed: 0 };
+  for (const { admitted, refused } of steps) {
+    counts.admitted += admitted;
+    counts.all += admitted + total(refused);
+    for (const [reason, requests] of Object.entries(refused)) counts[kindOf(reason)] += requests;
+  }
+  return counts;
+}
+
+/** The first sentence: whether something is wrong, and which shares of requests got no response of the upstream. */
+export function headlineOf(problems, counts) {
+  const wrong = problems.filter(({ severity, kind }) => severity !== "note" && kind === undefined).length;
+  const state = wrong === 0 ? "Healthy" : wrong === 1 ? "1 problem" : `${wrong} problems`;
+  const kinds = ["failed", "limited", "refused"].filter((kind) => counts[kind] > 0);
+  return [state, ...kinds.map((kind) => `${percent(counts[kind] / counts.all)} ${kind}`)].join(", ");
+}
 
 /**
  * `status` and `history` as the API answers them; `history` may be null. `error`: why the last status could not be asked.
  * `outages`: when the upstream was down, as the page has heard it: instants `{ from, to }`. Returns a list of
- * `{ severity, text, runbook }`, where `runbook` may be null.
+ * `{ severity, text, runbook }`, where `runbook` may be null. `kind`: of the requests that it is about, where clients are to blame.
  */
 export function problemsOf(status, history, error, outages = []) {
   const found = [
@@ -22,7 +61,7 @@ export function problemsOf(status, history, error, outages = []) {
     ...ofStore(status.store),
     ...ofCertificate("The certificate", status.certificate),
     ...ofCertificate("The certificate of this page and the admin API", status.adminCertificate),
-    ...ofTraffic(history?.steps.slice(-recentSteps).filter(Boolean) ?? []),
+    ...ofTraffic(recentOf(history), status.store),
     ...(history === null ? [] : ofFailures(history, outages, status.upstream.lastMinutes)),
   ];
   return found.filter(Boolean).sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
@@ -85,8 +124,11 @@ function ofUpstream({ state, reason, addresses }) {
 }
 
 function ofStore(store) {
-  if (store?.state === "away")
-    return [critical("The store is away: gateways do not count together.", "HeadgateStoreAway")];
+  if (store?.state === "away") {
+    if (store.onFailure === "closed") return [critical("The store is away: requests get 503.", "HeadgateStoreAway")];
+    const text = store.onFailure === "open" ? "nobody is limited" : "gateways do not count together";
+    return [warning(`The store is away: ${text}.`, "HeadgateStoreAway")];
+  }
   if (store?.state === "slow") return [warning("The store answers slowly.", "HeadgateStoreSlow")];
   return [];
 }
@@ -95,10 +137,13 @@ function ofCertificate(name, certificate) {
   if (certificate === null) return [];
   const { expiresInSeconds, isCurrent } = certificate;
   const days = Math.floor(expiresInSeconds / 86_400);
+  const isNow = days < thresholds.certificateExpiresNowDays;
   return [
     expiresInSeconds < 0 && critical(`${name} has expired.`, "HeadgateCertificateExpiresNow"),
-    expiresInSeconds >= 0 && days < 1 && critical(`${name} expires within a day.`, "HeadgateCertificateExpiresNow"),
-    days >= 1 && days < 14 && warning(`${name} expires in ${days} days.`, "HeadgateCertificateExpires"),
+    expiresInSeconds >= 0 && isNow && critical(`${name} expires within a day.`, "HeadgateCertificateExpiresNow"),
+    !isNow &&
+      days < thresholds.certificateExpiresDays &&
+      warning(`${name} expires in ${days} days.`, "HeadgateCertificateExpires"),
     !isCurrent &&
       warning(`${name} on disk is missing or wrong, and an earlier one is in use.`, "HeadgateCertificateStale"),
   ];
@@ -107,18 +152,41 @@ function ofCertificate(name, certificate) {
 /** Fewer requests than this say nothing about a share. */
 const minRequests = 12;
 
-function ofTraffic(steps) {
+function ofTraffic(steps, store) {
   const refused = (reason) => sum(steps, (step) => step.refused[reason] ?? 0);
-  const all = sum(steps, (step) => step.admitted + total(step.refused));
-  const throttledShare = refused("throttled") / all;
+  const late = refused("store_unavailable");
   return [
     refused("internal") > 0 &&
       critical("The gateway has failed to answer a request: the log says why.", "HeadgateInternalError"),
-    refused("overloaded") > 0 && warning("Requests find no free connection to the upstream.", "HeadgateUpstreamBusy"),
-    all >= minRequests &&
-      throttledShare > 0.5 &&
-      warning(`${shown(throttledShare)} of requests are throttled.`, "HeadgateThrottlesMost"),
+    refused("overloaded") > 0 && critical("Requests find no free connection to the upstream.", "HeadgateUpstreamBusy"),
+    late > 0 &&
+      store?.state !== "away" &&
+      critical(`${count(late)} requests got 503, because the store did not answer.`, "HeadgateStoreSlow"),
+    ofRefusals(steps, refused),
   ];
+}
+
+const runbooks = new Map([
+  ["throttled", "HeadgateThrottlesMost"],
+  ["blocked", "HeadgateManyBlocked"],
+  ["invalid_token", "HeadgateTokensRefused"],
+  ["expired_token", "HeadgateTokensRefused"],
+]);
+
+/** Null: a few. The gateway does what it is there for, and yet somebody should look who it is. */
+function ofRefusals(steps, refused) {
+  const { all, limited, refused: others } = countsOf(steps);
+  const share = (limited + others) / all;
+  if (all < minRequests || share < thresholds.refusedShare) return null;
+  const kind = limited >= others ? "limited" : "refused";
+  const reasons = [...new Set(steps.flatMap((step) => Object.keys(step.refused)))].filter(
+    (each) => kindOf(each) === kind,
+  );
+  const [reason] = reasons.sort((a, b) => refused(b) - refused(a));
+  const parts = [limited > 0 && `${percent(limited / all)} limited`, others > 0 && `${percent(others / all)} refused`];
+  const cause = kind === "limited" ? "" : `, most: ${words(reason)}`;
+  const text = `Of ${count(all)} requests in the last minute, ${parts.filter(Boolean).join(" and ")}${cause}.`;
+  return { ...warning(text, runbooks.get(reason) ?? null), kind };
 }
 
 /** Steps with failures that are further apart than so many are two times. */
@@ -132,7 +200,7 @@ function ofFailures({ end, stepSeconds, steps }, outages, { seconds, failures })
   const timeOf = (i) => (Date.parse(end) || 0) - (steps.length - i) * stepSeconds * 1000;
   const runs = [];
   for (const [i, step] of steps.entries()) {
-    if (step === null || failedIn(step) === 0) continue;
+    if (step === null || upstreamFailuresIn(step) === 0) continue;
     const last = runs.at(-1);
     if (last !== undefined && i - last.to <= maxGap) last.to = i + 1;
     else runs.push({ from: i, to: i + 1 });
@@ -149,9 +217,9 @@ function ofFailures({ end, stepSeconds, steps }, outages, { seconds, failures })
 
 /** False: too little. */
 function failureProblem(steps, [fromMs, toMs], isDown, isOn, causes) {
-  const failed = sum(steps, failedIn);
+  const failed = sum(steps, upstreamFailuresIn);
   const attempts = failed + sum(steps, ({ upstream }) => upstream.answered);
-  if (attempts < minRequests || failed / attempts <= 0.01) return false;
+  if (attempts < minRequests || failed / attempts <= thresholds.upstreamFailingShare) return false;
   const answers = (reason, status) => {
     const times = sum(steps, ({ refused }) => refused[reason] ?? 0);
     return times > 0 && `${count(times)} × ${status}`;
@@ -164,7 +232,7 @@ function failureProblem(steps, [fromMs, toMs], isDown, isOn, causes) {
   ].filter(Boolean);
   const share = `${shown(failed / attempts)} of requests`;
   const runbook = "HeadgateUpstreamFailing";
-  if (isOn) return warning(`The upstream fails ${share}: ${facts.join(", ")}.`, runbook);
+  if (isOn) return critical(`The upstream fails ${share}: ${facts.join(", ")}.`, runbook);
   const when = `${instant(fromMs, toMs)}–${instant(toMs, toMs)} (${span((toMs - fromMs) / 1000)})`;
   const text = `The upstream ${isDown ? "was down" : `failed ${share}`} ${when}: ${facts.join(", ")}.`;
   return note(text, runbook);
@@ -185,7 +253,7 @@ export function sum(all, figureOf) {
 }
 
 /** How many requests the upstream failed. */
-export function failedIn({ upstream }) {
+export function upstreamFailuresIn({ upstream }) {
   return total(upstream.failedByReason);
 }
 

@@ -22,7 +22,7 @@ export function RequestsView({ session, about: id }) {
     </form>
     ${id !== "" && html`<${Explained} api=${api} id=${id} status=${session.status} />`}
     <section>
-      <h2>Last refusals</h2>
+      <h2>Recent refusals</h2>
       <${RefusalTable} known=${refusals.rows} nowMs=${api.clock.nowMs()} />
     </section>`;
 }
@@ -46,7 +46,7 @@ function Explained({ api, id, status: gateway }) {
       policy &&
         html`${policy.policy}: ${words(policy.outcome)}, ${count(policy.remaining)} of ${count(policy.limit)} left`,
     ],
-    ["More at", policy?.outcome === "throttled" && html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
+    ["Free again", policy?.outcome === "throttled" && html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
     ["Retry-After", others.retryAfterSeconds && span(others.retryAfterSeconds)],
     ["Rule", others.rule],
   ];
