@@ -124,7 +124,9 @@ function openBrowser(): Promise<Browser> {
 
 async function open(from: Browser, { admin }: Gateway): Promise<Page> {
   const page = await (await from.newContext()).newPage();
-  await page.goto(`http://127.0.0.1:${admin}/console/#token=${token}`);
+  await page.goto(`http://127.0.0.1:${admin}/console/`);
+  await page.getByLabel("Token of the admin API").fill(token);
+  await page.keyboard.press("Enter");
   return page;
 }
 

@@ -14,6 +14,7 @@ import { type AdminError, errors, errorsBody } from "./errors.ts";
 import { EventStreams } from "./event-streams.ts";
 import { createServer } from "./node-http.ts";
 import { hasBody, isJson, jsonType, maxBodyBytes } from "./request-fields.ts";
+import type { SignInCode } from "./sign-in-code.ts";
 import { explainValidation } from "./validation-errors.ts";
 
 export interface ApiOptions {
@@ -28,6 +29,8 @@ export interface ApiOptions {
   readonly onWrite: (line: AuditLine) => void;
   /** Called when a call fails. The client only gets a fixed text. */
   readonly onFailure: (error: Error) => void;
+  /** Of a link to the console that was printed; by default there is none. */
+  readonly signIn?: SignInCode | undefined;
 }
 
 export interface AdminApi {

@@ -3,17 +3,20 @@
 // the disk. The policy of the page lets it load and ask nothing but its own origin.
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { extname } from "node:path";
 import { errorBody } from "../core/local-reply.ts";
 import { type AdminAccess, findForeign } from "./access.ts";
 import type { AdminConnections } from "./connections.ts";
 import { type AdminError, errors } from "./errors.ts";
 import { hasBody, jsonType } from "./request-fields.ts";
+import { type SignInCode, signInPath } from "./sign-in-code.ts";
 
 export interface ConsoleOptions {
   /** A reload replaces what it returns. */
   readonly access: () => AdminAccess;
+  /** Of a link that was printed; by default there is none. */
+  readonly signIn?: SignInCode | undefined;
   /** Called when a file cannot be read. The client only gets a fixed text. */
   readonly onFailure: (error: Error) => void;
 }
@@ -77,8 +80,13 @@ export class ConsoleFiles {
     if (problem === errors.notFound) return false;
     // No body is wanted, and each of its chunks would cost more than the request.
     if (hasBody(request.headers)) response.setHeader("connection", "close");
+    const { signIn } = this.#options;
     if (problem !== null) refuse(response, problem);
-    else if (request.method !== "GET" && request.method !== "HEAD") refuse(response, errors.methodNotAllowed);
+    else if (signIn !== undefined && request.method === "POST" && request.url === signInPath) {
+      const exchanged = signIn.exchange(request.rawHeaders, reached, this.#options.access());
+      if ("error" in exchanged) refuse(response, exchanged.error);
+      else answer(response, 200, JSON.stringify(exchanged));
+    } else if (request.method !== "GET" && request.method !== "HEAD") refuse(response, errors.methodNotAllowed);
     else void this.#answer(request, response);
     return true;
   }
@@ -152,9 +160,14 @@ function send({ url = "", headers }: IncomingMessage, response: ServerResponse, 
 }
 
 function refuse(response: ServerResponse, error: AdminError): void {
-  const body = errorBody(error);
-  const more = error.status === 405 ? { allow: "GET, HEAD", connection: "close" } : {};
-  response
-    .writeHead(error.status, { ...fields, ...more, "cache-control": "no-store", "content-type": jsonType })
-    .end(body);
+  answer(
+    response,
+    error.status,
+    errorBody(error),
+    error.status === 405 ? { allow: "GET, HEAD", connection: "close" } : {},
+  );
+}
+
+function answer(response: ServerResponse, status: number, body: string, more: OutgoingHttpHeaders = {}): void {
+  response.writeHead(status, { ...fields, ...more, "cache-control": "no-store", "content-type": jsonType }).end(body);
 }

@@ -15,6 +15,11 @@ export const errors = {
   internal: { status: 500, message: "Internal Server Error", errMsg: "The figures could not be collected." },
   unauthorized: { status: 401, message: "Unauthorized", errMsg: "A token of the admin API is required." },
   readOnly: { status: 403, message: "Forbidden", errMsg: "This token may read and not write." },
+  usedLink: {
+    status: 403,
+    message: "Forbidden",
+    errMsg: "A link signs in once, within a minute: this one is used up. Sign in with the token that stands below it.",
+  },
   foreignOrigin: { status: 403, message: "Forbidden", errMsg: "Pages of another origin may not ask here." },
   misdirected: { status: 421, message: "Misdirected Request", errMsg: "This listener does not answer for this host." },
   tooManyGuesses: {

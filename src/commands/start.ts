@@ -3,6 +3,7 @@
 
 import { createRequire } from "node:module";
 import { maxApiConnections } from "../admin/connections.ts";
+import type { SignInCode } from "../admin/sign-in-code.ts";
 import { UnixSocketError } from "../admin/unix-socket.ts";
 import { allEntries } from "../config/definition.ts";
 import { FilesError } from "../config/files.ts";
@@ -33,6 +34,8 @@ interface ServeOptions {
   readonly watched?: readonly string[];
   /** Otherwise SIGHUP drains. */
   readonly reloadsOnHangUp?: boolean;
+  /** Of the link that `onReady` prints. */
+  readonly signIn?: SignInCode;
   /** May print the addresses. */
   readonly onReady?: (gateway: Gateway) => void;
 }
@@ -50,7 +53,7 @@ export async function serve(
   settings: Settings,
   io: CommandIo,
   build: BuildInfo,
-  { source, watched = [], reloadsOnHangUp = true, onReady = () => {} }: ServeOptions,
+  { source, watched = [], reloadsOnHangUp = true, onReady = () => {}, signIn }: ServeOptions,
 ): Promise<number> {
   // Registered before a port is opened, so that a signal during the start is handled too.
   const signals = collectSignals(io, reloadsOnHangUp);
@@ -76,6 +79,7 @@ export async function serve(
       destination,
       droppedLogLines: () => destination.dropped,
       residentBytes: io.residentBytes,
+      signIn,
       ...build,
     });
   } catch (error) {

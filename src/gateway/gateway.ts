@@ -1,5 +1,6 @@
 // Starts the gateway: opens the engine that carries the traffic, and what there is once in a process: the admin listener
 // and reloads. Closes all in order. The parts do not import each other. pipeline.ts decides about requests.
+import type { SignInCode } from "../admin/sign-in-code.ts";
 import { FileWatcher } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
 import type { HostPort } from "../core/ip-address.ts";
@@ -47,6 +48,8 @@ export interface GatewayOptions extends Omit<ThreadPoolOptions, GivenHere> {
   readonly source?: SettingsSource;
   /** How often files are reread, and how long they must not change before they are used. Default: 1 s. */
   readonly rereadMs?: number;
+  /** Of a link to the console that the caller prints; by default there is none. */
+  readonly signIn?: SignInCode | undefined;
 }
 
 export interface Gateway extends Addresses {

@@ -6,6 +6,7 @@ import { AdminTokens } from "../../src/admin/admin-tokens.ts";
 import type { AuditLine } from "../../src/admin/api-routes.ts";
 import type { ControlPlane } from "../../src/admin/control-plane.ts";
 import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
+import type { SignInCode } from "../../src/admin/sign-in-code.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { digestOf } from "../auth/digest.ts";
 import type { Cleanup } from "../support/cleanup.ts";
@@ -95,9 +96,9 @@ function parsed(text: string): unknown {
 export async function stageApi(
   cleanup: Cleanup,
   plane: ControlPlane,
-  changes: Partial<AdminOptions> & { readonly access?: Partial<AdminAccess> } = {},
+  changes: Partial<AdminOptions> & { readonly access?: Partial<AdminAccess>; readonly signIn?: SignInCode } = {},
 ): Promise<ApiStage> {
-  const { access = {}, ...options } = changes;
+  const { access = {}, signIn, ...options } = changes;
   const audit: AuditLine[] = [];
   const failures: unknown[] = [];
   const inForce: { current: AdminAccess } = {
@@ -131,6 +132,7 @@ export async function stageApi(
       version: "0.0.0-test",
       onWrite: (line) => void audit.push(line),
       onFailure: (error) => void failures.push(error),
+      signIn,
     },
     ...options,
   });

@@ -5,6 +5,8 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, expect } from "vitest";
+import { SignInCode } from "../../src/admin/sign-in-code.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { readToken, writeToken } from "../admin/api-stage.ts";
 import { digestOf } from "../auth/digest.ts";
 import type { Cleanup } from "../support/cleanup.ts";
@@ -46,6 +48,8 @@ export function useBrowser(): () => Promise<Browser> {
 }
 
 export interface ConsoleGateway extends TestGateway {
+  /** Signs in one page, as a link that a command prints. */
+  readonly code: string;
   readonly folder: string;
   /** Requests by a client, one after the other; resolves with their statuses. */
   ask(client: string, count?: number, options?: AskOptions): Promise<number[]>;
@@ -85,9 +89,11 @@ export async function startConsole(
   };
   writeFileSync(join(folder, "admin.txt"), tokens);
   write(policies);
-  const gateway = await startFromFile(cleanup, upstream.url, file, set);
+  const signIn = new SignInCode(writeToken, systemClock.monotonicMs);
+  const gateway = await startFromFile(cleanup, upstream.url, file, set, signIn);
   return {
     ...gateway,
+    code: signIn.text,
     folder,
     write,
     async reloadOnTrial(terms) {
@@ -162,12 +168,16 @@ export function forwardSocket(cleanup: Cleanup, { folder }: Pick<ConsoleGateway,
   });
 }
 
-/** Opens the page as `headgate console` does. */
-export function openSignedIn(
+/** Opens the page, and types the token. `script`: as of openPage. */
+export async function openSignedIn(
   cleanup: Cleanup,
   browser: Browser,
   gateway: Pick<TestGateway, "adminUrl">,
   token = writeToken,
+  script = "",
 ): Promise<Page> {
-  return openPage(cleanup, browser, gateway, `#token=${token}`);
+  const page = await openPage(cleanup, browser, gateway, "", script);
+  await page.getByLabel("Token of the admin API").fill(token);
+  await page.keyboard.press("Enter");
+  return page;
 }

@@ -86,7 +86,7 @@ try {
 
 async function linkOf(output: Readable): Promise<string> {
   for await (const line of createInterface(output)) {
-    const [, link] = /console +(http:\S+#token=[\w-]+)$/.exec(line) ?? [];
+    const [, link] = /console +(http:\S+#code=[\w-]+)$/.exec(line) ?? [];
     if (link !== undefined) return link;
   }
   throw new Error("the demo has ended");

@@ -177,7 +177,7 @@ const addresses = [
   "\\\\127.0.0.1:1\\x.js",
   "https://127.0.0.1:1/?token=",
   "#/clients/../../../x",
-  "#token=stolen",
+  "#code=stolen",
   "../../api/drain",
 ];
 

@@ -9,7 +9,7 @@ import * as plane from "../admin/fake-plane.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { exchange } from "../support/raw-client.ts";
 import { fifthOf } from "../support/runs.ts";
-import { noBrowser, openPage, startConsole, useBrowser, writeToken } from "./console-stage.ts";
+import { noBrowser, openPage, openSignedIn, startConsole, useBrowser, writeToken } from "./console-stage.ts";
 import { hostileStrings } from "./hostile-strings.ts";
 
 const policies = "  - { name: small, limit: 3, window: 1h }\n";
@@ -46,7 +46,7 @@ describe.skipIf(noBrowser)("hostile text", { timeout: 300_000 }, () => {
 
   test("in paths, header values and notes that the gateway takes, it is shown and does not run; the others are refused", async () => {
     const gateway = await startConsole(cleanup, policies);
-    const page = await openPage(cleanup, await browser(), gateway, `#token=${writeToken}`, rig);
+    const page = await openSignedIn(cleanup, await browser(), gateway, writeToken, rig);
     await page.getByText("live", { exact: true }).waitFor();
     const kept: string[] = [];
     for (const [i, text] of hostileStrings.entries()) {

@@ -61,9 +61,9 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
     await field.waitFor();
   });
 
-  test("a token in the address is taken out of it at once, and is not stored or logged", async () => {
+  test("the code of a link signs in, is taken out of the address at once, and nothing of it or the token is stored or logged", async () => {
     const gateway = await startConsole(cleanup, policies);
-    const page = await openSignedIn(cleanup, await browser(), gateway);
+    const page = await openPage(cleanup, await browser(), gateway, `#code=${gateway.code}`);
     await page.getByText("ops (may write)").waitFor();
     expect(page.url()).toBe(`${gateway.adminUrl}/console/`);
     const kept = await page.evaluate(`(async () => JSON.stringify([
@@ -73,12 +73,33 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
     ]))()`);
     expect(kept).toContain("Headgate");
     expect(kept).not.toContain(writeToken);
+    expect(kept).not.toContain(gateway.code);
     const session = await page.context().newCDPSession(page);
     const { entries } = await session.send("Page.getNavigationHistory");
     expect(entries.map(({ url }) => url)).toEqual(["about:blank", `${gateway.adminUrl}/console/`]);
     expect(JSON.stringify(gateway.logLines)).not.toContain(writeToken);
+    expect(JSON.stringify(gateway.logLines)).not.toContain(gateway.code);
     await page.goBack();
-    expect(page.url()).not.toContain(writeToken);
+    expect(page.url()).not.toContain(gateway.code);
+  });
+
+  test("the link in the history of the browser signs nobody in again, and the page says so", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    const folder = scratchFolder(cleanup);
+    const context = await launchKept(folder);
+    const page = await context.newPage();
+    const link = `${gateway.adminUrl}/console/#code=${gateway.code}`;
+    await page.goto(link);
+    await page.getByText("ops (may write)").waitFor();
+    await page.goto("about:blank");
+    await page.goto(link);
+    await page.getByRole("alert").getByText("A link signs in once, within a minute").waitFor();
+    await page.getByLabel("Token of the admin API").waitFor();
+    expect(page.url()).toBe(`${gateway.adminUrl}/console/`);
+    await context.close();
+    const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+    const holding = files.filter(({ parentPath, name }) => readFileSync(join(parentPath, name)).includes(writeToken));
+    expect(holding.map(({ name }) => name)).toEqual([]);
   });
 
   test("a token that was typed is in no file of the browser", async () => {
@@ -101,13 +122,13 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
     expect(holding(writeToken)).toEqual([]);
   });
 
-  test("a token that comes into the address of an open page replaces the one before", async () => {
+  test("a code that comes into the address of an open page replaces the token before", async () => {
     const gateway = await startConsole(cleanup, policies);
     const page = await openSignedIn(cleanup, await browser(), gateway, readToken);
     await page.getByText("dashboard (may read)").waitFor();
-    await page.evaluate(`location.hash = "token=${writeToken}"`);
+    await page.evaluate(`location.hash = "code=${gateway.code}"`);
     await page.getByText("ops (may write)").waitFor();
-    expect(page.url()).not.toContain(writeToken);
+    expect(page.url()).not.toContain(gateway.code);
   });
 
   test("the answer to an earlier token, which comes later, changes nothing", async () => {
@@ -126,7 +147,7 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
     });
     await field.press("Enter");
     const earlier = await within("it asks with the earlier token", held.promise, 8_000);
-    await page.evaluate(`location.hash = "token=${writeToken}"`);
+    await page.evaluate(`location.hash = "code=${gateway.code}"`);
     await page.getByText("ops (may write)").waitFor();
     const answered = page.waitForResponse((response) => response.status() === 401);
     await earlier.continue();

@@ -6,7 +6,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { startLoopbackServer } from "../support/loopback-server.ts";
-import { noBrowser, openPage, openSignedIn, startConsole, useBrowser, writeToken } from "./console-stage.ts";
+import { noBrowser, openSignedIn, startConsole, useBrowser, writeToken } from "./console-stage.ts";
 
 /** The page is hidden, and visible at once. */
 const seenAgain = `for (const isHidden of [true, false]) {
@@ -50,7 +50,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     const script = `new MutationObserver(() => {
       if (document.querySelector("nav") !== null && location.hash === "") location.hash = "#/rules";
     }).observe(document, { childList: true, subtree: true })`;
-    const page = await openPage(cleanup, await browser(), gateway, `#token=${writeToken}`, script);
+    const page = await openSignedIn(cleanup, await browser(), gateway, writeToken, script);
     await page.getByRole("heading", { name: "Rules" }).waitFor();
   });
 

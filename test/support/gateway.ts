@@ -1,4 +1,5 @@
 // The real gateway on free loopback ports, with the packaged defaults and whatever a test changes.
+import type { SignInCode } from "../../src/admin/sign-in-code.ts";
 import { loadSettings, packagedConfigFile, type SettingsSource } from "../../src/config/load.ts";
 import type { Authenticator } from "../../src/core/authentication.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
@@ -37,6 +38,7 @@ export interface TestGatewayOptions {
   /** Default: short, so that a test need not wait long for the end of a connection. */
   readonly http2LingerMs?: number;
   readonly source?: SettingsSource;
+  readonly signIn?: SignInCode | undefined;
   readonly threadEntry?: URL;
 }
 
@@ -72,6 +74,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     http2LingerMs: options.http2LingerMs ?? 250,
     rereadMs: 20,
     ...(options.source === undefined ? {} : { source: options.source }),
+    signIn: options.signIn,
   });
   return {
     ...gateway,

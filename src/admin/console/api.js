@@ -14,17 +14,13 @@ export class ApiError extends Error {
 const answerTimeoutMs = 30_000;
 
 export class Api {
-  #token;
+  /** Null: none is sent, as on the Unix socket. */
+  #token = null;
   clock = new GatewayClock();
   /** When the gateway was heard last, by this machine. */
   heardMs = localMs();
   /** Called when a call is answered 401. */
   onSignedOut = () => {};
-
-  /** @param {string | null} token Null: none is sent, as on the Unix socket. */
-  constructor(token) {
-    this.#token = token;
-  }
 
   get hasToken() {
     return this.#token !== null;
@@ -32,6 +28,11 @@ export class Api {
 
   setToken(token) {
     this.#token = token;
+  }
+
+  /** Resolves with the token for the code of a link, which only works once. */
+  async exchange(code) {
+    return (await this.call("POST", "sign-in", { headers: { authorization: `Bearer ${code}` } })).value.token;
   }
 
   async get(path) {

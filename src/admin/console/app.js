@@ -40,15 +40,27 @@ function readAddress() {
   }
 }
 
-/** Shows the page, or asks for a token. `takeToken`: see main.js. */
-export function App({ api, takeToken }) {
+/** Takes the code of a link out of the address at once, before anything is asked. */
+function takeCode() {
+  const found = /^#code=([\w-]+)$/.exec(location.hash);
+  if (found === null) return null;
+  history.replaceState(null, "", location.pathname);
+  return found[1];
+}
+
+/** Shows the page, or asks for a token. */
+export function App({ api }) {
   const [signedIn, setSignedIn] = useState({ state: "asking", message: "" });
   const attempts = useRef(0);
-  const signIn = async () => {
+  const [first] = useState(takeCode);
+  const signIn = async (code) => {
     attempts.current += 1;
     const attempt = attempts.current;
     setSignedIn({ state: "asking", message: "" });
     try {
+      const token = code === null ? null : await api.exchange(code);
+      if (attempt !== attempts.current) return;
+      if (token !== null) api.setToken(token);
       const status = await api.get("/api/status");
       if (attempt === attempts.current) setSignedIn({ state: "in", status });
     } catch (error) {
@@ -60,12 +72,10 @@ export function App({ api, takeToken }) {
     }
   };
   useHashChange(() => {
-    const token = takeToken();
-    if (token === null) return;
-    api.setToken(token);
-    signIn();
+    const code = takeCode();
+    if (code !== null) signIn(code);
   });
-  useEffect(() => void signIn(), []);
+  useEffect(() => void signIn(first), []);
   const signOut = (message) => {
     api.setToken(null);
     setSignedIn({ state: "out", message });
@@ -78,7 +88,7 @@ export function App({ api, takeToken }) {
   }
   const onToken = (token) => {
     api.setToken(token);
-    signIn();
+    signIn(null);
   };
   return html`<${SignIn} message=${signedIn.message} onToken=${onToken} />`;
 }

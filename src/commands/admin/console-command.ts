@@ -11,6 +11,8 @@ import { type AdminRole, AdminTokens } from "../../admin/admin-tokens.ts";
 import { type AdminError, errors, errorsBody } from "../../admin/errors.ts";
 import { createServer } from "../../admin/node-http.ts";
 import { jsonType, maxBodyBytes } from "../../admin/request-fields.ts";
+import { SignInCode, signInPath, unboundedGuesses } from "../../admin/sign-in-code.ts";
+import { systemClock } from "../../core/clock.ts";
 import { asError, errorCode } from "../../core/failure.ts";
 import { CommandError, type CommandIo, exitCodes } from "../io.ts";
 import { bytesOf, reachOf, senderTo, type Where, whereText } from "./admin-client.ts";
@@ -31,21 +33,24 @@ export async function runConsole(
   const token = randomBytes(32).toString("base64url");
   const role = isReadOnly ? "read" : "write";
   const tokens = new AdminTokens([{ digest: hash("sha256", token), name: "console", role }]);
-  const server = await openConsoleServer(where, tokens, port).catch((error: unknown) => {
+  const signIn = new SignInCode(token, systemClock.monotonicMs);
+  const server = await openConsoleServer(where, { tokens, signIn }, port).catch((error: unknown) => {
     throw new CommandError(exitCodes.unavailable, `cannot open a port: ${asError(error).message}`, [], error);
   });
   const url = `http://127.0.0.1:${server.port}/`;
   const opened: OpenedConsole = { url, token, isReadOnly };
-  io.out(isJson ? jsonText(opened) : linesText(linesOf(opened, whereText(where))));
+  io.out(isJson ? jsonText(opened) : linesText(linesOf(opened, signIn, whereText(where))));
   await signalled;
   await server.close();
   return exitCodes.ok;
 }
 
-function linesOf({ url, token, isReadOnly }: OpenedConsole, place: string): string[] {
+function linesOf({ url, token, isReadOnly }: OpenedConsole, { text: code }: SignInCode, place: string): string[] {
   return [
-    `The console of the gateway at ${place}, until Ctrl-C${isReadOnly ? ", to read only" : ""}. The link has the token of this run:`,
-    `  ${url}console/#token=${token}`,
+    `The console of the gateway at ${place}, until Ctrl-C${isReadOnly ? ", to read only" : ""}. The link signs in once, within a minute:`,
+    `  ${url}console/#code=${code}`,
+    "Later, sign in with the token of this run:",
+    `  ${token}`,
     "The API is on the same port:",
     `  curl -H 'Authorization: Bearer ${token}' ${url}api/status`,
   ];
@@ -74,16 +79,17 @@ const passedOn = ["accept", "content-type", "content-length", "if-match", "if-no
 /** About a connection, and not about the answer: RFC 9110, section 7.6.1. */
 const hopByHop = ["connection", "keep-alive", "transfer-encoding", "upgrade", "trailer"];
 
-/** Nobody guesses 256 random bits, and all callers have the same address: who guesses must not keep the others out. */
-const unboundedGuesses = { waitSeconds: () => 0, failed() {} };
-
 const errorsOfOurs = {
   readOnly: { ...errors.readOnly, errMsg: "This console was opened with --read: it changes nothing." },
   noPath: { ...errors.badRequest, errMsg: "target: found no path, expected one, such as /api/status." },
 } satisfies Record<string, AdminError>;
 
 /** Port 0 picks a free one. Rejects with the system's error. */
-async function openConsoleServer(where: Where, tokens: AdminTokens, port: number): Promise<ConsoleServer> {
+async function openConsoleServer(
+  where: Where,
+  { tokens, signIn }: { readonly tokens: AdminTokens; readonly signIn: SignInCode },
+  port: number,
+): Promise<ConsoleServer> {
   const passOn = await openPassing(where);
   let own = port;
   const server = createServer(
@@ -96,6 +102,11 @@ async function openConsoleServer(where: Where, tokens: AdminTokens, port: number
       if (isOfPage(request)) {
         const problem = findForeign(request.rawHeaders, reached, access);
         return problem === null ? passOn(request, response, "read") : refuse(response, problem);
+      }
+      if (request.method === "POST" && request.url === signInPath) {
+        const exchanged = signIn.exchange(request.rawHeaders, reached, access);
+        if ("error" in exchanged) return refuse(response, exchanged.error);
+        return answer(response, 200, JSON.stringify(exchanged), {});
       }
       const decision = decideAccess(request.rawHeaders, reached, access, unboundedGuesses);
       if (!decision.ok) return refuse(response, decision.error, decision.fields);

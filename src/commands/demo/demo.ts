@@ -5,6 +5,8 @@ import { hash, randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { SignInCode } from "../../admin/sign-in-code.ts";
+import { systemClock } from "../../core/clock.ts";
 import { type FinanceBackend, startFinanceBackend } from "../../finance-backend/server.ts";
 import type { Gateway } from "../../gateway/gateway.ts";
 import type { DemoArguments } from "../arguments.ts";
@@ -47,12 +49,13 @@ async function withFiles(
     const source = settingsSource({ file: files.configFile, overrides: [] }, files.configFile, { ...io, env: {} });
     const loaded = source.load(true);
     if (!loaded.ok) throw new Error(`the configuration of the demo is not valid: ${loaded.errors.join("; ")}`);
+    const signIn = new SignInCode(files.adminToken, systemClock.monotonicMs);
     return await serve(loaded.settings, io, build, {
-      source,
+      ...{ source, signIn },
       // The demo ends with its terminal.
       reloadsOnHangUp: false,
       onReady(gateway) {
-        io.out(introduction(gateway, backend, files, isAlone));
+        io.out(introduction(gateway, backend, { ...files, code: signIn.text }, isAlone));
         if (!isAlone) startClients(gateway, io);
       },
     });
@@ -79,13 +82,16 @@ async function haveAddresses(io: CommandIo): Promise<boolean> {
 
 const urlOf = (port: number): string => `http://127.0.0.1:${port}`;
 
-function introduction(gateway: Gateway, backend: FinanceBackend, files: DemoFiles, isAlone: boolean): string {
+type Introduced = DemoFiles & { readonly code: string };
+
+function introduction(gateway: Gateway, backend: FinanceBackend, files: Introduced, isAlone: boolean): string {
   const [url, adminUrl] = [urlOf(gateway.traffic.port), urlOf(gateway.admin.port)];
   return `
 Headgate is running.
-  console   ${adminUrl}/console/#token=${files.adminToken}
+  console   ${adminUrl}/console/#code=${files.code}
+  token     ${files.adminToken}     of this run: the link of the console signs in once, within a minute
   gateway   ${url}      100 requests a minute for each address, bearer token required
-  admin     ${adminUrl}      /metrics  /livez  /readyz, and with the token of the console /api/
+  admin     ${adminUrl}      /metrics  /livez  /readyz, and with the token /api/
   backend   ${backend.url}     the reference finance API, only for the gateway
   config    ${files.configFile}     loaded again when it changes, and removed at the end
 ${isAlone ? "" : aboutClients()}
@@ -108,7 +114,7 @@ function aboutClients(): string {
 Simulated clients use it:
 ${lines.join("\n")}
 
-The link of the console has the token of this run. Under Clients:
+Under Clients of the console:
   Open 127.0.1.15: its window slides, and it is refused only until the next request leaves the window.
   Open 127.0.1.12 while it is refused, about half of each minute, and forgive it: its next request is admitted.
   Open 127.0.1.13 and block it for 5 minutes: it gets 403 in place of 429, and is listed under Rules.

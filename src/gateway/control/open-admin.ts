@@ -1,5 +1,6 @@
 // Opens the admin listener: who may call, what it answers, and where the others that share the store can reach it.
 import { startAdmin } from "../../admin/server.ts";
+import type { SignInCode } from "../../admin/sign-in-code.ts";
 import { UnixSocketError } from "../../admin/unix-socket.ts";
 import { readPeer } from "../../core/client-address.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -22,11 +23,13 @@ interface OpenAdminOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly version: string;
+  /** Of a link to the console that the caller prints; by default there is none. */
+  readonly signIn?: SignInCode | undefined;
 }
 
 /** Rejects with a ListenError, or with a UnixSocketError. */
 export async function openAdmin(settings: AdminSettings, options: OpenAdminOptions) {
-  const { workers, control, adminFiles, sharing, clock, log, version } = options;
+  const { workers, control, adminFiles, sharing, clock, log, version, signIn } = options;
   const { telemetry } = workers.serving;
   const onFailure = createErrorLog(log);
   const { certificate } = adminFiles;
@@ -48,6 +51,7 @@ export async function openAdmin(settings: AdminSettings, options: OpenAdminOptio
       version,
       onWrite: (line) => log.info(line, "admin call"),
       onFailure,
+      signIn,
     },
   }).catch((error) => {
     throw error instanceof UnixSocketError ? error : new ListenError("admin", settings, error);

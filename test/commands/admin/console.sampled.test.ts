@@ -323,7 +323,7 @@ describe("streams and the end", () => {
     io.signal("SIGINT");
     await ended;
     expect(io.outText()).toMatch(
-      /^The console of the gateway at \/.*admin\.sock, until Ctrl-C, to read only\. The link has the token of this run:\n {2}http:\/\/127\.0\.0\.1:\d+\/console\/#token=([\w-]{43})\nThe API is on the same port:\n {2}curl -H 'Authorization: Bearer \1' http:\/\/127\.0\.0\.1:\d+\/api\/status\n$/,
+      /^The console of the gateway at \/.*admin\.sock, until Ctrl-C, to read only\. The link signs in once, within a minute:\n {2}http:\/\/127\.0\.0\.1:\d+\/console\/#code=[\w-]{43}\nLater, sign in with the token of this run:\n {2}([\w-]{43})\nThe API is on the same port:\n {2}curl -H 'Authorization: Bearer \1' http:\/\/127\.0\.0\.1:\d+\/api\/status\n$/,
     );
   });
 });

@@ -17,18 +17,21 @@ interface Demo extends Run {
   readonly backendUrl: string;
   /** Where it keeps its files. */
   readonly folder: string;
+  readonly code: string;
+  readonly token: string;
   api(path: string): Promise<unknown>;
 }
 
 async function startDemo(...args: readonly string[]): Promise<Demo> {
   const folder = scratchFolder(cleanup);
   const started = headgate(["demo", "--port", "0", "--admin-port", "0", ...args], { TMPDIR: folder });
-  const [, adminUrl = "", token = ""] = await started.until(/console +(http:\/\/\S+)\/console\/#token=([\w-]{43})\n/);
+  const [, adminUrl = "", code = ""] = await started.until(/console +(http:\/\/\S+)\/console\/#code=([\w-]{43})\n/);
+  const [, token = ""] = await started.until(/token +([\w-]{43}) /);
   const [, url = ""] = await started.until(/gateway +(http:\/\/\S+)/);
   const [, backendUrl = ""] = await started.until(/backend +(http:\/\/\S+)/);
   const headers = { authorization: `Bearer ${token}` };
   const api = async (path: string): Promise<unknown> => (await fetch(`${adminUrl}${path}`, { headers })).json();
-  return { ...started, url, adminUrl, backendUrl, folder, api };
+  return { ...started, url, adminUrl, backendUrl, folder, code, token, api };
 }
 
 /** Sends the signal. Resolves when nothing is left of the demo. */
@@ -74,6 +77,12 @@ test("its clients use it as it says, and the page shows them to who has the toke
   const page = await fetch(`${demo.adminUrl}/console/`);
   expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("<title>Headgate</title>")]);
   expect((await fetch(`${demo.adminUrl}/api/clients`)).status).toBe(401);
+  const headers = { authorization: `Bearer ${demo.code}` };
+  expect((await fetch(`${demo.adminUrl}/api/clients`, { headers })).status).toBe(401);
+  const exchange = () => fetch(`${demo.adminUrl}/console/sign-in`, { method: "POST", headers });
+  expect(await (await exchange()).json()).toEqual({ token: demo.token });
+  expect((await exchange()).status).toBe(403);
+  expect(demo.output.out).not.toContain(`"${demo.code}`);
   expect(await demo.api("/api/status")).toMatchObject({ caller: { name: "demo", role: "write" } });
   const clients = async (): Promise<ReadonlyMap<string, Counted>> => {
     const { clients } = (await demo.api("/api/clients")) as { clients: Counted[] };
