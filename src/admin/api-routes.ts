@@ -240,7 +240,11 @@ function addReloads(app: App, { plane, inTurn, caller, onWrite }: RouteContext):
       body: schemas.ReloadWanted,
       response: answers(schemas.ReloadAnswer, [...withBody, 409]),
     }),
-    (request, reply) => write(request, reply, () => plane.reload(request.body, caller(request).name)),
+    (request, reply) => {
+      const work = () => plane.reload(request.body, caller(request).name);
+      if (request.body.dryRun !== true) return write(request, reply, work);
+      return inTurn(reply, async () => resultOf(reply, await work()));
+    },
   );
   app.post(
     "/api/reload/confirm",

@@ -69,6 +69,12 @@ const trialTime = text('1s to 24h: a trial, which has to be confirmed within thi
 
 export const ReloadWanted = object(
   {
+    dryRun: Type.Optional(
+      Type.Boolean({
+        description:
+          "true: answers what a reload would change, and changes nothing. Files that the configuration names are not opened.",
+      }),
+    ),
     confirmWithin: Type.Optional(trialTime),
     unless: Type.Optional(
       object({

@@ -394,6 +394,13 @@ export const RequestAnswer = object({
     ),
   ),
   explanation: texts("In sentences."),
+  remedies: Type.Array(
+    object({
+      does: Type.Enum(["forgive", "removeRule"]),
+      call: text("Method and path of the call of this API."),
+    }),
+    { description: "What an operator may do so that such a request is admitted." },
+  ),
 });
 
 export const RefusalsQuery = object({
@@ -428,6 +435,9 @@ export const CheckAnswer = object({
   route: orNull(text("The route that the path is under.")),
   client: text("The address or network that would be charged."),
   auth: Type.Enum(authOutcomes),
+  isVerified: flag(
+    "Whether the token is a listed one. False with auth accepted: it is present, and nobody has verified it.",
+  ),
   subject: orNull(text("Whom the token stands for, if it is verified.")),
   policies: Type.Array(
     object({

@@ -8,6 +8,7 @@ import type { Clock } from "../core/clock.ts";
 import { headerValue } from "../core/headers.ts";
 import { InTurn } from "../core/in-turn.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
+import type { RefusalReason } from "../core/local-reply.ts";
 import type { Verdict } from "../core/request-head.ts";
 import type { ForgivenKey } from "../core/rules.ts";
 import type { RulesInForce } from "../core/rules-in-force.ts";
@@ -44,13 +45,15 @@ export interface TriedAnswer {
   /** The status that the gateway would answer with itself; null: the request would be forwarded. */
   readonly status: number | null;
   /** As in the access log; null if nothing is refused. */
-  readonly reason: string | null;
+  readonly reason: RefusalReason | null;
   /** The policy that the response would speak of. */
   readonly policy: string;
   readonly client: string;
   readonly route: string | null;
   /** The outcome of the token check. */
   readonly auth: Verdict["auth"];
+  /** Whether the token is a listed one: in mode `presence`, nobody knows. */
+  readonly isVerified: boolean;
   /** Whom the token stands for; null if that was not verified. */
   readonly subject: string | null;
   /** The id of the rule that blocks it; null if none does. */
@@ -155,7 +158,7 @@ export class Clients {
     return {
       ...{ status: localReply?.status ?? null, reason: localReply?.reason ?? null, policy: decision.policy.name },
       ...{ client: parsed.client, route: parsed.route, auth, policies, isShared: isShared(source) },
-      ...{ subject: identity?.subject ?? null, blockedBy: blockedBy?.id ?? null },
+      ...{ isVerified: identity !== null, subject: identity?.subject ?? null, blockedBy: blockedBy?.id ?? null },
     };
   }
 

@@ -160,6 +160,29 @@ export class Reloader {
     });
   }
 
+  /** Loads the settings, and returns what a reload would change. Opens none of the files that they name. */
+  preview(): ReloadResult {
+    const loaded = this.#options.source?.load();
+    if (loaded === undefined) return noChange;
+    if (!loaded.ok) return failed(...loaded.errors);
+    const wanted = { settings: loaded.settings, raw: { root: loaded.raw } };
+    const { result } = this.#compare(wanted);
+    const tokenNames = new Set(this.#workers.listedTokens()?.names() ?? []);
+    return { ...result, changes: changesAmong(result.changed, this.#wanted.raw, wanted.raw, tokenNames) };
+  }
+
+  /** Compares with what is in force. The result has no values yet, because new files may list further names of tokens. */
+  #compare(wanted: Pick<WrittenSettings, "settings" | "raw">) {
+    const before = this.#workers.settings;
+    const { settings, keys: restart } = withoutRestart(wanted.settings, before);
+    const changed = changedKeys(before, settings);
+    const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
+    const kept = this.#trials.current?.fallback.settings.policies ?? [];
+    const reset = emptyPolicies(settings.policies, [...before.policies, ...kept]);
+    const hasStore = before.counters.redis !== null;
+    return { settings, result: { ...noChange, changed, loosened, reset, hasStore, restart } };
+  }
+
   /** Ends the trial: its configuration stays in force. `by`: who asks. Resolves with the trial; null if none was on. */
   confirm(by: string | null = null, reason: ConfirmReason = "asked"): Promise<ReloadTrial | null> {
     return this.#onTrial(async () => {
@@ -263,10 +286,9 @@ export class Reloader {
   async #replace(wanted: WantedReload): Promise<Replaced> {
     const before = this.#workers.settings;
     const known = [...(this.#workers.listedTokens()?.names() ?? [])];
-    const { settings, keys: restart } = withoutRestart(wanted.settings, before);
-    const changed = changedKeys(before, settings);
+    const { settings, result } = this.#compare(wanted);
+    const { changed } = result;
     const isSound = wanted.isConfigRead && wanted.errors.length === 0;
-    const kept = this.#trials.current?.fallback.settings.policies ?? [];
     const fallback = isSound ? this.#fallbackOf(wanted, changed) : null;
     // Each configuration that is read begins or ends a trial.
     const replaces = changed.length > 0 || (isSound && this.#trials.current !== null);
@@ -275,16 +297,12 @@ export class Reloader {
       const files = await this.#putIntoForce(replaces ? settings : null, onTrial);
       const tokenNames = new Set([...known, ...(this.#workers.listedTokens()?.names() ?? [])]);
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
-      const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
       this.#wanted = { settings: wanted.settings, locate: wanted.locate, raw: wanted.raw };
       if (isSound) {
         const differing = fallback && { fallback, ...differencesOnTrial(fallback, wanted, before, tokenNames) };
         this.#settleTrial(wanted, differing, onTrial);
       }
-      const reset = emptyPolicies(settings.policies, [...before.policies, ...kept]);
-      const hasStore = before.counters.redis !== null;
-      const result = { ...noChange, changed, changes, loosened, reset, hasStore, restart };
-      return { result: withFiles(result, files), wrongFiles: [] };
+      return { result: withFiles({ ...result, changes }, files), wrongFiles: [] };
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
       const result = failed(...error.errors.map((each) => explain(each, wanted.locate)));

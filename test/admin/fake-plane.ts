@@ -94,6 +94,7 @@ export const requestAnswer: RequestAnswer = {
   policy: { policy: "per-client", outcome: "throttled", limit: 100, remaining: 0, reset: at, resetSeconds: 3 },
   ...{ rule: null, fault: null },
   explanation: ["100 of 100 requests were used."],
+  remedies: [{ does: "forgive", call: "DELETE /api/clients/client%3A203.0.113.7" }],
 };
 
 export const shownRule: ShownRule = {
@@ -169,7 +170,16 @@ export const clients: ClientControl = {
   check: async ({ client }) => ({
     ok: true,
     value: {
-      ...{ status: 200, reason: null, policy: "per-client", route: "/v2/", client, auth: "accepted", subject: null },
+      ...{
+        status: 200,
+        reason: null,
+        policy: "per-client",
+        route: "/v2/",
+        client,
+        auth: "accepted",
+        subject: null,
+        isVerified: false,
+      },
       policies: [
         {
           ...{ policy: "per-client", isShadow: false, matches: true, outcome: "admitted", exemptBy: null },

@@ -167,6 +167,33 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     expect(status).toMatchObject({ config: { loadedBy: "call", lastReload: { by: "call", outcome: "unchanged" } } });
   });
 
+  test("a dry run says what a reload would change, a wrong file too, and changes and logs nothing", async () => {
+    const { call, write, gateway } = await start(workers, `reload: { watch: false }\n${policies}`);
+    const dryRun = (token?: string) => {
+      return call("POST", "/api/reload", { body: { dryRun: true }, ...(token === undefined ? {} : { token }) });
+    };
+    expect((await dryRun()).json).toMatchObject({ outcome: "unchanged", changes: [], reset: [], restart: [] });
+    const wanted = policies.replace("limit: 3", "limit: 4").replace("name: watched", "name: seen");
+    write(`reload: { watch: false }\ncounters: { memory: 48MiB }\nauth: { mode: "off" }\n${wanted}`);
+    const before = await call("GET", "/api/config?against=previous");
+    const first = await dryRun();
+    expectFit(schemas.ReloadAnswer, first.json);
+    expect(first.json).toMatchObject({
+      ...{ outcome: "applied", reset: ["seen"], restart: ["counters.memory"], loosened: ["auth.mode"], trial: null },
+      changes: expect.arrayContaining([{ key: "policies.small.limit", from: "3", to: "4" }]),
+    });
+    expect((await dryRun()).json).toEqual(first.json);
+    expect((await call("GET", "/api/config?against=previous")).json).toEqual(before.json);
+    expect((await call("GET", "/api/status")).json).toMatchObject({ config: { lastReload: null, isCurrent: true } });
+    const { trial: _, ...would } = first.json as Static<typeof schemas.ReloadAnswer>;
+    expect((await call("POST", "/api/reload", { body: {} })).json).toMatchObject(would);
+    write("maxBodyBytes: 0\n");
+    expect((await dryRun()).json).toMatchObject({ errors: [{ errMsg: expect.stringContaining("maxBodyBytes") }] });
+    expect((await dryRun(readToken)).status).toBe(403);
+    expect(logged(gateway, "admin call")).toHaveLength(1);
+    expect((await call("GET", "/api/status")).json).toMatchObject({ config: { isCurrent: true } });
+  });
+
   test("a reload of a wrong file is 409 with each error, and changes nothing", async () => {
     const { call, write, gateway } = await start(workers);
     write("routes: [v3]\nmaxBodyBytes: 0\n");
@@ -293,7 +320,7 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     const found = await handedOver(() => call("GET", `/api/requests/${id}`, { token: readToken }));
     expectFit(schemas.RequestAnswer, found.json);
     expect(found.json).toMatchObject({ id, status: 403, reason: "blocked", client: "127.0.0.1", rule: "me" });
-    expect(found.text).toContain("GET /api/rules/me says whom else, until when, and who set it.");
+    expect(found.json).toMatchObject({ remedies: [{ does: "removeRule", call: "DELETE /api/rules/me" }] });
     expect((await call("GET", "/api/requests/none")).status).toBe(404);
     expect((await call("DELETE", "/api/rules/me", { headers: { "if-match": '"1"' } })).status).toBe(200);
     expect(await ask(1)).toEqual([200]);
@@ -338,16 +365,20 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     expect((await call("DELETE", "/api/clients/client:127.0.0.1", { token: readToken })).status).toBe(403);
     const [last] = ((await call("GET", "/api/refusals?limit=1")).json as Static<typeof schemas.RefusalList>).refusals;
     const found = await call("GET", `/api/requests/${last?.id}`);
-    expect(found.text).toContain(
-      "DELETE /api/clients/client%3A127.0.0.1, which forgets what all policies have counted for it, or a rule",
-    );
-    const forgiven = await call("DELETE", "/api/clients/client:127.0.0.1");
+    const { remedies, explanation } = found.json as Static<typeof schemas.RequestAnswer>;
+    expect(remedies).toEqual([{ does: "forgive", call: "DELETE /api/clients/client%3A127.0.0.1" }]);
+    // What is to be linked or shown as a time of day has fields of its own.
+    expect(explanation.join(" ")).not.toMatch(/\/api\/|\d\dT\d\d:/);
+    const [method = "", path = ""] = remedies[0]?.call.split(" ") ?? [];
+    const forgiven = await call(method, path);
     expectFit(schemas.Forgiven, forgiven.json);
     expect(forgiven.json).toMatchObject({
       ...{ key: "client:127.0.0.1", network: null, shared: null },
       policies: [{ policy: "small", units: 3, countedAs: null }, { policy: "watched" }],
     });
-    expect(logged(gateway, "admin call").map((line) => line["call"])).toEqual(["DELETE /api/clients/client:127.0.0.1"]);
+    expect(logged(gateway, "admin call").map((line) => line["call"])).toEqual([
+      "DELETE /api/clients/client%3A127.0.0.1",
+    ]);
     expect((await ask(8)).filter((status) => status === 200).length).toBe(3);
   });
 

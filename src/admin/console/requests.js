@@ -30,7 +30,7 @@ export function RequestsView({ session, about: id }) {
 function Explained({ api, id, status: gateway }) {
   const request = usePoll(() => api.get(`/api/requests/${encoded(id)}`), 3_600_000);
   if (request.value === null) return html`<${Missing} ...${request} />`;
-  const { at, method, path, status, reason, client, key, policy, explanation, ...others } = request.value;
+  const { at, method, path, status, reason, client, key, policy, explanation, remedies, ...others } = request.value;
   const nowMs = api.clock.nowMs();
   const facts = [
     ["Answered", html`<${Instant} at=${at} nowMs=${nowMs} />`],
@@ -53,7 +53,8 @@ function Explained({ api, id, status: gateway }) {
   return html`
     <section class="panel" aria-label="The request">
       <h2 class="key">${id}</h2>
-      ${[...explanation, ...trialSentences(request.value, gateway)].map((sentence) => html`<p>${linked(sentence)}</p>`)}
+      ${[...explanation, ...trialSentences(request.value, gateway)].map((sentence) => html`<p>${sentence}</p>`)}
+      ${remedies.map(({ does }) => html`<p>To let it in: <a href=${does === "forgive" ? clientLink(key) : "#/rules"}>${remedyTexts[does]}</a>.</p>`)}
       <${Facts} facts=${facts} />
     </section>`;
 }
@@ -71,15 +72,8 @@ function trialSentences({ at, reason, policy }, { trial, lastTrial }) {
   return [`This policy ${its === trial ? "is" : "was then"} on trial${before}.`];
 }
 
-/** Calls of the API in a sentence are links to the view that has a button for them. */
-function linked(sentence) {
-  return sentence.split(/((?:DELETE|GET) \/api\/(?:clients|rules)\/[^\s,]*[^\s,.])/).map((part, i) => {
-    if (i % 2 === 0) return part;
-    const [method, , path, name] = part.split("/");
-    if (path === "clients") return html`<a href=${`#/clients/${name}`}>forgive it</a>`;
-    return html`<a href="#/rules">${method === "GET " ? "Its rule" : "remove the rule"}</a>`;
-  });
-}
+/** Each leads to the view that has a button for it. */
+const remedyTexts = { forgive: "forgive it", removeRule: "remove the rule" };
 
 /** Names with what is known; what is empty is left out. */
 export function Facts({ facts }) {

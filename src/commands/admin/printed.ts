@@ -58,9 +58,9 @@ export function durationText(seconds: number): string {
   return `${left} s`;
 }
 
-/** `14:03:11 UTC`, with its date if that is not today's. Rounded up to a second; `nowMs` is by the wall clock. */
+/** `14:03:11 UTC`, with its date if that is not today's. Cut to a second, as the console does; `nowMs` is by the wall clock. */
 export function instantText(instant: string, nowMs: number): string {
-  const atMs = Math.ceil(Date.parse(instant) / 1000) * 1000;
+  const atMs = Date.parse(instant);
   if (!Number.isFinite(atMs)) return instant;
   const [date = "", time = ""] = new Date(atMs).toISOString().slice(0, 19).split("T");
   const isToday = new Date(nowMs).toISOString().startsWith(date);

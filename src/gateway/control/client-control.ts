@@ -11,6 +11,7 @@ import type {
 import { addressKey, clientOfKey, countedKey } from "../../core/counter-key.ts";
 import { enumerate } from "../../core/enumerate.ts";
 import { cidrOf, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "../../core/ip-address.ts";
+import { refusalSentences } from "../../core/local-reply.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { ForgivenKey, Rule } from "../../core/rules.ts";
 import type { RulesInForce } from "../../core/rules-in-force.ts";
@@ -174,7 +175,7 @@ function checkedRequest(
   const named = subject === null ? [] : inForce.ofIdentity({ tokenName: subject, subject });
   return {
     ...{ status: tried.status ?? 200, reason: tried.reason, policy: tried.policy, route: tried.route },
-    ...{ client: tried.client, auth: tried.auth, subject, isShared: tried.isShared },
+    ...{ client: tried.client, auth: tried.auth, isVerified: tried.isVerified, subject, isShared: tried.isShared },
     policies: tried.policies.map((checked) => policyCheck(checked, wallMs())),
     rules: [...new Set([...about, ...named].map(({ id }) => id))],
     explanation: explain(tried),
@@ -197,9 +198,7 @@ function explain({ status, reason, policy, blockedBy, route, policies }: TriedAn
   if (blockedBy !== null) return [`Rule ${blockedBy} blocks it: 403.`, ...notes];
   if (status === null)
     return [route === null ? "It would be forwarded, unlimited." : "It would be forwarded.", ...notes];
-  const quota = policies.find((each) => each.policy === policy)?.quota;
-  const when = quota?.resetMs == null ? "when a request under way ends" : `at ${new Date(quota.resetMs).toISOString()}`;
-  const until = quota && !quota.fits ? ` It fits ${when}.` : "";
-  if (reason === "throttled") return [`Policy ${policy} refuses it: ${status}.${until}`, ...notes];
-  return [`The gateway answers ${status}${reason === null ? "" : ` (${reason})`}.`, ...notes];
+  if (reason === "throttled") return [`Policy ${policy} refuses it: ${status}.`, ...notes];
+  const why = reason && refusalSentences[reason];
+  return [`The gateway answers ${status}${reason === null ? "" : ` (${reason})`}.`, ...(why ? [why] : []), ...notes];
 }

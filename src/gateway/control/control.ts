@@ -178,7 +178,8 @@ export class GatewayControl implements ControlPlane {
     const terms = readTerms(wanted);
     if (typeof terms === "string") return { ok: false, why: "unacceptable", details: [terms] };
     if (this.#state === "starting") return conflict("The gateway is starting.");
-    return this.#answerTo(await this.#options.reloader.again("call", terms, by));
+    const { reloader } = this.#options;
+    return this.#answerTo(wanted.dryRun === true ? reloader.preview() : await reloader.again("call", terms, by));
   }
 
   async confirm(by: string): Promise<ControlResult<ConfirmAnswer>> {

@@ -161,31 +161,34 @@ function requestAnswer(
       policies.find(({ name }) => name === policy),
       keyText,
     ),
+    remedies: remediesOf(refusal, keyText),
   };
 }
 
+/** A client that is forgiven is admitted again; a rule that has ended blocks nobody. */
+function remediesOf(
+  { reason, key, rule }: RefusedRequest,
+  keyText: RecentControlOptions["keyText"],
+): RequestAnswer["remedies"] {
+  if (reason === "throttled")
+    return [{ does: "forgive", call: `DELETE /api/clients/${encodeURIComponent(keyText(key))}` }];
+  return reason === "blocked" && rule !== null ? [{ does: "removeRule", call: `DELETE /api/rules/${rule}` }] : [];
+}
+
 function explanationOf(
-  { reason, policy: name, limit, reset, client, rule, brokenRule, key, fault }: RefusedRequest,
+  { reason, policy: name, limit, client, rule, brokenRule, key, fault }: RefusedRequest,
   policy: Policy | undefined,
   keyText: RecentControlOptions["keyText"],
 ): string[] {
   if (reason === "throttled") {
-    const shown = keyText(key);
+    const period = policy === undefined ? "" : periodOf(policy);
+    const isSlot = policy?.rate.kind === "concurrency";
     return [
-      `Policy ${name} admits ${limit}${policy === undefined ? "" : periodOf(policy)} for ${shown}, and all of it was used.`,
-      policy?.rate.kind === "concurrency"
-        ? "The next request fits when one that is under way ends."
-        : `The next request fits at ${new Date(reset * 1000).toISOString()}.`,
-      `To let it in before: DELETE /api/clients/${encodeURIComponent(shown)}, which forgets what all policies have counted for it, or a rule with action limit or exempt.`,
+      `Policy ${name} admits ${limit}${period} for ${keyText(key)}, and all of it was used.`,
+      ...(isSlot ? ["The next request fits when one that is under way ends."] : []),
     ];
   }
-  if (reason === "blocked") {
-    return [
-      `Rule ${rule ?? "(ended)"} blocks ${client}, its network or its token.`,
-      `GET /api/rules/${rule ?? "{id}"} says whom else, until when, and who set it.`,
-      `To let it in: DELETE /api/rules/${rule ?? "{id}"}.`,
-    ];
-  }
+  if (reason === "blocked") return [`Rule ${rule ?? "(ended)"} blocks ${client}, its network or its token.`];
   return [
     reason === null ? brokeOff : refusalSentences[reason],
     ...(fault === null ? [] : [faultSentence(fault)]),

@@ -1,6 +1,7 @@
 // What commands print for people has no character that a terminal obeys or a reader does not see, wherever it comes from.
 import { expect, test } from "vitest";
-import { jsonText, linesText, tableLines } from "../../../src/commands/admin/printed.ts";
+import { instant } from "../../../src/admin/console/format.js";
+import { instantText, jsonText, linesText, tableLines, untilText } from "../../../src/commands/admin/printed.ts";
 import { hiddenTexts, visibleText } from "../../support/hidden-characters.ts";
 
 test.each(hiddenTexts)("%s is printed as its number", (_, text) => {
@@ -16,4 +17,14 @@ test.each(hiddenTexts)("%s is printed as its number", (_, text) => {
 test("what a reader sees is printed as it is", () => {
   expect(linesText([visibleText])).toBe(`${visibleText}\n`);
   expect(jsonText(visibleText)).toBe(`"${visibleText}"\n`);
+});
+
+test("an instant has the same second on the command line and in the console: it is cut, while what is left is rounded up", () => {
+  const nowMs = Date.parse("2026-03-01T12:00:00Z");
+  for (const ms of ["000", "001", "499", "500", "999"]) {
+    const at = `2026-03-01T12:00:56.${ms}Z`;
+    expect(instantText(at, nowMs)).toBe("12:00:56 UTC");
+    expect(instant(at, nowMs)).toMatch(/:56$/);
+  }
+  expect(untilText("2026-03-01T12:00:56.100Z", nowMs)).toBe("in 57 s, at 12:00:56 UTC");
 });
