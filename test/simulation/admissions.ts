@@ -25,6 +25,8 @@ export interface Admission {
   goneMs: number;
   /** Whether its gateway has forgotten it, because its client was forgiven. */
   isForgottenHere: boolean;
+  /** Until its exchange ends: then units that may be given back are kept or not, and told to a store that has lost them. */
+  heldUntilMs: number;
 }
 
 /** A store has lost units that a gateway had in it, which did not tell it since. */
@@ -88,6 +90,7 @@ export class Admissions {
       isGone: false,
       goneMs: 0,
       isForgottenHere: false,
+      heldUntilMs: 0,
       gateway,
       alone,
       share,
@@ -137,6 +140,15 @@ export class Admissions {
   heldWhenForgiven(nowMs: number): number {
     let units = 0;
     for (const { atMs, held } of this.forgiven) if (nowMs - atMs < this.windowMs + lateMs) units += held;
+    return units;
+  }
+
+  /** Units that were held when the store lost them, and are still: it is told of them when they are kept. */
+  heldWhenLost(nowMs: number): number {
+    if (this.policy.chargeStatuses === null || this.losses.length === 0) return 0;
+    const lostMs = Math.max(...this.losses.map(({ atMs }) => atMs));
+    let units = 0;
+    for (const each of this.inWindow()) if (each.atMs <= lostMs && each.heldUntilMs > nowMs) units += each.units;
     return units;
   }
 

@@ -94,7 +94,7 @@ export class Judge {
     }
     if (units <= limit || (onFailure === "open" && byGateway.size > 0)) return admission;
     let excess = this.#lost(counter) + forgotten + counter.heldWhenForgiven(this.#time.nowMs);
-    excess += counter.takenForTold(this.#time.nowMs) + this.#masked(counter);
+    excess += counter.takenForTold(this.#time.nowMs) + this.#masked(counter) + counter.heldWhenLost(this.#time.nowMs);
     for (const of of byGateway.values()) excess += Math.min(of.alone, of.share);
     if (counter.policy.rate.kind === "concurrency") excess += this.#silent(counter);
     if (units > limit + excess) {

@@ -11,6 +11,8 @@ import type { World } from "./world.ts";
 const returnMs = 25;
 /** What a request held is known elsewhere so long after its end: with the time for which a refusal beside it is remembered. */
 const heldLateMs = 100;
+/** A refusal beside units that are held says to ask again after so long. */
+const heldRetryMs = 1_000;
 /** Rounding. */
 const marginMs = 1.1;
 
@@ -42,9 +44,10 @@ export class Refusals {
     time.at(
       time.nowMs,
       () => {
-        if (isFull || this.#counted(counter, thread, lateMs) + cost > limit)
+        if (isFull || this.#counted(counter, thread, lateMs) + cost > limit) {
           this.#checkReset(counter, thread, resetMs - nowMs, lateMs);
-        else this.#violateRefusal(counter, spare, lateMs);
+          this.#checkHeldReset(counter, resetMs - nowMs, lateMs);
+        } else this.#violateRefusal(counter, spare, lateMs);
       },
       0,
     );
@@ -141,6 +144,17 @@ export class Refusals {
     if (inMs <= latestMs + marginMs) return;
     const most = `at most ${latestMs.toFixed(1)} ms are true`;
     this.#world.judge.violate(`${whatRefused(counter)} for ${inMs.toFixed(1)} ms, ${most}`);
+  }
+
+  /** There would be room without what requests hold, which may give it back: the refusal says to ask again soon. */
+  #checkHeldReset(counter: Admissions, inMs: number, lateMs: number): void {
+    const { policy } = counter;
+    if (policy.chargeStatuses === null || this.#plan.failures.length > 0) return;
+    const nowMs = this.#world.time.nowMs;
+    let kept = 0;
+    for (const each of counter.inWindow()) if (each.heldUntilMs <= nowMs) kept += each.units;
+    if (kept + policy.cost <= policy.limit && inMs > heldRetryMs + lateMs)
+      this.#world.judge.violate(`${whatRefused(counter)} for ${inMs.toFixed(1)} ms, of ${kept} kept units`);
   }
 }
 

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { replaceOnce } from "../support/replacement.ts";
+import { drawBreaks, runBreaks } from "./draw-breaks.ts";
 import { mutations } from "./mutations.ts";
 import { drawPlan } from "./plan.ts";
 import { run } from "./run.ts";
@@ -22,11 +23,13 @@ test("in two drawn runs nothing is admitted, refused, stranded or waited for wro
   expect(admitted).toBeGreaterThan(30);
 });
 
-test("nothing is wrong in the runs that miss a safeguard when it is taken out", async () => {
-  for (const seed of new Set(mutations.map((mutation) => mutation.seed))) {
-    const { violations } = await run(drawPlan(seed));
-    expect(violations, `seed ${seed}`).toEqual([]);
-  }
+test.each([
+  ["runs", drawPlan, run],
+  ["runs with breaks", drawBreaks, runBreaks],
+] as const)("nothing is wrong in the %s that miss a safeguard when it is taken out", async (_, draw, tried) => {
+  const missing = mutations.filter(({ isOfBreaks }) => isOfBreaks === (draw === drawBreaks));
+  for (const seed of new Set(missing.map((mutation) => mutation.seed)))
+    expect((await tried(draw(seed))).violations, `seed ${seed}`).toEqual([]);
 });
 
 test("a run can be repeated", async () => {

@@ -260,6 +260,7 @@ export class World {
     };
     const lastsMs = client.lastsMs * this.#chance.between(0.1, 2);
     const knownMs = this.time.nowMs + lastsMs + heldLateMs;
+    for (const [, admission] of admissions) admission.heldUntilMs = knownMs;
     this.#heldUntilMs.set(address, Math.max(knownMs, this.#heldUntilMs.get(address) ?? 0));
     this.time.after(lastsMs, () => gateway.enter(end));
   }
