@@ -4,7 +4,10 @@ import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { metricsOf, storeOf, twoAddresses } from "../../test/telemetry/scrape.ts";
 
-/** By section: the note of each metric, or null where its HELP is enough. `about` is the text above the table. */
+/**
+ * By section: the note of each metric, or null where its HELP is enough. `about` is the text above the table. A section with
+ * `valuesOf` explains the values of that metric's label instead.
+ */
 type Notes = Readonly<Record<string, Readonly<Record<string, string | null>>>>;
 
 interface Family {
@@ -22,15 +25,20 @@ const open = new Set(["route", "policy", "worker", "version", "node_version", "l
 export async function metricReference(): Promise<string> {
   const notes: Notes = parse(readFileSync(new URL("metric-notes.yaml", import.meta.url), "utf8"));
   const families = await ownFamilies();
-  const missing = [...families.keys()].filter((name) => !Object.values(notes).some((section) => name in section));
+  const known = Object.values(notes);
+  const missing = [...families.keys()].filter((name) => !known.some((section) => name in section));
   if (missing.length > 0) throw new Error(`metric-notes.yaml lacks ${missing.join(", ")}`);
-  const sections = Object.entries(notes).flatMap(([section, { about, ...metrics }]) => [
+  const sections = Object.entries(notes).flatMap(([section, { about, valuesOf, ...entries }]) => [
     `### ${section}`,
     "",
     ...(typeof about === "string" ? [about, ""] : []),
-    "| metric | type | labels | meaning |",
-    "|---|---|---|---|",
-    ...Object.entries(metrics).map(([name, note]) => row(name, note, families.get(name))),
+    ...(typeof valuesOf === "string"
+      ? valueRows(entries, families.get(valuesOf))
+      : [
+          "| metric | type | labels | meaning |",
+          "|---|---|---|---|",
+          ...Object.entries(entries).map(([name, note]) => row(name, note, families.get(name))),
+        ]),
     "",
   ]);
   return sections.join("\n");
@@ -43,6 +51,16 @@ function row(name: string, note: string | null, family: Family | undefined): str
     return `\`${label}\`: ${[...values].map((value) => `\`${value}\``).join(", ")}`;
   });
   return `| \`${name}\` | ${family.type} | ${labels.join("; ")} | ${note ?? family.help} |`;
+}
+
+function valueRows(notes: Readonly<Record<string, string | null>>, family: Family | undefined): string[] {
+  const [[label, values] = ["", new Set<string>()]] = family?.labels ?? [];
+  const different = [
+    ...[...values].filter((value) => !(value in notes)),
+    ...Object.keys(notes).filter((name) => !values.has(name)),
+  ];
+  if (different.length > 0) throw new Error(`metric-notes.yaml and the label ${label} differ: ${different.join(", ")}`);
+  return [`| ${label} | when |`, "|---|---|", ...[...values].map((value) => `| \`${value}\` | ${notes[value]} |`)];
 }
 
 async function ownFamilies(): Promise<Map<string, Family>> {

@@ -1,8 +1,10 @@
 // `npm run api`: writes the reference of all calls in docs/api.md, of all commands in docs/commands.md, of all metrics in
-// docs/metrics.md and of all lines of the log in docs/log-lines.md. A test fails if one is not up to date.
+// docs/metrics.md, of all fields of the access log in docs/logs.md and of all other lines of the log in docs/log-lines.md. A
+// test fails if one is not up to date.
 import { readFileSync, writeFileSync } from "node:fs";
 import { apiReference } from "./api-reference.ts";
 import { commandReference } from "./command-reference.ts";
+import { logFieldReference } from "./log-field-reference.ts";
 import { logReference } from "./log-reference.ts";
 import { metricReference } from "./metric-reference.ts";
 
@@ -17,3 +19,4 @@ write("api.md", "all calls", await apiReference());
 write("commands.md", "all commands", commandReference());
 write("metrics.md", "all metrics", await metricReference());
 write("log-lines.md", "all log lines", logReference());
+write("logs.md", "all fields", logFieldReference());
