@@ -9,7 +9,6 @@ import { onFailureModes, storeStates } from "../core/store-link.ts";
 import { Change, ReloadSummary, ReloadTrial, reloadCaller, reloadCause, TrialEnd } from "./reload-schemas.ts";
 import {
   count,
-  countsByName,
   durationPattern,
   fieldNamePattern,
   flag,
@@ -24,12 +23,12 @@ import {
   requestIdPattern,
   ruleIdPattern,
   seconds,
-  stepsPattern,
   Type,
   text,
   texts,
 } from "./schema-kinds.ts";
 
+export { History, HistoryQuery, PolicyHistory } from "./history-schemas.ts";
 export { ConfirmAnswer, ReloadAnswer, ReloadWanted } from "./reload-schemas.ts";
 
 export const ErrorAnswer = object(
@@ -532,72 +531,3 @@ export const ControlEvent = Type.Union(
   ],
   { description: "The data of one event, whose name is its type." },
 );
-
-const latency = orNull(object({ p50: seconds(""), p90: seconds(""), p99: seconds("") }, "Null: there was none."));
-
-/** What the calls about the last 15 minutes answer, as JSON Schema: a part of schemas.ts, which passes it on. */
-export const HistoryQuery = object({
-  steps: Type.Optional(
-    text("At most so many of the newest, from 1 to 180, for who has the others; without it, all.", {
-      pattern: stepsPattern,
-    }),
-  ),
-});
-
-export const History = object({
-  stepSeconds: seconds("The length of a step."),
-  end: orNull(instant("The end of the last step. Null: none has ended.")),
-  steps: Type.Array(
-    orNull(
-      object({
-        seconds: seconds("How long it was: more than a step after a gap."),
-        admitted: count("Requests that were not refused by the gateway."),
-        refused: countsByName("Requests that the gateway refused, by reason."),
-        latencySeconds: latency,
-        upstream: object({
-          answered: count("Responses, without those that broke off."),
-          meanSeconds: orNull(seconds("Until the head of a response. Null: there was none.")),
-          abandoned: count("Requests whose client left before the upstream answered."),
-          latencySeconds: latency,
-          failedByReason: countsByName("Requests that the upstream failed, by reason."),
-        }),
-        store: orNull(
-          object({
-            state: Type.Enum(storeStates),
-            lateDecisions: count("Requests that were decided without the store, because it was late."),
-          }),
-        ),
-        memory: object(
-          {
-            residentBytes: count("As the system counts it."),
-            heapBytes: count("Objects of JavaScript, of all threads."),
-            externalBytes: count("Buffers outside these heaps; those that threads share are counted by each."),
-          },
-          "Of the process, at the end of the step.",
-        ),
-      }),
-    ),
-    { description: "One for each 5 s, the oldest first; null: the gateway could not count." },
-  ),
-});
-
-const countsOfSteps = (description: string) => Type.Array(orNull(count("")), { description });
-
-export const PolicyHistory = object({
-  stepSeconds: seconds("The length of a step."),
-  end: orNull(instant("The end of the last step. Null: none has ended.")),
-  seconds: Type.Array(orNull(seconds("")), {
-    description:
-      "How long each step was, the oldest first: more than a step after a gap; null: the gateway could not count.",
-  }),
-  policies: Type.Array(
-    object({
-      policy: text("Its name."),
-      admitted: countsOfSteps("Of each step: requests that were charged. Null: there was no such policy."),
-      throttled: countsOfSteps("Requests that were refused."),
-      would_throttle: countsOfSteps("Requests that were admitted because it is a shadow."),
-      unavailable: countsOfSteps("Requests that were refused because the shared store was away."),
-    }),
-    { description: "Those in force, and those that were within these minutes; 64 at most." },
-  ),
-});
