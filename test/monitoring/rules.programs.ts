@@ -75,6 +75,14 @@ test("every alert has a section with its severity in the runbooks, and every sec
   expect(sections).toEqual(alerts.map(({ alert, labels }) => `${alert} ${labels?.severity}`));
 });
 
+test("the list above the runbooks has every alert once", () => {
+  const [list = ""] = runbooks.split("\n## ");
+  const listed = [...list.matchAll(/\[(\w+)\]\(#(headgate\w+)\)/g)].map(
+    ([, name, anchor]) => `Headgate${name} ${anchor}`,
+  );
+  expect(listed.sort()).toEqual(alerts.map(({ alert = "" }) => `${alert} ${alert.toLowerCase()}`).sort());
+});
+
 test("every panel that the runbooks name is on the dashboard, and every log line in the source", () => {
   const titles = panelsOf(shippedDashboard()).map(({ title }) => title);
   const named = [...runbooks.matchAll(/“([^”]+)”/g)].map(([, title = ""]) => title.replaceAll(/\s+/g, " "));
