@@ -156,6 +156,25 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     expect(await scaleOf("Memory")).toEqual(["0", "50 MiB", "100 MiB", "150 MiB", "200 MiB"]);
   });
 
+  test("one step with very many requests does not own the axis: it is cut, with a mark and its number", async () => {
+    const page = await openWith(11);
+    const steps = [...new Array(9).fill(stepOf(100)), stepOf(50_000), stepOf(100)];
+    await page.route("**/api/history*", (route) => route.fulfill({ json: { ...historyOf(11), steps } }));
+    await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+    await page.getByText("▲ 10,005").waitFor();
+    const chart = page.getByRole("figure", { name: "Requests" });
+    expect(await chart.locator(".y span").last().textContent()).toBe("60");
+    expect(await chart.locator("path.cut").getAttribute("d")).toBe("M10 3h1");
+  });
+
+  test("how long each route takes stands beside the charts", async () => {
+    const gateway = await startConsole(cleanup, "  - { name: small, limit: 3, window: 1h }\n");
+    await gateway.ask("203.0.113.7", 4);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    const table = page.getByRole("region", { name: "Latency by route" });
+    await table.getByRole("row", { name: /^\/v2\/ 3 .*m?s .*m?s/ }).waitFor();
+  });
+
   test("steps in which the upstream failed have a band, and the reasons are those of the upstream", async () => {
     const page = await openWith(11);
     const failing = {

@@ -161,6 +161,50 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(700);
   });
 
+  test("on a phone, all views can be reached, a row is a card with its names, and what acts is in reach of a thumb", async () => {
+    const gateway = await startConsole(cleanup, policies);
+    await gateway.ask(client, 4);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.getByText("ops (may write)").waitFor();
+    const links = await page.getByRole("navigation", { name: "Views" }).getByRole("link").all();
+    expect(links.length).toBe(8);
+    for (const link of links) {
+      const box = await link.boundingBox();
+      expect((box?.x ?? 390) + (box?.width ?? 390)).toBeLessThanOrEqual(390);
+    }
+    await page.evaluate('location.hash = "#/clients"');
+    const row = page.getByRole("row", { name: /203\.0\.113\.7 small 3 of 3 Left 0 / });
+    await row.waitFor();
+    const names = (await row.locator("td").all()).map((cell) => cell.getAttribute("data-name"));
+    expect((await Promise.all(names)).join()).toBe("Policy,Used,Left,Free again,Limited,Last admitted");
+    for (const cell of await row.locator("th, td").all()) {
+      const box = await cell.boundingBox();
+      expect((box?.x ?? 390) + (box?.width ?? 390)).toBeLessThan(390);
+    }
+    await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
+    const box = await page.getByRole("button", { name: "Block …" }).boundingBox();
+    expect([Number(box?.y) > 700, Number(box?.y) + Number(box?.height) < 844, Number(box?.height) >= 44]).toEqual([
+      true,
+      true,
+      true,
+    ]);
+  });
+
+  test("many admissions at once have a number, and policies about something else are one line", async () => {
+    const more =
+      "  - { name: each, limit: 9, window: 1h, key: [token] }\n  - { name: too, limit: 9, window: 1h, key: [token] }\n";
+    const gateway = await startConsole(cleanup, policies.replace("limit: 3", "limit: 90") + more);
+    await gateway.ask(client, 9);
+    const page = await openSignedIn(cleanup, await browser(), gateway);
+    await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
+    await page.getByText("× 9", { exact: true }).waitFor();
+    await page
+      .getByText(/^2 policies count something else \(each, too\): requests with a token have keys of their own\.$/)
+      .waitFor();
+    expect(await page.getByRole("heading", { level: 2, name: "each" }).count()).toBe(0);
+  });
+
   test("a rule is set for a network from the list of rules, by keyboard alone", async () => {
     const gateway = await startConsole(cleanup, policies);
     const page = await openSignedIn(cleanup, await browser(), gateway);

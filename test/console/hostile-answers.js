@@ -118,7 +118,7 @@ const elements = new Set(
 
 const attributes = new Set(
   (
-    "class href id tabindex title role style colspan aria-expanded aria-label aria-hidden aria-current aria-live aria-labelledby aria-describedby " +
+    "class href id tabindex title role style colspan data-name aria-expanded aria-label aria-hidden aria-current aria-live aria-labelledby aria-describedby " +
     "datetime scope type value maxlength placeholder autocomplete spellcheck checked disabled required min max step rows for " +
     "viewBox preserveAspectRatio d fill stroke transform lang charset name content rel src open selected"
   ).split(" "),
@@ -136,8 +136,9 @@ globalThis.whatIsWrong = () => {
     if (!elements.has(element.localName)) found.push(`<${element.localName}>`);
     for (const { name, value } of element.attributes) {
       if (!attributes.has(name)) found.push(`<${element.localName} ${name}>`);
-      // Widths of bars and colours: the page takes neither from a text.
-      if (name === "style" && !/^(?:(?:background|width): [^:;]*; ?)*$/.test(value)) found.push(`style: ${value}`);
+      // Widths of bars, places in charts and colours: the page takes neither from a text.
+      if (name === "style" && !/^(?:(?:background|width|left|right): [^:;]*; ?)*$/.test(value))
+        found.push(`style: ${value}`);
     }
     if (element.localName === "a" && !element.getAttribute("href").startsWith("#/")) found.push(element.outerHTML);
   }

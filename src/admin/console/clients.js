@@ -106,7 +106,7 @@ function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
     ${unlisted}
     <${Wide} label="Clients">
       <thead><tr>
-        <th scope="col">Client</th><th scope="col">Policy</th><th scope="col">Used</th><th scope="col" class="number">Left</th>
+        <th scope="col">Client</th><th scope="col">Policy</th><th scope="col">Used</th><th scope="col" class="number lesser">Left</th>
         <th scope="col" class="number">Free again</th><th scope="col" class="number">Limited</th><th scope="col" class="number">Last admitted</th>
       </tr></thead>
       <tbody>
@@ -144,7 +144,7 @@ function Row({ client, isShadow, nowMs }) {
     <th scope="row" class="key">${key === null ? name : html`<a href=${clientLink(key)}>${name}</a>`} <${Actions} actions=${actions} />${more !== "" && html`<span class="muted">${more}</span>`}</th>
     <td class="short second">${policy} ${isShadow && html`<span class="muted">(shadow)</span>`}</td>
     <td class="full"><span class="use"><${Meter} used=${used} limit=${limit} isShadow=${isShadow} /> <span>${count(used)} of ${count(limit)}</span></span></td>
-    <td class=${`number ${remaining === 0 && !isShadow ? "exhausted" : ""}`}>${count(remaining)}</td>
+    <td class=${`number lesser ${remaining === 0 && !isShadow ? "exhausted" : ""}`}>${count(remaining)}</td>
     <td class="number">${reset === null ? "–" : html`<${Until} at=${reset} nowMs=${nowMs} />`}</td>
     <td class="number">${refused === null || refused.count === 0 ? "–" : `${count(refused.count)}${refused.error === 0 ? "" : ` ± ${count(refused.error)}`}`}</td>
     <td class="number">${last === null ? "–" : instant(last, nowMs)}</td>

@@ -81,8 +81,8 @@ function Figures({ session: { status, history }, countersUsed }) {
       <${Figure} name="Limited (429)" value=${rate("limited")} more=${share("limited")} />
       <${Figure} name="Refused otherwise" value=${rate("refused")} more=${share("refused")} />
       <${Figure} name="Failed" value=${rate("failed")} state=${counts.failed > 0 ? "away" : ""} more=${share("failed")} />
-      <${Figure} name="Latency p50" value=${latency(whole?.p50)} more=${`p99 ${latency(whole?.p99)}, ${over}`} />
-      <${Figure} name="Upstream p50" value=${latency(waited?.p50)} more=${`p99 ${latency(waited?.p99)}, ${over}`} />
+      <${Figure} name=${`Latency, ${over}`} value=${latency(whole?.p50)} more=${`p50; p99 ${latency(whole?.p99)}`} />
+      <${Figure} name=${`Upstream, ${over}`} value=${latency(waited?.p50)} more=${`p50; p99 ${latency(waited?.p99)}`} />
       <${Figure} name="Upstream" value=${upstream.state} state=${upstream.state} more=${`${available} of ${upstream.addresses.length} addresses`} />
       ${store !== null && html`<${Figure} name="Store" value=${store.state} state=${store.state} more=${`${store.replicas} ${store.replicas === 1 ? "gateway" : "gateways"}`} />`}
       <${Figure} name="Workers" value=${`${workers.serving} of ${workers.configured}`} more=${`up ${span(Math.floor(uptimeSeconds))}`} />
@@ -157,7 +157,7 @@ const listed = 8;
 function Routes({ metrics, nowMs }) {
   const routes = metrics?.routes ?? [];
   return html`
-    <section>
+    <section class="routes">
       <h2>Latency by route${metrics !== null && metrics.sinceMs !== null && html` <span class="muted">since ${instant(metrics.sinceMs, nowMs)}</span>`}</h2>
       ${routes.length === 0 && html`<${Empty} title="No responses yet.">Each route stands here, with the time to first byte of its upstream beside the whole. Read once a minute.<//>`}
       ${
@@ -197,7 +197,7 @@ export function RefusalTable({ refusals, known = rowsOf(refusals), nowMs, rows =
   return html`
     <${Wide} label="Recent refusals">
       <thead><tr>
-        <th scope="col">Last</th><th scope="col">First</th><th scope="col" class="number">Count</th><th scope="col">Status</th>
+        <th scope="col">Last</th><th scope="col" class="lesser">First</th><th scope="col" class="number">Count</th><th scope="col">Status</th>
         <th scope="col">Reason</th>${isNamed && html`<th scope="col">Client</th>`}<th scope="col">Last request</th><th scope="col">Id</th>
       </tr></thead>
       <tbody>
@@ -215,10 +215,10 @@ function RefusalRow({ row: { requests, first, count: all }, isNamed, nowMs, isOp
   const [{ at, id, status, reason, client, key, method, path }, ...others] = requests;
   return html`<tr>
       <td class="short"><${Instant} at=${at} nowMs=${nowMs} /></td>
-      <td class="short">${all > 1 && html`<${Instant} at=${first} nowMs=${nowMs} />`}</td>
+      <td class="short lesser">${all > 1 && html`<${Instant} at=${first} nowMs=${nowMs} />`}</td>
       <td class="number">${all === 1 ? "1" : html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${onOpen}>${count(all)}</button>`}</td>
       <td class="short">${status}</td>
-      <td class="short"><${Reason} reason=${reason} /></td>
+      <td class="short second"><${Reason} reason=${reason} /></td>
       ${isNamed && html`<th scope="row" class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></th>`}
       <td class="path">${method} ${path}</td>
       <td class="short full"><${RequestId} id=${id} /></td>
@@ -226,7 +226,7 @@ function RefusalRow({ row: { requests, first, count: all }, isNamed, nowMs, isOp
     ${
       isOpen &&
       others.map((each) => {
-        return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} nowMs=${nowMs} /></td><td colspan=${isNamed ? 5 : 4}></td>
+        return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} nowMs=${nowMs} /></td><td class="lesser"></td><td colspan=${isNamed ? 4 : 3}></td>
           <td class="path">${each.method} ${each.path}</td><td class="short full"><${RequestId} id=${each.id} /></td></tr>`;
       })
     }`;

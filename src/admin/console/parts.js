@@ -53,11 +53,11 @@ export function Reason({ reason }) {
 /** Of a field for what is not prose. */
 export const typed = { autocomplete: "off", spellcheck: false };
 
-/** A field that shows a part of what is below it. */
-export function Filter({ value, onChange, children }) {
+/** A field that shows a part of what is below it. `hint`: what to write. */
+export function Filter({ value, hint = "part of a name", onChange, children }) {
   return html`
     <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
-      <label>Filter <input type="search" ...${typed} value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
+      <label>Filter <input type="search" placeholder=${hint} ...${typed} value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
       ${children}
     </form>`;
 }
