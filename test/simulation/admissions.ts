@@ -44,6 +44,9 @@ export interface Loss {
   endsMs: number;
 }
 
+/** What has become of units is told to the store within this time. */
+export const heldLateMs = 60;
+
 /**
  * So long after a period, units may be spent that it had granted, and so long before, a gateway may believe that the next
  * one has begun: then nobody knows which one a request is of.
@@ -148,7 +151,8 @@ export class Admissions {
     if (this.policy.chargeStatuses === null || this.losses.length === 0) return 0;
     const lostMs = Math.max(...this.losses.map(({ atMs }) => atMs));
     let units = 0;
-    for (const each of this.inWindow()) if (each.atMs <= lostMs && each.heldUntilMs > nowMs) units += each.units;
+    for (const each of this.inWindow())
+      if (each.atMs <= lostMs && each.heldUntilMs + heldLateMs > nowMs) units += each.units;
     return units;
   }
 

@@ -146,14 +146,18 @@ export class Refusals {
     this.#world.judge.violate(`${whatRefused(counter)} for ${inMs.toFixed(1)} ms, ${most}`);
   }
 
-  /** There would be room without what requests hold, which may give it back: the refusal says to ask again soon. */
+  /** Requests hold what is missing, and may give it back: the refusal says to ask again soon. */
   #checkHeldReset(counter: Admissions, inMs: number, lateMs: number): void {
     const { policy } = counter;
     if (policy.chargeStatuses === null || this.#plan.failures.length > 0) return;
     const nowMs = this.#world.time.nowMs;
-    let kept = 0;
-    for (const each of counter.inWindow()) if (each.heldUntilMs <= nowMs) kept += each.units;
-    if (kept + policy.cost <= policy.limit && inMs > heldRetryMs + lateMs)
+    let [kept, held] = [0, 0];
+    for (const { heldUntilMs, units } of counter.inWindow()) {
+      if (heldUntilMs > nowMs) held += units;
+      else kept += units;
+    }
+    const room = policy.limit - policy.cost;
+    if (kept <= room && kept + held > room && inMs > heldRetryMs + lateMs)
       this.#world.judge.violate(`${whatRefused(counter)} for ${inMs.toFixed(1)} ms, of ${kept} kept units`);
   }
 }

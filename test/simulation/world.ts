@@ -2,7 +2,7 @@
 import type { Decision } from "../../src/core/policy.ts";
 import { policyText } from "../../src/limits/store/counter-rules.ts";
 import { askedRequest, limitedRequest } from "../support/limited-request.ts";
-import type { Admission, Admissions, Alone } from "./admissions.ts";
+import { type Admission, type Admissions, type Alone, heldLateMs } from "./admissions.ts";
 import { Arrivals } from "./arrivals.ts";
 import { Chance } from "./chance.ts";
 import { play } from "./failures.ts";
@@ -27,9 +27,6 @@ export interface Answer {
 }
 
 const memory = new TableMemory();
-/** What has become of units is told to the store within this time. */
-const heldLateMs = 60;
-
 export class World {
   readonly plan: Plan;
   readonly time = new VirtualTime();
@@ -259,9 +256,9 @@ export class World {
       }
     };
     const lastsMs = client.lastsMs * this.#chance.between(0.1, 2);
-    const knownMs = this.time.nowMs + lastsMs + heldLateMs;
-    for (const [, admission] of admissions) admission.heldUntilMs = knownMs;
-    this.#heldUntilMs.set(address, Math.max(knownMs, this.#heldUntilMs.get(address) ?? 0));
+    const endsMs = this.time.nowMs + lastsMs;
+    for (const [, admission] of admissions) admission.heldUntilMs = endsMs;
+    this.#heldUntilMs.set(address, Math.max(endsMs + heldLateMs, this.#heldUntilMs.get(address) ?? 0));
     this.time.after(lastsMs, () => gateway.enter(end));
   }
 }
