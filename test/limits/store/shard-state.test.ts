@@ -1,4 +1,5 @@
-// The states of a shard: when it is asked, when it is probed, and what it is told before it is asked again.
+// The states of a shard: when it is asked, when it is probed, and what it is told before it is asked again. What was found out of
+// a store that has forgotten must not be forgotten by the gateway too.
 import { describe, expect, test } from "vitest";
 import {
   type CallFailure,
@@ -9,13 +10,11 @@ import {
 } from "../../../src/core/store-link.ts";
 import { StoreItems } from "../../../src/limits/store/items.ts";
 import type { ScriptAnswer } from "../../../src/limits/store/script-call.ts";
-import { Shard } from "../../../src/limits/store/shard.ts";
+import { heartbeatMs, Shard } from "../../../src/limits/store/shard.ts";
 import { ManualTimers } from "./manual-timers.ts";
 
 const lost: CallFailure = { kind: "unreachable", detail: "lost" };
 const failed: CallFailure = { kind: "failed", detail: "WRONGTYPE" };
-const identity: StoreIdentity = { epoch: "one", evictedKeys: 0, server: "Redis", warnings: [] };
-
 type Identified = (identity: StoreIdentity | null, failure: CallFailure | null) => void;
 
 class Scene {
@@ -25,6 +24,10 @@ class Scene {
   readonly done: string[] = [];
   /** Must be called when a telling is complete. */
   told: () => void = () => undefined;
+  /** The run of the server that answers, and whether it answers no heartbeat. */
+  epoch = "one";
+  isSilent = false;
+  readonly counts = new StoreCounts();
   #identified: Identified = () => undefined;
   #listed: (answer: ScriptAnswer | null) => void = () => undefined;
   readonly state: Shard;
@@ -32,15 +35,15 @@ class Scene {
   constructor() {
     const link = {
       identify: (_: number, identified: Identified) => {
-        if (this.state.state === "away") this.done.push("probe");
-        else identified(identity, null);
         this.#identified = identified;
+        if (this.state.state === "away") this.done.push("probe");
+        else if (!this.isSilent) this.identified();
       },
       anyTagOf: () => "0",
       reconnect: () => this.done.push("reconnect"),
     } as unknown as StoreLink;
     this.state = new Shard(7, {
-      ...{ link, clock: this.timers.clock, timers: this.timers, counts: new StoreCounts() },
+      ...{ link, clock: this.timers.clock, timers: this.timers, counts: this.counts },
       items: new StoreItems({ prefix: "headgate:" }, "gateway-aaaa", "thread-aaa"),
       send: (_, __, answered) => {
         this.#listed = answered;
@@ -56,9 +59,14 @@ class Scene {
     });
   }
 
+  /** The server says who it is. */
+  identified(): void {
+    this.#identified({ epoch: this.epoch, evictedKeys: 0, server: "Redis", warnings: [] }, null);
+  }
+
   /** Answers the probe. */
   probed(): void {
-    this.#identified(identity, null);
+    this.identified();
     this.#listed({ timeUs: 0, items: [{ item: "gateways", wasListed: true, gateways: 1 }], requests: [] });
   }
 
@@ -71,6 +79,17 @@ class Scene {
     this.done.length = 0;
     this.changes.length = 0;
     return this;
+  }
+
+  reconnect(): void {
+    this.state.disconnected(lost);
+    this.state.connected();
+  }
+
+  /** Lets time pass, and ends the turn. */
+  pass(ms: number): void {
+    this.timers.advance(ms);
+    this.timers.endTurn();
   }
 
   causes(): string[] {
@@ -204,19 +223,28 @@ describe("what has to be told", () => {
     expect(scene.done).toEqual(["tell all"]);
   });
 
-  test("after a loss that was not told of before the shard was lost again: everything", () => {
+  test.each([
+    ["the server has said who it is", (scene: Scene) => scene.identified()],
+    ["everything was told", (scene: Scene) => scene.probed()],
+  ])("after a loss, if the shard was lost again when %s: everything, once", (_, happen) => {
     const scene = new Scene().up();
-    scene.state.forgot("another server answers");
-    scene.state.disconnected(lost);
-    scene.state.connected();
+    scene.epoch = "two";
+    scene.reconnect();
+    happen(scene);
+    scene.reconnect();
     scene.probed();
-    expect(scene.done).toEqual(["tell all", "probe", "tell all"]);
+    expect([scene.state.state, scene.done.at(-1), scene.counts.forgot]).toEqual(["returned", "tell all", 1]);
+    scene.told();
+    scene.pass(2 * heartbeatMs);
+    expect(scene.state.state).toBe("up");
+    scene.reconnect();
+    scene.probed();
+    expect(scene.done.at(-1)).toBe("tell");
   });
 
   test("for two seconds at most: then the shard is asked, and told key by key", () => {
     const scene = new Scene().up();
-    scene.state.disconnected(lost);
-    scene.state.connected();
+    scene.reconnect();
     scene.probed();
     scene.timers.advance(2_000);
     expect(scene.state.state).toBe("up");
@@ -224,17 +252,53 @@ describe("what has to be told", () => {
 
   test("a telling that ends after the shard was lost again counts for nothing", () => {
     const scene = new Scene().up();
-    scene.state.disconnected(lost);
-    scene.state.connected();
+    scene.reconnect();
     scene.probed();
     const { told } = scene;
-    scene.state.disconnected(lost);
-    scene.state.connected();
+    scene.reconnect();
     scene.probed();
     told();
     expect(scene.state.state).toBe("returned");
     scene.told();
     expect(scene.state.state).toBe("up");
+  });
+});
+
+describe("a server that is silent when it is asked who it is, while no request asks it for anything", () => {
+  /** After a heartbeat that was answered. */
+  function silent(): Scene {
+    const scene = new Scene().up();
+    scene.pass(heartbeatMs - 1);
+    scene.isSilent = true;
+    scene.pass(1);
+    return scene;
+  }
+
+  test("is slow after a heartbeat, and away with a new connection after another second", () => {
+    const scene = silent();
+    scene.pass(heartbeatMs - 1);
+    expect(scene.state.state).toBe("up");
+    scene.pass(1);
+    expect(scene.state.state).toBe("slow");
+    scene.pass(1_000);
+    expect([scene.state.state, scene.done]).toEqual(["away", ["reconnect"]]);
+  });
+
+  test("is up if it answers before", () => {
+    const scene = silent();
+    for (let i = 0; i < 5; i += 1) {
+      scene.pass(heartbeatMs - 1);
+      scene.probed();
+      scene.pass(1);
+    }
+    expect([scene.state.state, scene.done]).toEqual(["up", []]);
+  });
+
+  test("says nothing more when the shard is closed", () => {
+    const scene = silent();
+    scene.state.close();
+    scene.pass(3 * heartbeatMs);
+    expect([scene.state.state, scene.done]).toEqual(["up", []]);
   });
 });
 
