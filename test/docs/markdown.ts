@@ -42,14 +42,19 @@ export function relativeLinks(path: string): Link[] {
     });
 }
 
+/** The texts of the headings, without links. */
+export function headingsOf(path: string): string[] {
+  const headings = read(path)
+    .replace(/^```.*?^```/gms, "")
+    .matchAll(/^#{1,6} +(.+?) *$/gm);
+  return [...headings].map(([, heading = ""]) => heading.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1"));
+}
+
 /** As GitHub makes them: of equal headings the second one ends in -1. */
 export function anchorsOf(path: string): Set<string> {
   const anchors = new Set<string>();
-  for (const [, heading = ""] of read(path)
-    .replace(/^```.*?^```/gms, "")
-    .matchAll(/^#{1,6} +(.+?) *$/gm)) {
+  for (const heading of headingsOf(path)) {
     const slug = heading
-      .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
       .toLowerCase()
       .replace(/[^\p{L}\p{N}_\- ]/gu, "")
       .replaceAll(" ", "-");
