@@ -1,8 +1,8 @@
 // Gateways that start where another one has ended: what it counted still counts, and nothing that stands in the place of
 // its snapshot keeps them from serving.
-import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { useCleanup } from "../support/cleanup.ts";
@@ -36,7 +36,6 @@ const perMonth: Policy = {
 interface Start {
   readonly policies?: readonly Policy[];
   readonly clock?: FakeClock;
-  readonly everyMs?: number;
   readonly memoryBytes?: number;
 }
 
@@ -48,10 +47,10 @@ function processClock(wallMs: number, monotonicMs: number): FakeClock {
   return clock;
 }
 
-async function start({ policies = [perIp], clock, everyMs = hourMs, memoryBytes = 2 ** 20 }: Start = {}) {
+async function start({ policies = [perIp], clock, memoryBytes = 2 ** 20 }: Start = {}) {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
-  const counters: Settings["counters"] = { memoryBytes, snapshot: { path, everyMs }, redis: null };
+  const counters: Settings["counters"] = { memoryBytes, snapshot: { path, everyMs: hourMs }, redis: null };
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: { policies, counters, drain: { timeoutMs: 0 }, fields: ["standard"] },
@@ -163,56 +162,65 @@ test("without a file there is a line, too, and a failed start leaves the file of
   expect(readdirSync(folder)).toEqual([]);
 });
 
+/** Starts a gateway that writes a snapshot when the test says so. */
+async function startHeld() {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  cleanup(() => void vi.useRealTimers());
+  const clock = processClock(wallMs, 5_000);
+  const started = await start({ clock });
+  const figure = (name: string) => metric(started.gateway, `headgate_snapshot_${name}`);
+  /** Resolves when what this snapshot came to is counted, which is the last that is done for it. */
+  const snapshot = async (): Promise<void> => {
+    const endings = async () => [await figure("timestamp_seconds"), await figure("failures_total")].join();
+    const before = await endings();
+    clock.advance(hourMs);
+    vi.advanceTimersByTime(hourMs);
+    await eventually("a snapshot has ended", async () => (await endings()) !== before);
+  };
+  return { ...started, figure, snapshot };
+}
+
 test("what cannot be written costs no request, and is logged when it begins and when it ends", async () => {
   mkdirSync(path);
-  const { gateway, ask, lines } = await start({ everyMs: 100 });
-  const failures = () => metric(gateway, "headgate_snapshot_failures_total");
-  await eventually("two have failed", async () => (await failures()) > 1);
+  const { ask, lines, figure, snapshot } = await startHeld();
+  await snapshot();
+  await snapshot();
+  expect(await figure("failures_total")).toBe(2);
   expect((await ask()).status).toBe(200);
   expect(lines("snapshot of the counters not written")).toMatchObject([{ level: "error", file: path, code: "EISDIR" }]);
   rmdirSync(path);
-  await eventually("one is written", () => existsSync(path));
-  await eventually("its line", () => lines("snapshot of the counters written again").length === 1);
+  await snapshot();
+  expect(existsSync(path)).toBe(true);
+  expect(lines("snapshot of the counters written again")).toHaveLength(1);
   expect(lines("snapshot of the counters not written")).toHaveLength(1);
-  expect(await metric(gateway, "headgate_snapshot_bytes")).toBeGreaterThan(0);
+  expect(await figure("bytes")).toBeGreaterThan(0);
 });
 
 test("the last one of a drain is logged if it fails, also after others that failed", async () => {
   mkdirSync(path);
-  const { gateway, close, lines } = await start({ everyMs: 100 });
-  const failures = () => metric(gateway, "headgate_snapshot_failures_total");
-  await eventually("one has failed", async () => (await failures()) > 0);
+  const { close, lines, snapshot } = await startHeld();
+  await snapshot();
+  await snapshot();
   expect(lines("snapshot of the counters not written")).toHaveLength(1);
   await close();
   expect(lines("snapshot of the counters not written")).toHaveLength(2);
 });
 
 test("a file that another process has replaced has one line", async () => {
-  const { gateway, lines } = await start({ everyMs: 100 });
+  const { lines, snapshot } = await startHeld();
   const replaced = () => lines("snapshot of the counters replaced by another process");
-  const another = async (): Promise<void> => {
-    await eventually("one is written", () => existsSync(path));
-    const { ino } = statSync(path);
-    await eventually("another one is written", () => statSync(path).ino !== ino);
-  };
-  await another();
-  expect(replaced()).toEqual([]);
-  const writtenAt = () => metric(gateway, "headgate_snapshot_timestamp_seconds");
   const replace = async (): Promise<void> => {
     const other = join(folder, "other");
     writeFileSync(other, "of another process");
-    const before = await writtenAt();
-    // Then the gateway has looked at its own one, and writes the next after the rest of the interval.
-    await eventually("one has been written", async () => (await writtenAt()) > before);
     renameSync(other, path);
-    await another();
+    await snapshot();
   };
-  // On a slow machine it may write the next one already, and not look.
-  await eventually("its line", async () => {
-    await replace();
-    return replaced().length > 0;
-  });
-  await replace();
+  await snapshot();
+  await snapshot();
+  expect(replaced()).toEqual([]);
   await replace();
   expect(replaced()).toMatchObject([{ level: "warn", file: path }]);
+  await replace();
+  await replace();
+  expect(replaced()).toHaveLength(1);
 });

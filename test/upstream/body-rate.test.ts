@@ -78,7 +78,8 @@ function openUpload({ connect, gateway, ca }: Staged, bytes: number, isHttp2: bo
     const client = new Http2Client(gateway.traffic.port, ca, cleanup);
     const fields = { "content-length": `${bytes}` };
     const stream = client.open({ method: "POST", path: "/v2/photo", fields, body: "", isOpen: true });
-    const answer = answerOf(stream);
+    // From the start of the upload. The test has a bound of its own.
+    const answer = answerOf(stream, 60_000);
     answer.catch(() => {});
     let isAnswered = false;
     stream.on("response", () => {
