@@ -1,10 +1,8 @@
 // Requests of several counters: the script judges all counters of a request in one go, and it is granted all of its units or
-// none. Each table is run on the real script and on the model; the properties hold the real script against a naive count.
-import fc from "fast-check";
+// none. Each table is run on the real script and on the model; call-sequences.ts holds both against a naive count.
 import { describe, expect, test } from "vitest";
 import { type EqualRequests, heldMark, type Item, leaseIdOf } from "../../../src/limits/store/script-call.ts";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
-import { runs } from "../../support/runs.ts";
 import {
   counterOf,
   type GivenItem,
@@ -125,73 +123,5 @@ describe.skipIf(skipRedis)(`requests of several counters${redisNeeded}`, () => {
     both.timeUs += 1_000;
     expect(await ask(items, [all(0, 1, 2), all(1)])).toEqual(first);
     expect(await counted()).toEqual([3, 3, 1, 0]);
-  });
-
-  const calls = fc.array(
-    fc.record({
-      asked: fc.array(fc.nat({ max: 2 }), { minLength: 4, maxLength: 4 }),
-      requests: fc.array(fc.uniqueArray(fc.nat({ max: 3 }), { minLength: 1, maxLength: 4 }), { maxLength: 5 }),
-      units: fc.integer({ min: 1, max: 3 }),
-      givesBack: fc.nat({ max: 3 }),
-    }),
-    { minLength: 1, maxLength: 12 },
-  );
-  const limits = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 4, maxLength: 4 });
-
-  test("each is granted if and only if all of its counters have room then, and what counts is what was granted", async () => {
-    const seen = { granted: 0, refused: 0, freed: 0 };
-    await fc.assert(
-      fc.asyncProperty(limits, calls, async (limitOf, drawn) => {
-        await both.script.client.ask("FLUSHALL", "SYNC");
-        const used = [0, 0, 0, 0];
-        const room = (n: number): number => (limitOf[n] ?? 0) - (used[n] ?? 0);
-        const take = (n: number, units: number): void => {
-          used[n] = (used[n] ?? 0) + units;
-        };
-        let leases: { n: number; id: string; granted: number }[] = [];
-        for (const { asked, requests, units, givesBack } of drawn) {
-          const returned = leases.slice(0, givesBack);
-          leases = leases.slice(givesBack);
-          for (const { n, granted } of returned) take(n, -granted);
-          seen.freed += returned.length;
-          const items = limitOf.map((limit, n) => {
-            const of = returned.filter((lease) => lease.n === n);
-            const reports = of.map(({ id, granted }) => ({ id, granted, spent: 0, ageUs: 0 }));
-            // The last counter is leased by request.
-            const mark = n === 3 ? heldMark : "";
-            return counter(n, { limit, asked: asked[n] ?? 0, id: leaseId("gateway-aaaa") + mark, reports });
-          });
-          const given = requests.map((of) => ({ count: 1, needs: of.map((item) => ({ item, units })) }));
-          const answer = await both.script.callAt(startUs, items, given);
-
-          const alone = items.map((item, n) => Math.min(item.asked, room(n)));
-          for (const [n, granted] of alone.entries()) take(n, granted);
-          const expected = requests.map((of) => {
-            const fits = of.every((n) => room(n) >= units);
-            if (fits) for (const n of of) take(n, units);
-            seen[fits ? "granted" : "refused"] += 1;
-            return fits ? 1 : 0;
-          });
-          expect(answer.requests).toEqual(expected);
-          expect(items.map((_, n) => counterOf(answer, n).free)).toEqual(limitOf.map((_, n) => room(n)));
-          expect(items.map((_, n) => counterOf(answer, n).askedGranted)).toEqual(alone);
-          for (const [n, item] of items.entries()) {
-            const { granted, askedGranted } = counterOf(answer, n);
-            if (n < 3 && granted > 0) leases.push({ n, id: item.id, granted });
-            if (n < 3) continue;
-            for (let i = 0; i < askedGranted; i += 1) leases.push({ n, id: leaseIdOf(item.id, i), granted: 1 });
-            for (const [i, of] of requests.entries())
-              if (expected[i] === 1 && of.includes(n))
-                leases.push({ n, id: leaseIdOf(item.id, item.asked + i), granted: units });
-          }
-          expect(Math.min(...limitOf.map((_, n) => room(n)))).toBeGreaterThanOrEqual(0);
-        }
-        expect(await counted()).toEqual(used);
-        const left = limitOf.map((_, n) => leases.reduce((sum, lease) => sum + (lease.n === n ? lease.granted : 0), 0));
-        expect(left).toEqual(used);
-      }),
-      runs(500),
-    );
-    expect(Math.min(...Object.values(seen))).toBeGreaterThan(100);
   });
 });

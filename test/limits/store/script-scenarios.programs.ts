@@ -1,15 +1,14 @@
-// What the script does, as tables on one timeline: each is a specification to read from top to bottom. Run on the model, and
-// on a real server whose script reads the time of the table.
+// What the script does, as tables on one timeline: each is a specification to read from top to bottom. Run on a real server
+// whose script reads the time of the table, and on the model.
 import { describe, expect, test } from "vitest";
-import { type LeaseReport, leaseIdOf, type ScriptAnswer } from "../../../src/limits/store/script-call.ts";
-import { ScriptModel } from "../../simulation/script-model.ts";
+import { type LeaseReport, leaseIdOf } from "../../../src/limits/store/script-call.ts";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
-import { counterOf, type GivenItem, itemOf, type RealScript, useRealScript } from "./real-script.ts";
+import { counterOf, type GivenItem, itemOf, type ScriptAndModel, startUs, useScriptAndModel } from "./real-script.ts";
 
 /** When, what is asked, and the answer: granted units, units left, when something is free, when a step is. */
 type Row = [ms: number, asked: GivenItem, granted: number, free: number, resetMs: number, fitsMs: number];
 
-const startMs = 1_800_000_000_000;
+const startMs = startUs / 1000;
 /** A lease's id begins with that of its gateway. */
 const [a, b] = ["gateway-aaaa", "gateway-bbbb"];
 const lease = (gateway: string, number: number): string => `${gateway}thread-aaa${number}`;
@@ -168,39 +167,22 @@ const scenarios: Record<string, Row[]> = {
   ],
 };
 
-const rowsOf = (rows: readonly Row[]) =>
-  rows.map(([ms, asked]) => ({ timeUs: Math.round((startMs + ms) * 1000), asked }));
-const itemsOf = (asked: GivenItem) => [itemOf({ windowUs: 1_000_000, ...asked })];
+describe.skipIf(skipRedis)(`the script, as its model${redisNeeded}`, () => {
+  let both: ScriptAndModel;
 
-/** The rows as they should be, for one comparison. */
-function answered(rows: readonly Row[], answers: readonly ScriptAnswer[]): unknown[] {
-  return rows.map(([ms, asked], i) => {
-    const { granted, free, resetUs, fitsUs } = counterOf(answers[i] as ScriptAnswer);
-    const inMs = (us: number): number => (us < 0 ? us : us / 1000);
-    return [ms, asked, granted, free, inMs(resetUs), inMs(fitsUs)];
-  });
-}
-
-test.each(Object.entries(scenarios))("model: %s", (_, rows) => {
-  let timeUs = 0;
-  const model = new ScriptModel(() => timeUs);
-  const answers = rowsOf(rows).map((row) => {
-    timeUs = row.timeUs;
-    return model.call(itemsOf(row.asked));
-  });
-  expect(answered(rows, answers)).toEqual(rows);
-});
-
-describe.skipIf(skipRedis)(`script${redisNeeded}`, () => {
-  let script: RealScript;
-
-  useRealScript((opened) => {
-    script = opened;
+  useScriptAndModel((emptied) => {
+    both = emptied;
   });
 
   test.each(Object.entries(scenarios))("%s", async (_, rows) => {
-    await script.client.ask("FLUSHALL");
-    const calls = rowsOf(rows).map(({ timeUs, asked }) => script.callAt(timeUs, itemsOf(asked)));
-    expect(answered(rows, await Promise.all(calls))).toEqual(rows);
+    const inMs = (us: number): number => (us < 0 ? us : us / 1000);
+    const answered: unknown[] = [];
+    for (const [ms, asked] of rows) {
+      both.timeUs = Math.round((startMs + ms) * 1000);
+      const answer = await both.call([itemOf({ windowUs: 1_000_000, ...asked })]);
+      const { granted, free, resetUs, fitsUs } = counterOf(answer);
+      answered.push([ms, asked, granted, free, inMs(resetUs), inMs(fitsUs)]);
+    }
+    expect(answered).toEqual(rows);
   });
 });

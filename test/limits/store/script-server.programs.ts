@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import type { ScriptAnswer } from "../../../src/limits/store/script-call.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
-import { counterOf, itemOf, leaseId, RealScript } from "./real-script.ts";
+import { aMark, counterOf, itemOf, leaseId, RealScript, startUs } from "./real-script.ts";
 
 const [one, other] = ["headgate:1:{a0}:s/one/address", "headgate:1:{a0}:s/other/address"];
 const gateway = "gateway-aaaa";
@@ -46,6 +46,68 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
       const { fitsUs, resetUs } = counterOf(answer);
       expect([answer.timeUs + fitsUs, answer.timeUs + resetUs]).toEqual([freeUs, freeUs]);
     }
+  });
+
+  test("what stands under keys of this version is what other gateways read there, or the version is another one", async () => {
+    const id = (number: number) => `${gateway}thread-aaa${number}`;
+    const [slots, long, list, secret] = [
+      `${one}/slots`,
+      `${one}/long`,
+      "headgate:1:{0}:gateways",
+      "headgate:1:{secret}:secret",
+    ];
+    const held = { key: one, limit: 10 };
+    const period = {
+      item: "calendar",
+      key: other,
+      limit: 10,
+      untilUs: startUs + 60_000_000,
+      keepUs: 1_000_000,
+    } as const;
+    const hour = { key: long, limit: 1_000, windowUs: 3_600_000_000 };
+    await script.callAt(startUs, [
+      itemOf({ ...held, asked: 3, id: id(1) }),
+      itemOf({ ...period, asked: 3, id: id(2) }),
+      itemOf({ item: "concurrency", key: slots, id: id(3) }),
+      itemOf({ ...hour, asked: 3, id: id(6) }),
+      { item: "gateways", key: list, gateway, silenceUs: 30_000_000, ageUs: 0 },
+      { item: "secret", key: secret, proposed: "aa11" },
+    ]);
+    const report = (number: number) => [{ id: id(number), granted: 3, spent: 2, ageUs: 1_000 }];
+    await script.callAt(startUs + 2_000, [
+      itemOf({ ...held, id: `${id(4)}~`, reports: report(1), told: { units: 5, ageUs: 1_500 } }),
+      itemOf({ ...period, id: id(5), reports: report(2) }),
+      itemOf({ ...hour, asked: 0, reports: report(6) }),
+      { item: "forget", key: `${one}/forgotten`, markKey: aMark, seq: 7, keepMs: 60_000 },
+    ]);
+    const there = async (key: string) =>
+      String(await ask("ZRANGE", key, 0, -1, "WITHSCORES")).replace(/,(-?\d+)(,|$)/g, " $1\n");
+    expect((await Promise.all([one, other, slots, long, list].map(there))).join("\n")).toBe(`expiry -1800000069516875
+clock -1800000000002000
+units -6
+gateway-aaaathread-aaa4~.told/3 1800000060000500
+gateway-aaaathread-aaa1/2 1800000060001000
+gateway-aaaathread-aaa4~/1 1800000060017000
+
+expiry -1800000061000000
+clock -1800000000002000
+units -3
+gateway-aaaathread-aaa5/1 1800000000017000
+=gateway-aaaa 4000000000000002
+
+expiry -1800000002016875
+clock -1800000000000000
+units -1
+gateway-aaaathread-aaa3/1 1800000000015000
+
+expiry -1800004055601875
+clock -1800000000002000
+units -2
+gateway-aaaa!1800003603600000/2 1800003603600000
+
+gateway-aaaa 1800000000000000
+`);
+    expect(await Promise.all([secret, aMark].map((key) => ask("GET", key)))).toEqual(["aa11", "7"]);
   });
 
   test("a call that changes nothing writes nothing", async () => {
