@@ -1,8 +1,8 @@
 // The keys that stand in the store: how long one stays, and the bound on those that one gateway makes.
 import { expect, test } from "vitest";
-import type { Policy } from "../../../src/core/policy.ts";
+import type { Decision, Policy } from "../../../src/core/policy.ts";
 import { NewKeys } from "../../../src/limits/store/shared-key.ts";
-import { SmallFleet } from "../../simulation/small-fleet.ts";
+import { admitted, SmallFleet } from "../../simulation/small-fleet.ts";
 import { smallPlan } from "../../simulation/small-plan.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 
@@ -65,4 +65,22 @@ test.each([
   expect(fleet.remembered(0)).toBeGreaterThan(0);
   await fleet.pass(120_000);
   expect([fleet.storedCounters, fleet.remembered(0), fleet.remembered(1)]).toEqual([[], 0, 0]);
+});
+
+test("a flood of addresses takes no quota of a client that is known, nor of one of another network", async () => {
+  const { settings } = smallPlan({});
+  const fleet = await SmallFleet.start([window(60_000)], { settings: { ...settings, maxKeys: 40 } });
+  const [known, other] = [{ client: "192.0.2.7" }, { client: "198.51.100.9" }];
+  const asked = [fleet.ask(0, known, 60)];
+  await fleet.pass(50);
+  const flood: (readonly Decision[])[] = [];
+  for (let i = 0; i < 240; i += 1) {
+    flood.push(fleet.ask(0, { client: `10.0.0.${i}` }));
+    await fleet.pass(10);
+  }
+  // What is beyond the bound is one client.
+  expect(admitted(flood.flat())).toBeLessThan(150);
+  asked.push(fleet.ask(0, known, 60), fleet.ask(0, other, 20));
+  await fleet.pass(50);
+  expect(asked.map(admitted)).toEqual([60, 40, 20]);
 });
