@@ -104,13 +104,16 @@ export class ConsoleFiles {
   }
 }
 
-/** A fifth of the files is for readers of the source, and not sent: comments with lines of their own, and indentation. */
+/** A fifth of the files is for readers of the source, and not sent: comments with lines of their own, indentation, and lines of styles. */
 const commentLines = /^ *(?:\/\/.*|\/\*[\s\S]*?\*\/)\n/gm;
-const indentation = /^ +/gm;
+const indentation = /^(?: +|\n)/gm;
+const linesOfStyles = /(?<=[{};,:])\n/g;
 
 /** No template of the scripts has a text whose indentation means something. */
 function sentOf(name: string, text: string): string {
-  return name.endsWith(".html") ? text : text.replaceAll(commentLines, "").replaceAll(indentation, "");
+  if (name.endsWith(".html")) return text;
+  const code = text.replaceAll(commentLines, "").replaceAll(indentation, "");
+  return name.endsWith(".css") ? code.replaceAll(linesOfStyles, "") : code;
 }
 
 /** By the names under which they are served; the page has the empty one. */

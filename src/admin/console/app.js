@@ -189,7 +189,7 @@ function Header({ session, current, onSignOut }) {
       <a class=${`state ${worst}`} href="#/now"><span class="dot"></span><span><${Headline} text=${headlineOf(problems, countsOf(recentOf(history.value)))} /></span></a>
       <${Stream} events=${session.events} api=${api} />
       <p class="caller">
-        <span class="version">${status.version}</span>
+        <span class="lesser">${status.version}</span>
         <span>${caller.name} (${caller.role === "write" ? "may write" : "may read"})</span>
         ${api.hasToken && html`<button type="button" class="plain" onClick=${onSignOut}>Sign out</button>`}
       </p>

@@ -58,7 +58,7 @@ export function Chart({ title, badge, series, isStacked, isLog, format, range, s
           ${cut.length > 0 && html`<path class="cut" d=${cut.map((i) => `M${i} 3h1`).join("")} />`}
           ${at !== null && html`<path class="cursor" d=${`M${at + 0.5} 0V100`} />`}
         </svg>
-        ${cut.length > 0 && html`<span class="above" style=${placeOf(highest, count)}>▲ ${format(sums[highest])}</span>`}
+        ${cut.length > 0 && html`<span class="burst" style=${{ left: `clamp(2em, ${((highest + 0.5) / count) * 100}%, 100% - 2em)` }}>▲ ${format(sums[highest])}</span>`}
         <div class="x">${parts.map((part) => html`<span>${part}</span>`)}<span>now</span></div>
       </div>
       <ul class="legend">
@@ -116,12 +116,6 @@ function decadesOf(series) {
 function logarithmic([from, ...others]) {
   const decades = Math.log10(others.at(-1) / from);
   return (value) => 100 - (Math.log10(Math.max(value, from) / from) / decades) * 100;
-}
-
-/** Of a text in the plot, so that it stays inside. */
-function placeOf(i, count) {
-  const share = (i + 0.5) / count;
-  return share < 0.5 ? { left: `calc(${100 * share}%)` } : { right: `calc(${100 * (1 - share)}%)` };
 }
 
 function stacked(series, y) {

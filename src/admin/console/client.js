@@ -149,11 +149,8 @@ function NextUnit({ state: { reset, remaining, used }, isRequest, clock }) {
 /** Of the drawing, in its own units. */
 const width = 1000;
 
-/** Marks that are nearer to each other are one burst: it has a number, because they are one block. */
-const burstGap = 8;
-const leastOfBurst = 8;
-/** So much room has the number of a burst. */
-const labelWidth = 70;
+/** Marks that are nearer to each other are one burst, which has a number of this width from eight marks on. */
+const [burstGap, leastOfBurst, labelWidth] = [8, 8, 70];
 
 /** Each as `{ x, count }`, the middle and the number of marks; of those whose numbers would overlap, the larger. */
 function burstsOf(xs) {
@@ -186,7 +183,7 @@ function Window({ instants, windowSeconds, clock }) {
   const label = `${instants.length} admissions in a window of ${span(windowSeconds)}, the oldest leaves first`;
   return html`
     <div class="window">
-      <div class="bursts">${bursts.map(({ x, count: times }) => html`<span class="burst" style=${{ left: `clamp(1.2em, ${((x + shift) / width) * 100}%, 100% - 1.2em)` }}>× ${count(times)}</span>`)}</div>
+      ${bursts.map(({ x, count: times }) => html`<span class="burst" style=${{ left: `clamp(1.2em, ${((x + shift) / width) * 100}%, 100% - 1.2em)` }}>× ${count(times)}</span>`)}
       <svg viewBox=${`0 0 ${width} 48`} preserveAspectRatio="none" role="img" aria-label=${label}>
         <path class="grid" d=${`M0 47H${width}`} />
         <g transform=${`translate(${shift.toFixed(1)} 0)`}>

@@ -32,15 +32,6 @@ const units = [
   ["min", 60],
 ];
 
-/** How long it is until then, and since then: what is left is rounded up to a second, as in Retry-After, and what is over is cut. */
-export function left(at, nowMs) {
-  return span(Math.ceil((Date.parse(at) - nowMs) / 1000));
-}
-
-export function since(at, nowMs) {
-  return span(Math.floor((nowMs - Date.parse(at)) / 1000));
-}
-
 /** A length of time by its two largest units, such as "1 h 5 min". */
 export function span(seconds) {
   const total = Math.max(0, seconds);

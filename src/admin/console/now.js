@@ -111,31 +111,27 @@ function History({ history: { steps, stepSeconds } }) {
     ...reasons.map((reason) => of(words(reason), colors.refusals[reason], (step) => step.refused[reason] ?? 0)),
   ];
   const [p50, , p99] = colors.lines;
-  const line = (name, color, isDashed, figureOf) => ({
-    name,
-    color,
-    isDashed,
-    values: values((step) => figureOf(step) ?? null),
-  });
+  const line = (name, color, figureOf, isDashed = false) => {
+    return { name, color, isDashed, values: values((step) => figureOf(step) ?? null) };
+  };
   const times = [
-    line("p50", p50, false, (step) => step.latencySeconds?.p50),
-    line("upstream p50", p50, true, (step) => step.upstream.latencySeconds?.p50),
-    line("p99", p99, false, (step) => step.latencySeconds?.p99),
-    line("upstream p99", p99, true, (step) => step.upstream.latencySeconds?.p99),
+    line("p50", p50, (step) => step.latencySeconds?.p50),
+    line("upstream p50", p50, (step) => step.upstream.latencySeconds?.p50, true),
+    line("p99", p99, (step) => step.latencySeconds?.p99),
+    line("upstream p99", p99, (step) => step.upstream.latencySeconds?.p99, true),
   ];
   const failures = [...new Set(known.flatMap((step) => Object.keys(step.upstream.failedByReason)))];
-  const causes = failures.map(
-    (reason) => `${failureText(reason)} ${count(sum(known, (step) => step.upstream.failedByReason[reason] ?? 0))}`,
-  );
+  const timesOf = (reason) => sum(known, (step) => step.upstream.failedByReason[reason] ?? 0);
   const failed = {
-    ...{ name: "failed at the upstream", color: colors.refusals.upstream_failed, more: causes.join(", ") },
+    ...{ name: "failed at the upstream", color: colors.refusals.upstream_failed },
+    more: failures.map((reason) => `${failureText(reason)} ${count(timesOf(reason))}`).join(", "),
     values: values(upstreamFailuresIn),
   };
   const memory = [
     ["resident", "residentBytes"],
     ["in heaps", "heapBytes"],
     ["native memory", "externalBytes"],
-  ].map(([name, figure], i) => line(name, colors.lines[i], false, (step) => step.memory[figure] / mebibyte));
+  ].map(([name, figure], i) => line(name, colors.lines[i], (step) => step.memory[figure] / mebibyte));
   const axis = { range, stepSeconds };
   return html`
     <${Chart} title="Requests" series=${outcomes} isStacked=${true} ...${axis} note=${`a second; sums of the last ${range.name}`} format=${rounded} />
@@ -170,7 +166,7 @@ function Routes({ metrics, nowMs }) {
         <tbody>
           ${routes.slice(0, listed).map(({ route, upstream, request }) => {
             const cells = [count(upstream.count), upstream.p50, upstream.p99, request.p50, request.p99];
-            return html`<tr key=${route}><th scope="row" class="key">${route}</th>${cells.map((cell) => html`<td class="number">${cell}</td>`)}</tr>`;
+            return html`<tr key=${route}><th scope="row">${route}</th>${cells.map((cell) => html`<td class="number">${cell}</td>`)}</tr>`;
           })}
         </tbody>
       <//><p class="muted">All: every response of the route, with refusals, which take no time at the upstream.</p>`

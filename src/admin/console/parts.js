@@ -1,6 +1,6 @@
 // Small elements that several views use.
 import * as colors from "./colors.js";
-import { fullInstant, instant, left, since, words } from "./format.js";
+import { fullInstant, instant, span, words } from "./format.js";
 import { html, useLayoutEffect, useRef } from "./html.js";
 
 /** A table that scrolls by itself where the page is narrow, by keyboard too. On a phone, its rows are cards. */
@@ -18,8 +18,7 @@ function nameCells({ tHead, tBodies }) {
   for (const row of [...tBodies].flatMap((body) => [...body.rows])) {
     let column = 0;
     for (const cell of row.cells) {
-      const name = names[column];
-      if (cell.dataset.name !== name) cell.dataset.name = name;
+      cell.dataset.name = names[column];
       column += cell.colSpan;
     }
   }
@@ -34,14 +33,16 @@ export function Instant({ at, nowMs }) {
   return html`<time datetime=${at} title=${fullInstant(at)}>${instant(at, nowMs)}</time>`;
 }
 
-/** How long it is until then. */
+/** How long it is until then: what is left is rounded up to a second, as in Retry-After, and what is over is cut. */
 export function Until({ at, nowMs }) {
-  return html`<time datetime=${at} title=${fullInstant(at)}>${Date.parse(at) <= nowMs ? "now" : `in ${left(at, nowMs)}`}</time>`;
+  const seconds = Math.ceil((Date.parse(at) - nowMs) / 1000);
+  return html`<time datetime=${at} title=${fullInstant(at)}>${seconds <= 0 ? "now" : `in ${span(seconds)}`}</time>`;
 }
 
 /** As a time of day, and how far away. */
 export function When({ at, nowMs }) {
-  return html`<${Instant} at=${at} nowMs=${nowMs} /> (${Date.parse(at) > nowMs ? `in ${left(at, nowMs)}` : `${since(at, nowMs)} ago`})`;
+  const seconds = Math.ceil((Date.parse(at) - nowMs) / 1000);
+  return html`<${Instant} at=${at} nowMs=${nowMs} /> (${seconds > 0 ? `in ${span(seconds)}` : `${span(-seconds)} ago`})`;
 }
 
 /** Without a reason, the upstream failed after the head. */
@@ -53,11 +54,11 @@ export function Reason({ reason }) {
 /** Of a field for what is not prose. */
 export const typed = { autocomplete: "off", spellcheck: false };
 
-/** A field that shows a part of what is below it. `hint`: what to write. */
-export function Filter({ value, hint = "part of a name", onChange, children }) {
+/** A field that shows a part of what is below it. */
+export function Filter({ value, placeholder = "part of a name", onChange, children }) {
   return html`
     <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
-      <label>Filter <input type="search" placeholder=${hint} ...${typed} value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
+      <label>Filter <input type="search" placeholder=${placeholder} ...${typed} value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
       ${children}
     </form>`;
 }

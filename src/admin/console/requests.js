@@ -51,7 +51,7 @@ function Explained({ api, id, status: gateway }) {
     ["Rule", others.rule],
   ];
   return html`
-    <section class="panel explained" aria-label="The request">
+    <section class="panel" aria-label="The request">
       <h2 class="key">${id}</h2>
       ${[...explanation, ...trialSentences(request.value, gateway)].map((sentence) => html`<p>${sentence}</p>`)}
       ${remedies.map(({ does }) => html`<p>To let it in: <a href=${does === "forgive" ? clientLink(key) : "#/rules"}>${remedyTexts[does]}</a>.</p>`)}
