@@ -28,7 +28,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     const page = await openSignedIn(cleanup, await browser(), gateway);
     for (const view of views) {
       await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
-      await page.locator("#main :is(table, form, svg, h1 + p)").first().waitFor({ state: "attached" });
+      await page.locator("#main :is(table, form, svg, .panel)").first().waitFor({ state: "attached" });
       await expectAccessible(page);
     }
     await page.evaluate('location.hash = "#/rules"');

@@ -81,6 +81,8 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     }) as [Locator, Locator];
     await enforced.getByText("40 % refused in the last minute").waitFor(stepTimeout);
     await shadows.getByText("80 % would be refused in the last minute").waitFor();
+    await page.getByRole("row", { name: /^small 3 in 1 h client all limited requests 3 2 \(40 %\) 0$/ }).waitFor();
+    await page.getByRole("row", { name: /^watched shadow 1 in 1 h .* 1 would: 4 \(80 %\) 0$/ }).waitFor();
     expect(await enforced.getByRole("heading").allTextContents()).toEqual(["small "]);
     expect(await shadows.getByRole("heading").allTextContents()).toEqual(["watched shadow"]);
     expect([...(await legendOf(page, "small")).keys()]).toEqual(["admitted", "throttled"]);

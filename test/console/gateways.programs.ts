@@ -15,7 +15,7 @@ describe.skipIf(noBrowser)("the view of the gateways", { timeout: 60_000 }, () =
     const gateway = await startConsole(cleanup, policies);
     const page = await openSignedIn(cleanup, await browser(), gateway);
     await page.getByRole("link", { name: "Gateways" }).click();
-    await page.getByText("This gateway has no store and counts for itself").waitFor();
+    await page.getByText("This gateway counts for itself").waitFor();
     expect(await page.getByRole("table").count()).toBe(0);
   });
 

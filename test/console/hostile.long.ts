@@ -146,7 +146,7 @@ describe.skipIf(noBrowser)("hostile text", { timeout: 300_000 }, () => {
       await expect.poll(() => asked.length, { timeout: 10_000 }).toBe(1);
       return asked.pop() as Route;
     };
-    await page.evaluate(`location.hash = "token=${writeToken}"`);
+    await page.evaluate(`location.hash = "code=${gateway.code}"`);
     for (const [i, view] of ["#/requests", ...views].entries()) {
       // The page keeps fewer events than there are texts.
       const halves = [0, 1].map((half) => fifthOf(hostileStrings, i).filter((_, k) => k % 2 === half));

@@ -72,7 +72,7 @@ describe.skipIf(noBrowser)("who may read", { timeout: 60_000 }, () => {
     await page.getByRole("link", { name: "Try a request" }).click();
     await page.getByLabel("Client").fill(client);
     await page.getByRole("button", { name: "Try" }).click();
-    await page.getByRole("heading", { name: "401 no token" }).waitFor();
+    await page.getByRole("heading", { name: "The gateway answers 401 (no_token)." }).waitFor();
     expect(refused).toEqual([]);
   }
 

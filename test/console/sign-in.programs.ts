@@ -153,7 +153,7 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
     await earlier.continue();
     await within("the earlier answer has come", (await answered).finished(), 8_000);
     await page.getByRole("link", { name: "Rules" }).click();
-    await page.getByText("There are none.").waitFor();
+    await page.getByText("No rules.").waitFor();
   });
 
   test("over the Unix socket, as through ssh -L, nobody is asked for a token", async () => {

@@ -27,6 +27,8 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", { timeout: 60_00
     gateway.write(strict);
     await page.getByRole("button", { name: "Reload …" }).click();
     const dialog = page.getByRole("dialog");
+    await dialog.getByRole("row", { name: "policies.small.limit 50 1" }).waitFor();
+    await dialog.getByText("Limited at once: nobody.").waitFor();
     await dialog.getByLabel("On trial").check();
     await dialog.getByLabel("Confirm within").selectOption("15m");
     await dialog.getByLabel("Unless refused").fill("60");
@@ -43,6 +45,7 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", { timeout: 60_00
     // What is judged so far comes with the next status.
     expect(await gateway.ask(client, 3)).toEqual([200, 429, 429]);
     await banner.getByText("Refused 2 of 3 requests (67 %)").waitFor();
+    await banner.getByText(`Limited by its policies so far: ${client}.`).waitFor();
     const first = await timer.textContent();
     await expect.poll(() => timer.textContent()).not.toBe(first);
     for (const view of ["now", "clients", "rules", "requests", "policies", "try"]) {
@@ -91,6 +94,9 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", { timeout: 60_00
     await page.getByRole("heading", { name: "because a reload on trial was taken back" }).waitFor();
     await page.getByRole("row", { name: /policies\.small\.limit 1 50/ }).waitFor();
     const stale = /^policies\.small\.limit 50 from before the trial; the file may have another value/;
+    const set = page.getByRole("region", { name: "Values that were set" });
+    await set.getByText("limit: 50  # from before the trial; the file may have another value").waitFor();
+    await page.getByLabel("Filter").fill("small");
     await page.getByRole("row", { name: stale }).waitFor();
     await page.getByRole("row", { name: /^policies\.small\.window 1h file: headgate\.yaml/ }).waitFor();
     gateway.write(policies);

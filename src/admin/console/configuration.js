@@ -1,10 +1,11 @@
 // The configuration in force, and what the last reload has changed. Reloads.
 import { ApiError } from "./api.js";
 import { Dialog, Reach } from "./dialogs.js";
-import { count, reloadCause, trialEnd } from "./format.js";
+import { count, encoded, reloadCause, trialEnd } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
 import { Filter, Instant, Missing, Wide } from "./parts.js";
+import { ClientLinks } from "./trial.js";
 
 export function ConfigurationView({ session }) {
   const { api, events, canWrite, status } = session;
@@ -27,7 +28,7 @@ export function ConfigurationView({ session }) {
       <${LastReload} config=${config.value} trial=${trial} lastTrial=${lastTrial} nowMs=${api.clock.nowMs()} />
       <section>
         <h2>In force</h2>
-        <${Filter} value=${filter} onChange=${setFilter} />
+        <${Filter} value=${filter} onChange=${setFilter} placeholder="a key, to see where it is set" />
         <${Values} config=${config.value} filter=${filter.trim()} stale=${staleKeys(status)} />
       </section>`
     }
@@ -46,20 +47,26 @@ function LastReload({ config: { loaded, lastReload, restart }, trial, lastTrial,
       ${trial === null && lastTrial !== null && html`<p>At <${Instant} at=${lastTrial.at} nowMs=${nowMs} />, the last reload on trial was ${trialEnd(lastTrial)}.</p>`}
       <${Changes} changes=${changes} />
       ${files.length > 0 && html`<p class="muted">New contents: ${files.join(", ")}</p>`}
-      ${reset.length > 0 && html`<p class="muted">Started empty: ${reset.join(", ")}</p>`}
-      ${loosened.length > 0 && html`<p class="failure">Protection was given up: ${loosened.join(", ")}</p>`}
+      <${Losses} reset=${reset} loosened=${loosened} />
       ${restart.map(({ key, inForce, wanted }) => html`<p class="failure">${key} needs a restart: ${inForce} is in force, ${wanted} is wanted.</p>`)}
     </section>`;
 }
 
-function Changes({ changes }) {
+/** What a change gives up. */
+function Losses({ reset, loosened }) {
+  return html`
+    ${reset.length > 0 && html`<p class="muted">Starts empty: ${reset.join(", ")}</p>`}
+    ${loosened.length > 0 && html`<p class="failure">Gives protection up: ${loosened.join(", ")}</p>`}`;
+}
+
+function Changes({ changes, before = "Before", now = "Now" }) {
   if (changes.length === 0) return null;
   return html`
     <${Wide} label="Changes">
-      <thead><tr><th scope="col">Key</th><th scope="col">Before</th><th scope="col">Now</th></tr></thead>
+      <thead><tr><th scope="col">Key</th><th scope="col">${before}</th><th scope="col">${now}</th></tr></thead>
       <tbody>
         ${changes.map(({ key, from, to }) => {
-          return html`<tr><th scope="row" class="key">${key}</th><td class="key">${from ?? "–"}</td><td class="key">${to ?? "–"}</td></tr>`;
+          return html`<tr><th scope="row" class="key">${key}</th><td class="key half">${from ?? "–"}</td><td class="key half">${to ?? "–"}</td></tr>`;
         })}
       </tbody>
     <//>`;
@@ -70,59 +77,94 @@ function staleKeys({ config: { isCurrent, loadedBy }, lastTrial }) {
   return !isCurrent && loadedBy === "trial" ? (lastTrial?.trial.changed ?? []) : [];
 }
 
-/** What was set, then the defaults, which are folded unless somebody looks for one. `stale`: see staleKeys. */
+/** What was set, as YAML, and the defaults; or the keys that somebody looks for, each with its place. `stale`: see staleKeys. */
 function Values({ config: { values, origins }, filter, stale }) {
   if (values === null) return html`<p class="muted">A program has passed the settings.</p>`;
-  const rows = leavesOf(values)
-    .filter(([key, value]) => key.includes(filter) || value.includes(filter))
-    .map(([key, value]) => {
-      const isIn = (outer) => `${key}.`.startsWith(`${outer}.`);
-      // A list is written in one place.
-      return [key, value, origins.find((origin) => isIn(origin.key)), stale.some(isIn)];
-    });
-  const { set = [], defaults = [] } = Object.groupBy(rows, ([, , origin]) =>
-    origin === undefined ? "defaults" : "set",
-  );
+  // Of a key that was set, where; null: of a default.
+  const placeOf = (key) => {
+    // A list is written in one place.
+    const origin = origins.find((each) => isIn(key, each.key));
+    if (origin === undefined) return null;
+    const { source, place } = origin;
+    return stale.some((outer) => isIn(key, outer))
+      ? { source, text: staleText }
+      : { ...origin, text: `${source}: ${place.slice(place.lastIndexOf("/") + 1)}` };
+  };
+  const noteOf = (place) => place && (place.source === "file" && place.place ? "" : place.text);
+  const rows = leavesOf(values, "").map(([key, value]) => [key, value, placeOf(key)]);
+  if (filter !== "")
+    return html`<${ValueTable} label="Values" rows=${rows.filter((row) => row.slice(0, 2).some((text) => text.includes(filter)))} />`;
+  const defaults = rows.filter(([, , place]) => place === null);
+  const blocks = yamlOf(values, (key) => noteOf(placeOf(key)), "")
+    .map((line) => `${line}\n`)
+    .join("")
+    .split(/(?<=\n)(?=\S| {2}- )/);
   return html`
-    ${set.length === 0 && html`<p class="muted">Nothing of it was set.</p>`}
-    ${set.length > 0 && html`<${ValueTable} label="Values that were set" rows=${set} />`}
-    ${
-      defaults.length > 0 &&
-      html`<details open=${filter !== ""}>
-      <summary>${count(defaults.length)} ${defaults.length === 1 ? "default" : "defaults"}</summary>
+    <pre class="yaml" tabindex="0" role="region" aria-label="Values that were set">${blocks.map((block) => html`<code>${block}</code>`)}</pre>
+    <details>
+      <summary>${count(defaults.length)} defaults</summary>
       <${ValueTable} label="Defaults" rows=${defaults} />
-    </details>`
-    }`;
+    </details>`;
 }
 
 function ValueTable({ label, rows }) {
-  const hasOrigins = rows[0][2] !== undefined;
   return html`
     <${Wide} label=${label}>
-      <thead><tr><th scope="col">Key</th><th scope="col">Value</th>${hasOrigins && html`<th scope="col">From</th>`}</tr></thead>
+      <thead><tr><th scope="col">Key</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
       <tbody>
-        ${rows.map(([key, value, origin, isStale]) => {
-          return html`<tr key=${key} class=${hasOrigins ? "" : "quiet"}><th scope="row" class="key">${key}</th><td class="key">${value}</td>${
-            hasOrigins &&
-            html`<td title=${origin.place}>${isStale ? "from before the trial; the file may have another value" : `${origin.source}: ${origin.place.slice(origin.place.lastIndexOf("/") + 1)}`}</td>`
-          }</tr>`;
+        ${rows.map(([key, value, from]) => {
+          return html`<tr key=${key} class=${from ? "" : "quiet"}><th scope="row" class="key">${key}</th><td class="key half">${value}</td><td class="half" title=${from?.place}>${from?.text ?? "default"}</td></tr>`;
         })}
       </tbody>
     <//>`;
 }
 
+const staleText = "from before the trial; the file may have another value";
+
+function isIn(key, outer) {
+  return `${key}.`.startsWith(`${outer}.`);
+}
+
+/** Null for a value, a list of values, and what is empty; otherwise its parts, each with its dotted key. */
+function partsOf(value, key) {
+  const parts = typeof value === "object" && value !== null ? Object.entries(value) : [];
+  const isList = Array.isArray(value);
+  if (parts.length === 0 || (isList && parts.every(([, each]) => typeof each !== "object"))) return null;
+  // As in the origins: a policy stands by its name.
+  return parts.map(([name, each]) => [
+    name,
+    each,
+    [...(key ? [key] : []), isList ? (each.name ?? name) : name].join("."),
+  ]);
+}
+
 /** Dotted keys with their values as text. A list of objects has a row for each value of each of them. */
-function leavesOf(value, key = "") {
-  const isObject = typeof value === "object" && value !== null;
-  const isPlainList = Array.isArray(value) && !value.some((each) => typeof each === "object" && each !== null);
-  if (!isObject || isPlainList || Object.keys(value).length === 0) {
-    return [[key, typeof value === "string" ? value : JSON.stringify(value)]];
-  }
-  return Object.entries(value).flatMap(([name, each]) => {
-    // As in the origins: a policy stands by its name.
-    const part = Array.isArray(value) ? (each.name ?? name) : name;
-    return leavesOf(each, key === "" ? part : `${key}.${part}`);
+function leavesOf(value, key) {
+  const parts = partsOf(value, key);
+  if (parts === null) return [[key, typeof value === "string" ? value : JSON.stringify(value)]];
+  return parts.flatMap(([, each, path]) => leavesOf(each, path));
+}
+
+/** Lines of YAML. `noteOf`: a comment for a key; null: the key is left out. */
+function yamlOf(value, noteOf, key) {
+  return (partsOf(value, key) ?? []).flatMap(([name, each, path]) => {
+    if (partsOf(each, path) === null) {
+      const note = noteOf(path);
+      return note === null ? [] : [`${name}: ${yamlText(each)}${note && `  # ${note}`}`];
+    }
+    const lines = yamlOf(each, noteOf, path).map((line) => `  ${line}`);
+    if (Array.isArray(value)) return lines.map((line, i) => (i === 0 ? line.replace("  ", "- ") : line));
+    return lines.length === 0 ? [] : [`${name}:`, ...lines];
   });
+}
+
+/** A text that no reader of YAML takes for something else. */
+const plain =
+  /^(?!(?:true|false|null|yes|no|on|off|y|n)$)(?:[a-z_/](?:[\w./-]|:(?=\/\/|\d))*|\d+(?:ms|[smhd]|[kmg]ib)|\d+(?:\.\d+){3}(?:\/\d+)?)$/i;
+
+function yamlText(value) {
+  if (Array.isArray(value)) return `[${value.map(yamlText).join(", ")}]`;
+  return typeof value === "string" && plain.test(value) ? value : JSON.stringify(value);
 }
 
 const times = [
@@ -135,6 +177,7 @@ const times = [
 
 function ReloadDialog({ session, onEnd, onDone }) {
   const [isOnTrial, setOnTrial] = useState(false);
+  const dryRun = usePoll(() => session.api.call("POST", "/api/reload", { body: { dryRun: true } }), 10_000);
   const [terms, setTerms] = useState({ confirmWithin: "5m", refusedPercent: "5", unconfirmed: "takeBack" });
   const act = async () => {
     const { value } = await session.api.call("POST", "/api/reload", { body: isOnTrial ? bodyOf(terms) : {} });
@@ -146,13 +189,46 @@ function ReloadDialog({ session, onEnd, onDone }) {
   };
   return html`
     <${Dialog} title="Reload the configuration?" button="Reload" act=${act} onEnd=${onEnd} session=${session}>
-      <p>Reads all files of the configuration again, as SIGHUP does. New values are in force from the next request on. A wrong file
-        changes nothing. No connection is closed, and no count is lost unless a policy has a new name, kind or key.</p>
+      <${DryRun} ...${dryRun} api=${session.api} />
+      <p class="muted">All files of the configuration are read again, as by SIGHUP. No connection is closed, and counts stay unless a
+        policy has a new name, kind or key.</p>
       ${session.status.trial !== null && !isOnTrial && html`<p class="failure">A reload is on trial: this one, which is not, confirms it.</p>`}
       <label class="row"><input type="checkbox" checked=${isOnTrial} onInput=${({ target }) => setOnTrial(target.checked)} /> On trial</label>
       ${isOnTrial && html`<${TermFields} terms=${terms} onChange=${(change) => setTerms((last) => ({ ...last, ...change }))} />`}
       <${Reach} session=${session} isOwn=${true} />
     <//>`;
+}
+
+/** What a reload would change now. */
+function DryRun({ value: answer, error, api }) {
+  if (error !== null) {
+    const details = error.details ?? [error.message];
+    return html`<div class="failure">${details.map((text) => html`<p>${text}</p>`)}</div>`;
+  }
+  if (answer === null) return html`<p>Comparing the file with what is in force …</p>`;
+  const { changes, reset, loosened, restart } = answer.value;
+  return html`
+    ${changes.length === 0 && html`<p>The file has the values that are in force.</p>`}
+    <${Changes} changes=${changes} before="In force" now="After the reload" />
+    <${Limited} key=${JSON.stringify(changes)} api=${api} changes=${changes} />
+    <${Losses} reset=${reset} loosened=${loosened} />
+    ${restart.length > 0 && html`<p class="failure">Needs a restart: ${restart.join(", ")}.</p>`}`;
+}
+
+/** Whom a lower limit would refuse at once. */
+function Limited({ api, changes }) {
+  const lower = changes.filter(({ key, from, to }) => key.endsWith(".limit") && Number(to) < Number(from));
+  const { value } = usePoll(() => Promise.all(lower.map((change) => limitedBy(api, change))), 10_000);
+  if (value === null || lower.length === 0) return null;
+  const clients = new Map(value.flat().map(({ key, name }) => [key, name]));
+  return html`<p class="hint">Limited at once: ${clients.size === 0 ? "nobody" : html`<${ClientLinks} clients=${clients} />`}.</p>`;
+}
+
+async function limitedBy(api, { key, from, to }) {
+  const policy = key.slice("policies.".length, -".limit".length);
+  const { clients } = await api.get(`/api/clients?policy=${encoded(policy)}&sort=used&limit=200`);
+  // Others have a limit of their own, or are known by a hash alone.
+  return clients.filter(({ key, limit, used }) => key !== null && limit === Number(from) && used >= Number(to));
 }
 
 const untried =
@@ -182,6 +258,6 @@ function TermFields({ terms: { confirmWithin, refusedPercent, unconfirmed }, onC
         <option value="keep">it stays</option>
       </select>
     </div>
-    <p>The configuration from before comes back, with its counts, unless somebody confirms in time; and as soon as the new one has refused 20
-      requests, and more than this share, of those that the one before would have admitted. Without a share it is not judged.</p>`;
+    <p>It is also taken back as soon as it has refused 20 requests, and more than this share, that the configuration from before would
+      have admitted. Without a share it is not judged.</p>`;
 }

@@ -2,7 +2,8 @@
 
 import { count, encoded } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
-import { typed } from "./parts.js";
+import { useTick } from "./live.js";
+import { Instant, typed } from "./parts.js";
 
 /**
  * `act` makes the change, and resolves with a sentence for the status line; what it rejects with is shown, and the dialog stays
@@ -85,6 +86,8 @@ const lengths = [
   ["30d", "30 days"],
 ];
 
+const secondsOf = { s: 1, m: 60, h: 3_600, d: 86_400 };
+
 const effects = {
   block: "Every request of it is refused with 403, before its quota is looked at.",
   exempt: "Policies neither ask nor charge it: nothing limits it.",
@@ -125,7 +128,7 @@ export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
   const name = whom === null ? "a client" : Object.values(whom)[0];
   return html`
     <${Dialog} title=${`${verbs[action]} ${name}?`} button=${verbs[action]} isDanger=${action === "block"} act=${act} onEnd=${onEnd} session=${session}>
-      <p>${effects[action]} It ends by itself.</p>
+      <p>${effects[action]}</p>
       <div class="fields">
         ${whom === null && html`<${WhomFields} rule=${rule} set=${set} />`}
         ${action !== "block" && html`<${PolicyField} action=${action} policies=${policies} rule=${rule} set=${set} />`}
@@ -139,6 +142,7 @@ export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
         <select id="rule-for" value=${rule.for} onInput=${set("for")}>
           ${lengths.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
         </select>
+        <${Ends} length=${rule.for} clock=${session.api.clock} />
         <label for="rule-note">Note</label>
         <input id="rule-note" maxlength="500" autocomplete="off" placeholder="why, for those who come after you" value=${rule.note} onInput=${set("note")} />
       </div>
@@ -150,6 +154,14 @@ export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
       </label>`
       }
     <//>`;
+}
+
+/** When a rule ends that is set now. */
+function Ends({ length, clock }) {
+  useTick(1_000);
+  const nowMs = clock.nowMs();
+  const at = new Date(nowMs + Number.parseInt(length, 10) * secondsOf[length.at(-1)] * 1000).toISOString();
+  return html`<span>Ends</span><p>by itself at <b><${Instant} at=${at} nowMs=${nowMs} /></b></p>`;
 }
 
 function WhomFields({ rule, set }) {

@@ -1,18 +1,38 @@
 // The gateways that share the store, and which of them this page is about.
 import { count, span } from "./format.js";
 import { html } from "./html.js";
-import { Instant, Wide } from "./parts.js";
+import { useTick } from "./live.js";
+import { Instant, When, Wide } from "./parts.js";
+import { Facts } from "./requests.js";
 
 export function GatewaysView({ session: { api, status } }) {
   const { store } = status;
+  useTick(1_000);
+  const nowMs = api.clock.nowMs();
   return html`
     <h1>Gateways</h1>
-    ${store === null ? html`<${Alone} />` : html`<${Sharing} store=${store} nowMs=${api.clock.nowMs()} />`}`;
+    <div class="split stack">
+      <div class="stack">${store === null ? html`<${Alone} />` : html`<${Sharing} store=${store} nowMs=${nowMs} />`}</div>
+      <${This} status=${status} nowMs=${nowMs} />
+    </div>`;
 }
 
 function Alone() {
-  return html`<p>This gateway has no store and counts for itself: with a store (Redis or Valkey, <code>counters.store: redis</code>), several
-    gateways share one limit, their rules and what is forgiven.</p>`;
+  return html`<p class="panel empty"><b>This gateway counts for itself.</b>
+    <span class="muted">With a store (Redis or Valkey, <code>counters.store: redis</code>), several gateways share limits, rules and
+    what is forgiven, and are listed here.</span></p>`;
+}
+
+/** The one that this page is about. */
+function This({ status: { version, nodeVersion, state, started, workers }, nowMs }) {
+  const { configured, serving, restarts } = workers;
+  const facts = [
+    ["State", state],
+    ["Version", `${version}, on Node ${nodeVersion}`],
+    ["Started", html`<${When} at=${started} nowMs=${nowMs} />`],
+    ["Workers", `${serving} of ${configured} serve${restarts === 0 ? "" : `, ${count(restarts)} restarts`}`],
+  ];
+  return html`<section class="panel"><h2>This gateway</h2><${Facts} facts=${facts} /></section>`;
 }
 
 function Sharing({ store: { state, shards, replicas, gateways }, nowMs }) {
@@ -36,9 +56,9 @@ function Sharing({ store: { state, shards, replicas, gateways }, nowMs }) {
 function Row({ gateway: { name, version, started, admin, isSelf }, nowMs }) {
   return html`<tr>
     <th scope="row" class="key">${name} ${isSelf && html`<span class="badge open">this one</span>`}</th>
-    <td class="key">${admin ?? "none over TCP"}</td>
-    <td class="short">${version}</td>
-    <td class="short"><${Instant} at=${started} nowMs=${nowMs} /></td>
-    <td class="short">${span(Math.max(0, (nowMs - Date.parse(started)) / 1000))}</td>
+    <td class="key half">${admin ?? "none over TCP"}</td>
+    <td class="short half">${version}</td>
+    <td class="short half"><${Instant} at=${started} nowMs=${nowMs} /></td>
+    <td class="short half">${span(Math.max(0, (nowMs - Date.parse(started)) / 1000))}</td>
   </tr>`;
 }

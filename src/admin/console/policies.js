@@ -34,11 +34,14 @@ function Charts({ answer: { enforcement, policies }, history }) {
       return html`<${Chart} key=${name} title=${name} badge=${badge} series=${series} isStacked=${true} ...${{ range, stepSeconds, largest, note }} format=${perSecond} />`;
     });
   };
-  const section = (label, those, more) =>
-    html`<section class=${`low ${more}`} aria-label=${`${label} last ${range.name}`}>${charts(those)}</section>`;
+  const section = (label, those) =>
+    html`<section class="low" aria-label=${`${label} last ${range.name}`}>${charts(those)}</section>`;
   const { enforced, shadows } = Object.groupBy(drawn, ({ isShadow }) => (isShadow ? "shadows" : "enforced"));
-  if (!enforced || !shadows) return section("The", drawn, "charts");
-  return html`<div class="charts">${section("Enforced, in the", enforced, "")}${section("Shadows, in the", shadows, "")}</div>`;
+  const isMixed = enforced && shadows;
+  // One grid, so that no column ends before the other.
+  return html`<div class="charts policies">
+    ${isMixed ? [section("Enforced, in the", enforced), section("Shadows, in the", shadows)] : section("The", drawn)}
+  </div>`;
 }
 
 function perSecond(value) {
@@ -78,23 +81,23 @@ function Table({ answer: { enforcement, policies } }) {
     <${Wide} label="Policies">
       <thead><tr>
         <th scope="col">Policy</th><th scope="col">Limit</th><th scope="col">Key</th><th scope="col">About</th>
-        <th scope="col" class="number">Admitted</th><th scope="col" class="number">Throttled</th>
-        <th scope="col" class="number">Would throttle</th><th scope="col" class="number">Share</th>
-        <th scope="col" class="number">Exempt</th><th scope="col">Overrides</th>
+        <th scope="col" class="number">Admitted</th><th scope="col" class="number">Limited</th>
+        <th scope="col" class="number">Exempt</th>
       </tr></thead>
-      <tbody>${policies.map((policy) => html`<${Row} policy=${policy} />`)}</tbody>
+      <tbody>${policies.map((policy) => html`<${Row} policy=${policy} isShadow=${policy.mode === "shadow" || enforcement === "shadow"} />`)}</tbody>
     <//>
-    <p class="muted">Counts since the start. Share: of the requests that it was asked about, those that it throttled or would have.</p>`;
+    <p class="muted">Requests since the start; the share is of those that the policy was asked about. A shadow only says which it would limit.</p>`;
 }
 
 const whoTexts = { verified: "with a verified token", others: "without a verified token" };
 /** As many as fit into a row. */
 const shownOverrides = 3;
 
-function Row({ policy }) {
-  const { name, mode, key, paths, methods, who, chargeStatuses, cost, outcomes, overrides } = policy;
+function Row({ policy, isShadow }) {
+  const { name, key, paths, methods, who, chargeStatuses, cost, outcomes, overrides } = policy;
   const { admitted, throttled, would_throttle: would, exempt, unavailable } = outcomes;
   const asked = admitted + throttled + would + unavailable;
+  const limited = throttled + would;
   const about = [
     paths.join(", "),
     methods.join(", "),
@@ -103,18 +106,16 @@ function Row({ policy }) {
     cost === 1 ? "" : `each costs ${count(cost)}`,
   ].filter((part) => part !== "");
   return html`<tr>
-    <th scope="row">${name} ${mode === "shadow" && html`<span class="badge">shadow</span>`}</th>
-    <td class="short">${rateOf(policy)}</td>
-    <td>${key.length === 0 ? "one for all" : key.join(", ")}</td>
-    <td>${about.length === 0 ? "all limited requests" : about.join("; ")}</td>
-    <td class="number">${count(admitted)}</td>
-    <td class="number">${count(throttled)}</td>
-    <td class="number">${count(would)}</td>
-    <td class="number">${asked === 0 ? "–" : percent((throttled + would) / asked)}</td>
-    <td class="number">${count(exempt)}</td>
-    <td>
-      ${overrides.slice(0, shownOverrides).map(({ part, value, limit }) => html`<div class="short">${part} ${value}: ${count(limit)}</div>`)}
+    <th scope="row">${name} ${isShadow && html`<span class="badge">shadow</span>`}</th>
+    <td class="full">
+      ${rateOf(policy)}
+      ${overrides.slice(0, shownOverrides).map(({ part, value, limit }) => html`<div>${count(limit)} for ${part} ${value}</div>`)}
       ${overrides.length > shownOverrides && html`<div class="muted">and ${count(overrides.length - shownOverrides)} more</div>`}
     </td>
+    <td class="half">${key.length === 0 ? "one for all" : key.join(", ")}</td>
+    <td class="half">${about.length === 0 ? "all limited requests" : about.join("; ")}</td>
+    <td class="number">${count(admitted)}</td>
+    <td class="number half">${isShadow && "would: "}${count(limited)}${limited > 0 && ` (${percent(limited / asked)})`}</td>
+    <td class="number">${count(exempt)}</td>
   </tr>`;
 }

@@ -54,7 +54,7 @@ function Explained({ api, id, status: gateway }) {
     <section class="panel" aria-label="The request">
       <h2 class="key">${id}</h2>
       ${[...explanation, ...trialSentences(request.value, gateway)].map((sentence) => html`<p>${sentence}</p>`)}
-      ${remedies.map(({ does }) => html`<p>To let it in: <a href=${does === "forgive" ? clientLink(key) : "#/rules"}>${remedyTexts[does]}</a>.</p>`)}
+      ${remedies.map(({ does }) => html`<p>To let it in: ${does === "forgive" ? html`<a href=${clientLink(key)}>forgive it</a>` : html`<a href="#/rules">remove the rule</a>`}.</p>`)}
       <${Facts} facts=${facts} />
     </section>`;
 }
@@ -71,9 +71,6 @@ function trialSentences({ at, reason, policy }, { trial, lastTrial }) {
   const before = limit === undefined ? "" : `, with the limit ${limit.to}; before it was ${limit.from ?? "not there"}`;
   return [`This policy ${its === trial ? "is" : "was then"} on trial${before}.`];
 }
-
-/** Each leads to the view that has a button for it. */
-const remedyTexts = { forgive: "forgive it", removeRule: "remove the rule" };
 
 /** Names with what is known; what is empty is left out. */
 export function Facts({ facts }) {

@@ -3,7 +3,7 @@ import { actions, RemoveRuleDialog, RuleDialog } from "./dialogs.js";
 import { clientLink, count } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
-import { Filter, Missing, When, Wide } from "./parts.js";
+import { Filter, Instant, Missing, When, Wide } from "./parts.js";
 
 /** A filter finds the others. */
 const listed = 500;
@@ -21,19 +21,25 @@ export function RulesView({ session }) {
   const shared = { session, onEnd: () => setDialog(null), onDone: rules.reload };
   return html`
     <h1>Rules</h1>
-    <${Filter} value=${filter} onChange=${setFilter}>
+    <${Filter} value=${filter} onChange=${setFilter} placeholder="client, note, id, by whom">
       ${
         canWrite &&
-        html`<span class="row end">
+        html`<span class="row end actions">
         ${actions.toReversed().map((action) => html`<button type="button" onClick=${() => setDialog(action)}>${buttons[action]}</button>`)}
       </span>`
       }
     <//>
     <${Missing} ...${rules} />
-    ${rules.value !== null && found.length === 0 && html`<p class="muted">There are none.</p>`}
+    ${rules.value !== null && found.length === 0 && html`<${None} isFiltered=${filter.trim() !== ""} />`}
     ${found.length > 0 && html`<${RuleTable} rules=${found.slice(0, listed)} session=${session} onDone=${rules.reload} />`}
     ${found.length > listed && html`<p class="muted">The first ${count(listed)} of ${count(found.length)}.</p>`}
     ${dialog !== null && html`<${RuleDialog} ...${shared} action=${dialog} whom=${null} policies=${policies.value?.policies.map(({ name }) => name) ?? []} />`}`;
+}
+
+function None({ isFiltered }) {
+  if (isFiltered) return html`<p class="muted">No rule has this text.</p>`;
+  return html`<p class="panel empty"><b>No rules.</b>
+    <span class="muted">A rule blocks, exempts or limits one client until it ends.</span></p>`;
 }
 
 const buttons = { block: "Block …", exempt: "Exempt …", limit: "Limit …" };
@@ -56,8 +62,8 @@ export function RuleTable({ rules, session, onDone }) {
   return html`
     <div class="rules"><${Wide} label="Rules">
       <thead><tr>
-        <th scope="col">Action</th><th scope="col">Whom</th><th scope="col">Policy</th><th scope="col" class="number">Limit</th>
-        <th scope="col">Ends</th><th scope="col">Set</th><th scope="col">Note</th><th scope="col">Id</th>
+        <th scope="col">Whom</th><th scope="col">Effect</th><th scope="col">Ends</th><th scope="col">Set by</th>
+        <th scope="col">Note and id</th>
         ${canWrite && html`<th scope="col"><span class="unseen">Remove</span></th>`}
       </tr></thead>
       <tbody>
@@ -75,14 +81,11 @@ function Row({ rule, nowMs, onRemove }) {
     ...(shared === false ? ["The store is away: it holds at this gateway alone for now."] : []),
   ];
   return html`<tr>
-    <td class="short"><span class=${`badge ${action}`}>${action}</span></td>
     <th scope="row" class="key"><a href=${clientLink(keyOfRule(rule))}>${whomOf(rule)}</a></th>
-    <td class="short" title="Policy">${policy ?? "all"}</td>
-    <td class="number" title="Limit">${limit === undefined ? "–" : count(limit)}</td>
-    <td class="short" title="Ends"><${When} at=${ends} nowMs=${nowMs} /></td>
-    <td class="short" title="Set">${setBy} <${When} at=${set} nowMs=${nowMs} /></td>
-    <td class="note">${note}${hints.map((hint) => html`<span class="hint">${hint}</span>`)}</td>
-    <td class="key">${id}</td>
-    ${onRemove !== null && html`<td><button type="button" aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button></td>`}
+    <td class="second"><span class=${`badge ${action}`}>${action}</span> ${limit !== undefined && `${count(limit)} by `}${policy ?? (action === "exempt" && "from all")}</td>
+    <td class="half"><${When} at=${ends} nowMs=${nowMs} /></td>
+    <td class="half">${setBy}, <${Instant} at=${set} nowMs=${nowMs} /></td>
+    <td class="note">${note}${hints.map((hint) => html`<span class="hint">${hint}</span>`)} <code class="muted">${id}</code></td>
+    ${onRemove !== null && html`<td class="short half"><button type="button" aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button></td>`}
   </tr>`;
 }

@@ -12,7 +12,7 @@ export function RunbookView({ session: { api }, about }) {
   const titles = sections.map((section) => section.slice(0, section.indexOf("\n")));
   const section = sections[titles.findIndex((title) => slugOf(title) === slugOf(about))];
   if (section === undefined)
-    return html`<h1>Runbooks</h1><ul>${titles.map((title) => html`<li>${linkTo(title, title)}</li>`)}</ul>`;
+    return html`<h1>Runbooks</h1><ul class="runbooks">${titles.map((title) => html`<li>${linkTo(title, title)}</li>`)}</ul>`;
   const [title, ...lines] = section.split("\n");
   return html`<article class="runbook"><h1>${title}</h1>${blocksOf(lines).map(block)}</article>`;
 }

@@ -1,7 +1,7 @@
 // A reload on trial, which every view shows, and the two ways to end it. Then, until it is read, what became of it.
 import { ApiError } from "./api.js";
 import { Dialog, Reach } from "./dialogs.js";
-import { count, percent, reloadCause, timer, trialEnd } from "./format.js";
+import { clientLink, count, percent, reloadCause, timer, trialEnd } from "./format.js";
 import { html, useRef, useState } from "./html.js";
 import { useEvents, useTick } from "./live.js";
 import { Instant } from "./parts.js";
@@ -15,7 +15,7 @@ export function Trial({ session }) {
   const [dialog, setDialog] = useState(null);
   const open = (action) => setDialog({ action, since: trial.since, changed: trial.changed, changes: trial.changes });
   return html`
-    ${trial !== null && html`<${Running} trial=${trial} clock=${api.clock} onChoose=${canWrite ? open : null} />`}
+    ${trial !== null && html`<${Running} trial=${trial} clock=${api.clock} refusals=${session.events.refusals} onChoose=${canWrite ? open : null} />`}
     ${dialog !== null && html`<${EndDialog} ...${dialog} session=${session} onEnd=${() => setDialog(null)} />`}`;
 }
 
@@ -36,12 +36,13 @@ export function useTrialEnd({ events, status: { trial, lastTrial }, api }) {
     </div>`;
 }
 
-function Running({ trial, clock, onChoose }) {
+function Running({ trial, clock, refusals, onChoose }) {
   useTick(1_000);
   const { since, ends, unconfirmed, cause, by } = trial;
   const nowMs = clock.nowMs();
   const leftMs = Math.max(0, Date.parse(ends) - nowMs);
   const share = Math.min(1, leftMs / (Date.parse(ends) - Date.parse(since)));
+  const limited = limitedSince(trial, refusals.rows);
   const then = unconfirmed === "keep" ? "it stays" : "the configuration from before comes back";
   return html`
     <section class="panel trial" aria-label="Reload on trial">
@@ -50,6 +51,7 @@ function Running({ trial, clock, onChoose }) {
       <span class="meter" aria-hidden="true"><span style=${{ width: `${share * 100}%` }}></span></span>
       <${Keys} ...${trial} />
       <p>${judgedText(trial)}</p>
+      ${limited.size > 0 && html`<p>Limited by its policies so far: <${ClientLinks} clients=${limited} />.</p>`}
       ${
         onChoose !== null &&
         html`<p class="row">
@@ -58,6 +60,25 @@ function Running({ trial, clock, onChoose }) {
       </p>`
       }
     </section>`;
+}
+
+/** The clients that a changed policy has limited since then, by their keys, of the refusals that the page knows. */
+function limitedSince({ since, changed }, rows) {
+  const found = rows
+    .flatMap(({ requests }) => requests)
+    .filter(
+      ({ at, reason, policy }) =>
+        reason === "throttled" && at >= since && changed.some((each) => each.split(".")[1] === policy?.policy),
+    );
+  return new Map(found.map(({ key, client }) => [key ?? `client:${client}`, client]));
+}
+
+/** `clients`: a map of their names by their keys. */
+export function ClientLinks({ clients }) {
+  const links = [...clients]
+    .slice(0, listed)
+    .map(([key, name], i) => html`${i > 0 && ", "}<a href=${clientLink(key)}>${name}</a>`);
+  return html`${links}${clients.size > listed && `, and ${count(clients.size - listed)} more`}`;
 }
 
 /** With their values before and now, where they are known. */

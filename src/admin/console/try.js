@@ -2,10 +2,10 @@
 import { Meter } from "./clients.js";
 import { clientLink, count, words } from "./format.js";
 import { html, useState } from "./html.js";
-import { typed, Until, Wide } from "./parts.js";
+import { typed, Until, When, Wide } from "./parts.js";
 import { Facts } from "./requests.js";
 
-export function TryView({ session: { api, say } }) {
+export function TryView({ session: { api } }) {
   const [wanted, setWanted] = useState({ method: "GET", target: "/v2/", client: "", headers: "" });
   const [{ answer, error }, setResult] = useState({ answer: null, error: null });
   const set =
@@ -19,13 +19,13 @@ export function TryView({ session: { api, say } }) {
       const body = { method, target, client: client.trim(), headers: readHeaders(headers) };
       const { value } = await api.call("POST", "/api/check", { body });
       setResult({ answer: value, error: null });
-      say(`It would get ${value.status}.`);
     } catch (problem) {
       setResult({ answer: null, error: problem });
     }
   };
   return html`
     <h1>Try a request</h1>
+    <div class="split stack">
     <form class="panel" onSubmit=${onSubmit}>
       <div class="fields">
         <label for="try-method">Method</label>
@@ -40,8 +40,12 @@ export function TryView({ session: { api, say } }) {
       <p class="row"><button type="submit" class="main">Try</button>
         <span class="muted">Nothing is charged, and the upstream gets nothing.</span></p>
     </form>
-    <div class="failure" role="alert">${error !== null && (error.details ?? [error.message]).map((text) => html`<p>${text}</p>`)}</div>
-    ${answer !== null && html`<${Answer} answer=${answer} nowMs=${api.clock.nowMs()} />`}`;
+    <div role="status">
+      <div class="failure" role="alert">${error !== null && (error.details ?? [error.message]).map((text) => html`<p>${text}</p>`)}</div>
+      ${answer !== null && html`<${Answer} answer=${answer} nowMs=${api.clock.nowMs()} />`}
+      ${answer === null && error === null && html`<p class="panel empty"><b>No answer yet.</b><span class="muted">What the gateway would do with the request, by which policy or rule, and what is left for its client.</span></p>`}
+    </div>
+    </div>`;
 }
 
 /** Lines of `Name: value`. */
@@ -57,27 +61,37 @@ function readHeaders(text) {
 }
 
 function Answer({ answer, nowMs }) {
-  const { status, reason, policy, route, client, auth, subject, policies, rules, isShared, explanation } = answer;
+  const { status, reason, policy, route, client, auth, isVerified, subject, policies, rules, isShared, explanation } =
+    answer;
+  const [first, ...others] = explanation;
+  const quota = policies.find((one) => one.policy === policy)?.quota;
   const facts = [
     ["Client", html`<a href=${clientLink(`client:${client}`)}>${client}</a>`],
     ["Route", route],
-    ["Token", words(auth)],
+    [
+      "Token",
+      auth === "accepted"
+        ? isVerified
+          ? "verified"
+          : "present, not verified"
+        : auth === "skipped"
+          ? "not checked"
+          : auth,
+    ],
     ["Subject", subject],
-    ["Policy of the fields", policy],
+    ["Policy shown in the headers", policy],
+    ["Free again", reason === "throttled" && quota?.reset && html`<${When} at=${quota.reset} nowMs=${nowMs} />`],
     ["Rules", rules.join(", ")],
   ];
-  const isForwarded = status === 200;
-  const heading = isForwarded ? "It would be forwarded" : `${status} ${reason === null ? "" : words(reason)}`;
   return html`
     <section class="panel" aria-label="What it would get">
-      <h2><span class=${`large ${status < 300 ? "good" : "failure"}`}>${heading}</span></h2>
-      ${reason === "no_token" && html`<p>No token: add a header <code>Authorization: Bearer …</code>, because this path asks for one.</p>`}
-      ${explanation.filter((sentence) => sentence !== "It would be forwarded.").map((sentence) => html`<p>${sentence}</p>`)}
+      <h2><span class=${`large ${status < 300 ? "good" : "failure"}`}>${first}</span></h2>
+      ${others.map((sentence) => html`<p>${sentence}</p>`)}
       <${Facts} facts=${facts} />
       <${Wide} label="Policies">
         <thead><tr>
           <th scope="col">Policy</th><th scope="col">Result</th><th scope="col" class="number">Used</th><th scope="col" class="number">Limit</th>
-          <th scope="col">Share</th><th scope="col" class="number">Next request admitted</th>
+          <th scope="col">Share</th><th scope="col" class="number">Free again</th>
         </tr></thead>
         <tbody>${policies.map((one) => html`<${Row} one=${one} nowMs=${nowMs} />`)}</tbody>
       <//>
@@ -89,10 +103,10 @@ function Row({ one: { policy, isShadow, matches, outcome, exemptBy, quota }, now
   const result = !matches ? "not about it" : outcome === null ? "not asked" : words(outcome);
   return html`<tr>
     <th scope="row">${policy} ${isShadow && html`<span class="badge">shadow</span>`}</th>
-    <td>${result}${exemptBy === null ? "" : ` by ${exemptBy}`}</td>
+    <td class="half">${result}${exemptBy === null ? "" : ` by ${exemptBy}`}</td>
     <td class="number">${quota === null ? "–" : count(quota.used)}</td>
     <td class="number">${quota === null ? "–" : count(quota.limit)}</td>
-    <td>${quota !== null && html`<${Meter} used=${quota.used} limit=${quota.limit} isShadow=${isShadow} />`}</td>
-    <td class="number">${quota === null || quota.reset === null || quota.used === 0 ? "–" : html`<${Until} at=${quota.reset} nowMs=${nowMs} />`}</td>
+    <td class="half">${quota !== null && html`<${Meter} used=${quota.used} limit=${quota.limit} isShadow=${isShadow} />`}</td>
+    <td class="number half">${quota === null || quota.reset === null || quota.used === 0 ? "–" : html`<${Until} at=${quota.reset} nowMs=${nowMs} />`}</td>
   </tr>`;
 }
