@@ -239,6 +239,7 @@ describe("a request that is tried", () => {
         route: "/v2/",
         auth: "skipped",
         isShared: false,
+        isVerified: false,
         subject: null,
         blockedBy: null,
       },

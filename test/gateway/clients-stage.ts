@@ -98,7 +98,7 @@ export class Stage {
       ...{ status: verdict.localReply?.status ?? null, reason: verdict.localReply?.reason ?? null },
       ...{ policy: verdict.decision.policy.name, client: verdict.parsed.client, route: verdict.parsed.route },
       ...{ auth: verdict.auth, outcomes: after, blockedBy: verdict.blockedBy?.id ?? null },
-      subject: verdict.identity?.subject ?? null,
+      ...{ isVerified: verdict.identity !== null, subject: verdict.identity?.subject ?? null },
       resetMs: Math.ceil(verdict.decision.resetMs + this.clock.wallOffsetMs),
     };
   }
