@@ -3,7 +3,7 @@ import { relative, resolve } from "node:path";
 import { defineConfig } from "vitepress";
 import { checkLinks, copyLinkedFiles, siteLinks, slugOf } from "../links.ts";
 import { docs, pagesOf, routeOf, shelves } from "../pages.ts";
-import { wordsOf } from "../search.ts";
+import { searchOptions, wordsOf } from "../search.ts";
 import { namedColumns } from "../tables.ts";
 
 const site = resolve(import.meta.dirname, "..");
@@ -39,7 +39,7 @@ export default defineConfig({
     outline: [2, 3],
     // Each page ends with its own next step.
     docFooter: { prev: false, next: false },
-    search: { provider: "local", options: { miniSearch: { options: { tokenize: wordsOf } } } },
+    search: { provider: "local", options: { miniSearch: { options: { tokenize: wordsOf }, searchOptions } } },
   },
   // The pages are outside this folder, where Vite would look for Vue in vain.
   vite: {
@@ -54,7 +54,7 @@ export default defineConfig({
     build: { chunkSizeWarningLimit: 4_000 },
   },
   transformPageData(page) {
-    page.description = questions.get(page.filePath) ?? "";
+    page.description = (questions.get(page.filePath) ?? "").replaceAll("`", "");
   },
   buildEnd({ outDir, site: { base } }) {
     copyLinkedFiles(outDir);

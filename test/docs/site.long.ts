@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { pagesOf, root, routeOf } from "../../site/pages.ts";
-import { wordsOf } from "../../site/search.ts";
+import { searchOptions, wordsOf } from "../../site/search.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { startProcessGroup } from "../support/process-group.ts";
 import { scratchFolder } from "../support/scratch.ts";
@@ -43,6 +43,7 @@ test.skipIf(skip)(
     const search = await openSearch(outDir);
     expect(search.search("requests_per_unit")[0]?.id).toMatch(/^\/move\/envoy\.html/);
     expect(search.search("nodelay")[0]?.id).toMatch(/^\/move\/nginx\.html/);
+    expect(search.search("block a client")[0]?.id).toBe("/commands.html#headgate-block");
   },
 );
 
@@ -52,6 +53,6 @@ async function openSearch(outDir: string): Promise<Search> {
   const [index = ""] = readdirSync(chunks).filter((name) => name.startsWith("@localSearchIndex"));
   const { default: text } = await import(pathToFileURL(join(chunks, index)).href);
   const { default: MiniSearch } = await import(createRequire(generator).resolve("minisearch"));
-  const searchOptions = { fuzzy: 0.2, prefix: true, boost: { title: 4, text: 2, titles: 1 } };
-  return MiniSearch.loadJSON(text, { fields: ["title", "titles", "text"], tokenize: wordsOf, searchOptions });
+  const options = { ...searchOptions, boost: { title: 4, text: 2, titles: 1 } };
+  return MiniSearch.loadJSON(text, { fields: ["title", "titles", "text"], tokenize: wordsOf, searchOptions: options });
 }

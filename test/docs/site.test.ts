@@ -48,8 +48,8 @@ test.each(markdownFiles().filter((path) => path.startsWith("docs/")))(
   },
 );
 
-test("a key is a word, and so are its parts", () => {
-  expect(wordsOf("Set `upstream.url` or limit_req, please.")).toEqual([
+test("a key is a word, and so are its parts; a single letter is none", () => {
+  expect(wordsOf("Set a `upstream.url` or limit_req, please.")).toEqual([
     "Set",
     "upstream.url",
     "upstream",
