@@ -6,7 +6,7 @@ import type { TestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
 import { threadCounts } from "../support/runs.ts";
-import { askAll, heardMs, limit, newClient, type RulesStage, replicas, stageRules } from "./rules-stage.ts";
+import { askAll, heardMs, limit, logReadBy, newClient, type RulesStage, replicas, stageRules } from "./rules-stage.ts";
 
 const cleanup = useCleanup();
 const share = Math.floor(limit / replicas);
@@ -34,6 +34,8 @@ describe.skipIf(skipRedis).each(threadCounts)(`two gateways with %i threads${red
     const [line] = a.logLines.filter(({ msg }) => String(msg).startsWith("reload on trial taken back"));
     expect(line).toMatchObject({ reason: "refused", judged: 10 * share, refused: 10 * (share - 1) });
     await eventually("the other has heard of it", () => lines(b, told).length > 0, heardMs);
+    // And hears nothing more of it when it reads the log again.
+    await logReadBy(b, a);
     expect(lines(b, told)).toMatchObject([{ level: "warn", reason: "refused", host: expect.any(String) }]);
     expect(lines(a, told)).toEqual([]);
     // One of each was admitted during the trial.

@@ -141,6 +141,14 @@ test("a rule that a failover has lost is told again, also if it is newer than al
   expect(await wrongIn({ gateways, failures, people })).toEqual([]);
 });
 
+test("of two rules that were set in the same instant while the store was away, all hold the same", async () => {
+  const failures = [{ kind: "restart", atMs: 800, shard: 0, keepsData: true, forMs: 500 } as const];
+  const people = [0, 1].map((gateway) => ({ atMs: 900, gateway, does: "set", rule: 0, lastsMs: 600_000 }) as const);
+  expect(await wrongIn({ gateways: [gatewayPlan({}), gatewayPlan({}), gatewayPlan({})], failures, people })).toEqual(
+    [],
+  );
+});
+
 test("what a store was told again and has lost again is told once more", async () => {
   const failures = [
     { kind: "flush", atMs: 1000, shard: 0 },

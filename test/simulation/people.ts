@@ -135,7 +135,7 @@ export class People {
             ...{
               setMs: nowMs,
               endsMs: nowMs + act.lastsMs,
-              note: `set at ${time.nowMs}`,
+              note: `set at ${time.nowMs} by ${act.gateway}`,
               setBy: "socket",
               revision: 0,
             },
