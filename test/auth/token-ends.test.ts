@@ -4,14 +4,15 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { writtenEnd } from "../../src/auth/tokens-file.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, inFewTurns, turns } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { holdTimers } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { stageTokens } from "./carriers.ts";
 import { digestOf } from "./digest.ts";
@@ -37,9 +38,11 @@ test("a token is refused from the instant of its end on, on each carrier, withou
 });
 
 test("a response on its way, a request that waits and a tunnel end with their token", async () => {
+  holdTimers(cleanup);
+  const clock = new FakeClock();
   const folder = mkdtempSync(join(tmpdir(), "headgate-ends-"));
   cleanup(() => rmSync(folder, { recursive: true }));
-  const endsMs = Math.ceil(Date.now() / 1000) * 1000 + 1000;
+  const endsMs = Math.ceil(clock.wallMs() / 1000) * 1000 + 60_000;
   const tokensFile = join(folder, "tokens.txt");
   writeFileSync(tokensFile, `${digestOf("short")} expires=${writtenEnd(endsMs)}\n${digestOf("long")}\n`);
   const sockets = new Set<Socket>();
@@ -64,6 +67,7 @@ test("a response on its way, a request that waits and a tunnel end with their to
   const gateway = await startTestGateway({
     upstreamUrl: `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`,
     overrides: { auth: { mode: "tokens", tokensFile }, drain: { timeoutMs: 0 } },
+    clock,
   });
   cleanup(() => gateway.close());
   const open = (path: string, token: string): RawConnection => {
@@ -78,8 +82,21 @@ test("a response on its way, a request that waits and a tunnel end with their to
   expect((await tunnel?.readHead())?.status).toBe(101);
   expect((await kept.readHead()).status).toBe(101);
   expect((await stream?.readHead())?.status).toBe(200);
+  await eventually("the other request is at the upstream", () => sockets.size === 4);
+  const pass = (ms: number): void => {
+    clock.advance(ms);
+    vi.advanceTimersByTime(ms);
+  };
+  pass(endsMs - clock.wallMs() - 1);
+  await turns(10);
+  expect([tunnel, stream, waiting].map((each) => [each?.ending, each?.rest])).toEqual([
+    [null, ""],
+    [null, "begun"],
+    [null, ""],
+  ]);
+  pass(1);
+  await inFewTurns("the request is answered", () => waiting?.rest !== "");
   expect((await waiting?.readHead())?.status).toBe(401);
-  expect(Date.now()).toBeGreaterThanOrEqual(endsMs - 2);
   await Promise.all([tunnel?.closed, stream?.closed]);
   const ended = () => gateway.logLines.filter(({ msg }) => msg === "tunnel ended");
   await eventually("the tunnel is logged", () => ended().length > 0);

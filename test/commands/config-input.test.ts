@@ -1,16 +1,8 @@
-// A configuration from standard input: read once, named in errors, never watched, and not read again.
-import { fileURLToPath } from "node:url";
+// A configuration from standard input is checked, and named in errors.
 import { describe, expect, test } from "vitest";
 import { run as check } from "../../src/commands/check.ts";
 import { maxFileBytes } from "../../src/config/load.ts";
-import { useCleanup } from "../support/cleanup.ts";
-import { eventually } from "../support/eventually.ts";
-import { startProcessGroup } from "../support/process-group.ts";
-import { startUpstream } from "../support/upstream.ts";
 import { testIo } from "./test-io.ts";
-
-const cleanup = useCleanup();
-const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
 async function checked(input: string, env: Record<string, string> = {}, file: string | undefined = "-") {
   const io = testIo({ input, env });
@@ -39,37 +31,4 @@ describe("check --config -", () => {
   ])("says what is wrong in it, and where", async (input, message) => {
     expect(await checked(input)).toEqual({ code: 78, out: "", err: message });
   });
-});
-
-test("start --config - serves, and a SIGHUP says that it cannot be read again and changes nothing", async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
-  const yaml = [
-    `upstream: { url: "${upstream.url}" }`,
-    "listen: { host: 127.0.0.1, port: 0 }",
-    "admin: { port: 0 }",
-    "policies: [{ name: small, limit: 7, window: 1m }]",
-  ].join("\n");
-  const script = `exec "$0" "$1" start --config - <<'END'\n${yaml}\nEND`;
-  const { child, end, exited } = startProcessGroup("/bin/sh", ["-c", script, process.execPath, main]);
-  cleanup(end);
-  let out = "";
-  child.stdout.on("data", (data: Buffer) => {
-    out += data.toString();
-  });
-  const port = () => /"listener":"traffic","host":"[^"]+","port":(\d+)/.exec(out)?.[1];
-  const limit = async (): Promise<string | null> => {
-    const answer = await fetch(`http://127.0.0.1:${port()}/v2/x`, { headers: { authorization: "Bearer t" } });
-    return answer.headers.get("ratelimit-limit");
-  };
-  await eventually("it listens", () => port() !== undefined, 15_000);
-  expect(await limit()).toBe("7");
-  child.kill("SIGHUP");
-  await eventually("the reload is over", () => out.includes("reload failed, the configuration is not changed"));
-  expect(out).toContain(
-    "the configuration was read from standard input, which is read once; restart with the new one, or name a file in --config",
-  );
-  expect(await limit()).toBe("7");
-  child.kill("SIGTERM");
-  expect((await exited).code).toBe(0);
 });

@@ -3,7 +3,7 @@
 import type { Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Cleanup } from "../support/cleanup.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, stallMs } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
@@ -11,8 +11,8 @@ import { request, response, type Stage, stageRaw } from "../support/stage.ts";
 import { unacceptingAddress } from "../support/unavailable.ts";
 import type { RawUpstream } from "../support/upstream.ts";
 
-/** Longer than a machine stalls: otherwise a timeout could be over before what precedes the wait has been read. */
-const ms = 2_000;
+/** Otherwise a timeout could be over before what precedes the wait has been read. */
+const ms = stallMs;
 /** Node looks at its connections every half second, and a machine that is busy may be late by much more. */
 const slackMs = 6_000;
 const endless = 3_600_000;

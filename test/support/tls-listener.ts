@@ -1,7 +1,11 @@
-// A gateway's listener with TLS, and what a client needs to trust it. One certificate serves a whole file of tests.
-import { afterAll, beforeAll } from "vitest";
+// A gateway's listener with TLS, and what a client needs to trust it. One certificate serves all files of a worker process.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll } from "vitest";
 import { Authority, type Issued } from "./certificates.ts";
+import { useSharedCleanup } from "./cleanup.ts";
 import type { Overrides } from "./gateway.ts";
+import { scratchFolder } from "./scratch.ts";
 
 export interface TlsListener {
   readonly ca: string;
@@ -11,18 +15,30 @@ export interface TlsListener {
 
 /** Call at the top of a test file. */
 export function useTls(): (overrides?: Overrides) => TlsListener {
-  const open: (() => unknown)[] = [];
-  let authority: Authority;
+  const cleanup = useSharedCleanup();
   let issued: Issued;
   beforeAll(() => {
-    authority = new Authority((close) => void open.push(close));
-    issued = authority.issue();
-  });
-  afterAll(async () => {
-    for (const close of open) await close();
+    const folder = scratchFolder(cleanup);
+    const { cert, key } = texts();
+    issued = { cert, key, certFile: join(folder, "cert.pem"), keyFile: join(folder, "key.pem") };
+    writeFileSync(issued.certFile, cert);
+    writeFileSync(issued.keyFile, key);
   });
   return (overrides = {}) => {
     const tls = { cert: issued.certFile, key: issued.keyFile, clientCa: null, http2: true };
-    return { ca: authority.cert, issued, overrides: { ...overrides, listen: { ...overrides.listen, tls } } };
+    return { ca: texts().ca, issued, overrides: { ...overrides, listen: { ...overrides.listen, tls } } };
   };
+}
+
+let made: { readonly ca: string; readonly cert: string; readonly key: string } | null = null;
+
+/** Made once, by three calls of openssl. */
+function texts(): NonNullable<typeof made> {
+  if (made !== null) return made;
+  const open: (() => unknown)[] = [];
+  const authority = new Authority((close) => void open.push(close));
+  const { cert, key } = authority.issue();
+  for (const close of open) close();
+  made = { ca: authority.cert, cert, key };
+  return made;
 }
