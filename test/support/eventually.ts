@@ -8,10 +8,18 @@ export const soonMs = closeMs - 100;
 export const stallMs = 1_500;
 
 // Taken before a test can hold the timers: how long a test waits is real.
-const { setTimeout, clearTimeout } = globalThis;
+const { setTimeout, clearTimeout, setImmediate } = globalThis;
 
-/** How long a poll pauses that has waited so long: asking a gateway all the time takes the processor from what is waited for. */
-const pauseMs = (waitedMs: number): number => Math.min(Math.max(waitedMs / 10, 1), 50);
+/**
+ * Pauses a poll that has waited so long. What happens within this process takes a few turns of the event loop; after these,
+ * asking a gateway all the time would take the processor from what is waited for.
+ */
+function pause(waitedMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    if (waitedMs < 1) setImmediate(resolve);
+    else setTimeout(resolve, Math.min(waitedMs / 10, 50));
+  });
+}
 
 /** Polls until `condition` holds. Throws with `what` when the deadline passes first. */
 export async function eventually(
@@ -23,7 +31,7 @@ export async function eventually(
   while (!(await condition())) {
     const waitedMs = performance.now() - startMs;
     if (waitedMs > deadlineMs) throw new Error(`within ${deadlineMs} ms it did not happen that ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, pauseMs(waitedMs)));
+    await pause(waitedMs);
   }
 }
 
