@@ -120,7 +120,8 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
   ["no free connection", {}, { refused: { overloaded: 1 } }, "critical", "HeadgateUpstreamBusy"],
   ["a quarter limited", {}, { refused: { throttled: 34 } }, "warning", "HeadgateThrottlesMost"],
   ["a quarter blocked", {}, { refused: { blocked: 34, throttled: 1 } }, "warning", "HeadgateManyBlocked"],
-  ["a quarter without a token", {}, { refused: { no_token: 34 } }, "warning", null],
+  ["a quarter without a token", {}, { refused: { no_token: 34 } }, "warning", "HeadgateTokensRefused"],
+  ["a quarter of what is too long", {}, { refused: { target_too_long: 34 } }, "warning", null],
 ];
 
 test.each(cases)("%s is shown with its runbook", (_name, changes, changed, severity, runbook) => {
@@ -133,7 +134,10 @@ test.each(cases)("%s is shown with its runbook", (_name, changes, changed, sever
 describe("the first sentence", () => {
   const headline = (status: Changes, refused: Readonly<Record<string, number>>) => {
     const steps = [{ ...step, refused }];
-    return headlineOf(problemsOf({ ...well, ...status }, { ...history, steps }, null), countsOf(steps));
+    return headlineOf(problemsOf({ ...well, ...status }, { ...history, steps }, null), countsOf(steps)).replaceAll(
+      "\u00a0",
+      " ",
+    );
   };
 
   test.each([

@@ -25,12 +25,12 @@ const shown = ({ routes }: ReturnType<typeof readMetrics>) => {
   return routes.map(({ route, upstream: { count, p50, p99 } }) => [route, count, p50, p99]);
 };
 
-test("at first what was counted since the start, then what has been counted since the last reading, the slowest first", () => {
+test("at first what was counted since the start, then what has been counted since the last reading, those with the most first", () => {
   const first = readMetrics(metricsOf({ "/a/": [98, 2, 0], "/b/": [0, 90, 10], "/c/": [0, 0, 0] }), 1_000, null);
   expect([first.countersUsed, first.sinceMs]).toEqual([0.25, null]);
   expect(shown(first)).toEqual([
-    ["/b/", 100, "6 ms", "> 10 ms"],
     ["/a/", 100, "< 1 ms", "5.5 ms"],
+    ["/b/", 100, "6 ms", "> 10 ms"],
   ]);
   const next = readMetrics(metricsOf({ "/a/": [98, 12, 0], "/b/": [0, 90, 10], "/c/": [1, 0, 0] }), 61_000, first);
   expect(next.sinceMs).toBe(1_000);

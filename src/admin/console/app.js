@@ -186,7 +186,7 @@ function Header({ session, current, onSignOut }) {
     <header>
       <a class="skip" href="#/${current.path}" onClick=${skip}>Skip to the content</a>
       <p class="name"><span class="logo" aria-hidden="true"></span>Headgate</p>
-      <a class=${`state ${worst}`} href="#/now"><span class="dot"></span><span><${Headline} text=${headlineOf(problems, countsOf(recentOf(history.value)))} /></span></a>
+      <a class=${`state ${worst}`} href="#/now"><span class="dot"></span>${headlineOf(problems, countsOf(recentOf(history.value)))}</a>
       <${Stream} events=${session.events} api=${api} />
       <p class="caller">
         <span class="lesser">${status.version}</span>
@@ -201,11 +201,6 @@ function Header({ session, current, onSignOut }) {
       </nav>
     </header>
     <${Exposed} />`;
-}
-
-/** Breaks between its parts alone. */
-function Headline({ text }) {
-  return text.split(", ").map((part, i) => html`${i > 0 && ", "}<span class="short">${part}</span>`);
 }
 
 const streamTexts = { live: "live", waiting: "reconnecting", paused: "paused" };

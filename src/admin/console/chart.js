@@ -55,10 +55,9 @@ export function Chart({ title, badge, series, isStacked, isLog, format, range, s
           <path class="grid" d=${marks.map((mark) => `M0 ${y(mark).toFixed(2)}H${count}`).join("")} />
           ${failed !== undefined && html`<path class="failed" d=${band(failed)} fill=${`${failed.color}4d`} />`}
           ${isStacked ? stacked(series, y) : lines(series, y)}
-          ${cut.length > 0 && html`<path class="cut" d=${cut.map((i) => `M${i} 3h1`).join("")} />`}
           ${at !== null && html`<path class="cursor" d=${`M${at + 0.5} 0V100`} />`}
         </svg>
-        ${cut.length > 0 && html`<span class="burst" style=${{ left: `clamp(2em, ${((highest + 0.5) / count) * 100}%, 100% - 2em)` }}>▲ ${format(sums[highest])}</span>`}
+        ${cut.map((i) => html`<span class="burst" style=${{ left: `clamp(2em, ${((i + 0.5) / count) * 100}%, 100% - 2em)` }}>▲${i === highest && ` ${format(sums[i])}`}</span>`)}
         <div class="x">${parts.map((part) => html`<span>${part}</span>`)}<span>now</span></div>
       </div>
       <ul class="legend">

@@ -161,11 +161,8 @@ function burstsOf(xs) {
     if (i - begin >= leastOfBurst) bursts.push({ x: (xs[begin] + xs[i - 1]) / 2, count: i - begin });
     begin = i;
   }
-  const shown = [];
-  for (const burst of bursts.sort((a, b) => b.count - a.count)) {
-    if (shown.every(({ x }) => Math.abs(x - burst.x) > labelWidth)) shown.push(burst);
-  }
-  return shown;
+  const isNear = (a, b) => Math.abs(a.x - b.x) < labelWidth;
+  return bursts.filter((one, i) => !bursts.some((b, j) => isNear(one, b) && (b.count - one.count || i - j) > 0));
 }
 
 /** The window as it slides: each mark is an admission, and leaves on the left when it is as old as the window. */

@@ -99,7 +99,7 @@ function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
   const names = [...clients, ...blocked].map(({ name }) => name);
   const unlisted = html`<${Unlisted} text=${wanted.search.trim()} names=${names} />`;
   const isFiltered = wanted.search.trim() !== "" || wanted.policy !== "";
-  if (names.length === 0 && isFiltered) return html`<p class="muted">No client is counted that matches.</p>${unlisted}`;
+  if (names.length === 0 && isFiltered) return html`<p class="muted">No client matches.</p>${unlisted}`;
   if (names.length === 0)
     return html`<${Empty} title="No clients.">Each client stands here from its first request that a policy counts, until nothing of it is counted any more.<//>`;
   return html`

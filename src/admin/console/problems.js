@@ -44,7 +44,9 @@ export function headlineOf(problems, counts) {
   const wrong = problems.filter(({ severity, kind }) => severity !== "note" && kind === undefined).length;
   const state = wrong === 0 ? "Healthy" : wrong === 1 ? "1 problem" : `${wrong} problems`;
   const kinds = ["failed", "limited", "refused"].filter((kind) => counts[kind] > 0);
-  return [state, ...kinds.map((kind) => `${percent(counts[kind] / counts.all)} ${kind}`)].join(", ");
+  // It breaks between its parts alone.
+  const shares = kinds.map((kind) => `${percent(counts[kind] / counts.all)} ${kind}`.replaceAll(" ", "\u00a0"));
+  return [state, ...shares].join(", ");
 }
 
 /**
@@ -166,27 +168,20 @@ function ofTraffic(steps, store) {
   ];
 }
 
-const runbooks = new Map([
-  ["throttled", "HeadgateThrottlesMost"],
-  ["blocked", "HeadgateManyBlocked"],
-  ["invalid_token", "HeadgateTokensRefused"],
-  ["expired_token", "HeadgateTokensRefused"],
-]);
-
 /** Null: a few. The gateway does what it is there for, and yet somebody should look who it is. */
 function ofRefusals(steps, refused) {
   const { all, limited, refused: others } = countsOf(steps);
   const share = (limited + others) / all;
   if (all < minRequests || share < thresholds.refusedShare) return null;
   const kind = limited >= others ? "limited" : "refused";
-  const reasons = [...new Set(steps.flatMap((step) => Object.keys(step.refused)))].filter(
-    (each) => kindOf(each) === kind,
-  );
-  const [reason] = reasons.sort((a, b) => refused(b) - refused(a));
+  const reasons = steps.flatMap((step) => Object.keys(step.refused)).filter((each) => kindOf(each) === kind);
+  const reason = reasons.reduce((a, b) => (refused(b) > refused(a) ? b : a));
+  const other =
+    reason === "blocked" ? "HeadgateManyBlocked" : reason.endsWith("_token") ? "HeadgateTokensRefused" : null;
   const parts = [limited > 0 && `${percent(limited / all)} limited`, others > 0 && `${percent(others / all)} refused`];
   const cause = kind === "limited" ? "" : `, most: ${words(reason)}`;
   const text = `Of ${count(all)} requests in the last minute, ${parts.filter(Boolean).join(" and ")}${cause}.`;
-  return { ...warning(text, runbooks.get(reason) ?? null), kind };
+  return { ...warning(text, kind === "limited" ? "HeadgateThrottlesMost" : other), kind };
 }
 
 /** Steps with failures that are further apart than so many are two times. */

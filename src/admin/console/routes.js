@@ -3,7 +3,7 @@ import { latency } from "./format.js";
 
 /**
  * `last`: what was read before, or null. Returns `{ countersUsed, routes, sinceMs, atMs, histograms }`: `routes` are those that have
- * answered between both readings, or ever if there is one, the slowest first, each `{ route, upstream, request }` with `count`, `p50`
+ * answered between both readings, or ever if there is one, those with the most first, each `{ route, upstream, request }` with `count`, `p50`
  * and `p99` as texts. `sinceMs`: of the last reading; null: since the start.
  */
 export function readMetrics(text, atMs, last) {
@@ -15,7 +15,7 @@ export function readMetrics(text, atMs, last) {
       return { route, upstream, request };
     })
     .filter(({ upstream }) => upstream.count > 0)
-    .sort((a, b) => b.upstream.slowest - a.upstream.slowest);
+    .sort((a, b) => b.upstream.count - a.upstream.count);
   return { countersUsed: readCountersUsed(text), routes, sinceMs: last?.atMs ?? null, atMs, histograms };
 }
 
@@ -45,25 +45,17 @@ function readHistograms(text) {
 
 /** `before`: what had been counted before; a gateway that started again since then counts from zero. */
 function percentilesOf(buckets, before = []) {
-  const all = buckets.at(-1)?.times ?? 0;
-  const base = (before.at(-1)?.times ?? 0) > all ? [] : before;
-  const times = buckets.map((bucket, i) => bucket.times - (base[i]?.times ?? 0));
+  const isNew = (before.at(-1)?.times ?? 0) > (buckets.at(-1)?.times ?? 0);
+  const times = buckets.map((bucket, i) => bucket.times - (isNew ? 0 : (before[i]?.times ?? 0)));
   const counted = times.at(-1) ?? 0;
-  if (counted === 0) return { count: 0, p50: "–", p99: "–", slowest: 0 };
-  const [p50, p99] = [0.5, 0.99].map((share) => {
-    const rank = share * counted;
-    const i = times.findIndex((each) => each >= rank);
-    return {
-      from: buckets[i - 1]?.bound ?? 0,
-      to: buckets[i].bound,
-      share: (rank - (times[i - 1] ?? 0)) / (times[i] - (times[i - 1] ?? 0)),
-    };
-  });
-  return { count: counted, p50: textOf(p50), p99: textOf(p99), slowest: p99.from };
-}
-
-/** As if the values of a bucket were spread evenly, but for the first and the last. */
-function textOf({ from, to, share }) {
-  if (from === 0) return `< ${latency(to)}`;
-  return to === Number.POSITIVE_INFINITY ? `> ${latency(from)}` : latency(from + share * (to - from));
+  // As if the values of a bucket were spread evenly, but for the first and the last.
+  const at = (share) => {
+    const i = times.findIndex((each) => each >= share * counted);
+    const [from, to] = [buckets[i - 1]?.bound, buckets[i].bound];
+    if (from === undefined) return `< ${latency(to)}`;
+    if (to === Number.POSITIVE_INFINITY) return `> ${latency(from)}`;
+    return latency(from + ((to - from) * (share * counted - times[i - 1])) / (times[i] - times[i - 1]));
+  };
+  if (counted === 0) return { count: 0, p50: "–", p99: "–" };
+  return { count: counted, p50: at(0.5), p99: at(0.99) };
 }
