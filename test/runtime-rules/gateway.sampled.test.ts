@@ -162,17 +162,6 @@ describe.each(threadCounts)("with %i threads", (workers) => {
     expect(await ask(request("/v2/live", { fields: upgrade }))).toEqual([403, blockedBody]);
   });
 
-  test("beyond the budget for refusals the answer is 429", async () => {
-    const { gateway } = await start({ ...unlimited, refusals: { perSecond: 1, burst: 2 } });
-    await set(gateway);
-    const [connection] = connect(gateway, 1);
-    if (connection === undefined) throw new Error("no connection");
-    const answers = [];
-    for (let i = 0; i < 5; i += 1) answers.push(...(await statuses([connection])));
-    expect(answers[0]).toBe(403);
-    expect(answers.at(-1)).toBe(429);
-  });
-
   test("a listed token is blocked after its check, wherever it comes from", async () => {
     const folder = mkdtempSync(join(tmpdir(), "headgate-rules-"));
     cleanup(() => rmSync(folder, { recursive: true }));

@@ -1,12 +1,12 @@
 // Something else under the key of one counter in the store: that counter is decided by onFailure, all others by the store.
 import { expect, test } from "vitest";
-import type { Settings } from "../../src/core/settings.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
+import { sharedCounters } from "../support/shared-settings.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -16,22 +16,13 @@ const match = (path: string) => ({ paths: [path], methods: [] });
 async function startGateway({ port }: RedisServer) {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
-  const address = { host: "127.0.0.1", port };
-  const redis: Settings["counters"]["redis"] = {
-    connection: { servers: { kind: "one", address }, database: 0, username: null, passwordFile: null, tls: null },
-    store: {
-      ...{ prefix: "headgate:", waitMs: 1000, lease: { durationMs: 1000, most: 1000 } },
-      ...{ onFailure: "local", replicas: "auto", maxKeys: 1000 },
-    },
-  };
   const policies = [
     slidingPolicy({ name: "one", limit, windowMs: 3_600_000, match: match("/v1/") }),
     slidingPolicy({ name: "two", limit, windowMs: 3_600_000, match: match("/v2/") }),
   ];
-  const counters = { memoryBytes: 2 ** 20, snapshot: null, redis };
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
-    overrides: { policies, counters, drain: { timeoutMs: 0 } },
+    overrides: { policies, counters: sharedCounters(port), drain: { timeoutMs: 0 } },
   });
   cleanup(() => gateway.close());
   await eventually("the store is up", async () => (await metric(gateway, 'headgate_store_state{state="up"}')) === 1);

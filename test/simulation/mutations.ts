@@ -219,6 +219,12 @@ export const mutations: readonly Mutation[] = [
     (plan) => sharesRules(plan) && plays("restart", "flush", "failover")(plan),
   ),
   mutation(
+    "a rule that was set alone has its revision although there is something newer",
+    12,
+    [[rulesModel, "before.revision >= Number(proposed) ? this.#version : Number(proposed)", "Number(proposed)"]],
+    sharesRules,
+  ),
+  mutation(
     "the wait of a policy that was not asked is not told",
     320_290,
     [

@@ -278,26 +278,6 @@ describe.skipIf(skipRedis)(`the script of rules${redisNeeded}`, () => {
     expect(await log.read()).toMatchObject([{ text: "", isNew: false }]);
   });
 
-  test("what was set alone holds from then on: with its revision, or a higher one if there is something newer", async () => {
-    const log = await Log.open();
-    const { version } = await log.write(setting(ruleOf({ note: "from the store" }), 0));
-    const alone = (revision: number, note: string): WrittenEntry => {
-      return { ...setting(ruleOf({ note }), revision), isAgain: false };
-    };
-    // A message that was given up comes late.
-    expect(await log.writeOne(alone(version + 7, "late"))).toEqual({ outcome: "old", revision: version });
-    log.known = version;
-    expect(await log.writeOne(alone(version + 7, "alone"))).toEqual({ outcome: "written", revision: version + 7 });
-    log.known = version + 7;
-    const result = await log.writeOne(alone(version + 5, "alone elsewhere"));
-    expect(result).toEqual({ outcome: "written", revision: log.nowUs });
-    expect(await log.read()).toMatchObject([{ text: expect.stringContaining("alone elsewhere"), isNew: true }]);
-    // Others may have a rule of which this store knows nothing.
-    expect(await log.writeOne({ ...removing("two", version + 9), isAgain: false })).toMatchObject({
-      outcome: "written",
-    });
-  });
-
   test("pages are bounded, and have each entry that was there from the first to the last", async () => {
     const log = await Log.open();
     for (let i = 0; i < 2_000; i += 200) {
