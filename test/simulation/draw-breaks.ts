@@ -3,13 +3,11 @@
 import type { Policy } from "../../src/core/policy.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { Chance } from "./chance.ts";
-import { startClients } from "./clients.ts";
 import type { ClientPlan, Failure, GatewayPlan, Plan } from "./plan.ts";
 import { checkClaims } from "./quiet.ts";
-import type { RunResult } from "./run.ts";
+import { type Log, type RunResult, runTo } from "./run.ts";
 import { checkSettled } from "./settled.ts";
 import { gatewayPlan, smallPlan } from "./small-plan.ts";
-import { World } from "./world.ts";
 
 type Kind = "cut" | "part" | "late" | "pause" | "crash" | "flush" | "restart";
 
@@ -95,13 +93,9 @@ function drawFailures(chance: Chance, gateways: readonly GatewayPlan[]): readonl
   });
 }
 
-export async function runBreaks(plan: Plan, log: ((line: string) => void) | null = null): Promise<RunResult> {
-  const world = new World(plan, log);
-  startClients(world);
-  await world.load();
-  await checkSettled(world);
-  checkClaims(world);
-  for (const gateway of world.starts) gateway.end();
-  const { judge, requests, admitted } = world;
-  return { plan, violations: judge.violations, requests, admitted };
+export function runBreaks(plan: Plan, log: Log = null): Promise<RunResult> {
+  return runTo(plan, log, async (world) => {
+    await checkSettled(world);
+    checkClaims(world);
+  });
 }

@@ -3,11 +3,10 @@
 import type { Policy } from "../../src/core/policy.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { Chance } from "./chance.ts";
-import { startClients } from "./clients.ts";
 import type { ClientPlan, Failure, Plan } from "./plan.ts";
 import { checkClaims } from "./quiet.ts";
+import { type Log, type RunResult, runTo } from "./run.ts";
 import { gatewayPlan, smallPlan } from "./small-plan.ts";
-import { World } from "./world.ts";
 
 const keys: readonly Policy["key"][] = [[{ kind: "client" }], [{ kind: "client" }], []];
 
@@ -66,17 +65,13 @@ function drawFailure(chance: Chance, gateways: number, loadMs: number): Failure 
 }
 
 /** Runs it, without a look at what is left when nobody asks any more. */
-export async function runCrowd(plan: Plan, log: ((line: string) => void) | null = null) {
-  const world = new World(plan, log);
-  startClients(world);
-  await world.load();
-  await world.time.runUntil(world.time.nowMs + 200);
-  // While nothing fails, two answers are enough, and there is time for many.
-  const alone = world.starts.flatMap(({ threads }) => threads.map(({ shared }) => shared.counts.alone.local));
-  if (plan.failures.length === 0 && plan.settings.waitMs >= 50 && alone.some((count) => count > 0))
-    world.judge.violate(`${alone.join(" and ")} requests were decided without the store`);
-  checkClaims(world);
-  for (const gateway of world.starts) gateway.end();
-  const { judge, requests, admitted, refused } = world;
-  return { violations: judge.violations, requests, admitted, refused };
+export function runCrowd(plan: Plan, log: Log = null): Promise<RunResult> {
+  return runTo(plan, log, async (world) => {
+    await world.time.runUntil(world.time.nowMs + 200);
+    // While nothing fails, two answers are enough, and there is time for many.
+    const alone = world.starts.flatMap(({ threads }) => threads.map(({ shared }) => shared.counts.alone.local));
+    if (plan.failures.length === 0 && plan.settings.waitMs >= 50 && alone.some((count) => count > 0))
+      world.judge.violate(`${alone.join(" and ")} requests were decided without the store`);
+    checkClaims(world);
+  });
 }

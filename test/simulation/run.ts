@@ -10,18 +10,29 @@ export interface RunResult {
   readonly violations: readonly string[];
   readonly requests: number;
   readonly admitted: number;
+  /** Requests that were refused with the store's word, and so judged. */
+  readonly refused: number;
 }
 
-export async function run(plan: Plan, log: ((line: string) => void) | null = null): Promise<RunResult> {
+export type Log = ((line: string) => void) | null;
+
+export function run(plan: Plan, log: Log = null): Promise<RunResult> {
+  return runTo(plan, log, async (world) => {
+    await becomeQuiet(world);
+    checkUtilisation(world);
+    await world.people.check();
+  });
+}
+
+/** `end`: what is waited for and checked when the last request has been sent. */
+export async function runTo(plan: Plan, log: Log, end: (world: World) => Promise<void>): Promise<RunResult> {
   const world = new World(plan, log);
   startClients(world);
   await world.load();
-  await becomeQuiet(world);
-  checkUtilisation(world);
-  await world.people.check();
+  await end(world);
   for (const gateway of world.starts) gateway.end();
-  const { requests, admitted, judge } = world;
-  return { plan, violations: judge.violations, requests, admitted };
+  const { requests, admitted, refused, judge } = world;
+  return { plan, violations: judge.violations, requests, admitted, refused };
 }
 
 /** Returns a plan with fewer failures, clients and policies that fails too, if there is one. `tried`: how it is run. */
