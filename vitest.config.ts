@@ -5,8 +5,9 @@ export const shared = {
   setupFiles: ["test/support/property-seed.ts"],
   // Threads and programs that a test starts load what an earlier one has compiled: half of the processor time of their start.
   env: { NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/tests", import.meta.url)) },
-  testTimeout: 20_000,
-  hookTimeout: 20_000,
+  // It only ends what hangs. A test that computes for half a second takes twenty on a machine with forty such processes.
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
   // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
   expect: { poll: { timeout: 5_000 } },
   // Four at a time keep two cores busy, since tests wait for a third of their time.

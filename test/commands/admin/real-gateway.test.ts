@@ -8,6 +8,7 @@ import { cleanupOf } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
+import { holdTimers } from "../../support/timers.ts";
 import { type CommandStage, expectFit, headgate, stageCommands } from "./command-stage.ts";
 
 const yaml = `
@@ -329,8 +330,7 @@ describe("rules", () => {
   });
 });
 
-// One of them waits.
-describe.concurrent("reload, config and drain", () => {
+describe("reload, config and drain", () => {
   test("a reload says what has changed, and config says it later", async (context) => {
     const { headgate: run, write } = await stage(context);
     expect((await run("config --against previous")).out).toBe("No reload has changed anything since the start.\n");
@@ -349,8 +349,11 @@ describe.concurrent("reload, config and drain", () => {
   });
 
   test("while a gateway drains, it is asked with a warning", async (context) => {
-    const { headgate: run, gateway } = await stageCommands(cleanupOf(context), `${yaml}drain: { delay: 2s }\n`);
-    expect((await run("drain")).out).toContain("New connections are accepted for 2 s.\n");
+    const cleanup = cleanupOf(context);
+    holdTimers(cleanup);
+    const { headgate: run, gateway } = await stageCommands(cleanup, `${yaml}drain: { delay: 5m }\n`);
+    cleanup(() => void vi.advanceTimersByTime(300_000));
+    expect((await run("drain")).out).toContain("New connections are accepted for 5 min.\n");
     await gateway.drainBegan;
     const { code, out, err } = await run("status");
     expect({ code, err }).toEqual({ code: 0, err: "warning: the gateway is draining\n" });
