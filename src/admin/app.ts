@@ -26,6 +26,7 @@ interface MetricsText {
 export interface AdminAppOptions {
   readonly clock: MonotonicClock;
   readonly metrics: (openMetrics: boolean) => Promise<MetricsText>;
+  readonly maxScrapePauseMs?: number | undefined;
   readonly health: () => Health;
   /** False: nothing is done any more, and a restart is needed. */
   readonly isAlive: () => boolean;
@@ -154,9 +155,9 @@ function noSchemas(): never {
   throw new Error("these routes have no schemas");
 }
 
-function serveMetrics(app: FastifyInstance, { metrics, clock }: AdminAppOptions): void {
-  const plain = new SharedAnswers(() => metrics(false), clock);
-  const openMetrics = new SharedAnswers(() => metrics(true), clock);
+function serveMetrics(app: FastifyInstance, { metrics, clock, maxScrapePauseMs }: AdminAppOptions): void {
+  const plain = new SharedAnswers(() => metrics(false), clock, maxScrapePauseMs);
+  const openMetrics = new SharedAnswers(() => metrics(true), clock, maxScrapePauseMs);
   const compressor = new Compressor();
   app.get("/metrics", async (request, reply) => {
     const scrapes = wantsOpenMetrics(request.headers.accept) ? openMetrics : plain;

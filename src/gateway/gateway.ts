@@ -50,6 +50,8 @@ export interface GatewayOptions extends Omit<ThreadPoolOptions, GivenHere> {
   readonly rereadMs?: number;
   /** Of a link to the console that the caller prints; by default there is none. */
   readonly signIn?: SignInCode | undefined;
+  /** The longest pause between two readings of the metrics. Default: half a second. */
+  readonly maxScrapePauseMs?: number;
 }
 
 export interface Gateway extends Addresses {

@@ -73,6 +73,8 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     sharedReads: sharesReads,
     http2LingerMs: options.http2LingerMs ?? 250,
     rereadMs: 20,
+    // Tests read them again and again, until something has happened.
+    maxScrapePauseMs: 5,
     ...(options.source === undefined ? {} : { source: options.source }),
     signIn: options.signIn,
   });

@@ -25,17 +25,19 @@ interface OpenAdminOptions {
   readonly version: string;
   /** Of a link to the console that the caller prints; by default there is none. */
   readonly signIn?: SignInCode | undefined;
+  readonly maxScrapePauseMs?: number;
 }
 
 /** Rejects with a ListenError, or with a UnixSocketError. */
 export async function openAdmin(settings: AdminSettings, options: OpenAdminOptions) {
-  const { workers, control, adminFiles, sharing, clock, log, version, signIn } = options;
+  const { workers, control, adminFiles, sharing, clock, log, version, signIn, maxScrapePauseMs } = options;
   const { telemetry } = workers.serving;
   const onFailure = createErrorLog(log);
   const { certificate } = adminFiles;
   const admin = await startAdmin({
     ...{ host: settings.host, port: settings.port, socket: settings.socket, clock },
     metrics: telemetry.text,
+    maxScrapePauseMs,
     health: () => control.health(),
     isAlive: () => workers.serving.isAlive(),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),
