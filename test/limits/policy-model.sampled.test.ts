@@ -278,14 +278,14 @@ test("equals the model, whatever the policies are and whatever happens", { timeo
         trial.looks();
       }
     }),
-    runs(20_000, 40),
+    runs(20_000, 80),
   );
-  expect(seen.refused).toBeGreaterThan(scaled(100_000, 40));
-  expect(seen.waits).toBeGreaterThan(scaled(8_000, 40));
-  expect(seen.promises).toBeGreaterThan(scaled(20_000, 40));
-  expect(seen.forgiven).toBeGreaterThan(scaled(6_000, 40));
-  expect(seen.questions - seen.charged).toBeGreaterThan(scaled(5_000, 40));
-  expect(seen.charged).toBeGreaterThan(scaled(10_000, 40));
+  expect(seen.refused).toBeGreaterThan(scaled(100_000, 80));
+  expect(seen.waits).toBeGreaterThan(scaled(8_000, 80));
+  expect(seen.promises).toBeGreaterThan(scaled(20_000, 80));
+  expect(seen.forgiven).toBeGreaterThan(scaled(6_000, 80));
+  expect(seen.questions - seen.charged).toBeGreaterThan(scaled(5_000, 80));
+  expect(seen.charged).toBeGreaterThan(scaled(10_000, 80));
 });
 
 function requestOf({ client, method, target, token, plan, subject }: ModelRequest) {

@@ -19,7 +19,7 @@ test("every attack sends something and stops by itself", async () => {
   const port = await startSink();
   const ports = { traffic: port, admin: port, checks: port, grpc: port };
   const sendsSomething = async ({ name, send }: Attack): Promise<boolean> => {
-    const sender = new PatientSender({ name, ports, seconds: 1, share: 0.05 });
+    const sender = new PatientSender({ name, ports, seconds: 0.2, share: 0.05 });
     await send(sender);
     return sender.hasSent;
   };

@@ -62,7 +62,7 @@ test.each<[string, number, Partial<Policy>]>([
   },
 );
 
-const crowds = runs(1_000, 100).numRuns;
+const crowds = runs(1_000, 200).numRuns;
 
 test(`in ${crowds} runs with up to 32 policies, bursts, stalls and losses, refusals are true and the limits hold`, {
   timeout: 120_000,

@@ -117,8 +117,8 @@ test("the same holds of two generations, and of what several threads hand over",
 });
 
 describe("of many refusals", () => {
-  /** A million, or a fifth of them in `npm test`. */
-  const refusals = inFullOr(1_000_000, 200_000);
+  /** A million, or a tenth of them in `npm test`. */
+  const refusals = inFullOr(1_000_000, 100_000);
   /** A generator that is the same in each run. */
   const randomOf = (seed: number) => {
     let state = seed;

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { replaceOnce } from "../support/replacement.ts";
+import { spread } from "../support/runs.ts";
 import { drawBreaks, runBreaks } from "./draw-breaks.ts";
 import { mutations } from "./mutations.ts";
 import { drawPlan } from "./plan.ts";
@@ -28,8 +29,10 @@ test.each([
   ["runs with breaks", drawBreaks, runBreaks],
 ] as const)("nothing is wrong in the %s that miss a safeguard when it is taken out", async (_, draw, tried) => {
   const missing = mutations.filter(({ isOfBreaks }) => isOfBreaks === (draw === drawBreaks));
-  for (const seed of new Set(missing.map((mutation) => mutation.seed)))
+  const seeds = [...new Set(missing.map((mutation) => mutation.seed))];
+  for (const seed of spread(seeds, 3)) {
     expect((await tried(draw(seed))).violations, `seed ${seed}`).toEqual([]);
+  }
 });
 
 test("a run can be repeated", async () => {
