@@ -5,6 +5,8 @@ import { afterEach, beforeEach } from "vitest";
 declare module "vitest" {
   interface TaskMeta {
     ownMs?: number;
+    /** For so long the event loop had nothing to do. */
+    waitedMs?: number;
   }
 }
 
@@ -20,14 +22,19 @@ function spentMs(): number {
   if (nowMs - lastAtMs < exactMs) return lastMs;
   const { user, system } = process.cpuUsage();
   lastAtMs = nowMs;
-  lastMs = (user + system) / 1_000 + timer.eventLoopUtilization().idle;
+  lastMs = (user + system) / 1_000 + waitedMs();
   return lastMs;
 }
 
-const begun = new WeakMap<object, number>();
+const waitedMs = (): number => timer.eventLoopUtilization().idle;
 
-beforeEach(({ task }) => void begun.set(task, spentMs()));
+const begun = new WeakMap<object, { readonly spentMs: number; readonly waitedMs: number }>();
+
+beforeEach(({ task }) => void begun.set(task, { spentMs: spentMs(), waitedMs: waitedMs() }));
 
 afterEach(({ task }) => {
-  task.meta.ownMs = spentMs() - (begun.get(task) ?? 0);
+  const before = begun.get(task);
+  if (before === undefined) return;
+  task.meta.ownMs = spentMs() - before.spentMs;
+  task.meta.waitedMs = waitedMs() - before.waitedMs;
 });

@@ -1,4 +1,4 @@
-// Names the ten slowest tests of `npm test`, and fails the run if one takes longer than a test may. A time alone would fail on a busy
+// Names the ten slowest tests of `npm test`, counts those that wait, and fails the run if one takes longer than a test may. A time alone would fail on a busy
 // machine, so it is the test's own (see own-time.ts), and it is judged only if the machine had little else to do.
 import { availableParallelism, loadavg } from "node:os";
 import { relative } from "node:path";
@@ -9,6 +9,8 @@ const mostMs = 1_500;
 const mostBesideOthersMs = 3_000;
 /** A part of the tests is no run of all, and says little. */
 const manyModules = 100;
+/** What waits so long waits for a time that somebody has configured, unless the machine is busy. */
+const waitMs = 250;
 
 /** What lasted shorter than its processes worked for it did so beside others. */
 function ownMsOf(test: TestCase): number {
@@ -19,7 +21,12 @@ export default class SlowestTests implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const tests = modules.flatMap(({ children }) => [...children.allTests()]);
     const slowest = tests.toSorted((one, other) => ownMsOf(other) - ownMsOf(one));
-    if (modules.length >= manyModules) for (const test of slowest.slice(0, 10)) print("slow", test);
+    if (modules.length >= manyModules) {
+      for (const test of slowest.slice(0, 10)) print("slow", test);
+      const waits = tests.map((test) => test.meta().waitedMs ?? 0).filter((ms) => ms >= waitMs);
+      const seconds = Math.round(waits.reduce((sum, ms) => sum + ms, 0) / 1_000);
+      process.stdout.write(`waits: ${waits.length} tests wait for ${waitMs} ms or longer, ${seconds} s in all\n`);
+    }
     // The run itself keeps four processes busy, for a part of the time.
     if ((loadavg()[0] ?? 0) > 2 * availableParallelism()) return;
     const tooSlow = slowest.filter((test) => ownMsOf(test) > (test.options.concurrent ? mostBesideOthersMs : mostMs));
