@@ -5,7 +5,8 @@ import { useCleanup } from "../support/cleanup.ts";
 import { expectAccessible } from "./axe.ts";
 import { noBrowser, openPage, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
 
-describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
+// Each view is judged six times, half a minute in all on a machine that does nothing else.
+describe.skipIf(noBrowser)("the console", { timeout: 120_000 }, () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
   const policies = `  - { name: small, limit: 3, window: 1h }

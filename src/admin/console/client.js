@@ -60,21 +60,20 @@ function Known({ client, policies, session, onDone }) {
   const blocks = rules.filter(({ action }) => action === "block");
   const isBlocked = blocks.length > 0;
   // Nothing is counted by this key alone: a card would say that nothing was admitted.
-  const { about = [], others = [] } = Object.groupBy(client.policies, ({ gap, used }) =>
-    gap !== null && used === 0 ? "others" : "about",
-  );
-  const gaps = Object.entries(Object.groupBy(others, ({ gap }) => gap));
+  const isOther = ({ gap, used }) => gap !== null && used === 0;
+  const others = Object.groupBy(client.policies.filter(isOther), ({ gap }) => gap);
   return html`
     ${blocks.map((rule) => html`<${Blocked} rule=${rule} clock=${session.api.clock} onRemove=${session.canWrite ? setRemoved : null} />`)}
     ${removed !== null && html`<${RemoveRuleDialog} rule=${removed} session=${session} onEnd=${() => setRemoved(null)} onDone=${onDone} />`}
     ${isShared && html`<p class="muted">Other gateways count this client too: what they have counted is not shown here.</p>`}
     <div class="cards">
-      ${about.map((state) => {
+      ${client.policies.map((state) => {
+        if (isOther(state)) return null;
         const policy = policies.find(({ name }) => name === state.policy) ?? null;
         return html`<${PolicyCard} state=${state} policy=${policy} clock=${session.api.clock} isShared=${isShared} isBlocked=${isBlocked} />`;
       })}
     </div>
-    ${gaps.map(([gap, those]) => html`<p class="muted">${those.length === 1 ? "1 policy counts" : `${count(those.length)} policies count`} something else (${those.map(({ policy }) => policy).join(", ")}): ${gap}.</p>`)}
+    ${Object.entries(others).map(([gap, those]) => html`<p class="muted">${those.length === 1 ? "1 policy counts" : `${count(those.length)} policies count`} something else (${those.map(({ policy }) => policy).join(", ")}): ${gap}.</p>`)}
     <section>
       <h2>Rules for this client</h2>
       ${rules.length === 0 && html`<${Empty} title="No rules.">A rule blocks, exempts or limits one client until it ends.<//>`}

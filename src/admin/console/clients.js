@@ -100,8 +100,7 @@ function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
   const unlisted = html`<${Unlisted} text=${wanted.search.trim()} names=${names} />`;
   const isFiltered = wanted.search.trim() !== "" || wanted.policy !== "";
   if (names.length === 0 && isFiltered) return html`<p class="muted">No client matches.</p>${unlisted}`;
-  if (names.length === 0)
-    return html`<${Empty} title="No clients.">Each client stands here from its first request that a policy counts, until nothing of it is counted any more.<//>`;
+  if (names.length === 0) return html`<${Empty} title="No clients.">A client stands here while a policy counts it.<//>`;
   return html`
     ${unlisted}
     <${Wide} label="Clients">

@@ -188,7 +188,7 @@ function RecentRefusals({ events, clock }) {
 export function RefusalTable({ refusals, known = rowsOf(refusals), nowMs, rows = known.length, own = null }) {
   const [opened, setOpened] = useState(null);
   if (known.length === 0)
-    return html`<${Empty} title="No refusals.">Each request that is limited, refused or fails stands here, with its reason and its id.<//>`;
+    return html`<${Empty} title="No refusals.">What is limited, refused or fails stands here.<//>`;
   const isNamed = known.some(({ requests: [{ client }] }) => client !== own);
   return html`
     <${Wide} label="Recent refusals">
