@@ -1,6 +1,7 @@
 // The colours of the dashboard: a name has the same colour in every panel, a colour has one meaning, and its tone says
 // whether that is good. The names of the lines are taken from a scrape of the gateway's metrics.
 import { beforeAll, describe, expect, test } from "vitest";
+import { refusalColors } from "../../deploy/grafana/source/colors.ts";
 import { metricsOf, scrape, storeOf, twoAddresses } from "../telemetry/scrape.ts";
 import { colorDistance, hueOf } from "./color-distance.ts";
 import { type DashboardPanel, fixedColorOf, panelsOf, shippedDashboard } from "./dashboard-queries.ts";
@@ -26,6 +27,8 @@ const success = [
   "result=answered",
 ];
 const throttled = ["reason=throttled", "outcome=throttled"];
+/** What clients get most of it is 429. */
+const yellow = [...throttled, "status_class=4xx"];
 /** Neither good nor bad. A value in none of these lists is a failure, so a new value is one until it is listed. */
 const neutral = [
   ...["status_class=1xx", "status_class=3xx", "status_class=none", "outcome=observed", "outcome=skipped"],
@@ -36,7 +39,7 @@ const neutral = [
   ...["fate=granted", "fate=spent", "fate=returned"],
   ...["action=exempt", "action=limit", "part=refusals", "part=keys", "part=history"],
 ];
-const failingLines = ["ejections", "failed lookups", "live clients evicted", "blocked requests"];
+const failingLines = ["ejections", "failed lookups", "blocked requests"];
 /** Two names for one thing. */
 const sameMeaning = [
   success,
@@ -53,9 +56,14 @@ const sameMeaning = [
   ["state=slow", "result=late", "result=overdue"],
   ["reason=unreachable", "result=unreachable"],
   ["reason=refused", "result=refused"],
-  ["reason=live", "live clients evicted"],
   ["reason=blocked", "action=block", "blocked requests"],
   ["outcome=exempt", "action=exempt"],
+];
+
+/** Why requests are refused while nothing is attacked, and in an outage. */
+const everyDay = [
+  ...(["throttled", "no_token", "invalid_token", "malformed", "no_route", "body_too_large", "overloaded"] as const),
+  ...(["client_share", "upstream_failed", "upstream_timeout", "ambiguous_path", "bad_host", "blocked"] as const),
 ];
 
 const charts = panelsOf(shippedDashboard()).filter(({ type }) => type === "timeseries");
@@ -96,6 +104,15 @@ test("two lines of a panel are easy to tell apart, and two meanings differ visib
       const least = a.panel === b.panel ? 0.06 : isLabelled(a.meaning) && isLabelled(b.meaning) ? 0.03 : 0;
       if (colorDistance(a.color, b.color) < least) close.push(`${describeLine(a)} and ${describeLine(b)}`);
     }
+  }
+  expect(close).toEqual([]);
+});
+
+test("the reasons that a gateway has every day cannot be mistaken for each other in one legend", () => {
+  const close: string[] = [];
+  for (const [i, a] of everyDay.entries()) {
+    for (const b of everyDay.slice(0, i))
+      if (colorDistance(refusalColors[a], refusalColors[b]) < 0.12) close.push(`${a} ${b}`);
   }
   expect(close).toEqual([]);
 });
@@ -167,7 +184,7 @@ function canonical(meaning: string): string {
 
 function toneOf(meaning: string): string {
   if (success.includes(meaning)) return "success";
-  if (throttled.includes(meaning)) return "throttled";
+  if (yellow.includes(meaning)) return "throttled";
   if (/^(?:method|kind)=/.test(meaning) || neutral.includes(meaning) || !isLabelled(meaning)) return "neutral";
   return "failure";
 }

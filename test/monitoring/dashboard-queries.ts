@@ -11,6 +11,7 @@ export interface DashboardPanel {
   readonly targets?: readonly { readonly expr: string; readonly legendFormat: string; readonly refId: string }[];
   readonly panels?: readonly DashboardPanel[];
   readonly fieldConfig?: FieldConfig;
+  readonly options?: { readonly reduceOptions?: { readonly calcs: readonly string[] } };
 }
 
 export interface FieldConfig {

@@ -72,8 +72,7 @@ function nothing({ fieldConfig }: DashboardPanel, { w, h }: Box): string {
 function stat({ panel, lines }: DrawnPanel, { w, h }: Box): string {
   const each = (w - 20) / lines.length;
   const cells = lines.map(({ name, values }, i) => {
-    const last = values.findLast((value) => value !== null) ?? 0;
-    const { text, color } = appearance(panel, last);
+    const { text, color } = appearance(panel, reduced(panel, values));
     const label = lines.length === 1 ? "" : `<text x="${10 + i * each}" y="42" fill="#8e8e99">${escaped(name)}</text>`;
     return `${label}<text x="${10 + i * each}" y="${h - 44}" font-size="26" font-weight="600" fill="${color}">${escaped(text)}</text>`;
   });
@@ -86,8 +85,14 @@ function stat({ panel, lines }: DrawnPanel, { w, h }: Box): string {
     (i) => (i / (line.values.length - 1)) * w,
     (value) => h - 2 - (value / max) * 30,
   );
-  const { color } = appearance(panel, line.values.findLast((value) => value !== null) ?? 0);
+  const { color } = appearance(panel, reduced(panel, line.values));
   return `${cells.join("")}<path d="${points}" fill="none" stroke="${color}" opacity="0.6"/>`;
+}
+
+function reduced({ options }: DashboardPanel, values: Line["values"]): number {
+  const known = values.filter((value) => value !== null);
+  if (options?.reduceOptions?.calcs[0] !== "mean") return known.at(-1) ?? 0;
+  return known.reduce((sum, value) => sum + value, 0) / Math.max(1, known.length);
 }
 
 function appearance({ fieldConfig }: DashboardPanel, value: number): { text: string; color: string } {
@@ -124,7 +129,8 @@ function chart({ panel, lines }: DrawnPanel, { w, h }: Box, seconds: number): st
     .filter((i) => i % Math.ceil(timeLabelPx / minutePx) === 0)
     .map((i) => {
       const at = round(plot.x + i * minutePx);
-      return `<text x="${at}" y="${plot.y + plot.h + 14}" text-anchor="middle" fill="#8e8e99">${i}:00</text>`;
+      // In the middle of the axis' end, the first would stand under the label of zero.
+      return `<text x="${at}" y="${plot.y + plot.h + 14}" text-anchor="${i === 0 ? "start" : "middle"}" fill="#8e8e99">${i}:00</text>`;
     });
   const paths = lines.map((line, i) => {
     const color = colorOf(panel, line.name, i);

@@ -1,6 +1,6 @@
 // The table of colours. A label value has the same colour in every panel, and no colour has two meanings: green is
 // success; yellow is throttled; red, pink and orange are failures; blue and purple are neither good nor bad. A new label
-// value without a colour does not compile, and a test checks the rules. Routes, instances and versions differ from one
+// value without a colour does not compile, and a test checks the rules. 4xx is a yellow, because 429 is most of it. Routes, instances and versions differ from one
 // deployment to the next and take Grafana's own palette.
 import { admitted, decisions, refusals } from "../../../src/admin/console/colors.js";
 import type { AuthOutcome } from "../../../src/core/authentication.ts";
@@ -37,7 +37,7 @@ export const statusClassColors: Colors<StatusClass> = {
   "1xx": "#643fd1",
   "2xx": success,
   "3xx": "#cecafd",
-  "4xx": "#ff9830",
+  "4xx": "#e9c413",
   "5xx": "#f2495c",
 };
 

@@ -1,23 +1,15 @@
 // The overview, visible without scrolling: traffic, refusals, the gateway itself and the upstream. A row of numbers
 // first, then the same four subjects over time.
-import {
-  counterMemoryColors,
-  evictionColors,
-  health,
-  lines,
-  refusalColors,
-  statusClassColors,
-  upstreamErrorColors,
-} from "./colors.ts";
+import { counterMemoryColors, health, lines, refusalColors, statusClassColors, upstreamErrorColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { decided, gateway, ofGateways, quantile, requests, share, sumRate } from "./queries.ts";
 
 export const firstScreen: readonly AnyPanelSpec[] = [
   {
     kind: "stat",
-    title: "Requests",
+    title: "Requests (mean)",
     description:
-      "Requests per second on the chosen routes, whatever their status, plus the checks that an ingress asked for.",
+      "Requests per second, the mean of the time range on the chosen routes, whatever their status, plus the checks that an ingress asked for.",
     unit: "reqps",
     width: 4,
     queries: [
@@ -29,9 +21,9 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "stat",
-    title: "Throttled",
+    title: "Throttled (mean)",
     description:
-      "Share of all requests that exceeded a limit and got 429. The row “Limits and tokens” shows which policy refused. A high share has one of two causes: one client sends too much, or many clients are charged as one address (see `clientAddress.trustedProxies`).",
+      "Share of all requests, the mean of the time range, that exceeded a limit and got 429. The row “Limits and tokens” shows which policy refused. A high share has one of two causes: one client sends too much, or many clients are charged as one address (see `clientAddress.trustedProxies`).",
     unit: "percentunit",
     width: 4,
     limits: [0.1, 0.5],
@@ -44,9 +36,9 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "stat",
-    title: "Refused for other reasons",
+    title: "Refused otherwise (mean)",
     description:
-      'Share of all requests that the gateway answered itself with a status other than 429. The chart "Refused by reason" shows the reasons, such as a missing token or a failed upstream.',
+      'Share of all requests, the mean of the time range, that the gateway answered itself with a status other than 429. The chart "Refused by reason" shows the reasons, such as a missing token or a failed upstream.',
     unit: "percentunit",
     width: 4,
     limits: [0.05, 0.25],
@@ -59,9 +51,9 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "stat",
-    title: "5xx",
+    title: "5xx (mean)",
     description:
-      "Share of the requests on the chosen routes that ended in a 5xx, from the upstream or from the gateway.",
+      "Share, the mean of the time range, of the requests on the chosen routes that ended in a 5xx, from the upstream or from the gateway.",
     unit: "percentunit",
     width: 4,
     limits: [0.01, 0.05],
@@ -77,9 +69,9 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "stat",
-    title: "Gateway overhead (p99)",
+    title: "Overhead p99 (mean)",
     description:
-      "Time that the gateway adds to a request: from the end of the request head until the request is forwarded, plus from the response head until it is written. Waiting for the upstream or for a free connection to it is excluded.",
+      "Mean of the time range. Time that the gateway adds to a request: from the end of the request head until the request is forwarded, plus from the response head until it is written. Waiting for the upstream or for a free connection to it is excluded.",
     unit: "s",
     width: 4,
     limits: [0.005, 0.025],
@@ -150,7 +142,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     description:
       "How late the thread that serves all requests runs its work, on the slowest of the chosen gateways. About 10 ms is the resolution of the measurement and means no delay. Above 100 ms every client waits.",
     unit: "s",
-    width: 5,
+    width: 6,
     queries: [
       { expr: `max(${ofGateways(`nodejs_eventloop_lag_p50_seconds{${gateway}}`)})`, legend: "p50", color: lines.first },
       { expr: `max(${ofGateways(`nodejs_eventloop_lag_p99_seconds{${gateway}}`)})`, legend: "p99", color: lines.third },
@@ -162,7 +154,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     description:
       "The highest values among the chosen gateways: resident memory of the process, and the part used by the JavaScript heap.",
     unit: "bytes",
-    width: 5,
+    width: 6,
     queries: [
       {
         expr: `max(${ofGateways(`process_resident_memory_bytes{${gateway}}`)})`,
@@ -178,7 +170,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     description:
       "Memory that the counters of all policies take (`used`), and what new keys can take before others are evicted (`free`). Summed over the chosen gateways.",
     unit: "bytes",
-    width: 5,
+    width: 6,
     stacked: true,
     queries: [
       {
@@ -190,26 +182,11 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Live clients evicted",
-    description:
-      "Clients evicted per second although their requests still counted, because the memory for counters was full. This should be zero; otherwise raise `counters.memory`.",
-    unit: "cps",
-    width: 4,
-    queries: [
-      {
-        expr: sumRate("headgate_evictions_total", `${gateway}, reason="live"`),
-        legend: "live clients evicted",
-        color: evictionColors.live,
-      },
-    ],
-  },
-  {
-    kind: "chart",
     title: "Upstream errors",
     description:
       "Requests per second that the upstream failed, by reason. Requests that another address served are not included.",
     unit: "cps",
-    width: 5,
+    width: 6,
     stacked: true,
     noValue: "no errors",
     queries: [

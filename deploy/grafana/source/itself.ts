@@ -226,7 +226,7 @@ export const itself: readonly AnyPanelSpec[] = [
     title: "Failed snapshots",
     description: "Snapshots of the counters per second that could not be written. The log has the reason.",
     unit: "cps",
-    width: 12,
+    width: 8,
     queries: [{ expr: sumRate("headgate_snapshot_failures_total", gateway, "instance"), legend: "{{instance}}" }],
   },
   {
@@ -234,7 +234,22 @@ export const itself: readonly AnyPanelSpec[] = [
     title: "Size of the snapshot",
     description: "Size of the last snapshot of the counters: about half of the memory of the keys in the table.",
     unit: "bytes",
-    width: 12,
+    width: 8,
     queries: [{ expr: `headgate_snapshot_bytes{${gateway}}`, legend: "{{instance}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Certificate expires in",
+    description: "Time until the certificate in use expires; of several gateways, the shortest.",
+    unit: "s",
+    width: 8,
+    noValue: "no TLS",
+    queries: [
+      {
+        expr: `min(headgate_tls_certificate_expiry_timestamp_seconds{${gateway}} > 0) - time()`,
+        legend: "time left",
+        color: lines.first,
+      },
+    ],
   },
 ];

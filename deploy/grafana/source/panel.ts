@@ -134,7 +134,8 @@ function stat(spec: StatSpec, id: number): StatBuilder {
     .span(spec.width)
     .graphMode(spec.words === undefined ? BigValueGraphMode.Area : BigValueGraphMode.None)
     .colorMode(BigValueColorMode.Value)
-    .reduceOptions(new ReduceDataOptionsBuilder().calcs(["lastNotNull"]))
+    // A state is that of now. A number stands over a chart of the whole range, and must not be green because its last minute was.
+    .reduceOptions(new ReduceDataOptionsBuilder().calcs([spec.words === undefined ? "mean" : "lastNotNull"]))
     .thresholds(new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(steps))
     .targets(targets(spec));
   if (spec.noValue !== undefined) built.noValue(spec.noValue);

@@ -88,19 +88,20 @@ export const traffic: readonly AnyPanelSpec[] = [
       "Connections closed per second. `idle`: closed to make room for a new connection, which is harmless. `admin`: the same on the admin listener. `total` and `per_peer`: refused because `listen.maxConnections` or `listen.maxConnectionsPerPeer` was reached. `rate`: closed because one peer opened more than `listen.newConnectionsPerPeer` per second. `stream per_peer` and `stream total`: an HTTP/2 stream was refused because of the same keys. `stream unread`: a stream was reset because the client did not read the response. Other reasons: an HTTP/2 connection was closed because the client cost too much.",
     unit: "cps",
     width: 8,
+    noValue: "none shed",
     queries: [
       {
-        expr: sumRate("headgate_connections_shed_total", gateway, "reason"),
+        expr: `${sumRate("headgate_connections_shed_total", gateway, "reason")} > 0`,
         legend: "{{reason}}",
         color: connectionShedColors,
       },
       {
-        expr: sumRate("headgate_http2_connections_closed_total", gateway, "reason"),
+        expr: `${sumRate("headgate_http2_connections_closed_total", gateway, "reason")} > 0`,
         legend: "{{reason}}",
         color: http2CloseColors,
       },
       {
-        expr: sumRate("headgate_http2_streams_reset_total", gateway, "reason"),
+        expr: `${sumRate("headgate_http2_streams_reset_total", gateway, "reason")} > 0`,
         legend: "stream {{reason}}",
         color: http2ResetColors,
       },
@@ -108,29 +109,21 @@ export const traffic: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Failed TLS handshakes",
-    description: "Handshakes per second, by reason. Zero without `listen.tls`.",
+    title: "Failed TLS handshakes and PROXY headers",
+    description:
+      "TLS handshakes that failed, per second and by reason, and connections that were closed because they did not start with a PROXY header (`listen.proxyProtocol`).",
     unit: "cps",
     width: 8,
+    noValue: "none failed",
     queries: [
       {
-        expr: sumRate("headgate_tls_handshake_failures_total", gateway, "reason"),
+        expr: `${sumRate("headgate_tls_handshake_failures_total", gateway, "reason")} > 0`,
         legend: "{{reason}}",
         color: tlsFailureColors,
       },
-    ],
-  },
-  {
-    kind: "chart",
-    title: "Refused PROXY headers",
-    description:
-      "Connections per second that were closed because they did not start with a PROXY header. Zero without `listen.proxyProtocol`.",
-    unit: "cps",
-    width: 8,
-    queries: [
       {
-        expr: sumRate("headgate_proxy_headers_refused_total", gateway, "reason"),
-        legend: "{{reason}}",
+        expr: `${sumRate("headgate_proxy_headers_refused_total", gateway, "reason")} > 0`,
+        legend: "PROXY {{reason}}",
         color: proxyHeaderColors,
       },
     ],
@@ -141,27 +134,13 @@ export const traffic: readonly AnyPanelSpec[] = [
     description:
       "Checks per second that an ingress asked for. `internal`: a bug in the gateway. `untrusted`: the caller is not allowed to ask, see `extAuth.trustedCallers`. `malformed`: the call cannot be read or does not describe a request. `overloaded`: the caller has too many connections. Zero while `extAuth` is disabled.",
     unit: "reqps",
-    width: 12,
+    width: 8,
+    noValue: "no checks",
     queries: [
       {
-        expr: sumRate("headgate_ext_auth_checks_total", gateway, "outcome"),
+        expr: `${sumRate("headgate_ext_auth_checks_total", gateway, "outcome")} > 0`,
         legend: "{{outcome}}",
         color: checkColors,
-      },
-    ],
-  },
-  {
-    kind: "chart",
-    title: "Certificate expires in",
-    description: "Time until the certificate in use expires; of several gateways, the shortest.",
-    unit: "s",
-    width: 12,
-    noValue: "no TLS",
-    queries: [
-      {
-        expr: `min(headgate_tls_certificate_expiry_timestamp_seconds{${gateway}} > 0) - time()`,
-        legend: "time left",
-        color: lines.first,
       },
     ],
   },
