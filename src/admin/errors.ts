@@ -18,7 +18,8 @@ export const errors = {
   usedLink: {
     status: 403,
     message: "Forbidden",
-    errMsg: "A link signs in once, within a minute: this one is used up. Sign in with the token that stands below it.",
+    errMsg:
+      "A link signs in once, within a minute: this one is used up. Sign in with the token that stands below it. If you have not used the link before, somebody else has: end the command.",
   },
   foreignOrigin: { status: 403, message: "Forbidden", errMsg: "Pages of another origin may not ask here." },
   misdirected: { status: 421, message: "Misdirected Request", errMsg: "This listener does not answer for this host." },

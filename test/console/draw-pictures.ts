@@ -46,7 +46,7 @@ const pictures: readonly Picture[] = [
     name: "console-configuration",
     path: "#/configuration",
     afterMs: 77_000,
-    shows: "text=listen.port",
+    shows: ".yaml",
     maxHeight: 560,
   },
 ];

@@ -2,7 +2,7 @@
 import { count, span } from "./format.js";
 import { html } from "./html.js";
 import { useTick } from "./live.js";
-import { Instant, When, Wide } from "./parts.js";
+import { Empty, Instant, When, Wide } from "./parts.js";
 import { Facts } from "./requests.js";
 
 export function GatewaysView({ session: { api, status } }) {
@@ -18,9 +18,8 @@ export function GatewaysView({ session: { api, status } }) {
 }
 
 function Alone() {
-  return html`<p class="panel empty"><b>This gateway counts for itself.</b>
-    <span class="muted">With a store (Redis or Valkey, <code>counters.store: redis</code>), several gateways share limits, rules and
-    what is forgiven, and are listed here.</span></p>`;
+  return html`<${Empty} title="This gateway counts for itself.">With a store (Redis or Valkey, <code>counters.store: redis</code>), several
+    gateways share limits, rules and what is forgiven, and are listed here.<//>`;
 }
 
 /** The one that this page is about. */

@@ -3,7 +3,7 @@ import { actions, RemoveRuleDialog, RuleDialog } from "./dialogs.js";
 import { clientLink, count } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
-import { Filter, Instant, Missing, When, Wide } from "./parts.js";
+import { Empty, Filter, Instant, Missing, When, Wide } from "./parts.js";
 
 /** A filter finds the others. */
 const listed = 500;
@@ -38,8 +38,7 @@ export function RulesView({ session }) {
 
 function None({ isFiltered }) {
   if (isFiltered) return html`<p class="muted">No rule has this text.</p>`;
-  return html`<p class="panel empty"><b>No rules.</b>
-    <span class="muted">A rule blocks, exempts or limits one client until it ends.</span></p>`;
+  return html`<${Empty} title="No rules.">A rule blocks, exempts or limits one client until it ends.<//>`;
 }
 
 const buttons = { block: "Block …", exempt: "Exempt …", limit: "Limit …" };
@@ -60,7 +59,7 @@ export function RuleTable({ rules, session, onDone }) {
   useTick(1_000);
   const nowMs = api.clock.nowMs();
   return html`
-    <div class="rules"><${Wide} label="Rules">
+    <${Wide} label="Rules">
       <thead><tr>
         <th scope="col">Whom</th><th scope="col">Effect</th><th scope="col">Ends</th><th scope="col">Set by</th>
         <th scope="col">Note and id</th>
@@ -69,7 +68,7 @@ export function RuleTable({ rules, session, onDone }) {
       <tbody>
         ${rules.map((rule) => html`<${Row} key=${rule.id} rule=${rule} nowMs=${nowMs} onRemove=${canWrite ? setRemoved : null} />`)}
       </tbody>
-    <//></div>
+    <//>
     ${removed !== null && html`<${RemoveRuleDialog} rule=${removed} session=${session} onEnd=${() => setRemoved(null)} onDone=${onDone} />`}`;
 }
 

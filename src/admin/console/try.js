@@ -2,7 +2,7 @@
 import { Meter } from "./clients.js";
 import { clientLink, count, words } from "./format.js";
 import { html, useState } from "./html.js";
-import { typed, Until, When, Wide } from "./parts.js";
+import { Empty, typed, Until, When, Wide } from "./parts.js";
 import { Facts } from "./requests.js";
 
 export function TryView({ session: { api } }) {
@@ -43,7 +43,7 @@ export function TryView({ session: { api } }) {
     <div role="status">
       <div class="failure" role="alert">${error !== null && (error.details ?? [error.message]).map((text) => html`<p>${text}</p>`)}</div>
       ${answer !== null && html`<${Answer} answer=${answer} nowMs=${api.clock.nowMs()} />`}
-      ${answer === null && error === null && html`<p class="panel empty"><b>No answer yet.</b><span class="muted">What the gateway would do with the request, by which policy or rule, and what is left for its client.</span></p>`}
+      ${answer === null && error === null && html`<${Empty} title="No answer yet.">What the gateway would do with the request, by which policy or rule, and what is left for its client.<//>`}
     </div>
     </div>`;
 }
