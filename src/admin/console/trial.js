@@ -46,7 +46,7 @@ function Running({ trial, clock, refusals, onChoose }) {
   const then = unconfirmed === "keep" ? "it stays" : "the configuration from before comes back";
   return html`
     <section class="panel trial" aria-label="Reload on trial">
-      <p class="row"><b>A reload is on trial,</b> begun ${reloadCause(cause, by)} at <${Instant} at=${since} nowMs=${nowMs} />.
+      <p class="row"><span><b>A reload is on trial,</b> begun ${reloadCause(cause, by)} at <${Instant} at=${since} nowMs=${nowMs} />.</span>
         <span class="end">${leftMs === 0 ? "Its time is over." : html`<b class="large" role="timer">${timer(leftMs / 1000)}</b> left, until <${Instant} at=${ends} nowMs=${nowMs} />; then ${then}.`}</span></p>
       <span class="meter" aria-hidden="true"><span style=${{ width: `${share * 100}%` }}></span></span>
       <${Keys} ...${trial} />
