@@ -1,8 +1,8 @@
 // The gateways that share the store, and which of them this page is about.
-import { count, span } from "./format.js";
+import { count } from "./format.js";
 import { html } from "./html.js";
 import { useTick } from "./live.js";
-import { Empty, Instant, When, Wide } from "./parts.js";
+import { Empty, When, Wide } from "./parts.js";
 import { Facts } from "./requests.js";
 
 export function GatewaysView({ session: { api, status } }) {
@@ -44,7 +44,6 @@ function Sharing({ store: { state, shards, replicas, gateways }, nowMs }) {
     <${Wide} label="Gateways of the store">
       <thead><tr>
         <th scope="col">Host</th><th scope="col">Admin API</th><th scope="col">Version</th><th scope="col">Started</th>
-        <th scope="col">Runs for</th>
       </tr></thead>
       <tbody>${gateways.map((gateway) => html`<${Row} gateway=${gateway} nowMs=${nowMs} />`)}</tbody>
     <//>
@@ -57,7 +56,6 @@ function Row({ gateway: { name, version, started, admin, isSelf }, nowMs }) {
     <th scope="row" class="key">${name} ${isSelf && html`<span class="badge open">this one</span>`}</th>
     <td class="key half">${admin ?? "none over TCP"}</td>
     <td class="short half">${version}</td>
-    <td class="short half"><${Instant} at=${started} nowMs=${nowMs} /></td>
-    <td class="short half">${span(Math.max(0, (nowMs - Date.parse(started)) / 1000))}</td>
+    <td class="half"><${When} at=${started} nowMs=${nowMs} /></td>
   </tr>`;
 }

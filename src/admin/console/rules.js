@@ -30,15 +30,10 @@ export function RulesView({ session }) {
       }
     <//>
     <${Missing} ...${rules} />
-    ${rules.value !== null && found.length === 0 && html`<${None} isFiltered=${filter.trim() !== ""} />`}
+    ${rules.value !== null && found.length === 0 && html`<${Empty} title=${filter.trim() === "" ? "No rules." : "No rule has this text."}>A rule blocks, exempts or limits one client until it ends.<//>`}
     ${found.length > 0 && html`<${RuleTable} rules=${found.slice(0, listed)} session=${session} onDone=${rules.reload} />`}
     ${found.length > listed && html`<p class="muted">The first ${count(listed)} of ${count(found.length)}.</p>`}
     ${dialog !== null && html`<${RuleDialog} ...${shared} action=${dialog} whom=${null} policies=${policies.value?.policies.map(({ name }) => name) ?? []} />`}`;
-}
-
-function None({ isFiltered }) {
-  if (isFiltered) return html`<p class="muted">No rule has this text.</p>`;
-  return html`<${Empty} title="No rules.">A rule blocks, exempts or limits one client until it ends.<//>`;
 }
 
 const buttons = { block: "Block …", exempt: "Exempt …", limit: "Limit …" };
