@@ -1,8 +1,11 @@
 // The manifests of deploy/kubernetes: as they are written, and as kustomize renders them.
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseAllDocuments } from "yaml";
+import { kubectl } from "./kubernetes-tools.ts";
 import { isMapping, type Mapping } from "./shape.ts";
 
 export const folder = fileURLToPath(new URL("../../deploy/kubernetes/", import.meta.url));
@@ -24,38 +27,34 @@ export function parseManifests(yaml: string): Manifest[] {
   });
 }
 
-/** Below deploy/kubernetes; headgate.yaml is the gateway's own configuration and no manifest. */
-export const manifestFiles = readdirSync(folder, { recursive: true, encoding: "utf8" })
-  .filter((path) => path.endsWith(".yaml") && !path.endsWith("headgate.yaml"))
-  .sort();
-
 export function readManifests(path: string): Manifest[] {
   return parseManifests(readFileSync(`${folder}${path}`, "utf8"));
 }
-
-const renderers = [
-  { command: "kubectl", asked: ["kustomize", "--help"], render: ["kustomize"] },
-  { command: "kustomize", asked: ["version"], render: ["build"] },
-];
-const renderer = renderers.find(({ command, asked }) => spawnSync(command, asked).status === 0);
-// HEADGATE_REQUIRE=all turns what is missing into a failure.
-const { HEADGATE_REQUIRE } = process.env;
-export const cannotRender = renderer === undefined && HEADGATE_REQUIRE !== "all";
 
 const rendered = new Map<string, Manifest[]>();
 
 /** What `kubectl apply -k` would send. */
 export function render(overlay: string): Manifest[] {
-  const manifests = rendered.get(overlay) ?? runRenderer(overlay);
+  const manifests = rendered.get(overlay) ?? runKubectl(overlay);
   rendered.set(overlay, manifests);
   return manifests;
 }
 
-function runRenderer(overlay: string): Manifest[] {
-  if (renderer === undefined) throw new Error("neither kubectl nor kustomize is installed");
-  const { command, render } = renderer;
-  const { status, stdout, stderr } = spawnSync(command, [...render, `${folder}${overlay}`], { encoding: "utf8" });
-  if (status !== 0 || stderr !== "") throw new Error(`${command} ended with ${status}: ${stderr}`);
+/** The same of a kustomization that a person writes; it names ours as `../headgate/deploy/…`. */
+export function renderOwn(kustomization: string): Manifest[] {
+  const own = mkdtempSync(join(tmpdir(), "headgate-kustomization-"));
+  try {
+    const repository = relative(own, join(folder, "../.."));
+    writeFileSync(join(own, "kustomization.yaml"), kustomization.replaceAll("../headgate", repository));
+    return runKubectl(relative(folder, own));
+  } finally {
+    rmSync(own, { recursive: true });
+  }
+}
+
+function runKubectl(overlay: string): Manifest[] {
+  const { status, stdout, stderr } = spawnSync(kubectl, ["kustomize", join(folder, overlay)], { encoding: "utf8" });
+  if (status !== 0 || stderr !== "") throw new Error(`kubectl ended with ${status}: ${stderr}`);
   return parseManifests(stdout);
 }
 
