@@ -152,7 +152,7 @@ async function runCommand(parsed: ParsedArguments): Promise<number> {
       return exitCodes.ok;
     }
     case "version":
-      io.out(`headgate ${await readVersion()}\n`);
+      io.out(`headgate ${await readVersion()}${await readCommit()}\n`);
       return exitCodes.ok;
     case "start":
       return (await import("./commands/start.ts")).run(invocation.args, io, await readBuild());
@@ -183,4 +183,11 @@ async function readVersion(): Promise<string> {
   const manifest: unknown = JSON.parse(await readFile(new URL("../package.json", import.meta.url), "utf8"));
   const isManifest = typeof manifest === "object" && manifest !== null && "version" in manifest;
   return isManifest ? String(manifest.version) : "unknown";
+}
+
+/** In brackets; empty where the sources run, and for a build of sources that are no clone. A build writes it beside this file. */
+async function readCommit(): Promise<string> {
+  const { readFile } = await import("node:fs/promises");
+  const commit = await readFile(new URL("commit", import.meta.url), "utf8").catch(() => "");
+  return commit.trim() === "" ? "" : ` (${commit.trim()})`;
 }
