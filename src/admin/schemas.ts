@@ -269,7 +269,9 @@ export const clientSorts = ["used", "refused", "recent"] as const;
 /** Parameters of a query are text. */
 export const ClientsQuery = object({
   policy: Type.Optional(text("Keys of this policy alone.", { minLength: 1, maxLength: 64 })),
-  sort: Type.Optional(Type.Enum(clientSorts, { description: "The largest first; without it, used." })),
+  sort: Type.Optional(
+    Type.Enum(clientSorts, { description: "The largest first; without it, used: by units, not by what is left." }),
+  ),
   search: Type.Optional(
     text("What the name of the key begins with: the address, say.", { minLength: 1, maxLength: 128 }),
   ),

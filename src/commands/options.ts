@@ -218,7 +218,7 @@ export const commands: Readonly<Record<CommandName, Command>> = {
       watch: { value: null, means: "Again every 2 s, until Ctrl-C." },
       ...gateway,
     },
-    examples: ["--sort refused --watch", "--policy per-client --search 203.0.113."],
+    examples: ["--sort refused --watch", "--policy per-ip --search 203.0.113."],
     answer: "GET /api/clients",
   },
   why: {
