@@ -44,10 +44,10 @@ COPY docs/runbooks.md ./docs/
 COPY deploy/image/health-check ./
 # For `docker exec gateway headgate status`.
 RUN ln -s /headgate/dist/main.js /usr/local/bin/headgate
-# For the snapshot of the counters (counters.snapshot.path), if a volume is mounted here: a new volume gets its owner.
-RUN install -d -m 700 -o 1000 -g 1000 /var/lib/headgate
-# For the Unix socket of the admin API. As a volume it can be written to, also where the root cannot.
-RUN install -d -m 700 -o 1000 -g 1000 /run/headgate
+# The first is for the snapshot of the counters (counters.snapshot.path), if a volume is mounted here: a new volume gets its owner.
+# The second is for the Unix socket of the admin API: as a volume it can be written to, also where the root cannot. Their group is 0,
+# which is that of a process whose user the platform chooses (OpenShift).
+RUN install -d -m 770 -o 1000 -g 0 /var/lib/headgate /run/headgate
 ENV HEADGATE_ADMIN_SOCKET=/run/headgate/admin.sock
 VOLUME /run/headgate
 # Not the admin listener, which is on the container's loopback by default (HEADGATE_ADMIN_HOST).

@@ -20,6 +20,13 @@ test("the label has the version of the package, and the user is a number that is
   expect(/^USER (\d+):\d+$/m.exec(last)?.[1]).toBe("1000");
 });
 
+test("every folder that is written can be written by group 0, which any user of such a platform has", () => {
+  const folders = /^RUN install -d -m 770 -o 1000 -g 0 (.*)$/m.exec(dockerfile)?.[1]?.split(" ") ?? [];
+  const named = [...dockerfile.matchAll(/^(?:VOLUME |ENV HEADGATE_ADMIN_SOCKET=)(\/[\w/]+?)(?:\/admin\.sock)?$/gm)];
+  expect(folders).toEqual(expect.arrayContaining(named.map(([, folder]) => folder)));
+  expect(folders).toContain("/var/lib/headgate");
+});
+
 test("no production dependency has native code, an install script or a platform of its own", () => {
   const packages: Readonly<Record<string, object>> = lock.packages;
   const production = Object.entries(packages).filter(([path, one]) => path !== "" && !("dev" in one));
