@@ -43,6 +43,12 @@ test("each area has lines, and no name has two", () => {
   expect(names.filter((name, i) => !/^\w+ \S+$/.test(name) || names.indexOf(name) !== i)).toEqual([]);
 });
 
+test("the page about stability names each area", () => {
+  const rows = [...read("docs/stability.md").matchAll(/^\| (`\w+`(?:, `\w+`)*) \|/gm)];
+  const named = rows.flatMap(([, areas = ""]) => areas.match(/\w+/g) ?? []);
+  expect(named.sort()).toEqual([...new Set(current.map((line) => line.split(" ")[0]))]);
+});
+
 test("a line that is added, removed or changed is named itself or by what it belongs to", () => {
   const before = ["config auth.mode: enum", "config auth: object", "metric x_total: counter {a}"];
   const now = ["config auth.mode: text", "config auth: object", "metric x_total: counter {a}", "exit other: 3"];
