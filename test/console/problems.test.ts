@@ -117,6 +117,13 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
     "critical",
     "HeadgateUpstreamFailing",
   ],
+  [
+    "an upstream that hangs while clients leave",
+    {},
+    { admitted: 40, upstream: { ...upstream, answered: 0, abandoned: 40 } },
+    "warning",
+    "HeadgateUpstreamSlow",
+  ],
   ["no free connection", {}, { refused: { overloaded: 1 } }, "critical", "HeadgateUpstreamBusy"],
   ["a quarter limited", {}, { refused: { throttled: 34 } }, "warning", "HeadgateThrottlesMost"],
   ["a quarter blocked", {}, { refused: { blocked: 34, throttled: 1 } }, "warning", "HeadgateManyBlocked"],

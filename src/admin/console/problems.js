@@ -157,6 +157,7 @@ const minRequests = 12;
 function ofTraffic(steps, store) {
   const refused = (reason) => sum(steps, (step) => step.refused[reason] ?? 0);
   const late = refused("store_unavailable");
+  const left = sum(steps, ({ upstream }) => upstream.abandoned);
   return [
     refused("internal") > 0 &&
       critical("The gateway has failed to answer a request: the log says why.", "HeadgateInternalError"),
@@ -164,6 +165,12 @@ function ofTraffic(steps, store) {
     late > 0 &&
       store?.state !== "away" &&
       critical(`${count(late)} requests got 503, because the store did not answer.`, "HeadgateStoreSlow"),
+    left >= minRequests &&
+      left >= thresholds.refusedShare * countsOf(steps).all &&
+      warning(
+        `${count(left)} clients left before the upstream answered: it is slow, or hangs.`,
+        "HeadgateUpstreamSlow",
+      ),
     ofRefusals(steps, refused),
   ];
 }
