@@ -30,6 +30,7 @@ const volumes = [{ name: "files", configMap: { name: "files" } }];
 const sidecar = {
   name: "tail",
   image: "registry.test/tail:1.0.0",
+  ports: [{ name: "tail", containerPort: 9000 }],
   securityContext: {
     runAsNonRoot: true,
     allowPrivilegeEscalation: false,
@@ -147,7 +148,7 @@ export const cases: Readonly<Record<string, Case>> = {
   "service.port": { to: 8000 },
   "service.extAuthPort": { to: 8001 },
   "service.extAuthGrpcPort": { to: 8002 },
-  "service.extraPorts": { to: [{ name: "tail", port: 9000, targetPort: 9000 }] },
+  "service.extraPorts": { to: [{ name: "tail", port: 9000, targetPort: 9000 }], with: { extraContainers: [sidecar] } },
   "service.nodePort": { to: 30_080, with: balanced },
   "service.appProtocol": { to: "http" },
   "service.clusterIP": { to: "10.96.0.99" },

@@ -22,6 +22,7 @@ import {
 import { cases, everything } from "./chart-values.ts";
 import { cannotRender } from "./kubernetes-tools.ts";
 import { manifestFlaws } from "./manifest-flaws.ts";
+import { referenceFlaws } from "./manifest-references.ts";
 import { at, type Manifest, only, parseManifests, render } from "./manifests.ts";
 import { podSecurityFlaws } from "./pod-security.ts";
 import { isMapping, type Mapping } from "./shape.ts";
@@ -107,6 +108,7 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
     const [old, now] = [template(before), template(merge(before, set(path, one.to)))];
     expect(now).not.toEqual(old);
     expect(now.flatMap(manifestFlaws)).toEqual([]);
+    expect(referenceFlaws(now, ["configured-elsewhere", "files"])).toEqual([]);
     expect(podsOf(now).flatMap(podSecurityFlaws)).toEqual([]);
     const names = now.map(nameOf);
     expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
@@ -293,7 +295,7 @@ config:
     for (const example of examples) {
       const manifests = template(example);
       const own = manifests.filter(({ kind }) => kind !== "BackendConfig");
-      expect([example, own.flatMap(manifestFlaws)]).toEqual([example, []]);
+      expect([example, own.flatMap(manifestFlaws), referenceFlaws(own)]).toEqual([example, [], []]);
       expect([example, configurationFlaws(manifests)]).toEqual([example, []]);
     }
   });
