@@ -16,7 +16,7 @@ export function manPage(version: string, date: string): string {
     ...commandNames.flatMap(commandLines),
     ".SH OTHER OPTIONS",
     entry("<command> --help", "Print the options of a command, with examples."),
-    entry("--version", "Print the version."),
+    entry("--version", "Print the version, and the commit of a build."),
     ".SH ENVIRONMENT",
     entry("HEADGATE_CONFIG", "The configuration, if --config does not name one."),
     entry("HEADGATE_...", "Each key of the configuration, such as HEADGATE_UPSTREAM_URL for upstream.url."),

@@ -14,7 +14,7 @@ function listOfCommands(): string[] {
   const own = rows(commandNames.filter((name) => !isAdmin(name)));
   const others = [
     ["<command> --help", "Print the options of a command, with examples."],
-    ["--version", "Print the version."],
+    ["--version", "Print the version, and the commit of a build."],
   ] as const;
   const asking = rows(adminCommands);
   const left = Math.max(...[...own, ...asking, ...others].map(([name]) => name.length));
