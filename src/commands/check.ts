@@ -9,6 +9,7 @@ import { addedWarnings, configurationWarnings } from "../config/warnings.ts";
 import { describeChange } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { flawOfPath } from "../limits/snapshot/file.ts";
+import { linesText } from "./admin/printed.ts";
 import type { ConfigArguments, DiffArguments } from "./arguments.ts";
 import { type CommandIo, exitCodes } from "./io.ts";
 import { loadConfig } from "./load-config.ts";
@@ -23,8 +24,8 @@ export async function run({ isOnline = false, ...args }: ConfigArguments, io: Co
     ...upstreamHostLines(loaded.settings.upstream),
   ];
   const warnings = [...configurationWarnings(loaded.settings), ...(await snapshotWarnings(loaded.settings))];
-  for (const warning of warnings) io.err(`warning: ${warning}\n`);
-  io.out(lines.map((line) => `${line}\n`).join(""));
+  io.err(linesText(warnings.map((warning) => `warning: ${warning}`)));
+  io.out(linesText(lines));
   return isOnline ? runOnline(loaded.settings, io) : exitCodes.ok;
 }
 
@@ -37,8 +38,8 @@ async function runOnline({ counters: { redis } }: Settings, io: CommandIo): Prom
   const { checkStore } = await import("../gateway/check-store.ts");
   const findings = await checkStore(redis);
   for (const { kind, text } of findings) {
-    if (kind === "usable") io.out(`online: ${text}\n`);
-    else io.err(`${kind === "warning" ? "warning" : "counters.redis"}: ${text}\n`);
+    if (kind === "usable") io.out(linesText([`online: ${text}`]));
+    else io.err(linesText([`${kind === "warning" ? "warning" : "counters.redis"}: ${text}`]));
   }
   return findings.some(({ kind }) => kind === "missing") ? exitCodes.unavailable : exitCodes.ok;
 }
@@ -76,7 +77,7 @@ export async function runDiff({ files, overrides }: DiffArguments, io: CommandIo
     ...(found.length === 0 ? ["nothing would change"] : []),
   ];
   const warnings = addedWarnings(before.settings, after.settings);
-  io.err(warnings.map((warning) => `warning: ${warning}\n`).join(""));
-  io.out(lines.map((line) => `${line}\n`).join(""));
+  io.err(linesText(warnings.map((warning) => `warning: ${warning}`)));
+  io.out(linesText(lines));
   return exitCodes.ok;
 }

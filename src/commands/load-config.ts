@@ -19,6 +19,7 @@ import { endingSoonMs } from "../core/authentication.ts";
 import { systemClock } from "../core/clock.ts";
 import { enumerate } from "../core/enumerate.ts";
 import { type FileError, type FileGroup, passwordIn } from "../core/file-group.ts";
+import { linesText } from "./admin/printed.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import type { CommandIo } from "./io.ts";
 import { availableProcessors } from "./processors.ts";
@@ -44,7 +45,7 @@ export async function loadConfig(
   const warnings = [...switchedOff, ...unlistedNames].map(
     ({ key, detail }) => `${loaded.files.place(key)}: warning: ${detail}`,
   );
-  io.err([...errors, ...files.warnings, ...warnings].map((line) => `${line}\n`).join(""));
+  io.err(linesText([...errors, ...files.warnings, ...warnings]));
   if (!loaded.ok || errors.length > 0) return undefined;
   return { ...loaded, input, tokenNames: files.tokens?.names() ?? new Set() };
 }

@@ -89,6 +89,7 @@ function explain(error: YAMLError): string {
   if (error.code === "TAG_RESOLVE_FAILED") return "tags (!name) have no meaning here";
   if (error.code === "BAD_ALIAS") return "an alias that is none";
   if (error.code === "MISSING_CHAR" && error.message.endsWith("quote")) return "a quote that is never closed";
+  if (error.code === "KEY_OVER_1024_CHARS") return "a key longer than 1024 characters";
   if (error.code === "BLOCK_AS_IMPLICIT_KEY") return 'a key inside a value; text that holds ": " needs quotes';
   const words = error.message.split(/:|\.|\n/, 1)[0] ?? "";
   return words.charAt(0).toLowerCase() + words.slice(1);

@@ -103,6 +103,14 @@ test("a good configuration is named and shown with what is in effect", async () 
   expect(io.errText()).toBe("");
 });
 
+test("what a terminal would obey is printed as its number", async () => {
+  const io = testIo({ env: { HEADGATE_COUNTERS_SNAPSHOT_PATH: "/gone\u009b31m/\u202ecounters" } });
+  expect(await run({ file: undefined, overrides: [] }, io)).toBe(0);
+  expect(io.outText()).toContain("/gone\\u{9b}31m/\\u{202e}counters");
+  expect(io.errText()).toContain("there is no folder /gone\\u{9b}31m,");
+  expect(io.outText() + io.errText()).not.toMatch(/[\u009b\u202e]/);
+});
+
 test("names of listed tokens are shown, and no other value that may be a secret", async () => {
   const place = scratchFolder(cleanup);
   writeFileSync(join(place, "tokens"), `${"ab".repeat(32)}  # acme\n`);
