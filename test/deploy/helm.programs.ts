@@ -1,8 +1,10 @@
 // The chart of deploy/helm, rendered by Helm: with its values as they are it makes what the companion overlay makes, each value does
 // something that Kubernetes accepts, and what Helm does to a configuration is caught or harmless.
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import packageJson from "../../package.json" with { type: "json" };
@@ -20,7 +22,7 @@ import {
   values,
 } from "./chart.ts";
 import { cases, everything } from "./chart-values.ts";
-import { cannotRender } from "./kubernetes-tools.ts";
+import { cannotRender, helm } from "./kubernetes-tools.ts";
 import { manifestFlaws } from "./manifest-flaws.ts";
 import { referenceFlaws } from "./manifest-references.ts";
 import { at, type Manifest, only, parseManifests, render } from "./manifests.ts";
@@ -57,7 +59,9 @@ const container = (changes: Mapping) => at(pod(changes), "containers.0") as Mapp
 const service = (manifests: readonly Manifest[], name = "headgate") =>
   manifests.find(({ kind, metadata }) => kind === "Service" && metadata.name === name);
 
-const readPage = (page: string): string => readFileSync(new URL(`../../docs/${page}`, import.meta.url), "utf8");
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const readFromRoot = (path: string): string => readFileSync(join(root, path), "utf8");
+const readPage = (page: string): string => readFromRoot(`docs/${page}`);
 
 /** What the gateway says of the configuration that it would get in the pod. */
 function configurationFlaws(manifests: readonly Manifest[]): unknown {
@@ -299,6 +303,19 @@ config:
       const own = manifests.filter(({ kind }) => kind !== "BackendConfig");
       expect([example, own.flatMap(manifestFlaws), referenceFlaws(own)]).toEqual([example, [], []]);
       expect([example, configurationFlaws(manifests)]).toEqual([example, []]);
+    }
+  });
+
+  test("each command of the pages that installs the chart is one that Helm takes", () => {
+    const pages = ["docs/kubernetes.md", "deploy/helm/headgate/README.md"];
+    const commands = pages.flatMap(
+      (page) => readFromRoot(page).match(/^helm install headgate .*\n(?: {2}--.*\n)*/gm) ?? [],
+    );
+    expect(commands).toHaveLength(3);
+    for (const command of commands) {
+      const rendering = command.replace("helm install", `'${helm}' template`);
+      const { status, stderr } = spawnSync("bash", ["-c", rendering], { cwd: root, encoding: "utf8" });
+      expect([command, status, stderr]).toEqual([command, 0, ""]);
     }
   });
 
