@@ -89,6 +89,13 @@ function leaves(value: Mapping, path: readonly string[] = []): string[] {
   });
 }
 
+function textsIn(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
+
+const including = (text: string): string => expect.stringContaining(text);
+
 describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deploy/kubernetes-tools)", () => {
   test("the same objects with the same contents as the companion overlay, but for what only Helm does", () => {
     const extAuth = { http: { enabled: true }, trustedCallers: ["10.244.0.0/16"] };
@@ -174,6 +181,26 @@ describe.skipIf(cannotRender)("the chart (needs Helm: npm ci --prefix test/deplo
       else expect(err).toMatch(/the specifications of the schema|is not set|needs/);
     },
   );
+
+  // Digits alone are a name of a namespace or a Secret, and what else YAML would take for a number, for nothing or for more lines.
+  test.each(leaves(values).filter((path) => typeof at(values, path) === "string" && !path.startsWith("config")))(
+    "%s is text in the manifests, whatever stands in it, or is refused",
+    (path) => {
+      const given = merge(merge(required, everything), cases[path]?.with ?? {});
+      for (const text of ["12345", "1e5", "x # y", "x\n            optional: true\nkind: List"]) {
+        const { status, out, err } = runHelm(["template", "headgate", chartFolder], merge(given, set(path, text)));
+        if (status !== 0) expect(err).toMatch(/the specifications of the schema/);
+        else expect(textsIn(out.split(/^---\n/m).map((manifest) => parse(manifest)))).toContainEqual(including(text));
+      }
+    },
+  );
+
+  test("a namespace of digits is text", () => {
+    const changes = merge(merge(required, everything), { serviceMonitor: { enabled: true, namespace: "67890" } });
+    const { out } = runHelm(["template", "headgate", chartFolder, "--namespace", "12345"], changes);
+    const found = out.match(/(?<=^ *(?:namespace|matchNames): ).*/gm);
+    expect(new Set(found)).toEqual(new Set(['"12345"', '"67890"', '["12345"]']));
+  });
 
   test("the pods of helm test are restricted, and their policy admits them alone", () => {
     const manifests = template({}, "headgate", true);

@@ -33,8 +33,8 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- $own := dict "app.kubernetes.io/version" $root.Chart.AppVersion "app.kubernetes.io/managed-by" $root.Release.Service -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") -}}
 {{- $selector := include (.selector | default "headgate.selector") $root | fromYaml -}}
-name: {{ .name | default (printf "%s%s" (include "headgate.name" $root) (.ending | default "")) | toYaml }}
-namespace: {{ .namespace | default $root.Release.Namespace | toYaml }}
+name: {{ .name | default (printf "%s%s" (include "headgate.name" $root) (.ending | default "")) | quote }}
+namespace: {{ .namespace | default $root.Release.Namespace | quote }}
 labels:
   {{- merge $selector $own (.labels | default dict) ($root.Values.commonLabels | default dict) | toYaml | nindent 2 }}
 {{- with merge (dict) (.annotations | default dict) ($root.Values.commonAnnotations | default dict) }}
