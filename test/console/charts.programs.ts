@@ -188,7 +188,9 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     await page.getByRole("listitem").filter({ hasText: "failed at the upstream 0 connection refused 74" }).waitFor();
     const bands = page.locator(".chart path.failed");
     expect([await bands.count(), await bands.getAttribute("d")]).toEqual([1, "M10 0h1V100h-1z"]);
-    await page.getByText(/^critical The upstream fails .* of requests: connection refused\.$/).waitFor();
+    await page
+      .getByText(/^critical The upstream has failed .* of requests since \d+:\d+:\d+: connection refused\.$/)
+      .waitFor();
   });
 
   test("wide or narrow, the panels of the first view leave no hole", async () => {

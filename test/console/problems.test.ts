@@ -117,13 +117,7 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
     "critical",
     "HeadgateUpstreamFailing",
   ],
-  [
-    "an upstream that hangs while clients leave",
-    {},
-    { admitted: 40, upstream: { ...upstream, answered: 0, abandoned: 40 } },
-    "warning",
-    "HeadgateUpstreamSlow",
-  ],
+  ["clients that give up", {}, { upstream: { ...upstream, abandoned: 6 } }, "warning", "HeadgateUpstreamSlow"],
   ["no free connection", {}, { refused: { overloaded: 1 } }, "critical", "HeadgateUpstreamBusy"],
   ["a quarter limited", {}, { refused: { throttled: 34 } }, "warning", "HeadgateThrottlesMost"],
   ["a quarter blocked", {}, { refused: { blocked: 34, throttled: 1 } }, "warning", "HeadgateManyBlocked"],
@@ -198,7 +192,7 @@ describe("what is not wrong", () => {
     const refused = {
       ...step,
       refused: { throttled: 20, no_token: 13 },
-      upstream: { ...upstream, failedByReason: { reset: 1 } },
+      upstream: { ...upstream, abandoned: 5, failedByReason: { reset: 1 } },
     };
     for (const steps of [[], [null], [step], [refused], [{ ...step, admitted: 0, refused: { throttled: 11 } }]]) {
       expect(problemsOf(well, { ...history, steps }, null)).toEqual([]);
@@ -230,7 +224,9 @@ describe("what is not wrong", () => {
       ),
     ]);
     expect(textsOf({ steps: [step, failing] })).toEqual([
-      "critical The upstream fails 42.5 % of requests: 74 × 502, connection refused.",
+      expect.stringMatching(
+        /^critical The upstream has failed 42\.5 % of requests since \d+:01:55: 74 × 502, connection refused\.$/,
+      ),
     ]);
   });
 
@@ -242,13 +238,13 @@ describe("what is not wrong", () => {
     ];
     const lastMinutes = { seconds: 300, answered: 100, meanSeconds: 0.01, failures };
     const status = { ...well, upstream: { ...well.upstream, lastMinutes } };
+    const named = /: malformed at 10\.0\.0\.1:80, 10\.0\.0\.2:80, connection reset\.$/;
     expect(problemsOf(status, { ...history, steps: [failing] }, null)).toMatchObject([
-      { text: "The upstream fails 50 % of requests: malformed at 10.0.0.1:80, 10.0.0.2:80, connection reset." },
+      { text: expect.stringMatching(named) },
     ]);
     const problemsSince = (steps: number) => {
       return problemsOf(status, { ...history, steps: [step, failing, ...new Array(steps).fill(step)] }, null);
     };
-    const named = / malformed at 10\.0\.0\.1:80, 10\.0\.0\.2:80, connection reset\.$/;
     expect(problemsSince(59)).toMatchObject([{ text: expect.stringMatching(named) }]);
     // It had ended before the minutes of which addresses are known.
     expect(problemsSince(60)).toMatchObject([{ text: expect.stringMatching(/: malformed, connection reset\.$/) }]);
@@ -258,6 +254,30 @@ describe("what is not wrong", () => {
     const steps = [{ ...step, refused: { internal: 1 } }, ...new Array(12).fill(step)];
     expect(problemsOf(well, { ...history, steps }, null)).toEqual([]);
   });
+});
+
+test("a store that is away: since when, and what that means for clients", () => {
+  const away = { ...step, store: { state: "away", lateDecisions: 0 } };
+  const textOf = (steps: readonly unknown[], onFailure = "local") => {
+    const end = new Date(Date.UTC(2026, 10, 24, 12, 2)).toISOString();
+    const status = { ...well, store: { ...well.store, state: "away", onFailure } };
+    const texts = problemsOf(status, { ...history, end, steps }, null).map((one) => one && one.text);
+    return String(texts[0]).replace(/\d+(?=:\d\d:)/, "12");
+  };
+  const share = "each gateway admits its share of every limit.";
+  expect(textOf([away, step, away, away])).toBe(`The store is away since 12:01:50: ${share}`);
+  expect(textOf([away, away])).toBe(`The store is away since before 12:01:50: ${share}`);
+  // The history has not seen it yet.
+  expect(textOf([away, step])).toBe(`The store is away: ${share}`);
+  expect(textOf([], "open")).toBe("The store is away: nobody is limited.");
+  expect(textOf([], "closed")).toBe("The store is away: limited requests get 503.");
+});
+
+test("clients that left before the upstream answered are counted", () => {
+  const steps = [{ ...step, upstream: { ...upstream, abandoned: 300 } }];
+  expect(problemsOf(well, { ...history, steps }, null)).toMatchObject([
+    { text: "300 requests (75 %) in the last minute: the client left before the upstream answered." },
+  ]);
 });
 
 test("the worst stands first, before it that the gateway does not answer", () => {

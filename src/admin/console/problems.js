@@ -8,6 +8,8 @@ export const thresholds = {
   certificateExpiresNowDays: 1,
   /** Of requests that are limited or refused. No alert has it: many gateways refuse as much all day. */
   refusedShare: 0.25,
+  /** Of requests whose client left before the upstream answered. No alert has it: such a request has no latency. */
+  abandonedShare: 0.05,
 };
 
 const severities = ["critical", "warning", "note"];
@@ -60,7 +62,7 @@ export function problemsOf(status, history, error, outages = []) {
     ...ofGateway(status),
     ...ofConfiguration(status),
     ...ofUpstream(status.upstream),
-    ...ofStore(status.store),
+    ...ofStore(status.store, history),
     ...ofCertificate("The certificate", status.certificate),
     ...ofCertificate("The certificate of this page and the admin API", status.adminCertificate),
     ...ofTraffic(recentOf(history), status.store),
@@ -121,18 +123,37 @@ function ofUpstream({ state, reason, addresses }) {
     state === "down" &&
       critical(`The upstream is down${reason === null ? "" : `: ${failureText(reason)}`}.`, "HeadgateUpstreamDown"),
     ejected.length > 0 &&
-      warning(`The upstream's address gets no requests: ${ejected.join(", ")}`, "HeadgateUpstreamAddressEjected"),
+      warning(`The upstream's address gets no requests: ${ejected.join(", ")}.`, "HeadgateUpstreamAddressEjected"),
   ];
 }
 
-function ofStore(store) {
+const whileAway = {
+  closed: "limited requests get 503",
+  open: "nobody is limited",
+  local: "each gateway admits its share of every limit",
+};
+
+function ofStore(store, history) {
   if (store?.state === "away") {
-    if (store.onFailure === "closed") return [critical("The store is away: requests get 503.", "HeadgateStoreAway")];
-    const text = store.onFailure === "open" ? "nobody is limited" : "gateways do not count together";
-    return [warning(`The store is away: ${text}.`, "HeadgateStoreAway")];
+    const as = store.onFailure === "closed" ? critical : warning;
+    return [as(`The store is away${awaySince(history)}: ${whileAway[store.onFailure]}.`, "HeadgateStoreAway")];
   }
   if (store?.state === "slow") return [warning("The store answers slowly.", "HeadgateStoreSlow")];
   return [];
+}
+
+/** Empty: for less than a step of the history. */
+function awaySince(history) {
+  const steps = history?.steps ?? [];
+  const from = steps.findLastIndex((step) => step?.store?.state !== "away") + 1;
+  if (from === steps.length) return "";
+  const at = timeOf(history, from);
+  return ` since ${from === 0 ? "before " : ""}${instant(at, timeOf(history, steps.length))}`;
+}
+
+/** When a step of the history began. */
+function timeOf({ end, stepSeconds, steps }, i) {
+  return (Date.parse(end) || 0) - (steps.length - i) * stepSeconds * 1000;
 }
 
 function ofCertificate(name, certificate) {
@@ -157,7 +178,6 @@ const minRequests = 12;
 function ofTraffic(steps, store) {
   const refused = (reason) => sum(steps, (step) => step.refused[reason] ?? 0);
   const late = refused("store_unavailable");
-  const left = sum(steps, ({ upstream }) => upstream.abandoned);
   return [
     refused("internal") > 0 &&
       critical("The gateway has failed to answer a request: the log says why.", "HeadgateInternalError"),
@@ -165,14 +185,18 @@ function ofTraffic(steps, store) {
     late > 0 &&
       store?.state !== "away" &&
       critical(`${count(late)} requests got 503, because the store did not answer.`, "HeadgateStoreSlow"),
-    left >= minRequests &&
-      left >= thresholds.refusedShare * countsOf(steps).all &&
-      warning(
-        `${count(left)} clients left before the upstream answered: it is slow, or hangs.`,
-        "HeadgateUpstreamSlow",
-      ),
+    ofAbandoned(steps),
     ofRefusals(steps, refused),
   ];
+}
+
+/** The upstream hangs, or takes longer than clients wait. Null: a few. */
+function ofAbandoned(steps) {
+  const abandoned = sum(steps, ({ upstream }) => upstream.abandoned);
+  const all = abandoned + sum(steps, (step) => step.upstream.answered + upstreamFailuresIn(step));
+  if (all < minRequests || abandoned / all < thresholds.abandonedShare) return null;
+  const text = `${count(abandoned)} requests (${percent(abandoned / all)}) in the last minute: the client left before the upstream answered.`;
+  return warning(text, "HeadgateUpstreamSlow");
 }
 
 /** Null: a few. The gateway does what it is there for, and yet somebody should look who it is. */
@@ -198,8 +222,9 @@ const maxGap = 12;
  * When the upstream failed requests, by the history; by the second where the page has heard that it was down. Addresses are known of
  * the last `seconds` alone.
  */
-function ofFailures({ end, stepSeconds, steps }, outages, { seconds, failures }) {
-  const timeOf = (i) => (Date.parse(end) || 0) - (steps.length - i) * stepSeconds * 1000;
+function ofFailures(history, outages, { seconds, failures }) {
+  const { stepSeconds, steps } = history;
+  const at = (i) => timeOf(history, i);
   const runs = [];
   for (const [i, step] of steps.entries()) {
     if (step === null || upstreamFailuresIn(step) === 0) continue;
@@ -208,9 +233,9 @@ function ofFailures({ end, stepSeconds, steps }, outages, { seconds, failures })
     else runs.push({ from: i, to: i + 1 });
   }
   return runs.map(({ from, to }) => {
-    const isIn = (text) => Date.parse(text) > timeOf(from - 2) && Date.parse(text) < timeOf(to + 2);
+    const isIn = (text) => Date.parse(text) > at(from - 2) && Date.parse(text) < at(to + 2);
     const down = outages.find((outage) => isIn(outage.from) && isIn(outage.to));
-    const times = down === undefined ? [timeOf(from), timeOf(to)] : [Date.parse(down.from), Date.parse(down.to)];
+    const times = down === undefined ? [at(from), at(to)] : [Date.parse(down.from), Date.parse(down.to)];
     const isOn = down === undefined && to >= steps.length - 1;
     const causes = to > steps.length - seconds / stepSeconds ? failures : [];
     return failureProblem(steps.slice(from, to).filter(Boolean), times, down !== undefined, isOn, causes);
@@ -234,8 +259,9 @@ function failureProblem(steps, [fromMs, toMs], isDown, isOn, causes) {
   ].filter(Boolean);
   const share = `${shown(failed / attempts)} of requests`;
   const runbook = "HeadgateUpstreamFailing";
-  if (isOn) return critical(`The upstream fails ${share}: ${facts.join(", ")}.`, runbook);
-  const when = `${instant(fromMs, toMs)}–${instant(toMs, toMs)} (${span((toMs - fromMs) / 1000)})`;
+  const since = instant(fromMs, toMs);
+  if (isOn) return critical(`The upstream has failed ${share} since ${since}: ${facts.join(", ")}.`, runbook);
+  const when = `${since}–${instant(toMs, toMs)} (${span((toMs - fromMs) / 1000)})`;
   const text = `The upstream ${isDown ? "was down" : `failed ${share}`} ${when}: ${facts.join(", ")}.`;
   return note(text, runbook);
 }
