@@ -1,6 +1,6 @@
 // The rows of the refusals that the console knows.
 import { expect, test } from "vitest";
-import { Refusals, rowsOf } from "../../src/admin/console/refusals.js";
+import { mostOf, Refusals, rowsOf } from "../../src/admin/console/refusals.js";
 
 const requestOf = (second: number, client: string, reason = "throttled") => {
   const at = new Date(Date.UTC(2026, 10, 24, 12, 0, second)).toISOString();
@@ -37,4 +37,16 @@ test("the row that was seen longest ago is left out of too many", () => {
   expect([rows.length, rows.at(0)?.requests[0].client, rows.at(-1)?.requests[0].client]).toEqual([
     ...[200, "client 0", "client 199"],
   ]);
+});
+
+test("who floods the gateway now is found at once, whoever was refused more often since the page was opened", () => {
+  const refusals = new Refusals();
+  const mostAt = (second: number) => mostOf(refusals.rows, Date.UTC(2026, 10, 24, 12, 0, second))?.client;
+  for (let second = 0; second < 600; second += 1) refusals.add(requestOf(second, "steady"));
+  for (let i = 0; i < 25; i += 1) refusals.add(requestOf(595 + i / 5, "flood"));
+  expect(mostAt(600)).toBe("flood");
+  expect(mostAt(640)).toBe("flood");
+  for (let second = 660; second < 670; second += 1) refusals.add(requestOf(second, "steady"));
+  expect(mostAt(670)).toBe("steady");
+  expect(mostAt(730)).toBeUndefined();
 });

@@ -18,7 +18,7 @@ import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
 import { Empty, Instant, Reason, Wide } from "./parts.js";
 import { countsOf, kindOf, recentOf, sum, total, upstreamFailuresIn } from "./problems.js";
-import { rowsOf } from "./refusals.js";
+import { mostOf, rowsOf } from "./refusals.js";
 import { readMetrics } from "./routes.js";
 
 export function NowView({ session }) {
@@ -54,11 +54,12 @@ function Problems({ problems, refusals, nowMs }) {
 
 /** Whom the page has heard of most in the last minute, and what limits or refuses it. */
 function MostOf({ kind, rows, nowMs }) {
-  const those = rows.filter(
-    ({ requests: [{ at, reason }] }) => kindOf(reason) === kind && nowMs - Date.parse(at) < 60_000,
+  const most = mostOf(
+    rows.filter(({ requests: [{ reason }] }) => kindOf(reason) === kind),
+    nowMs,
   );
-  if (those.length === 0) return null;
-  const [{ client, key, policy, reason }] = those.reduce((a, b) => (b.count > a.count ? b : a)).requests;
+  if (most === undefined) return null;
+  const { client, key, policy, reason } = most;
   const cause = reason === "throttled" ? `by policy ${policy?.policy}` : `(${words(reason)})`;
   return html` Most of them, as far as this page has heard: <a href=${clientLink(key ?? `client:${client}`)}>${client}</a> ${cause}.`;
 }

@@ -41,6 +41,16 @@ export function rowsOf(requests) {
   return refusals.rows;
 }
 
+/**
+ * The last request of the row that has the most of the last minute; of equal ones, that whose came in the shortest time. Of those
+ * that are kept, because a row's count began when the page was opened.
+ */
+export function mostOf(rows, nowMs) {
+  const kept = rows.map(({ requests }) => requests.filter((each) => nowMs - msOf(each) < 60_000));
+  const score = (those) => those.length - (msOf(those[0]) - msOf(those.at(-1))) / 60_000;
+  return kept.filter(({ length }) => length > 0).sort((a, b) => score(b) - score(a))[0]?.[0];
+}
+
 function msOf({ at }) {
   return Date.parse(at) || 0;
 }
