@@ -1,5 +1,6 @@
 // Gateways that share their counters: the overlay `replicas`, the store of a trial, and the same from the chart. What is
 // held: the gateways find the store, nobody else does, and the gateway's own loader takes what they are given.
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -130,7 +131,7 @@ test("the trial's store keeps what it counts, and has its password in no argumen
   expect(Number(maxmemory) * 2).toBeLessThanOrEqual(Number(limit));
   const serverLine = script.slice(script.indexOf("exec "));
   expect(serverLine).not.toMatch(/\$|requirepass/);
-  expect(script).toContain(`"$(cat ${passwordFile})"`);
+  expect(script).toContain(passwordFile);
   expect(at(store, "spec.template.spec.containers.0.securityContext")).toMatchObject({
     runAsNonRoot: true,
     allowPrivilegeEscalation: false,
@@ -186,4 +187,18 @@ describe.skipIf(cannotRender)("a store that is there already, from the chart", (
     });
     expect(kinds).toEqual(["sentinels", "cluster"]);
   });
+});
+
+test("a password with quotes and backslashes is the store's as it is the gateway's", () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-shared-store-"));
+  try {
+    const [store] = readManifests("trial-store/deployment.yaml");
+    const script = at(store, "spec.template.spec.containers.0.command.2") as string;
+    writeFileSync(join(folder, "password"), 'p"w\\d\n');
+    const writes = script.slice(0, script.indexOf("exec ")).replace(passwordFile, `${folder}/password`);
+    execFileSync("sh", ["-ec", writes.replace("/run/store", folder)]);
+    expect(readFileSync(join(folder, "password.conf"), "utf8")).toBe('requirepass "p\\"w\\\\d"\n');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
