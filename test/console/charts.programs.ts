@@ -79,8 +79,8 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     const [enforced, shadows] = ["Enforced", "Shadows"].map((kind) => {
       return page.getByRole("region", { name: `${kind}, in the last minute` });
     }) as [Locator, Locator];
-    await enforced.getByText("40 % refused in the last minute").waitFor(stepTimeout);
-    await shadows.getByText("80 % would be refused in the last minute").waitFor();
+    await enforced.getByText("40 % limited in the last minute").waitFor(stepTimeout);
+    await shadows.getByText("80 % would be limited in the last minute").waitFor();
     await page.getByRole("row", { name: /^small 3 in 1 h client all limited requests 3 2 \(40 %\) 0$/ }).waitFor();
     await page.getByRole("row", { name: /^watched shadow 1 in 1 h .* 1 would: 4 \(80 %\) 0$/ }).waitFor();
     expect(await enforced.getByRole("heading").allTextContents()).toEqual(["small "]);
@@ -94,7 +94,7 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     gateway.write("  - { name: small, limit: 9, window: 1h }\n  - { name: other, limit: 1, window: 1h }\n");
     expect((await call(gateway.admin.port, "POST", "/api/reload", { body: {} })).status).toBe(200);
     const chart = page.getByRole("region", { name: "The last minute" });
-    await chart.getByText("40 % refused in the last minute").waitFor(stepTimeout);
+    await chart.getByText("40 % limited in the last minute").waitFor(stepTimeout);
     await chart.getByText("not asked in the last minute").waitFor();
   });
 

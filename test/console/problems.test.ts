@@ -261,12 +261,12 @@ test("a store that is away: since when, and what that means for clients", () => 
   const textOf = (steps: readonly unknown[], onFailure = "local") => {
     const end = new Date(Date.UTC(2026, 10, 24, 12, 2)).toISOString();
     const status = { ...well, store: { ...well.store, state: "away", onFailure } };
-    const texts = problemsOf(status, { ...history, end, steps }, null).map((one) => one && one.text);
+    const texts = problemsOf(status, { ...history, end, steps }, null).map((one) => (one ? one.text : ""));
     return String(texts[0]).replace(/\d+(?=:\d\d:)/, "12");
   };
   const share = "each gateway admits its share of every limit.";
-  expect(textOf([away, step, away, away])).toBe(`The store is away since 12:01:50: ${share}`);
-  expect(textOf([away, away])).toBe(`The store is away since before 12:01:50: ${share}`);
+  expect(textOf([away, step, away, away])).toBe(`The store has been away since 12:01:50: ${share}`);
+  expect(textOf([away, away])).toBe(`The store has been away since before 12:01:50: ${share}`);
   // The history has not seen it yet.
   expect(textOf([away, step])).toBe(`The store is away: ${share}`);
   expect(textOf([], "open")).toBe("The store is away: nobody is limited.");

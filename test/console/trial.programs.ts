@@ -102,6 +102,7 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", { timeout: 60_00
     gateway.write(policies);
     expect(await gateway.reloadOnTrial({})).toBe(200);
     await page.getByRole("link", { name: "Healthy" }).waitFor();
+    await ended.getByText(/taken back by ops\.\s+The configuration from before is in force again\.$/).waitFor();
   });
 
   test("is taken back by itself because of the harm it does, and the page says how much that was", async () => {

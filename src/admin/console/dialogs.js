@@ -144,7 +144,7 @@ export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
         </select>
         <${Ends} length=${rule.for} clock=${session.api.clock} />
         <label for="rule-note">Note</label>
-        <input id="rule-note" maxlength="500" autocomplete="off" placeholder="why, for those who come after you" value=${rule.note} onInput=${set("note")} />
+        <input id="rule-note" maxlength="500" autocomplete="off" placeholder="why, for colleagues" value=${rule.note} onInput=${set("note")} />
       </div>
       <${Reach} session=${session} />
       ${

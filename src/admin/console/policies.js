@@ -72,7 +72,7 @@ function shareText(history, range, name, isShadow) {
   const refused = sum("throttled") + sum("would_throttle") + sum("unavailable");
   const asked = refused + sum("admitted");
   if (asked === 0) return `not asked in the last ${range.name}`;
-  return `${percent(refused / asked)} ${isShadow ? "would be " : ""}refused in the last ${range.name}`;
+  return `${percent(refused / asked)} ${isShadow ? "would be " : ""}limited in the last ${range.name}`;
 }
 
 function Table({ answer: { enforcement, policies } }) {

@@ -136,19 +136,19 @@ const whileAway = {
 function ofStore(store, history) {
   if (store?.state === "away") {
     const as = store.onFailure === "closed" ? critical : warning;
-    return [as(`The store is away${awaySince(history)}: ${whileAway[store.onFailure]}.`, "HeadgateStoreAway")];
+    return [as(`The store ${awaySince(history)}: ${whileAway[store.onFailure]}.`, "HeadgateStoreAway")];
   }
   if (store?.state === "slow") return [warning("The store answers slowly.", "HeadgateStoreSlow")];
   return [];
 }
 
-/** Empty: for less than a step of the history. */
+/** Without a time if the history has not seen it yet. */
 function awaySince(history) {
   const steps = history?.steps ?? [];
   const from = steps.findLastIndex((step) => step?.store?.state !== "away") + 1;
-  if (from === steps.length) return "";
+  if (from === steps.length) return "is away";
   const at = timeOf(history, from);
-  return ` since ${from === 0 ? "before " : ""}${instant(at, timeOf(history, steps.length))}`;
+  return `has been away since ${from === 0 ? "before " : ""}${instant(at, timeOf(history, steps.length))}`;
 }
 
 /** When a step of the history began. */

@@ -16,7 +16,7 @@ export function RequestsView({ session, about: id }) {
   return html`
     <h1>Requests</h1>
     <form class="row" role="search" onSubmit=${onSubmit}>
-      <label class="grow">Id <input class="grow key" maxlength="200" ...${typed} placeholder="X-Request-Id of a refused response"
+      <label class="grow">Id <input class="grow key" maxlength="200" ...${typed} placeholder="X-Request-Id"
         value=${wanted} onInput=${({ target }) => setWanted(target.value)} /></label>
       <button type="submit" class="main">Explain</button>
     </form>

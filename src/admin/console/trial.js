@@ -20,7 +20,7 @@ export function Trial({ session }) {
 }
 
 /** Returns what became of the last trial, until somebody closes it. */
-export function useTrialEnd({ events, status: { trial, lastTrial }, api }) {
+export function useTrialEnd({ events, status: { trial, lastTrial, config }, api }) {
   const [closed, setClosed] = useState("");
   // When the last one began that this page has heard of: of others nobody waits for the end.
   const seen = useRef(null);
@@ -32,7 +32,7 @@ export function useTrialEnd({ events, status: { trial, lastTrial }, api }) {
   const isShown = ended !== null && closed !== ended.at;
   return html`
     <div role="status" class="trial-end">
-      ${isShown && html`<${Ended} trial=${ended} clock=${api.clock} onClose=${() => setClosed(ended.at)} />`}
+      ${isShown && html`<${Ended} trial=${ended} isCurrent=${config.isCurrent} clock=${api.clock} onClose=${() => setClosed(ended.at)} />`}
     </div>`;
 }
 
@@ -98,7 +98,7 @@ function shortened(value) {
 }
 
 function judgedText({ refusedShare, refused, judged }) {
-  if (refusedShare === null) return "It is not judged: only its time, or somebody, ends it.";
+  if (refusedShare === null) return "It is not judged: it ends with its time, or when you end it.";
   const share = judged === 0 ? "" : ` (${percent(refused / judged)})`;
   return (
     `Refused ${count(refused)} of ${count(judged)} requests${share} that would have been admitted before. ` +
@@ -106,13 +106,13 @@ function judgedText({ refusedShare, refused, judged }) {
   );
 }
 
-function Ended({ trial: { at, outcome, reason, by, trial }, clock, onClose }) {
+function Ended({ trial: { at, outcome, reason, by, trial }, isCurrent, clock, onClose }) {
   const isBack = outcome === "taken_back";
   return html`
     <div class=${`problem ${isBack ? "warning" : ""}`}>
       <span class="dot"></span>
       <span>At <${Instant} at=${at} nowMs=${clock.nowMs()} />, the reload on trial was ${trialEnd({ outcome, reason, by, trial })}.
-        ${isBack && " The configuration from before is in force again; the file still has the other values."}</span>
+        ${isBack && ` The configuration from before is in force again${isCurrent ? "" : "; the file still has the other values"}.`}</span>
       <button type="button" onClick=${onClose}>Close</button>
     </div>`;
 }
