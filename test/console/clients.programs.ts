@@ -26,7 +26,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByRole("heading", { name: "small limited" }).waitFor();
     await page.getByText("3 of 3 used, 0 left").waitFor();
     await page.getByText(/^next request admitted in 59 min .* \(.*\d\d:\d\d\)$/).waitFor();
-    await page.getByRole("img", { name: "3 admissions in a window of 1 h" }).waitFor();
+    await page.getByRole("img", { name: "3 units in a window of 1 h" }).waitFor();
     // Why, in sentences.
     await page
       .getByRole("row", { name: /429 throttled/ })
@@ -199,14 +199,14 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     ]);
   });
 
-  test("many admissions at once have a number, and policies about something else are one line", async () => {
+  test("many units at once have their number, and policies about something else are one line", async () => {
     const more =
       "  - { name: each, limit: 9, window: 1h, key: [token] }\n  - { name: too, limit: 9, window: 1h, key: [token] }\n";
-    const gateway = await startConsole(cleanup, policies.replace("limit: 3", "limit: 90") + more);
+    const gateway = await startConsole(cleanup, policies.replace("limit: 3", "limit: 90, cost: 2") + more);
     await gateway.ask(client, 9);
     const page = await openSignedIn(cleanup, await browser(), gateway);
     await page.evaluate(`location.hash = "#/clients/client%3A${client}"`);
-    await page.getByText("× 9", { exact: true }).waitFor();
+    await page.getByText("× 18", { exact: true }).waitFor();
     await page
       .getByText(/^2 policies count something else \(each, too\): requests with a token have keys of their own\.$/)
       .waitFor();

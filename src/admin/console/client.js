@@ -7,6 +7,7 @@ import { useEvents, usePoll, useTick } from "./live.js";
 import { RefusalTable } from "./now.js";
 import { Empty, Missing, When } from "./parts.js";
 import { Period } from "./period.js";
+import { sum } from "./problems.js";
 import { RuleTable } from "./rules.js";
 
 export function ClientView({ session, about: key }) {
@@ -148,20 +149,25 @@ function NextUnit({ state: { reset, remaining, used }, isRequest, clock }) {
 /** Of the drawing, in its own units. */
 const width = 1000;
 
-/** Marks that are nearer to each other are one burst, which has a number of this width from eight marks on. */
+/** Marks that are nearer to each other are one burst, which has a number of this width from eight units on. */
 const [burstGap, leastOfBurst, labelWidth] = [8, 8, 70];
 
-/** Each as `{ x, count }`, the middle and the number of marks; of those whose numbers would overlap, the larger. */
-function burstsOf(xs) {
+/** Each as `{ x, count }`, the middle and the units, of which a mark may stand for several; of those whose numbers would overlap, the larger. */
+function burstsOf(xs, instants) {
   const bursts = [];
   let begin = 0;
   for (let i = 1; i <= xs.length; i += 1) {
     if (i < xs.length && xs[i] - xs[i - 1] < burstGap) continue;
-    if (i - begin >= leastOfBurst) bursts.push({ x: (xs[begin] + xs[i - 1]) / 2, count: i - begin });
+    const units = unitsOf(instants.slice(begin, i));
+    if (units >= leastOfBurst) bursts.push({ x: (xs[begin] + xs[i - 1]) / 2, count: units });
     begin = i;
   }
   const isNear = (a, b) => Math.abs(a.x - b.x) < labelWidth;
   return bursts.filter((one, i) => !bursts.some((b, j) => isNear(one, b) && (b.count - one.count || i - j) > 0));
+}
+
+function unitsOf(instants) {
+  return sum(instants, ({ units }) => units);
 }
 
 /** The window as it slides: each mark is an admission, and leaves on the left when it is as old as the window. */
@@ -172,11 +178,11 @@ function Window({ instants, windowSeconds, clock }) {
   const [marks, bursts] = useMemo(() => {
     const xs = instants.map(({ at }) => ((Date.parse(at) - first) / 1000 / windowSeconds) * width);
     const drawn = instants.map(({ units }, i) => `M${xs[i].toFixed(1)} 46v${-(16 + (24 * units) / most).toFixed(1)}`);
-    return [drawn.join(""), burstsOf(xs)];
+    return [drawn.join(""), burstsOf(xs, instants)];
   }, [instants, windowSeconds]);
   // Where the first mark is: `width` is now.
   const shift = Math.max(-width, width - ((clock.nowMs() - first) / 1000 / windowSeconds) * width);
-  const label = `${instants.length} admissions in a window of ${span(windowSeconds)}, the oldest leaves first`;
+  const label = `${count(unitsOf(instants))} units in a window of ${span(windowSeconds)}, the oldest leaves first`;
   return html`
     <div class="window">
       ${bursts.map(({ x, count: times }) => html`<span class="burst" style=${{ left: `clamp(1.2em, ${((x + shift) / width) * 100}%, 100% - 1.2em)` }}>× ${count(times)}</span>`)}
