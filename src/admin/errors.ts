@@ -21,6 +21,11 @@ export const errors = {
     errMsg:
       "A link signs in once, within a minute: this one is used up. Sign in with the token that stands below it. If you have not used the link before, somebody else has: end the command.",
   },
+  unknownLink: {
+    status: 403,
+    message: "Forbidden",
+    errMsg: "The code of this link is not the one that was printed: use that link or that token.",
+  },
   foreignOrigin: { status: 403, message: "Forbidden", errMsg: "Pages of another origin may not ask here." },
   misdirected: { status: 421, message: "Misdirected Request", errMsg: "This listener does not answer for this host." },
   tooManyGuesses: {

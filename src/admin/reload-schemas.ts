@@ -72,7 +72,7 @@ export const ReloadWanted = object(
     dryRun: Type.Optional(
       Type.Boolean({
         description:
-          "true: answers what a reload would change, and changes nothing. Files that the configuration names are not opened.",
+          "true: answers with the outcome and the changes that a reload would have, and changes nothing. Files that the configuration names are not opened.",
       }),
     ),
     confirmWithin: Type.Optional(trialTime),

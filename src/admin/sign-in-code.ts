@@ -38,7 +38,7 @@ export class SignInCode {
     // Over the Unix socket, a call needs no token. This one needs the code.
     const overTcp = { ...reached, isUnixSocket: false };
     const decision = decideAccess(rawHeaders, overTcp, { ...access, tokens: { value: this.#code } }, unboundedGuesses);
-    if (!decision.ok) return { error: decision.error === errors.unauthorized ? errors.usedLink : decision.error };
+    if (!decision.ok) return { error: decision.error === errors.unauthorized ? errors.unknownLink : decision.error };
     const token = this.#token;
     this.#token = null;
     // Half open: at exactly a minute it has expired.
