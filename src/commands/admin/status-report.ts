@@ -90,11 +90,20 @@ function upstreamRows({ upstream: { state, reason, addresses, lastMinutes } }: S
   ];
 }
 
+const whileAway = {
+  closed: "limited requests get 503",
+  open: "nobody is limited",
+  local: "each gateway admits its share of every limit",
+};
+
 function storeRows({ store }: Status): string[][] {
   if (store === null) return [];
   const shards = Object.entries(store.shards).filter(([, count]) => count > 0);
   const shown = shards.map(([state, count]) => `${count} ${state}`).join(", ");
-  return [["store", `${store.state} (${shown}), shared by ${counted(store.replicas, "gateway")}`]];
+  return [
+    ["store", `${store.state} (${shown}), shared by ${counted(store.replicas, "gateway")}`],
+    ...(store.state === "away" ? [["", whileAway[store.onFailure]]] : []),
+  ];
 }
 
 function certificateRow(name: string, certificate: Status["certificate"]): string[][] {

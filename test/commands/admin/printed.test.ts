@@ -1,7 +1,11 @@
 // What commands print for people has no character that a terminal obeys or a reader does not see, wherever it comes from.
 import { expect, test } from "vitest";
 import { instant } from "../../../src/admin/console/format.js";
+import { problemsOf } from "../../../src/admin/console/problems.js";
 import { instantText, jsonText, linesText, tableLines, untilText } from "../../../src/commands/admin/printed.ts";
+import { statusLines } from "../../../src/commands/admin/status-report.ts";
+import { onFailureModes } from "../../../src/core/store-link.ts";
+import { status } from "../../admin/fake-plane.ts";
 import { hiddenTexts, visibleText } from "../../support/hidden-characters.ts";
 
 test.each(hiddenTexts)("%s is printed as its number", (_, text) => {
@@ -28,3 +32,14 @@ test("an instant has the same second on the command line and in the console: it 
   }
   expect(untilText("2026-03-01T12:00:56.100Z", nowMs)).toBe("in 57 s, at 12:00:56 UTC");
 });
+
+test.each(onFailureModes)(
+  "while the store is away, status and the console say the same of clients: %s",
+  (onFailure) => {
+    const store = { ...status.store, state: "away", onFailure } as NonNullable<typeof status.store>;
+    const lines = statusLines({ ...status, store }, 0).map((line) => line.trim());
+    const meaning = lines[lines.findIndex((line) => line.startsWith("store ")) + 1];
+    const texts = problemsOf({ ...status, store }, null, null).map((one) => (one ? one.text : ""));
+    expect(texts).toContain(`The store is away: ${meaning}.`);
+  },
+);
