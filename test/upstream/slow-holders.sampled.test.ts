@@ -130,8 +130,10 @@ test.each(cases)(
       const answer = ask().then((got) => {
         status = got;
       });
+      passSecond();
       await eventually("it is answered", () => {
-        if (status === null) passSecond();
+        // Where a connection is free, only a busy machine makes it wait, and the others would be cut off as slow meanwhile.
+        if (status === null && it.clients > it.pool) passSecond();
         return status !== null;
       });
       await answer;
