@@ -80,24 +80,37 @@ const delayMs = 40;
 /** As many as a proxy keeps, and POSTs that are sent at once. */
 const count = 16;
 
-/** Passes bytes, and the end of a connection, on to a port after a while. */
+/**
+ * Passes bytes on to a port after a while. The proxy hears of the port's ends only when it has sent something again: between the two,
+ * a connection that the gateway has closed looks idle to it.
+ */
 async function startPath(cleanup: Cleanup, to: number): Promise<{ port: number; firstEnd: Promise<unknown> }> {
-  let onEnd: (value?: unknown) => void = () => {};
-  const firstEnd = new Promise((resolve) => (onEnd = resolve));
-  const later = (from: Socket, into: Socket): void => {
+  const end = Promise.withResolvers<void>();
+  const sentAgain = Promise.withResolvers<void>();
+  let hasEnd = false;
+  const later = (from: Socket, into: Socket, after: Promise<void> | undefined): void => {
     from.on("error", () => into.destroy());
     from.on("data", (bytes) => setTimeout(() => into.writable && into.write(bytes), delayMs));
-    from.on("end", () => setTimeout(() => into.end(), delayMs));
+    from.on("end", async () => {
+      await after;
+      setTimeout(() => into.end(), delayMs);
+    });
   };
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
     const other = connect({ port: to, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
-    other.once("end", onEnd);
-    later(socket, other);
-    later(other, socket);
+    other.once("end", () => {
+      hasEnd = true;
+      end.resolve();
+    });
+    socket.on("data", () => {
+      if (hasEnd) sentAgain.resolve();
+    });
+    later(socket, other, undefined);
+    later(other, socket, sentAgain.promise);
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   cleanup(() => void server.close());
-  return { port: (server.address() as AddressInfo).port, firstEnd };
+  return { port: (server.address() as AddressInfo).port, firstEnd: end.promise };
 }
 
 /** The gateway behind the proxy, which has `count` idle connections to it. */
