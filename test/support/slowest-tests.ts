@@ -1,5 +1,6 @@
-// Names the ten slowest tests of `npm test`, counts those that wait, and fails the run if one takes longer than a test may. A time alone would fail on a busy
-// machine, so it is the test's own (see own-time.ts), and it is judged only if the machine had little else to do.
+// Names the ten slowest tests of `npm test`, counts those that wait, and marks those that take longer than a test may. It fails no
+// run: a time is no test, because a busy machine makes any test slow. The time is the test's own (see own-time.ts), and it is marked
+// only if the machine had little else to do.
 import { availableParallelism, loadavg } from "node:os";
 import { relative } from "node:path";
 import type { Reporter, TestCase, TestModule } from "vitest/node";
@@ -31,7 +32,6 @@ export default class SlowestTests implements Reporter {
     if ((loadavg()[0] ?? 0) > 2 * availableParallelism()) return;
     const tooSlow = slowest.filter((test) => ownMsOf(test) > (test.options.concurrent ? mostBesideOthersMs : mostMs));
     for (const test of tooSlow) print("TOO SLOW", test);
-    if (tooSlow.length > 0) process.exitCode = 1;
   }
 }
 
