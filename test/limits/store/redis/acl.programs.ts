@@ -124,19 +124,24 @@ async function askRules(settings: StoreConnectionSettings): Promise<void> {
   await ask({ operation: "write", entries: [forgivenEntry(name, wallMs + 60_000, 0)] });
   const about = { id: gateway, about: "{}", silenceMs: 10_000 };
   const read = { operation: "read", origin: "", version: -1, cursor: "0", present: about } as const;
-  const answer = await ask(read);
-  expect(answer.present).toEqual([`${gateway} {}`]);
-  expect(
-    pageOf(answer)
-      .entries.map(({ name: field }) => field)
-      .sort(),
-  ).toEqual(["f/client/192.0.2.1", "r/a"]);
+  expect((await ask(read)).present).toEqual([`${gateway} {}`]);
+  // In as many pages as the server likes: while it makes the table of a hash smaller, a page may have one of two entries.
+  const names = async (): Promise<readonly string[]> => {
+    const found = new Set<string>();
+    for (let cursor = "0", isFirst = true; isFirst || cursor !== "0"; isFirst = false) {
+      const page = pageOf(await ask({ ...read, cursor }));
+      for (const entry of page.entries) found.add(entry.name);
+      cursor = page.cursor;
+    }
+    return [...found].sort();
+  };
+  expect(await names()).toEqual(["f/client/192.0.2.1", "r/a"]);
   // So many that those nobody needs are dropped.
   for (let at = 0; at < mostOthers; at += 1_000) {
     const entries = Array.from({ length: 1_000 }, (_, i) => removed(`r${at + i}`, i + 1, 1));
     await ask({ operation: "write", entries });
   }
-  expect(pageOf(await ask(read)).entries).toHaveLength(2);
+  expect(await names()).toEqual(["f/client/192.0.2.1", "r/a"]);
   expect((await ask({ ...read, present: { ...about, about: "" } })).present).toEqual([]);
 }
 
