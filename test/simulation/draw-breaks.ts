@@ -1,6 +1,7 @@
 // A run whose units are given back or kept when exchanges end, in windows that outlast it, while connections break just then:
 // what the store counts when everything has been told is exactly what was kept.
 import type { Policy } from "../../src/core/policy.ts";
+import { holdsUntilEnd } from "../../src/limits/policies.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { Chance } from "./chance.ts";
 import type { ClientPlan, Failure, GatewayPlan, Plan } from "./plan.ts";
@@ -26,7 +27,7 @@ export function drawBreaks(seed: number): Plan {
     ...{ seed, policies, gateways, settings, loadMs: beginMs + loadMs },
     delays: { leastMs: mostMs / 4, mostMs, lateShare: 0, lateMs: 0 },
     clients: Array.from({ length: chance.whole(1, 3) }, (_, i) => drawClient(chance, i)),
-    failures: drawFailures(chance, gateways),
+    failures: drawFailures(chance, gateways, policies),
   });
 }
 
@@ -61,15 +62,20 @@ function drawClient(chance: Chance, address: number): ClientPlan {
   };
 }
 
-function drawFailures(chance: Chance, gateways: readonly GatewayPlan[]): readonly Failure[] {
+function drawFailures(
+  chance: Chance,
+  gateways: readonly GatewayPlan[],
+  policies: readonly Policy[],
+): readonly Failure[] {
+  const areTold = gateways.every(({ threads }) => threads === 1) || !policies.some(holdsUntilEnd);
   const kinds = chance.one<readonly Kind[]>([
     ["cut"],
     ["cut", "part", "late", "pause"],
     ["cut", "restart"],
     ["restart"],
     ["crash", "cut", "part"],
-    // Of several threads the first one that asks an emptied store notices, and what the others hold it does not tell.
-    gateways.every(({ threads }) => threads === 1) ? ["flush", "restart"] : ["late"],
+    // What a thread tells may count as held by another one, which reports it after that: see settled.ts.
+    areTold ? ["flush", "restart"] : ["late"],
   ]);
   const keepsData = !kinds.includes("flush") || chance.happens(0.5);
   let [atMs, forMs] = [0, 0];

@@ -1,7 +1,7 @@
 // Safeguards that are taken out, to see that the simulation misses each of them. A mutation replaces a text of a source
 // while it is loaded; nothing of it is in the code that runs otherwise.
 import { registerHooks } from "node:module";
-import type { Policy } from "../../src/core/policy.ts";
+import { holdsUntilEnd } from "../../src/limits/policies.ts";
 import { type Replacement, replaceOnce } from "../support/replacement.ts";
 import type { Failure, Plan } from "./plan.ts";
 
@@ -22,10 +22,6 @@ function plays(...kinds: readonly Failure["kind"][]): (plan: Plan) => boolean {
 
 function leasesAhead({ policies }: Plan): boolean {
   return policies.some(({ limit, rate }) => limit >= 1000 && rate.kind === "sliding");
-}
-
-function holds({ rate, chargeStatuses }: Policy): boolean {
-  return rate.kind === "concurrency" || chargeStatuses !== null;
 }
 
 function forgives({ people }: Plan): boolean {
@@ -306,7 +302,7 @@ export const mutations: readonly Mutation[] = [
     "a shadow policy is judged with the others",
     63,
     [[policyAsks, "if (row.isShadow) groups.push([shared]);\n    else ", ""]],
-    ({ policies }) => policies.some((each) => each.mode === "shadow" && holds(each)),
+    ({ policies }) => policies.some((each) => each.mode === "shadow" && holdsUntilEnd(each)),
   ),
   mutation(
     "a policy that had room refuses with the others",
@@ -322,7 +318,7 @@ export const mutations: readonly Mutation[] = [
     "the leases of requests for several keys have the ids of others",
     80,
     [[batch, "counter.single.length + place, units, makeLease", "counter.single.length + place + 1, units, makeLease"]],
-    ({ policies }) => policies.length > 1 && policies.some(holds),
+    ({ policies }) => policies.length > 1 && policies.some(holdsUntilEnd),
   ),
   mutation(
     "two requests of a call are granted the same room",

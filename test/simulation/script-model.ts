@@ -45,10 +45,16 @@ interface Counter {
   expiryUs: number;
 }
 
+interface GatewayList {
+  readonly origin: string;
+  /** When each gateway was there last. */
+  readonly seen: Map<string, number>;
+}
+
 export class ScriptModel {
   readonly #clock: () => number;
   readonly #counters = new Map<string, Counter>();
-  readonly #gateways = new Map<string, Map<string, number>>();
+  readonly #gateways = new Map<string, GatewayList>();
   readonly #secrets = new Map<string, string>();
   /** The places of the last forgiveness. */
   readonly #marks = new Map<string, number>();
@@ -94,7 +100,7 @@ export class ScriptModel {
     for (const [key, counter] of this.#counters) {
       copy.#counters.set(key, { ...counter, entries: counter.entries.copy(), spent: new Map(counter.spent) });
     }
-    for (const [key, list] of this.#gateways) copy.#gateways.set(key, new Map(list));
+    for (const [key, { origin, seen }] of this.#gateways) copy.#gateways.set(key, { origin, seen: new Map(seen) });
     for (const [key, secret] of this.#secrets) copy.#secrets.set(key, secret);
     for (const [key, mark] of this.#marks) copy.#marks.set(key, mark);
     return copy;
@@ -161,15 +167,15 @@ export class ScriptModel {
   #open(item: Item, timeUs: number): ItemAnswer | Turn {
     switch (item.item) {
       case "gateways": {
-        const list = this.#gateways.get(item.key) ?? new Map<string, number>();
-        const wasListed = list.has(item.gateway);
-        list.set(item.gateway, timeUs - item.ageUs);
-        for (const [gateway, seenUs] of list) {
-          if (seenUs > timeUs) list.set(gateway, timeUs);
-          if (seenUs < timeUs - item.silenceUs) list.delete(gateway);
+        const made = { origin: `${item.gateway}/${timeUs}`, seen: new Map<string, number>() };
+        const list = this.#gateways.get(item.key) ?? made;
+        list.seen.set(item.gateway, timeUs - item.ageUs);
+        for (const [gateway, seenUs] of list.seen) {
+          if (seenUs > timeUs) list.seen.set(gateway, timeUs);
+          if (seenUs < timeUs - item.silenceUs) list.seen.delete(gateway);
         }
         this.#gateways.set(item.key, list);
-        return { item: "gateways", wasListed, gateways: list.size };
+        return { item: "gateways", origin: list.origin, gateways: list.seen.size };
       }
       case "secret": {
         const value = this.#secrets.get(item.key) ?? item.proposed;

@@ -81,7 +81,7 @@ function readCounter(
 export function writeAnswer({ timeUs, items, requests }: ScriptAnswer): unknown {
   const values: unknown[] = [String(timeUs), ...requests];
   for (const item of items) {
-    if (item.item === "gateways") values.push(item.wasListed ? 1 : 0, item.gateways);
+    if (item.item === "gateways") values.push(item.origin, item.gateways);
     else if (item.item === "secret") values.push(item.value);
     else if (item.item === "forget") values.push(1);
     else {

@@ -1,6 +1,7 @@
 // What must be true when exchanges have ended and everybody has found back to the store, while all that was admitted still
 // counts: the store counts what was kept and nothing else, the rest is there for who asks at any gateway, and a refusal says
 // when there is room.
+import { holdsUntilEnd } from "../../src/limits/policies.ts";
 import { addressAt } from "../limits/small-table.ts";
 import type { Admissions } from "./admissions.ts";
 import { clientPlan } from "./small-plan.ts";
@@ -27,8 +28,7 @@ function checkStored({ plan, judge }: World, counter: Admissions): void {
   const { policy, client, shard } = counter;
   const [stored, kept] = [shard.unitsNow(counter), counter.counted()];
   // What was admitted alone is told when its key is asked for; beside units that another thread held it may count as those.
-  const isByRequest = policy.rate.kind === "concurrency" || policy.chargeStatuses !== null;
-  const isExact = isByRequest && plan.gateways.every(({ threads }) => threads === 1);
+  const isExact = holdsUntilEnd(policy) && plan.gateways.every(({ threads }) => threads === 1);
   const least = isExact ? kept : counter.spentTogether();
   if (stored < least || stored > kept)
     judge.violate(`${policy.name} of ${client}: the store counts ${stored}, ${kept} were kept`);

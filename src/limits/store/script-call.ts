@@ -156,8 +156,8 @@ export interface CounterAnswer {
 
 export interface GatewaysAnswer {
   readonly item: "gateways";
-  /** Whether this gateway was in the list. */
-  readonly wasListed: boolean;
+  /** Another text if the store has lost the list since, with all that it had. */
+  readonly origin: string;
   readonly gateways: number;
 }
 
@@ -306,7 +306,7 @@ function sumUnits(requests: readonly EqualRequests[], granted: readonly number[]
 function readAnswer(values: Values, item: Item, unitsOfRequests: number): ItemAnswer {
   switch (item.item) {
     case "gateways":
-      return { item: "gateways", wasListed: values.flag(), gateways: values.number() } satisfies GatewaysAnswer;
+      return { item: "gateways", origin: values.text(), gateways: values.number() } satisfies GatewaysAnswer;
     case "secret":
       return { item: "secret", value: values.secret() } satisfies SecretAnswer;
     case "forget":
@@ -352,10 +352,15 @@ class Values {
     return this.number() !== 0;
   }
 
-  secret(): string {
+  text(): string {
     const value = this.#values[this.#at++];
-    if (typeof value !== "string" || !secretPattern.test(value))
-      throw new Error("the secret is missing in the script's reply");
+    if (typeof value !== "string") throw new Error("a text is missing in the script's reply");
+    return value;
+  }
+
+  secret(): string {
+    const value = this.text();
+    if (!secretPattern.test(value)) throw new Error("the secret is missing in the script's reply");
     return value;
   }
 

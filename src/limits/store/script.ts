@@ -27,7 +27,9 @@
 // could leave one. So instants are rounded up there to the next thousandth of the window, and what a gateway has spent until
 // the same instant becomes one member when it is reported.
 //
-// The list of gateways is a sorted set too: a gateway's id, and the instant at which it was seen last. The secret is a string.
+// The list of gateways is a sorted set too: a gateway's id, and the instant at which it was seen last. With score 0 it has an
+// origin: another text if the list is another one, so that each thread sees that the store has forgotten. The secret is a
+// string.
 // So is the mark of a counter that was forgiven: the place of the last forgiveness in the log of rules-script.ts. It stays
 // longer than anything that was admitted before it.
 //
@@ -54,14 +56,19 @@ local function gatewayOf(id) return string.sub(id, 1, 12) end
 
 local function listGateways(key)
   local gateway, silence, age = text(), number(), number()
-  local added = redis.call('ZADD', key, clock - age, gateway)
+  redis.call('ZADD', key, clock - age, gateway)
   -- Those that were heard later, because the clock was set back, are heard again or gone.
   local later = redis.call('ZRANGEBYSCORE', key, '(' .. string.format('%.0f', clock), '+inf')
   for i = 1, #later do redis.call('ZADD', key, clock, later[i]) end
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', clock - silence))
+  redis.call('ZREMRANGEBYSCORE', key, '(0', '(' .. string.format('%.0f', clock - silence))
+  local origin = redis.call('ZRANGEBYSCORE', key, 0, 0)[1]
+  if not origin then
+    origin = gateway .. '/' .. string.format('%.0f', clock)
+    redis.call('ZADD', key, 0, origin)
+  end
   redis.call('PEXPIRE', key, 3600000)
   hasWritten = true
-  return {1 - added, redis.call('ZCARD', key)}
+  return {origin, redis.call('ZCARD', key) - 1}
 end
 
 local function readSecret(key)

@@ -84,8 +84,8 @@ export class Shard {
   #identity: StoreIdentity | null = null;
   /** Why the store may have forgotten, until that is acted upon: it can be lost before it is listed. */
   #suspicion: string | null = null;
-  /** When the server was told last that this gateway is there. */
-  #listedMs = Number.NEGATIVE_INFINITY;
+  /** The origin of the list of gateways; null before it was read. */
+  #origin: string | null = null;
   #heartbeat: { cancel(): void } | null = null;
   /** Runs if the server has not said within a heartbeat what it is. */
   #silence: { cancel(): void } | null = null;
@@ -276,7 +276,7 @@ export class Shard {
     });
   }
 
-  /** Asks the server what it is, then whether this gateway is still in its list. */
+  /** Asks the server what it is, then whether its list of gateways is the same. */
   #ask(): void {
     const { link } = this.#store;
     const connection = this.#connection;
@@ -310,18 +310,17 @@ export class Shard {
   }
 
   #list(): void {
-    const { link, clock, items } = this.#store;
+    const { link, items } = this.#store;
     const tag = link.anyTagOf(this.number);
     if (tag === null) return;
-    const sentMs = clock.monotonicMs();
-    const isExpected = sentMs - this.#listedMs < silenceMs / 2;
     this.#store.send(this, [items.listing(tag, silenceMs, 0)], (answer) => {
       const first = answer?.items[0];
       if (first?.item !== "gateways") return;
-      this.#listedMs = sentMs;
       this.#store.seen(first.gateways);
-      const reason = this.#suspicion ?? (isExpected && !first.wasListed ? "it has lost its list of gateways" : null);
+      if (first.origin !== (this.#origin ?? first.origin)) this.#suspicion ??= "it has lost its list of gateways";
+      this.#origin = first.origin;
       this.#store.readSecret(() => {
+        const reason = this.#suspicion;
         this.#suspicion = null;
         if (reason !== null) this.forgot(reason);
         else if (this.state === "away") this.#return(false, "answered", "");

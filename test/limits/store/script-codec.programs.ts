@@ -9,7 +9,7 @@ const items: readonly Item[] = [
   { item: "gateways", key: "{0}:gateways", gateway: "a", silenceUs: 1, ageUs: 0 },
   { item: "secret", key: "{0}:secret", proposed: "ff" },
 ];
-const reply: readonly unknown[] = [1_800_000_000_000_000, 1, 1, 3, 4, -1, 5, 0, 1, 5, "ff"];
+const reply: readonly unknown[] = [1_800_000_000_000_000, 1, 1, 3, 4, -1, 5, 0, "one", 5, "ff"];
 const answer = {
   timeUs: 1_800_000_000_000_000,
   items: [
@@ -27,7 +27,7 @@ const answer = {
       leasedUs: 5,
       isNew: false,
     },
-    { item: "gateways", wasListed: true, gateways: 5 },
+    { item: "gateways", origin: "one", gateways: 5 },
     { item: "secret", value: "ff" },
   ],
   requests: [],
@@ -51,6 +51,7 @@ describe("a malformed reply is refused", () => {
     ["a number above 2^53", reply.with(0, 2 ** 53)],
     ["a list within", reply.with(2, [1])],
     ["null within", reply.with(3, null)],
+    ["a number for the origin", reply.with(8, 1)],
     ["a number for the secret", reply.with(10, 1)],
     ["an empty secret", reply.with(10, "")],
   ])("%s", (_, malformed) => {

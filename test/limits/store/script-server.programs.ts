@@ -1,6 +1,6 @@
 // The script on a real server: what depends on the server and its clock, and cannot be seen in a model.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { ScriptAnswer } from "../../../src/limits/store/script-call.ts";
+import type { GatewaysAnswer, ScriptAnswer } from "../../../src/limits/store/script-call.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
 import { aMark, counterOf, itemOf, leaseId, RealScript, startUs } from "./real-script.ts";
@@ -105,6 +105,7 @@ clock -1800000000002000
 units -2
 gateway-aaaa!1800003603600000/2 1800003603600000
 
+gateway-aaaa/1800000000000000 0
 gateway-aaaa 1800000000000000
 `);
     expect(await Promise.all([secret, aMark].map((key) => ask("GET", key)))).toEqual(["aa11", "7"]);
@@ -229,26 +230,30 @@ gateway-aaaa 1800000000000000
     expect((await secret("bb22")).items).toEqual([{ item: "secret", value: "aa11" }]);
   });
 
-  test("the list has the gateways that are not silent, and says whether it had the one that asks", async () => {
+  test("the list has the gateways that are not silent, and has another origin once it was lost", async () => {
     const key = "headgate:1:{0}:gateways";
     const beat = async (name: string, silenceUs = 30_000_000, ageUs = 0) =>
-      (await script.call([{ item: "gateways", key, gateway: name, silenceUs, ageUs }])).items[0];
-    expect(await beat("a")).toEqual({ item: "gateways", wasListed: false, gateways: 1 });
-    expect(await beat("b")).toEqual({ item: "gateways", wasListed: false, gateways: 2 });
-    expect(await beat("a")).toEqual({ item: "gateways", wasListed: true, gateways: 2 });
+      onlyList(await script.call([{ item: "gateways", key, gateway: name, silenceUs, ageUs }]));
+    const first = await beat("a");
+    expect(first).toEqual({ item: "gateways", origin: expect.stringMatching(/^a\/\d+$/), gateways: 1 });
+    expect(await beat("b")).toEqual({ ...first, gateways: 2 });
+    expect(await beat("a")).toEqual({ ...first, gateways: 2 });
     await ask("FLUSHALL");
-    expect(await beat("a")).toEqual({ item: "gateways", wasListed: false, gateways: 1 });
+    const second = await beat("a");
+    expect(second).toEqual({ ...first, origin: expect.not.stringMatching(first?.origin ?? "") });
     await beat("b");
     await eventually("b is gone", async () => {
-      const answer = await beat("a", 1_000);
-      return answer?.item === "gateways" && answer.gateways === 1;
+      return (await beat("a", 1_000))?.gateways === 1;
     });
     expect(Number(await ask("PTTL", key))).toBeGreaterThan(3_500_000);
     // One that leaves was heard last long ago.
-    expect(await beat("b", 30_000_000, 29_900_000)).toEqual({ item: "gateways", wasListed: false, gateways: 2 });
+    expect(await beat("b", 30_000_000, 29_900_000)).toEqual({ ...second, gateways: 2 });
     await eventually("b has left", async () => {
-      const answer = await beat("a");
-      return answer?.item === "gateways" && answer.gateways === 1;
+      return (await beat("a"))?.gateways === 1;
     });
   });
 });
+
+function onlyList({ items: [answer] }: ScriptAnswer): GatewaysAnswer | null {
+  return answer?.item === "gateways" ? answer : null;
+}

@@ -24,8 +24,9 @@ class Scene {
   readonly done: string[] = [];
   /** Must be called when a telling is complete. */
   told: () => void = () => undefined;
-  /** The run of the server that answers, and whether it answers no heartbeat. */
+  /** The run of the server that answers, the origin of its list, and whether it answers no heartbeat. */
   epoch = "one";
+  origin = "one";
   isSilent = false;
   readonly counts = new StoreCounts();
   #identified: Identified = () => undefined;
@@ -64,10 +65,10 @@ class Scene {
     this.#identified({ epoch: this.epoch, evictedKeys: 0, server: "Redis", warnings: [] }, null);
   }
 
-  /** Answers the probe. */
+  /** Answers the probe, or a heartbeat. */
   probed(): void {
     this.identified();
-    this.#listed({ timeUs: 0, items: [{ item: "gateways", wasListed: true, gateways: 1 }], requests: [] });
+    this.#listed({ timeUs: 0, items: [{ item: "gateways", origin: this.origin, gateways: 1 }], requests: [] });
   }
 
   /** Connects, answers the probe, and is told. */
@@ -221,6 +222,27 @@ describe("what has to be told", () => {
     scene.timers.advance(1);
     expect(scene.causes()).toEqual(["up returned forgot", "returned up told"]);
     expect(scene.done).toEqual(["tell all"]);
+  });
+
+  test.each([
+    ["at the next heartbeat", (scene: Scene) => scene.pass(heartbeatMs)],
+    [
+      "after an absence of a minute",
+      (scene: Scene) => {
+        scene.reconnect();
+        scene.pass(60_000);
+      },
+    ],
+  ])("after the list of gateways was lost, whoever has made it again: everything, %s", (_, happen) => {
+    const scene = new Scene().up();
+    scene.origin = "two";
+    happen(scene);
+    scene.probed();
+    expect([scene.state.state, scene.done.at(-1), scene.counts.forgot]).toEqual(["returned", "tell all", 1]);
+    scene.told();
+    scene.pass(2 * heartbeatMs);
+    scene.probed();
+    expect([scene.state.state, scene.counts.forgot]).toEqual(["up", 1]);
   });
 
   test.each([

@@ -69,7 +69,7 @@ export class StoreScene {
     this.#link.events.onConnected(shard);
     while (this.state(shard) !== "up") {
       for (const { items, answered } of this.calls.splice(0)) {
-        answered(items[0]?.item === "gateways" ? [this.timeUs, 1, 1] : [this.timeUs, "ab".repeat(16)], null);
+        answered(items[0]?.item === "gateways" ? [this.timeUs, "one", 1] : [this.timeUs, "ab".repeat(16)], null);
       }
       this.timers.endTurn();
       await settled();

@@ -94,7 +94,7 @@ async function askEverything(link: StoreLink): Promise<void> {
   const list: Item = { item: "gateways", key: "headgate:1:{g}:gateways", gateway, silenceUs: 30_000_000, ageUs: 0 };
   const secret: Item = { item: "secret", key: "headgate:1:{secret}:secret", proposed: "abcd" };
   expect(await call(link, [list, secret])).toEqual([
-    { item: "gateways", wasListed: false, gateways: 1 },
+    { item: "gateways", origin: expect.stringContaining(gateway), gateways: 1 },
     { item: "secret", value: "abcd" },
   ]);
 }
