@@ -21,15 +21,20 @@ function pause(waitedMs: number): Promise<void> {
   });
 }
 
+/** A poll, or a step of a wait, counts as no more: a deadline is of the time in which this process could run. */
+const longestStepMs = 250;
+
 /** Polls until `condition` holds. Throws with `what` when the deadline passes first. */
 export async function eventually(
   what: string,
   condition: () => boolean | Promise<boolean>,
   deadlineMs = 5_000,
 ): Promise<void> {
-  const startMs = performance.now();
-  while (!(await condition())) {
-    const waitedMs = performance.now() - startMs;
+  let waitedMs = 0;
+  for (let lastMs = performance.now(); !(await condition()); ) {
+    const nowMs = performance.now();
+    waitedMs += Math.min(nowMs - lastMs, longestStepMs);
+    lastMs = nowMs;
     if (waitedMs > deadlineMs) throw new Error(`within ${deadlineMs} ms it did not happen that ${what}`);
     await pause(waitedMs);
   }
@@ -39,7 +44,12 @@ export async function eventually(
 export async function within<T>(what: string, promise: Promise<T>, deadlineMs = 5_000): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`not within ${deadlineMs} ms: ${what}`)), deadlineMs);
+    const wait = (leftMs: number): void => {
+      const stepMs = Math.min(leftMs, longestStepMs);
+      if (leftMs > 0) timer = setTimeout(wait, stepMs, leftMs - stepMs);
+      else reject(new Error(`not within ${deadlineMs} ms: ${what}`));
+    };
+    wait(deadlineMs);
   });
   try {
     return await Promise.race([promise, late]);
