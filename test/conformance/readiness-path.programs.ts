@@ -1,6 +1,6 @@
 // `readiness.path` over TLS and HTTP/2, with two threads, beside an exhausted share of connections, and on the ports of checks,
 // which know no such path.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { stageDecision } from "../ext-auth/stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
@@ -11,12 +11,15 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 const tls = useTls();
 const readiness = { path: "/healthz" };
+/** Each test ends the delay itself. */
+const drain = { delayMs: 3_000, timeoutMs: 0 };
 
 async function start(overrides: Overrides = {}) {
   const upstream = await startUpstream();
@@ -28,7 +31,8 @@ async function start(overrides: Overrides = {}) {
 }
 
 test("over TLS with HTTP/1.1, and HTTP/2: answered, followed through a drain", async () => {
-  const { overrides, ca } = tls({ drain: { delayMs: 500, timeoutMs: 0 } });
+  holdTimers(cleanup);
+  const { overrides, ca } = tls({ drain });
   const { gateway, upstream } = await start(overrides);
   const client = new Http2Client(gateway.traffic.port, ca, cleanup);
   for (let i = 0; i < 5; i += 1) {
@@ -47,11 +51,13 @@ test("over TLS with HTTP/1.1, and HTTP/2: answered, followed through a drain", a
   connection.write(request("/healthz"));
   const { status, body } = await connection.read();
   expect([status, body, upstream.hits()]).toEqual([503, "draining", 0]);
+  vi.advanceTimersByTime(drain.delayMs);
   await drained;
 });
 
 test("with two threads, each answers, and follows the drain", async () => {
-  const { gateway } = await start({ workers: 2, drain: { delayMs: 1_000, timeoutMs: 0 } });
+  holdTimers(cleanup);
+  const { gateway } = await start({ workers: 2, drain });
   const askAll = async (): Promise<ReadonlySet<string>> => {
     const connections = Array.from({ length: 24 }, () => new RawConnection(gateway.traffic.port));
     for (const connection of connections) {
@@ -63,6 +69,7 @@ test("with two threads, each answers, and follows the drain", async () => {
   await eventually("both are ready", async () => [...(await askAll())].join() === "ready");
   const drained = gateway.drain();
   await eventually("both drain", async () => [...(await askAll())].join() === "draining");
+  vi.advanceTimersByTime(drain.delayMs);
   await drained;
 });
 

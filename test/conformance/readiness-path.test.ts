@@ -1,6 +1,6 @@
 // `readiness.path`: a load balancer that reaches the traffic port alone is told what /readyz says. It needs no token, spends
 // nothing, is refused for nothing that clients behind its address have done, and makes no line in the log.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { probeReplies } from "../../src/core/local-reply.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
@@ -11,6 +11,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { askOnce } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -101,13 +102,16 @@ test("comes before the routes, and a reload changes it", async () => {
 });
 
 test("follows a drain, and no format of errors replaces its word", async () => {
-  const { ask, gateway } = await start({ drain: { delayMs: 500, timeoutMs: 0 }, errors: { format: "problem" } });
+  holdTimers(cleanup);
+  const drain = { delayMs: 3_000, timeoutMs: 0 };
+  const { ask, gateway } = await start({ drain, errors: { format: "problem" } });
   const drained = gateway.close();
   const [response, readyz] = await Promise.all([ask(probe()), fetch(`${gateway.adminUrl}/readyz`)]);
   expect([response.status, response.body, readyz.status]).toEqual([503, "draining", 503]);
   expect(valuesOf(response.rawHeaders, "Retry-After")).toEqual([]);
   expect(valuesOf(response.rawHeaders, "Connection")).toEqual(["close"]);
   expectContractFields(response, { limit: 3, remaining: 3 });
+  vi.advanceTimersByTime(drain.delayMs);
   await drained;
   expect(gateway.logLines.filter(({ msg }) => msg === "request")).toEqual([]);
 });

@@ -1,5 +1,5 @@
 // The HTTP port for checks answers the probes of an orchestrator, who is no caller, with one word.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { type LocalReply, probeReplies } from "../../src/core/local-reply.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Replaceable } from "../../src/core/settings.ts";
@@ -10,6 +10,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { metric } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../support/raw-connection.ts";
+import { holdTimers } from "../support/timers.ts";
 import { type DecisionStage, stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
@@ -94,7 +95,9 @@ test("a probe makes no caller of a stranger: its connection keeps no caller's pl
 });
 
 test("in a drain /readyz is 503 while /livez and decisions go on", async () => {
-  const stage = await stageDecision(cleanup, {}, { drain: { delayMs: 100, timeoutMs: 1000 } });
+  holdTimers(cleanup);
+  const drain = { delayMs: 3_000, timeoutMs: 1_000 };
+  const stage = await stageDecision(cleanup, {}, { drain });
   const drained = stage.gateway.close();
   const [notReady] = await probe(stage, "GET /readyz");
   expect([notReady.status, notReady.body]).toEqual([503, "draining"]);
@@ -102,6 +105,7 @@ test("in a drain /readyz is 503 while /livez and decisions go on", async () => {
   expect([alive.status, alive.body]).toEqual([200, "alive"]);
   const [decided] = await probe(stage, "GET /ext-authz/v2/x", `X-Forwarded-For: 192.0.2.1\r\n${token}`);
   expect(decided.status).toBe(200);
+  vi.advanceTimersByTime(drain.delayMs);
   await drained;
 });
 

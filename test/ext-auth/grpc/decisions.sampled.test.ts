@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { digestOf } from "../../auth/digest.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
@@ -12,6 +12,7 @@ import { metric } from "../../support/metrics.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { seededRandom } from "../../support/random.ts";
 import { scaled } from "../../support/runs.ts";
+import { holdTimers } from "../../support/timers.ts";
 import { call, callRaw, frame, openSession } from "./client.ts";
 import { mutated } from "./mutated.ts";
 import { check, healthCheck, healthWatch, type Method, shouldRateLimit } from "./protocol.ts";
@@ -422,7 +423,9 @@ test("questions are counted and logged like requests, without the query", async 
 });
 
 test("on the way out health says so first, watchers are told, and calls are answered until the delay is over", async () => {
-  const stage = await stageGrpc(cleanup, { drain: { delayMs: 300, timeoutMs: 2_000 } });
+  holdTimers(cleanup);
+  const drain = { delayMs: 3_000, timeoutMs: 2_000 };
+  const stage = await stageGrpc(cleanup, { drain });
   const told: string[] = [];
   const watch = stage.client.makeServerStreamRequest(
     healthWatch.path,
@@ -438,6 +441,7 @@ test("on the way out health says so first, watchers are told, and calls are answ
   expect(told).toEqual(["SERVING", "NOT_SERVING"]);
   expect(await call(stage.client, healthCheck, {})).toMatchObject({ message: { status: "NOT_SERVING" } });
   expect(await ask(stage, check, checkRequest())).toMatchObject({ http_response: "ok_response" });
+  vi.advanceTimersByTime(drain.delayMs);
   expect(await within("the end", ended)).toContain("UNAVAILABLE");
   await within("the end of the gateway", closed);
   expect(await call(stage.client, healthCheck, {}, { deadlineMs: 1_000 })).toMatchObject({ status: "UNAVAILABLE" });
