@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { loadSettings } from "../../src/config/load.ts";
 import type { Cleanup } from "../support/cleanup.ts";
-import { within } from "../support/eventually.ts";
+import { eventually, within } from "../support/eventually.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { startProcessGroup } from "../support/process-group.ts";
 import { freeAddress } from "../support/unavailable.ts";
@@ -54,11 +54,13 @@ export async function startPod(cleanup: Cleanup, settings: readonly string[] = [
 
   const graceMs = (Number(spec["terminationGracePeriodSeconds"]) * 1_000) / scale;
   const deletePod = async ({ runHooks = true } = {}): Promise<{ tookMs: number; graceMs: number }> => {
-    const startMs = performance.now();
     events.push("deleted");
-    const isOver = sleep(graceMs, "killed", { ref: false });
     // Both hooks run at once; a container is told to end when its own has returned.
     const hook = runHooks ? runExec(at(sidecar, "lifecycle.preStop.exec.command") as string[], gateway) : null;
+    // The times of the pod begin with the drain, because a busy machine takes seconds to start the hook's process.
+    if (runHooks) await eventually("the drain begins", () => gateway.output.out.includes('"msg":"draining"'), 20_000);
+    const startMs = performance.now();
+    const isOver = sleep(graceMs, "killed", { ref: false });
     const told = runHooks ? sleep((Number(at(application, "lifecycle.preStop.sleep.seconds")) * 1_000) / scale) : null;
     const ended = Promise.resolve(told).then(async () => {
       events.push("application told");

@@ -29,7 +29,7 @@ async function startContainer(): Promise<GatewayProcess> {
   const upstream = await startUpstream((_req, res) => void res.end());
   cleanup(() => upstream.close());
   const here = [`counters.snapshot.path=${join(folder, "counters")}`, `admin.socket=${join(folder, "admin.sock")}`];
-  return startGatewayProcess(cleanup, upstream.url, [...here, "drain.delay=5s", "drain.timeout=5s"], { config, env });
+  return startGatewayProcess(cleanup, upstream.url, [...here, "drain.delay=10s", "drain.timeout=5s"], { config, env });
 }
 
 const workload = () => only(template(), "Deployment");
