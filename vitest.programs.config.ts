@@ -12,7 +12,7 @@ export default defineConfig({
     maxConcurrency: 2,
     // Programs keep more processes busy than their test's. More of them would turn a wait into a failure.
     maxWorkers: 3,
-    // A program starts slowly on a busy machine.
-    testTimeout: 60_000,
+    // A program starts slowly on a busy machine, and a test of the console waits for a page that asks seldom.
+    testTimeout: 180_000,
   },
 });
