@@ -19,7 +19,7 @@ import { response, stageHttp } from "../support/stage.ts";
 const calls = slidingPolicy({ limit: 2, windowMs: 60_000 });
 const unreadable = "TypeError: Failed to fetch";
 
-describe.skipIf(noBrowser)("a page of a listed origin", { timeout: 30_000 }, () => {
+describe.skipIf(noBrowser)("a page of a listed origin", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 

@@ -60,9 +60,7 @@ function load(port: number, loops: number): Load {
   return figures;
 }
 
-test("killed under load and restarted: 502 at once while it is away, and nothing but 200 as soon as it is back", {
-  timeout: 90_000,
-}, async () => {
+test("killed under load and restarted: 502 at once while it is away, and nothing but 200 as soon as it is back", async () => {
   const upstream = new UpstreamProcess();
   await upstream.start();
   cleanup(() => upstream.kill());

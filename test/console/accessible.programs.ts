@@ -6,7 +6,7 @@ import { expectAccessible } from "./axe.ts";
 import { noBrowser, openPage, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
 
 // Each view is judged six times, half a minute in all on a machine that does nothing else.
-describe.skipIf(noBrowser)("the console", { timeout: 120_000 }, () => {
+describe.skipIf(noBrowser)("the console", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
   const policies = `  - { name: small, limit: 3, window: 1h }

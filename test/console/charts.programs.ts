@@ -5,9 +5,6 @@ import { call } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { noBrowser, openPage, openSignedIn, readToken, startConsole, useBrowser } from "./console-stage.ts";
 
-/** A step of the history is over within 5 s, and the page asks for it within 5 s more. */
-const stepTimeout = { timeout: 20_000 };
-
 /** What a legend says, by name. */
 async function legendOf(page: Page, title: string): Promise<Map<string, string>> {
   const items = await page.getByRole("figure", { name: title }).locator(".legend li").allTextContents();
@@ -40,7 +37,7 @@ function stepOf(admitted: number): object {
   };
 }
 
-describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("the charts of the console", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 
@@ -60,7 +57,7 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     const chart = page.getByRole("img", {
       name: /^Memory over the last minute; now: resident [1-9]\d* MiB, in heaps/,
     });
-    await chart.waitFor(stepTimeout);
+    await chart.waitFor();
     const legend = await legendOf(page, "Memory");
     const [resident = 0, heaps = 0] = ["resident", "in heaps"].map((name) => Number.parseFloat(legend.get(name) ?? ""));
     expect(resident).toBeGreaterThan(heaps);
@@ -79,7 +76,7 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     const [enforced, shadows] = ["Enforced", "Shadows"].map((kind) => {
       return page.getByRole("region", { name: `${kind}, in the last minute` });
     }) as [Locator, Locator];
-    await enforced.getByText("40 % limited in the last minute").waitFor(stepTimeout);
+    await enforced.getByText("40 % limited in the last minute").waitFor();
     await shadows.getByText("80 % would be limited in the last minute").waitFor();
     await page.getByRole("row", { name: /^small 3 in 1 h client all limited requests 3 2 \(40 %\) 0$/ }).waitFor();
     await page.getByRole("row", { name: /^watched shadow 1 in 1 h .* 1 would: 4 \(80 %\) 0$/ }).waitFor();
@@ -94,7 +91,7 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
     gateway.write("  - { name: small, limit: 9, window: 1h }\n  - { name: other, limit: 1, window: 1h }\n");
     expect((await call(gateway.admin.port, "POST", "/api/reload", { body: {} })).status).toBe(200);
     const chart = page.getByRole("region", { name: "The last minute" });
-    await chart.getByText("40 % limited in the last minute").waitFor(stepTimeout);
+    await chart.getByText("40 % limited in the last minute").waitFor();
     await chart.getByText("not asked in the last minute").waitFor();
   });
 
@@ -132,14 +129,16 @@ describe.skipIf(noBrowser)("the charts of the console", { timeout: 60_000 }, () 
       .getByRole("listitem")
       .filter({ hasText: /^admitted .* 1,007 · / })
       .waitFor();
+    const newSteps = [...asked];
     isSame = false;
     await ask();
     await page
       .getByRole("listitem")
       .filter({ hasText: /^admitted .* 14 · / })
       .waitFor();
-    expect(asked.slice(0, 1)).toEqual(["steps=3"]);
-    expect(asked.slice(-2)).toEqual(["steps=3", ""]);
+    // The page also asks by itself, before that and after it.
+    expect(new Set(asked)).toEqual(new Set(["steps=3", ""]));
+    expect(new Set(newSteps)).toEqual(new Set(["steps=3"]));
   });
 
   test("scales have round steps from zero, that of times is logarithmic, and the upstream's time stands beside the whole", async () => {

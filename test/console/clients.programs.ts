@@ -8,7 +8,7 @@ import { type ConsoleGateway, noBrowser, openSignedIn, readToken, startConsole, 
 const policies = "  - { name: small, limit: 3, window: 1h }\n  - { name: daily, limit: 1000, per: day }\n";
 const client = "203.0.113.7";
 
-describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("the console", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 
@@ -122,7 +122,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.evaluate('location.hash = "#/clients"');
     await page.getByRole("row", { name: "203.0.113.10 small 1 of 3" }).waitFor();
     await unused.waitFor({ state: "detached" });
-    await done.waitFor({ state: "detached", timeout: 12_000 });
+    await done.waitFor({ state: "detached" });
     await page.getByRole("status").getByText("The rule a is removed.").waitFor();
   });
 
@@ -219,6 +219,8 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.getByText("ops (may write)").waitFor();
     await page.evaluate('location.hash = "#/rules"');
     const open = page.getByRole("button", { name: "Block …" });
+    // When the view has changed, the page moves the focus to it.
+    await page.locator("#main:focus").waitFor();
     await open.focus();
     await page.keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Block a client?" });

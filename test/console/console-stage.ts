@@ -28,6 +28,12 @@ if (noBrowser) process.stderr.write("test/console: skipped, because chromium of 
 export const otherHost = "gateway.example";
 export const foreignHost = "attacker.test";
 
+/**
+ * How long a test waits for what the page shows: less than it may take, so that a failure names what was waited for. The page asks
+ * every 5 s, and up to 30 s later if the gateway's answers are slow.
+ */
+export const patientMs = 45_000;
+
 // Its sandbox needs rights that a container may not have; the pages are our own.
 const launch = { executablePath: program, chromiumSandbox: false };
 
@@ -127,8 +133,7 @@ export async function openPage(
   script = "",
 ): Promise<Page> {
   const context = await browser.newContext();
-  // Less than a test may take, so that a failure names what was waited for.
-  context.setDefaultTimeout(8_000);
+  context.setDefaultTimeout(patientMs);
   const page = await context.newPage();
   const breaches: string[] = [];
   page.on("pageerror", (error) => breaches.push(`error: ${error.message}`));

@@ -7,7 +7,7 @@ import { noBrowser, openSignedIn, startConsole, useBrowser } from "./console-sta
 
 const policies = "  - { name: small, limit: 3, window: 1h }\n";
 
-describe.skipIf(noBrowser)("the view of the gateways", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("the view of the gateways", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 
@@ -47,7 +47,7 @@ describe.skipIf(noBrowser)("the view of the gateways", { timeout: 60_000 }, () =
       await page.getByRole("button", { name: "Cancel" }).click();
       await redis.kill();
       await page.getByRole("link", { name: "Gateways" }).click();
-      await page.getByText("These gateways were there when it was reached last:").waitFor({ timeout: 20_000 });
+      await page.getByText("These gateways were there when it was reached last:").waitFor();
       await otherRow?.waitFor();
       await page.getByRole("link", { name: "Rules" }).click();
       await page.getByRole("button", { name: "Block …" }).click();

@@ -12,6 +12,7 @@ import {
   foreignHost,
   forwardSocket,
   noBrowser,
+  patientMs,
   startConsole,
   useBrowser,
   writeToken,
@@ -21,7 +22,7 @@ const attempts = readFileSync(join(import.meta.dirname, "foreign-page.js"), "utf
 const foreignText = "of somebody else";
 const policies = "  - { name: small, limit: 3, window: 1h }\n";
 
-describe.skipIf(noBrowser)("a page of another origin", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("a page of another origin", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 
@@ -109,7 +110,7 @@ describe.skipIf(noBrowser)("a page of another origin", { timeout: 60_000 }, () =
     const context = await (await browser()).newContext();
     cleanup(() => context.close());
     const page = await context.newPage();
-    page.setDefaultTimeout(8_000);
+    page.setDefaultTimeout(patientMs);
     await page.goto(address);
     return page;
   }

@@ -23,7 +23,7 @@ async function showAt(page: Page, at: string, used: number, period: readonly [st
   });
 }
 
-describe.skipIf(noBrowser)("a calendar quota", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("a calendar quota", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 

@@ -34,7 +34,7 @@ const views = [
   "gateways",
 ];
 
-describe.skipIf(noBrowser)("who may read", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("who may read", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 

@@ -13,13 +13,14 @@ import {
   openPage,
   openSignedIn,
   otherHost,
+  patientMs,
   readToken,
   startConsole,
   useBrowser,
   writeToken,
 } from "./console-stage.ts";
 
-describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("signing in", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
   const policies = "  - { name: small, limit: 3, window: 1h }\n";
@@ -146,12 +147,12 @@ describe.skipIf(noBrowser)("signing in", { timeout: 60_000 }, () => {
       isHeld = true;
     });
     await field.press("Enter");
-    const earlier = await within("it asks with the earlier token", held.promise, 8_000);
+    const earlier = await within("it asks with the earlier token", held.promise, patientMs);
     await page.evaluate(`location.hash = "code=${gateway.code}"`);
     await page.getByText("ops (may write)").waitFor();
     const answered = page.waitForResponse((response) => response.status() === 401);
     await earlier.continue();
-    await within("the earlier answer has come", (await answered).finished(), 8_000);
+    await within("the earlier answer has come", (await answered).finished(), patientMs);
     await page.getByRole("link", { name: "Rules" }).click();
     await page.getByText("No rules.").waitFor();
   });

@@ -8,7 +8,7 @@ const policies = "  - { name: small, limit: 50, window: 1h }\n";
 const strict = "  - { name: small, limit: 1, window: 1h }\n";
 const client = "203.0.113.7";
 
-describe.skipIf(noBrowser)("a reload on trial, in the console", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("a reload on trial, in the console", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 

@@ -17,7 +17,7 @@ const seenAgain = `for (const isHidden of [true, false]) {
 
 const policies = "  - { name: small, limit: 3, window: 1h }\n";
 
-describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
+describe.skipIf(noBrowser)("the console", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 
@@ -131,9 +131,7 @@ describe.skipIf(noBrowser)("the console", { timeout: 60_000 }, () => {
     await page.evaluate('location.hash = "#/now"');
     const warning = page.getByRole("listitem").filter({ hasText: "requests in the last minute," });
     // A step of the history has to be over.
-    await warning
-      .getByText("Most of them, as far as this page has heard: 203.0.113.7 by policy small.")
-      .waitFor({ timeout: 20_000 });
+    await warning.getByText("Most of them, as far as this page has heard: 203.0.113.7 by policy small.").waitFor();
     await warning.getByRole("link", { name: "203.0.113.7" }).click();
     await page.getByRole("heading", { name: "203.0.113.7" }).waitFor();
   });

@@ -34,7 +34,7 @@ beforeAll(async () => {
 function connect(port: number, ...options: string[]): Promise<string | undefined> {
   return new Promise((resolve) => {
     const args = ["s_client", "-connect", `127.0.0.1:${port}`, "-servername", "localhost", ...options];
-    const child = execFile("openssl", args, { timeout: 5_000 }, (error, out) => {
+    const child = execFile("openssl", args, { timeout: 30_000 }, (error, out) => {
       resolve(error === null ? out : undefined);
     });
     child.stdin?.end();

@@ -11,9 +11,7 @@ import { deadUrl } from "../support/unavailable.ts";
 const cleanup = useCleanup();
 const ended = "a reload was on trial when the last process ended, this start uses what the file has";
 
-test("a start after a kill has the file's values, and the log says that they were on trial", {
-  timeout: 60_000,
-}, async () => {
+test("a start after a kill has the file's values, and the log says that they were on trial", async () => {
   const folder = scratchFolder(cleanup);
   const config = join(folder, "headgate.yaml");
   const write = (confirmed: boolean): void => {

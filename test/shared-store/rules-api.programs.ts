@@ -23,7 +23,7 @@ async function readiness({ adminUrl }: TestGateway): Promise<string | undefined>
 }
 
 describe.skipIf(skipRedis).each(threadCounts)(`a rule over the admin API, with %i threads${redisNeeded}`, (workers) => {
-  test("is shared once the store is back, with the tag that it had", { timeout: 60_000 }, async () => {
+  test("is shared once the store is back, with the tag that it had", async () => {
     const stage = await stageRules(cleanup);
     const settings = { workers, admin: { tokensFile: adminTokensFile(cleanup) } };
     const [a, b] = [await stage.start(settings), await stage.start(settings)];

@@ -59,9 +59,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
     return { ...{ stage, redis: stage.redis, a, b, c }, all: [a, b, c] };
   };
 
-  test.concurrent("feel a rule that was set at one of them within two heartbeats, and no more when it is removed", {
-    timeout: 60_000,
-  }, async (context) => {
+  test.concurrent("feel a rule that was set at one of them within two heartbeats, and no more when it is removed", async (context) => {
     const { a, b, c, all } = await stageThree(cleanupOf(context));
     const client = newClient();
     const put = await setRule(a, blockOf(client));
@@ -83,9 +81,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
     expect(await readiness(c)).toEqual([200, "read"]);
   });
 
-  test.concurrent("admit a client that was forgiven at one of them, and exactly the limit", {
-    timeout: 60_000,
-  }, async (context) => {
+  test.concurrent("admit a client that was forgiven at one of them, and exactly the limit", async (context) => {
     const { b, all } = await stageThree(cleanupOf(context));
     const client = newClient();
     expect(await askAll(all, client, limit)).toBe(limit);
@@ -97,9 +93,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
     }
   });
 
-  test.concurrent("hold what was set while the store was killed, and share it when it is back with nothing", {
-    timeout: 60_000,
-  }, async (context) => {
+  test.concurrent("hold what was set while the store was killed, and share it when it is back with nothing", async (context) => {
     const { stage, redis, a, b, c, all } = await stageThree(cleanupOf(context));
     const [blocked, before, forgiven] = [newClient(), newClient(), newClient()];
     await a.rules.put(blockOf(before), writer, anyway);
@@ -133,9 +127,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
     expect(await admittedOfLimit(all, forgiven)).toBe(limit);
   });
 
-  test.concurrent("learn what a gateway has missed that was cut off for a while", {
-    timeout: 60_000,
-  }, async (context) => {
+  test.concurrent("learn what a gateway has missed that was cut off for a while", async (context) => {
     const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const proxy = await startStoreProxy(cleanup, stage.redis.port);
@@ -176,9 +168,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
     expect(3 + alone + (await askAll([a, b, c], forgiven, limit))).toBe(limit);
   });
 
-  test.concurrent("go on when one of them is killed, and the next one has the rules from its first request on", {
-    timeout: 60_000,
-  }, async (context) => {
+  test.concurrent("go on when one of them is killed, and the next one has the rules from its first request on", async (context) => {
     const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const a = await stage.start({ workers });
@@ -207,9 +197,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
 });
 
 describe.skipIf(skipRedis)(`a gateway${redisNeeded}`, () => {
-  test.concurrent("does not bring back rules of its snapshot that were removed meanwhile, and tells one that was set alone", {
-    timeout: 60_000,
-  }, async (context) => {
+  test.concurrent("does not bring back rules of its snapshot that were removed meanwhile, and tells one that was set alone", async (context) => {
     const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const [removed, kept, alone] = [newClient(), newClient(), newClient()];
@@ -247,9 +235,7 @@ describe.skipIf(skipRedis)(`a gateway${redisNeeded}`, () => {
   });
 
   // By itself: it ends threads of every gateway of this process.
-  test("finds the keys of tokens although a thread has got their secret from the store, also for a thread that is replaced", {
-    timeout: 60_000,
-  }, async (context) => {
+  test("finds the keys of tokens although a thread has got their secret from the store, also for a thread that is replaced", async (context) => {
     const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const tokensFile = join(scratchFolder(cleanup), "tokens.txt");
@@ -274,9 +260,7 @@ describe.skipIf(skipRedis)(`a gateway${redisNeeded}`, () => {
     expect(await admittedOfLimit([a, b], client)).toBe(limit);
   });
 
-  test.concurrent("forgives nobody where there is no such name, and tells it to nobody", {
-    timeout: 60_000,
-  }, async (context) => {
+  test.concurrent("forgives nobody where there is no such name, and tells it to nobody", async (context) => {
     const cleanup = cleanupOf(context);
     const stage = await stageRules(cleanup);
     const a = await stage.start();

@@ -21,9 +21,7 @@ async function tryMistake(stage: RulesStage, gateway: TestGateway, workers: numb
 }
 
 describe.skipIf(skipRedis).each(threadCounts)(`two gateways with %i threads${redisNeeded}`, (workers) => {
-  test("one takes a limit of 1 back by its share of the old one, counts as before, and tells the other", {
-    timeout: 60_000,
-  }, async () => {
+  test("one takes a limit of 1 back by its share of the old one, counts as before, and tells the other", async () => {
     const stage = await stageRules(cleanup);
     const [a, b] = [await stage.start({ workers }), await stage.start({ workers })];
     await stage.up(a, b);

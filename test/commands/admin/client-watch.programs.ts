@@ -13,7 +13,7 @@ auth: { mode: presence }
 policies: [{ name: per-client, limit: 10, window: 1h }]
 `;
 
-describe.skipIf(skipTmux)(`clients --watch in a terminal${tmuxNeeded}`, { timeout: 60_000 }, () => {
+describe.skipIf(skipTmux)(`clients --watch in a terminal${tmuxNeeded}`, () => {
   test("follows what is counted and the size of the window, and Ctrl-C leaves a usable terminal", async () => {
     const { socket, refusedOf } = await stageCommands(cleanup, yaml);
     await refusedOf(3);

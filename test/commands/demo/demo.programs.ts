@@ -34,11 +34,11 @@ async function startDemo(...args: readonly string[]): Promise<Demo> {
   return { ...started, url, adminUrl, backendUrl, folder, code, token, api };
 }
 
-/** Sends the signal. Resolves when nothing is left of the demo. */
+/** Sends the signal. Resolves when nothing is left of the demo: before the 25 s are over that a drain may take. */
 async function expectEnd({ process, exited, output, url, adminUrl, backendUrl, folder }: Demo, signal: NodeJS.Signals) {
   expect(readdirSync(folder)).toHaveLength(1);
   process.kill(signal);
-  expect(await within(`it ends by ${signal}`, exited, 3_000)).toBe(0);
+  expect(await within(`it ends by ${signal}`, exited, 20_000)).toBe(0);
   expect(readdirSync(folder)).toEqual([]);
   for (const each of [url, adminUrl, backendUrl]) {
     const { hostname, port } = new URL(each);
@@ -70,9 +70,7 @@ test("alone, it answers as it says, with one token for both versions: five recor
   await expectEnd(demo, "SIGINT");
 });
 
-test("its clients use it as it says, and the page shows them to who has the token of the run", {
-  timeout: 40_000,
-}, async () => {
+test("its clients use it as it says, and the page shows them to who has the token of the run", async () => {
   const demo = await startDemo();
   const page = await fetch(`${demo.adminUrl}/console/`);
   expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("<title>Headgate</title>")]);

@@ -5,12 +5,7 @@ import { slots, startSlots } from "./slots.ts";
 
 const cleanup = useCleanup();
 
-/** More than all exchanges take on a busy machine, and the 15 s after which a slot remains taken. */
-const timeoutMs = 60_000;
-
-test("exchanges that end in every way hold at most the slots there are, and leave none taken", {
-  timeout: timeoutMs,
-}, async () => {
+test("exchanges that end in every way hold at most the slots there are, and leave none taken", async () => {
   const { run, areFree, takeAll, upstream } = await startSlots(cleanup);
   await run(1_000);
   await areFree();

@@ -34,4 +34,4 @@ test("the modules of the gRPC port are loaded where it is on, and nowhere else",
   const [off, on] = await Promise.all([loadedModules(false), loadedModules(true)]);
   expect(off).toEqual([]);
   expect(on).toContain("start.ts");
-}, 30_000);
+});

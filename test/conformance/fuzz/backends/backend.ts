@@ -95,10 +95,11 @@ export async function startBackend(plan: BackendPlan): Promise<Backend> {
 }
 
 async function ready(child: ChildProcess, port: number, errors: string): Promise<void> {
-  await eventually("the server listens", async () => {
+  const listens = (): Promise<boolean> => {
     if (child.exitCode !== null) throw new Error(`the server did not start: ${readFileSync(errors, "utf8")}`);
     return accepts(port);
-  });
+  };
+  await eventually("the server listens", listens, 20_000);
 }
 
 export function accepts(port: number): Promise<boolean> {
