@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { settingsSource } from "../../src/commands/load-config.ts";
 import type { SettingsSource } from "../../src/config/load.ts";
 import { digestOf } from "../auth/digest.ts";
@@ -15,6 +15,7 @@ import { RawConnection } from "../support/raw-connection.ts";
 import { redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
 import { threadCounts } from "../support/runs.ts";
 import { request } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 import { deadUrl } from "../support/unavailable.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -350,7 +351,7 @@ test("a token that is revoked while the gateway drains is refused, and the confi
   cleanup(() => rmSync(folder, { recursive: true }));
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
-  // It accepts requests for longer than this process may stand still.
+  holdTimers(cleanup);
   const yaml = `auth: { mode: tokens, tokensFile: ${tokensFile} }\ndrain: { delay: 3s, timeout: 1ms }`;
   const { gateway, write, statusOf } = await stage(yaml);
   const drained = gateway.drain();
@@ -358,6 +359,7 @@ test("a token that is revoked while the gateway drains is refused, and the confi
   writeFileSync(tokensFile, "# none\n");
   await eventually("it is refused", async () => (await metric(gateway, "headgate_tokens_listed")) === 0);
   expect(await statusOf("/v2/x")).toBe(401);
+  vi.advanceTimersByTime(3_000);
   await drained;
   expect(logged(gateway, "reloaded")).toEqual([]);
 });

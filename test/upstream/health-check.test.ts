@@ -8,6 +8,7 @@ import { startTestGateway, type TestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 import { startUpstream, type TestUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -73,6 +74,8 @@ test.each([
 ] as const)(
   "an address that answers a check with %s gets no requests until it is well again",
   async (status, fault) => {
+    // The good one must have no timeout where this process stands still for 200 ms.
+    holdTimers(cleanup);
     const [bad, good] = [await startBackend("bad"), await startBackend("good")];
     const { gateway, ask } = await start([bad, good], status === "silent" ? 200 : healthCheck.timeoutMs);
     expect(new Set([await ask(), await ask()])).toEqual(new Set(["bad", "good"]));

@@ -1,7 +1,7 @@
 // Which idle connections to the upstream are used again, and for how long they are kept: a request that cannot be repeated
 // is not sent on one that the upstream may be closing.
 import type { Socket } from "node:net";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { freshMsOf, idleMsOf } from "../../src/upstream/upstream-socket.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
@@ -203,9 +203,12 @@ test.each([
 );
 
 test("keepAlive is the most, whatever the upstream says", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  cleanup(() => void vi.useRealTimers());
   const { ask, gateway, upstream } = await stage({ keepAliveMs: 100 }, "Keep-Alive: timeout=75\r\n");
   await ask();
   expect((await upstreamConnections(gateway)).idle).toBe(1);
+  vi.advanceTimersByTime(300);
   await eventually("it is closed", () => upstream.sockets.size === 0);
 });
 
