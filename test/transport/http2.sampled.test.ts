@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { type Cleanup, cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, stallMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { answerOf, Http2Client } from "../support/http2-client.ts";
 import {
@@ -299,10 +299,11 @@ test("a body kept in DATA frames of one byte is reset with ENHANCE_YOUR_CALM, an
 });
 
 describe("time, and the end", () => {
+  // The time for a head is longer than a handshake takes on a busy machine.
   test.concurrent("a connection without a request is closed after the head's time, with a GOAWAY; a proxy's is kept", async (context) => {
     const clientAddress = { trustedProxies: ["127.0.0.1/32"] };
     const { frames, gateway } = await start(
-      { timeouts: { headMs: 300 }, clientAddress },
+      { timeouts: { headMs: stallMs }, clientAddress },
       undefined,
       cleanupOf(context),
     );
@@ -328,7 +329,7 @@ describe("time, and the end", () => {
   });
 
   test.concurrent("a head that is not complete after the head's time ends the connection, even while another request waits", async (context) => {
-    const { frames, gateway } = await startRaw(() => {}, { timeouts: { headMs: 300 } }, cleanupOf(context));
+    const { frames, gateway } = await startRaw(() => {}, { timeouts: { headMs: stallMs } }, cleanupOf(context));
     const one = frames();
     await eventually("it is connected", () => one.of(frameTypes.settings).length > 1);
     one.headers(1, get());
