@@ -14,7 +14,7 @@ export const alone = [
 export const shared = {
   setupFiles: ofTests.setupFiles,
   testTimeout: 120_000,
-  hookTimeout: 20_000,
+  hookTimeout: ofTests.hookTimeout,
   expect: ofTests.expect,
   // Of those tests of a file that say that they can run at the same time: mostly they wait.
   maxConcurrency: 2,

@@ -17,7 +17,7 @@ const mostCallsAtOnce = 8;
 /** Long enough to see it on a busy machine. */
 const blockedSeconds = 10;
 
-describe.skipIf(noBrowser)("the console", { timeout: 90_000 }, () => {
+describe.skipIf(noBrowser)("the console", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 

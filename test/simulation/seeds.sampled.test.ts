@@ -9,9 +9,7 @@ import { mutations } from "./mutations.ts";
 import { drawPlan } from "./plan.ts";
 import { run } from "./run.ts";
 
-test("in two drawn runs nothing is admitted, refused, stranded or waited for wrongly", {
-  timeout: 60_000,
-}, async () => {
+test("in two drawn runs nothing is admitted, refused, stranded or waited for wrongly", async () => {
   const wrong: string[] = [];
   let admitted = 0;
   for (let seed = 0; seed < 2; seed += 1) {

@@ -107,10 +107,11 @@ export interface RedisCluster {
 /** Three primaries with a third of the slots each, and a replica of each; a failover takes about a second. */
 export async function startRedisCluster(options: RedisOptions = {}): Promise<RedisCluster> {
   const ports: number[] = [];
-  // A node listens on its port + 10,000 too, which must be as free.
+  // A node listens on its port + 10,000 too, which must be as free, and is no port of another node.
   while (ports.length < 6) {
     const port = await freePort();
-    if (port < 22_000 && !ports.includes(port) && (await isFreePort(port + 10_000))) ports.push(port);
+    const isOfAnother = [port - 10_000, port, port + 10_000].some((taken) => ports.includes(taken));
+    if (port < 22_000 && !isOfAnother && (await isFreePort(port + 10_000))) ports.push(port);
   }
   const lines = [
     'save ""',

@@ -39,8 +39,6 @@ test.for([
   ]),
 ])(
   "$held.length clients, one after the other, hold what they can of $pool connections, and the next one has no failure",
-  // 65 of them take nine seconds on an idle machine.
-  { timeout: 60_000 },
   async (it) => {
     const { send, next } = await stage(it.pool);
     let active = 0;

@@ -102,7 +102,6 @@ async function stage({ isHttp2, isRead, pool }: Case) {
 
 test.each(cases)(
   "$clients clients (HTTP/2: $isHttp2, readers: $isRead) hold what they get of $pool connections, and the next one has no failure",
-  { timeout: 60_000 },
   async (it) => {
     const { gateway, hold, passSecond, ask } = await stage(it);
     const holders = Math.ceil(it.pool * 1.2);

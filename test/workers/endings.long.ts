@@ -16,6 +16,8 @@ import { type Fault, faultChannel } from "./faulty-thread.ts";
 
 const cleanup = useCleanup();
 const threadEntry = new URL("./faulty-thread.ts", import.meta.url);
+/** Without the second signal, requests in progress would end by then. */
+const drainMs = 60_000;
 const policies = testSettings(deadUrl).policies.map((policy) => ({ ...policy, limit: 1_000_000 }));
 
 test("while threads end one after the other, connections to the others are served, and none is left behind", async () => {
@@ -49,16 +51,17 @@ test("while threads end one after the other, connections to the others are serve
   };
   const clients = Array.from({ length: 8 }, client);
   for (let thread = 1; thread <= 6; thread += 1) {
+    const { served } = answers;
     channel.postMessage({ thread, on: null, how: thread % 2 === 0 ? "exit" : "throw" } satisfies Fault);
     await expect.poll(() => metric(gateway, "headgate_worker_restarts_total"), { timeout: 10_000 }).toBe(thread);
     expect((await fetch(`${gateway.adminUrl}/readyz`)).status).toBe(200);
     await expect
       .poll(() => metric(gateway, 'headgate_workers{state="serving"}'), { timeout: 20_000, interval: 100 })
       .toBe(3);
+    await eventually("a hundred more are served", () => answers.served > served + 100, 20_000);
   }
   isOver = true;
   await Promise.all(clients);
-  expect(answers.served).toBeGreaterThan(500);
   // Those of the thread that ends, and those that the system had given to it.
   expect(answers.lost).toBeLessThan(answers.served / 10);
   await eventually("no connection is left", async () => (await metric(gateway, "headgate_client_connections")) === 0);
@@ -69,7 +72,7 @@ test("a second signal ends workers with a thousand connections and requests in p
   cleanup(() => upstream.close());
   const gateway = await startGatewayProcess(cleanup, upstream.url, [
     "workers=2",
-    "drain.timeout=60s",
+    `drain.timeout=${drainMs}ms`,
     "log.level=info",
   ]);
   for (let i = 0; i < 1_000; i += 1) {
@@ -89,5 +92,5 @@ test("a second signal ends workers with a thousand connections and requests in p
   const signalledMs = performance.now();
   gateway.signal("SIGTERM");
   expect(await gateway.exited).toEqual({ code: 143, signal: null });
-  expect(performance.now() - signalledMs).toBeLessThan(2_000);
+  expect(performance.now() - signalledMs).toBeLessThan(drainMs / 2);
 });
