@@ -13,7 +13,8 @@ export const alone = [
 
 export const shared = {
   setupFiles: ofTests.setupFiles,
-  testTimeout: 120_000,
+  // It only ends what hangs: what computes for 20 seconds takes a hundred beside thirty other processes.
+  testTimeout: 300_000,
   hookTimeout: ofTests.hookTimeout,
   expect: ofTests.expect,
   // Of those tests of a file that say that they can run at the same time: mostly they wait.

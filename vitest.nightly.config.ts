@@ -6,6 +6,8 @@ import { shared } from "./vitest.long.config.ts";
 export default defineConfig({
   test: {
     ...shared,
+    // Five times as many cases.
+    testTimeout: 5 * shared.testTimeout,
     env: { HEADGATE_RUNS: "night" },
     include: ["test/**/*.{night,long,programs}.ts", "test/**/*.sampled.test.ts"],
     maxWorkers: 1,

@@ -18,7 +18,7 @@ const rig = readFileSync(join(import.meta.dirname, "hostile-answers.js"), "utf8"
 /** Characters that a reader does not see, or that change how others are shown. A subject may have them, a note may not. */
 const hidden = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;
 
-describe.skipIf(noBrowser)("hostile text", { timeout: 300_000 }, () => {
+describe.skipIf(noBrowser)("hostile text", () => {
   const cleanup = useCleanup();
   const browser = useBrowser();
 

@@ -15,5 +15,4 @@ test.each(batches)(
     expect(connection + stream + none).toBe(batchSize);
     expect(inStep).toBeGreaterThan(batchSize / 8);
   },
-  120_000,
 );

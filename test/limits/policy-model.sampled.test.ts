@@ -269,7 +269,7 @@ class Trial {
   }
 }
 
-test("equals the model, whatever the policies are and whatever happens", { timeout: 300_000 }, async () => {
+test("equals the model, whatever the policies are and whatever happens", async () => {
   await fc.assert(
     fc.asyncProperty(scenarios, async ({ script, ...scenario }) => {
       const trial = new Trial(scenario);

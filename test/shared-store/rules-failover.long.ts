@@ -104,7 +104,7 @@ describe.skipIf(skipRedis)(`rules and forgiveness while the store fails over${re
   test.concurrent.for([
     { what: "Sentinel promotes a replica", start: sentinels },
     { what: "a primary of a cluster dies", start: cluster },
-  ])("$what", { timeout: 240_000 }, async ({ start }, context) => {
+  ])("$what", async ({ start }, context) => {
     const cleanup = cleanupOf(context);
     const { servers, failOver } = await start(cleanup);
     const { stage, all } = await stageThree(cleanup, servers);

@@ -64,9 +64,7 @@ test.each<[string, number, Partial<Policy>]>([
 
 const crowds = runs(1_000, 200).numRuns;
 
-test(`in ${crowds} runs with up to 32 policies, bursts, stalls and losses, refusals are true and the limits hold`, {
-  timeout: 120_000,
-}, async () => {
+test(`in ${crowds} runs with up to 32 policies, bursts, stalls and losses, refusals are true and the limits hold`, async () => {
   const wrong: string[] = [];
   const all = { admitted: 0, refused: 0 };
   for (let seed = 0; seed < crowds; seed += 1) {

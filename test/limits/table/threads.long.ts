@@ -44,9 +44,9 @@ test("two policies on 20 keys, all charged or none, with slots and units by stat
   expectSound(fleet);
 });
 
-test("threads that end at random instants hold up nobody, and nobody gets more than the limit", {
-  timeout: 300_000,
-}, async ({ annotate }) => {
+test("threads that end at random instants hold up nobody, and nobody gets more than the limit", async ({
+  annotate,
+}) => {
   const fleet = await startedFleet([short, long, slots], 20, 1_000_000_000);
   const random = seededRandom(1);
   for (let i = 0; i < 40; i += 1) {
