@@ -10,7 +10,7 @@ import { type RecordingUpstream, startRecordingUpstream } from "../../test/share
 import { clientsOf, shared, total } from "../../test/shared-store/stage.ts";
 import { admissionsOf, before, type Client } from "../../test/shared-store/traffic.ts";
 import { type Admission, windowsAbove } from "../../test/shared-store/windows.ts";
-import type { Cleanup } from "../../test/support/cleanup.ts";
+import { type Cleanup, cleanupTo } from "../../test/support/closing.ts";
 import { startRedis } from "../../test/support/redis-servers.ts";
 import { startNeighbours } from "./neighbours.ts";
 
@@ -144,7 +144,7 @@ async function measure(cleanup: Cleanup): Promise<number> {
 
 const undo: (() => unknown)[] = [];
 try {
-  if ((await measure((run) => void undo.unshift(run))) > 0) process.exitCode = 1;
+  if ((await measure(cleanupTo((run) => void undo.unshift(run)))) > 0) process.exitCode = 1;
 } finally {
   for (const run of undo) await run();
 }

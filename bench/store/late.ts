@@ -6,7 +6,7 @@ import { startFleet } from "../../test/shared-store/fleet.ts";
 import { startRecordingUpstream } from "../../test/shared-store/recording-upstream.ts";
 import { clientsOf, shared, total } from "../../test/shared-store/stage.ts";
 import { startStoreProxy } from "../../test/shared-store/store-proxy.ts";
-import type { Cleanup } from "../../test/support/cleanup.ts";
+import { cleanupTo } from "../../test/support/closing.ts";
 import { startRedis } from "../../test/support/redis-servers.ts";
 import { startNeighbours } from "./neighbours.ts";
 
@@ -30,7 +30,7 @@ type Undo = () => unknown;
 
 async function measure(condition: string, waitMs: number, roundTripMs: number): Promise<string> {
   const undo: Undo[] = [];
-  const cleanup: Cleanup = (run) => void undo.unshift(run);
+  const cleanup = cleanupTo((run) => void undo.unshift(run));
   try {
     const upstream = await startRecordingUpstream(cleanup);
     const redis = await startRedis();

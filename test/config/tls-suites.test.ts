@@ -5,12 +5,8 @@ import { openSslList } from "../../src/config/tls-suites.ts";
 import { testIo } from "../commands/test-io.ts";
 import { Authority } from "../support/certificates.ts";
 
-const folders: (() => unknown)[] = [];
-afterAll(() => {
-  for (const remove of folders) remove();
-});
 // With an EC key.
-const { certFile, keyFile } = new Authority((remove) => void folders.push(remove)).issue({ validDays: [-1, 30] });
+const { certFile, keyFile } = new Authority(afterAll).issue({ validDays: [-1, 30] });
 
 async function check(section: "listen" | "admin", tls: Record<string, string>) {
   const io = testIo({ cwd: "/" });

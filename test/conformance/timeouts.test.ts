@@ -1,8 +1,8 @@
 // Every timeout of the configuration, each against a peer that keeps it waiting: not before its time, and not long after
 // it. All of them at once, beside each other.
 import type { Socket } from "node:net";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Cleanup } from "../support/cleanup.ts";
+import { beforeAll, describe, expect, test } from "vitest";
+import { useSharedCleanup } from "../support/cleanup.ts";
 import { eventually, stallMs } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
@@ -178,11 +178,10 @@ async function run({ before, write = "", drips, reads }: Case, stage: Stage<RawU
 }
 
 describe("a timeout ends the wait, not before its time and not long after", () => {
-  const opened: (() => unknown)[] = [];
+  const cleanup = useSharedCleanup();
   const outcomes = new Map<string, Promise<Outcome>>();
 
   beforeAll(async () => {
-    const cleanup: Cleanup = (close) => void opened.push(close);
     for (const [name, given] of Object.entries(cases)) {
       const overrides = hoursBut(given.overrides);
       const url = given.isUnaccepting ? { url: await unacceptingAddress(cleanup) } : {};
@@ -192,10 +191,6 @@ describe("a timeout ends the wait, not before its time and not long after", () =
       outcome.catch(() => {});
       outcomes.set(name, outcome);
     }
-  });
-
-  afterAll(async () => {
-    for (const close of opened.reverse()) await close();
   });
 
   test.each(Object.entries(cases))("%s", async (name, { status }) => {

@@ -31,8 +31,7 @@ export interface TestAppOptions {
 export async function startTestApp(cleanup: Cleanup, test: TestAppOptions = {}): Promise<TestApp> {
   const lines: Record<string, unknown>[] = [];
   const logger = { level: "debug", stream: { write: (line: string) => void lines.push(JSON.parse(line)) } };
-  const app = fastify({ ...serverOptions(), logger, forceCloseConnections: true, ...test.server });
-  cleanup(() => app.close());
+  const app = cleanup(fastify({ ...serverOptions(), logger, forceCloseConnections: true, ...test.server }));
   test.before?.(app);
   const { clock = systemClock, authenticator } = test;
   const environment = { clock, nodeVersion: process.versions.node };
@@ -46,9 +45,7 @@ export async function startTestApp(cleanup: Cleanup, test: TestAppOptions = {}):
     port,
     lines,
     connect(options) {
-      const client = new RawConnection(port, options);
-      cleanup(() => client.destroy());
-      return client;
+      return cleanup(new RawConnection(port, options));
     },
   };
 }

@@ -47,8 +47,7 @@ test.each([
 ])("ten cookies of 3 KB of the upstream, with upstream.maxHeaderBytes: %s, are %d", async (maxHeaderBytes, status) => {
   const cookies = `Set-Cookie: s=${long(3_000)}\r\n`.repeat(10);
   const answer = `HTTP/1.1 200 OK\r\n${cookies}Content-Length: 2\r\n\r\nok`;
-  const upstream = await startRawUpstream((socket) => void socket.write(answer));
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startRawUpstream((socket) => void socket.write(answer)));
   const bound = maxHeaderBytes === undefined ? {} : { maxHeaderBytes };
   const app = await startTestApp(cleanup, { options: { upstream: { url: upstream.url, ...bound } } });
   const client = app.connect();

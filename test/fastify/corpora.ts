@@ -6,7 +6,7 @@ import { type Normalize, RequestLane } from "../conformance/requests/lane.ts";
 import { responseCases } from "../conformance/responses/corpus.ts";
 import { ResponseLane } from "../conformance/responses/lane.ts";
 import { type AnswerCase, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
-import type { Cleanup } from "../support/cleanup.ts";
+import { cleanupTo } from "../support/closing.ts";
 import { expectContractFields, expectOwnAnswer } from "../support/contract-fields.ts";
 import { within } from "../support/eventually.ts";
 import type { StartServing } from "../support/gateway.ts";
@@ -40,7 +40,7 @@ export class Stage {
     return new Stage(await RequestLane.start(start, withoutClientsOwn), await ResponseLane.start(start), start);
   }
 
-  readonly cleanup: Cleanup = (close) => void this.#closing.push(close);
+  readonly cleanup = cleanupTo((close) => void this.#closing.push(close));
 
   /** Closes what a case has opened for itself. */
   async clear(): Promise<void> {
@@ -63,8 +63,7 @@ const withoutClientsOwn: Normalize = ({ lines: [first = "", ...lines], body }) =
 
 async function checkAnswer(row: AnswerCase, { start, cleanup }: Stage): Promise<void> {
   const { gateway, raw } = await stageServing(row, cleanup, start);
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   client.write(row.send.replace("\r\n\r\n", "\r\nX-Request-Id: mine/1\r\n\r\n"));
   const [method = ""] = row.send.split(" ");
   let response = await client.read({ method });

@@ -110,7 +110,7 @@ describe("a page of a listed origin may read the quota in a response of the app"
   });
 
   test("over HTTP/2", async () => {
-    const authority = new Authority((close) => void cleanup(close));
+    const authority = new Authority(cleanup);
     const { key, cert } = authority.issue();
     const server = { http2: true, https: { key, cert } } as NonNullable<TestAppOptions["server"]>;
     const { port } = await startTestApp(cleanup, { options: { cors }, routes, server });

@@ -1,13 +1,13 @@
 // The examples of docs/fastify.md, as they stand.
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { codeBlocks, root } from "../docs/markdown.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -26,8 +26,7 @@ registerHooks({
 
 /** Runs a program and returns the address that it says it listens on. */
 async function start(program: string, env: Record<string, string> = {}): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-example-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const file = join(folder, "app.mjs");
   writeFileSync(file, program);
   const preload = `data:text/javascript,${encodeURIComponent(hooks)}`;
@@ -61,8 +60,7 @@ test("an app with its own routes", async () => {
 });
 
 test("an app with an upstream", async () => {
-  const upstream = await startUpstream((_req, res) => void res.end("theirs"));
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream((_req, res) => void res.end("theirs")));
   const url = await start(examples[1] ?? "", { UPSTREAM: upstream.url });
   const headers = { authorization: "Bearer t" };
   expect(await (await fetch(`${url}/v2/x`, { headers })).text()).toBe("theirs");

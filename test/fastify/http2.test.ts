@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Authority, type Issued } from "../support/certificates.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually } from "../support/eventually.ts";
 import { Http2Client } from "../support/http2-client.ts";
@@ -12,14 +12,13 @@ import { startRawUpstream } from "../support/upstream.ts";
 import { accessLines, startTestApp, type TestApp, type TestAppOptions } from "./app.ts";
 
 const cleanup = useCleanup();
+const removeLast = useSharedCleanup();
 let ca: string;
 let issued: Issued;
 beforeAll(() => {
-  const open: (() => unknown)[] = [];
-  const authority = new Authority((close) => void open.push(close));
+  const authority = new Authority(removeLast);
   ca = authority.cert;
   issued = authority.issue();
-  return () => open.forEach((close) => void close());
 });
 
 async function start(test: TestAppOptions): Promise<TestApp & { client: Http2Client }> {
@@ -34,8 +33,7 @@ const lower = (name: string): string => name.toLowerCase();
 
 describe("over HTTP/2", () => {
   test("an upstream's status over 599 is a 502, because Node's HTTP/2 cannot send it", async () => {
-    const upstream = await startRawUpstream((socket) => void socket.write(response("ok", "", "600 Odd")));
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startRawUpstream((socket) => void socket.write(response("ok", "", "600 Odd"))));
     const { client } = await start({ options: { upstream: { url: upstream.url } } });
     expect((await client.ask()).status).toBe(502);
     expect((await client.ask()).status).toBe(502);

@@ -1,6 +1,5 @@
 // The options are held to the rules of the configuration file, with its messages: nothing wrong becomes a default.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fastify } from "fastify";
 import { expect, expectTypeOf, test, vi } from "vitest";
@@ -10,6 +9,7 @@ import { parsePluginOptions, type pluginOptions } from "../../src/fastify/plugin
 import { digestOf } from "../auth/digest.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { request } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 import { startTestApp } from "./app.ts";
@@ -148,8 +148,7 @@ test("all errors are told at once", () => {
 });
 
 test("an app with wrong options is never ready", async () => {
-  const app = fastify();
-  cleanup(() => app.close());
+  const app = cleanup(fastify());
   app.register(headgate, { policies: [{ name: "a", limit: 0, window: "60s" }] });
   await expect(app.ready()).rejects.toThrow("policies.0.limit: found 0");
 });
@@ -162,8 +161,7 @@ test("an app has one gate", async () => {
 });
 
 test("a route cannot say of headgate what is neither true nor false", async () => {
-  const app = fastify();
-  cleanup(() => app.close());
+  const app = cleanup(fastify());
   await app.register(headgate, {});
   // @ts-expect-error: a program without types can write it.
   expect(() => app.get("/x", { config: { headgate: "off" } }, async () => "ok")).toThrow(
@@ -173,8 +171,7 @@ test("a route cannot say of headgate what is neither true nor false", async () =
 
 test("the tokens file is watched", async () => {
   holdTimers(cleanup);
-  const folder = mkdtempSync(join(tmpdir(), "headgate-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const file = join(folder, "tokens");
   writeFileSync(file, `${digestOf("other")}\n`);
   const { connect } = await startTestApp(cleanup, {
@@ -201,8 +198,7 @@ test.each([
   ["missing", "/nowhere/tokens", "auth.tokensFile: /nowhere/tokens: cannot be read: ENOENT"],
   ["not a list of digests", import.meta.filename, /auth\.tokensFile: .*options\.test\.ts:1: found /],
 ])("a tokens file that is %s keeps the app from starting", async (_, tokensFile, message) => {
-  const app = fastify();
-  cleanup(() => app.close());
+  const app = cleanup(fastify());
   app.register(headgate, { auth: { mode: "tokens", tokensFile } });
   await expect(app.ready()).rejects.toThrow(message);
 });

@@ -17,8 +17,7 @@ const [a, b, c] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
 const maxConnections = 3;
 
 async function stage(onData: (socket: Socket, data: Buffer) => void) {
-  const upstream = await startRawUpstream(onData);
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startRawUpstream(onData));
   const clock = new FakeClock();
   const { app, connect } = await startTestApp(cleanup, {
     clock,
@@ -113,8 +112,7 @@ test("a response that goes on for longer than ten seconds gives its connection u
 });
 
 test("a client that has left while the app had its request is not proxied, and holds no connection", async () => {
-  const upstream = await startRawUpstream((socket) => void socket.write(response("ok")));
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startRawUpstream((socket) => void socket.write(response("ok"))));
   const goOn: (() => void)[] = [];
   const { connect, lines } = await startTestApp(cleanup, {
     before: (app) => {

@@ -6,7 +6,7 @@ import type { FastifyInstance } from "fastify";
 import { beforeAll, describe, expect, test, vi } from "vitest";
 import type { HeadgateOptions } from "../../src/fastify/index.ts";
 import { Authority, type Issued } from "../support/certificates.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { Http2Client } from "../support/http2-client.ts";
@@ -30,8 +30,7 @@ async function stage(url: string, upstream: Upstream = {}, test: TestAppOptions 
 }
 
 async function stageRaw(onData: (socket: Socket, data: Buffer) => void, options: Upstream = {}, test?: TestAppOptions) {
-  const upstream = await startRawUpstream(onData);
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startRawUpstream(onData));
   return { upstream, ...(await stage(upstream.url, options, test)) };
 }
 
@@ -57,8 +56,7 @@ describe("routes", () => {
   });
 
   test("the path of the upstream's URL stands before the target", async () => {
-    const upstream = await startRawUpstream(ok);
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startRawUpstream(ok));
     const { connect } = await stage(`${upstream.url}/api`);
     const client = connect();
     client.write(request("/v2/x?a=%20#b"));
@@ -133,13 +131,12 @@ describe("idle connections", () => {
 });
 
 describe("TLS", () => {
+  const removeLast = useSharedCleanup();
   let authority: Authority;
   let issued: Issued;
   beforeAll(() => {
-    const open: (() => unknown)[] = [];
-    authority = new Authority((close) => void open.push(close));
+    authority = new Authority(removeLast);
     issued = authority.issue();
-    return () => open.forEach((close) => void close());
   });
 
   test.each([

@@ -7,10 +7,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { type ConnectionOptions, connect as connectTls, TLSSocket } from "node:tls";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { beforeAll, describe, expect, test, vi } from "vitest";
 import { closeMs } from "../../src/core/http-bounds.ts";
 import { Authority, type Issued } from "../support/certificates.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { useCleanup, useSharedCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
@@ -26,13 +26,10 @@ const cleanup = useCleanup();
 /** One serves all tests but those that change or compare certificates: making one takes longer than most tests. */
 let authority: Authority;
 let issuedOnce: Issued;
-const closing: (() => unknown)[] = [];
+const removeLast = useSharedCleanup();
 beforeAll(() => {
-  authority = new Authority((close) => void closing.push(close));
+  authority = new Authority(removeLast);
   issuedOnce = authority.issue();
-});
-afterAll(async () => {
-  for (const close of closing) await close();
 });
 
 function tlsOverrides(
@@ -66,8 +63,7 @@ const isForgotten = (gateway: TestGateway): Promise<void> =>
 
 /** The code of the error a handshake ends with, or what was agreed on. */
 function handshake(port: number, options: ConnectionOptions): Promise<string> {
-  const socket = connectTls({ port, host: "127.0.0.1", servername: "localhost", ...options });
-  cleanup(() => socket.destroy());
+  const socket = cleanup(connectTls({ port, host: "127.0.0.1", servername: "localhost", ...options }));
   return within(
     "the handshake ends",
     new Promise((resolve) => {

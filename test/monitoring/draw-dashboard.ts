@@ -1,6 +1,7 @@
 // `npm run dashboard:draw [seconds]`: sends the mixed load to two gateways that a real Prometheus scrapes, runs the
 // queries of every panel, and draws the results to docs/images/ for docs/monitoring.md. No test checks the pictures.
 import { mkdirSync, writeFileSync } from "node:fs";
+import { cleanupTo } from "../support/closing.ts";
 import { type DashboardPanel, everything, filledIn, shippedDashboard } from "./dashboard-queries.ts";
 import { type DrawnPanel, drawing, type Line } from "./drawing.ts";
 import type { Prometheus, Series } from "./prometheus.ts";
@@ -19,7 +20,10 @@ interface TimeRange {
 const seconds = Number(process.argv[2] ?? 300);
 const open: (() => unknown)[] = [];
 try {
-  const scene = await openScene((close) => void open.push(close), scrapeSeconds);
+  const scene = await openScene(
+    cleanupTo((close) => void open.push(close)),
+    scrapeSeconds,
+  );
   // The first rates need two scrapes.
   const startSeconds = Date.now() / 1000 + 2 * scrapeSeconds;
   await scene.play(seconds * 1000);

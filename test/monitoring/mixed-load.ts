@@ -73,8 +73,7 @@ export async function playMixedLoad(
   store: RedisServer,
   durationMs: number,
 ): Promise<void> {
-  const clients = new Clients(gateways, seededRandom(2));
-  cleanup(() => clients.close());
+  const clients = cleanup(new Clients(gateways, seededRandom(2)));
   clients.openTunnels();
   const events = [
     { at: 0.9, happen: () => store.kill() },

@@ -1,7 +1,8 @@
 // The shipped dashboard and rules with a real Prometheus and real traffic: every query of every panel and of every rule
 // returns numbers. A query that is misspelled, or that joins series with different labels, returns none.
 import { spawnSync } from "node:child_process";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
+import { useSharedCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { skipRedis } from "../support/redis-servers.ts";
 import { type Choice, everything, filledIn, panelsOf, shippedDashboard } from "./dashboard-queries.ts";
@@ -28,20 +29,16 @@ interface Rule {
 describe.skipIf(skip)(
   "in a real Prometheus (needs prometheus and redis-server: apt-get install prometheus redis-server)",
   () => {
-    const open: (() => unknown)[] = [];
+    const cleanup = useSharedCleanup();
     let scene: Scene;
     let range: { startSeconds: number; endSeconds: number; stepSeconds: number };
 
     beforeAll(async () => {
-      scene = await openScene((close) => void open.push(close), 1, true);
+      scene = await openScene(cleanup, 1, true);
       const startSeconds = Date.now() / 1000;
       await scene.play(playMs);
       range = { startSeconds, endSeconds: Date.now() / 1000, stepSeconds: 1 };
     }, playMs + 60_000);
-
-    afterAll(async () => {
-      for (const close of open.reverse()) await close();
-    });
 
     const coarse = () => ({ ...range, stepSeconds: 5 });
 

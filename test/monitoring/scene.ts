@@ -37,8 +37,7 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number, hasOthe
     "upstream.connectTimeout=500ms",
     "upstream.healthCheck.interval=1s",
   ];
-  const store = await startRedis();
-  cleanup(() => store.stop());
+  const store = cleanup(await startRedis());
   const shared = ["counters.store=redis", `counters.redis.url=redis://127.0.0.1:${store.port}`];
   const common = [...limits, ...quiet, ...shared, "upstream.maxConnections=8"];
   // Nothing listens at the second address. Clients must not notice.

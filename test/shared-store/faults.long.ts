@@ -2,7 +2,8 @@
 // make. For each: no 5xx, every field, no request that waits, and the worst window within what docs/inside/shared-counters.md
 // promises. Takes about 60 s.
 import { setTimeout } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
+import { useSharedCleanup } from "../support/cleanup.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
 import { isNight } from "../support/runs.ts";
 import { askStore } from "./ask-store.ts";
@@ -30,16 +31,13 @@ interface Fault {
   strike(stage: SharedStage): Promise<unknown>;
 }
 
-const closes: (() => unknown)[] = [];
+const cleanup = useSharedCleanup();
 let stage: SharedStage;
 beforeAll(async () => {
   if (skipRedis) return;
-  stage = await stageStore((close) => void closes.push(close), gateways, { redis: { appendOnly: true } });
+  stage = await stageStore(cleanup, gateways, { redis: { appendOnly: true } });
   await warmUp(stage);
 }, 60_000);
-afterAll(async () => {
-  for (const close of closes.splice(0).reverse()) await close();
-});
 
 const faults: readonly Fault[] = [
   { what: "nothing", bound: exact, isRare: true, strike: async () => {} },
@@ -117,7 +115,7 @@ const faults: readonly Fault[] = [
     bound: away,
     async strike({ redis, proxy }) {
       const empty: RedisServer = await startRedis();
-      closes.push(() => empty.stop());
+      cleanup(() => empty.stop());
       await proxy.target(empty.port);
       await redis.kill();
     },

@@ -69,8 +69,7 @@ export async function openCarriers(
 ): Promise<Carriers> {
   const { policies = [slidingPolicy({ limit, windowMs: 60_000 })] } = overrides;
   const refusals = { perSecond: 1, burst: limit };
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: {
@@ -160,8 +159,7 @@ async function askHttp1(
   options: ConstructorParameters<typeof RawConnection>[1],
   cleanup: Cleanup,
 ): Promise<Answer> {
-  const client = new RawConnection(port, options);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(port, options));
   const { method = "GET", target = "/v2/x", hosts = ["api.test"] } = asked;
   const fields = [...hosts.map((host) => ["Host", host]), ...fieldsOf(asked)];
   client.write(

@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { listenTlsFiles } from "../../src/config/tls-files.ts";
 import type { Certificate } from "../../src/core/settings.ts";
-import type { Cleanup } from "./cleanup.ts";
 
 /** Paths of PEM files, and what is in them. */
 export interface Issued {
@@ -29,7 +28,7 @@ export class Authority {
   #serial = 0;
 
   /** Makes a folder of its own; `cleanup` removes it. */
-  constructor(cleanup: Cleanup) {
+  constructor(cleanup: (remove: () => void) => unknown) {
     this.#folder = mkdtempSync(join(tmpdir(), "headgate-certificates-"));
     cleanup(() => rmSync(this.#folder, { recursive: true, force: true }));
     const certFile = join(this.#folder, "root.cert.pem");

@@ -20,7 +20,5 @@ export async function startFromFile(
   const source = settingsSource({ file, overrides }, file, testIo());
   const loaded = source.load();
   if (!loaded.ok) throw new Error(loaded.errors.join("\n"));
-  const gateway = await startTestGateway({ upstreamUrl, overrides: loaded.settings, source, signIn });
-  cleanup(() => gateway.close());
-  return gateway;
+  return cleanup(await startTestGateway({ upstreamUrl, overrides: loaded.settings, source, signIn }));
 }

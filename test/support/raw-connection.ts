@@ -153,8 +153,7 @@ function parseHead(head: string): { status: number; reason: string; rawHeaders: 
 
 /** Sends a request over a connection of its own. Resolves with the response. */
 export async function askOnce(cleanup: Cleanup, port: number, bytes: string): Promise<FramedResponse> {
-  const client = new RawConnection(port);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(port));
   client.write(bytes);
   const response = await client.read({ method: bytes.startsWith("HEAD") ? "HEAD" : "GET" });
   client.destroy();

@@ -15,12 +15,10 @@ export async function stageServing<S extends Serving>(
   start: StartServing<S>,
   more: Overrides = {},
 ) {
-  const raw = await startRawUpstream((socket) => row.upstream?.(socket));
-  cleanup(() => raw.close());
+  const raw = cleanup(await startRawUpstream((socket) => row.upstream?.(socket)));
   const upstreamUrl = (await row.upstreamUrl?.(cleanup)) ?? raw.url;
   const overrides = { drain: { timeoutMs: 0 }, ...row.overrides, ...more };
-  const gateway = await start({ upstreamUrl, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await start({ upstreamUrl, overrides }));
   await row.before?.(gateway, cleanup);
   return { gateway, raw, upstreamUrl };
 }

@@ -49,9 +49,7 @@ async function stage<Upstream extends { readonly url: string; close(): Promise<v
     upstream,
     gateway,
     connect(options) {
-      const client = new RawConnection(gateway.traffic.port, options);
-      cleanup(() => client.destroy());
-      return client;
+      return cleanup(new RawConnection(gateway.traffic.port, options));
     },
   };
 }

@@ -55,8 +55,7 @@ export async function startUnaccepting(cleanup: Cleanup): Promise<{ url: string;
 
 /** With maxConnections 1: one request at the upstream, for which the others wait. */
 export async function occupy(gateway: Serving, cleanup: Cleanup): Promise<void> {
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   client.write("GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
   await eventually("it is active", async () => (await upstreamConnections(gateway)).active === 1);
 }

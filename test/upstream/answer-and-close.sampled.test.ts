@@ -107,8 +107,7 @@ describe.each(carriers)("the %s, %s", (by, transport) => {
   });
 
   async function answerTo(order: readonly Event[], framing: Framing, upload: Upload): Promise<Outcome> {
-    const client = new RawConnection(port);
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(port));
     // As much as is sent on at once.
     const more = "x".repeat(8_000);
     const length = upload === "an upload that is done" ? mark.length : mark.length + 2 * more.length;

@@ -103,10 +103,8 @@ describe.for(servers)("$name", ({ debianPackage, command, args, config, isWithou
     });
     cleanup(() => started.remove());
     const overrides = { routes: ["/cgi-bin/"], drain: { timeoutMs: 0 } };
-    const gateway = await startTestGateway({ upstreamUrl: started.url, overrides });
-    cleanup(() => gateway.close());
-    const client = new RawConnection(gateway.traffic.port);
-    cleanup(() => client.destroy());
+    const gateway = cleanup(await startTestGateway({ upstreamUrl: started.url, overrides }));
+    const client = cleanup(new RawConnection(gateway.traffic.port));
     const targets = [...Object.keys(scripts), lineEnds].filter((target) => !without.includes(target));
     const requests = targets.flatMap((target) =>
       (isWithoutPost ? ["GET"] : ["GET", "POST"]).map((method) => [target, method] as const),

@@ -25,12 +25,9 @@ describe.each<[name: string, start: StartServing]>([
   /** A client that begins to read when the upstream's connection is over. */
   async function cut(version: string, bytes: string, breakOff: (socket: Socket) => void): Promise<RawConnection> {
     let taken = false;
-    const upstream = await startRawUpstream((socket) => void socket.write(bytes, () => (taken = true)));
-    cleanup(() => upstream.close());
-    const serving = await start({ upstreamUrl: upstream.url, overrides: {} });
-    cleanup(() => serving.close());
-    const client = new RawConnection(serving.traffic.port);
-    cleanup(() => client.destroy());
+    const upstream = cleanup(await startRawUpstream((socket) => void socket.write(bytes, () => (taken = true))));
+    const serving = cleanup(await start({ upstreamUrl: upstream.url, overrides: {} }));
+    const client = cleanup(new RawConnection(serving.traffic.port));
     client.socket.pause();
     client.write(`GET /v2/x ${version}\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n`);
     await eventually("all of it has been sent", () => taken);
@@ -51,12 +48,9 @@ describe.each<[name: string, start: StartServing]>([
   });
 
   test("to HTTP/1.0, all that came of a response with a length stays when the upstream resets its connection", async () => {
-    const upstream = await startRawUpstream((socket) => void socket.write(announced));
-    cleanup(() => upstream.close());
-    const serving = await start({ upstreamUrl: upstream.url, overrides: {} });
-    cleanup(() => serving.close());
-    const client = new RawConnection(serving.traffic.port);
-    cleanup(() => client.destroy());
+    const upstream = cleanup(await startRawUpstream((socket) => void socket.write(announced)));
+    const serving = cleanup(await start({ upstreamUrl: upstream.url, overrides: {} }));
+    const client = cleanup(new RawConnection(serving.traffic.port));
     client.write("GET /v2/x HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
     const bodyBytes = (): number => client.rest.split("\r\n\r\n")[1]?.length ?? 0;
     await eventually("it has arrived", () => bodyBytes() === sent.length);

@@ -33,8 +33,7 @@ async function startBackend(name: string): Promise<Backend> {
     if (backend.status === "reset") req.socket.resetAndDestroy();
     else if (backend.status !== "silent") res.writeHead(backend.status).end();
   };
-  const upstream = await startUpstream(respond);
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream(respond));
   const backend: Backend = Object.assign(upstream, { status: 204, checks: [], requests: 0 });
   return backend;
 }
@@ -49,8 +48,7 @@ async function start(
     overrides: { drain: { timeoutMs: 0 }, upstream: { addresses, healthCheck: { ...healthCheck, timeoutMs } } },
   });
   cleanup(() => gateway.close());
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   return {
     gateway,
     async ask() {

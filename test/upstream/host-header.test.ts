@@ -38,8 +38,7 @@ const asks: Readonly<Record<string, readonly [bytes: string, host: string | null
 };
 
 async function stage(hostHeader: string, overrides: Overrides = {}, url = "http://api.hosted.test./base") {
-  const upstream = await startRawUpstream(ok);
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startRawUpstream(ok));
   const gateway = await startTestGateway({
     upstreamUrl: url,
     overrides: {
@@ -68,8 +67,7 @@ describe.each([
     const { upstream, gateway } = await stage(hostHeader);
     for (const [name, [bytes, client]] of Object.entries(asks)) {
       const before = upstream.bytes().length;
-      const connection = new RawConnection(gateway.traffic.port);
-      cleanup(() => connection.destroy());
+      const connection = cleanup(new RawConnection(gateway.traffic.port));
       connection.write(bytes);
       await connection.read();
       expect([name, ...lines(upstream.bytes().slice(before))]).toEqual([name, ...expected(host, client)]);
@@ -91,8 +89,7 @@ describe.each([
   });
 
   test("the plugin", async () => {
-    const upstream = await startRawUpstream(ok);
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startRawUpstream(ok));
     const options = { routes: ["/v2/"], upstream: { url: upstream.url, hostHeader } };
     const client = (await startTestApp(cleanup, { options })).connect();
     client.write(request("/v2/x"));
@@ -129,8 +126,7 @@ test("SNI is the URL's host or tls.serverName, whatever Host is; with url both a
       { upstream: { addresses, tls: { ...defaults, insecureSkipVerify: true, serverName } } },
       "https://api.hosted.test.:8443",
     );
-    const client = new RawConnection(gateway.traffic.port);
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(gateway.traffic.port));
     client.write(request("/v2/x"));
     expect((await client.read()).status).toBe(200);
     return [upstream.sockets.at(-1)?.servername, lines(upstream.bytes()).at(-2)];

@@ -1,7 +1,7 @@
 // Upstreams that go by a name of their own: Apache with two hosts by TLS on one port, and Django, which is told to believe
 // X-Forwarded-Host.
 import { spawnSync } from "node:child_process";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type Backend, startBackend } from "../conformance/fuzz/backends/backend.ts";
 import { startTestApp } from "../fastify/app.ts";
 import { Authority } from "../support/certificates.ts";
@@ -17,10 +17,6 @@ const cleanup = useCleanup();
 const tls = useTls();
 const isRequired = process.env["HEADGATE_REQUIRE"] === "all";
 const skip = !hasApache && !isRequired;
-const folders: (() => unknown)[] = [];
-afterAll(() => {
-  for (const remove of folders) remove();
-});
 
 async function startTwoHosts(authority: Authority): Promise<Backend> {
   const host = (name: string, folder: string, port: number): string => {
@@ -71,17 +67,15 @@ describe.skipIf(skip)("Apache with two hosts by TLS on one port (needs apache2)"
   ];
 
   test("421 if SNI and Host differ, 200 with hostHeader", async () => {
-    const authority = new Authority((remove) => void folders.push(remove));
+    const authority = new Authority(cleanup);
     const { port } = await startTwoHosts(authority);
     for (const [name, { url, hasAddress }, { serverName = null, hostHeader = "client" }, host, expected] of cases) {
       const upstreamUrl = `${url}:${port}`;
       const tls = { ...testSettings(upstreamUrl).upstream.tls, ca: authority.certFile, serverName };
       const addresses = hasAddress ? [`127.0.0.1:${port}`] : [];
       const overrides: Overrides = { drain: { timeoutMs: 0 }, upstream: { hostHeader, tls, addresses } };
-      const gateway = await startTestGateway({ upstreamUrl, overrides });
-      cleanup(() => gateway.close());
-      const client = new RawConnection(gateway.traffic.port);
-      cleanup(() => client.destroy());
+      const gateway = cleanup(await startTestGateway({ upstreamUrl, overrides }));
+      const client = cleanup(new RawConnection(gateway.traffic.port));
       client.write(ask(host));
       const { status, body } = await client.read();
       expect([name, hostHeader, host, status, status === 200 ? body : ""]).toEqual([
@@ -97,7 +91,7 @@ describe.skipIf(skip)("Apache with two hosts by TLS on one port (needs apache2)"
   });
 
   test("the plugin", async () => {
-    const authority = new Authority((remove) => void folders.push(remove));
+    const authority = new Authority(cleanup);
     const { port } = await startTwoHosts(authority);
     const tls = { ca: authority.certFile, serverName: "b.example" };
     for (const [hostHeader, expected] of [
@@ -145,8 +139,7 @@ describe.skipIf(!hasDjango && !isRequired)("Django with hostHeader url (needs py
     cleanup(() => started.remove());
     const { ca, overrides } = tls();
     const more = { drain: { timeoutMs: 0 }, upstream: { hostHeader: "url" } };
-    const gateway = await startTestGateway({ upstreamUrl: started.url, overrides: { ...overrides, ...more } });
-    cleanup(() => gateway.close());
+    const gateway = cleanup(await startTestGateway({ upstreamUrl: started.url, overrides: { ...overrides, ...more } }));
     const client = new Http2Client(gateway.traffic.port, ca, cleanup);
     const { body } = await client.ask({ fields: { ":authority": "public.example" } });
     expect(body).toBe(`${isTold === "told" ? "https://public.example" : started.url}/v2/next`);

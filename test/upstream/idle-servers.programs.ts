@@ -127,8 +127,7 @@ type Upstream = Overrides["upstream"];
 async function statusesAfter(url: string, gapsMs: readonly number[], upstream: Upstream): Promise<(number | string)[]> {
   const policies = [slidingPolicy({ limit: 1_000_000, windowMs: 60_000 })];
   const overrides = { policies, drain: { timeoutMs: 0 }, upstream: upstream ?? {} };
-  const gateway = await startTestGateway({ upstreamUrl: url, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: url, overrides }));
   const clients = Array.from({ length: together }, () => new RawConnection(gateway.traffic.port));
   for (const client of clients) cleanup(() => client.destroy());
   const statuses = await post(clients);

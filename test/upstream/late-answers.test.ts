@@ -16,8 +16,7 @@ test("Reset is never in the past, and Remaining is what is left by then", async 
     arrived.resolve();
   });
   cleanup(() => upstream.close());
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, clock });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, clock }));
   const late = fetch(`${gateway.url}/v2/x`, { headers: { authorization: "Bearer t" } });
   await arrived.promise;
   clock.advance(75_000);

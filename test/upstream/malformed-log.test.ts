@@ -114,8 +114,7 @@ test.each<[name: string, bytes: string, rule: string, line: number | null, field
   clock.advance(1_000);
   const { connect, gateway } = stage;
   const logged = gateway.logLines.length;
-  const client = connect({});
-  cleanup(() => client.destroy());
+  const client = cleanup(connect({}));
   client.write(request("/v2/x", { fields: "Connection: close\r\n" }));
   await client.closed;
   const own = (msg: string) => gateway.logLines.slice(logged).find((each) => each["msg"] === msg);

@@ -65,8 +65,7 @@ type ClientAddress = { readonly trustedProxies: string[]; readonly header: "x-fo
 
 async function gatewayPort(upstreamUrl: string, clientAddress: ClientAddress): Promise<number> {
   const overrides: Overrides = { clientAddress: { ...clientAddress, ipv6Prefix: 64 }, drain: { timeoutMs: 0 } };
-  const gateway = await startTestGateway({ upstreamUrl, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl, overrides }));
   return gateway.traffic.port;
 }
 

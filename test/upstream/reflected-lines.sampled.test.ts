@@ -69,9 +69,7 @@ const pieces = [
 const reflected = fc.array(fc.constantFrom(...pieces), { minLength: 1, maxLength: 12 }).map((all) => all.join(""));
 
 const connect = (): RawConnection => {
-  const client = new RawConnection(stage.gateway.traffic.port, { tls: { ca } });
-  cleanup(() => client.destroy());
-  return client;
+  return cleanup(new RawConnection(stage.gateway.traffic.port, { tls: { ca } }));
 };
 const target = (path: string, text: string): string =>
   `/v2/${path}?${Buffer.from(text, "latin1").toString("base64url")}`;

@@ -43,8 +43,7 @@ async function startUpstream(): Promise<string> {
 
 /** Reads nothing for a while, again and again, so that all buffers on the way are full; or reads as fast as it comes. */
 async function fetchRaw(port: number, path: string, isSlow: boolean): Promise<{ told: string; found: string }> {
-  const socket = connect(port, "127.0.0.1");
-  cleanup(() => void socket.destroy());
+  const socket = cleanup(connect(port, "127.0.0.1"));
   socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\nConnection: close\r\n\r\n`);
   const chunks: Buffer[] = [];
   let unpausedBytes = 0;

@@ -100,12 +100,9 @@ export async function stage(
   { url = "http://backend.test:1", addresses = [], upstream, ...more }: Place,
 ): Promise<Staged> {
   const overrides = { drain: { timeoutMs: 0 }, policies, upstream: { addresses, ...upstream } };
-  const gateway = await startTestGateway({ upstreamUrl: url, overrides, ...more });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: url, overrides, ...more }));
   const connect = (localAddress = "127.0.0.1"): RawConnection => {
-    const client = new RawConnection(gateway.traffic.port, { localAddress });
-    cleanup(() => client.destroy());
-    return client;
+    return cleanup(new RawConnection(gateway.traffic.port, { localAddress }));
   };
   const shared = connect();
   const told = (begin: string) => gateway.logLines.filter(({ msg }) => String(msg).startsWith(begin));

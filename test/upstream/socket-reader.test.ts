@@ -10,8 +10,7 @@ const cleanup = useCleanup();
 
 /** The reader's end of a connection, and the other one. */
 async function connectPair(): Promise<{ reader: SocketReader; writer: Socket }> {
-  const server = createServer();
-  cleanup(() => void server.close());
+  const server = cleanup(createServer());
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const accepted = once(server, "connection");

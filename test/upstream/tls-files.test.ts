@@ -9,11 +9,7 @@ import { parsePluginOptions } from "../../src/fastify/plugin-options.ts";
 import { testIo } from "../commands/test-io.ts";
 import { Authority } from "../support/certificates.ts";
 
-const folders: (() => unknown)[] = [];
-afterAll(() => {
-  for (const remove of folders) remove();
-});
-const authority = new Authority((remove) => void folders.push(remove));
+const authority = new Authority(afterAll);
 const [one, other] = [authority.issue(), authority.issue()];
 
 async function check(tls: Record<string, string>): Promise<{ code: number; err: string }> {

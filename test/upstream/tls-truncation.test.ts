@@ -8,21 +8,15 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually, turns, within } from "../support/eventually.ts";
 
 const cleanup = useCleanup();
-const folders: (() => unknown)[] = [];
-afterAll(() => {
-  for (const remove of folders) remove();
-});
-const certificate = new Authority((remove) => void folders.push(remove)).issue();
+const certificate = new Authority(afterAll).issue();
 
 /** Connects to a server that calls `act` with each of its sockets. */
 async function open(act: (socket: TLSSocket) => void, onread?: OnReadOpts): Promise<TLSSocket> {
-  const server = createServer(certificate, act);
-  cleanup(() => void server.close());
+  const server = cleanup(createServer(certificate, act));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   const how = { host: "127.0.0.1", port, rejectUnauthorized: false, ...(onread === undefined ? {} : { onread }) };
-  const socket = connect(how);
-  cleanup(() => void socket.destroy());
+  const socket = cleanup(connect(how));
   failIfTruncated(socket);
   return socket;
 }

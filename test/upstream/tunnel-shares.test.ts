@@ -27,8 +27,7 @@ async function stage(maxTunnels: number) {
       staged.open({ headers: { Authorization: "Bearer secret-token", "X-Forwarded-For": client } }),
     /** Opens what is refused, and returns the answer. */
     async refused(client: string) {
-      const connection = new RawConnection(staged.gateway.traffic.port);
-      cleanup(() => connection.destroy());
+      const connection = cleanup(new RawConnection(staged.gateway.traffic.port));
       const fields =
         "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: a\r\n";
       const forwarded = `Host: a\r\nAuthorization: Bearer t\r\nX-Forwarded-For: ${client}\r\n`;

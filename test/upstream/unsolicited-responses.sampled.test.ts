@@ -2,7 +2,7 @@
 // answer a request that was written after they had come.
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
@@ -15,10 +15,6 @@ import { request, response, stageRaw } from "../support/stage.ts";
 import { startTlsUpstream } from "../support/tls-upstream.ts";
 
 const cleanup = useCleanup();
-const folders: (() => unknown)[] = [];
-afterAll(() => {
-  for (const remove of folders) remove();
-});
 
 const late = response("late", "", "408 Request Timeout");
 const target = (data: Buffer): string => /^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "";
@@ -189,16 +185,14 @@ async function startRelay(port: number) {
 }
 
 test("over TLS, too, a 408 that arrives just behind the next GET never answers it", async () => {
-  const authority = new Authority((remove) => void folders.push(remove));
+  const authority = new Authority(cleanup);
   const upstream = await startTlsUpstream(cleanup, authority.issue(), answerTarget);
   const relay = await startRelay(upstream.port);
   const url = `https://localhost:${relay.port}`;
   const { tls } = testSettings(url).upstream;
   const overrides = { drain: { timeoutMs: 0 }, upstream: { tls: { ...tls, ca: authority.certFile } } };
-  const gateway = await startTestGateway({ upstreamUrl: url, overrides });
-  cleanup(() => gateway.close());
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: url, overrides }));
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   client.write(request("/v2/1"));
   expect((await client.read()).body).toBe("/v2/1");
   relay.hold();

@@ -168,10 +168,8 @@ test.each([
 });
 
 test("502 when nothing listens there", async () => {
-  const gateway = await startTestGateway({ upstreamUrl: deadUrl });
-  cleanup(() => gateway.close());
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: deadUrl }));
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   client.write(offer());
   expect((await client.read()).status).toBe(502);
 });

@@ -15,12 +15,8 @@ import { startTlsUpstream, type TlsUpstream } from "../support/tls-upstream.ts";
 import { startRawUpstream, startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
-const folders: (() => unknown)[] = [];
-afterAll(() => {
-  for (const remove of folders) remove();
-});
-const authority = new Authority((remove) => void folders.push(remove));
-const stranger = new Authority((remove) => void folders.push(remove));
+const authority = new Authority(afterAll);
+const stranger = new Authority(afterAll);
 const good = authority.issue();
 
 interface Staged {
@@ -42,12 +38,9 @@ async function stage(url: string, tls: Partial<UpstreamTlsSettings> = {}, connec
     policies: [slidingPolicy({ limit: 100_000, windowMs: 60_000 })],
     upstream: { connectTimeoutMs, tls: { ...upstream.tls, ca: authority.certFile, ...tls } },
   };
-  const gateway = await startTestGateway({ upstreamUrl: url, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: url, overrides }));
   const connect = (): RawConnection => {
-    const client = new RawConnection(gateway.traffic.port);
-    cleanup(() => client.destroy());
-    return client;
+    return cleanup(new RawConnection(gateway.traffic.port));
   };
   return {
     gateway,
@@ -157,16 +150,14 @@ test("TLS 1.1 is refused, and so is what is no TLS", async () => {
   const toOld = await stage(old.url);
   expect(await toOld.status()).toBe(502);
   expect(await toOld.reasons()).toEqual(["tls"]);
-  const plain = await startUpstream();
-  cleanup(() => plain.close());
+  const plain = cleanup(await startUpstream());
   const toPlain = await stage(`https://localhost:${plain.port}`);
   expect(await toPlain.status()).toBe(502);
   expect(await toPlain.reasons()).toEqual(["tls"]);
 });
 
 test("a handshake that stalls is a 504 after the connect timeout", async () => {
-  const silent = await startRawUpstream(() => {});
-  cleanup(() => silent.close());
+  const silent = cleanup(await startRawUpstream(() => {}));
   const { status, reasons } = await stage(`https://localhost:${silent.port}`, {}, 300);
   expect(await within("an answer", status(), 2_000)).toBe(504);
   expect(await reasons()).toEqual(["connect_timeout"]);
@@ -261,10 +252,8 @@ test("POSTs within a second of each other share a handshake, and one after a sec
   const clock = new FakeClock();
   const { upstream } = testSettings(url);
   const overrides = { upstream: { tls: { ...upstream.tls, ca: authority.certFile } }, drain: { timeoutMs: 0 } };
-  const gateway = await startTestGateway({ upstreamUrl: url, overrides, clock });
-  cleanup(() => gateway.close());
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: url, overrides, clock }));
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   const handshakes: number[] = [];
   for (const idleMs of [0, 100, 999, 1_000, 999]) {
     clock.advance(idleMs);

@@ -52,8 +52,7 @@ async function askHttp1(port: number, fields: string): Promise<number> {
 
 async function gatewayPort(upstreamUrl: string, clientAddress: ClientAddress, more: Overrides = {}): Promise<number> {
   const overrides: Overrides = { clientAddress, drain: { timeoutMs: 0 }, ...more };
-  const gateway = await startTestGateway({ upstreamUrl, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl, overrides }));
   return gateway.traffic.port;
 }
 

@@ -17,12 +17,10 @@ const cleanup = useCleanup();
 
 test("a request that waits five seconds for a connection adds nothing to the gateway's share or the upstream's", async () => {
   const held: ServerResponse[] = [];
-  const upstream = await startUpstream((_req, res) => void held.push(res));
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream((_req, res) => void held.push(res)));
   const clock = new FakeClock();
   const overrides = { upstream: { maxConnections: 1, connectTimeoutMs: 30_000 } };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, clock, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, clock, overrides }));
   const ask = () => fetch(`${gateway.url}/v2/x`, { headers: { Authorization: "Bearer t" } });
   const first = ask();
   await eventually("the first is at the upstream", () => held.length === 1);

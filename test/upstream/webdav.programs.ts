@@ -2,9 +2,8 @@
 // Apache's own, and a checkout, commits, a move and a copy of Subversion.
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { request as httpsRequest } from "node:https";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
@@ -13,6 +12,7 @@ import { renderConfigError } from "../../src/config/written.ts";
 import { read } from "../docs/markdown.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { hasApache, startApache } from "./apache.ts";
 
@@ -27,8 +27,7 @@ const users = `ann:{SHA}${createHash("sha1").update("secret").digest("base64")}\
 
 /** The configuration of the page. */
 function recipe(): Overrides {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-webdav-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const [, yaml = ""] = /^## WebDAV and Subversion.*?^```yaml\n(.*?)^```/ms.exec(read("docs/applications.md")) ?? [];
   writeFileSync(join(folder, "c.yaml"), yaml);
   const loaded = loadSettings({ file: "c.yaml", env: {}, cwd: folder, overrides: [] });
@@ -126,8 +125,7 @@ ${basic.replace("USERS", `${folder}/users`)}</Location>
 `,
     });
     const { gateway, ca } = await startGateway(url);
-    const folder = mkdtempSync(join(tmpdir(), "headgate-svn-"));
-    cleanup(() => rmSync(folder, { recursive: true }));
+    const folder = scratchFolder(cleanup);
     writeFileSync(join(folder, "ca.pem"), ca);
     const at = `https://localhost:${gateway.traffic.port}/svn`;
     const copy = join(folder, "copy");

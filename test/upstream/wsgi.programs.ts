@@ -105,9 +105,7 @@ async function startBefore(server: string): Promise<TestGateway> {
     readLine: () => ({ id: "", port: 0, line: null, fields: [], body: null }),
   });
   cleanup(() => started.remove());
-  const gateway = await startTestGateway({ upstreamUrl: started.url, overrides: { drain: { timeoutMs: 0 } } });
-  cleanup(() => gateway.close());
-  return gateway;
+  return cleanup(await startTestGateway({ upstreamUrl: started.url, overrides: { drain: { timeoutMs: 0 } } }));
 }
 
 /** What an app gets of bodies in chunks. With a length it always gets the whole body. */
@@ -115,8 +113,7 @@ async function bodyOf(gateway: TestGateway, app: string): Promise<string> {
   const got = new Set<string>();
   for (const isChunked of [true, false]) {
     for (const size of [20, 100_000]) {
-      const client = new RawConnection(gateway.traffic.port);
-      cleanup(() => client.destroy());
+      const client = cleanup(new RawConnection(gateway.traffic.port));
       const body = "x".repeat(size);
       const chunks = `${size.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
       const fields = isChunked ? "Transfer-Encoding: chunked\r\n" : `Content-Length: ${size}\r\n`;

@@ -2,6 +2,7 @@
 // over all carriers, and says which came out otherwise than they went in. One in `--large` has more than
 // 12 MiB, over HTTP/2 three.
 import { parseArgs } from "node:util";
+import { cleanupTo } from "../../support/closing.ts";
 import { allPlaces, nameOf, passBodies } from "./run.ts";
 
 const { values } = parseArgs({
@@ -17,14 +18,17 @@ const { values } = parseArgs({
 });
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 const opened: (() => unknown)[] = [];
-const result = await passBodies((close) => void opened.push(close), {
-  places: allPlaces.filter((place) => nameOf(place).startsWith(values.place)),
-  seed: Number(values.seed),
-  amount: values.minutes === undefined ? { bodies: Number(values.bodies) } : { seconds: 60 * Number(values.minutes) },
-  largeOneIn: Number(values.large),
-  uploads: Number(values.uploads),
-  clients: Number(values.clients),
-});
+const result = await passBodies(
+  cleanupTo((close) => void opened.push(close)),
+  {
+    places: allPlaces.filter((place) => nameOf(place).startsWith(values.place)),
+    seed: Number(values.seed),
+    amount: values.minutes === undefined ? { bodies: Number(values.bodies) } : { seconds: 60 * Number(values.minutes) },
+    largeOneIn: Number(values.large),
+    uploads: Number(values.uploads),
+    clients: Number(values.clients),
+  },
+);
 for (const close of opened.reverse()) await close();
 for (const fault of result.faults) print(fault);
 for (const [name, bodies] of Object.entries(result.by)) print(`${name}: ${bodies} bodies`);

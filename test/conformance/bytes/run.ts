@@ -129,8 +129,7 @@ async function openGateway(cleanup: Cleanup, url: string, place: Place, issued: 
 async function openPlugin(cleanup: Cleanup, url: string, place: Place, issued: Issued, ca: string): Promise<number> {
   // The types of an app with HTTP/2 are others; the plugin is the same.
   const tls = { http2: true, https: { key: issued.key, cert: issued.cert, allowHTTP1: true } } as FastifyServerOptions;
-  const app = fastify({ ...serverOptions(), ...(place.tls ? tls : {}), forceCloseConnections: true });
-  cleanup(() => app.close());
+  const app = cleanup(fastify({ ...serverOptions(), ...(place.tls ? tls : {}), forceCloseConnections: true }));
   await app.register(headgate, {
     routes: ["/v2/"],
     maxBodyBytes,
