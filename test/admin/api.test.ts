@@ -560,8 +560,7 @@ test("a client that leaves while its body is read is no failure", async () => {
 
 /** Sends a request on a connection that is kept, and waits for the head of its answer. */
 async function keep(port: number, localAddress: string, path: string, token = writeToken): Promise<Socket> {
-  const socket = connect({ port, host: "127.0.0.1", localAddress });
-  cleanup(() => socket.destroy());
+  const socket = cleanup(connect({ port, host: "127.0.0.1", localAddress }));
   socket.on("error", () => {});
   socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
   await once(socket, "data");

@@ -56,8 +56,7 @@ test("the bytes are kept for a second, and no longer", async () => {
 });
 
 test("a scrape in gzip has the same text in a fifth of the bytes, in both formats, and HEAD the same fields", async () => {
-  const gateway = await startTestGateway({ upstreamUrl: "http://127.0.0.1:1" });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: "http://127.0.0.1:1" }));
   for (const accept of ["text/plain", "application/openmetrics-text;version=1.0.0"]) {
     const scrape = (encoding: string, method = "GET") =>
       answerOf(`${gateway.adminUrl}/metrics`, method, { accept, "accept-encoding": encoding });

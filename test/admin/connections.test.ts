@@ -48,8 +48,7 @@ interface Peer {
 }
 
 async function open({ port }: Admin, localAddress: string, bytes = "", reads = true): Promise<Peer> {
-  const socket = connect({ port, host: "127.0.0.1", localAddress });
-  cleanup(() => socket.destroy());
+  const socket = cleanup(connect({ port, host: "127.0.0.1", localAddress }));
   let text = "";
   let isClosed = false;
   socket
@@ -143,8 +142,7 @@ test("an answer has 30 s to be read, however steadily, and an idle connection ha
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());
   const admin = await start("x".repeat(10_000_000));
-  const slow = connect(admin.port, "127.0.0.1");
-  cleanup(() => slow.destroy());
+  const slow = cleanup(connect(admin.port, "127.0.0.1"));
   const closed = once(
     slow.on("error", () => {}),
     "close",

@@ -29,8 +29,7 @@ async function parsed(bytes: string, maxRequests: number): Promise<{ heads: numb
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   cleanup(() => server.close());
-  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
-  cleanup(() => client.destroy());
+  const client = cleanup(connect((server.address() as AddressInfo).port, "127.0.0.1"));
   client.on("error", () => {});
   client.write(bytes);
   await eventually("it is parsed", () => events.length >= maxRequests);
