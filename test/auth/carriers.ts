@@ -1,7 +1,6 @@
 // The ways in which a request with or without a token can come, all with the same rules and policies of a file. Each request
 // names its client.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { loadSettings } from "../../src/config/load.ts";
@@ -11,6 +10,7 @@ import type { HeadgateOptions } from "../../src/fastify/options.ts";
 import { type Asked, openCarriers } from "../support/carriers.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import type { TlsListener } from "../support/tls-listener.ts";
 
 export interface TokenAsk extends Pick<Asked, "method" | "fields"> {
@@ -56,8 +56,7 @@ export interface StageOptions {
 }
 
 export async function stageTokens(cleanup: Cleanup, options: StageOptions): Promise<TokenStage> {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-tokens-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   writeFileSync(join(folder, "tokens.txt"), `${options.tokens.join("\n")}\n`);
   writeFileSync(join(folder, "c.yaml"), options.yaml);
   const loaded = loadSettings({ file: join(folder, "c.yaml"), env: {}, cwd: folder, overrides: [] });

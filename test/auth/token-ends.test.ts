@@ -1,8 +1,7 @@
 // A token that ends is refused from that second on, and what is open with it ends then.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { writtenEnd } from "../../src/auth/tokens-file.ts";
@@ -12,6 +11,7 @@ import { eventually, inFewTurns, turns } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { holdTimers } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { stageTokens } from "./carriers.ts";
@@ -40,8 +40,7 @@ test("a token is refused from the instant of its end on, on each carrier, withou
 test("a response on its way, a request that waits and a tunnel end with their token", async () => {
   holdTimers(cleanup);
   const clock = new FakeClock();
-  const folder = mkdtempSync(join(tmpdir(), "headgate-ends-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const endsMs = Math.ceil(clock.wallMs() / 1000) * 1000 + 60_000;
   const tokensFile = join(folder, "tokens.txt");
   writeFileSync(tokensFile, `${digestOf("short")} expires=${writtenEnd(endsMs)}\n${digestOf("long")}\n`);
@@ -71,8 +70,7 @@ test("a response on its way, a request that waits and a tunnel end with their to
   });
   cleanup(() => gateway.close());
   const open = (path: string, token: string): RawConnection => {
-    const connection = new RawConnection(gateway.traffic.port);
-    cleanup(() => connection.destroy());
+    const connection = cleanup(new RawConnection(gateway.traffic.port));
     const upgrade = path === "/v1/tunnel" ? "Connection: Upgrade\r\nUpgrade: websocket\r\n" : "";
     connection.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n${upgrade}\r\n`);
     return connection;
