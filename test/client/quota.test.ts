@@ -27,8 +27,7 @@ const quota: Quota = {
 const answering = (body: string, status = 200) => serve((response) => void response.writeHead(status).end(body));
 
 test("reads every kind of policy that a gateway tells", async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     clock: new FakeClock(),
