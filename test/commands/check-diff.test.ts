@@ -1,18 +1,17 @@
 // `headgate check --diff`: the lines that say what a reload would change, and the exit code that says whether it would.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parseArguments } from "../../src/commands/arguments.ts";
 import { runDiff } from "../../src/commands/check.ts";
 import { useCleanup } from "../support/cleanup.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { testIo } from "./test-io.ts";
 
 const cleanup = useCleanup();
 
 async function diff(from: string, to: string, env: Record<string, string> = {}, tokens: string | null = null) {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-diff-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   writeFileSync(join(folder, "old.yaml"), from);
   writeFileSync(join(folder, "new.yaml"), to);
   if (tokens !== null) writeFileSync(join(folder, "tokens"), `${tokens}\n`);

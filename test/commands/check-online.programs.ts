@@ -1,6 +1,5 @@
 // `headgate check --online` with real servers.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
@@ -10,6 +9,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { sharedCounters } from "../support/shared-settings.ts";
 import { headgate } from "./command-process.ts";
 
@@ -18,8 +18,7 @@ const cleanup = useCleanup();
 async function check(
   redis: string,
 ): Promise<{ readonly code: number | null; readonly out: string; readonly err: string }> {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-online-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(onTestFinished);
   writeFileSync(join(folder, "c.yaml"), `counters: { store: redis, redis: ${redis} }\n`);
   const ran = headgate(["check", "--config", join(folder, "c.yaml"), "--online"]);
   const code = await ran.exited;
@@ -28,8 +27,7 @@ async function check(
 
 describe.skipIf(skipRedis)(`check --online${redisNeeded}`, () => {
   test("says that a server can be used, and what is wrong with it, and leaves no counter behind", async () => {
-    const server = await startRedis({ config: ['save ""'] });
-    cleanup(() => server.stop());
+    const server = cleanup(await startRedis({ config: ['save ""'] }));
     const { code, out, err } = await check(`{ url: "redis://127.0.0.1:${server.port}" }`);
     expect(code).toBe(0);
     expect(out).toMatch(new RegExp(`^online: (Redis|Valkey) [\\d.]+ at 127\\.0\\.0\\.1:${server.port} can be used$`));
@@ -46,8 +44,7 @@ describe.skipIf(skipRedis)(`check --online${redisNeeded}`, () => {
   });
 
   test("names a missing permission for its keys", async () => {
-    const server = await startRedis();
-    cleanup(() => server.stop());
+    const server = cleanup(await startRedis());
     server.cli("ACL", "SETUSER", "default", "resetkeys");
     const { code, out, err } = await check(`{ url: "redis://127.0.0.1:${server.port}" }`);
     expect([code, out]).toEqual([exitCodes.unavailable, ""]);
@@ -55,10 +52,8 @@ describe.skipIf(skipRedis)(`check --online${redisNeeded}`, () => {
   });
 
   test("names each command that the user in the docs may not run", async () => {
-    const server = await startRedis();
-    cleanup(() => server.stop());
-    const folder = mkdtempSync(join(tmpdir(), "headgate-online-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const server = cleanup(await startRedis());
+    const folder = scratchFolder(onTestFinished);
     const passwordFile = join(folder, "password");
     writeFileSync(passwordFile, "change-me");
     const [, rules = ""] = /^user headgate (on .*)$/m.exec(read("docs/store.md")) ?? [];

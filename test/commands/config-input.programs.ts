@@ -8,8 +8,7 @@ import { main, portOf, run } from "./command-process.ts";
 const cleanup = useCleanup();
 
 test("start --config - serves, and a SIGHUP says that it cannot be read again and changes nothing", async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const yaml = [
     `upstream: { url: "${upstream.url}" }`,
     "listen: { host: 127.0.0.1, port: 0 }",

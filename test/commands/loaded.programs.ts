@@ -67,8 +67,7 @@ interface Recorded {
 }
 
 async function startRecorded(settings: readonly string[] = []): Promise<Recorded> {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const file = join(scratchFolder(cleanup), "loaded.json");
   const preload = `data:text/javascript,${encodeURIComponent(recorder(file))}`;
   const env = { NODE_OPTIONS: `--import ${preload}` };
@@ -178,8 +177,7 @@ test.each([1, 2])(
 );
 
 async function connected(cleanup: Cleanup, port: number) {
-  const socket = connect({ port, host: "127.0.0.1" });
-  cleanup(() => socket.destroy());
+  const socket = cleanup(connect({ port, host: "127.0.0.1" }));
   await once(socket, "connect");
   return socket.resume();
 }

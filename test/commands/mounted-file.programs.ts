@@ -1,17 +1,16 @@
 // Files that are mounted by themselves: the configuration, which is then replaced, as editors do it, and one that it names.
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { main, run } from "./command-process.ts";
 
 const cleanup = useCleanup();
 
 test("the start warns of files that are mounted by themselves, and so does a SIGHUP that finds nothing new", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-mount-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(onTestFinished);
   const upstream = 'upstream: { url: "https://127.0.0.1:1", tls: { ca: mounted.pem } }\n';
   writeFileSync(join(folder, "a.yaml"), `policies: [{ name: a, limit: 100, window: 60s }]\n${upstream}`);
   writeFileSync(join(folder, "a.pem"), new Authority(cleanup).cert);

@@ -1,10 +1,11 @@
 // The processors that the process may use, read from folders such as /proc and /sys of a container.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { availableProcessors } from "../../src/commands/processors.ts";
 import { useCleanup } from "../support/cleanup.ts";
+import { scratchFolder } from "../support/scratch.ts";
 
 const cleanup = useCleanup();
 const v2 = "sys/fs/cgroup";
@@ -45,8 +46,7 @@ test.each<[what: string, files: Record<string, string>, processors: number]>([
   ],
   ["more than the machine has", { "proc/self/cgroup": "0::/\n", [`${v2}/cpu.max`]: "6400000 100000\n" }, 16],
 ])("%s", (_, files, processors) => {
-  const root = mkdtempSync(join(tmpdir(), "headgate-processors-"));
-  cleanup(() => rmSync(root, { recursive: true }));
+  const root = scratchFolder(cleanup);
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(root, path)), { recursive: true });
     writeFileSync(join(root, path), text);

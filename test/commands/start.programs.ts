@@ -1,11 +1,11 @@
 // The command as a user starts it: a process of its own, its lines, its exit code.
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { saferNode } from "../../src/commands/safe-node.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { headgate, main, portOf, run } from "./command-process.ts";
 
@@ -39,8 +39,7 @@ test("SIGTERM to npm start reaches the gateway, which drains", async () => {
 });
 
 test("SIGHUP reloads the file: each error with its line changes nothing, and requests in flight go on", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-sighup-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(onTestFinished);
   const file = join(folder, "headgate.yaml");
   const held = Promise.withResolvers<() => void>();
   const upstream = await startUpstream((req, res) => {

@@ -1,21 +1,20 @@
 // The files of `listen.tls` before a port is opened: what is wrong with them is told in one line each, and the paths are
 // read from where they were written.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { run } from "../../src/commands/check.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { testIo } from "./test-io.ts";
 
 const cleanup = useCleanup();
 
 /** Without the place that each line begins with. */
 async function check(tls: Record<string, string>, cwd: string) {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-check-"));
-  cleanup(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = scratchFolder(cleanup);
   const file = join(folder, "headgate.yaml");
   writeFileSync(file, `listen:\n  tls: ${JSON.stringify(tls)}\n`);
   const io = testIo({ cwd });
@@ -54,8 +53,7 @@ test("a certificate that has expired is a warning, and no mistake", async () => 
 });
 
 test("a path in the file starts from its folder, one on the command line from where the command runs", () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-check-"));
-  cleanup(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = scratchFolder(cleanup);
   const file = join(folder, "headgate.yaml");
   writeFileSync(file, "listen: { tls: { cert: a/cert.pem, key: key.pem } }");
   const at = { kind: "command line", option: "--set" } as const;

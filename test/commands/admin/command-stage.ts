@@ -75,8 +75,7 @@ export interface CommandStage {
 
 /** `yaml`: the configuration without its listeners. FOLDER stands for a folder of the test. */
 export async function stageCommands(cleanup: Cleanup, yaml: string, admin = ""): Promise<CommandStage> {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const folder = scratchFolder(cleanup);
   const at = (name: string) => join(folder, name);
   const socket = at("admin.sock");

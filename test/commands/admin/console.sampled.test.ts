@@ -168,8 +168,7 @@ describe("calls", () => {
 
   test("a target that is no path is not passed on", async () => {
     const { port, opened } = await openOntoGateway();
-    const socket = connect(port, "127.0.0.1");
-    cleanup(() => socket.destroy());
+    const socket = cleanup(connect(port, "127.0.0.1"));
     const head = `Host: 127.0.0.1:${port}\r\nAuthorization: Bearer ${opened.token}\r\n\r\n`;
     socket.write(`GET http://127.0.0.1:${port}/api/status HTTP/1.1\r\n${head}`);
     const [answer] = await once(socket, "data");
@@ -221,8 +220,7 @@ describe("over --url", () => {
     const gateway = await startMadeUp(cleanup, () => [200, status]);
     const { port, opened } = await open(gateway.options, ["--read"]);
     const hidden = "DELETE /api/rules/x HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    const socket = connect(port, "127.0.0.1");
-    cleanup(() => socket.destroy());
+    const socket = cleanup(connect(port, "127.0.0.1"));
     const head = `Host: 127.0.0.1:${port}\r\nAuthorization: Bearer ${opened.token}\r\n`;
     const body = `${hidden.length.toString(16)}\r\n${hidden}\r\n0\r\n\r\n`;
     socket.write(`GET /api/rules HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\n${body}`);
