@@ -1,15 +1,14 @@
 // What the carriers of a configuration make of it: a reader of YAML 1.1 (Helm), files of variables, editors, mounts.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
 import { mountedAlone } from "../../src/config/mounts.ts";
 import { renderConfigError } from "../../src/config/written.ts";
+import { scratchFolder } from "../support/scratch.ts";
 
 function load(written: string | Buffer, env: Record<string, string> = {}) {
-  const cwd = mkdtempSync(join(tmpdir(), "headgate-carriers-"));
-  onTestFinished(() => rmSync(cwd, { recursive: true }));
+  const cwd = scratchFolder(onTestFinished);
   writeFileSync(join(cwd, "c.yaml"), written);
   return loadSettings({ file: "c.yaml", env, cwd, overrides: [] });
 }

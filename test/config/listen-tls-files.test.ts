@@ -22,8 +22,7 @@ async function watching(cert: string, key: string, clientCa: string | null = nul
     onReload: (now: Certificate) => void reloads.push(now),
     onError: (why: readonly FileError[]) => void errors.push(...why),
   };
-  const files = await new FileWatcher(5).open(listenTlsFiles({ cert, key, clientCa }), events);
-  cleanup(() => files.close());
+  const files = cleanup(await new FileWatcher(5).open(listenTlsFiles({ cert, key, clientCa }), events));
   files.onChange = (texts) => void changes.push(texts);
   return { files, reloads, errors, changes };
 }

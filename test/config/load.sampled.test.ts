@@ -1,16 +1,15 @@
 // From what was written to Settings: which source wins, how a key is named in each, and what contradicts what.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
 import { renderConfigError } from "../../src/config/written.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { inFullOr } from "../support/runs.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { type Given, loadGiven } from "./given.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "headgate-config-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 function load(given: Given) {
   return loadGiven(folder, given);

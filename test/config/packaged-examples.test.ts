@@ -1,9 +1,8 @@
 // The examples in config/headgate.yaml, each exactly as it stands there: it is valid, without a warning, and does on the
 // real gateway what its sentence promises.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import type { ServerResponse } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
@@ -21,11 +20,11 @@ import { metric } from "../support/metrics.ts";
 import { allPackagedExamples, packagedExamples } from "../support/packaged-examples.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
-const folder = mkdtempSync(join(tmpdir(), "headgate-examples-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 const examples = packagedExamples();
 
@@ -79,8 +78,7 @@ interface Asked {
 /** The gateway with one example, and the clients of a proxy. */
 async function start(text: string, respond?: (res: ServerResponse) => void) {
   const { policies } = settingsOf(text);
-  const upstream = await startUpstream(respond && ((_req, res) => respond(res)));
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream(respond && ((_req, res) => respond(res))));
   const clock = new FakeClock();
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
@@ -95,8 +93,7 @@ async function start(text: string, respond?: (res: ServerResponse) => void) {
   cleanup(() => gateway.close());
 
   function connect(): (asked?: Asked) => Promise<Answer> {
-    const connection = new RawConnection(gateway.traffic.port);
-    cleanup(() => connection.destroy());
+    const connection = cleanup(new RawConnection(gateway.traffic.port));
     return async ({ client = "192.0.2.1", method = "GET", target = "/v2/me", token = "a" } = {}) => {
       const fields = [`Authorization: Bearer ${token}`, `X-Forwarded-For: ${client}`, "Content-Length: 0"];
       connection.write(`${method} ${target} HTTP/1.1\r\nHost: api.test\r\n${fields.join("\r\n")}\r\n\r\n`);

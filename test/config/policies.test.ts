@@ -1,7 +1,3 @@
-// From policies as they are written to policies as the limiter gets them, by file, environment and command line.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { fastify } from "fastify";
 import { afterAll, expect, test } from "vitest";
 import { effectiveLines } from "../../src/config/effective.ts";
@@ -15,12 +11,12 @@ import { useCleanup } from "../support/cleanup.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { type Given, loadGiven } from "./given.ts";
 
 const cleanup = useCleanup();
-const folder = mkdtempSync(join(tmpdir(), "headgate-policies-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 function load(given: Given) {
   const loaded = loadGiven(folder, given);
@@ -119,19 +115,16 @@ test("the Fastify plugin takes the same list", () => {
 
 test("enforcement: shadow refuses nothing, and counts what would have been refused", async () => {
   const { settings } = load({ yaml: "policies: [{ name: a, limit: 1, window: 60s }]\nenforcement: shadow" });
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const { policies, enforcement } = settings;
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies, enforcement } });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies, enforcement } }));
   const ask = () => fetch(`${gateway.url}/v2/me`, { headers: { authorization: "Bearer x" } });
   expect([(await ask()).status, (await ask()).status]).toEqual([200, 200]);
   expect(await metric(gateway, 'headgate_decisions_total{policy="a",outcome="would_throttle"}')).toBe(1);
 });
 
 test("so does the Fastify plugin", async () => {
-  const app = fastify();
-  cleanup(() => app.close());
+  const app = cleanup(fastify());
   await app.register(headgate, { policies: [{ name: "a", limit: 1, window: "60s" }], enforcement: "shadow" });
   app.get("/x", async () => "ok");
   const url = await app.listen({ host: "127.0.0.1", port: 0 });

@@ -1,13 +1,12 @@
 // What is no regular file, or is far too large, is refused at once, in both ways of reading, and in the same words.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { explainReadFailure, readRegularFile, readRegularFileSync } from "../../src/config/files.ts";
+import { scratchFolder } from "../support/scratch.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "headgate-file-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 writeFileSync(join(folder, "text"), "grün");
 execFileSync("mkfifo", [join(folder, "pipe")]);
 writeFileSync(join(folder, "large"), "");

@@ -1,7 +1,6 @@
 // `counters.store` and `counters.redis`: where the store is, what contradicts what, what is warned of, and that no
 // password is shown.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { run, runDiff } from "../../src/commands/check.ts";
@@ -10,12 +9,12 @@ import { testIo } from "../commands/test-io.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { startTestGateway } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { deadUrl } from "../support/unavailable.ts";
 import { loadGiven } from "./given.ts";
 
 const cleanup = useCleanup();
-const folder = mkdtempSync(join(tmpdir(), "headgate-store-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 const withRedis = (redis: string): string => `counters: { store: redis, redis: { ${redis} } }\n`;
 const local = "url: redis://127.0.0.1";

@@ -1,7 +1,6 @@
 // Trust that lets anyone choose who is charged is told by `check`, `check --diff`, the start and a reload, in the same
 // words; what is ordinary is not.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fastify } from "fastify";
 import { afterAll, expect, test } from "vitest";
@@ -10,11 +9,11 @@ import { headgate } from "../../src/fastify/index.ts";
 import { testIo } from "../commands/test-io.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { startTestGateway, testSettings } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { deadUrl } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
-const folder = mkdtempSync(join(tmpdir(), "headgate-trust-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 /** What `headgate check` and `headgate check --diff` from the defaults print on standard error: the same. */
 async function warnings(yaml: string): Promise<string[]> {
@@ -122,8 +121,7 @@ test("the start logs it, and so does a reload, once", async () => {
 
 test("the Fastify plugin logs it", async () => {
   const lines: string[] = [];
-  const app = fastify({ logger: { stream: { write: (line: string) => void lines.push(line) } } });
-  cleanup(() => app.close());
+  const app = cleanup(fastify({ logger: { stream: { write: (line: string) => void lines.push(line) } } }));
   await app.register(headgate, { clientAddress: { trustedProxies: ["::/0"] } });
   await app.ready();
   expect(lines.map((line) => JSON.parse(line)).filter(isWarning)).toMatchObject([

@@ -1,7 +1,6 @@
 // Warnings about policies that are valid and probably not what is meant: `headgate check` prints them, the start logs
 // them. A sound configuration has none.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fastify } from "fastify";
 import { afterAll, describe, expect, test } from "vitest";
@@ -15,11 +14,11 @@ import { testIo } from "../commands/test-io.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { deadUrl } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
-const folder = mkdtempSync(join(tmpdir(), "headgate-warnings-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 /** What `headgate check` prints on standard error for these lines. */
 async function warnings(yaml: string): Promise<string[]> {
@@ -571,8 +570,7 @@ test("the start of the gateway logs each warning, and none for sound policies", 
 
 test("so does the Fastify plugin, which cannot keep counts", async () => {
   const lines: string[] = [];
-  const app = fastify({ logger: { stream: { write: (line: string) => void lines.push(line) } } });
-  cleanup(() => app.close());
+  const app = cleanup(fastify({ logger: { stream: { write: (line: string) => void lines.push(line) } } }));
   const monthly = { name: "b", limit: 1, per: "month", match: { paths: ["/b"] } } as const;
   await app.register(headgate, { policies: [{ name: "a", limit: 1, window: "1s", mode: "shadow" }, monthly] });
   await app.ready();
