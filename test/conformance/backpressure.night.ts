@@ -55,9 +55,7 @@ async function start(): Promise<GatewayProcess> {
 }
 
 function open(gateway: GatewayProcess): Socket {
-  const socket = connect(gateway.port, "127.0.0.1");
-  cleanup(() => socket.destroy());
-  return socket;
+  return cleanup(connect(gateway.port, "127.0.0.1"));
 }
 
 function download(gateway: GatewayProcess, bytes: number): Promise<void> {

@@ -35,18 +35,15 @@ const told: Readonly<Record<string, string[]>> = {
 };
 
 test.skipIf(skip)(`what HAProxy tells arrives, whatever its client names in Connection ${needs}`, async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const clientAddress = { trustedProxies: ["127.0.0.0/8"], header: "x-forwarded-for" as const };
   const overrides = { clientAddress, drain: { timeoutMs: 0 } };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
   const haproxy = await startProgram(cleanup, haproxyProgram(`127.0.0.1:${gateway.traffic.port}`, { frontend }));
   const names = Object.keys(told);
   const connections = [...names, names.join(", "), `close, ${names.join(",")}`];
   for (const connection of connections) {
-    const client = new RawConnection(haproxy.port);
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(haproxy.port));
     client.write(request("/v2/x", { fields: `Connection: ${connection}\r\n` }));
     expect((await client.read()).status).toBe(200);
     const { rawHeaders = [] } = upstream.received.at(-1) ?? {};

@@ -55,9 +55,7 @@ async function listen(onSocket: (socket: Socket) => void): Promise<number> {
 }
 
 function open(port: number): RawConnection {
-  const client = new RawConnection(port);
-  cleanup(() => client.destroy());
-  return client;
+  return cleanup(new RawConnection(port));
 }
 
 async function overHttp1({ listener }: TestTraffic, method: string, version: string): Promise<Ask> {
@@ -73,8 +71,7 @@ async function overHttp1({ listener }: TestTraffic, method: string, version: str
 }
 
 async function overHttp2({ openHttp2 }: TestTraffic, method: string): Promise<Ask> {
-  const session = connect(`http://127.0.0.1:${await listen(openHttp2)}`);
-  cleanup(() => session.destroy());
+  const session = cleanup(connect(`http://127.0.0.1:${await listen(openHttp2)}`));
   return (at) => answerOf(session.request({ ":method": method, ":path": `/v2/${at}` }));
 }
 

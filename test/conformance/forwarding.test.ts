@@ -26,14 +26,11 @@ interface Forwarder {
 }
 
 async function startGateway(cleanup: Cleanup, upstreamUrl: string): Promise<Forwarder> {
-  const gateway = await startTestGateway({ upstreamUrl, overrides: { drain: { timeoutMs: 0 } } });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl, overrides: { drain: { timeoutMs: 0 } } }));
   return {
     lines: gateway.logLines,
     connect() {
-      const client = new RawConnection(gateway.traffic.port);
-      cleanup(() => client.destroy());
-      return client;
+      return cleanup(new RawConnection(gateway.traffic.port));
     },
     metrics: async () => (await fetch(`${gateway.adminUrl}/metrics`)).text(),
   };
@@ -49,13 +46,11 @@ describe.each([
   ["the plugin", startPlugin],
 ])("%s", (name, start) => {
   async function stageHttp(...[respond]: Parameters<typeof startUpstream>) {
-    const upstream = await startUpstream(respond);
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startUpstream(respond));
     return { upstream, ...(await start(cleanup, upstream.url)) };
   }
   async function stageRaw(onData: (socket: Socket, data: Buffer) => void) {
-    const upstream = await startRawUpstream(onData);
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startRawUpstream(onData));
     return { upstream, ...(await start(cleanup, upstream.url)) };
   }
 

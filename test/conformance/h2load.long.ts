@@ -37,8 +37,7 @@ function h2load(args: readonly string[]): Promise<string> {
 test.skipIf(skip)(
   "20,000 requests, 50 streams on each of 10 connections: all answered, 15,000 of them 200, the rest 429 (needs h2load: apt-get install nghttp2-client)",
   async () => {
-    const upstream = await startUpstream();
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startUpstream());
     const { overrides } = withTls({
       policies: [slidingPolicy({ limit: 15_000, windowMs: 600_000 })],
       listen: { maxRequestsPerConnection: 100_000 },
@@ -46,8 +45,7 @@ test.skipIf(skip)(
       upstream: { maxConnections: 1000 },
       log: { access: false },
     });
-    const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-    cleanup(() => gateway.close());
+    const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
     const target = `https://127.0.0.1:${gateway.traffic.port}/v2/x`;
     const output = await h2load(["-n", "20000", "-c", "10", "-m", "50", "-H", "Authorization: Bearer t", target]);
     expect(output).toMatch(

@@ -22,10 +22,8 @@ describe.each<[name: string, start: StartServing]>([
   ["the plugin", startServing],
 ])("%s", (_, start) => {
   test("HTTP/1.0 without a Host is served: the upstream gets its own authority and no X-Forwarded-Host", async () => {
-    const upstream = await startUpstream();
-    cleanup(() => upstream.close());
-    const serving = await start({ upstreamUrl: upstream.url });
-    cleanup(() => serving.close());
+    const upstream = cleanup(await startUpstream());
+    const serving = cleanup(await start({ upstreamUrl: upstream.url }));
     const client = new RawConnection(serving.traffic.port);
     client.write(`GET /v2/x HTTP/1.0\r\nX-Forwarded-Host: evil.test\r\n${bearer}\r\n`);
     expect((await client.read()).status).toBe(200);
@@ -37,12 +35,9 @@ describe.each<[name: string, start: StartServing]>([
 });
 
 test.each(minors)("HTTP/1.%i keeps its connection, as HTTP/1.1 does", async (minor) => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
-  const serving = await startTestGateway({ upstreamUrl: upstream.url });
-  cleanup(() => serving.close());
-  const client = new RawConnection(serving.traffic.port);
-  cleanup(() => client.destroy());
+  const upstream = cleanup(await startUpstream());
+  const serving = cleanup(await startTestGateway({ upstreamUrl: upstream.url }));
+  const client = cleanup(new RawConnection(serving.traffic.port));
   // Also with an Upgrade that Connection does not name.
   for (const fields of ["", "Upgrade: x\r\n", ""]) {
     client.write(request("/v2/x", { fields }).replace("HTTP/1.1", `HTTP/1.${minor}`));
@@ -67,10 +62,8 @@ test("a trusted peer may tell the host of a request that has none", async () => 
 
 test.each(minors)("an Upgrade of HTTP/1.%i becomes a tunnel", async (minor) => {
   const { port } = await startWebSocketUpstream(cleanup, (socket) => socket.send("hello"));
-  const gateway = await startTestGateway({ upstreamUrl: `http://127.0.0.1:${port}`, overrides: {} });
-  cleanup(() => gateway.close());
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: `http://127.0.0.1:${port}`, overrides: {} }));
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   const fields =
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
   client.write(request("/v2/x", { fields }).replace("HTTP/1.1", `HTTP/1.${minor}`));
@@ -103,8 +96,7 @@ test("the plugin leaves the parser of the app's server as the app has set it", a
   await app.listen({ port: 0, host: "127.0.0.1" });
   cleanup(() => app.close());
   const address = app.server.address();
-  const client = new RawConnection(typeof address === "object" ? (address?.port ?? 0) : 0);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(typeof address === "object" ? (address?.port ?? 0) : 0));
   client.write("GET /v2/x HTTP/1.1\r\nHost: a\r\nA: a\x01b\r\n\r\n");
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
 });

@@ -12,13 +12,10 @@ import { startUpstream } from "../support/upstream.ts";
 const cleanup = useCleanup();
 
 async function start(maxOpenFiles: number, settings: readonly string[] = []) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const gateway = await startGatewayProcess(cleanup, upstream.url, settings, { maxOpenFiles });
   const connect = (localAddress = "127.0.0.1"): RawConnection => {
-    const client = new RawConnection(gateway.port, { localAddress });
-    cleanup(() => client.destroy());
-    return client;
+    return cleanup(new RawConnection(gateway.port, { localAddress }));
   };
   return { upstream, gateway, connect };
 }

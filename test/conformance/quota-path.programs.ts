@@ -43,11 +43,9 @@ function asking(target: string, token: string | null, method = "GET", fields = "
 }
 
 async function start(overrides: Overrides = {}, clock = new FakeClock()) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const all = { quota, policies: [perIp], drain: { timeoutMs: 0 }, ...overrides };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: all, clock });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: all, clock }));
   const settings = (changes: Overrides = {}) => testSettings(upstream.url, { ...all, ...changes });
   return { upstream, gateway, clock, settings, ask: (bytes: string) => ask(gateway, bytes) };
 }
@@ -371,8 +369,7 @@ describe("where it is", () => {
   test("comes before the routes, again and again on one connection", async () => {
     const { ask, gateway, upstream } = await start({ quota: { path: "/v2/quota" } });
     await ask(request("/v2/x"));
-    const client = new RawConnection(gateway.traffic.port);
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(gateway.traffic.port));
     for (let i = 0; i < 3; i += 1) {
       client.write(request("/v2/quota"));
       expect(summary(toldBy(await client.read()))).toEqual({ "per-ip": "open 1/10" });
@@ -412,19 +409,16 @@ describe("where it is", () => {
     expect([head.status, head.body]).toEqual([200, ""]);
     const post = await client.ask({ path: "/quota", method: "POST", body: "x" });
     expect([post.status, valuesOf(post.rawHeaders, "allow")]).toEqual([405, ["GET, HEAD"]]);
-    const connection = new RawConnection(gateway.traffic.port, { tls: { ca } });
-    cleanup(() => connection.destroy());
+    const connection = cleanup(new RawConnection(gateway.traffic.port, { tls: { ca } }));
     connection.write(request("/quota"));
     expect(summary(toldBy(await connection.read()))).toEqual({ "per-ip": "open 1/10" });
     expect(upstream.hits()).toBe(1);
   });
 
   test("with two threads, each tells what both have counted", async () => {
-    const upstream = await startUpstream();
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startUpstream());
     const overrides = { workers: 2, quota, policies: [{ ...perIp, limit: 100 }], drain: { timeoutMs: 0 } };
-    const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-    cleanup(() => gateway.close());
+    const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
     // All to one thread would be a chance of 2^-31.
     const connections = Array.from({ length: 32 }, () => new RawConnection(gateway.traffic.port));
     for (const connection of connections) cleanup(() => connection.destroy());

@@ -22,11 +22,9 @@ const readiness = { path: "/healthz" };
 const drain = { delayMs: 3_000, timeoutMs: 0 };
 
 async function start(overrides: Overrides = {}) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const all = { readiness, policies: [slidingPolicy({ limit: 3, windowMs: 60_000 })], ...overrides };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: all });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: all }));
   return { gateway, upstream };
 }
 
@@ -46,8 +44,7 @@ test("over TLS with HTTP/1.1, and HTTP/2: answered, followed through a drain", a
   expect([post.status, valuesOf(post.rawHeaders, "allow")]).toEqual([405, ["GET, HEAD"]]);
   expect((await client.ask({ path: "/Healthz" })).status).toBe(404);
   const drained = gateway.drain();
-  const connection = new RawConnection(gateway.traffic.port, { tls: { ca } });
-  cleanup(() => connection.destroy());
+  const connection = cleanup(new RawConnection(gateway.traffic.port, { tls: { ca } }));
   connection.write(request("/healthz"));
   const { status, body } = await connection.read();
   expect([status, body, upstream.hits()]).toEqual([503, "draining", 0]);
@@ -79,12 +76,10 @@ test("while the upstream and all shares are busy, it is answered at once", async
     policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000 })],
   });
   for (let i = 0; i < 20; i += 1) {
-    const busy = new RawConnection(gateway.traffic.port);
-    cleanup(() => busy.destroy());
+    const busy = cleanup(new RawConnection(gateway.traffic.port));
     busy.write(request("/v2/slow", { method: "POST", fields: "Content-Length: 10\r\n" }));
   }
-  const probe = new RawConnection(gateway.traffic.port);
-  cleanup(() => probe.destroy());
+  const probe = cleanup(new RawConnection(gateway.traffic.port));
   probe.write(request("/healthz"));
   expect((await probe.read()).status).toBe(200);
 });

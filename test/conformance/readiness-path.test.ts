@@ -22,8 +22,7 @@ const probe = (target = "/", method = "GET", fields = ""): string =>
   `${method} ${target} HTTP/1.1\r\nHost: api.test\r\n${fields}\r\n`;
 
 async function start(overrides: Overrides = {}) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const all = { readiness, policies, ...overrides };
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: all, clock: new FakeClock() });
   cleanup(() => gateway.close());

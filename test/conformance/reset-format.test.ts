@@ -18,14 +18,12 @@ const cleanup = useCleanup();
 const clock = new FakeClock();
 
 async function start(resetFormat: ResetFormat) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const overrides = {
     ...{ resetFormat, drain: { timeoutMs: 0 }, policies: [slidingPolicy({ limit: 1, windowMs: 60_000 })] },
     extAuth: { grpc: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] },
   };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, clock, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, clock, overrides }));
   return { gateway, settings: testSettings(upstream.url, overrides) };
 }
 
@@ -43,8 +41,7 @@ test.each(["epoch", "delta"] as const)("Envoy's questions about the quota, %s", 
 
 test("a reload changes the form at once, on open connections too", async () => {
   const { gateway, settings } = await start("epoch");
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   const epoch = `${clock.wallMs() / 1000 + 60}`;
   const resetsIn = (fields: readonly string[]) =>
     ["RateLimit-Reset", "X-RateLimit-Reset"].flatMap((name) => valuesOf(fields, name));

@@ -35,8 +35,7 @@ describe.concurrent.each([
   test.for<AnswerCase>(cases)("$status $name: six fields and Date once each, one answer", async (row, context) => {
     const cleanup = cleanupOf(context);
     const { gateway, raw } = await stageCase(row, cleanup);
-    const client = new RawConnection(gateway.traffic.port);
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(gateway.traffic.port));
 
     client.write(row.send.replace("\r\n\r\n", "\r\nX-Request-Id: mine/1\r\n\r\n"));
     const [method = ""] = row.send.split(" ");
@@ -75,12 +74,9 @@ const unread: ReadonlySet<string> = new Set([
 ]);
 
 test("with the structured fields on, the upstream's own are dropped as well", async () => {
-  const raw = await startRawUpstream(ok);
-  cleanup(() => raw.close());
-  const gateway = await startTestGateway({ upstreamUrl: raw.url, overrides: { fields: ["structured"] } });
-  cleanup(() => gateway.close());
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const raw = cleanup(await startRawUpstream(ok));
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: raw.url, overrides: { fields: ["structured"] } }));
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   client.write(get());
   const { rawHeaders } = await client.read();
   expect(valuesOf(rawHeaders, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|6[01])$/)]);

@@ -51,8 +51,7 @@ async function start(closing: Cleanup, ...settings: string[]): Promise<GatewayPr
 }
 
 async function open(port: number, bytes: string): Promise<Socket> {
-  const socket = connect({ port, host: "127.0.0.1" });
-  cleanup(() => socket.destroy());
+  const socket = cleanup(connect({ port, host: "127.0.0.1" }));
   socket.on("error", () => {}).resume();
   socket.write(bytes);
   await once(socket, "connect");

@@ -68,8 +68,7 @@ test("killed under load and restarted: 502 at once while it is away, and nothing
   // How many requests a loop sends depends on the machine.
   const listen = { maxRequestsPerConnection: 1_000_000_000 };
   const overrides = { listen, policies, upstream: timeouts };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
   const loops = 20;
   const figures = load(gateway.traffic.port, loops);
   cleanup(() => figures.stop());

@@ -10,8 +10,7 @@ const headers = { authorization: "Bearer t" };
 
 test("the upstream's state is unknown, then down with its reason, then up again, and never makes the gateway unready", async () => {
   const port = await freePort();
-  const gateway = await startTestGateway({ upstreamUrl: `http://127.0.0.1:${port}` });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: `http://127.0.0.1:${port}` }));
   const told = async (): Promise<unknown> => {
     const response = await fetch(`${gateway.adminUrl}/readyz`);
     expect(response.status).toBe(200);
@@ -22,8 +21,7 @@ test("the upstream's state is unknown, then down with its reason, then up again,
   expect(await told()).toEqual({ status: "ready", upstream: { state: "unknown", reason: null }, state: "unknown" });
   expect((await fetch(`${gateway.url}/v2/x`, { headers })).status).toBe(502);
   expect(await told()).toEqual({ status: "ready", upstream: { state: "down", reason: "refused" }, state: "down" });
-  const upstream = await startUpstream(undefined, port);
-  cleanup(() => upstream.close());
+  cleanup(await startUpstream(undefined, port));
   expect((await fetch(`${gateway.url}/v2/x`, { headers })).status).toBe(200);
   expect(await told()).toEqual({ status: "ready", upstream: { state: "up", reason: null }, state: "up" });
 });
@@ -36,10 +34,8 @@ test.each([
 ])(
   "base path %s before clients and %s before the upstream: %s arrives as %s",
   async (basePath, path, sent, arrived) => {
-    const upstream = await startUpstream();
-    cleanup(() => upstream.close());
-    const gateway = await startTestGateway({ upstreamUrl: `${upstream.url}${path}`, overrides: { basePath } });
-    cleanup(() => gateway.close());
+    const upstream = cleanup(await startUpstream());
+    const gateway = cleanup(await startTestGateway({ upstreamUrl: `${upstream.url}${path}`, overrides: { basePath } }));
     expect((await fetch(`${gateway.url}${sent}`, { headers })).status).toBe(200);
     expect(upstream.received.map(({ target }) => target)).toEqual([arrived]);
   },

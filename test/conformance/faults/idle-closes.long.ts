@@ -21,8 +21,7 @@ test("no GET fails and no POST arrives twice when idle connections close as they
   const statuses = new Map<string, number>();
   let next = 0;
   const work = async (): Promise<void> => {
-    const client = new RawConnection(gateway.port);
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(gateway.port));
     while (next < 2 * perMethod) {
       const isPost = next % 2 === 1;
       const target = `/v2/${isPost ? "post" : "get"}/${next++}`;

@@ -83,8 +83,7 @@ test("500 in flight and a steady load: nothing fails, readiness fails first, exi
   }
   const load: Load = { served: 0, servedOnceNotReady: 0, isReady: true, underWay: 0, failures: [] };
   const asking = Array.from({ length: clients }, () => keepAsking(gateway, load));
-  const tunnel = new RawConnection(gateway.port);
-  cleanup(() => tunnel.destroy());
+  const tunnel = cleanup(new RawConnection(gateway.port));
   tunnel.write(request("/v2/tunnel", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" }));
   expect((await tunnel.readHead()).status).toBe(101);
   await eventually("all are held and load is served", () => heldNow() === inFlight && load.served > 200, 20_000);
@@ -93,8 +92,7 @@ test("500 in flight and a steady load: nothing fails, readiness fails first, exi
   gateway.signal("SIGTERM");
   await eventually("readiness fails", async () => (await gateway.readiness()) === 503);
   // The port is still open, for a while after readiness has failed.
-  const late = new RawConnection(gateway.port);
-  cleanup(() => late.destroy());
+  const late = cleanup(new RawConnection(gateway.port));
   late.write(request("/v2/x"));
   const answer = await late.read();
   expect(answer.status).toBe(200);

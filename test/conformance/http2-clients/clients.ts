@@ -70,8 +70,7 @@ const nodeClient: Http2TestClient = {
   debianPackage: "",
   isInstalled: () => true,
   visit: async ({ port, ca, cleanup }) => {
-    const session = connect(`https://localhost:${port}`, { ca });
-    cleanup(() => session.destroy());
+    const session = cleanup(connect(`https://localhost:${port}`, { ca }));
     return visitBy((path, body) => {
       const method = body === undefined ? "GET" : "POST";
       const stream = session.request({ ":path": path, ":method": method, authorization: token });
@@ -86,8 +85,7 @@ const undiciClient: Http2TestClient = {
   debianPackage: "",
   isInstalled: () => true,
   visit: async ({ port, ca, cleanup }) => {
-    const agent = new Agent({ allowH2: true, connections: 1, connect: { ca } });
-    cleanup(() => agent.destroy());
+    const agent = cleanup(new Agent({ allowH2: true, connections: 1, connect: { ca } }));
     return visitBy(async (path, body) => {
       const method = body === undefined ? "GET" : "POST";
       const shared = { dispatcher: agent, responseHeaders: "raw", headers: { authorization: token } } as const;

@@ -1,7 +1,6 @@
 // What the visit of a client goes to: an upstream that answers it, and a gateway with TLS that admits 25 requests.
 import { createHash } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import type { Cleanup } from "../../support/cleanup.ts";
@@ -9,6 +8,7 @@ import { eventually } from "../../support/eventually.ts";
 import type { TestGateway } from "../../support/gateway.ts";
 import { upstreamConnections } from "../../support/metrics.ts";
 import { slidingPolicy } from "../../support/policy.ts";
+import { scratchFolder } from "../../support/scratch.ts";
 import { stageHttp } from "../../support/stage.ts";
 import type { useTls } from "../../support/tls-listener.ts";
 import type { TestUpstream } from "../../support/upstream.ts";
@@ -32,8 +32,7 @@ export async function stageVisit(cleanup: Cleanup, withTls: ReturnType<typeof us
     },
     overrides,
   );
-  const folder = mkdtempSync(join(tmpdir(), "headgate-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const bodyFile = join(folder, "body");
   writeFileSync(bodyFile, upload);
   return { ...staged, ca, bodyFile };

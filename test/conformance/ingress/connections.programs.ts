@@ -41,14 +41,11 @@ async function stage(ingress: Ingress, { backendPort, denyStatus = 429, limit = 
     policies: [slidingPolicy({ limit, windowMs: 60_000 })],
     drain: { timeoutMs: 0 },
   };
-  const gateway = await startTestGateway({ upstreamUrl: `http://127.0.0.1:${backendPort}`, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: `http://127.0.0.1:${backendPort}`, overrides }));
   const relay = await startRelay(gateway.extAuth?.port ?? 0);
   const running = await ingress.start(cleanup, { extAuthPort: relay.port, backendPort, whenDown: "closed" });
   const open = (): RawConnection => {
-    const client = new RawConnection(running.port);
-    cleanup(() => client.destroy());
-    return client;
+    return cleanup(new RawConnection(running.port));
   };
   return { ...running, connections: relay.connections, connect: open };
 }
@@ -123,8 +120,7 @@ describe.each(ingresses)("$name", (ingress) => {
   });
 
   runs(`a body of ${defaultMaxBodyBytes} bytes passes, one byte more is 413 ${needs}`, async () => {
-    const backend = await startUpstream((_req, res, body) => void res.end(`${body.length} bytes`));
-    cleanup(() => backend.close());
+    const backend = cleanup(await startUpstream((_req, res, body) => void res.end(`${body.length} bytes`)));
     const { connect } = await stage(ingress, { backendPort: backend.port });
     const client = connect();
     const body = Buffer.alloc(defaultMaxBodyBytes, "x");
@@ -153,8 +149,7 @@ describe.each(ingresses)("$name", (ingress) => {
   runs.each([429, 403] as const)(
     `refusals keep the client's connection and leave no error in the log, with denyStatus %i ${needs}`,
     async (denyStatus) => {
-      const backend = await startUpstream();
-      cleanup(() => backend.close());
+      const backend = cleanup(await startUpstream());
       const staged = await stage(ingress, { backendPort: backend.port, denyStatus, limit: 2 });
       const client = staged.connect();
       const ask = async (text: string): Promise<number> => {

@@ -127,16 +127,14 @@ async function stage(cleanup: Cleanup, proxy: Proxy, keepAliveMs: number, idleSe
     policies: [slidingPolicy({ limit: 10_000, windowMs: 60_000 })],
     drain: { timeoutMs: 0 },
   };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
   const { port: pathPort, firstEnd } = await startPath(cleanup, gateway.traffic.port);
   const { port } = await startProgram(cleanup, proxy.program(pathPort, idleSeconds));
   /** The statuses of requests that were sent at once; 0 is none. */
   const ask = (method: string): Promise<number[]> =>
     Promise.all(
       Array.from({ length: count }, async () => {
-        const client = new RawConnection(port);
-        cleanup(() => client.destroy());
+        const client = cleanup(new RawConnection(port));
         const body = method === "POST" ? { fields: "Content-Length: 2\r\n", body: "hi" } : {};
         client.write(request("/v2/x", { method, ...body }));
         const status = await within("an answer", client.read()).then(

@@ -71,8 +71,7 @@ interface Stage {
 }
 
 async function stage(method: string | null, denyStatus: 429 | 403, limit: number): Promise<Stage> {
-  const backend = await startRecordingUpstream();
-  cleanup(() => backend.close());
+  const backend = cleanup(await startRecordingUpstream());
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const gateway = await startTestGateway({
     upstreamUrl: backend.url,

@@ -26,8 +26,7 @@ interface Outcome {
 }
 
 async function stage(): Promise<{ gateway: TestGateway; upstream: RecordingUpstream }> {
-  const upstream = await startRecordingUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startRecordingUpstream());
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const overrides = {
     extAuth: { http, trustedCallers: ["127.0.0.1"] },
@@ -37,8 +36,7 @@ async function stage(): Promise<{ gateway: TestGateway; upstream: RecordingUpstr
     drain: { timeoutMs: 0 },
     log: { access: false },
   };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
   return { gateway, upstream };
 }
 

@@ -47,8 +47,7 @@ async function behindGateway(choices: Choices): Promise<Pick<Stage, "gateway" | 
   const { denyStatus = 429, trustedCallers = ["127.0.0.1"], errorFormat: format = "v2", origins = [] } = choices;
   const extAuth = { http, trustedCallers, denyStatus };
   const overrides = { extAuth, cors: { origins }, drain: { timeoutMs: 0 }, errors: { format } };
-  const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: backend.url, overrides }));
   return { gateway, backend };
 }
 
@@ -219,8 +218,7 @@ describe.each(ingresses)("$name", (ingress) => {
   });
 
   runs(`a gateway that fails or hangs counts as stopped, within seconds ${needs}`, async () => {
-    const backend = await startUpstream();
-    cleanup(() => backend.close());
+    const backend = cleanup(await startUpstream());
     const failing = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
     const calls: string[] = [];
     const sick = await startRawUpstream((socket, data) => {

@@ -22,22 +22,19 @@ describe.each(ingresses)("$name", ({ name, debianPackage, isInstalled, start }) 
   test.skipIf(!isInstalled && HEADGATE_REQUIRE !== "all")(
     `no backend sees a field of the table, whether the gateway answers or not (needs ${name}: apt-get install ${debianPackage})`,
     async () => {
-      const backend = await startRecordingUpstream();
-      cleanup(() => backend.close());
+      const backend = cleanup(await startRecordingUpstream());
       const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
       const overrides = {
         extAuth: { http, trustedCallers: ["127.0.0.1"] },
         policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000 })],
         drain: { timeoutMs: 0 },
       };
-      const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides });
-      cleanup(() => gateway.close());
+      const gateway = cleanup(await startTestGateway({ upstreamUrl: backend.url, overrides }));
       const around = { extAuthPort: gateway.extAuth?.port ?? 0, backendPort: Number(new URL(backend.url).port) };
       const { port } = await start(cleanup, { ...around, whenDown: "open" });
       /** What the backend gets of one request with these fields; null if it gets none. */
       const seen = async (names: readonly string[]): Promise<readonly string[] | null> => {
-        const connection = new RawConnection(port);
-        cleanup(() => connection.destroy());
+        const connection = cleanup(new RawConnection(port));
         connection.write(request("/v2/x", { fields: names.map((each) => `${each}: ${lie}\r\n`).join("") }));
         await connection.read();
         connection.destroy();

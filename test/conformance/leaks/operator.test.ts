@@ -1,7 +1,6 @@
 // Secrets in the wrong place: in a configuration that is refused, in a tokens file that holds tokens, in what somebody
 // asks of the admin listener. What is said about it names the place and never the secret.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { parseArguments } from "../../../src/commands/arguments.ts";
@@ -12,6 +11,7 @@ import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
 import { startTestGateway } from "../../support/gateway.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
+import { scratchFolder } from "../../support/scratch.ts";
 import { deadUrl } from "../../support/unavailable.ts";
 import { leaksOf, mark } from "./secrets.ts";
 
@@ -19,8 +19,7 @@ const cleanup = useCleanup();
 const digest = "a".repeat(64);
 
 function folder(): string {
-  const path = mkdtempSync(join(tmpdir(), "headgate-leaks-"));
-  onTestFinished(() => rmSync(path, { recursive: true }));
+  const path = scratchFolder(onTestFinished);
   return path;
 }
 
@@ -130,8 +129,7 @@ test("a tokens file that goes wrong or away under way: the log says so, and neit
   const tokensFile = join(cwd, "tokens.txt");
   writeFileSync(tokensFile, `${digest}\n`);
   const auth = { mode: "tokens", tokensFile } as const;
-  const gateway = await startTestGateway({ upstreamUrl: deadUrl, overrides: { auth } });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: deadUrl, overrides: { auth } }));
   const complaints = (): string[] =>
     gateway.logLines.filter(({ level }) => level === "error").map((line) => JSON.stringify(line));
   writeFileSync(tokensFile, `${digest}\nalice ${mark}-token\n`);
@@ -158,12 +156,10 @@ const asked = [
 ];
 
 test("the admin listener gives nothing back of what it is asked with, and logs nothing of it", async () => {
-  const gateway = await startTestGateway({ upstreamUrl: deadUrl });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: deadUrl }));
   const before = gateway.logLines.length;
   for (const bytes of asked) {
-    const client = new RawConnection(gateway.admin.port);
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(gateway.admin.port));
     client.write(bytes);
     await within("the connection ends", client.closed);
     expect(client.rest, bytes).toMatch(/^HTTP\/1\.1 \d{3} /);

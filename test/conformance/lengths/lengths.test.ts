@@ -67,8 +67,7 @@ describe.each(ways)("%s", (way) => {
 
 async function sendHttp1({ method, body, says }: Message, way: Way): Promise<number> {
   const tls = way === "HTTP/1.1 over TLS" ? { tls: { ca } } : {};
-  const client = new RawConnection(ports.get(way) ?? 0, tls);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(ports.get(way) ?? 0, tls));
   const text = body ?? "";
   const chunk = text === "" ? "" : `${text.length.toString(16)}\r\n${text}\r\n`;
   const framed = {

@@ -64,16 +64,14 @@ describe.each(pathBackends)("$name", ({ name, debianPackage, isInstalled, start 
 });
 
 test("the gateway does with each spelling what the page says", async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const limit = 1_000_000;
   const match = { paths: ["/v2/login"], methods: [] };
   const policies = [
     slidingPolicy({ name: "per-ip", limit, windowMs: 60_000 }),
     slidingPolicy({ name: "login", limit, windowMs: 60_000, match }),
   ];
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies } });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies } }));
   const countedFor = (policy: string) =>
     metric(gateway, `headgate_decisions_total{policy="${policy}",outcome="admitted"}`);
   for (const { spelling, cells } of spellings) {

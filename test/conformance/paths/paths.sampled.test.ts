@@ -25,12 +25,10 @@ interface Outcome {
 }
 
 async function send(targets: readonly string[], unmatched: "reject" | "proxy"): Promise<Outcome[]> {
-  const upstream = await startRecordingUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startRecordingUpstream());
   const policies = [slidingPolicy({ limit, windowMs: 3_600_000 })];
   const overrides = { policies, unmatched, drain: { timeoutMs: 0 }, log: { access: false } };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
   let client = new RawConnection(gateway.traffic.port);
   cleanup(() => client.destroy());
   let remaining = limit;

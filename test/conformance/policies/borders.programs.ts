@@ -79,8 +79,7 @@ describe("Reset and t name the border of a calendar quota", () => {
   });
 
   test("on the rate limit service", async () => {
-    const upstream = await startUpstream();
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startUpstream());
     const grpc = { host: "127.0.0.1", port: 0, maxConnections: 10 };
     const extAuth = { grpc, trustedCallers: ["127.0.0.1"] };
     const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { extAuth, ...overrides } });
@@ -123,8 +122,7 @@ describe("Reset and t name the border of a calendar quota", () => {
   });
 
   test.skipIf(skipRedis)(`with a shared store${redisNeeded}`, async () => {
-    const redis = await startRedis();
-    cleanup(() => redis.stop());
+    const redis = cleanup(await startRedis());
     const counters = sharedCounters(redis.port);
     const { connect, gateway } = await stageRaw(cleanup, (socket) => void socket.write(ok), { ...overrides, counters });
     await eventually("the store is up", async () => (await metric(gateway, 'headgate_store_state{state="up"}')) === 1);

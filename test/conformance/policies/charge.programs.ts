@@ -187,8 +187,7 @@ describe.each([
 test.skipIf(skipRedis)(
   `a refusal beside units that another gateway holds says Retry-After 1${redisNeeded}`,
   async () => {
-    const redis = await startRedis();
-    cleanup(() => redis.stop());
+    const redis = cleanup(await startRedis());
     const start = () => stageHeld(guesses(), { counters: sharedCounters(redis.port) }, systemClock);
     const [first, second] = [await start(), await start()];
     for (const { gateway } of [first, second]) {

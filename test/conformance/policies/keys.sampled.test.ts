@@ -1,7 +1,6 @@
 // What a client chooses for the key of a policy gains it nothing: a header or token that is missing, given twice, empty or
 // too long counts as its client, and so does every spelling of a path that a backend may read as a matched one.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { KeyPart, Policy } from "../../../src/core/policy.ts";
@@ -13,6 +12,7 @@ import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { inFullOr } from "../../support/runs.ts";
+import { scratchFolder } from "../../support/scratch.ts";
 import { spellingsOf } from "../paths/spellings.ts";
 import { startRecordingUpstream } from "../recording-upstream.ts";
 
@@ -27,13 +27,10 @@ async function startGateway(
   policy: Partial<Policy>,
   auth: Partial<Settings["auth"]> = { mode: "off" },
 ): Promise<TestGateway> {
-  const upstream = await startRecordingUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startRecordingUpstream());
   const policies = [slidingPolicy({ limit, windowMs, ...policy })];
   const overrides = { policies, auth, drain: { timeoutMs: 0 } };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-  cleanup(() => gateway.close());
-  return gateway;
+  return cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
 }
 
 /** Every address of 127.0.0.0/8 is this machine, so each can be a client of its own. */
@@ -126,8 +123,7 @@ describe("a token", () => {
 
 describe("listed tokens", () => {
   async function withTokens(policy: Partial<Policy>): Promise<Ask> {
-    const folder = mkdtempSync(join(tmpdir(), "headgate-keys-"));
-    cleanup(() => rmSync(folder, { recursive: true }));
+    const folder = scratchFolder(cleanup);
     const tokensFile = join(folder, "tokens");
     const lines = [
       `${digestOf("a1")} # partner`,

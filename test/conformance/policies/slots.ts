@@ -1,8 +1,7 @@
 // Exchanges that end in every way while a policy bounds how many are under way at once, and an upstream that knows how
 // many are.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -10,6 +9,7 @@ import { type GatewayProcess, startGatewayProcess } from "../../support/gateway-
 import { startLoopbackServer } from "../../support/loopback-server.ts";
 import { seededRandom } from "../../support/random.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
+import { scratchFolder } from "../../support/scratch.ts";
 import { request, response } from "../../support/stage.ts";
 import { leave, stages } from "../faults/aborts.ts";
 
@@ -102,8 +102,7 @@ export interface Slots {
 }
 
 export async function startSlots(cleanup: Cleanup): Promise<Slots> {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-slots-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const file = join(folder, "headgate.yaml");
   writeFileSync(file, config);
   const upstream = await startSlotsUpstream(cleanup);
@@ -139,8 +138,7 @@ export async function startSlots(cleanup: Cleanup): Promise<Slots> {
     },
     async takeAll() {
       for (let taken = 0; taken < slots; ) {
-        const client = new RawConnection(gateway.port);
-        cleanup(() => client.destroy());
+        const client = cleanup(new RawConnection(gateway.port));
         client.write(request("/v2/switched", offer));
         const { status } = await client.readHead();
         if (status === 101) taken += 1;

@@ -24,8 +24,7 @@ test.each(oddAnswers)("%s", async (_, bytes, ours) => {
   clock.advance(1_000);
   const { connect, gateway } = stage;
   const before = gateway.logLines.length;
-  const client = connect();
-  cleanup(() => client.destroy());
+  const client = cleanup(connect());
   client.write(request("/v2/x"));
   const answer = await client.read().catch(() => null);
   const line = (msg: string) => gateway.logLines.slice(before).find((each) => each["msg"] === msg);
