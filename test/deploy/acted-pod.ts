@@ -1,9 +1,7 @@
 // A pod with the sidecar, acted out with processes as the kubelet would: what is started, asked and told, and when, is read
 // from the manifests, with every duration at a third. The application ends at once when it is told to, as legacy ones do.
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { get } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -12,6 +10,7 @@ import type { Cleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { startProcessGroup } from "../support/process-group.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { freeAddress } from "../support/unavailable.ts";
 import { at, folder, only, readManifests } from "./manifests.ts";
 
@@ -36,8 +35,7 @@ export async function startPod(cleanup: Cleanup, settings: readonly string[] = [
   const { spec, sidecar, application } = manifests();
   const events: string[] = [];
   const upstream = await freeAddress();
-  const volume = mkdtempSync(join(tmpdir(), "headgate-counters-"));
-  cleanup(() => rmSync(volume, { recursive: true }));
+  const volume = scratchFolder(cleanup);
   const mounted = [`counters.snapshot.path=${join(volume, "counters")}`, `admin.socket=${join(volume, "admin.sock")}`];
   const gateway = await startGatewayProcess(cleanup, upstream, [...scaledDrain(), ...mounted, ...settings], { config });
   events.push("gateway started");

@@ -2,13 +2,13 @@
 // ready from not ready, and the end fits into the grace period. A process is the container.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { template } from "./chart.ts";
 import { cannotRender } from "./kubernetes-tools.ts";
@@ -20,14 +20,12 @@ const cleanup = useCleanup();
 /** The container's process, on other ports and in other folders; the end is shorter. */
 async function startContainer(): Promise<GatewayProcess> {
   const manifests = template();
-  const folder = mkdtempSync(join(tmpdir(), "headgate-chart-pod-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const config = join(folder, "headgate.yaml");
   writeFileSync(config, String((only(manifests, "ConfigMap")["data"] as Mapping)["headgate.yaml"]));
   const variables = at(container(), "env") as { name: string; value: string }[];
   const env = Object.fromEntries(variables.map(({ name, value }) => [name, value]));
-  const upstream = await startUpstream((_req, res) => void res.end());
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream((_req, res) => void res.end()));
   const here = [`counters.snapshot.path=${join(folder, "counters")}`, `admin.socket=${join(folder, "admin.sock")}`];
   return startGatewayProcess(cleanup, upstream.url, [...here, "drain.delay=10s", "drain.timeout=5s"], { config, env });
 }

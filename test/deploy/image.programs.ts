@@ -1,14 +1,14 @@
 // What can be said of the image without building it (.ci/image builds and runs it): its label, its user, its health check,
 // and that nothing in it is for one platform alone.
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import lock from "../../package-lock.json" with { type: "json" };
 import { useCleanup } from "../support/cleanup.ts";
 import { startTestGateway } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { deadPort, deadUrl } from "../support/unavailable.ts";
 import { startRawUpstream, startUpstream } from "../support/upstream.ts";
 
@@ -37,8 +37,7 @@ test("no production dependency has native code, an install script or a platform 
 
 describe("the health check", () => {
   const cleanup = useCleanup();
-  const folder = mkdtempSync(join(tmpdir(), "headgate-health-check-"));
-  afterAll(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(afterAll);
   const [command = "", ...args]: string[] = JSON.parse(/^HEALTHCHECK .*CMD (\[.*\])$/m.exec(dockerfile)?.[1] ?? "[]");
   const script = readFileSync(new URL("../../deploy/image/health-check", import.meta.url), "utf8");
 
@@ -110,12 +109,10 @@ describe("the health check", () => {
     const env = { HEADGATE_ADMIN_HOST: "127.0.0.1" };
     const portOf = (url: string): string => new URL(url).port;
     expect(await check({ env: { ...env, HEADGATE_ADMIN_PORT: `${deadPort}` } })).toBe(1);
-    const sick = await startUpstream((_req, res) => void res.writeHead(503).end());
-    cleanup(() => sick.close());
+    const sick = cleanup(await startUpstream((_req, res) => void res.writeHead(503).end()));
     expect(await check({ env: { ...env, HEADGATE_ADMIN_PORT: portOf(sick.url) } })).toBe(1);
     expect(sick.received[0]?.target).toBe("/livez");
-    const silent = await startRawUpstream(() => {});
-    cleanup(() => silent.close());
+    const silent = cleanup(await startRawUpstream(() => {}));
     expect(await check({ env: { ...env, HEADGATE_ADMIN_PORT: portOf(silent.url) } }, "0.2")).toBe(124);
   });
 });

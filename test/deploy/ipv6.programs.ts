@@ -1,11 +1,11 @@
 // `::` as the host of each listener: both families on one socket, as a cluster with IPv6 alone needs it; also on a host where
 // IPv6 is turned off. In a network namespace of its own, so that nothing of the machine is changed.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { main, run } from "../commands/command-process.ts";
+import { scratchFolder } from "../support/scratch.ts";
 
 const config = `
 listen: { host: "::", port: 8080 }
@@ -30,8 +30,7 @@ test.each([
   ["on", 0, [200, 200, 404, 404, 200, 200, 403, 404]],
   ["turned off", 1, [200, 200, 404, 404, 0, 0, 0, 0]],
 ])("a start with :: serves both families where IPv6 is %s", async (_, isOff, statuses) => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-ipv6-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(onTestFinished);
   writeFileSync(join(folder, "headgate.yaml"), config);
   const off = ["all", "lo"].map((name) => `net.ipv6.conf.${name}.disable_ipv6=${isOff}`).join(" ");
   const script = `busybox ip link set lo up && sysctl -qw ${off} && exec "$0" "$@" --config '${folder}/headgate.yaml'`;
