@@ -33,8 +33,7 @@ interface EcsLine {
 
 /** A request that was served, one that was refused, and one whose client left. */
 async function writeLog(): Promise<string> {
-  const upstream = await startUpstream((req, res) => void (req.url === "/v2/slow" || res.end("ok")));
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream((req, res) => void (req.url === "/v2/slow" || res.end("ok"))));
   const gateway = await startGatewayProcess(cleanup, upstream.url, ["auth.mode=off"]);
   const url = `http://127.0.0.1:${gateway.port}`;
   const headers = { "user-agent": 'a "b" \\' };

@@ -29,8 +29,7 @@ async function stage(heading: string, respond: (path: string, res: ServerRespons
   if (!loaded.ok) throw new Error(loaded.errors.map(renderConfigError).join("\n"));
   expect(configurationWarnings(loaded.settings)).toHaveLength(warnings);
   const { auth, policies, counters } = loaded.settings;
-  const upstream = await startUpstream((req, res) => respond(req.url ?? "", res));
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream((req, res) => respond(req.url ?? "", res)));
   const start = async () => {
     const overrides = {
       auth,

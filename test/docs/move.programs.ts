@@ -95,8 +95,7 @@ const moves: readonly Move[] = [
 const tolerance = 2;
 
 test.skipIf(!moves.every(({ program }) => isInstalled(program)))("each admits what its page says", async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const tables = await Promise.all(
     moves.map(async ({ page, language, start, bursts, sums }) => {
       const path = `docs/move/${page}.md`;
@@ -128,8 +127,7 @@ function sum(counts: readonly number[]): number {
 
 /** Returns how many of each burst were admitted. */
 async function send(port: number, bursts: readonly Burst[]): Promise<number[]> {
-  const agent = new Agent({ keepAlive: true });
-  cleanup(() => agent.destroy());
+  const agent = cleanup(new Agent({ keepAlive: true }));
   const beganMs = performance.now();
   const admitted: Promise<number>[] = [];
   for (const { atMs, count } of bursts) {

@@ -1,6 +1,5 @@
 // What the pages say, held to the code where a table or an example can be compared with it.
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { logFieldReference } from "../../config/source/log-field-reference.ts";
@@ -10,10 +9,10 @@ import { schema } from "../../src/config/schema.ts";
 import { renderConfigError } from "../../src/config/written.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import { pluginOptions } from "../../src/fastify/plugin-options.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { codeBlocks, markdownFiles, read, root } from "./markdown.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "headgate-docs-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 /** Examples of the gateway's own configuration; other YAML begins with other keys. */
 const examples = markdownFiles()

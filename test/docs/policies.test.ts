@@ -1,6 +1,5 @@
 // docs/policies.md: its recipes are valid as they stand there. docs/warnings.md: its warnings are those that exist.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
@@ -9,10 +8,10 @@ import { renderConfigError } from "../../src/config/written.ts";
 import { overrideNames } from "../../src/core/method.ts";
 import { calendarPeriods } from "../../src/core/policy.ts";
 import type { Settings } from "../../src/core/settings.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { read } from "./markdown.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "headgate-recipes-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 function settingsOf(yaml: string): Settings {
   const file = join(folder, "headgate.yaml");

@@ -1,6 +1,5 @@
 // What docs/recipes.md says that its recipes give to clients, tried with the real gateway.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
@@ -11,6 +10,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { FramedResponse } from "../support/raw-connection.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { response, stageRaw } from "../support/stage.ts";
 import { read } from "./markdown.ts";
 
@@ -22,8 +22,7 @@ const limitOf = ({ status, rawHeaders }: FramedResponse): (number | string | und
 ];
 
 test("100 by address, 1,000 for partner tokens: who has no listed token spends what its address has, and no partner's", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-recipes-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const [, yaml = ""] = /^## 100 by address.*?^```yaml\n(.*?)^```/ms.exec(read("docs/recipes.md")) ?? [];
   writeFileSync(join(folder, "c.yaml"), yaml);
   const lines = ["one", "two", "partner"].map((name) => `${digestOf(`token-${name}`)}  # ${name}\n`);

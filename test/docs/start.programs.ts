@@ -78,8 +78,7 @@ test.skipIf(skip)(title, { timeout: 120_000 }, async () => {
 });
 
 test("in front of one's own API: in shadow, nobody is refused, and who would be is counted", async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const file = join(scratchFolder(cleanup), "c.yaml");
   const [yaml = ""] = codeBlocks("docs/start.md", "yaml");
   writeFileSync(file, yaml);

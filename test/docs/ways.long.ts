@@ -35,8 +35,7 @@ const mapOf = (rawHeaders: readonly string[]): ReadonlyMap<string, string> =>
 
 /** `tokens`: lines of tokens.txt. */
 async function stage(yaml: string, { tokens = [] as string[], upstreamPath = "" } = {}) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const folder = scratchFolder(cleanup);
   const file = join(folder, "c.yaml");
   writeFileSync(file, yaml);
@@ -249,13 +248,11 @@ test("policies.md: what is left for me, as it is shown", async () => {
 });
 
 test("rate-limiting.md and authentication.md: the 429 and the 401 have the headers and the body that are shown", async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const file = join(scratchFolder(cleanup), "c.yaml");
   writeFileSync(file, "auth: { realm: finance }\npolicies: [{ name: per-ip, limit: 1, window: 60s }]\n");
   const gateway = await startFromFile(cleanup, upstream.url, file, { "admin.port": "0" });
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   for (const [page, status] of [
     ["docs/authentication.md", 401],
     ["docs/rate-limiting.md", 429],
@@ -319,8 +316,7 @@ test("behaviour.md: a path for WebSocket that is open, and no protocols at all",
     const gateway = await startFromFile(cleanup, upstream.url, file, { "admin.port": "0", "drain.timeout": "1ms" });
     return await Promise.all(
       paths.map(async (path) => {
-        const client = new RawConnection(gateway.traffic.port);
-        cleanup(() => client.destroy());
+        const client = cleanup(new RawConnection(gateway.traffic.port));
         client.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
         return (await client.readHead()).status;
       }),

@@ -64,8 +64,7 @@ async function stage(maxConnections: number) {
   });
   cleanup(() => gateway.close());
   const { ca } = tls();
-  const agent = new Agent({ ca, servername: "localhost", keepAlive: true, maxSockets: 6 });
-  cleanup(() => agent.destroy());
+  const agent = cleanup(new Agent({ ca, servername: "localhost", keepAlive: true, maxSockets: 6 }));
   const ask = (path: string, method = "GET"): Promise<{ status: number; left: string }> =>
     new Promise((resolve, reject) => {
       const target = { agent, host: "127.0.0.1", port: gateway.traffic.port, path, method };
