@@ -40,8 +40,7 @@ const question =
 const chunkedQuestion = `${question.slice(0, -2)}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`;
 
 export function sendBytes(port: number, bytes: string, cleanup: Cleanup): Sent {
-  const connection = new RawConnection(port);
-  cleanup(() => connection.destroy());
+  const connection = cleanup(new RawConnection(port));
   connection.write(bytes);
   const hasHead = connection.readHead();
   return {
@@ -157,8 +156,7 @@ function sendCall<T>(
   request: object,
   headersOf: (answer: T) => readonly string[],
 ): Sent {
-  const client = new GrpcClient(`127.0.0.1:${gateway.grpc?.port}`, credentials.createInsecure());
-  cleanup(() => client.close());
+  const client = cleanup(new GrpcClient(`127.0.0.1:${gateway.grpc?.port}`, credentials.createInsecure()));
   let leave = (): void => {};
   const answer = new Promise<object | null>((resolve) => {
     const call = client.makeUnaryRequest(
