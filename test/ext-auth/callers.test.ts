@@ -1,7 +1,6 @@
 // The callers that may ask for checks: only those that are listed or show a secret. Unverified peers do not keep them out.
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { digestOf } from "../auth/digest.ts";
@@ -10,6 +9,7 @@ import { eventually, within } from "../support/eventually.ts";
 import { metric } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
@@ -17,8 +17,7 @@ const call = `X-Forwarded-For: 192.0.2.1\r\n${token}`;
 const nobody = { trustedCallers: ["203.0.113.1"] };
 
 function secretsFile(...secrets: string[]): string {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-secrets-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const file = join(folder, "secrets.txt");
   writeFileSync(file, secrets.map((secret) => `${digestOf(secret)}\n`).join(""));
   return file;
@@ -87,8 +86,7 @@ test("a secret that is taken out of the file opens nothing any more", async () =
 test("strangers that hold 64 connections open keep no caller out; for one more, one of the same stranger is closed", async () => {
   const { gateway, ask } = await stageDecision(cleanup, { trustedCallers: ["127.0.0.1"] });
   const open = async (localAddress: string): Promise<RawConnection> => {
-    const stranger = new RawConnection(gateway.extAuth?.port ?? 0, { localAddress });
-    cleanup(() => stranger.destroy());
+    const stranger = cleanup(new RawConnection(gateway.extAuth?.port ?? 0, { localAddress }));
     stranger.write("GET /ext-authz/v2/x HTTP/1.1\r\n");
     await once(stranger.socket, "connect");
     return stranger;
@@ -128,8 +126,7 @@ test("one caller has no more of maxConnections than are free, and the next one g
   const answered = async (localAddress: string): Promise<number> => {
     let count = 0;
     for (let i = 0; i < 8; i += 1) {
-      const caller = new RawConnection(gateway.extAuth?.port ?? 0, { localAddress });
-      cleanup(() => caller.destroy());
+      const caller = cleanup(new RawConnection(gateway.extAuth?.port ?? 0, { localAddress }));
       caller.write(`GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${call}\r\n`);
       const { status } = await caller.read().catch(() => ({ status: null }));
       if (status === 200) count += 1;

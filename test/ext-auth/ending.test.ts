@@ -50,8 +50,7 @@ test("while the gateway drains calls are answered, each answer ends its connecti
 });
 
 test("a port that is taken is told with its listener, and leaves nothing open", async () => {
-  const taken = createServer().listen(0, "127.0.0.1");
-  cleanup(() => taken.close());
+  const taken = cleanup(createServer().listen(0, "127.0.0.1"));
   await eventually("it listens", () => taken.listening);
   const address = taken.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
@@ -80,8 +79,7 @@ describe.each(refusedRaw)("behind %s", (_, bytes) => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
     cleanup(() => void vi.useRealTimers());
     const { gateway } = await stageDecision(cleanup);
-    const held = new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true });
-    cleanup(() => held.destroy());
+    const held = cleanup(new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true }));
     held.write(bytes);
     await held.read();
     await eventually("it cannot be written to any more", () => {
@@ -94,8 +92,7 @@ describe.each(refusedRaw)("behind %s", (_, bytes) => {
 
   test("a caller that keeps its side open does not keep the gateway from ending", async () => {
     const { gateway } = await stageDecision(cleanup);
-    const held = new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true });
-    cleanup(() => held.destroy());
+    const held = cleanup(new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true }));
     held.write(bytes);
     await held.read();
     await within("the end", gateway.close(), soonMs);

@@ -233,8 +233,7 @@ describe("what cannot be read", () => {
   test("a connection on which nothing is asked ends without a word; a caller's is kept as between two calls", async () => {
     const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 100 } });
     const idle = connect();
-    const stranger = new RawConnection(gateway.extAuth?.port ?? 0, { localAddress: "127.0.0.2" });
-    cleanup(() => stranger.destroy());
+    const stranger = cleanup(new RawConnection(gateway.extAuth?.port ?? 0, { localAddress: "127.0.0.2" }));
     await within("the stranger's connection ends", stranger.closed);
     expect(stranger.receivedBytes).toBe(0);
     idle.write(`GET /auth-request HTTP/1.1\r\nHost: headgate\r\n${from("192.0.2.1") + token + calls.nginx.fields}\r\n`);

@@ -20,8 +20,7 @@ export async function stageDecision(
   overrides: Overrides = {},
   options: { readonly clock?: Clock; readonly authenticator?: Authenticator } = {},
 ): Promise<DecisionStage> {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: {
@@ -33,9 +32,7 @@ export async function stageDecision(
   });
   cleanup(() => gateway.close());
   const connect = (): RawConnection => {
-    const connection = new RawConnection(gateway.extAuth?.port ?? 0);
-    cleanup(() => connection.destroy());
-    return connection;
+    return cleanup(new RawConnection(gateway.extAuth?.port ?? 0));
   };
   return {
     gateway,

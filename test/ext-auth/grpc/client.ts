@@ -19,9 +19,7 @@ export interface CallOptions {
 }
 
 export function openClient(cleanup: Cleanup, port: number): Client {
-  const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
-  cleanup(() => client.close());
-  return client;
+  return cleanup(new Client(`127.0.0.1:${port}`, credentials.createInsecure()));
 }
 
 export function call<T>(

@@ -1,8 +1,7 @@
 // Envoy's questions to the whole gateway, in the bytes of another implementation: the proxy's decisions, counters and answers.
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { digestOf } from "../../auth/digest.ts";
@@ -12,6 +11,7 @@ import { metric } from "../../support/metrics.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { seededRandom } from "../../support/random.ts";
 import { scaled } from "../../support/runs.ts";
+import { scratchFolder } from "../../support/scratch.ts";
 import { holdTimers } from "../../support/timers.ts";
 import { call, callRaw, frame, openSession } from "./client.ts";
 import { mutated } from "./mutated.ts";
@@ -297,8 +297,7 @@ describe("who may ask", () => {
   });
 
   test("a caller with a secret of the file may ask, one with another or with two may not, and both are told of", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "headgate-secrets-"));
-    cleanup(() => rmSync(folder, { recursive: true }));
+    const folder = scratchFolder(cleanup);
     const secretsFile = join(folder, "secrets.txt");
     writeFileSync(secretsFile, `${digestOf("a-secret")}\n`);
     const stage = await stageGrpc(cleanup, { extAuth: { ...untrusted, secretsFile } });
@@ -333,8 +332,7 @@ describe("who may ask", () => {
     for (let i = 0; i < 128; i += 1) {
       // One gets half of them; each of the others has one.
       const localAddress = i < 64 ? "127.0.0.2" : `127.0.1.${i}`;
-      const stranger = connect({ port: stage.port, host: "127.0.0.1", localAddress });
-      cleanup(() => stranger.destroy());
+      const stranger = cleanup(connect({ port: stage.port, host: "127.0.0.1", localAddress }));
       stranger
         .on("error", () => {})
         .on("close", () => closed.push(i))
@@ -399,8 +397,7 @@ describe("who may ask", () => {
 });
 
 test("a port that is taken is told with its listener", async () => {
-  const taken = createServer().listen(0, "127.0.0.1");
-  cleanup(() => taken.close());
+  const taken = cleanup(createServer().listen(0, "127.0.0.1"));
   await once(taken, "listening");
   const { port } = taken.address() as AddressInfo;
   const grpc = { host: "127.0.0.1", port, maxConnections: 1 };

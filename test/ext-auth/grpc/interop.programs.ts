@@ -1,12 +1,12 @@
 // Clients of HTTP/2 that others wrote, on the gRPC port of a whole gateway: nothing lost, nothing answered wrong, nothing left.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";
 import { slidingPolicy } from "../../support/policy.ts";
+import { scratchFolder } from "../../support/scratch.ts";
 import { call, callRaw, frame, openSession } from "./client.ts";
 import { check, healthCheck } from "./protocol.ts";
 import { checkRequest } from "./requests.ts";
@@ -28,8 +28,7 @@ async function output(program: string, args: readonly string[]): Promise<string>
 
 /** A file with the message of a call. */
 function messageFile(message: Buffer): string {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   writeFileSync(join(folder, "message"), frame(message));
   return join(folder, "message");
 }

@@ -1,7 +1,6 @@
 // Envoy's rate limit service with several policies and several descriptors: which policies are asked, what one call
 // charges, and that it charges all or nothing.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Policy } from "../../../src/core/policy.ts";
@@ -10,6 +9,7 @@ import { useCleanup } from "../../support/cleanup.ts";
 import type { Overrides } from "../../support/gateway.ts";
 import { metric } from "../../support/metrics.ts";
 import { slidingPolicy } from "../../support/policy.ts";
+import { scratchFolder } from "../../support/scratch.ts";
 import { call } from "./client.ts";
 import { shouldRateLimit } from "./protocol.ts";
 import { rateLimitRequest } from "./requests.ts";
@@ -182,8 +182,7 @@ test("a token is the same with its scheme, and in the proxy", async () => {
 });
 
 test("in mode tokens a listed token stands for its name, and another one for its client", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-tokens-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokensFile = join(folder, "tokens.txt");
   writeFileSync(tokensFile, `${digestOf("listed")} # partner\n`);
   const overrides = [{ part: "token", value: "partner", limit: 7 }] as const;

@@ -276,8 +276,7 @@ test.for([
 
 /** It does not end its side when the server does. */
 async function halfOpen(cleanup: Cleanup, port: number): Promise<Socket> {
-  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
-  cleanup(() => socket.destroy());
+  const socket = cleanup(connect({ port, host: "127.0.0.1", allowHalfOpen: true }));
   socket.on("error", () => {});
   socket.resume();
   await once(socket, "connect");
@@ -311,8 +310,7 @@ test("a connection has 100 calls at once, and the next one waits for the end of 
 test("bytes that are no HTTP/2 end their connection alone", async () => {
   const { port, failures } = await startServer(cleanup);
   const { Socket } = await import("node:net");
-  const socket = new Socket().connect(port, "127.0.0.1");
-  cleanup(() => socket.destroy());
+  const socket = cleanup(new Socket().connect(port, "127.0.0.1"));
   socket.on("error", () => {});
   socket.resume();
   const closed = once(socket, "close");
@@ -326,8 +324,7 @@ test("a connection with an error behind its GOAWAY is closed, even if its call w
   const sockets: Socket[] = [];
   const connections = { ...unbounded, admit: (socket: Socket) => sockets.push(socket) > 0 };
   const { port } = await startServer(cleanup, undefined, { keepAliveTimeoutMs: 200, connections });
-  const client = connect(port, "127.0.0.1").on("error", () => {});
-  cleanup(() => client.destroy());
+  const client = cleanup(connect(port, "127.0.0.1").on("error", () => {}));
   const received: Buffer[] = [];
   client.on("data", (bytes: Buffer) => received.push(bytes));
   const fields = [

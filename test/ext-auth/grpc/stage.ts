@@ -22,8 +22,7 @@ export interface GrpcStage {
 }
 
 export async function stageGrpc(cleanup: Cleanup, overrides: Overrides = {}): Promise<GrpcStage> {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const clock = new FakeClock();
   const { extAuth, ...rest } = overrides;
   const all: Overrides = {
@@ -31,8 +30,7 @@ export async function stageGrpc(cleanup: Cleanup, overrides: Overrides = {}): Pr
     drain: { delayMs: 0, timeoutMs: 100 },
     ...rest,
   };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, clock, overrides: all });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, clock, overrides: all }));
   const port = gateway.grpc?.port ?? 0;
   return {
     gateway,
