@@ -1,13 +1,12 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { run } from "../../src/commands/finance-backend.ts";
 import type { CommandIo, TerminationSignal } from "../../src/commands/io.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { asPage, authorization, startInMemory } from "./support.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "finance-backend-command-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 /** The command's side of the process, and what came out of it. */
 function recordingIo() {

@@ -1,15 +1,14 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, test } from "vitest";
 import { DatabaseError, openDatabase } from "../../src/finance-backend/database.ts";
 import { startFinanceBackend } from "../../src/finance-backend/server.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { allTransactions } from "./oracle.ts";
 import { authorization } from "./support.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "finance-backend-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = scratchFolder(afterAll);
 
 const count = (database: DatabaseSync): unknown =>
   Object.values(database.prepare("SELECT count(*) FROM transactions").get() ?? {})[0];
