@@ -43,8 +43,7 @@ async function start(
   admin = "tokensFile: FOLDER/admin.txt",
   files: Readonly<Record<string, string>> = {},
 ): Promise<Stage> {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const folder = scratchFolder(cleanup);
   const file = join(folder, "headgate.yaml");
   const write = (text: string, section = admin): void => {

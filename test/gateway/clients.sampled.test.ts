@@ -290,8 +290,7 @@ test("a network that is counted as one is listed as such, and shown as what coun
 
 describe.each(threadCounts)("a gateway with %d threads that carry traffic", (workers) => {
   async function start(overrides: Overrides = {}) {
-    const upstream = await startUpstream();
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startUpstream());
     const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { workers, ...overrides } });
     cleanup(() => gateway.close());
     const ask = async (): Promise<number> => {

@@ -23,13 +23,11 @@ const naming = (i: number) => request("/v2/x", { fields: `X-Forwarded-For: 203.0
 const linesOf = ({ logLines }: TestGateway) => logLines.filter(({ msg }) => String(msg).includes("names many clients"));
 
 async function start(changes: Overrides = {}) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const tokensFile = join(scratchFolder(cleanup), "admin.txt");
   writeFileSync(tokensFile, `${digestOf(readToken)} read # dashboard\n`);
   const overrides = { admin: { tokensFile }, ...changes };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
   const settings = (more: Overrides) => testSettings(upstream.url, { ...overrides, ...more });
   return { gateway, settings, ask: asking(gateway), status: () => statusOf(gateway) };
 }
@@ -79,11 +77,9 @@ describe.each(threadCounts)("with %d threads", (workers) => {
 });
 
 test("a head that comes again still counts in the ten seconds in which it comes", async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const clock = new FakeClock();
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, clock });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, clock }));
   const ask = asking(gateway, 20);
   // One client in a second, until each connection knows its head, then all of them within one second.
   for (const gapMs of [1_000, 1_000, 20]) {
