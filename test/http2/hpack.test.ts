@@ -219,8 +219,7 @@ test("what is encoded is decoded by nghttp2, in HEADERS and CONTINUATION", async
   cleanup(() => server.close());
   const { port } = server.address() as AddressInfo;
   // Smaller than the default, of which an encoder without a table need not take note.
-  const session = connectHttp2(`http://127.0.0.1:${port}`, { settings: { headerTableSize: 100 } });
-  cleanup(() => session.destroy());
+  const session = cleanup(connectHttp2(`http://127.0.0.1:${port}`, { settings: { headerTableSize: 100 } }));
   const name = fc.constantFrom("x-a", "Content-Type", "server", "set-cookie", "date", "grpc-status");
   const value = fc.string({ unit: fc.constantFrom("a", "0", "%", "~", "é", "\t", "{", "\\"), maxLength: 300 });
   const status = fc.constantFrom("200", "204", "404", "429", "599");
