@@ -24,9 +24,7 @@ const names = (gateway: Pick<Presence, "gateways">): string =>
     .join(" ");
 
 async function start(): Promise<RedisServer> {
-  const server = await startRedis();
-  cleanup(() => server.stop());
-  return server;
+  return cleanup(await startRedis());
 }
 
 /** Says with the heartbeat of its rules that it is there. */

@@ -65,10 +65,8 @@ class Log {
   }
 
   static async open(script = clockedScript): Promise<Log> {
-    const server = await startRedis();
-    cleanup(() => server.stop());
-    const client = await RedisClient.open(server.port);
-    cleanup(() => client.close());
+    const server = cleanup(await startRedis());
+    const client = cleanup(await RedisClient.open(server.port));
     return new Log(client, String(await client.ask("SCRIPT", "LOAD", script)));
   }
 

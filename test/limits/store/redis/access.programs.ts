@@ -18,9 +18,7 @@ import { openWatched, settingsOf } from "./watched-link.ts";
 const cleanup = useCleanup();
 
 async function start(...config: string[]): Promise<RedisServer> {
-  const server = await startRedis({ config });
-  cleanup(() => server.stop());
-  return server;
+  return cleanup(await startRedis({ config }));
 }
 
 describe.skipIf(skipRedis)(`users${redisNeeded}`, () => {

@@ -36,14 +36,12 @@ const gateway = "gateway-aaaa";
 
 describe.skipIf(skipRedis)(`the user in the docs${redisNeeded}`, () => {
   test("may do what the gateway does, and nothing more", async () => {
-    const server = await startRedis({ config: [`user headgate ${rules}`] });
-    cleanup(() => server.stop());
+    const server = cleanup(await startRedis({ config: [`user headgate ${rules}`] }));
     const passwordFile = join(scratchFolder(cleanup), "password");
     await writeFile(passwordFile, "change-me\n");
     const servers = { kind: "one" as const, address: { host: "127.0.0.1", port: server.port } };
     const settings = { servers, database: 1, username: "headgate", passwordFile, tls: null };
-    const link = openRedisLink(settings, { script: storeScript, readFile: (path) => readFile(path, "utf8") });
-    cleanup(() => link.close());
+    const link = cleanup(openRedisLink(settings, { script: storeScript, readFile: (path) => readFile(path, "utf8") }));
     let isConnected = false;
     link.events = { onConnected: () => (isConnected = true), onDisconnected() {}, onGone() {} };
     server.cli("CONFIG", "RESETSTAT");
@@ -101,8 +99,7 @@ async function askEverything(link: StoreLink): Promise<void> {
 
 /** Rules: one is set, somebody is forgiven, a gateway is there and leaves, and so much is removed that some of it is dropped. */
 async function askRules(settings: StoreConnectionSettings): Promise<void> {
-  const link = openRedisLink(settings, { script: rulesScript, readFile: (path) => readFile(path, "utf8") });
-  cleanup(() => link.close());
+  const link = cleanup(openRedisLink(settings, { script: rulesScript, readFile: (path) => readFile(path, "utf8") }));
   let isConnected = false;
   link.events = { onConnected: () => (isConnected = true), onDisconnected() {}, onGone() {} };
   link.open();

@@ -13,9 +13,7 @@ const cleanup = useCleanup();
 const run = promisify(execFile);
 
 async function startAll(): Promise<RedisCluster> {
-  const cluster = await startRedisCluster();
-  cleanup(() => cluster.stop());
-  return cluster;
+  return cleanup(await startRedisCluster());
 }
 
 function settingsFor({ servers }: RedisCluster): StoreConnectionSettings {

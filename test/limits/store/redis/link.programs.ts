@@ -11,9 +11,7 @@ import { openWatched, settingsOf } from "./watched-link.ts";
 const cleanup = useCleanup();
 
 async function startRedis(...config: string[]): Promise<RedisServer> {
-  const server = await start({ config });
-  cleanup(() => server.stop());
-  return server;
+  return cleanup(await start({ config }));
 }
 
 test.each([

@@ -1,6 +1,5 @@
 // The link over real sentinels: it finds the primary, follows a promotion, and leaves a primary that was replaced.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { StoreConnectionSettings } from "../../../../src/core/store-link.ts";
@@ -12,14 +11,13 @@ import {
   skipRedis,
   startRedisWithSentinels,
 } from "../../../support/redis-servers.ts";
+import { scratchFolder } from "../../../support/scratch.ts";
 import { openWatched, settingsOf } from "./watched-link.ts";
 
 const cleanup = useCleanup();
 
 async function startAll(): Promise<RedisWithSentinels> {
-  const all = await startRedisWithSentinels();
-  cleanup(() => all.stop());
-  return all;
+  return cleanup(await startRedisWithSentinels());
 }
 
 function settingsFor({ name, sentinels }: RedisWithSentinels): StoreConnectionSettings {
@@ -31,8 +29,7 @@ const nobody = { username: null, passwordFile: null };
 
 /** A file with a password in it. */
 function fileWith(password: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-sentinel-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const file = join(folder, "password");
   writeFileSync(file, `${password}\n`);
   return file;
