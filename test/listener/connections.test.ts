@@ -19,8 +19,7 @@ const get = "GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 async function start(overrides: Overrides = {}, answer = ok, clock?: Clock, cleanup = ofFile) {
-  const upstream = await startRawUpstream((socket) => void socket.write(answer));
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startRawUpstream((socket) => void socket.write(answer)));
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: { drain: { timeoutMs: 0 }, ...overrides },
@@ -28,9 +27,7 @@ async function start(overrides: Overrides = {}, answer = ok, clock?: Clock, clea
   });
   cleanup(() => gateway.close());
   const connect = (options = {}): RawConnection => {
-    const client = new RawConnection(gateway.traffic.port, options);
-    cleanup(() => client.destroy());
-    return client;
+    return cleanup(new RawConnection(gateway.traffic.port, options));
   };
   return { upstream, gateway, connect };
 }

@@ -1,7 +1,6 @@
 // Real programs in front of the gateway that send it PROXY headers: what each writes of its clients is who is charged, and the
 // upstream is told by which scheme the client came.
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { accepts, isInstalled } from "../conformance/fuzz/backends/backend.ts";
@@ -12,6 +11,7 @@ import { freePort } from "../support/free-port.ts";
 import { startProcessGroup } from "../support/process-group.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { request, stageHttp } from "../support/stage.ts";
 
 const cleanup = useCleanup();
@@ -115,8 +115,7 @@ async function start(sender: Sender, around: Around): Promise<void> {
 
 /** The folder is open to the users to which some programs change. */
 function folderOf(cleanup: Cleanup): string {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-sender-"));
-  cleanup(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = scratchFolder(cleanup);
   return folder;
 }
 
