@@ -1,6 +1,5 @@
 // The gateway watches its configuration file and all files that it names: a change of any of them is one reload.
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { settingsSource } from "../../src/commands/load-config.ts";
@@ -14,6 +13,7 @@ import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
 import { threadCounts } from "../support/runs.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { request } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 import { deadUrl } from "../support/unavailable.ts";
@@ -33,10 +33,8 @@ interface Stage {
 
 /** `meanwhile`: what the configuration file is when the gateway starts, if it has changed since it was loaded. */
 async function stage(yaml = "", meanwhile: string | null = null, tokensFile: string | null = null): Promise<Stage> {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
-  const folder = mkdtempSync(join(tmpdir(), "headgate-files-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const upstream = cleanup(await startUpstream());
+  const folder = scratchFolder(cleanup);
   const path = join(folder, "headgate.yaml");
   const write = (text: string): void => {
     mkdirSync(dirname(path), { recursive: true });
@@ -57,10 +55,8 @@ async function stage(yaml = "", meanwhile: string | null = null, tokensFile: str
   const loaded = source.load();
   if (!loaded.ok) throw new Error(loaded.errors.join("\n"));
   if (meanwhile !== null) write(meanwhile);
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: loaded.settings, source });
-  cleanup(() => gateway.close());
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: loaded.settings, source }));
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   const count = (result: string) => metric(gateway, `headgate_config_reloads_total{result="${result}"}`);
   return {
     gateway,
@@ -139,8 +135,7 @@ test("a policy that is removed loses its counts, and the log says so", async () 
 });
 
 test.skipIf(skipRedis)(`with a store, a policy that comes back still counts there${redisNeeded}`, async () => {
-  const redis = await startRedis();
-  cleanup(() => redis.stop());
+  const redis = cleanup(await startRedis());
   const store = `counters: { store: redis, redis: { url: "redis://127.0.0.1:${redis.port}", wait: 1s } }`;
   const a = `${store}\n${onePolicy.replace("limit: 5", "limit: 1")}`;
   const { gateway, write, statusOf } = await stage(a);
@@ -168,8 +163,7 @@ test("a file that has changed since it was loaded for the start is reloaded, wha
 });
 
 test("a file that is unchanged since it was loaded for the start is no change", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-start-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, `${digestOf("another")}\n`);
   const { reloads } = await stage("", null, tokensFile);
@@ -180,8 +174,7 @@ test("a file that is unchanged since it was loaded for the start is no change", 
 });
 
 test("a file that is mounted by a link, as a ConfigMap is, is reloaded when the link is moved", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-mount-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const publish = (version: number, yaml: string): void => {
     mkdirSync(join(folder, `..${version}`));
     writeFileSync(join(folder, `..${version}`, "headgate.yaml"), yaml);
@@ -191,8 +184,7 @@ test("a file that is mounted by a link, as a ConfigMap is, is reloaded when the 
   };
   publish(1, "routes: [/v2/]\n");
   symlinkSync(join("..data", "headgate.yaml"), join(folder, "headgate.yaml"));
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const file = join(folder, "headgate.yaml");
   const source = settingsSource({ file, overrides: [] }, file, testIo());
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { routes: ["/v2/"] }, source });
@@ -237,8 +229,7 @@ test("a file that is gone changes nothing, until there is another", async () => 
 
 test("the file and the tokens that it names, changed together, are one reload", async () => {
   const yaml = "auth: { mode: tokens, tokensFile: tokens }";
-  const folder = mkdtempSync(join(tmpdir(), "headgate-both-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, `${digestOf("another")}\n`);
   const { gateway, write, statusOf, reloads } = await stage(
@@ -268,8 +259,7 @@ test("a file of tokens that comes later than the configuration that names it is 
 });
 
 test("new tokens are taken while the configuration is wrong, which it stays", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-wrong-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, `${digestOf("another")}\n`);
   const { gateway, write, statusOf, reloads } = await stage(`auth: { mode: tokens, tokensFile: ${tokensFile} }`);
@@ -283,8 +273,7 @@ test("new tokens are taken while the configuration is wrong, which it stays", as
 });
 
 test("a wrong file of tokens is no obstacle to a right configuration, and fails the reload", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-both-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
   const auth = `auth: { mode: tokens, tokensFile: ${tokensFile} }`;
@@ -315,8 +304,7 @@ test("a file that is saved during a trial goes on with the trial", async () => {
 });
 
 test("reload.watch: false leaves a changed file alone until a reload is asked for, but not the tokens", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-unwatched-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, `${digestOf("another")}\n`);
   const auth = `auth: { mode: tokens, tokensFile: ${tokensFile} }`;
@@ -347,8 +335,7 @@ test("what needs a restart is in the log and in a metric, until the file says ot
 });
 
 test("a token that is revoked while the gateway drains is refused, and the configuration stays as it is", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-drain-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
   holdTimers(cleanup);
@@ -447,8 +434,7 @@ describe("an override whose token is not listed", () => {
     ].join("\n");
 
   const stageTokens = async (tokens: string, name: string, workers = 1) => {
-    const folder = mkdtempSync(join(tmpdir(), "headgate-unlisted-"));
-    cleanup(() => rmSync(folder, { recursive: true }));
+    const folder = scratchFolder(cleanup);
     const file = join(folder, "tokens");
     writeFileSync(file, tokens);
     return { file, ...(await stage(yamlWith(file, name, `workers: ${workers}`))) };

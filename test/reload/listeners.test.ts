@@ -1,7 +1,6 @@
 // What listeners take from a reload: TLS and HTTP/2, and who may ask for checks. Open connections go on.
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
@@ -16,6 +15,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { type Overrides, testSettings } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { valuesOf } from "../support/raw-client.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { request, stageHttp } from "../support/stage.ts";
 import { deadUrl } from "../support/unavailable.ts";
 
@@ -69,8 +69,7 @@ test("another certificate, authority of clients or offer of HTTP/2 holds for new
 test("callers, secrets and denyStatus of checks hold for the next call on an open connection", async () => {
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const { gateway, connect } = await stageDecision(cleanup, { http });
-  const folder = mkdtempSync(join(tmpdir(), "headgate-checks-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const secretsFile = join(folder, "secrets");
   writeFileSync(secretsFile, `${digestOf("secret")}\n`);
   const reload = (extAuth: Overrides["extAuth"], others: Overrides = {}) =>

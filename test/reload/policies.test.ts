@@ -199,8 +199,7 @@ test("each answer is of one configuration as a whole: its limit, its fields and 
     policies: [perIp(limit)],
     fields: ["standard"],
   });
-  const second = await startRawUpstream((socket) => socket.write(response("2")));
-  cleanup(() => second.close());
+  const second = cleanup(await startRawUpstream((socket) => socket.write(response("2"))));
   const variants = [
     { url: first.url, overrides: { policies: [perIp(limit)], fields: ["standard"] } },
     { url: second.url, overrides: { policies: [perIp(otherLimit)], fields: ["legacy"] } },

@@ -1,7 +1,6 @@
 // A reload of the real gateway under requests on open connections: the next request sees the new configuration, those
 // in progress keep the old one, and no connection is closed.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { digestOf } from "../auth/digest.ts";
@@ -13,6 +12,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { threadCounts } from "../support/runs.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
 import { startRawUpstream, startUpstream } from "../support/upstream.ts";
 import { stageWebSockets, startWebSocketUpstream } from "../support/web-sockets.ts";
@@ -115,8 +115,7 @@ test("an old upstream finishes its requests, gets no new one, and its idle conne
     if (data.includes("/v2/slow")) held.push(() => socket.write(response("old")));
     else socket.write(response("old"));
   });
-  const next = await startUpstream((_req, res) => res.end("new"));
-  cleanup(() => next.close());
+  const next = cleanup(await startUpstream((_req, res) => res.end("new")));
   const [slow, idle, later] = [connect(), connect(), connect()];
   slow.write(request("/v2/slow"));
   await eventually("the upstream has the request", () => held.length === 1);
@@ -145,8 +144,7 @@ test("a request that waits for a connection to the old upstream gets one", async
   } = await stageRaw(cleanup, (socket) => held.push(() => socket.write(response("old"))), {
     upstream: { maxConnections: 1 },
   });
-  const next = await startRawUpstream((socket) => socket.write(response("new")));
-  cleanup(() => next.close());
+  const next = cleanup(await startRawUpstream((socket) => socket.write(response("new"))));
   const [first, waiting] = [connect(), connect()];
   for (const client of [first, waiting]) client.write(request("/v2/x"));
   await eventually("one waits", async () => (await upstreamConnections(gateway)).waiting === 1);
@@ -202,8 +200,7 @@ test("what needs a restart is listed and stays as it is, and the rest is applied
 
 test("a file that cannot be used is an answer, and nothing changes", async () => {
   const { upstream, gateway, connect } = await stageHttp(cleanup);
-  const folder = mkdtempSync(join(tmpdir(), "headgate-reload-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokensFile = join(folder, "tokens");
   const tokens = settingsOf(upstream.url, { routes: ["/v3/"], auth: { mode: "tokens", tokensFile } });
   expect(await gateway.reload(tokens)).toEqual({

@@ -1,7 +1,6 @@
 // Reloads under load, 1,000 in test:nightly, a third of them of files that are wrong: no request fails, no connection is closed, and no
 // count is lost. The clients speak HTTP/1.1 by both parsers, HTTP/2 and WebSocket over TLS.
-import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
@@ -16,6 +15,7 @@ import { metric, upstreamConnections } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { fifth } from "../support/runs.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { request } from "../support/stage.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { startWebSocketUpstream } from "../support/web-sockets.ts";
@@ -58,8 +58,7 @@ function variant(i: number, upstreams: readonly string[], files: { cert: string;
 
 test(`${reloads} reloads under load fail no request, close no connection and lose no count`, async () => {
   const authority = new Authority(cleanup);
-  const folder = mkdtempSync(join(tmpdir(), "headgate-reloads-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const files = { cert: join(folder, "cert.pem"), key: join(folder, "key.pem") };
   const renewCertificate = (): void => {
     const { certFile, keyFile } = authority.issue();
@@ -106,8 +105,7 @@ test(`${reloads} reloads under load fail no request, close no connection and los
     }
   };
   const connect = (): RawConnection => {
-    const connection = new RawConnection(port, { tls: { ca: authority.cert } });
-    cleanup(() => connection.destroy());
+    const connection = cleanup(new RawConnection(port, { tls: { ca: authority.cert } }));
     void connection.closed.then((how) => fail(`a connection was closed: ${how}`));
     return connection;
   };
