@@ -1,6 +1,5 @@
 // Rules in the real gateway, with one thread and with two: each carrier of requests feels them, until they end.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { BroadcastChannel } from "node:worker_threads";
 import { describe, expect, test, vi } from "vitest";
@@ -20,6 +19,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../support/raw-connection.ts";
 import { inFull, threadCounts } from "../support/runs.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { request } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -37,20 +37,16 @@ const blockedBody = '{"message":"Forbidden","errors":[{"errMsg":"Access is not a
 const perIp = slidingPolicy({ limit: 100, windowMs: 60_000 });
 
 async function start(overrides: Overrides, clock?: FakeClock) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const options = { upstreamUrl: upstream.url, overrides, threadEntry };
-  const gateway = await startTestGateway({ ...options, ...(clock === undefined ? {} : { clock }) });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ ...options, ...(clock === undefined ? {} : { clock }) }));
   return { gateway, upstream, settings: testSettings(upstream.url, overrides) };
 }
 
 /** So many that with two threads each has some: all to one would be a chance of 2^-31. */
 function connect(gateway: TestGateway, count = 32): RawConnection[] {
   return Array.from({ length: count }, () => {
-    const connection = new RawConnection(gateway.traffic.port);
-    cleanup(() => connection.destroy());
-    return connection;
+    return cleanup(new RawConnection(gateway.traffic.port));
   });
 }
 
@@ -163,8 +159,7 @@ describe.each(threadCounts)("with %i threads", (workers) => {
   });
 
   test("a listed token is blocked after its check, wherever it comes from", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "headgate-rules-"));
-    cleanup(() => rmSync(folder, { recursive: true }));
+    const folder = scratchFolder(cleanup);
     const tokensFile = join(folder, "tokens.txt");
     writeFileSync(tokensFile, `${digestOf("secret-token")} # alice\n${digestOf("other-token")} # bob\n`);
     const adminTokens = join(folder, "admin.txt");

@@ -21,8 +21,7 @@ beforeEach(() => {
 });
 
 async function start({ workers = 1, clock = new FakeClock(), at = path } = {}) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const counters = { memoryBytes: 2 ** 20, snapshot: { path: at, everyMs: 3_600_000 }, redis: null };
   const overrides = { workers, counters, drain: { timeoutMs: 0 } };
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides, clock });
