@@ -60,8 +60,7 @@ test("over every carrier, nothing is admitted, and the answer says why", async (
     await eventually("the exchange has ended", () => lines().length === before + 1);
     expect(lines().at(-1)).toMatchObject({ status: 503, problem: "store_unavailable", decision: "unavailable" });
   }
-  const connection = new RawConnection(plain.traffic.port);
-  cleanup(() => connection.destroy());
+  const connection = cleanup(new RawConnection(plain.traffic.port));
   connection.write("GET /other HTTP/1.1\r\nHost: a\r\n\r\n");
   const { status, rawHeaders } = await connection.read();
   expect([status, valuesOf(rawHeaders, "RateLimit-Remaining")]).toEqual([404, ["100"]]);

@@ -26,8 +26,7 @@ const forgotten = (limit: number): number => limit + gateways * Math.max(1, Math
 
 describe.skipIf(skipRedis)(`one limit while the store fails over${redisNeeded}`, () => {
   test("Sentinel promotes the replica of a primary that was killed", async () => {
-    const store = await startRedisWithSentinels();
-    cleanup(() => store.stop());
+    const store = cleanup(await startRedisWithSentinels());
     const addresses = store.sentinels.map(({ port }) => `127.0.0.1:${port}`);
     const { name } = store;
     const fleet = await start([`counters.redis.sentinels=${JSON.stringify({ name, addresses })}`]);
@@ -43,8 +42,7 @@ describe.skipIf(skipRedis)(`one limit while the store fails over${redisNeeded}`,
   });
 
   test("a cluster's primary dies, and its replica takes over; slots move to another primary", async () => {
-    const store = await startRedisCluster();
-    cleanup(() => store.stop());
+    const store = cleanup(await startRedisCluster());
     const addresses = store.servers.slice(0, 3).map(({ port }) => `127.0.0.1:${port}`);
     const fleet = await start([`counters.redis.cluster=${JSON.stringify(addresses)}`]);
     let slots = 0;

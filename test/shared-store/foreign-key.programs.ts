@@ -14,8 +14,7 @@ const limit = 10;
 const match = (path: string) => ({ paths: [path], methods: [] });
 
 async function startGateway({ port }: RedisServer) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const policies = [
     slidingPolicy({ name: "one", limit, windowMs: 3_600_000, match: match("/v1/") }),
     slidingPolicy({ name: "two", limit, windowMs: 3_600_000, match: match("/v2/") }),
@@ -30,8 +29,7 @@ async function startGateway({ port }: RedisServer) {
 }
 
 test.skipIf(skipRedis)(`something else under a key of the store affects this key alone${redisNeeded}`, async () => {
-  const redis = await startRedis();
-  cleanup(() => redis.stop());
+  const redis = cleanup(await startRedis());
   const gateway = await startGateway(redis);
   const admitted = async (path: string, count: number): Promise<number> => {
     const authorization = "Bearer x";

@@ -33,8 +33,7 @@ const readyz = async ({ adminPort }: GatewayProcess): Promise<[status: number, s
 
 describe.skipIf(skipRedis)(`operating with a shared store${redisNeeded}`, () => {
   test("gateways start without their store, are ready, admit their shares, and join when it comes", async () => {
-    const redis = await startRedis();
-    cleanup(() => redis.stop());
+    const redis = cleanup(await startRedis());
     await redis.kill();
     const upstream = await startRecordingUpstream(cleanup);
     const url = `counters.redis.url=redis://127.0.0.1:${redis.port}`;
@@ -52,8 +51,7 @@ describe.skipIf(skipRedis)(`operating with a shared store${redisNeeded}`, () => 
   });
 
   test("a wrong password is an outage that ends when the file is corrected", async () => {
-    const redis = await startRedis({ config: ["requirepass right"] });
-    cleanup(() => redis.stop());
+    const redis = cleanup(await startRedis({ config: ["requirepass right"] }));
     const file = join(scratchFolder(cleanup), "password");
     writeFileSync(file, "wrong\n");
     const upstream = await startRecordingUpstream(cleanup);
@@ -84,8 +82,7 @@ describe.skipIf(skipRedis)(`operating with a shared store${redisNeeded}`, () => 
   });
 
   test("a reload lowers the limit of what is counted already, and adds a policy", async () => {
-    const redis = await startRedis();
-    cleanup(() => redis.stop());
+    const redis = cleanup(await startRedis());
     const upstream = await startRecordingUpstream(cleanup);
     const config = join(scratchFolder(cleanup), "headgate.yaml");
     const write = (policies: readonly object[]): void => writeFileSync(config, JSON.stringify({ policies }));
@@ -115,8 +112,7 @@ describe.skipIf(skipRedis)(`operating with a shared store${redisNeeded}`, () => 
   });
 
   test("WebSockets hold slots over two gateways, and those of a gateway that was killed come back", async () => {
-    const redis = await startRedis();
-    cleanup(() => redis.stop());
+    const redis = cleanup(await startRedis());
     const upstream = await startWebSocketUpstream(cleanup, () => {});
     const store = [...sharing, `counters.redis.url=redis://127.0.0.1:${redis.port}`];
     const fleet = await startFleet(cleanup, `http://127.0.0.1:${upstream.port}`, 2, store);

@@ -13,8 +13,7 @@ const cleanup = useCleanup();
 describe.skipIf(skipRedis)(`a gateway that is busy now and then${redisNeeded}`, () => {
   // Tried again, because a machine that stands still looks like a store that does.
   test("does not take its own pauses for those of the store", { retry: 2 }, async () => {
-    const redis = await startRedis();
-    cleanup(() => redis.stop());
+    const redis = cleanup(await startRedis());
     const upstream = await startRecordingUpstream(cleanup);
     const busy = new URL("./busy-now-and-then.ts", import.meta.url);
     const store = ["counters.store=redis", `counters.redis.url=redis://127.0.0.1:${redis.port}`];

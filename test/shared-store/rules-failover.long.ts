@@ -39,8 +39,7 @@ interface Failing {
 }
 
 async function sentinels(cleanup: Cleanup): Promise<Failing> {
-  const store = await startRedisWithSentinels();
-  cleanup(() => store.stop());
+  const store = cleanup(await startRedisWithSentinels());
   const [primary, replica] = store.servers;
   return {
     servers: {
@@ -57,8 +56,7 @@ async function sentinels(cleanup: Cleanup): Promise<Failing> {
 }
 
 async function cluster(cleanup: Cleanup): Promise<Failing> {
-  const store = await startRedisCluster();
-  cleanup(() => store.stop());
+  const store = cleanup(await startRedisCluster());
   const dead = new Set<RedisServer>();
   const alive = () => store.servers.filter((server) => !dead.has(server));
   const isWhole = (server: RedisServer): boolean => {
@@ -80,8 +78,7 @@ async function cluster(cleanup: Cleanup): Promise<Failing> {
 }
 
 async function stageThree(cleanup: Cleanup, servers: StoreServers) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const stage = new RulesStage(cleanup, servers, upstream.url);
   const all = [await stage.start(), await stage.start({ workers: 2 }), await stage.start()] as const;
   await stage.up(...all);

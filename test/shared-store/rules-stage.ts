@@ -83,10 +83,8 @@ export interface OneStoreStage extends RulesStage {
 }
 
 export async function stageRules(cleanup: Cleanup): Promise<OneStoreStage> {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
-  const redis = await startRedis();
-  cleanup(() => redis.stop());
+  const upstream = cleanup(await startUpstream());
+  const redis = cleanup(await startRedis());
   const servers = { kind: "one" as const, address: { host: "127.0.0.1", port: redis.port } };
   return Object.assign(new RulesStage(cleanup, servers, upstream.url), { redis });
 }

@@ -27,8 +27,7 @@ export async function stageStore(
   options: { readonly settings?: readonly string[]; readonly redis?: RedisOptions } = {},
 ): Promise<SharedStage> {
   const upstream = await startRecordingUpstream(cleanup);
-  const redis = await startRedis(options.redis);
-  cleanup(() => redis.stop());
+  const redis = cleanup(await startRedis(options.redis));
   const proxy = await startStoreProxy(cleanup, redis.port);
   const store = [`counters.redis.url=redis://127.0.0.1:${proxy.port}`, ...(options.settings ?? [])];
   const fleet = await startFleet(cleanup, upstream.url, count, [...sharing, ...store]);

@@ -18,8 +18,7 @@ test("passes, delays, throttles, holds, cuts and refuses", async () => {
   let echoed = "";
   let ends = 0;
   const dial = (): Socket => {
-    const socket = connect(proxy.port, "127.0.0.1");
-    cleanup(() => socket.destroy());
+    const socket = cleanup(connect(proxy.port, "127.0.0.1"));
     socket.on("data", (data) => {
       echoed += data.toString();
     });
