@@ -48,8 +48,7 @@ function processClock(wallMs: number, monotonicMs: number): FakeClock {
 }
 
 async function start({ policies = [perIp], clock, memoryBytes = 2 ** 20 }: Start = {}) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const counters: Settings["counters"] = { memoryBytes, snapshot: { path, everyMs: hourMs }, redis: null };
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
@@ -154,8 +153,7 @@ test("without a file there is a line, too, and a failed start leaves the file of
   const first = await start();
   expect(first.lines("no snapshot of the counters, they start empty")).toHaveLength(1);
   await first.ask();
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const counters = { memoryBytes: 2 ** 20, snapshot: { path, everyMs: hourMs }, redis: null };
   const listen = { port: first.gateway.traffic.port };
   await expect(startTestGateway({ upstreamUrl: upstream.url, overrides: { counters, listen } })).rejects.toThrow();

@@ -16,8 +16,7 @@ const cleanup = useCleanup();
 
 describe.skipIf(skipRedis)(`a restart with a snapshot and a store${redisNeeded}`, () => {
   test("counts what was spent once, also after the store was away", async () => {
-    const redis = await startRedis();
-    cleanup(() => redis.stop());
+    const redis = cleanup(await startRedis());
     const path = join(scratchFolder(cleanup), "counters");
     const before = await start(redis, path);
     expect([await before.ask(), await before.ask(), await before.ask()]).toEqual([9, 8, 7]);
@@ -31,8 +30,7 @@ describe.skipIf(skipRedis)(`a restart with a snapshot and a store${redisNeeded}`
   });
 
   test("tells a store that has forgotten what the snapshot knows", async () => {
-    const redis = await startRedis();
-    cleanup(() => redis.stop());
+    const redis = cleanup(await startRedis());
     const path = join(scratchFolder(cleanup), "counters");
     const before = await start(redis, path);
     expect([await before.ask(), await before.ask(), await before.ask()]).toEqual([9, 8, 7]);
@@ -44,8 +42,7 @@ describe.skipIf(skipRedis)(`a restart with a snapshot and a store${redisNeeded}`
 });
 
 async function start({ port }: RedisServer, path: string) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const servers = { kind: "one" as const, address: { host: "127.0.0.1", port } };
   const counters: Settings["counters"] = {
     memoryBytes: 2 ** 20,

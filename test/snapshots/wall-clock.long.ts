@@ -1,12 +1,12 @@
 // A running gateway whose wall clock is stepped by an hour, again and again, by libfaketime. Its decisions are those of
 // the monotonic clock; quotas of the calendar are refilled by no step.
-import { globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { globSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { fifth } from "../support/runs.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { startWithSnapshot } from "./stage.ts";
 
@@ -31,8 +31,7 @@ const windowMs = 250;
 
 describe.skipIf(skip)("a wall clock that steps (needs libfaketime: apt-get install libfaketime)", () => {
   test(`by an hour, ${steps} times: no decision differs`, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "headgate-wall-"));
-    cleanup(() => rmSync(folder, { recursive: true }));
+    const folder = scratchFolder(cleanup);
     const offset = join(folder, "offset");
     // The middle of a month, so that no step reaches another one.
     const middle = Math.round((Date.UTC(2026, 10, 15, 12) - Date.now()) / 1000);
@@ -41,8 +40,7 @@ describe.skipIf(skip)("a wall clock that steps (needs libfaketime: apt-get insta
       writeFileSync(offset, `${seconds < 0 ? "" : "+"}${seconds}s\n`);
     };
     step(0);
-    const upstream = await startUpstream();
-    cleanup(() => upstream.close());
+    const upstream = cleanup(await startUpstream());
     const env = {
       LD_PRELOAD: library ?? "libfaketimeMT.so.1",
       FAKETIME_TIMESTAMP_FILE: offset,
