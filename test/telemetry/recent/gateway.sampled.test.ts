@@ -20,8 +20,7 @@ const cleanup = useCleanup();
 const limit = 3;
 
 async function start(workers: number, overrides: Overrides = {}, clock?: Clock) {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const all: Overrides = { workers, ...overrides };
   const settings = testSettings(upstream.url, all);
   const policies = settings.policies.map((policy) => ({ ...policy, limit }));
@@ -217,8 +216,7 @@ test.each(inFull([2]))("of %i threads one that ends loses nothing of the history
   const refused = before.filter(({ status }) => status === 429);
   expect(refused).toHaveLength(40 - limit);
   await counted(gateway, refused.length);
-  const channel = new BroadcastChannel(faultChannel);
-  cleanup(() => channel.close());
+  const channel = cleanup(new BroadcastChannel(faultChannel));
   for (const thread of [1, 2]) channel.postMessage({ thread, on: null, how: "exit" });
   await eventually("others have replaced both", async () => {
     const restarts = await metric(gateway, "headgate_worker_restarts_total");
