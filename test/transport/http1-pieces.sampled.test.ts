@@ -33,10 +33,8 @@ function stopTime(): void {
 async function start(overrides: Overrides = {}, respond?: Parameters<typeof startUpstream>[0]) {
   const upstream = await startUpstream(respond ?? ((req, res, body) => void res.end(`${req.url} ${body.length}`)));
   cleanup(() => upstream.close());
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-  cleanup(() => gateway.close());
-  const connection = new RawConnection(gateway.traffic.port);
-  cleanup(() => connection.destroy());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
+  const connection = cleanup(new RawConnection(gateway.traffic.port));
   const { socket } = connection;
   /** Each piece is read by itself. */
   const writePieces = async (pieces: readonly string[]): Promise<void> => {
@@ -200,8 +198,7 @@ describe("is read", () => {
   test("thousands of them that are refused at once, and other clients are served meanwhile", async () => {
     const { connection, gateway } = await start({ ...throttling, listen: { maxRequestsPerConnection: 10_000 } });
     connection.write(get("/v2/x").repeat(5_000));
-    const other = new RawConnection(gateway.traffic.port);
-    cleanup(() => other.destroy());
+    const other = cleanup(new RawConnection(gateway.traffic.port));
     other.write(get("/nowhere"));
     expect((await other.read()).status).toBe(404);
     for (let i = 0; i < 5_000; i += 1) expect((await connection.read()).status).toBe(429);
@@ -402,8 +399,7 @@ test("after a refusal without a 100 nothing is a request: the client may have se
 
 test("a body in chunks that turns out malformed is 400 and never whole at the upstream; nothing behind it is a request", async () => {
   const { connection, gateway, upstream, writePieces } = await start();
-  const other = new RawConnection(gateway.traffic.port);
-  cleanup(() => other.destroy());
+  const other = cleanup(new RawConnection(gateway.traffic.port));
   const behind = `zz\r\n0\r\n\r\n${get("/v2/behind")}`;
   other.write(inChunks("/v2/at-once", `2\r\nhi\r\n${behind}`));
   await writePieces([inChunks("/v2/later", "2\r\nhi\r\n")]);
@@ -420,8 +416,7 @@ test("a body in chunks that turns out malformed is 400 and never whole at the up
 
 test("a body in chunks over the limit is 413, also if it comes whole with its head", async () => {
   const { connection, gateway, upstream } = await start({ maxBodyBytes: 10 });
-  const other = new RawConnection(gateway.traffic.port);
-  cleanup(() => other.destroy());
+  const other = cleanup(new RawConnection(gateway.traffic.port));
   connection.write(inChunks("/v2/x", "b\r\nhello world\r\n0\r\n\r\n"));
   other.write(inChunks("/v2/x", "a\r\nhello worl\r\n1\r\n"));
   other.write("d\r\n0\r\n\r\n");
@@ -433,8 +428,7 @@ test("a body in chunks over the limit is 413, also if it comes whole with its he
 test("a client that closes its side within a head, or with requests unanswered, counts as gone", async () => {
   const { gateway } = await start({ ...throttling, listen: { maxRequestsPerConnection: 10_000 } });
   for (const bytes of [get("/v2/x").slice(0, 30), get("/v2/x").repeat(5_000)]) {
-    const client = new RawConnection(gateway.traffic.port, { allowHalfOpen: true });
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(gateway.traffic.port, { allowHalfOpen: true }));
     client.socket.end(bytes);
     await within("the connection ends", client.closed);
   }

@@ -15,15 +15,13 @@ const get = (target: string, method = "GET"): string => `${method} ${target} HTT
 const post = (target: string, body: string): string =>
   `POST ${target} HTTP/1.1\r\n${fields}Content-Length: ${body.length}\r\n\r\n${body}`;
 async function start(respond: Parameters<typeof startUpstream>[0], overrides: Overrides = {}) {
-  const upstream = await startUpstream(respond);
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream(respond));
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: { drain: { timeoutMs: 0 }, ...overrides },
   });
   cleanup(() => gateway.close());
-  const connection = new RawConnection(gateway.traffic.port);
-  cleanup(() => connection.destroy());
+  const connection = cleanup(new RawConnection(gateway.traffic.port));
   return { upstream, gateway, connection };
 }
 
@@ -116,8 +114,7 @@ test("the fields about the connection are those that Node's server writes", asyn
   const plain = createServer({ keepAliveTimeout: 5_000 }, (_req, res) => void res.end());
   await new Promise<void>((resolve) => plain.listen(0, "127.0.0.1", resolve));
   cleanup(() => void plain.close());
-  const node = new RawConnection((plain.address() as { port: number }).port);
-  cleanup(() => node.destroy());
+  const node = cleanup(new RawConnection((plain.address() as { port: number }).port));
   node.write(get("/"));
   connection.write(get("/v2/1"));
   const names = ["connection", "keep-alive"];
@@ -130,8 +127,7 @@ test("the fields about the connection are those that Node's server writes", asyn
 test("connections of one client one after the other: each request reaches the upstream as it was sent", async () => {
   const { gateway } = await start((req, res) => res.end(`${req.url} ${req.headers.authorization}`));
   const ask = async (target: string, token: string): Promise<string> => {
-    const client = new RawConnection(gateway.traffic.port);
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(gateway.traffic.port));
     client.write(`GET ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n\r\n`);
     const { body } = await client.read({ method: "GET" });
     await within("it is closed", client.closed);

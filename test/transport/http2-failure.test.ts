@@ -19,8 +19,7 @@ test("a forwarder that throws is a 500 with the quota as it was charged, and tol
   const server = createServer(openHttp2);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   cleanup(() => void server.close());
-  const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  cleanup(() => session.destroy());
+  const session = cleanup(connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`));
   const answer = await answerOf(session.request({ ":path": "/v2/x" }));
   expect(answer.status).toBe(500);
   expect(valuesOf(answer.rawHeaders, "ratelimit-remaining")).toEqual(["99"]);

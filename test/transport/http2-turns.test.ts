@@ -14,8 +14,7 @@ const cleanup = useCleanup();
 async function requestsInTurns(frames: readonly Buffer[]): Promise<readonly number[]> {
   const requests = countInIterations(cleanup);
   const { openHttp2 } = createTestTraffic({ forward: () => requests.count() });
-  const server = createServer(openHttp2).listen(0, "127.0.0.1");
-  cleanup(() => server.close());
+  const server = cleanup(createServer(openHttp2).listen(0, "127.0.0.1"));
   await once(server, "listening");
   const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
   client.on("error", () => {});

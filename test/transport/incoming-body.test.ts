@@ -7,8 +7,7 @@ import { useCleanup } from "../support/cleanup.ts";
 const cleanup = useCleanup();
 
 function start(bytes: number, received = "") {
-  const socket = new Socket();
-  cleanup(() => socket.destroy());
+  const socket = cleanup(new Socket());
   const body = new IncomingBody(socket, new LengthDecoder(bytes), { cancel: () => {} });
   body.begin(Buffer.from(received));
   const pieces: string[] = [];
@@ -52,8 +51,7 @@ test("a piece that is read at once is passed on without waiting for more", () =>
 test("what came with the head is passed on where it was received, or kept in a copy", () => {
   for (const isKept of [false, true]) {
     const memory = Buffer.from("abc");
-    const socket = new Socket();
-    cleanup(() => socket.destroy());
+    const socket = cleanup(new Socket());
     const body = new IncomingBody(socket, new LengthDecoder(6), { cancel: () => {} });
     body.begin(memory);
     const pieces: string[] = [];
@@ -101,8 +99,7 @@ test("takes no byte that belongs to the next request", () => {
 
 describe("in chunks", () => {
   function startChunks(received: string) {
-    const socket = new Socket();
-    cleanup(() => socket.destroy());
+    const socket = cleanup(new Socket());
     const replies: number[] = [];
     const body = new IncomingBody(socket, new ChunkDecoder(requestChunks, () => 0), {
       cancel: ({ status }) => void replies.push(status),

@@ -72,8 +72,7 @@ test("a client that goes on for longer than timeouts.linger is cut off", async (
 
 /** Both ends of a connection. */
 async function pair(): Promise<[Socket, Socket]> {
-  const server = createServer({ allowHalfOpen: true }).listen(0, "127.0.0.1");
-  cleanup(() => void server.close());
+  const server = cleanup(createServer({ allowHalfOpen: true }).listen(0, "127.0.0.1"));
   await once(server, "listening");
   const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
   const [accepted] = (await once(server, "connection")) as [Socket];

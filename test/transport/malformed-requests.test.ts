@@ -107,8 +107,7 @@ async function expectLogged(id: string, rule: string, line: number | null, field
 
 for (const pieces of ["whole", "a byte at a time"]) {
   test.each(rows)(`over HTTP/1.1, %s, ${pieces}`, async (_, bytes, rule, line, field) => {
-    const client = new RawConnection(stage.gateway.traffic.port, { tls: { ca } });
-    cleanup(() => client.destroy());
+    const client = cleanup(new RawConnection(stage.gateway.traffic.port, { tls: { ca } }));
     if (pieces === "whole") client.write(bytes);
     else for (const byte of bytes) client.write(byte);
     const { status, rawHeaders } = await client.read();
@@ -128,16 +127,14 @@ test.each<[name: string, fields: Record<string, string>, rule: string, field: st
 });
 
 test("plain HTTP on the port with TLS", async () => {
-  const client = new RawConnection(stage.gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(stage.gateway.traffic.port));
   client.write(`${head}X-A: ${canary}\r\n\r\n`);
   const [id = ""] = valuesOf((await client.read()).rawHeaders, "X-Request-Id");
   await expectLogged(id, "plain HTTP on a port with TLS", null, null);
 });
 
 test("the rule is told to whoever asks why", async () => {
-  const client = new RawConnection(stage.gateway.traffic.port, { tls: { ca } });
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(stage.gateway.traffic.port, { tls: { ca } }));
   client.write(`${head}X-A: b\r\n ${canary}\r\n\r\n`);
   const [id = ""] = valuesOf((await client.read()).rawHeaders, "X-Request-Id");
   expect(await stage.gateway.recent.request(id)).toMatchObject({ reason: "malformed", brokenRule: "a folded line" });

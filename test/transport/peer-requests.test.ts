@@ -64,8 +64,7 @@ async function stage(options: Options = {}) {
   );
   const port = carrier === "http1" ? await listenHttp1(traffic) : await listenHttp2(traffic);
   const dial = async (localAddress: string): Promise<Socket> => {
-    const socket = connect({ port, host: "127.0.0.1", localAddress });
-    cleanup(() => socket.destroy());
+    const socket = cleanup(connect({ port, host: "127.0.0.1", localAddress }));
     socket.on("error", () => {}).resume();
     await once(socket, "connect");
     socket.write(carriers[carrier].begin);
@@ -90,8 +89,7 @@ async function listenHttp1({ listener }: TestTraffic): Promise<number> {
 }
 
 async function listenHttp2({ openHttp2 }: TestTraffic): Promise<number> {
-  const server = createServer(openHttp2).listen(0, "127.0.0.1");
-  cleanup(() => server.close());
+  const server = cleanup(createServer(openHttp2).listen(0, "127.0.0.1"));
   await once(server, "listening");
   return (server.address() as AddressInfo).port;
 }

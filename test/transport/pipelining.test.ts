@@ -18,15 +18,13 @@ const request = (target: string, method = "GET", more = ""): string =>
 /** An upstream that answers each target with its name when the test says so. */
 async function start(overrides: Overrides = {}, respond?: Parameters<typeof startUpstream>[0]) {
   const held = new Map<string, ServerResponse>();
-  const upstream = await startUpstream(respond ?? ((req, res) => void held.set(req.url ?? "", res)));
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream(respond ?? ((req, res) => void held.set(req.url ?? "", res))));
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: { drain: { timeoutMs: 0 }, ...overrides },
   });
   cleanup(() => gateway.close());
-  const client = new RawConnection(gateway.traffic.port);
-  cleanup(() => client.destroy());
+  const client = cleanup(new RawConnection(gateway.traffic.port));
   const answer = async (target: string): Promise<void> => {
     await eventually(`${target} is at the upstream`, () => held.has(target));
     held.get(target)?.end(target);
