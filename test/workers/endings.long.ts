@@ -21,16 +21,14 @@ const drainMs = 60_000;
 const policies = testSettings(deadUrl).policies.map((policy) => ({ ...policy, limit: 1_000_000 }));
 
 test("while threads end one after the other, connections to the others are served, and none is left behind", async () => {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: { workers: 3, policies, log: { access: false, level: "info" } },
     threadEntry,
   });
   cleanup(() => gateway.close());
-  const channel = new BroadcastChannel(faultChannel);
-  cleanup(() => channel.close());
+  const channel = cleanup(new BroadcastChannel(faultChannel));
   const answers = { served: 0, lost: 0 };
   let isOver = false;
   const client = async (): Promise<void> => {
@@ -68,16 +66,14 @@ test("while threads end one after the other, connections to the others are serve
 });
 
 test("a second signal ends workers with a thousand connections and requests in progress at once", async () => {
-  const upstream = await startUpstream(() => {});
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream(() => {}));
   const gateway = await startGatewayProcess(cleanup, upstream.url, [
     "workers=2",
     `drain.timeout=${drainMs}ms`,
     "log.level=info",
   ]);
   for (let i = 0; i < 1_000; i += 1) {
-    const socket = connect(gateway.port, "127.0.0.1");
-    cleanup(() => socket.destroy());
+    const socket = cleanup(connect(gateway.port, "127.0.0.1"));
     socket.on("error", () => {});
     await once(socket, "connect");
     if (i < 8) socket.write(request("/v2/x"));

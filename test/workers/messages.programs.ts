@@ -31,8 +31,7 @@ const bodies: Readonly<Record<string, unknown>> = {
 };
 
 async function start() {
-  const upstream = await startUpstream();
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream());
   const folder = scratchFolder(cleanup);
   const file = join(folder, "headgate.yaml");
   const tokens = `${digestOf(readToken)} read # dashboard\n${digestOf(writeToken)} write # ops\n`;

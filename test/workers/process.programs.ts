@@ -1,11 +1,11 @@
 // A gateway with two workers, as an operator starts it: signals, and files that change.
 import { createHash } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -20,8 +20,7 @@ test("SIGHUP puts a new tokens file into use in both workers, a wrong one in non
     else res.end("ok");
   });
   cleanup(() => upstream.close());
-  const folder = mkdtempSync(join(tmpdir(), "headgate-workers-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokens = join(folder, "tokens");
   const list = (token: string) => writeFileSync(tokens, `${createHash("sha256").update(token).digest("hex")}\n`);
   list("first");

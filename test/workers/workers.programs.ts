@@ -1,8 +1,7 @@
 // Two threads that carry traffic, in the process of the test.
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { connect as connectTls, type TLSSocket } from "node:tls";
@@ -16,6 +15,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { type Overrides, startTestGateway, type TestGateway, testSettings } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { request } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { deadUrl } from "../support/unavailable.ts";
@@ -30,19 +30,15 @@ const poll = <T>(read: () => T) => expect.poll(read, { timeout: 10_000 });
 const threadEntry = new URL("./faulty-thread.ts", import.meta.url);
 
 async function start(overrides: Overrides = {}, respond?: Parameters<typeof startUpstream>[0]) {
-  const upstream = await startUpstream(respond);
-  cleanup(() => upstream.close());
+  const upstream = cleanup(await startUpstream(respond));
   const all: Overrides = { workers: 2, ...overrides };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: all, threadEntry });
-  cleanup(() => gateway.close());
+  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: all, threadEntry }));
   return { upstream, gateway, settings: testSettings(upstream.url, all) };
 }
 
 function connect(gateway: TestGateway, count: number, localAddress = "127.0.0.1"): RawConnection[] {
   return Array.from({ length: count }, () => {
-    const client = new RawConnection(gateway.traffic.port, { localAddress });
-    cleanup(() => client.destroy());
-    return client;
+    return cleanup(new RawConnection(gateway.traffic.port, { localAddress }));
   });
 }
 
@@ -244,8 +240,7 @@ test("TLS sessions are resumed with any thread; checks of an ingress are answere
 
   const statuses: number[] = [];
   for (let i = 0; i < 110; i += 1) {
-    const caller = new RawConnection(gateway.extAuth?.port ?? 0);
-    cleanup(() => caller.destroy());
+    const caller = cleanup(new RawConnection(gateway.extAuth?.port ?? 0));
     caller.write(request("/ext-authz/v2/x", { fields: "X-Forwarded-For: 198.51.100.7\r\n" }));
     statuses.push((await caller.read()).status);
     // Each thread has half of the connections that are allowed.
@@ -266,8 +261,7 @@ test("a start fails as a whole: a port in use, by whomever, or a file that canno
   expect(error).toBeInstanceOf(ListenError);
   expect(error).toMatchObject({ listener: "traffic", address: { port }, cause: { code: "EADDRINUSE" } });
 
-  const folder = mkdtempSync(join(tmpdir(), "headgate-workers-"));
-  cleanup(() => rmSync(folder, { recursive: true }));
+  const folder = scratchFolder(cleanup);
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, "no digest\n");
   const auth = { mode: "tokens", tokensFile } as const;
