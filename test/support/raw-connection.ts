@@ -62,6 +62,12 @@ export class RawConnection {
     this.socket.destroy();
   }
 
+  /** Writes a request, and reads the next response. */
+  ask(bytes: string | Buffer, options?: Parameters<RawConnection["read"]>[0]): Promise<FramedResponse> {
+    this.write(bytes);
+    return this.read(options);
+  }
+
   /** The next response, interim ones included. Rejects if the connection ends before it is whole. */
   async read(options: { method?: string; deadlineMs?: number } = {}): Promise<FramedResponse> {
     const { method = "GET", deadlineMs = 8_000 } = options;
@@ -154,8 +160,7 @@ function parseHead(head: string): { status: number; reason: string; rawHeaders: 
 /** Sends a request over a connection of its own. Resolves with the response. */
 export async function askOnce(cleanup: Cleanup, port: number, bytes: string): Promise<FramedResponse> {
   const client = cleanup(new RawConnection(port));
-  client.write(bytes);
-  const response = await client.read({ method: bytes.startsWith("HEAD") ? "HEAD" : "GET" });
+  const response = await client.ask(bytes, { method: bytes.startsWith("HEAD") ? "HEAD" : "GET" });
   client.destroy();
   return response;
 }
