@@ -120,8 +120,7 @@ describe("clients and why", () => {
     const { headgate: run, gateway } = await stage(context);
     const client = new RawConnection(gateway.traffic.port);
     cleanupOf(context)(() => client.destroy());
-    client.write("nonsense\r\n\r\n");
-    const [id = ""] = valuesOf((await client.read()).rawHeaders, "X-Request-Id");
+    const [id = ""] = valuesOf((await client.ask("nonsense\r\n\r\n")).rawHeaders, "X-Request-Id");
     const { out } = await run(`why ${id}`);
     expect(out).toMatch(/ UTC: a request from 127\.0\.0\.1 got 400 \(malformed\)\.\n/);
   });
