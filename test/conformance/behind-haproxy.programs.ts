@@ -44,8 +44,7 @@ test.skipIf(skip)(`what HAProxy tells arrives, whatever its client names in Conn
   const connections = [...names, names.join(", "), `close, ${names.join(",")}`];
   for (const connection of connections) {
     const client = cleanup(new RawConnection(haproxy.port));
-    client.write(request("/v2/x", { fields: `Connection: ${connection}\r\n` }));
-    expect((await client.read()).status).toBe(200);
+    expect((await client.ask(request("/v2/x", { fields: `Connection: ${connection}\r\n` }))).status).toBe(200);
     const { rawHeaders = [] } = upstream.received.at(-1) ?? {};
     const arrived = Object.fromEntries(names.map((name) => [name, valuesOf(rawHeaders, name)]));
     expect([connection, arrived]).toEqual([connection, told]);

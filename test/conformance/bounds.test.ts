@@ -62,9 +62,7 @@ describe("a bearer token", () => {
   test("one that makes the head too large is 431 with the bound's text, over HTTP/1.1 and HTTP/2, and never 401", async () => {
     const { overrides, ca } = tls();
     const { gateway, connect } = await stageHttp(cleanup, undefined, overrides);
-    const client = connect({ tls: { ca } });
-    client.write(request("/v2/me", { fields: `X: ${long(17_000)}\r\n` }));
-    const answer = await client.read();
+    const answer = await connect({ tls: { ca } }).ask(request("/v2/me", { fields: `X: ${long(17_000)}\r\n` }));
     const other = await new Http2Client(gateway.traffic.port, ca, cleanup).ask({ fields: { x: long(17_000) } });
     for (const { status, rawHeaders, body } of [answer, other]) {
       expect([status, valuesOf(rawHeaders, "www-authenticate")]).toEqual([431, []]);
@@ -114,8 +112,7 @@ describe("the keys, over every carrier", () => {
       [1_025, 414],
       [1_024, 200],
     ] as const) {
-      client.write(request(query(bytes)));
-      expect([bytes, (await client.read()).status]).toEqual([bytes, status]);
+      expect([bytes, (await client.ask(request(query(bytes)))).status]).toEqual([bytes, status]);
     }
   });
 
@@ -159,8 +156,7 @@ describe("a head of 256 KiB, which is more than what is read of pipelined reques
       // The first pieces are small: each is a read of its own.
       client.write(text.slice(0, pieceBytes));
       await eventually("the first piece has left", () => client.socket.writableLength === 0);
-      client.write(`${text.slice(pieceBytes)}${request("/v2/next")}`);
-      expect((await client.read()).status).toBe(200);
+      expect((await client.ask(`${text.slice(pieceBytes)}${request("/v2/next")}`)).status).toBe(200);
       expect((await client.read()).status).toBe(200);
       expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/x", "/v2/next"]);
       expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X")[0]).toHaveLength(250_000);
@@ -169,9 +165,7 @@ describe("a head of 256 KiB, which is more than what is read of pipelined reques
 
   test("is refused beyond it, with 431", async () => {
     const { connect } = await stageHttp(cleanup, undefined, overrides);
-    const client = connect();
-    client.write(request("/v2/x", { fields: fields(262_144) }));
-    expect((await client.read()).status).toBe(431);
+    expect((await connect().ask(request("/v2/x", { fields: fields(262_144) }))).status).toBe(431);
   });
 
   test("passes over HTTP/2 in CONTINUATION frames; twice as much ends the connection by its bytes", async () => {
@@ -207,8 +201,7 @@ describe("a reload", () => {
     const { gateway, upstream, connect } = await stageRaw(cleanup, (socket) => void socket.write(answer));
     const client = connect();
     const ask = async (target: string): Promise<number> => {
-      client.write(request(target));
-      return (await client.read()).status;
+      return (await client.ask(request(target))).status;
     };
     const target = `/v2/${long(10_000)}`;
     expect([await ask("/v2/x"), await ask(target)]).toEqual([502, 414]);
@@ -220,8 +213,7 @@ describe("a reload", () => {
       restart: [],
     });
     expect([await ask("/v2/x"), await ask(target)]).toEqual([200, 200]);
-    client.write(request("/v2/x", { fields: `X: ${long(30_000)}\r\n` }));
-    expect((await client.read()).status).toBe(200);
+    expect((await client.ask(request("/v2/x", { fields: `X: ${long(30_000)}\r\n` }))).status).toBe(200);
   });
 });
 
@@ -232,9 +224,7 @@ describe("the head of the upstream's response", () => {
 
   test("of ten cookies of 3 KB is 502 by default, and the log names the bound", async () => {
     const { gateway, connect } = await stageRaw(cleanup, answering(10));
-    const client = connect();
-    client.write(request("/v2/login"));
-    expect((await client.read()).status).toBe(502);
+    expect((await connect().ask(request("/v2/login"))).status).toBe(502);
     const line = gateway.logLines.find(({ msg }) => msg === "upstream failed");
     expect(line).toMatchObject({ reason: "head_too_large" });
   });
@@ -248,8 +238,7 @@ describe("the head of the upstream's response", () => {
       const { overrides, ca } = tls({ upstream: { maxHeaderBytes } });
       const { gateway, connect } = await stageRaw(cleanup, answering(count), overrides);
       const client = connect({ tls: { ca } });
-      client.write(request("/v2/login"));
-      const { status, rawHeaders, body } = await client.read();
+      const { status, rawHeaders, body } = await client.ask(request("/v2/login"));
       expect([status, valuesOf(rawHeaders, "set-cookie").length, body]).toEqual([200, count, "ok"]);
       const http2 = new Http2Client(gateway.traffic.port, ca, cleanup);
       // Node's client takes no more by itself.
@@ -276,9 +265,7 @@ describe("the head of the upstream's response", () => {
         },
         { upstream: { maxHeaderBytes: 131_072 } },
       );
-      const client = connect();
-      client.write(request("/v2/x"));
-      expect([bytes, (await client.read()).status]).toEqual([bytes, status]);
+      expect([bytes, (await connect().ask(request("/v2/x"))).status]).toEqual([bytes, status]);
     }
   });
 

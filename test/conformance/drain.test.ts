@@ -46,8 +46,7 @@ const liveness = async (gateway: TestGateway): Promise<number> => (await fetch(`
 
 /** A whole exchange: a connection that was opened before it has been accepted, and what was written there has arrived. */
 async function exchangeOn(connection: RawConnection): Promise<RawConnection> {
-  connection.write(request("/v2/x"));
-  await connection.read();
+  await connection.ask(request("/v2/x"));
   return connection;
 }
 
@@ -57,9 +56,7 @@ test.concurrent("readiness fails first, while new connections are served for the
   const drained = gateway.drain();
   expect(await readiness(gateway)).toBe(503);
   expect(await liveness(gateway)).toBe(200);
-  const client = connect();
-  client.write(request("/v2/x"));
-  expect((await client.read()).status).toBe(200);
+  expect((await connect().ask(request("/v2/x"))).status).toBe(200);
   await within("the drain ends", drained);
   expect(await isRefused(gateway.traffic.port)).toBe(true);
   expect(await isRefused(gateway.admin.port)).toBe(true);
@@ -68,12 +65,10 @@ test.concurrent("readiness fails first, while new connections are served for the
 test.concurrent("from the signal on every answer ends its connection, also while new ones are still accepted", async (context) => {
   const { gateway, connect } = await start(cleanupOf(context), { delayMs: stallMs, timeoutMs: patientMs });
   const kept = connect();
-  kept.write(request("/v2/x"));
-  expect(valuesOf((await kept.read()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
+  expect(valuesOf((await kept.ask(request("/v2/x"))).rawHeaders, "Connection")).toEqual(["keep-alive"]);
   const drained = gateway.drain();
   for (const client of [kept, connect()]) {
-    client.write(request("/v2/x"));
-    expect(valuesOf((await client.read()).rawHeaders, "Connection")).toEqual(["close"]);
+    expect(valuesOf((await client.ask(request("/v2/x"))).rawHeaders, "Connection")).toEqual(["close"]);
     expect(await within("the connection ends", client.closed)).toBe("end");
   }
   await within("the drain ends", drained);
@@ -85,8 +80,7 @@ test.concurrent("a connection that was just opened when the listener closed is s
   const other = await exchangeOn(connect());
   const drained = gateway.drain();
   expect(await within("the other ends", other.closed)).toBe("end");
-  client.write(request("/v2/x"));
-  const { status, rawHeaders } = await client.read();
+  const { status, rawHeaders } = await client.ask(request("/v2/x"));
   expect({ status, connection: valuesOf(rawHeaders, "Connection") }).toEqual({ status: 200, connection: ["close"] });
   await within("the drain ends", drained, 2_000);
 });
@@ -140,8 +134,7 @@ test.concurrent("an answer that had begun is finished, and its connection does n
 test.concurrent("connections that wait for nothing do not hold up the end", async (context) => {
   const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
   const [idle, silent] = [connect(), connect()];
-  idle.write(request("/v2/x"));
-  expect((await idle.read()).status).toBe(200);
+  expect((await idle.ask(request("/v2/x"))).status).toBe(200);
   await within("the drain ends", gateway.drain(), 2_000);
   expect(await within("the idle one ends", idle.closed)).toBe("end");
   expect(await within("the silent one ends", silent.closed)).toBe("end");
@@ -200,9 +193,7 @@ test.concurrent("an empty line behind a body is no request that a drain would wa
   expect((await client.read()).status).toBe(200);
   const other = connect();
   other.write("\r\n");
-  const marker = connect();
-  marker.write(request("/elsewhere"));
-  expect((await marker.read()).status).toBe(404);
+  expect((await connect().ask(request("/elsewhere"))).status).toBe(404);
   await within("the drain ends", gateway.drain(), soonMs);
   expect([await client.closed, await other.closed]).toEqual(["end", "end"]);
 });
@@ -214,14 +205,11 @@ test.concurrent("nothing but empty lines holds a drain up for the head's time an
     { timeouts: { headMs: stallMs } },
   );
   const client = connect();
-  client.write(request("/v2/x"));
-  expect((await client.read()).status).toBe(200);
+  expect((await client.ask(request("/v2/x"))).status).toBe(200);
   client.write("\r\n".repeat(10));
   const drip = setInterval(() => client.write("\r\n"), 50);
   context.onTestFinished(() => clearInterval(drip));
-  const marker = connect();
-  marker.write(request("/elsewhere"));
-  expect((await marker.read()).status).toBe(404);
+  expect((await connect().ask(request("/elsewhere"))).status).toBe(404);
   await within("the drain ends", gateway.drain(), 4_500);
 });
 

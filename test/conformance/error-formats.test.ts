@@ -63,8 +63,7 @@ async function overHttp1({ listener }: TestTraffic, method: string, version: str
   cleanup(() => listener.drain(0));
   let client = open(port);
   return async (at) => {
-    client.write(`${method} /v2/${at} HTTP/${version}\r\nHost: a\r\n\r\n`);
-    const answer = await client.read({ method });
+    const answer = await client.ask(`${method} /v2/${at} HTTP/${version}\r\nHost: a\r\n\r\n`, { method });
     if (valuesOf(answer.rawHeaders, "Connection").includes("close")) client = open(port);
     return answer;
   };
@@ -215,9 +214,7 @@ describe("errors.format: problem", () => {
       options: { errors },
       routes: (app) => void app.get("/x", async (_, reply) => reply.code(404).send({ message: "of the app" })),
     });
-    const client = connectTo();
-    client.write(request("/x"));
-    expect((await client.read()).body).toBe('{"message":"of the app"}');
+    expect((await connectTo().ask(request("/x"))).body).toBe('{"message":"of the app"}');
     const another = connectTo();
     another.write("\0\r\n\r\n");
     expectOwnAnswer(await another.read(), "Bad Request", "The request is not well-formed HTTP.", "GET", format);
@@ -238,6 +235,5 @@ test("a reload changes the format of the next refusal, and not of one that is un
   const changed = testSettings(upstream.url, { drain: { timeoutMs: 0 }, errors: { format: "problem" } });
   expect(await gateway.reload(changed)).toMatchObject({ ok: true, changed: ["errors.format"], restart: [] });
   expectOwnAnswer(await refused(), ...noRoute, "GET", "problem");
-  late.write("zz\r\n");
-  expectOwnAnswer(await late.read(), "Bad Request", "The request is not well-formed HTTP.");
+  expectOwnAnswer(await late.ask("zz\r\n"), "Bad Request", "The request is not well-formed HTTP.");
 });

@@ -58,9 +58,7 @@ describe.each([
     const { upstream, connect } = await stageHttp(
       (_req, res) => void res.writeHead(503, { "Retry-After": "7" }).end("down"),
     );
-    const client = connect();
-    client.write(request("/v2/x"));
-    const { status, rawHeaders, body } = await client.read();
+    const { status, rawHeaders, body } = await connect().ask(request("/v2/x"));
     expect({ status, body }).toEqual({ status: 503, body: "down" });
     expect(valuesOf(rawHeaders, "Retry-After")).toEqual(["7"]);
     expect(upstream.hits()).toBe(1);
@@ -76,9 +74,7 @@ describe.each([
       });
       cleanup(() => upstream.close());
       const { connect, lines } = await start(cleanup, misbehave === null ? deadUrl : upstream.url);
-      const client = connect();
-      client.write(request("/v2/x"));
-      const answer = await client.read();
+      const answer = await connect().ask(request("/v2/x"));
       expect(answer.status).toBe(502);
       expect(JSON.stringify(answer)).not.toMatch(/127\.0\.0\.1|localhost|ECONN|UND_ERR/);
       expect(JSON.stringify(answer)).not.toContain(`${upstream.port}`);
@@ -143,9 +139,7 @@ describe.each([
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`);
       pour(socket, size);
     });
-    const client = connect();
-    client.write(request("/v2/x"));
-    expect((await client.read()).body.length).toBe(size);
+    expect((await connect().ask(request("/v2/x"))).body.length).toBe(size);
   });
 
   const methods = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
@@ -169,8 +163,7 @@ describe.each([
       const { upstream, connect } = await stageHttp();
       const client = connect();
       const fields = `Content-Type: ${type}\r\nContent-Length: 9\r\n`;
-      client.write(request("/v2/x", { method: "POST", fields, body: "{not json" }));
-      expect((await client.read()).status).toBe(200);
+      expect((await client.ask(request("/v2/x", { method: "POST", fields, body: "{not json" }))).status).toBe(200);
       expect(upstream.received[0]?.body.toString()).toBe("{not json");
       expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "Content-Type")).toEqual([type]);
     },
@@ -185,8 +178,7 @@ describe.each([
     );
     client.write("x");
     await eventually("the head is at the upstream before the body is whole", () => upstream.hits() === 1);
-    client.write("x".repeat(size - 1));
-    expect((await client.read()).status).toBe(200);
+    expect((await client.ask("x".repeat(size - 1))).status).toBe(200);
     expect(upstream.received[0]?.body.length).toBe(size);
   });
 
@@ -195,8 +187,7 @@ describe.each([
     const client = connect();
     client.write(request("/v2/x", { method: "POST", fields: "Expect: 100-continue\r\nContent-Length: 2\r\n" }));
     expect((await client.read()).status).toBe(100);
-    client.write("hi");
-    expect(await client.read()).toMatchObject({ status: 200, body: "hi" });
+    expect(await client.ask("hi")).toMatchObject({ status: 200, body: "hi" });
     expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "Expect")).toEqual([]);
   });
 
@@ -210,9 +201,7 @@ describe.each([
     ["sent without a body", request("/v2/x", { fields: "Expect: 100-continue\r\n" }), 200],
   ])("no 100 Continue goes out for a request that is %s", async (_, bytes, status) => {
     const { connect } = await stageHttp();
-    const client = connect();
-    client.write(bytes);
-    expect((await client.read()).status).toBe(status);
+    expect((await connect().ask(bytes)).status).toBe(status);
   });
 
   test.each([
@@ -224,9 +213,7 @@ describe.each([
     ],
   ])("a request with %s is served", async (_, fields) => {
     const { upstream, connect } = await stageHttp();
-    const client = connect();
-    client.write(request("/v2/x", { fields }));
-    expect((await client.read()).status).toBe(200);
+    expect((await connect().ask(request("/v2/x", { fields }))).status).toBe(200);
     const names = upstream.received[0]?.rawHeaders.filter((_name, i) => i % 2 === 0) ?? [];
     for (const name of ["Keep-Alive", "Upgrade", "HTTP2-Settings"]) expect(names).not.toContain(name);
   });
@@ -243,8 +230,7 @@ describe.each([
     const { upstream, connect } = await stageHttp();
     const client = connect();
     const fields = "Transfer-Encoding: gzip, chunked\r\n";
-    client.write(request("/v2/x", { method: "POST", fields, body: "0\r\n\r\n" }));
-    expect((await client.read()).status).toBe(501);
+    expect((await client.ask(request("/v2/x", { method: "POST", fields, body: "0\r\n\r\n" }))).status).toBe(501);
     expect(upstream.hits()).toBe(0);
   });
 
@@ -270,9 +256,7 @@ describe.each([
     '/v2/a|b^c`d"e<f>g',
   ])("%j arrives byte for byte", async (target) => {
     const { upstream, connect } = await stageRaw((socket) => void socket.write(response("ok")));
-    const client = connect();
-    client.write(request(target));
-    expect((await client.read()).status).toBe(200);
+    expect((await connect().ask(request(target))).status).toBe(200);
     expect(upstream.bytes().split("\r\n")[0]).toBe(`GET ${target} HTTP/1.1`);
   });
 
@@ -281,9 +265,7 @@ describe.each([
     ["HTTP://other.test:8080/v2//x", "/v2//x", "other.test:8080"],
   ])("absolute form %s goes to the same upstream as %s, with its own authority as Host", async (target, path, host) => {
     const { upstream, connect } = await stageHttp();
-    const client = connect();
-    client.write(request(target));
-    expect((await client.read()).status).toBe(200);
+    expect((await connect().ask(request(target))).status).toBe(200);
     expect(upstream.received[0]?.target).toBe(path);
     expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "Host")).toEqual([host]);
   });
@@ -292,9 +274,7 @@ describe.each([
 test("/foo../bar outside of the routes passes when what is unmatched is proxied, and OPTIONS * never becomes /*", async () => {
   const { upstream, connect } = await stageServed(cleanup, undefined, { unmatched: "proxy" });
   const client = connect();
-  client.write(request("/foo../bar"));
-  expect((await client.read()).status).toBe(200);
-  client.write(request("*", { method: "OPTIONS" }));
-  expect((await client.read({ method: "OPTIONS" })).status).toBe(204);
+  expect((await client.ask(request("/foo../bar"))).status).toBe(200);
+  expect((await client.ask(request("*", { method: "OPTIONS" }), { method: "OPTIONS" })).status).toBe(204);
   expect(upstream.received.map(({ target }) => target)).toEqual(["/foo../bar"]);
 });

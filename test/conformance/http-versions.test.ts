@@ -25,8 +25,7 @@ describe.each<[name: string, start: StartServing]>([
     const upstream = cleanup(await startUpstream());
     const serving = cleanup(await start({ upstreamUrl: upstream.url }));
     const client = new RawConnection(serving.traffic.port);
-    client.write(`GET /v2/x HTTP/1.0\r\nX-Forwarded-Host: evil.test\r\n${bearer}\r\n`);
-    expect((await client.read()).status).toBe(200);
+    expect((await client.ask(`GET /v2/x HTTP/1.0\r\nX-Forwarded-Host: evil.test\r\n${bearer}\r\n`)).status).toBe(200);
     const { rawHeaders = [] } = upstream.received[0] ?? {};
     expect(valuesOf(rawHeaders, "Host")).toEqual([new URL(upstream.url).host]);
     expect(valuesOf(rawHeaders, "X-Forwarded-Host")).toEqual([]);
@@ -44,19 +43,15 @@ test.each(minors)("HTTP/1.%i keeps its connection, as HTTP/1.1 does", async (min
     expect([fields, (await client.read()).status]).toEqual([fields, 200]);
   }
   const expecting = request("/v2/x", { method: "POST", fields: "Expect: 100-continue\r\nContent-Length: 2\r\n" });
-  client.write(expecting.replace("HTTP/1.1", `HTTP/1.${minor}`));
-  expect((await client.read()).status).toBe(100);
-  client.write("hi");
-  expect((await client.read()).status).toBe(200);
+  expect((await client.ask(expecting.replace("HTTP/1.1", `HTTP/1.${minor}`))).status).toBe(100);
+  expect((await client.ask("hi")).status).toBe(200);
   expect(client.ending).toBeNull();
 });
 
 test("a trusted peer may tell the host of a request that has none", async () => {
   const clientAddress = { trustedProxies: ["127.0.0.0/8"] };
   const { upstream, connect } = await stageHttp(cleanup, undefined, { clientAddress });
-  const client = connect();
-  client.write(`GET /v2/x HTTP/1.0\r\nX-Forwarded-Host: shop.test\r\n${bearer}\r\n`);
-  expect((await client.read()).status).toBe(200);
+  expect((await connect().ask(`GET /v2/x HTTP/1.0\r\nX-Forwarded-Host: shop.test\r\n${bearer}\r\n`)).status).toBe(200);
   expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X-Forwarded-Host")).toEqual(["shop.test"]);
 });
 

@@ -35,16 +35,14 @@ test("out of files it answers 503 on what is open, does not spin, and serves eve
   const { gateway, connect, upstream } = await start(files);
   const atRest = gateway.openFiles();
   const held = connect();
-  held.write(request("/elsewhere"));
-  expect((await held.read()).status).toBe(404);
+  expect((await held.ask(request("/elsewhere"))).status).toBe(404);
   // In the middle of their heads, so they stay. The files run out before the bound on connections is reached.
   const flood = Array.from({ length: 100 }, () => connect());
   for (const client of flood) client.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
   await settled(flood);
   await eventually("no file is left", () => gateway.openFiles() >= files);
   const beforeMs = gateway.cpuMs();
-  held.write(request("/v2/held"));
-  const refused = await held.read();
+  const refused = await held.ask(request("/v2/held"));
   expect(refused.status).toBe(503);
   expectContractFields(refused, { limit: 1_000_000, remaining: remainingOf(refused.rawHeaders) });
   expect(upstream.received.map(({ target }) => target)).not.toContain("/v2/held");
@@ -54,8 +52,7 @@ test("out of files it answers 503 on what is open, does not spin, and serves eve
   for (const client of flood) client.destroy();
   await eventually("the files are free", () => gateway.openFiles() <= atRest + 2);
   const after = connect();
-  after.write(request("/v2/after"));
-  expect((await after.read()).status).toBe(200);
+  expect((await after.ask(request("/v2/after"))).status).toBe(200);
   expect(await loggedAs(gateway, "internal error")).toBeUndefined();
 });
 

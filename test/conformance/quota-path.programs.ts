@@ -371,8 +371,7 @@ describe("where it is", () => {
     await ask(request("/v2/x"));
     const client = cleanup(new RawConnection(gateway.traffic.port));
     for (let i = 0; i < 3; i += 1) {
-      client.write(request("/v2/quota"));
-      expect(summary(toldBy(await client.read()))).toEqual({ "per-ip": "open 1/10" });
+      expect(summary(toldBy(await client.ask(request("/v2/quota"))))).toEqual({ "per-ip": "open 1/10" });
     }
     expect((await ask(request("/v2/quota", { method: "POST" }))).status).toBe(405);
     expect(upstream.hits()).toBe(1);
@@ -410,8 +409,7 @@ describe("where it is", () => {
     const post = await client.ask({ path: "/quota", method: "POST", body: "x" });
     expect([post.status, valuesOf(post.rawHeaders, "allow")]).toEqual([405, ["GET, HEAD"]]);
     const connection = cleanup(new RawConnection(gateway.traffic.port, { tls: { ca } }));
-    connection.write(request("/quota"));
-    expect(summary(toldBy(await connection.read()))).toEqual({ "per-ip": "open 1/10" });
+    expect(summary(toldBy(await connection.ask(request("/quota"))))).toEqual({ "per-ip": "open 1/10" });
     expect(upstream.hits()).toBe(1);
   });
 

@@ -45,8 +45,7 @@ test("over TLS with HTTP/1.1, and HTTP/2: answered, followed through a drain", a
   expect((await client.ask({ path: "/Healthz" })).status).toBe(404);
   const drained = gateway.drain();
   const connection = cleanup(new RawConnection(gateway.traffic.port, { tls: { ca } }));
-  connection.write(request("/healthz"));
-  const { status, body } = await connection.read();
+  const { status, body } = await connection.ask(request("/healthz"));
   expect([status, body, upstream.hits()]).toEqual([503, "draining", 0]);
   vi.advanceTimersByTime(drain.delayMs);
   await drained;
@@ -79,9 +78,7 @@ test("while the upstream and all shares are busy, it is answered at once", async
     const busy = cleanup(new RawConnection(gateway.traffic.port));
     busy.write(request("/v2/slow", { method: "POST", fields: "Content-Length: 10\r\n" }));
   }
-  const probe = cleanup(new RawConnection(gateway.traffic.port));
-  probe.write(request("/healthz"));
-  expect((await probe.read()).status).toBe(200);
+  expect((await cleanup(new RawConnection(gateway.traffic.port)).ask(request("/healthz"))).status).toBe(200);
 });
 
 test("checks of an ingress know no such path: their 200 would admit the request", async () => {

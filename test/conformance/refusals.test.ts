@@ -33,9 +33,7 @@ describe("HTTP/1.1", () => {
     const clock = new FakeClock();
     const { gateway, connect } = await stageRaw(cleanup, served, { refusals }, clock);
     const ask = async (bytes: string) => {
-      const client = connect();
-      client.write(bytes);
-      return await client.read();
+      return await connect().ask(bytes);
     };
     for (let i = 0; i < 5; i += 1) expect((await ask(refused)).status).toBe(status);
     const answer = await ask(refused);
@@ -59,9 +57,7 @@ describe("HTTP/1.1", () => {
   test("bytes that cannot be parsed: beyond the budget the connection is closed without an answer", async () => {
     const { gateway, connect } = await stageRaw(cleanup, served, { refusals }, new FakeClock());
     for (let i = 0; i < 5; i += 1) {
-      const client = connect();
-      client.write("\0\r\n\r\n");
-      expect((await client.read()).status).toBe(400);
+      expect((await connect().ask("\0\r\n\r\n")).status).toBe(400);
     }
     for (let i = 0; i < 3; i += 1) {
       const client = connect();
@@ -71,9 +67,7 @@ describe("HTTP/1.1", () => {
     }
     expect(await metric(gateway, 'headgate_refusals_total{reason="too_many_refusals"}')).toBe(3);
     expect(await metric(gateway, 'headgate_requests_total{route="none",method="other",status_class="none"}')).toBe(3);
-    const client = connect();
-    client.write(request("/v2/x"));
-    expect((await client.read()).status).toBe(200);
+    expect((await connect().ask(request("/v2/x"))).status).toBe(200);
   });
 });
 
@@ -128,9 +122,7 @@ test("the plugin: bytes that cannot be parsed, and paths that are left to the ap
     routes: (app) => void app.all("/*", async () => "the app"),
   });
   for (let i = 0; i < 5; i += 1) {
-    const client = connect();
-    client.write("\0\r\n\r\n");
-    expect((await client.read()).status).toBe(400);
+    expect((await connect().ask("\0\r\n\r\n")).status).toBe(400);
   }
   const client = connect();
   client.write("\0\r\n\r\n");
@@ -138,7 +130,6 @@ test("the plugin: bytes that cannot be parsed, and paths that are left to the ap
   expect(client.receivedBytes).toBe(0);
   const another = connect();
   for (const target of ["/v2/x", "/left", "/left/too"]) {
-    another.write(request(target));
-    expect((await another.read()).status).toBe(200);
+    expect((await another.ask(request(target))).status).toBe(200);
   }
 });

@@ -76,9 +76,7 @@ const unread: ReadonlySet<string> = new Set([
 test("with the structured fields on, the upstream's own are dropped as well", async () => {
   const raw = cleanup(await startRawUpstream(ok));
   const gateway = cleanup(await startTestGateway({ upstreamUrl: raw.url, overrides: { fields: ["structured"] } }));
-  const client = cleanup(new RawConnection(gateway.traffic.port));
-  client.write(get());
-  const { rawHeaders } = await client.read();
+  const { rawHeaders } = await cleanup(new RawConnection(gateway.traffic.port)).ask(get());
   expect(valuesOf(rawHeaders, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|6[01])$/)]);
   expect(valuesOf(rawHeaders, "RateLimit-Policy")).toEqual(['"per-ip";q=100;w=60']);
   expect(rawHeaders.filter((name) => /^(x-)?ratelimit-(limit|remaining|reset)$/i.test(name))).toEqual([]);
@@ -87,8 +85,7 @@ test("with the structured fields on, the upstream's own are dropped as well", as
 /** The connection either ends without another byte, or answers the next request with what belongs to that one. */
 async function expectNoFurtherAnswer(client: RawConnection, connection: string[]): Promise<void> {
   if (!connection.includes("close")) {
-    client.write("GET /elsewhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    expect((await client.read()).status).toBe(404);
+    expect((await client.ask("GET /elsewhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")).status).toBe(404);
   }
   expect(await within("the connection ends", client.closed)).toBe("end");
   expect(client.rest).toBe("");

@@ -42,8 +42,7 @@ function load(port: number, loops: number): Load {
     let client = new RawConnection(port);
     while (!isStopped) {
       const startMs = performance.now();
-      client.write(request("/v2/x", i % 2 === 0 ? {} : post));
-      const status = await client.read({ deadlineMs: 2 * atOnceMs }).then(
+      const status = await client.ask(request("/v2/x", i % 2 === 0 ? {} : post), { deadlineMs: 2 * atOnceMs }).then(
         (answer) => answer.status,
         () => "broken" as const,
       );

@@ -9,11 +9,9 @@ test("an upstream that is away and one that hangs are told apart, in the answer 
   const { gateway, upstream, connect } = await stageRaw(cleanup, () => {}, { upstream: { responseTimeoutMs: 300 } });
   const client = connect();
   const health = async (): Promise<unknown> => (await fetch(`${gateway.adminUrl}/readyz`)).json();
-  client.write(request("/v2/x"));
-  expect((await client.read()).status).toBe(504);
+  expect((await client.ask(request("/v2/x"))).status).toBe(504);
   expect(await health()).toMatchObject({ status: "ready", upstream: { state: "down", reason: "response_timeout" } });
   await upstream.close();
-  client.write(request("/v2/x"));
-  expect((await client.read()).status).toBe(502);
+  expect((await client.ask(request("/v2/x"))).status).toBe(502);
   expect(await health()).toMatchObject({ status: "ready", upstream: { state: "down", reason: "refused" } });
 });

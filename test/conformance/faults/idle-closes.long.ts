@@ -28,8 +28,7 @@ test("no GET fails and no POST arrives twice when idle connections close as they
       // Half of the POSTs have no body, which is what a careless proxy sends again.
       const body = next % 4 === 0 ? "hello" : "";
       const post = { method: "POST", fields: `Content-Length: ${body.length}\r\n`, body };
-      client.write(request(target, isPost ? post : {}));
-      statuses.set(target, (await client.read()).status);
+      statuses.set(target, (await client.ask(request(target, isPost ? post : {}))).status);
     }
   };
   await Promise.all(Array.from({ length: clients }, work));

@@ -92,9 +92,7 @@ test("500 in flight and a steady load: nothing fails, readiness fails first, exi
   gateway.signal("SIGTERM");
   await eventually("readiness fails", async () => (await gateway.readiness()) === 503);
   // The port is still open, for a while after readiness has failed.
-  const late = cleanup(new RawConnection(gateway.port));
-  late.write(request("/v2/x"));
-  const answer = await late.read();
+  const answer = await cleanup(new RawConnection(gateway.port)).ask(request("/v2/x"));
   expect(answer.status).toBe(200);
   expect(valuesOf(answer.rawHeaders, "Connection")).toEqual(["close"]);
   expect(performance.now() - signalledMs).toBeLessThan(delayMs);

@@ -113,8 +113,7 @@ describe.each(ingresses)("$name", (ingress) => {
     ]) {
       const client = connect();
       const fields = `Connection: Upgrade, HTTP2-Settings\r\nUpgrade: ${offer}\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n`;
-      client.write(request("/v2/x", { fields: fields + key }));
-      expect([offer, (await client.read()).status]).toEqual([offer, 200]);
+      expect([offer, (await client.ask(request("/v2/x", { fields: fields + key }))).status]).toEqual([offer, 200]);
     }
     expect(backend.bytes()).not.toMatch(other);
   });
@@ -125,8 +124,7 @@ describe.each(ingresses)("$name", (ingress) => {
     const client = connect();
     const body = Buffer.alloc(defaultMaxBodyBytes, "x");
     client.write(request("/v2/x", { method: "POST", fields: `Content-Length: ${body.length}\r\n` }));
-    client.write(body);
-    const whole = await client.read();
+    const whole = await client.ask(body);
     expect([whole.status, whole.body]).toEqual([200, `${body.length} bytes`]);
     const larger = connect();
     larger.write(request("/v2/x", { method: "POST", fields: `Content-Length: ${body.length + 1}\r\n` }));
@@ -140,8 +138,7 @@ describe.each(ingresses)("$name", (ingress) => {
     if (name !== "HAProxy") {
       const growing = connect();
       growing.write(request("/v2/x", { method: "POST", fields: "Transfer-Encoding: chunked\r\n" }));
-      growing.write(`${(body.length + 1).toString(16)}\r\n${body}x\r\n0\r\n\r\n`);
-      expect((await growing.read()).status).toBe(413);
+      expect((await growing.ask(`${(body.length + 1).toString(16)}\r\n${body}x\r\n0\r\n\r\n`)).status).toBe(413);
     }
     expect(backend.received).toHaveLength(1);
   });
@@ -153,8 +150,7 @@ describe.each(ingresses)("$name", (ingress) => {
       const staged = await stage(ingress, { backendPort: backend.port, denyStatus, limit: 2 });
       const client = staged.connect();
       const ask = async (text: string): Promise<number> => {
-        client.write(text);
-        return (await client.read()).status;
+        return (await client.ask(text)).status;
       };
       const refusals = [
         ["GET /v2/x HTTP/1.1\r\nHost: a\r\n\r\n", 401],

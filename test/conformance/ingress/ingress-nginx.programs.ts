@@ -88,8 +88,7 @@ async function stage(method: string | null, denyStatus: 429 | 403, limit: number
   let connection = new RawConnection(port);
   cleanup(() => connection.destroy());
   const send = async (head: string): Promise<FramedResponse | null> => {
-    connection.write(head);
-    const answer = await connection.read().catch(() => null);
+    const answer = await connection.ask(head).catch(() => null);
     if (answer === null || /close/i.test(valuesOf(answer.rawHeaders, "Connection").join())) {
       connection.destroy();
       connection = new RawConnection(port);

@@ -45,8 +45,7 @@ function client(port: number): (head: string) => Promise<Outcome> {
   let connection = new RawConnection(port);
   cleanup(() => connection.destroy());
   return async (head) => {
-    connection.write(head);
-    const { status, rawHeaders } = await connection.read();
+    const { status, rawHeaders } = await connection.ask(head);
     const connectionEnds = valuesOf(rawHeaders, "Connection").join().toLowerCase() === "close";
     if (connectionEnds) {
       connection.destroy();

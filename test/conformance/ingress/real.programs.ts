@@ -66,8 +66,7 @@ function sender(port: number): Stage["send"] {
   cleanup(() => connection.destroy());
   return async (text, method = "GET") => {
     if (connection.ending !== null) connection = new RawConnection(port);
-    connection.write(text);
-    const answer = await connection.read({ method });
+    const answer = await connection.ask(text, { method });
     if (valuesOf(answer.rawHeaders, "Connection").join().toLowerCase().includes("close")) await connection.closed;
     return answer;
   };

@@ -35,8 +35,7 @@ describe.each(ingresses)("$name", ({ name, debianPackage, isInstalled, start }) 
       /** What the backend gets of one request with these fields; null if it gets none. */
       const seen = async (names: readonly string[]): Promise<readonly string[] | null> => {
         const connection = cleanup(new RawConnection(port));
-        connection.write(request("/v2/x", { fields: names.map((each) => `${each}: ${lie}\r\n`).join("") }));
-        await connection.read();
+        await connection.ask(request("/v2/x", { fields: names.map((each) => `${each}: ${lie}\r\n`).join("") }));
         connection.destroy();
         return backend.take()[0]?.lines.slice(1) ?? null;
       };

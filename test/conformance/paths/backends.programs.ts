@@ -77,8 +77,7 @@ test("the gateway does with each spelling what the page says", async () => {
   for (const { spelling, cells } of spellings) {
     const before = [await countedFor("login"), await countedFor("per-ip"), upstream.received.length];
     const client = new RawConnection(gateway.traffic.port);
-    client.write(`GET ${spelling} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n`);
-    const { status } = await client.read();
+    const { status } = await client.ask(`GET ${spelling} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n`);
     client.destroy();
     const after = [await countedFor("login"), await countedFor("per-ip"), upstream.received.length];
     const [login, all, forwarded] = after.map((count, i) => count - (before[i] ?? 0));

@@ -50,8 +50,7 @@ async function expectBorders(read: () => Promise<readonly string[]>, named = 4):
 
 function asking(client: RawConnection, bytes = request("/v2/x")): () => Promise<readonly string[]> {
   return async () => {
-    client.write(bytes);
-    return (await client.read()).rawHeaders;
+    return (await client.ask(bytes)).rawHeaders;
   };
 }
 

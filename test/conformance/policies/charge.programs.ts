@@ -43,9 +43,7 @@ test("of 100 guesses at once the upstream answers ten", async () => {
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
   expect(statuses.filter((status) => status === 401)).toHaveLength(10);
   held = [];
-  const next = connect();
-  next.write(request("/v2/login"));
-  expect((await next.read()).status).toBe(429);
+  expect((await connect().ask(request("/v2/login"))).status).toBe(429);
   expect(held).toEqual([]);
   expect(upstream.bytes().match(/GET \/v2\/login/g)).toHaveLength(10);
 });
@@ -61,9 +59,7 @@ test("an answer with another status gives its unit back, and Retry-After speaks 
   );
   const ask = async () => {
     // A kept connection would be idle for too long when the clock jumps, and could be closed before its next request is read.
-    const client = connect();
-    client.write(request("/v2/login"));
-    const { status, rawHeaders } = await client.read();
+    const { status, rawHeaders } = await connect().ask(request("/v2/login"));
     clock.advance(1_000);
     return { status, retryAfter: valuesOf(rawHeaders, "Retry-After") };
   };
@@ -79,9 +75,7 @@ test("the gateway's own 401 counts as the upstream's does", async () => {
     policies: [perIp, guesses({ limit: 2 })],
   });
   const statusOf = async (bytes: string) => {
-    const client = connect();
-    client.write(bytes);
-    return (await client.read()).status;
+    return (await connect().ask(bytes)).status;
   };
   const withoutToken = request("/v2/login").replace(/Authorization: .*\r\n/, "");
   expect([await statusOf(withoutToken), await statusOf(withoutToken)]).toEqual([401, 401]);
@@ -98,9 +92,7 @@ test("a client that leaves before the answer gives nothing back", async () => {
     client.destroy();
     await eventually("the request is cancelled", () => upstream.sockets.size === 0);
   }
-  const client = connect();
-  client.write(request("/v2/login"));
-  expect((await client.read()).status).toBe(429);
+  expect((await connect().ask(request("/v2/login"))).status).toBe(429);
 });
 
 const minute = { kind: "calendar", per: "minute", timezone: "UTC" } as const;
@@ -129,8 +121,7 @@ async function stageHeld(policy: Policy, overrides: Overrides = {}, clock: Clock
   };
   const ask = async (target = "/v2/login") => {
     const client = connect();
-    client.write(request(target));
-    const { status, rawHeaders } = await client.read();
+    const { status, rawHeaders } = await client.ask(request(target));
     client.destroy();
     return [status, valuesOf(rawHeaders, "Retry-After")[0]] as const;
   };
@@ -223,8 +214,6 @@ test("units of a client that left before the answer are kept, and Retry-After sp
   await eventually("it is at the upstream", () => upstream.sockets.size === 1);
   client.destroy();
   await eventually("the request is cancelled", () => upstream.sockets.size === 0);
-  const next = connect();
-  next.write(request("/v2/login"));
-  const { status, rawHeaders } = await next.read();
+  const { status, rawHeaders } = await connect().ask(request("/v2/login"));
   expect([status, Number(valuesOf(rawHeaders, "Retry-After")[0]) > 890]).toEqual([429, true]);
 });

@@ -28,8 +28,7 @@ async function exhausted(per: PeriodName) {
   const ask = async () => {
     // A kept connection would be idle for too long when the clock jumps.
     const client = connect();
-    client.write(request("/v2/x"));
-    const { status, rawHeaders } = await client.read();
+    const { status, rawHeaders } = await client.ask(request("/v2/x"));
     client.destroy();
     return { status, retryAfterMs: 1000 * Number(valuesOf(rawHeaders, "Retry-After")[0]) };
   };

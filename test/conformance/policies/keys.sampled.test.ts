@@ -39,8 +39,7 @@ function clientOf({ traffic }: TestGateway, localAddress = "127.0.0.1"): Ask {
   cleanup(() => client.destroy());
   return async (lines = [], target = "/v2/x", method = "GET") => {
     const head = [`${method} ${target} HTTP/1.1`, "Host: a", ...lines];
-    client.write(`${head.join("\r\n")}\r\n\r\n`);
-    const { status, rawHeaders } = await client.read({ method });
+    const { status, rawHeaders } = await client.ask(`${head.join("\r\n")}\r\n\r\n`, { method });
     if (!rawHeaders.includes("close")) return status;
     client.destroy();
     client = new RawConnection(traffic.port, { localAddress });

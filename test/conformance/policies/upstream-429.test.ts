@@ -151,9 +151,7 @@ test("a Retry-After that passes as it came keeps its spelling and its place", as
   const { connect } = await stageRaw(cleanupOf(context), (socket) =>
     socket.write(response("", "A: 1\r\nretry-AFTER:  5 \r\nB: 2\r\n", "429 Busy")),
   );
-  const client = connect();
-  client.write(request("/v2/x"));
-  expect((await client.read()).rawHeaders.slice(0, 8)).toEqual([
+  expect((await connect().ask(request("/v2/x"))).rawHeaders.slice(0, 8)).toEqual([
     ...["Content-Length", "0", "A", "1", "retry-AFTER", "5", "B", "2"],
   ]);
 });

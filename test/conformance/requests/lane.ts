@@ -86,8 +86,7 @@ export class RequestLane {
       if (expected.kind === "refused") expect(this.#upstream.takeBytes()).toBe("");
     }
     if (behind === "") {
-      client.write(probe);
-      expect((await client.read()).status).toBe(404);
+      expect((await client.ask(probe)).status).toBe(404);
     } else {
       expect(await within("the connection ends", client.closed)).toBe("end");
     }

@@ -131,8 +131,7 @@ async function checkBroken(status: number, client: RawConnection): Promise<void>
 
 /** The next answer on the connection is the one to the next request, which the gateway gives itself. */
 async function expectNoMore(client: RawConnection): Promise<void> {
-  client.write("GET /elsewhere HTTP/1.1\r\nHost: a\r\n\r\n");
-  expect((await client.read()).status).toBe(404);
+  expect((await client.ask("GET /elsewhere HTTP/1.1\r\nHost: a\r\n\r\n")).status).toBe(404);
   expect(client.rest).toBe("");
 }
 

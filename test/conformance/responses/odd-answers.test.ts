@@ -24,9 +24,9 @@ test.each(oddAnswers)("%s", async (_, bytes, ours) => {
   clock.advance(1_000);
   const { connect, gateway } = stage;
   const before = gateway.logLines.length;
-  const client = cleanup(connect());
-  client.write(request("/v2/x"));
-  const answer = await client.read().catch(() => null);
+  const answer = await cleanup(connect())
+    .ask(request("/v2/x"))
+    .catch(() => null);
   const line = (msg: string) => gateway.logLines.slice(before).find((each) => each["msg"] === msg);
   await eventually("it is logged", () => line("request") !== undefined);
   if (typeof ours === "string") {
