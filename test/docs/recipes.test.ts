@@ -56,8 +56,7 @@ test("failed logins: the gateway's own 401 is charged, and a 200 shows the polic
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(response("ok")), { policies });
   const client = connect();
   const ask = async (fields: string): Promise<(number | string | undefined)[]> => {
-    client.write(`GET /v2/x HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
-    return limitOf(await client.read());
+    return limitOf(await client.ask(`GET /v2/x HTTP/1.1\r\nHost: a\r\n${fields}\r\n`));
   };
   const token = "Authorization: Bearer x\r\n";
   expect([await ask(token), await ask(token)]).toEqual([200, 200].map((status) => [status, "10", "9"]));

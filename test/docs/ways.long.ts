@@ -259,8 +259,7 @@ test("rate-limiting.md and authentication.md: the 429 and the 401 have the heade
   ] as const) {
     const [, head = "", body = ""] =
       new RegExp(`^\`\`\`\\n(HTTP/1.1 ${status} .*?)\\n\\n(.*?)\\n\`\`\``, "ms").exec(read(page)) ?? [];
-    client.write("GET /v2/x HTTP/1.1\r\nHost: a\r\n\r\n");
-    const answer = await client.read();
+    const answer = await client.ask("GET /v2/x HTTP/1.1\r\nHost: a\r\n\r\n");
     expect([page, answer.status, answer.body]).toEqual([page, status, body]);
     const given = new Map(
       answer.rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [[name, answer.rawHeaders[i + 1]]] : [])),
