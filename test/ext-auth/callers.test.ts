@@ -99,8 +99,7 @@ test("strangers that hold 64 connections open keep no caller out; for one more, 
   const late = await open("127.0.0.2");
   await within("the first is closed", strangers[0]?.closed ?? Promise.reject());
   expect([late, other, ...strangers.slice(1)].every(({ ending }) => ending === null)).toBe(true);
-  late.write("Host: a\r\n\r\n");
-  expect((await late.read()).status).toBe(403);
+  expect((await late.ask("Host: a\r\n\r\n")).status).toBe(403);
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(1);
   expect((await ask("/ext-authz/v2/x", call)).status).toBe(200);
 });
@@ -111,8 +110,7 @@ test("a stranger that shows a secret is a caller from then on, until callers of 
   const write = `GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${call}X-Headgate-Secret: secret\r\n\r\n`;
   const open = Array.from({ length: 70 }, connect);
   for (const connection of open.slice(0, 3)) {
-    connection.write(write);
-    expect((await connection.read()).status).toBe(200);
+    expect((await connection.ask(write)).status).toBe(200);
   }
   const closed = () => open.filter(({ ending }) => ending !== null).length;
   await eventually("there are 64 strangers beside 2 callers", () => closed() === 4);

@@ -21,8 +21,7 @@ test("while the gateway drains calls are answered, each answer ends its connecti
   const { connect, gateway } = await stageDecision(cleanup, {}, { drain });
   const [kept, idle] = [connect(), connect()];
   for (const connection of [kept, idle]) {
-    connection.write(call);
-    const { rawHeaders } = await connection.read();
+    const { rawHeaders } = await connection.ask(call);
     expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
   }
   const late = connect();
@@ -30,8 +29,7 @@ test("while the gateway drains calls are answered, each answer ends its connecti
   const drained = gateway.close();
   await eventually("readiness fails", async () => (await fetch(`${gateway.adminUrl}/readyz`)).status === 503);
   for (const connection of [kept, connect()]) {
-    connection.write(call);
-    const { status, rawHeaders } = await connection.read();
+    const { status, rawHeaders } = await connection.ask(call);
     expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, ["close"]]);
     expect(await connection.closed).toBe("end");
   }
@@ -42,8 +40,7 @@ test("while the gateway drains calls are answered, each answer ends its connecti
     probe.socket.once("connect", () => probe.destroy());
     return (await probe.closed) === "ECONNREFUSED";
   });
-  idle.write(call);
-  expect((await idle.read()).status).toBe(200);
+  expect((await idle.ask(call)).status).toBe(200);
   vi.advanceTimersByTime(graceMs);
   await drained;
   expect(await late.closed).toBe("end");
@@ -80,8 +77,7 @@ describe.each(refusedRaw)("behind %s", (_, bytes) => {
     cleanup(() => void vi.useRealTimers());
     const { gateway } = await stageDecision(cleanup);
     const held = cleanup(new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true }));
-    held.write(bytes);
-    await held.read();
+    await held.ask(bytes);
     await eventually("it cannot be written to any more", () => {
       // The listener looks at its connections.
       vi.advanceTimersByTime(500);
@@ -92,9 +88,7 @@ describe.each(refusedRaw)("behind %s", (_, bytes) => {
 
   test("a caller that keeps its side open does not keep the gateway from ending", async () => {
     const { gateway } = await stageDecision(cleanup);
-    const held = cleanup(new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true }));
-    held.write(bytes);
-    await held.read();
+    await cleanup(new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true })).ask(bytes);
     await within("the end", gateway.close(), soonMs);
   });
 

@@ -81,8 +81,7 @@ describe.each(kinds)("$kind", ({ target, fields }) => {
 test("bytes that are no call are refused with the rule that they break", async () => {
   const { connect, gateway } = await stageDecision(cleanup);
   const caller = connect();
-  caller.write("GET /auth-request HTTP/1.1\r\nHost: a\r\nX : secret\r\n\r\n");
-  expect((await caller.read()).status).toBe(400);
+  expect((await caller.ask("GET /auth-request HTTP/1.1\r\nHost: a\r\nX : secret\r\n\r\n")).status).toBe(400);
   expect(gateway.logLines).toContainEqual(
     expect.objectContaining({ reason: "malformed", detail: "a blank in or behind a name", caller: "127.0.0.1" }),
   );
@@ -147,8 +146,7 @@ describe("which request it is", () => {
       const connection = connect();
       const head = `${method} /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${from("192.0.2.1")}${token}`;
       for (const rest of ["\r\n", "Content-Length: 3\r\n\r\nabc", upgrade, "Expect: 100-continue\r\n\r\n"]) {
-        connection.write(head + rest);
-        expect([method, (await connection.read({ method })).status]).toEqual([method, 200]);
+        expect([method, (await connection.ask(head + rest, { method })).status]).toEqual([method, 200]);
       }
     }
   });
@@ -201,8 +199,7 @@ describe("what cannot be read", () => {
   ])("%s is refused, and the connection ends", async (_, bytes, status, meant) => {
     const { connect } = await stageDecision(cleanup);
     const connection = connect();
-    connection.write(bytes);
-    const answer = await connection.read();
+    const answer = await connection.ask(bytes);
     expect(answer.status).toBe(status);
     expect(valuesOf(answer.rawHeaders, "X-Headgate-Status")).toEqual([meant]);
     expect(await connection.closed).toBe("end");
@@ -215,8 +212,7 @@ describe("what cannot be read", () => {
     const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 300 } });
     const connection = connect();
     const head = `POST /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${from("192.0.2.1")}${token}${field}\r\n\r\n`;
-    connection.write(head + body);
-    expect((await connection.read()).status).toBe(200);
+    expect((await connection.ask(head + body)).status).toBe(200);
     expect([await connection.closed, connection.rest]).toEqual(["end", ""]);
     const calls = (outcome: string) => metric(gateway, `headgate_ext_auth_checks_total{outcome="${outcome}"}`);
     expect([await calls("admitted"), await calls("malformed")]).toEqual([1, 0]);
@@ -224,9 +220,7 @@ describe("what cannot be read", () => {
 
   test("a head that takes too long is 408", async () => {
     const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 100 } });
-    const slow = connect();
-    slow.write("GET /ext-authz/v2/x HTTP/1.1\r\n");
-    expect((await slow.read()).status).toBe(408);
+    expect((await connect().ask("GET /ext-authz/v2/x HTTP/1.1\r\n")).status).toBe(408);
     expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="malformed"}')).toBe(1);
   });
 
@@ -246,8 +240,7 @@ describe("what cannot be read", () => {
     const { connect } = await stageDecision(cleanup, {}, { timeouts: { keepAliveMs: 1 } });
     const client = connect();
     const call = `GET /auth-request HTTP/1.1\r\nHost: headgate\r\n${from("192.0.2.1") + token + calls.nginx.fields}\r\n`;
-    client.write(call);
-    expect((await client.read()).status).toBe(200);
+    expect((await client.ask(call)).status).toBe(200);
     await beforeReads(() => {
       client.write(call);
       vi.advanceTimersByTime(3_000);
@@ -291,8 +284,7 @@ describe("pipelined calls", () => {
     const connection = connect();
     connection.write(call.repeat(99));
     for (let read = 0; read < 99; read += 1) expect((await connection.read()).status).toBe(200);
-    connection.write(call);
-    expect((await connection.read()).status).toBe(200);
+    expect((await connection.ask(call)).status).toBe(200);
   });
 
   test("beyond 100 in one read none is decided, and the connection closes", async () => {

@@ -97,9 +97,7 @@ describe("the URL is cut by bytes", () => {
   test("the host of the URL stands for the client's, and never Host", async () => {
     const { connect } = await stageDecision(cleanup);
     const ask = async (host: string, url: string): Promise<number> => {
-      const connection = connect();
-      connection.write(`GET /auth-request HTTP/1.1\r\n${host}${call(url)}\r\n`);
-      return (await connection.read()).status;
+      return (await connect().ask(`GET /auth-request HTTP/1.1\r\n${host}${call(url)}\r\n`)).status;
     };
     expect(await ask("Host: head?gate\r\n", "http://a/v2/me")).toBe(200);
     expect(await ask("Host: headgate\r\n", "http://a?b/v2/me")).toBe(400);

@@ -49,8 +49,7 @@ test("a trusted caller's connection stays open", async () => {
   const { connect } = await stageDecision(cleanup);
   const connection = connect();
   for (let i = 0; i < 3; i += 1) {
-    connection.write("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n");
-    expect((await connection.read()).body).toBe("ready");
+    expect((await connection.ask("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")).body).toBe("ready");
   }
   connection.write(`GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n${token}\r\n`);
   expect((await connection.read()).status).toBe(200);
@@ -124,8 +123,7 @@ test("until the gateway announces its start, /readyz is 503", async () => {
   cleanup(() => listener.drain(0));
   const connection = new RawConnection(listener.port);
   const ask = async (): Promise<[number, string]> => {
-    connection.write("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n");
-    const { status, body } = await connection.read();
+    const { status, body } = await connection.ask("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n");
     return [status, body];
   };
   expect(await ask()).toEqual([503, "starting"]);

@@ -22,8 +22,7 @@ const ways = [
   {
     way: "behind a call in chunks",
     begin: async (connection: RawConnection) => {
-      connection.write(callInChunks);
-      expect(valuesOf((await connection.read()).rawHeaders, "X-Headgate-Status")).toEqual(["404"]);
+      expect(valuesOf((await connection.ask(callInChunks)).rawHeaders, "X-Headgate-Status")).toEqual(["404"]);
     },
   },
 ] as const;
@@ -120,8 +119,7 @@ describe.concurrent("a call gets the same bytes on both ways", () => {
           await begin(connection);
           const other = first.replace("192.0.2.1", "192.0.2.9");
           for (const call of [first, first, first, other, other, first, first.replace("v2", "v1"), first, other]) {
-            connection.write(call);
-            const { rawHeaders, ...rest } = await connection.read({ method: call.slice(0, call.indexOf(" ")) });
+            const { rawHeaders, ...rest } = await connection.ask(call, { method: call.slice(0, call.indexOf(" ")) });
             answers.push(JSON.stringify([call, rest, rawHeaders]));
           }
           connection.destroy();
@@ -138,8 +136,7 @@ test.concurrent("empty lines between calls begin no call, and keep no connection
   const cleanup = cleanupOf(context);
   const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 300, keepAliveMs: 300 } });
   const connection = connect();
-  connection.write(`\r\n${call}\r\n`);
-  expect((await connection.read()).status).toBe(200);
+  expect((await connection.ask(`\r\n${call}\r\n`)).status).toBe(200);
   const timer = setInterval(() => connection.write("\r\n"), 50);
   cleanup(() => clearInterval(timer));
   await within("the end", connection.closed, 2 * soonMs);
@@ -167,8 +164,7 @@ test.concurrent("connections that ended in any way take no place", async (contex
       const connection = connect();
       await begin(connection);
       if (hasAsked) {
-        connection.write(call);
-        expect((await connection.read()).status).toBe(200);
+        expect((await connection.ask(call)).status).toBe(200);
       }
       end(connection);
       await connection.closed;
@@ -196,16 +192,13 @@ test("a call in two packets is answered wherever it is cut, first on a connectio
     for (const before of [0, 2]) {
       const connection = connect();
       for (let asked = 0; asked < before; asked += 1) {
-        connection.write(call);
-        expect((await connection.read()).status).toBe(200);
+        expect((await connection.ask(call)).status).toBe(200);
       }
       connection.write(call.slice(0, cut));
       // Answered after what came before it.
       await ask("/nowhere", "");
-      connection.write(call.slice(cut));
-      expect([cut, (await connection.read()).status]).toEqual([cut, 200]);
-      connection.write(call);
-      expect((await connection.read()).status).toBe(200);
+      expect([cut, (await connection.ask(call.slice(cut))).status]).toEqual([cut, 200]);
+      expect((await connection.ask(call)).status).toBe(200);
       connection.destroy();
       admitted += before + 2;
     }
@@ -253,14 +246,12 @@ test("behind a call whose body a 100 is awaited for, no other call is read", asy
 test("calls in one packet behind other calls are answered, the last one when the rest of it is here", async () => {
   const { ask, connect } = await stageDecision(cleanup);
   const connection = connect();
-  connection.write(call);
-  expect((await connection.read()).status).toBe(200);
+  expect((await connection.ask(call)).status).toBe(200);
   connection.write(call.repeat(3) + call.slice(0, 30));
   for (let read = 0; read < 3; read += 1) expect((await connection.read()).status).toBe(200);
   await ask("/nowhere", "");
   expect(connection.rest).toBe("");
-  connection.write(call.slice(30));
-  expect((await connection.read()).status).toBe(200);
+  expect((await connection.ask(call.slice(30))).status).toBe(200);
 });
 
 // A caller that leaves meanwhile, and a drain whose time is over, are in test/exchange/matrix.test.ts.
@@ -286,8 +277,7 @@ describe.each(ways)("while a decision is awaited, $way", ({ begin }) => {
     await ask("/nowhere", "");
     check.decide();
     for (const status of [200, 404]) expect((await connection.read()).status).toBe(status);
-    connection.write(call.slice(30));
-    expect((await connection.read()).status).toBe(200);
+    expect((await connection.ask(call.slice(30))).status).toBe(200);
   });
 
   test("a caller that sends more and more meanwhile is not read", async () => {
