@@ -18,9 +18,7 @@ test("serverOptions({ maxHeaderBytes }) moves the server's bound, and what is re
     routes: (app) => app.get("/v2/*", async () => "ok"),
   });
   const ask = async (target: string, fields = ""): Promise<number> => {
-    const client = app.connect();
-    client.write(request(target, { fields }));
-    return (await client.read()).status;
+    return (await app.connect().ask(request(target, { fields }))).status;
   };
   expect(await ask(`/v2/${long(20_000)}`, `X: ${long(10_000)}\r\n`)).toBe(200);
   expect(await ask(`/v2/${long(20_480)}`)).toBe(414);
@@ -50,9 +48,7 @@ test.each([
   const upstream = cleanup(await startRawUpstream((socket) => void socket.write(answer)));
   const bound = maxHeaderBytes === undefined ? {} : { maxHeaderBytes };
   const app = await startTestApp(cleanup, { options: { upstream: { url: upstream.url, ...bound } } });
-  const client = app.connect();
-  client.write(request("/v2/login"));
-  const { rawHeaders, ...read } = await client.read();
+  const { rawHeaders, ...read } = await app.connect().ask(request("/v2/login"));
   expect([read.status, valuesOf(rawHeaders, "set-cookie").length]).toEqual([status, status === 200 ? 10 : 0]);
   if (status === 200) return;
   await eventually("it is logged", () => app.lines.some(({ reason }) => reason === "head_too_large"));

@@ -74,8 +74,7 @@ async function checkAnswer(row: AnswerCase, { start, cleanup }: Stage): Promise<
   if (row.own !== undefined) expectOwnAnswer(response, ...row.own, method);
   if (row.upstream === undefined) expect(raw.bytes()).toBe("");
   if (!valuesOf(response.rawHeaders, "Connection").includes("close")) {
-    client.write("GET /elsewhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    expect((await client.read()).status).toBe(404);
+    expect((await client.ask("GET /elsewhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")).status).toBe(404);
   }
   expect(await within("the connection ends", client.closed)).toBe("end");
   expect(client.rest).toBe("");

@@ -280,8 +280,7 @@ test("several Set-Cookie lines arrive, however they were set", async () => {
   });
   const client = connect();
   for (const target of ["/x", "/raw"]) {
-    client.write(request(target));
-    expect(valuesOf((await client.read()).rawHeaders, "Set-Cookie")).toEqual(["a=1", "b=2"]);
+    expect(valuesOf((await client.ask(request(target))).rawHeaders, "Set-Cookie")).toEqual(["a=1", "b=2"]);
   }
 });
 
@@ -297,9 +296,7 @@ test.each([
     options: { policies: [{ name: "per-ip", limit, window: "60s" }] },
     routes: (app) => get(app, (reply) => reply.code(429).header("retry-after", given).send("later")),
   });
-  const client = connect();
-  client.write(request("/x"));
-  const { status, rawHeaders } = await client.read();
+  const { status, rawHeaders } = await connect().ask(request("/x"));
   expect(status).toBe(429);
   expect(valuesOf(rawHeaders, "Retry-After")).toEqual([sent]);
 });
@@ -320,10 +317,8 @@ test("a refusal is headgate's own to the byte, whatever hooks have set, but lets
     routes: (app) => get(app, (reply) => reply.send("ok")),
   });
   const client = connect();
-  client.write(request("/x"));
-  await client.read();
-  client.write(request("/x"));
-  const answer = await client.read();
+  await client.ask(request("/x"));
+  const answer = await client.ask(request("/x"));
   expectContractFields(answer, { limit: 1, remaining: 0 });
   expectOwnAnswer(answer, "Too Many Requests", "Too many requests, please try again later.");
   expect(valuesOf(answer.rawHeaders, "Access-Control-Allow-Origin")).toEqual(["*"]);
@@ -342,8 +337,7 @@ test("an early hint carries no field, and the answer behind it each one once", a
       }),
   });
   const client = connect();
-  client.write(request("/x"));
-  const early = await client.read();
+  const early = await client.ask(request("/x"));
   expect(early.status).toBe(103);
   expect(early.rawHeaders.map((text) => text.toLowerCase())).not.toContain("ratelimit-limit");
   expectContractFields(await client.read(), { limit: 100, remaining: 99 });
@@ -355,9 +349,7 @@ test("the structured fields are sent where they are asked for", async () => {
     options: { fields: ["standard", "structured"] },
     routes: (app) => get(app, (reply) => spoof(reply).send("ok")),
   });
-  const client = connect();
-  client.write(request("/x"));
-  const { rawHeaders } = await client.read();
+  const { rawHeaders } = await connect().ask(request("/x"));
   expect(valuesOf(rawHeaders, "RateLimit")).toEqual([`"per-ip";r=99;t=60`]);
   expect(valuesOf(rawHeaders, "X-RateLimit-Limit")).toEqual([]);
 });

@@ -31,10 +31,8 @@ test("the request beyond the limit is a 429 that no hook and no handler sees", a
     routes,
   });
   const client = connect();
-  client.write(request("/x"));
-  expect((await client.read()).status).toBe(200);
-  client.write(request("/x"));
-  expectOwnAnswer(await client.read(), "Too Many Requests", "Too many requests, please try again later.");
+  expect((await client.ask(request("/x"))).status).toBe(200);
+  expectOwnAnswer(await client.ask(request("/x")), "Too Many Requests", "Too many requests, please try again later.");
   expect(seen).toEqual(["GET /x"]);
 });
 
@@ -51,9 +49,7 @@ test.each([
 ])("%s never reaches the app", async (_, bytes, status, remaining) => {
   const { routes, seen } = counting();
   const { connect } = await startTestApp(cleanup, { options: { maxBodyBytes: 10 }, routes });
-  const client = connect();
-  client.write(bytes);
-  const answer = await client.read();
+  const answer = await connect().ask(bytes);
   expect(answer.status).toBe(status);
   expectContractFields(answer, { limit: 100, remaining });
   expect(seen).toEqual([]);
@@ -72,8 +68,7 @@ describe("a request behind a message that ends its connection", () => {
     const { routes, seen } = counting();
     const { connect } = await startTestApp(cleanup, { routes });
     const client = connect();
-    client.write(first + request("/smuggled"));
-    expect((await client.read()).status).toBe(status);
+    expect((await client.ask(first + request("/smuggled"))).status).toBe(status);
     expect(await within("the connection ends", client.closed)).toBe("end");
     expect(client.rest).toBe("");
     expect(seen).not.toContain("GET /smuggled");
@@ -126,8 +121,7 @@ describe("routes", () => {
     const { connect } = await startTestApp(cleanup, { options: { routes: ["/v1/", "/v2/"] }, routes });
     const client = connect();
     const ask = async (bytes: string) => {
-      client.write(bytes);
-      return (await client.read()).status;
+      return (await client.ask(bytes)).status;
     };
     expect(await ask(anonymous("/page"))).toBe(200);
     for (const target of ["/v1/x", "/V2/x", "//v2/x", "/%76%32/x", "/v2"])
@@ -142,9 +136,7 @@ describe("routes", () => {
       server: { rewriteUrl: ({ url = "" }) => url.replace("/old/", "/v1/") },
       routes: (app) => app.get("/v1/x", async () => "ok"),
     });
-    const client = connect();
-    client.write(anonymous("/old/x"));
-    expect((await client.read()).status).toBe(401);
+    expect((await connect().ask(anonymous("/old/x"))).status).toBe(401);
   });
 });
 
@@ -160,8 +152,7 @@ describe("the client", () => {
       ["1.1.1.1", 200],
       ["2.2.2.2", 429],
     ] as const) {
-      client.write(request("/x", { fields: `X-Forwarded-For: ${address}\r\n` }));
-      expect((await client.read()).status).toBe(status);
+      expect((await client.ask(request("/x", { fields: `X-Forwarded-For: ${address}\r\n` }))).status).toBe(status);
     }
     await eventually("both are logged", () => accessLines(app).length === 2);
     expect(accessLines(app).map(({ client }) => client)).toEqual(["127.0.0.1", "127.0.0.1"]);
@@ -183,20 +174,14 @@ describe("the client", () => {
 test("100 Continue is sent to nobody who is refused, and to whom the app reads", async () => {
   const { connect } = await startTestApp(cleanup, { routes: (app) => app.post("/x", async ({ body }) => body) });
   const expecting = "Expect: 100-continue\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n";
-  const refused = connect();
-  refused.write(anonymous("/x", expecting, "POST"));
-  expect((await refused.read()).status).toBe(401);
+  expect((await connect().ask(anonymous("/x", expecting, "POST"))).status).toBe(401);
   const client = connect();
-  client.write(request("/x", { method: "POST", fields: expecting }));
-  expect((await client.read()).status).toBe(100);
-  client.write("hi");
-  expect(await client.read()).toMatchObject({ status: 200, body: "hi" });
+  expect((await client.ask(request("/x", { method: "POST", fields: expecting }))).status).toBe(100);
+  expect(await client.ask("hi")).toMatchObject({ status: 200, body: "hi" });
   const odd = connect();
   odd.write(request("/x", { method: "POST", fields: "Expect: 200-maybe\r\nContent-Length: 2\r\n" }));
   expect((await odd.read()).status).toBe(417);
-  const undecodable = connect();
-  undecodable.write(request("/%zz", { method: "POST", fields: expecting }));
-  expect((await undecodable.read()).status).toBe(400);
+  expect((await connect().ask(request("/%zz", { method: "POST", fields: expecting }))).status).toBe(400);
 });
 
 test("bytes that break the body of a request are answered in its place, and those behind one after it", async () => {
@@ -208,15 +193,13 @@ test("bytes that break the body of a request are answered in its place, and thos
   });
   const broken = connect();
   broken.write(request("/x", { method: "POST", fields: "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n" }));
-  broken.write("2\r\nhi\r\nzz\r\n");
-  const answer = await broken.read();
+  const answer = await broken.ask("2\r\nhi\r\nzz\r\n");
   expectOwnAnswer(answer, "Bad Request", "The request is not well-formed HTTP.");
   expectContractFields(answer, { limit: 100, remaining: 99 });
   expect(await within("the connection ends", broken.closed)).toBe("end");
 
   const behind = connect();
-  behind.write(`${request("/x")}nonsense\r\n\r\n`);
-  expect(await behind.read()).toMatchObject({ status: 200, body: "ok" });
+  expect(await behind.ask(`${request("/x")}nonsense\r\n\r\n`)).toMatchObject({ status: 200, body: "ok" });
   expect((await behind.read()).status).toBe(400);
   expect(await within("the connection ends", behind.closed)).toBe("end");
 });
@@ -232,10 +215,8 @@ test("the metrics are those of the gateway, in both formats", async () => {
     },
   });
   const client = connect();
-  client.write(request("/x"));
-  await client.read();
-  client.write(anonymous("/metrics"));
-  const { body } = await client.read();
+  await client.ask(request("/x"));
+  const { body } = await client.ask(anonymous("/metrics"));
   expect(body).toContain('headgate_requests_total{route="/",method="GET",status_class="2xx"} 1');
   expect(body).toContain("headgate_client_connections 1");
   const { contentType } = await app.headgate.metrics("application/openmetrics-text;version=1.0.0");
@@ -252,8 +233,7 @@ test("a request whose connection was reset before it was accepted reaches no han
   // The app, which runs in this process, accepts nothing in the meantime.
   execFileSync(process.execPath, ["-e", script]);
   const next = stage.connect();
-  next.write(request("/v2/next"));
-  expect((await next.read()).status).toBe(200);
+  expect((await next.ask(request("/v2/next"))).status).toBe(200);
   expect(seen).toEqual(["GET /v2/next"]);
   expect(accessLines(stage).map(({ client }) => client)).toEqual(["127.0.0.1"]);
 });

@@ -88,8 +88,7 @@ test("while the app closes it serves what comes on an open connection, and ends 
   await eventually("the app has one", () => stage.lines.some(({ msg }) => msg === "incoming request"));
   const closed = stage.app.close();
   await eventually("the app closes", () => !stage.app.server.listening);
-  other.write("\r\n");
-  const answer = await other.read();
+  const answer = await other.ask("\r\n");
   expect(answer).toMatchObject({ status: 200, body: "ok" });
   expect(answer.rawHeaders).toContain("close");
   expect(answer.rawHeaders).toContain("RateLimit-Remaining");

@@ -183,8 +183,7 @@ test("the tokens file is watched", async () => {
   });
   const client = connect();
   const ask = async (): Promise<number> => {
-    client.write(request("/x"));
-    return (await client.read()).status;
+    return (await client.ask(request("/x"))).status;
   };
   expect(await ask()).toBe(401);
   writeFileSync(file, `${digestOf("secret-token")}\n`);

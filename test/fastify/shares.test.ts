@@ -130,7 +130,6 @@ test("a client that has left while the app had its request is not proxied, and h
   await eventually("it has ended", () => lines.some(({ complete }) => complete === false));
   goOn[0]?.();
   const last = connect();
-  last.write(request("/v2/last"));
-  expect((await last.read()).status).toBe(200);
+  expect((await last.ask(request("/v2/last"))).status).toBe(200);
   expect(upstream.bytes()).not.toContain("/v2/gone");
 });

@@ -45,8 +45,7 @@ describe("routes", () => {
     const { upstream, connect } = await stageRaw(ok, {}, { routes });
     const client = connect();
     const ask = async (target: string) => {
-      client.write(request(target));
-      const { status, body } = await client.read();
+      const { status, body } = await client.ask(request(target));
       return `${status} ${body}`;
     };
     expect(await ask("/v2/own")).toBe("200 own");
@@ -58,9 +57,7 @@ describe("routes", () => {
   test("the path of the upstream's URL stands before the target", async () => {
     const upstream = cleanup(await startRawUpstream(ok));
     const { connect } = await stage(`${upstream.url}/api`);
-    const client = connect();
-    client.write(request("/v2/x?a=%20#b"));
-    expect((await client.read()).status).toBe(200);
+    expect((await connect().ask(request("/v2/x?a=%20#b"))).status).toBe(200);
     expect(upstream.bytes()).toMatch(/^GET \/api\/v2\/x\?a=%20#b HTTP\/1\.1\r\n/);
   });
 
@@ -73,9 +70,7 @@ describe("routes", () => {
           app.addHook("onRequest", async (_request, reply) => void reply.headers({ vary: "Origin", server: "ours" })),
       },
     );
-    const client = connect();
-    client.write(request("/v2/x"));
-    const { rawHeaders } = await client.read();
+    const { rawHeaders } = await connect().ask(request("/v2/x"));
     expect(valuesOf(rawHeaders, "Vary")).toEqual(["Origin"]);
     expect(valuesOf(rawHeaders, "Server")).toEqual(["theirs"]);
   });
@@ -122,8 +117,7 @@ describe("idle connections", () => {
     const { connect, upstream } = await stageRaw(onData, options);
     const client = connect();
     for (let i = 0; i < 3; i += 1) {
-      client.write(request("/v2/x"));
-      expect((await client.read()).status).toBe(200);
+      expect((await client.ask(request("/v2/x"))).status).toBe(200);
     }
     expect(new Set(used).size).toBe(3);
     expect(upstream.bytes().match(/^connection: .*$/gim)).toEqual(Array(3).fill(`connection: ${connection}`));
@@ -147,9 +141,7 @@ describe("TLS", () => {
   ])("a certificate of an unknown authority %s", async (_, status, tls) => {
     const upstream = await startTlsUpstream(cleanup, { cert: issued.cert, key: issued.key });
     const { connect, lines } = await stage(upstream.url, { tls: tls() });
-    const client = connect();
-    client.write(request("/v2/x"));
-    expect((await client.read()).status).toBe(status);
+    expect((await connect().ask(request("/v2/x"))).status).toBe(status);
     if (status === 502) expect(upstream.bytes()).toBe("");
     expect(lines.some(({ detail }) => String(detail).startsWith("upstream.tls.insecureSkipVerify"))).toBe(
       "insecureSkipVerify" in tls(),
@@ -192,8 +184,7 @@ describe("bodies", () => {
     );
     const client = connect();
     const fields = "Content-Type: application/octet-stream\r\nContent-Length: 2\r\n";
-    client.write(request("/v2/x", { method: "POST", fields, body: "hi" }));
-    expect((await client.read()).status).toBe(200);
+    expect((await client.ask(request("/v2/x", { method: "POST", fields, body: "hi" }))).status).toBe(200);
     expect(upstream.bytes()).toMatch(/\r\n\r\nhi$/);
   });
 
@@ -223,9 +214,7 @@ describe("bodies", () => {
         {},
         { before },
       );
-      const client = connect();
-      client.write(request("/v2/x"));
-      expect((await client.read()).body).toBe("x".repeat(64 * 1024 + 1));
+      expect((await connect().ask(request("/v2/x"))).body).toBe("x".repeat(64 * 1024 + 1));
     },
   );
 
@@ -281,9 +270,7 @@ test("a request's and a response's fields keep their order, spelling, number and
   const { upstream, connect } = await stageRaw(
     (socket) => void socket.write(response("ok", `${own.join("\r\n")}\r\n`), "latin1"),
   );
-  const client = connect();
-  client.write(request("/v2/x", { fields: `${lines.join("\r\n")}\r\n` }));
-  const { rawHeaders } = await client.read();
+  const { rawHeaders } = await connect().ask(request("/v2/x", { fields: `${lines.join("\r\n")}\r\n` }));
   const received = upstream.bytes().split("\r\n");
   expect(received.filter((line) => lines.includes(line))).toEqual(lines);
   const seen = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${rawHeaders[i + 1]}`] : []));
@@ -301,8 +288,7 @@ test("a WebSocket handshake goes to the upstream as an ordinary request, so no c
   const client = connect();
   const fields =
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-  client.write(request("/v2/x", { fields }));
-  expect(await client.read()).toMatchObject({ status: 426, body: "no" });
+  expect(await client.ask(request("/v2/x", { fields }))).toMatchObject({ status: 426, body: "no" });
   expect(upstream.bytes()).not.toMatch(/^(?:upgrade|connection: upgrade)/im);
   await within("the connection ends", client.closed);
 });
@@ -339,9 +325,7 @@ test("inject reaches the upstream", async () => {
 
 test("an app that closes closes its idle connections to the upstream", async () => {
   const { app, upstream, connect } = await stageRaw(ok);
-  const client = connect();
-  client.write(request("/v2/x"));
-  await client.read();
+  await connect().ask(request("/v2/x"));
   expect(upstream.sockets.size).toBe(1);
   await app.close();
   // Before an idle connection would be closed anyway, after 4 s.
