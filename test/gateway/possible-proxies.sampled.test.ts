@@ -39,8 +39,7 @@ function asking({ traffic }: TestGateway, connections = 8): (bytes: string, i: n
     const client = clients[i % connections] ?? new RawConnection(traffic.port);
     if (clients[i % connections] === undefined) cleanup(() => client.destroy());
     clients[i % connections] = client;
-    client.write(bytes);
-    const { status, rawHeaders } = await client.read();
+    const { status, rawHeaders } = await client.ask(bytes);
     return [`${status}`, ...valuesOf(rawHeaders, "RateLimit-Remaining")];
   };
 }
