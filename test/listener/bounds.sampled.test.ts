@@ -30,8 +30,7 @@ const startHeld = (listen: object, more: object = {}, clock?: FakeClock) =>
   stageRaw(cleanup, () => {}, { listen: { ...bounds, ...listen }, ...more }, clock);
 
 async function exchange(client: RawConnection, bytes = request("/v2/x")): Promise<number> {
-  client.write(bytes);
-  return (await client.read()).status;
+  return (await client.ask(bytes)).status;
 }
 
 test("a peer over its bound is answered 503 with all fields before it says anything, and closed; others are served", async () => {
@@ -299,8 +298,7 @@ test("behind a PROXY header the bound is on whom it names, by prefix for IPv6, a
   expect(await exchange(first, named("000001") + request("/v2/x"))).toBe(200);
   expect(await exchange(second, named("000002") + request("/v2/x"))).toBe(200);
   const third = connect();
-  third.write(named("000003") + request("/v2/x"));
-  expect((await third.read()).status).toBe(503);
+  expect((await third.ask(named("000003") + request("/v2/x"))).status).toBe(503);
   expect(await within("it ends", third.closed)).toBe("end");
   expect(await exchange(connect(), `PROXY TCP4 192.0.2.1 1.1.1.1 1 2\r\n${request("/v2/x")}`)).toBe(200);
   expect(await shed(gateway, "per_peer")).toBe(1);
@@ -392,8 +390,7 @@ test("the last request of a connection is answered with a gentle close, and the 
 test("the last request may have a body, a refusal may be the last answer, and a refusal counts as one", async () => {
   const { connect } = await stageHttp(cleanup, undefined, { listen: { ...bounds, maxRequestsPerConnection: 2 } });
   const client = connect();
-  client.write(request("/elsewhere"));
-  expect(valuesOf((await client.read()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
+  expect(valuesOf((await client.ask(request("/elsewhere"))).rawHeaders, "Connection")).toEqual(["keep-alive"]);
   client.write(request("/v2/x", { method: "POST", fields: "Content-Length: 70000\r\n", body: "x".repeat(70_000) }));
   const { status, rawHeaders } = await client.read();
   expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, ["close"]]);

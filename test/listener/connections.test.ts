@@ -43,8 +43,7 @@ test.concurrent("a connection that says nothing is closed after the head's time,
   const client = connect({ localAddress: "127.0.0.2" });
   await within("the connection ends", client.closed);
   expect(client.receivedBytes).toBe(0);
-  proxy.write(get);
-  expect((await proxy.read()).status).toBe(200);
+  expect((await proxy.ask(get)).status).toBe(200);
 });
 
 test.concurrent("a head that comes a byte at a time is answered 408 when its time is over, however steadily it comes", async (context) => {
@@ -52,8 +51,7 @@ test.concurrent("a head that comes a byte at a time is answered 408 when its tim
   const client = connect();
   const drip = setInterval(() => client.write("x"), 20);
   cleanupOf(context)(() => clearInterval(drip));
-  client.write("GET /v2/");
-  expect((await client.read()).status).toBe(408);
+  expect((await client.ask("GET /v2/")).status).toBe(408);
   await within("the connection ends", client.closed);
   expect(client.rest).toBe("");
   expect(upstream.bytes()).toBe("");
@@ -62,17 +60,14 @@ test.concurrent("a head that comes a byte at a time is answered 408 when its tim
 test.concurrent("the second request of a connection has no longer for its head than the first", async (context) => {
   const { connect } = await start({ timeouts: { headMs: 200 } }, ok, undefined, cleanupOf(context));
   const client = connect();
-  client.write(get);
-  expect((await client.read()).status).toBe(200);
-  client.write("GET /v2/x HTTP/1.1\r\n");
-  expect((await client.read()).status).toBe(408);
+  expect((await client.ask(get)).status).toBe(200);
+  expect((await client.ask("GET /v2/x HTTP/1.1\r\n")).status).toBe(408);
 });
 
 test.concurrent("an idle connection is closed after the keep-alive time, without a byte", async (context) => {
   const { connect } = await start({ timeouts }, ok, undefined, cleanupOf(context));
   const client = connect();
-  client.write(get);
-  const { rawHeaders } = await client.read();
+  const { rawHeaders } = await client.ask(get);
   expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
   expect(await within("the connection ends", client.closed)).toBe("end");
   expect(client.rest).toBe("");
@@ -116,8 +111,7 @@ test("a request that has arrived when the time of its connection is over is serv
   const clock = new FakeClock();
   const { connect } = await start({ timeouts: { keepAliveMs: 1_000 } }, ok, clock);
   const client = connect();
-  client.write(get);
-  expect((await client.read()).status).toBe(200);
+  expect((await client.ask(get)).status).toBe(200);
   await beforeReads(() => {
     clock.advance(10_000);
     client.write(get);
@@ -135,8 +129,7 @@ test("good clients are served while a hundred slow ones are timed out", async ()
   let served = 0;
   while (slow.some((client) => client.ending === null)) {
     const before = process.cpuUsage();
-    good.write(get.replace("/v2/x", "/elsewhere"));
-    expect((await good.read()).status).toBe(404);
+    expect((await good.ask(get.replace("/v2/x", "/elsewhere"))).status).toBe(404);
     served += 1;
     // Of the processor's time: that the machine has others to serve is not the gateway's fault.
     const { user, system } = process.cpuUsage(before);
@@ -179,12 +172,10 @@ test.each([
     client.write(bytes);
     const arrived = get.replace("/v2/x", "/elsewhere");
     const other = connect();
-    other.write(arrived);
-    expect((await other.read()).status).toBe(404);
+    expect((await other.ask(arrived)).status).toBe(404);
     client.socket[leave]();
     await within("the connection ends", client.closed);
-    other.write(arrived);
-    expect((await other.read()).status).toBe(404);
+    expect((await other.ask(arrived)).status).toBe(404);
     other.destroy();
   }
   await eventually("no connection is left", async () => (await clientConnections(gateway.adminUrl)) === 0);
@@ -221,9 +212,7 @@ test("a request whose connection was reset before it was accepted is not forward
     });`;
   // The gateway, which runs in this process, accepts nothing in the meantime.
   execFileSync(process.execPath, ["-e", script]);
-  const next = connect();
-  next.write(get);
-  expect((await next.read()).status).toBe(200);
+  expect((await connect().ask(get)).status).toBe(200);
   expect(upstream.bytes()).not.toContain("/v2/left");
   const requests = gateway.logLines.filter(({ msg }) => msg === "request");
   expect(requests.map(({ client }) => client)).toEqual(["127.0.0.1"]);

@@ -39,8 +39,7 @@ const connections = (gateway: TestGateway) => metric(gateway, "headgate_client_c
 
 /** What the client was charged as, and how much it has left. */
 async function exchange(client: RawConnection, bytes: string): Promise<{ status: number; remaining: number }> {
-  client.write(bytes);
-  const { status, rawHeaders } = await client.read();
+  const { status, rawHeaders } = await client.ask(bytes);
   return { status, remaining: Number(valuesOf(rawHeaders, "RateLimit-Remaining")[0]) };
 }
 
@@ -132,8 +131,7 @@ test.each([
     if (at > 0) client.write(bytes.slice(0, at));
     // Another connection's whole exchange: what was written before it has arrived.
     await exchange(marker, (at === 0 ? line("192.0.2.9") : "") + request("/elsewhere"));
-    client.write(bytes.slice(at));
-    expect((await client.read()).status, `split at ${at}`).toBe(200);
+    expect((await client.ask(bytes.slice(at))).status, `split at ${at}`).toBe(200);
     client.destroy();
   }
   expect(upstream.received).toHaveLength(splits.length);
@@ -213,8 +211,7 @@ test("behind the header the head has its own time: nothing is answered with noth
   const { connect, gateway } = await start({ timeouts: { headMs: 200 } });
   const [silent, half] = [connect(), connect()];
   silent.write(line("192.0.2.1"));
-  half.write(`${binary("192.0.2.1")}GET /v2/`);
-  expect((await half.read()).status).toBe(408);
+  expect((await half.ask(`${binary("192.0.2.1")}GET /v2/`)).status).toBe(408);
   await within("the silent one ends", silent.closed);
   expect(silent.receivedBytes).toBe(0);
   expect(await refusals(gateway, "timeout")).toBe(0);
@@ -279,8 +276,7 @@ test("a drain hears out a header that has begun, serves its request, and tells i
   await exchange(other, line("192.0.2.2") + request("/elsewhere"));
   const drained = gateway.drain();
   await within("the other ends", other.closed, soonMs);
-  client.write(`198.51.100.1 1 2\r\n${request("/v2/x")}`);
-  const { status, rawHeaders } = await client.read();
+  const { status, rawHeaders } = await client.ask(`198.51.100.1 1 2\r\n${request("/v2/x")}`);
   expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, ["close"]]);
   await within("the drain ends", drained, soonMs);
 });

@@ -225,8 +225,7 @@ for (const { name, sender, byTls = false, before, client, scheme, proxyScheme = 
       ...(before === undefined ? {} : { before }),
     });
     cleanup(() => connection.destroy());
-    connection.write(request("/v2/x"));
-    expect((await connection.read()).status).toBe(200);
+    expect((await connection.ask(request("/v2/x"))).status).toBe(200);
     const fields = upstream.received[0]?.rawHeaders ?? [];
     expect([valuesOf(fields, "X-Forwarded-For"), valuesOf(fields, "X-Forwarded-Proto")]).toEqual([[client], [scheme]]);
   });

@@ -88,8 +88,7 @@ describe("HTTP/1.1 over TLS", () => {
       const offer = { ...tls, ALPNProtocols: ["http/1.0"] };
       expect(await handshake(gateway.traffic.port, offer)).toBe("TLSv1.3 http/1.0");
       const client = connect({ tls: offer });
-      client.write(request("/v2/a").replace("HTTP/1.1", "HTTP/1.0"));
-      const answer = await client.read();
+      const answer = await client.ask(request("/v2/a").replace("HTTP/1.1", "HTTP/1.0"));
       expectContractFields(answer, { limit: 100, remaining: 99 });
       expect([answer.status, valuesOf(answer.rawHeaders, "connection")]).toEqual([200, ["close"]]);
       await client.closed;
@@ -101,8 +100,7 @@ describe("HTTP/1.1 over TLS", () => {
     async (version) => {
       const { connect, tls, upstream } = await start();
       const client = connect({ tls: { ...tls, minVersion: version, maxVersion: version } });
-      client.write(request("/v2/a"));
-      expectContractFields(await client.read(), { limit: 100, remaining: 99 });
+      expectContractFields(await client.ask(request("/v2/a")), { limit: 100, remaining: 99 });
       client.write(request("/v2/b", { method: "POST", fields: "Content-Length: 4\r\n", body: "body" }));
       expectContractFields(await client.read(), { limit: 100, remaining: 98 });
       expect(client.socket instanceof TLSSocket && client.socket.getProtocol()).toBe(version);
@@ -116,25 +114,21 @@ describe("HTTP/1.1 over TLS", () => {
   test("a short answer is one write of the socket", async () => {
     const { connect, tls } = await start();
     const client = connect({ tls });
-    client.write(request("/v2/a"));
-    await client.read();
+    await client.ask(request("/v2/a"));
     const write = vi.spyOn(TLSSocket.prototype, "write");
     cleanup(() => write.mockRestore());
     // The gateway's own end of the connection.
     const isAccepted = (socket: unknown): boolean =>
       socket instanceof TLSSocket && socket.remotePort === client.socket.localPort;
     for (const target of ["/v2/b", "/v2/c"]) {
-      client.write(request(target));
-      expect((await client.read()).status).toBe(200);
+      expect((await client.ask(request(target))).status).toBe(200);
     }
     expect(write.mock.contexts.filter(isAccepted)).toHaveLength(2);
   });
 
   test("a trusted proxy's X-Forwarded-Proto is kept", async () => {
     const { connect, tls, upstream } = await start({ clientAddress: { trustedProxies: ["127.0.0.1"] } });
-    const client = connect({ tls });
-    client.write(request("/v2/a", { fields: "X-Forwarded-Proto: http\r\n" }));
-    await client.read();
+    await connect({ tls }).ask(request("/v2/a", { fields: "X-Forwarded-Proto: http\r\n" }));
     expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X-Forwarded-Proto")).toEqual(["http"]);
   });
 
@@ -144,19 +138,15 @@ describe("HTTP/1.1 over TLS", () => {
     const { connect, gateway } = await stageHttp(cleanup, echo, overrides);
     const client = connect({ tls: { ca: authority.cert } });
     const post = request("/v2/3", { method: "POST", fields: "Content-Length: 6\r\n", body: "pieces" });
-    client.write(request("/v2/1") + request("/v2/2") + post.slice(0, 20));
-    expect((await client.read()).body).toBe("/v2/1 ");
+    expect((await client.ask(request("/v2/1") + request("/v2/2") + post.slice(0, 20))).body).toBe("/v2/1 ");
     expect((await client.read()).body).toBe("/v2/2 ");
     client.write(post.slice(20, -3));
     expect(await figure(gateway, "headgate_client_connections")).toBe(1);
     const fields = "Upgrade: x\r\nTransfer-Encoding: chunked\r\n";
     const chunked = request("/v2/4", { method: "POST", fields, body: "2\r\nhi" });
-    client.write(post.slice(-3) + chunked);
-    expect((await client.read()).body).toBe("/v2/3 pieces");
-    client.write("\r\n0\r\n\r\n");
-    expect((await client.read()).body).toBe("/v2/4 hi");
-    client.write(request("/v2/5"));
-    expect((await client.read()).body).toBe("/v2/5 ");
+    expect((await client.ask(post.slice(-3) + chunked)).body).toBe("/v2/3 pieces");
+    expect((await client.ask("\r\n0\r\n\r\n")).body).toBe("/v2/4 hi");
+    expect((await client.ask(request("/v2/5"))).body).toBe("/v2/5 ");
     client.destroy();
     await isForgotten(gateway);
   });
@@ -187,8 +177,7 @@ describe("HTTP/1.1 over TLS", () => {
   test("bytes that are no HTTP are answered 400, with the fields", async () => {
     const { connect, tls } = await start();
     const client = connect({ tls });
-    client.write("nonsense\r\n\r\n");
-    const answer = await client.read();
+    const answer = await client.ask("nonsense\r\n\r\n");
     expect(answer.status).toBe(400);
     expectContractFields(answer, { limit: 100, remaining: 100 });
     expect(await within("the connection ends", client.closed)).toBe("end");
@@ -291,9 +280,7 @@ describe("the handshake", () => {
     const { gateway, tls, connect } = await start();
     expect(await handshake(gateway.traffic.port, { ...tls, ...options })).toMatch(/^(ERR_SSL|UNABLE_TO)/);
     await eventually("it is counted", async () => (await failures(gateway, reason)) === 1);
-    const client = connect({ tls });
-    client.write(request("/v2/a"));
-    expect((await client.read()).status).toBe(200);
+    expect((await connect({ tls }).ask(request("/v2/a"))).status).toBe(200);
     await eventually("it is logged", () => gateway.logLines.some((line) => line["msg"] === "TLS handshake failed"));
   });
 
@@ -312,8 +299,7 @@ describe("the handshake", () => {
       const { gateway, connect, upstream } = await start({ listen: { proxyProtocol: proxyHeader !== "" } });
       for (let i = 0; i < 2; i += 1) {
         const client = connect({ before: proxyHeader });
-        client.write(bytes);
-        const answer = await client.read();
+        const answer = await client.ask(bytes);
         expect(answer.status).toBe(400);
         expectContractFields(answer, { limit: 100, remaining: 100 });
         expect(valuesOf(answer.rawHeaders, "Connection")).toEqual(["close"]);
@@ -345,9 +331,7 @@ describe("the handshake", () => {
   test("a client that asks by plain HTTP and keeps its side open is not kept", async () => {
     holdTimers(cleanup);
     const { gateway, connect } = await start();
-    const client = connect({ allowHalfOpen: true });
-    client.write(request("/v2/a"));
-    await client.read();
+    await connect({ allowHalfOpen: true }).ask(request("/v2/a"));
     vi.advanceTimersByTime(closeMs);
     await isForgotten(gateway);
   });
@@ -402,17 +386,14 @@ describe("the handshake", () => {
 test("of one peer more connections than allowed are closed without a word, before the handshake", async () => {
   const { gateway, connect, tls } = await start({ listen: { maxConnectionsPerPeer: 1 } });
   const first = connect({ tls });
-  first.write(request("/v2/a"));
-  expect((await first.read()).status).toBe(200);
+  expect((await first.ask(request("/v2/a"))).status).toBe(200);
   const second = connect({ tls });
   await within("the second is closed", second.closed);
   expect(second.rest).toBe("");
   expect(await figure(gateway, 'headgate_connections_shed_total{reason="per_peer"}')).toBe(1);
   first.destroy();
   await isForgotten(gateway);
-  const third = connect({ tls });
-  third.write(request("/v2/a"));
-  expect((await third.read()).status).toBe(200);
+  expect((await connect({ tls }).ask(request("/v2/a"))).status).toBe(200);
 });
 
 test("unfinished handshakes, as many as there may be connections, keep no client out", async () => {
@@ -423,9 +404,7 @@ test("unfinished handshakes, as many as there may be connections, keep no client
     return stranger;
   });
   await eventually("all wait", async () => (await figure(gateway, "headgate_client_connections")) === 4);
-  const client = connect({ tls });
-  client.write(request("/v2/a"));
-  expect((await client.read()).status).toBe(200);
+  expect((await connect({ tls }).ask(request("/v2/a"))).status).toBe(200);
   await within("the oldest made room", held[0]?.closed ?? Promise.reject());
   expect(held.slice(1).map(({ ending }) => ending)).toEqual([null, null, null]);
   expect(await figure(gateway, 'headgate_connections_shed_total{reason="idle"}')).toBe(1);
@@ -446,9 +425,7 @@ describe("client certificates", () => {
     const { gateway, authority, connect, tls, upstream } = await start({ clientCa: true });
     const good = authority.issue();
     const stranger = new Authority(cleanup).issue();
-    const served = connect({ tls: { ...tls, cert: good.cert, key: good.key } });
-    served.write(request("/v2/a"));
-    expect((await served.read()).status).toBe(200);
+    expect((await connect({ tls: { ...tls, cert: good.cert, key: good.key } }).ask(request("/v2/a"))).status).toBe(200);
     for (const version of ["TLSv1.2", "TLSv1.3"] as const) {
       for (const own of [{}, { cert: stranger.cert, key: stranger.key }]) {
         const client = connect({ tls: { ...tls, ...own, minVersion: version, maxVersion: version } });
@@ -465,8 +442,7 @@ describe("client certificates", () => {
 test("the PROXY header comes before the handshake, and names who is charged", async () => {
   const { gateway, connect, tls, upstream } = await start({ listen: { proxyProtocol: true } });
   const client = connect({ tls, before: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n" });
-  client.write(request("/v2/a"));
-  expectContractFields(await client.read(), { limit: 100, remaining: 99 });
+  expectContractFields(await client.ask(request("/v2/a")), { limit: 100, remaining: 99 });
   expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X-Forwarded-For")).toEqual(["192.0.2.1"]);
   const without = connect({ tls });
   await within("without the header it is closed", without.closed);
@@ -477,8 +453,7 @@ test("a client that has TLS to the gateway itself came by it, whatever the PROXY
   const { connect, tls, upstream } = await start({ listen: { proxyProtocol: true } });
   const body = Buffer.concat([ipv4Block([192, 0, 2, 1]), tlsTlv(0)]);
   const client = connect({ tls, before: binaryHeader(0x21, 0x11, body).toString("latin1") });
-  client.write(request("/v2/a"));
-  expect((await client.read()).status).toBe(200);
+  expect((await client.ask(request("/v2/a"))).status).toBe(200);
   expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X-Forwarded-Proto")).toEqual(["https"]);
 });
 
@@ -518,7 +493,6 @@ test("a certificate that is replaced is shown to new connections, while old ones
   expect(gateway.logLines.some((line) => /^the certificate expires in (0 days|1 day)$/.test(String(line["msg"])))).toBe(
     true,
   );
-  old.write(request("/v2/a"));
-  expect((await old.read()).status).toBe(200);
+  expect((await old.ask(request("/v2/a"))).status).toBe(200);
   expect(JSON.stringify(gateway.logLines)).not.toContain("PRIVATE KEY");
 });
