@@ -63,8 +63,7 @@ async function stage(yaml = "", meanwhile: string | null = null, tokensFile: str
     folder,
     write,
     async statusOf(target) {
-      client.write(request(target));
-      return (await client.read()).status;
+      return (await client.ask(request(target))).status;
     },
     reloads: async () => ({
       applied: await count("applied"),

@@ -37,8 +37,7 @@ async function stage(workers = 1, overrides: Overrides = {}) {
   const ask = async (client: string, method = "GET", path = "/v2/x"): Promise<[number, number]> => {
     last += 1;
     const on = connections[last % connections.length] as RawConnection;
-    on.write(request(path, { method, fields: `X-Forwarded-For: ${client}\r\n` }));
-    const { status, rawHeaders } = await on.read();
+    const { status, rawHeaders } = await on.ask(request(path, { method, fields: `X-Forwarded-For: ${client}\r\n` }));
     return [status, Number(valuesOf(rawHeaders, "RateLimit-Remaining")[0])];
   };
   const askOften = async (client: string, count: number): Promise<number> => {

@@ -32,8 +32,7 @@ test("another certificate, authority of clients or offer of HTTP/2 holds for new
     connect({ tls: { ca: authority.cert, ALPNProtocols: ["h2", "http/1.1"], ...options } });
   const serialOf = ({ socket }: ReturnType<typeof open>) => (socket as TLSSocket).getPeerCertificate().subject?.CN;
   const statusOf = async (client: ReturnType<typeof open>): Promise<number> => {
-    client.write(request("/v2/x"));
-    return (await client.read()).status;
+    return (await client.ask(request("/v2/x"))).status;
   };
   const http1 = open({ ALPNProtocols: ["http/1.1"] });
   const http2 = new Http2Client(gateway.traffic.port, authority.cert, cleanup);

@@ -208,8 +208,7 @@ test("each answer is of one configuration as a whole: its limit, its fields and 
   let isOver = false;
   const load = Array.from({ length: 4 }, connect).map(async (client) => {
     while (!isOver) {
-      client.write(request("/v2/x"));
-      const answer = await client.read();
+      const answer = await client.ask(request("/v2/x"));
       const names = ["RateLimit-Limit", "X-RateLimit-Limit"];
       const fields = names.map((name) => field(answer, name) ?? "none");
       const key = [answer.status, answer.body, ...fields].join(" ");

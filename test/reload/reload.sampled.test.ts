@@ -29,8 +29,7 @@ const drain = { timeoutMs: 0 };
 const settingsOf = (url: string, overrides: Overrides = {}) => testSettings(url, { drain, ...overrides });
 
 async function statusOf(client: RawConnection, target: string, fields = ""): Promise<number> {
-  client.write(request(target, { fields }));
-  return (await client.read()).status;
+  return (await client.ask(request(target, { fields }))).status;
 }
 
 test("a reload with the same settings changes nothing, and keeps the connections to the upstream", async () => {
@@ -53,8 +52,7 @@ test("the next request on an open connection sees other routes, fields and check
     loosened: ["auth.mode"],
   });
   expect(await statusOf(client, "/v2/x")).toBe(404);
-  client.write("GET /v3/x HTTP/1.1\r\nHost: a\r\n\r\n");
-  const answer = await client.read();
+  const answer = await client.ask("GET /v3/x HTTP/1.1\r\nHost: a\r\n\r\n");
   expect(answer.status).toBe(200);
   expect(valuesOf(answer.rawHeaders, "RateLimit-Limit")).toEqual([]);
   expect(valuesOf(answer.rawHeaders, "X-RateLimit-Limit")).toEqual(["100"]);
@@ -124,15 +122,13 @@ test("an old upstream finishes its requests, gets no new one, and its idle conne
 
   expect(await gateway.reload(settingsOf(next.url))).toMatchObject({ ok: true, changed: ["upstream.url"] });
   await eventually("the idle connection is closed", () => old.sockets.size === 1, soonMs);
-  later.write(request("/v2/x"));
-  expect((await later.read()).body).toBe("new");
+  expect((await later.ask(request("/v2/x"))).body).toBe("new");
   expect(await upstreamConnections(gateway)).toEqual({ active: 1, idle: 1, waiting: 0 });
   held[0]?.();
   expect((await slow.read()).body).toBe("old");
   await eventually("the last connection is closed", () => old.sockets.size === 0, soonMs);
   expect(await upstreamConnections(gateway)).toEqual({ active: 0, idle: 1, waiting: 0 });
-  slow.write(request("/v2/slow"));
-  expect((await slow.read()).body).toBe("new");
+  expect((await slow.ask(request("/v2/slow"))).body).toBe("new");
 });
 
 test("a request that waits for a connection to the old upstream gets one", async () => {
@@ -226,9 +222,7 @@ test("bounds and timeouts hold for new connections", async () => {
   expect(await statusOf(connect(), "/v2/x")).toBe(503);
   old.destroy();
   await eventually("it is gone", async () => (await metric(gateway, "headgate_client_connections")) === 0);
-  const late = connect();
-  late.write("GET /v2/x HTTP/1.1\r\n");
-  expect((await late.read()).status).toBe(408);
+  expect((await connect().ask("GET /v2/x HTTP/1.1\r\n")).status).toBe(408);
 });
 
 test("lines of requests, the level of the log and the time to drain are those of the last reload", async () => {

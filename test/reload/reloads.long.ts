@@ -146,14 +146,12 @@ test(`${reloads} reloads under load fail no request, close no connection and los
   const load = [
     ...simple.map((client) =>
       loop("simple", async () => {
-        client.write(request("/v2/x"));
-        return (await client.read()).status;
+        return (await client.ask(request("/v2/x"))).status;
       }),
     ),
     ...byNode.map((client) =>
       loop("by Node", async () => {
-        client.write(chunked);
-        return (await client.read()).status;
+        return (await client.ask(chunked)).status;
       }),
     ),
     ...http2.map((client) => loop("HTTP/2", async () => (await client.ask()).status)),
@@ -186,9 +184,7 @@ test(`${reloads} reloads under load fail no request, close no connection and los
   // Of the loop's 200s the echoes were none of requests; each tunnel was one.
   const sent = requests - echoes + tunnels.length;
   expect(sent).toBeGreaterThan(reloads);
-  const last = connect();
-  last.write(request("/v2/x"));
-  const { rawHeaders } = await last.read();
+  const { rawHeaders } = await connect().ask(request("/v2/x"));
   expect(valuesOf(rawHeaders, "RateLimit-Limit")).toEqual([`${slots[0]}`]);
   const [quotas = ""] = valuesOf(rawHeaders, "RateLimit");
   // The tunnels hold a slot each, and so does this request.

@@ -43,8 +43,7 @@ async function stage(workers = 1, overrides: Overrides = {}) {
   const client = connect();
   /** The status, and what is left. */
   const ask = async (on: RawConnection = client): Promise<[number, number]> => {
-    on.write(request("/v2/x"));
-    const { status, rawHeaders } = await on.read();
+    const { status, rawHeaders } = await on.ask(request("/v2/x"));
     return [status, Number(valuesOf(rawHeaders, "RateLimit-Remaining")[0])];
   };
   const settings = (others: Overrides = {}) =>
