@@ -61,8 +61,7 @@ test("over every carrier, nothing is admitted, and the answer says why", async (
     expect(lines().at(-1)).toMatchObject({ status: 503, problem: "store_unavailable", decision: "unavailable" });
   }
   const connection = cleanup(new RawConnection(plain.traffic.port));
-  connection.write("GET /other HTTP/1.1\r\nHost: a\r\n\r\n");
-  const { status, rawHeaders } = await connection.read();
+  const { status, rawHeaders } = await connection.ask("GET /other HTTP/1.1\r\nHost: a\r\n\r\n");
   expect([status, valuesOf(rawHeaders, "RateLimit-Remaining")]).toEqual([404, ["100"]]);
   const ready = await fetch(`${plain.adminUrl}/readyz`);
   expect(ready.status).toBe(200);

@@ -103,8 +103,7 @@ export const blockOf = (client: string): RuleInput => ({ id: `block-${client}`, 
 export async function ask({ traffic }: Pick<TestGateway, "traffic">, client: string): Promise<number> {
   const connection = new RawConnection(traffic.port, { localAddress: client });
   try {
-    connection.write(request("/v1/x"));
-    return (await connection.read()).status;
+    return (await connection.ask(request("/v1/x"))).status;
   } finally {
     connection.destroy();
   }
