@@ -90,8 +90,7 @@ test.each([
   const expected: unknown[] = [];
   for (const [bytes, method, framing] of [...table, [request("/v2/x"), "GET", 0] as const]) {
     const before = client.receivedBytes;
-    client.write(bytes);
-    const { status } = await client.read({ method });
+    const { status } = await client.ask(bytes, { method });
     expected.push({ status, bytesReceived: bytes.length - framing, bytesSent: client.receivedBytes - before });
     expect(client.rest).toBe("");
   }
@@ -140,8 +139,7 @@ test.each([
   const client = connect();
   const lines = requestLines(gateway);
   if (first !== "") {
-    client.write(first);
-    await client.read();
+    await client.ask(first);
   }
   const before = client.receivedBytes;
   const [interim, cut] = [request("/v2/interim"), request("/v2/cut")];

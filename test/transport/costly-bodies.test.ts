@@ -23,8 +23,7 @@ test("a body of 50,000 chunks of 100 bytes, sent at once, arrives whole", async 
 test("a body of 50,000 chunks of one byte is 400 after some hundreds, and its connection is closed", async () => {
   const { upstream, connect, gateway } = await stageHttp(cleanup);
   const client = connect();
-  client.write(request("/v2/x", { ...post, body: `${chunk("x").repeat(50_000)}0\r\n\r\n` }));
-  const answer = await client.read();
+  const answer = await client.ask(request("/v2/x", { ...post, body: `${chunk("x").repeat(50_000)}0\r\n\r\n` }));
   expect(answer).toMatchObject({ status: 400, body: expect.stringContaining("in too many small pieces") });
   expect(valuesOf(answer.rawHeaders, "Connection")).toEqual(["close"]);
   expect(await within("the connection ends", client.closed)).toBe("end");

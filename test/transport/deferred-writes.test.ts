@@ -166,8 +166,6 @@ test("a response does not wait if its request holds a slot, which others need", 
   const { connect } = await stageRaw(cleanup, (socket) => socket.write(response("ok")), {
     policies: [{ ...slidingPolicy({ limit: 1, windowMs: 1 }), rate: { kind: "concurrency" } }],
   });
-  const client = connect();
-  client.write("GET /v2/x HTTP/1.1\r\nHost: api.test\r\n\r\n");
-  expect((await client.read()).status).toBe(401);
+  expect((await connect().ask("GET /v2/x HTTP/1.1\r\nHost: api.test\r\n\r\n")).status).toBe(401);
   expect(waiting).toEqual([]);
 });

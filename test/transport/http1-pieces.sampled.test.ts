@@ -146,17 +146,13 @@ describe("is read", () => {
     ] as const;
     for (const [text, body] of [...bodies, ...bodies]) {
       const head = text.slice(0, -body.length).replace("\r\n\r\n", `\r\n${lines}\r\n`);
-      connection.write(head);
-      expect((await connection.read()).status).toBe(100);
-      connection.write(body);
-      expect((await connection.read()).body).toBe("/v2/x 5");
+      expect((await connection.ask(head)).status).toBe(100);
+      expect((await connection.ask(body)).body).toBe("/v2/x 5");
       // Not waited for.
-      connection.write(head + body);
-      expect((await connection.read()).status).toBe(100);
+      expect((await connection.ask(head + body)).status).toBe(100);
       expect((await connection.read()).body).toBe("/v2/x 5");
     }
-    connection.write(get("/v2/x").replace("\r\n\r\n", `\r\n${lines}\r\n`));
-    const last = await connection.read();
+    const last = await connection.ask(get("/v2/x").replace("\r\n\r\n", `\r\n${lines}\r\n`));
     // Though there is no body to wait for.
     expect([last.body, valuesOf(last.rawHeaders, "connection")]).toEqual(["/v2/x 0", ["close"]]);
   });
@@ -179,8 +175,7 @@ describe("is read", () => {
   test("a body of megabytes, which waits for an upstream that reads it slowly", async () => {
     const { connection, upstream } = await start();
     const body = "0123456789".repeat(500_000);
-    connection.write(post("/v2/x", body) + get("/v2/after"));
-    expect((await connection.read()).body).toBe(`/v2/x ${body.length}`);
+    expect((await connection.ask(post("/v2/x", body) + get("/v2/after"))).body).toBe(`/v2/x ${body.length}`);
     expect((await connection.read()).body).toBe("/v2/after 0");
     expect(upstream.received[0]?.body.toString()).toBe(body);
   });
@@ -198,9 +193,7 @@ describe("is read", () => {
   test("thousands of them that are refused at once, and other clients are served meanwhile", async () => {
     const { connection, gateway } = await start({ ...throttling, listen: { maxRequestsPerConnection: 10_000 } });
     connection.write(get("/v2/x").repeat(5_000));
-    const other = cleanup(new RawConnection(gateway.traffic.port));
-    other.write(get("/nowhere"));
-    expect((await other.read()).status).toBe(404);
+    expect((await cleanup(new RawConnection(gateway.traffic.port)).ask(get("/nowhere"))).status).toBe(404);
     for (let i = 0; i < 5_000; i += 1) expect((await connection.read()).status).toBe(429);
     expect(connection.rest).toBe("");
   });
@@ -239,8 +232,7 @@ test("HTTP/1.0 keeps a connection that it asks to keep where the length is known
     const { body, rawHeaders } = await connection.read();
     expect([body, valuesOf(rawHeaders, "connection")]).toEqual(["some", ["keep-alive"]]);
   }
-  connection.write(version0(post("/v2/none", "hi")) + get("/v2/behind"));
-  const { body, rawHeaders } = await connection.read();
+  const { body, rawHeaders } = await connection.ask(version0(post("/v2/none", "hi")) + get("/v2/behind"));
   expect([body, valuesOf(rawHeaders, "connection")]).toEqual(["some hi", ["close"]]);
   expect(valuesOf(rawHeaders, "transfer-encoding")).toEqual([]);
   expect(await within("the connection ends", connection.closed)).toBe("end");
@@ -251,8 +243,7 @@ describe("a head that takes its time", () => {
     const { connection } = await start();
     connection.write(get("/v2/x").slice(0, 30));
     await new Promise((resolve) => setTimeout(resolve, 300));
-    connection.write(get("/v2/x").slice(30));
-    expect((await connection.read()).body).toBe("/v2/x 0");
+    expect((await connection.ask(get("/v2/x").slice(30))).body).toBe("/v2/x 0");
   });
 
   test("comes byte by byte, with what follows it in the last piece", async () => {
@@ -281,8 +272,7 @@ describe("a head that takes its time", () => {
     ["one header too many", `GET /v2/x HTTP/1.1\r\n${"X: y\r\n".repeat(200)}`, "X", 431],
   ])("is refused at once for %s", async (_, begun, next, status) => {
     const { connection, writePieces } = await start();
-    connection.write(get("/v2/first"));
-    expect((await connection.read()).status).toBe(200);
+    expect((await connection.ask(get("/v2/first"))).status).toBe(200);
     await writePieces([begun, next]);
     const answer = await connection.read();
     expect([answer.status, valuesOf(answer.rawHeaders, "connection")]).toEqual([status, ["close"]]);
@@ -298,14 +288,11 @@ describe("a head that takes its time", () => {
     while (clients.length < scaled(150, 5)) {
       const client = new RawConnection(gateway.traffic.port);
       clients.push(client);
-      client.write(get("/none"));
-      expect((await client.read()).status).toBe(404);
+      expect((await client.ask(get("/none"))).status).toBe(404);
       client.write("GET /v2/x HTTP/1.1\r\n");
     }
     // When this is answered, what the others have begun has been read. A drain closes a connection on which nothing has begun.
-    const last = new RawConnection(gateway.traffic.port);
-    last.write(get("/none"));
-    expect((await last.read()).status).toBe(404);
+    expect((await new RawConnection(gateway.traffic.port).ask(get("/none"))).status).toBe(404);
     const closed = gateway.close();
     for (const client of clients) {
       const { status, rawHeaders } = await client.read();
@@ -318,8 +305,7 @@ describe("a head that takes its time", () => {
 
 test("a TRACE, a request without fields, and one of a version that nobody knows are answered, the first two in their turn", async () => {
   const { connection, upstream } = await start();
-  connection.write(`${get("/v2/x").replace("GET", "TRACE")}GET /v2/x HTTP/1.1\r\n\r\n`);
-  expect((await connection.read()).status).toBe(501);
+  expect((await connection.ask(`${get("/v2/x").replace("GET", "TRACE")}GET /v2/x HTTP/1.1\r\n\r\n`)).status).toBe(501);
   const { status, rawHeaders } = await connection.read();
   expect([status, valuesOf(rawHeaders, "ratelimit-remaining")]).toEqual([400, ["98"]]);
   expect(await within("the connection ends", connection.closed)).toBe("end");
@@ -336,8 +322,7 @@ test("of a request whose framing must not be believed, nothing behind the head i
   ] as const) {
     const client = text === of0 ? connection : new RawConnection(gateway.traffic.port);
     cleanup(() => client.destroy());
-    client.write(text + get("/v2/behind"));
-    const answer = await client.read();
+    const answer = await client.ask(text + get("/v2/behind"));
     expect([answer.status, valuesOf(answer.rawHeaders, "connection")]).toEqual([status, ["close"]]);
     expect(await within("the connection ends", client.closed)).toBe("end");
     expect(client.rest).toBe("");
@@ -363,8 +348,7 @@ test("a body that is announced as too long is refused before it comes, however m
   for (const [i, length] of ["10485761", "9999999999", "10000000000", "999999999999999"].entries()) {
     const client = clients[i] ?? connection;
     cleanup(() => client.destroy());
-    client.write(post("/v2/x", "").replace("Length: 0", `Length: ${length}`));
-    expect((await client.read()).status).toBe(413);
+    expect((await client.ask(post("/v2/x", "").replace("Length: 0", `Length: ${length}`))).status).toBe(413);
     expect(await within("the connection ends", client.closed)).toBe("end");
   }
 });
@@ -388,8 +372,7 @@ test("after a refusal without a 100 nothing is a request: the client may have se
   ] as const) {
     cleanup(() => client.destroy());
     const text = post("/v2/x", "hi").replace("\r\n\r\n", `\r\nExpect: ${expectation}\r\n\r\n`);
-    client.write(`${text}${get("/v2/behind")}`);
-    const answer = await client.read();
+    const answer = await client.ask(`${text}${get("/v2/behind")}`);
     expect([answer.status, valuesOf(answer.rawHeaders, "connection")]).toEqual([429, ["close"]]);
     expect(await within("the connection ends", client.closed)).toBe("end");
     expect(client.rest).toBe("");

@@ -52,8 +52,7 @@ test("answers are framed by length, in chunks, by the head alone", async () => {
     [get("/nowhere", "HEAD"), "HEAD", 404, "", "content-length"],
   ] as const;
   for (const [bytes, method, status, body, framing] of exchanges) {
-    connection.write(bytes);
-    const answer = await connection.read({ method });
+    const answer = await connection.ask(bytes, { method });
     expect(answer.status).toBe(status);
     if (body !== null) expect(answer.body).toBe(body);
     const isFramed = (name: string): boolean => valuesOf(answer.rawHeaders, name).length === 1;
@@ -103,8 +102,7 @@ test("a client that closes its side while it is answered counts as gone; one tha
   connection.socket.end();
   await eventually("the upstream's request is cancelled", () => closed === 1);
   const idle = new RawConnection(gateway.traffic.port);
-  idle.write(get("/nowhere"));
-  expect((await idle.read()).status).toBe(404);
+  expect((await idle.ask(get("/nowhere"))).status).toBe(404);
   idle.socket.end();
   expect(await within("it is closed", idle.closed)).toBe("end");
 });

@@ -95,8 +95,7 @@ test("silence ends it after five seconds, which each read begins again, and neve
 test("a client that was too slow is not waited for so long", async () => {
   const { connect } = await stageHttp(cleanup, undefined, { timeouts: { headMs: 100 } });
   const client = connect();
-  client.write("POST /v2/x HTTP/1.1\r\n");
-  expect((await client.read()).status).toBe(408);
+  expect((await client.ask("POST /v2/x HTTP/1.1\r\n")).status).toBe(408);
   cleanup(keepSending(client));
   client.socket.resume();
   await within("it is cut off", new Promise((resolve) => client.socket.once("close", resolve)), 2 * closeMs);
@@ -105,8 +104,7 @@ test("a client that was too slow is not waited for so long", async () => {
 test("a client that closes is not waited for", async () => {
   const { connect } = await stageHttp(cleanup);
   const client = connect({ allowHalfOpen: true });
-  client.write(request("/none", announced));
-  expect((await client.read()).status).toBe(404);
+  expect((await client.ask(request("/none", announced))).status).toBe(404);
   client.socket.end();
   await within("the connection is closed", client.closed, soonMs);
 });
@@ -141,9 +139,7 @@ test("connections that linger give way to those of others, and leave their peer 
   for (const client of lingering) cleanup(keepSending(client, "x".repeat(1_000)));
   for (const localAddress of ["127.0.0.3", "127.0.0.4"]) {
     for (let i = 0; i < 40; i += 1) {
-      const other = connect({ localAddress });
-      other.write(request("/v2/x"));
-      expect((await other.read()).status).toBe(200);
+      expect((await connect({ localAddress }).ask(request("/v2/x"))).status).toBe(200);
     }
   }
   await eventually("they have given way", () => lingering.filter(({ socket }) => !socket.destroyed).length <= 20);

@@ -128,14 +128,12 @@ test.each<[name: string, fields: Record<string, string>, rule: string, field: st
 
 test("plain HTTP on the port with TLS", async () => {
   const client = cleanup(new RawConnection(stage.gateway.traffic.port));
-  client.write(`${head}X-A: ${canary}\r\n\r\n`);
-  const [id = ""] = valuesOf((await client.read()).rawHeaders, "X-Request-Id");
+  const [id = ""] = valuesOf((await client.ask(`${head}X-A: ${canary}\r\n\r\n`)).rawHeaders, "X-Request-Id");
   await expectLogged(id, "plain HTTP on a port with TLS", null, null);
 });
 
 test("the rule is told to whoever asks why", async () => {
   const client = cleanup(new RawConnection(stage.gateway.traffic.port, { tls: { ca } }));
-  client.write(`${head}X-A: b\r\n ${canary}\r\n\r\n`);
-  const [id = ""] = valuesOf((await client.read()).rawHeaders, "X-Request-Id");
+  const [id = ""] = valuesOf((await client.ask(`${head}X-A: b\r\n ${canary}\r\n\r\n`)).rawHeaders, "X-Request-Id");
   expect(await stage.gateway.recent.request(id)).toMatchObject({ reason: "malformed", brokenRule: "a folded line" });
 });
