@@ -44,10 +44,8 @@ test.each([
     socket.write(data.includes("/v2/ok") ? response("ok") : `${chunked}zz\r\n`);
   });
   const client = connect();
-  client.write(bytes);
-  expect((await client.read()).status).toBe(502);
-  client.write(request("/v2/ok"));
-  expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
+  expect((await client.ask(bytes)).status).toBe(502);
+  expect(await client.ask(request("/v2/ok"))).toMatchObject({ status: 200, body: "ok" });
 });
 
 test("a response whose body stalls is broken off when bodyTimeout is over", async () => {
@@ -65,8 +63,7 @@ test("what an upstream sends beyond its length is dropped with the connection", 
   const { upstream, connect } = await stageRaw(cleanup, (socket) => void socket.write(`${response("ok")}more`));
   const client = connect();
   for (let i = 1; i <= 3; i += 1) {
-    client.write(request("/v2/x"));
-    expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
+    expect(await client.ask(request("/v2/x"))).toMatchObject({ status: 200, body: "ok" });
     expect(client.rest).toBe("");
   }
   await eventually("no connection is kept", () => [...upstream.sockets].every((socket) => socket.destroyed));
@@ -102,8 +99,7 @@ test.each([
   const client = connect();
   for (let i = 1; i <= 6; i += 2) {
     for (const answer of [`answer ${i}`, `answer ${i + 1}`]) {
-      client.write(request("/v2/x"));
-      expect((await client.read()).body).toBe(answer);
+      expect((await client.ask(request("/v2/x"))).body).toBe(answer);
     }
     const [idle] = upstream.sockets;
     idle?.write(spare);

@@ -45,9 +45,7 @@ test.each([
   await inFewTurns("the upstream's connection ends", () => upstream.sockets.size === 0);
   await eventually("its slot is free", async () => (await upstreamConnections(gateway)).active === 0);
   // A whole exchange later nothing has come in its place but the connection of that exchange.
-  const other = connect();
-  other.write(request("/v2/ok"));
-  expect((await other.read()).status).toBe(200);
+  expect((await connect().ask(request("/v2/ok"))).status).toBe(200);
   expect(upstream.sockets.size).toBe(1);
   expect((await upstreamConnections(gateway)).idle).toBe(1);
 });

@@ -112,8 +112,7 @@ describe.for(servers)("$name", ({ debianPackage, command, args, config, isWithou
     for (const [target, method] of requests) {
       const body = method === "POST" ? "a=b" : "";
       const fields = body === "" ? "" : `Content-Length: ${body.length}\r\n`;
-      client.write(request(`/cgi-bin/${target}`, { method, fields, body }));
-      const answer = await client.read();
+      const answer = await client.ask(request(`/cgi-bin/${target}`, { method, fields, body }));
       expect([target, method, answer.status, answer.body]).toEqual([target, method, 200, bodies[target] ?? "hello\n"]);
       expect(valuesOf(answer.rawHeaders, "Content-Type")[0]).toMatch(/^text\/plain/);
       expect(client.rest).toBe("");

@@ -97,9 +97,7 @@ test("a freed connection goes to the client that holds the fewest, and a full qu
   expect(gateway.logLines).toContainEqual(
     expect.objectContaining({ msg: "client over its share", resource: "queue", client: a }),
   );
-  const another = connect();
-  another.write(request("/v2/a7", { fields: of(a) }));
-  const full = await another.read();
+  const full = await connect().ask(request("/v2/a7", { fields: of(a) }));
   expect([full.status, errMsg(full)], "has the share of the queue itself").toEqual([
     503,
     "This client has used up its share of the waiting requests.",
@@ -130,9 +128,7 @@ test("a client alone has a half, its other requests wait for that half and are t
   const third = connect();
   third.write(request("/v2/3", { fields: of(a) }));
   await isWaiting(gateway, 1);
-  const other = connect();
-  other.write(request("/v2/b", { fields: of(b) }));
-  expect((await other.read()).status, "does not wait").toBe(200);
+  expect((await connect().ask(request("/v2/b", { fields: of(b) }))).status, "does not wait").toBe(200);
   vi.advanceTimersByTime(connectTimeoutMs);
   const answer = await third.read();
   expect([answer.status, errMsg(answer)]).toEqual([
@@ -168,9 +164,7 @@ test("a queue that one client alone has filled refuses it as overloaded while no
   await sendAll([request("/v2/1", { fields: of(a) })]);
   for (let i = 0; i < 100; i += 1) connect().write(request("/v2/2", { fields: of(a) }));
   await isWaiting(gateway, 100);
-  const third = connect();
-  third.write(request("/v2/3", { fields: of(a) }));
-  const answer = await third.read();
+  const answer = await connect().ask(request("/v2/3", { fields: of(a) }));
   expect([answer.status, errMsg(answer)]).toEqual([503, "The service is overloaded, please try again later."]);
   expect(await exceeded(gateway, "queue")).toBe(0);
 });

@@ -45,8 +45,7 @@ beforeAll(async () => {
 async function askOn(client: RawConnection, authorization?: string, line = "GET /v2/x HTTP/1.1"): Promise<string> {
   cleanup(() => client.destroy());
   const field = authorization === undefined ? "" : `Authorization: ${authorization}\r\n`;
-  client.write(`${line}\r\nHost: api.test\r\n${field}\r\n`);
-  let read = await client.read();
+  let read = await client.ask(`${line}\r\nHost: api.test\r\n${field}\r\n`);
   while (read.status < 200) read = await client.read();
   return read.body;
 }

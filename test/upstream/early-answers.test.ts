@@ -104,9 +104,7 @@ test("after an early answer the next request finds a sound upstream connection",
   const client = connect();
   client.write(request("/v2/x", { method: "POST", fields: "Content-Length: 100\r\n", body: "half" }));
   expect((await client.read()).body).toBe("answer 1");
-  const other = connect();
-  other.write(request("/v2/y"));
-  expect((await other.read()).body).toBe("answer 2");
+  expect((await connect().ask(request("/v2/y"))).body).toBe("answer 2");
 });
 
 test("an early answer that streams on while the body still comes carries both to their ends", async () => {

@@ -52,8 +52,7 @@ async function start(
   return {
     gateway,
     async ask() {
-      client.write(request("/v2/x"));
-      const { status, body } = await client.read();
+      const { status, body } = await client.ask(request("/v2/x"));
       return status === 200 ? body : String(status);
     },
   };

@@ -80,8 +80,7 @@ async function stage(pool: number) {
       const connection = connect();
       const statuses = new Set<number>();
       for (let i = 0; i < 20; i += 1) {
-        connection.write(request("/v2/next", { fields: of(client) }));
-        statuses.add((await connection.read()).status);
+        statuses.add((await connection.ask(request("/v2/next", { fields: of(client) }))).status);
       }
       return [...statuses];
     },

@@ -50,8 +50,7 @@ test("naming everything the gateway adds in Connection takes none of it away, no
   const client = connect();
   const added = ["Host", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Via", "X-Request-Id"];
   const fields = `Connection: ${added.join(", ")}, Content-Length, close\r\nContent-Length: 2\r\n`;
-  client.write(request("/v2/x", { method: "POST", fields, body: "hi" }));
-  expect((await client.read()).status).toBe(200);
+  expect((await client.ask(request("/v2/x", { method: "POST", fields, body: "hi" }))).status).toBe(200);
   const received = upstream.received[0];
   for (const name of added) expect(valuesOf(received?.rawHeaders ?? [], name)).toHaveLength(1);
   expect(valuesOf(received?.rawHeaders ?? [], "Content-Length")).toEqual(["2"]);
@@ -63,8 +62,7 @@ test("Connection: Content-Length does not let a body be read as a request", asyn
   const client = connect();
   const inner = request("/v2/smuggled");
   const fields = `Connection: Content-Length\r\nContent-Length: ${inner.length}\r\n`;
-  client.write(request("/v2/x", { method: "POST", fields, body: inner }));
-  expect((await client.read()).status).toBe(200);
+  expect((await client.ask(request("/v2/x", { method: "POST", fields, body: inner }))).status).toBe(200);
   expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/x"]);
 });
 
@@ -75,8 +73,7 @@ test("an upstream's hop-by-hop fields end at the gateway, and so do those it nam
     "Connection: X-Secret, keep-alive\r\nconnection: x-other\r\nX-Secret: 1\r\nX-OTHER: 2\r\nX-Stays: 3\r\n";
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(response("ok", own + named)));
   const client = connect();
-  client.write(request("/v2/x"));
-  const { rawHeaders } = await client.read();
+  const { rawHeaders } = await client.ask(request("/v2/x"));
   const names = namesOf(rawHeaders);
   for (const gone of ["proxy-authenticate", "proxy-connection", "te", "trailer", "upgrade", "x-secret", "x-other"]) {
     expect(names).not.toContain(gone);
@@ -90,9 +87,7 @@ test("an upstream's hop-by-hop fields end at the gateway, and so do those it nam
 test("an upstream that names the gateway's fields in Connection takes none of them away, nor the body's length", async () => {
   const fields = `Connection: ${sixFields.join(", ")}, Date, Content-Length\r\n`;
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(response("ok", fields)));
-  const client = connect();
-  client.write(request("/v2/x"));
-  const { rawHeaders, body, endedByClose } = await client.read();
+  const { rawHeaders, body, endedByClose } = await connect().ask(request("/v2/x"));
   for (const name of [...sixFields, "Date", "Content-Length"]) expect(valuesOf(rawHeaders, name)).toHaveLength(1);
   expect({ body, endedByClose }).toEqual({ body: "ok", endedByClose: false });
 });
@@ -104,8 +99,7 @@ test("an upstream's Connection: close ends its connection, not the client's", as
   );
   const client = connect();
   for (let i = 0; i < 3; i += 1) {
-    client.write(request("/v2/x"));
-    const { status, rawHeaders } = await client.read();
+    const { status, rawHeaders } = await client.ask(request("/v2/x"));
     expect(status).toBe(200);
     expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
   }

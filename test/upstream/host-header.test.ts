@@ -67,9 +67,7 @@ describe.each([
     const { upstream, gateway } = await stage(hostHeader);
     for (const [name, [bytes, client]] of Object.entries(asks)) {
       const before = upstream.bytes().length;
-      const connection = cleanup(new RawConnection(gateway.traffic.port));
-      connection.write(bytes);
-      await connection.read();
+      await cleanup(new RawConnection(gateway.traffic.port)).ask(bytes);
       expect([name, ...lines(upstream.bytes().slice(before))]).toEqual([name, ...expected(host, client)]);
     }
   });
@@ -91,9 +89,7 @@ describe.each([
   test("the plugin", async () => {
     const upstream = cleanup(await startRawUpstream(ok));
     const options = { routes: ["/v2/"], upstream: { url: upstream.url, hostHeader } };
-    const client = (await startTestApp(cleanup, { options })).connect();
-    client.write(request("/v2/x"));
-    expect((await client.read()).status).toBe(200);
+    expect((await (await startTestApp(cleanup, { options })).connect().ask(request("/v2/x"))).status).toBe(200);
     const sent = hostHeader === "url" ? `127.0.0.1:${upstream.port}` : host;
     // Undici writes its name in lower case.
     expect(lines(upstream.bytes()).map((line) => line.replace(/^host/, "Host"))).toEqual(expected(sent, "api.test"));
@@ -104,8 +100,7 @@ test("a second request on a connection, and one after a reload, have the Host of
   const { gateway, upstream, connect } = await stageRaw(cleanup, ok, { upstream: { hostHeader: "name:a.test" } });
   const client = connect();
   const hosts = async (): Promise<string[]> => {
-    client.write(request("/v2/x"));
-    await client.read();
+    await client.ask(request("/v2/x"));
     return lines(upstream.bytes()).filter((line) => line.startsWith("Host"));
   };
   await hosts();
@@ -126,9 +121,7 @@ test("SNI is the URL's host or tls.serverName, whatever Host is; with url both a
       { upstream: { addresses, tls: { ...defaults, insecureSkipVerify: true, serverName } } },
       "https://api.hosted.test.:8443",
     );
-    const client = cleanup(new RawConnection(gateway.traffic.port));
-    client.write(request("/v2/x"));
-    expect((await client.read()).status).toBe(200);
+    expect((await cleanup(new RawConnection(gateway.traffic.port)).ask(request("/v2/x"))).status).toBe(200);
     return [upstream.sockets.at(-1)?.servername, lines(upstream.bytes()).at(-2)];
   };
   expect(await ask("client", null)).toEqual(["api.hosted.test", "Host: api.test"]);
@@ -154,8 +147,7 @@ test.each(["client", "url"])(
     const options = { routes: ["/v2/"], upstream: { url: upstream.url, hostHeader } };
     for (const client of [connect(), (await startTestApp(cleanup, { options })).connect()]) {
       const before = upstream.bytes().length;
-      client.write(request("/v2/x", { fields: asked }));
-      const { rawHeaders, ...rest } = await client.read();
+      const { rawHeaders, ...rest } = await client.ask(request("/v2/x", { fields: asked }));
       expect(rest).toMatchObject({ status: 302, body });
       const names = new Set(written.match(/^[\w-]+(?=: )/gm));
       const lines = rawHeaders.map((name, i) =>
@@ -174,9 +166,7 @@ describe("a 421 of the upstream passes as it came, and the access log has a hint
 
   test("of the gateway", async () => {
     const { gateway, connect } = await stageRaw(cleanup, misdirected);
-    const client = connect();
-    client.write(request("/v2/x"));
-    expect(await client.read()).toMatchObject({ status: 421, body: "no" });
+    expect(await connect().ask(request("/v2/x"))).toMatchObject({ status: 421, body: "no" });
     await eventually("it is logged", () => gateway.logLines.some(({ msg }) => msg === "request"));
     expect(gateway.logLines.at(-1)).toMatchObject({ status: 421, problem: null, detail: hint });
   });
@@ -185,9 +175,7 @@ describe("a 421 of the upstream passes as it came, and the access log has a hint
     const upstream: RawUpstream = await startRawUpstream(misdirected);
     cleanup(() => upstream.close());
     const app = await startTestApp(cleanup, { options: { routes: ["/v2/"], upstream: { url: upstream.url } } });
-    const client = app.connect();
-    client.write(request("/v2/x"));
-    expect(await client.read()).toMatchObject({ status: 421, body: "no" });
+    expect(await app.connect().ask(request("/v2/x"))).toMatchObject({ status: 421, body: "no" });
     await eventually("it is logged", () => app.lines.some(({ msg }) => msg === "request"));
     expect(app.lines.find(({ msg }) => msg === "request")).toMatchObject({ status: 421, detail: hint });
   });

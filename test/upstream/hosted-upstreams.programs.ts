@@ -75,9 +75,7 @@ describe.skipIf(skip)("Apache with two hosts by TLS on one port (needs apache2)"
       const addresses = hasAddress ? [`127.0.0.1:${port}`] : [];
       const overrides: Overrides = { drain: { timeoutMs: 0 }, upstream: { hostHeader, tls, addresses } };
       const gateway = cleanup(await startTestGateway({ upstreamUrl, overrides }));
-      const client = cleanup(new RawConnection(gateway.traffic.port));
-      client.write(ask(host));
-      const { status, body } = await client.read();
+      const { status, body } = await cleanup(new RawConnection(gateway.traffic.port)).ask(ask(host));
       expect([name, hostHeader, host, status, status === 200 ? body : ""]).toEqual([
         name,
         hostHeader,
@@ -100,8 +98,7 @@ describe.skipIf(skip)("Apache with two hosts by TLS on one port (needs apache2)"
     ] as const) {
       const options = { routes: ["/v2/"], upstream: { url: `https://127.0.0.1:${port}`, hostHeader, tls } };
       const client = (await startTestApp(cleanup, { options })).connect();
-      client.write(ask("gw.internal"));
-      expect((await client.read()).status).toBe(expected);
+      expect((await client.ask(ask("gw.internal"))).status).toBe(expected);
     }
   });
 });

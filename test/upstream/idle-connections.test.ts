@@ -121,8 +121,7 @@ test("after a response that its client read slowly, the upstream may have waited
     clock.advance(stoppedMs);
     slow.socket.resume();
     await eventually("the response is whole", () => slow.receivedBytes > long.length);
-    other.write(request("/v2/x", { method: "POST", ...two }));
-    used.push((await other.read()).body);
+    used.push((await other.ask(request("/v2/x", { method: "POST", ...two }))).body);
   }
   expect(used).toEqual(["0", "1"]);
 });
@@ -236,8 +235,7 @@ test("a failure on a connection that was used before says so, and how long it wa
   const { connect, gateway } = await stageRaw(cleanup, onData, {}, clock);
   const client = connect();
   const ask = async (options: Request): Promise<number> => {
-    client.write(request("/v2/x", options));
-    return (await client.read()).status;
+    return (await client.ask(request("/v2/x", options))).status;
   };
   const post = { method: "POST", ...two };
   expect(await ask({})).toBe(200);

@@ -10,8 +10,7 @@ import { request, response, stageRaw } from "../support/stage.ts";
 const cleanup = useCleanup();
 
 async function expectServed(client: RawConnection): Promise<void> {
-  client.write("GET /elsewhere HTTP/1.1\r\nHost: a\r\n\r\n");
-  expect((await client.read()).status).toBe(404);
+  expect((await client.ask("GET /elsewhere HTTP/1.1\r\nHost: a\r\n\r\n")).status).toBe(404);
 }
 
 async function answeredWith(bytes: string, bytesOfRequest = request("/v2/x")) {
@@ -53,10 +52,8 @@ test.each([
     served.add(socket);
   });
   const client = connect();
-  client.write(request("/v2/x"));
-  expect((await client.read()).status).toBe(Number(statusLine.slice(0, 3)));
-  client.write(request("/v2/y"));
-  expect((await client.read()).body).toBe("fresh");
+  expect((await client.ask(request("/v2/x"))).status).toBe(Number(statusLine.slice(0, 3)));
+  expect((await client.ask(request("/v2/y"))).body).toBe("fresh");
 });
 
 test.each(["Content-Length: 1234\r\n", "Transfer-Encoding: chunked\r\n", ""])(
@@ -79,8 +76,7 @@ test("a 200 with an empty body stays one", async () => {
 test("an HTTP/1.0 upstream's response ends with its connection, the client's connection stays", async () => {
   const { connect } = await stageRaw(cleanup, (socket) => void socket.end("HTTP/1.0 200 OK\r\nX-A: 1\r\n\r\nbody"));
   const client = connect();
-  client.write(request("/v2/x"));
-  expect(await client.read()).toMatchObject({ status: 200, body: "body", endedByClose: false });
+  expect(await client.ask(request("/v2/x"))).toMatchObject({ status: 200, body: "body", endedByClose: false });
   await expectServed(client);
 });
 

@@ -19,9 +19,7 @@ async function forwarded(
 ): Promise<readonly string[]> {
   const clientAddress = { trustedProxies, header };
   const { upstream, connect } = await stageHttp(cleanup, undefined, { clientAddress, requestId: { keep } });
-  const client = connect();
-  client.write(request(target, { fields }));
-  expect((await client.read()).status).toBe(200);
+  expect((await connect().ask(request(target, { fields }))).status).toBe(200);
   return upstream.received[0]?.rawHeaders ?? [];
 }
 
@@ -109,8 +107,7 @@ test("two requests never have the same id, and the log has it", async () => {
   const { upstream, connect, gateway } = await stageHttp(cleanup);
   const client = connect();
   for (let i = 0; i < 2; i += 1) {
-    client.write(request("/v2/x"));
-    await client.read();
+    await client.ask(request("/v2/x"));
   }
   const ids = upstream.received.flatMap(({ rawHeaders }) => valuesOf(rawHeaders, "X-Request-Id"));
   expect(new Set(ids).size).toBe(2);

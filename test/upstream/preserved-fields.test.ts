@@ -29,9 +29,7 @@ const lines = [
 
 test("a request's fields reach the upstream in their order, spelling, number and bytes", async () => {
   const { upstream, connect } = await stageRaw(cleanup, (socket) => void socket.write(response("ok")));
-  const client = connect();
-  client.write(request("/v2/x", { fields: `${lines.join("\r\n")}\r\n` }));
-  expect((await client.read()).status).toBe(200);
+  expect((await connect().ask(request("/v2/x", { fields: `${lines.join("\r\n")}\r\n` }))).status).toBe(200);
   const received = upstream.bytes().split("\r\n");
   const first = received.indexOf("X-Dup: 1");
   expect(received.slice(first, first + lines.length)).toEqual(lines);
@@ -61,9 +59,7 @@ test("a response's fields reach the client in their order, spelling, number and 
   const sent = [...lines, ...own, "Content-length: 2", "Age: 5", 'ETag: "x"'];
   const answer = `HTTP/1.1 200 OK\r\n${sent.join("\r\n")}\r\n\r\nok`;
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(answer, "latin1"));
-  const client = connect();
-  client.write(request("/v2/x"));
-  const { rawHeaders } = await client.read();
+  const { rawHeaders } = await connect().ask(request("/v2/x"));
   const received = Array.from(
     { length: rawHeaders.length / 2 },
     (_, i) => `${rawHeaders[2 * i]}: ${rawHeaders[2 * i + 1]}`,
@@ -83,9 +79,7 @@ test.each([
   "599 Odd",
 ])("the status line's %j is passed on", async (statusLine) => {
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(response("ok", "", statusLine), "latin1"));
-  const client = connect();
-  client.write(request("/v2/x"));
-  const { status, reason } = await client.read();
+  const { status, reason } = await connect().ask(request("/v2/x"));
   expect(`${status} ${reason}`).toBe(statusLine);
 });
 

@@ -43,15 +43,11 @@ test("a reset while the client reads slowly costs that client its answer and nob
     slow.write(request("/v2/slow"));
     await eventually("it is at the upstream", () => upstream.sockets.size > 0);
     // Another client's whole exchange: time enough for the first one to be held up.
-    const other = connect();
-    other.write(request("/v2/ok"));
-    expect((await other.read()).status).toBe(200);
+    expect((await connect().ask(request("/v2/ok"))).status).toBe(200);
     for (const socket of upstream.sockets) socket.resetAndDestroy();
     slow.destroy();
   }
-  const after = connect();
-  after.write(request("/v2/ok"));
-  expect((await after.read()).status).toBe(200);
+  expect((await connect().ask(request("/v2/ok"))).status).toBe(200);
   expect(gateway.logLines.filter(({ msg }) => msg === "internal error")).toEqual([]);
 });
 
@@ -93,17 +89,13 @@ test.each([
 
 test("a HEAD ends the upstream's connection, so a body sent after it is nobody's answer", async () => {
   const { connect, upstream } = await stageHttp(cleanup);
-  const client = connect();
-  client.write(request("/v2/x", { method: "HEAD" }));
-  expect((await client.read({ method: "HEAD" })).status).toBe(200);
+  expect((await connect().ask(request("/v2/x", { method: "HEAD" }), { method: "HEAD" })).status).toBe(200);
   expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "connection")).toEqual(["close"]);
 });
 
 test("Connection: authorization does not take the token away", async () => {
   const { connect, upstream } = await stageHttp(cleanup);
-  const client = connect();
-  client.write(request("/v2/x", { fields: "Connection: authorization\r\n" }));
-  expect((await client.read()).status).toBe(200);
+  expect((await connect().ask(request("/v2/x", { fields: "Connection: authorization\r\n" }))).status).toBe(200);
   expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "authorization")).toHaveLength(1);
 });
 
@@ -111,7 +103,6 @@ test("a body in chunks of one byte arrives whole, and in few pieces", async () =
   const { connect, upstream } = await stageHttp(cleanup, (_req, res, body) => void res.end(String(body.length)));
   const client = connect();
   client.write(request("/v2/x", { method: "POST", fields: "Transfer-Encoding: chunked\r\n" }));
-  client.write(`${"1\r\nx\r\n".repeat(500)}0\r\n\r\n`);
-  expect((await client.read()).body).toBe("500");
+  expect((await client.ask(`${"1\r\nx\r\n".repeat(500)}0\r\n\r\n`)).body).toBe("500");
   expect(upstream.received[0]?.body.equals(Buffer.alloc(500, "x"))).toBe(true);
 });

@@ -45,8 +45,7 @@ test.each(retried)(
     const { connect } = await stageRaw(cleanup, onData, { upstream: { maxConnections: 1 } });
     const client = connect();
     for (let i = 1; i <= 5; i += 1) {
-      client.write(request(`/v2/${i}`, { method, ...more }));
-      expect((await client.read({ method })).status).toBe(200);
+      expect((await client.ask(request(`/v2/${i}`, { method, ...more }), { method })).status).toBe(200);
     }
     const once = (i: number): string => `${method} /v2/${i}`;
     // A retried request is the first on its new connection, so the next one is retried again.
@@ -60,8 +59,7 @@ test("a HEAD that meets an idle connection being closed is sent once more, and s
   const client = connect();
   // A HEAD leaves no idle connection behind, so a GET does.
   for (const method of ["GET", "HEAD"]) {
-    client.write(request("/v2/x", { method }));
-    expect((await client.read({ method })).status).toBe(200);
+    expect((await client.ask(request("/v2/x", { method }), { method })).status).toBe(200);
   }
   expect(hits).toEqual(["GET /v2/x", "HEAD /v2/x", "HEAD /v2/x"]);
 });
@@ -83,10 +81,8 @@ test.each(once)("%s that meets an idle close is a 502, never sent twice", async 
   const { hits, onData } = closingOnReuse(end);
   const { connect } = await stageRaw(cleanup, onData, { upstream: { maxConnections: 1 } });
   const client = connect();
-  client.write(request("/v2/1"));
-  expect((await client.read()).status).toBe(200);
-  client.write(request("/v2/2", options));
-  expect((await client.read()).status).toBe(502);
+  expect((await client.ask(request("/v2/1"))).status).toBe(200);
+  expect((await client.ask(request("/v2/2", options))).status).toBe(502);
   expect(hits.filter((hit) => hit.endsWith("/v2/2"))).toHaveLength(1);
 });
 
@@ -99,8 +95,7 @@ test.each([
   const { hits, onData } = closingOnReuse(then);
   const { connect } = await stageRaw(cleanup, onData, { upstream: { maxConnections: 1 } });
   const client = connect();
-  client.write(request("/v2/1"));
-  expect((await client.read()).status).toBe(200);
+  expect((await client.ask(request("/v2/1"))).status).toBe(200);
   client.write(request("/v2/2"));
   const readStatus = (): Promise<number | string> =>
     client.read().then(
@@ -117,10 +112,8 @@ test("a GET that times out on a reused connection is not sent again", async () =
   const { hits, onData } = closingOnReuse(() => {});
   const { connect } = await stageRaw(cleanup, onData, { upstream: { maxConnections: 1, responseTimeoutMs: 300 } });
   const client = connect();
-  client.write(request("/v2/1"));
-  expect((await client.read()).status).toBe(200);
-  client.write(request("/v2/2"));
-  expect((await client.read()).status).toBe(504);
+  expect((await client.ask(request("/v2/1"))).status).toBe(200);
+  expect((await client.ask(request("/v2/2"))).status).toBe(504);
   expect(hits).toEqual(["GET /v2/1", "GET /v2/2"]);
 });
 
@@ -129,9 +122,7 @@ test.each([
   ["reset", reset],
 ])("a GET on a fresh connection that is %s is a 502 after one hit", async (_, then) => {
   const { upstream, connect } = await stageRaw(cleanup, then);
-  const client = connect();
-  client.write(request("/v2/1"));
-  expect((await client.read()).status).toBe(502);
+  expect((await connect().ask(request("/v2/1"))).status).toBe(502);
   expect(upstream.bytes().match(/GET/g)).toHaveLength(1);
 });
 
@@ -147,9 +138,7 @@ test("a GET is sent twice at most, even if the second connection closes as well"
     { upstream: { maxConnections: 1 } },
   );
   const client = connect();
-  client.write(request("/v2/1"));
-  expect((await client.read()).status).toBe(200);
-  client.write(request("/v2/2"));
-  expect((await client.read()).status).toBe(502);
+  expect((await client.ask(request("/v2/1"))).status).toBe(200);
+  expect((await client.ask(request("/v2/2"))).status).toBe(502);
   expect(requests).toBe(3);
 });

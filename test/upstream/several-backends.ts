@@ -111,8 +111,7 @@ export async function stage(
     connect,
     async ask(method = "GET") {
       const withBody = method === "POST" ? { fields: "Content-Length: 2\r\n", body: "hi" } : {};
-      shared.write(request("/v2/x", { method, ...withBody }));
-      const { status, body } = await shared.read();
+      const { status, body } = await shared.ask(request("/v2/x", { method, ...withBody }));
       return status === 200 ? body : String(status);
     },
     async metric(name) {

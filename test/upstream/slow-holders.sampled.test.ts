@@ -93,9 +93,7 @@ async function stage({ isHttp2, isRead, pool }: Case) {
     async ask(): Promise<number> {
       const fields = { "x-forwarded-for": "203.0.113.9" };
       if (isHttp2) return (await new Http2Client(gateway.traffic.port, ca, cleanup).ask({ fields })).status;
-      const client = connect();
-      client.write(request("/v2/quick", { fields: "X-Forwarded-For: 203.0.113.9\r\n" }));
-      return (await client.read()).status;
+      return (await connect().ask(request("/v2/quick", { fields: "X-Forwarded-For: 203.0.113.9\r\n" }))).status;
     },
   };
 }

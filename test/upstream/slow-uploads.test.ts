@@ -42,8 +42,7 @@ describe("while connections are scarce", () => {
       return client;
     });
     const quick = connect();
-    quick.write(`${post(5)}quick`);
-    expect((await quick.read()).body).toBe("5 bytes");
+    expect((await quick.ask(`${post(5)}quick`)).body).toBe("5 bytes");
     expect([await active(), upstream.hits()]).toEqual([2, 3]);
     await eventually("all wait", async () => (await waitingBytes()) === 5 * 512);
     for (const [i, client] of slow.entries()) client.write(i % 2 === 0 ? "lowly" : "5\r\nlowly\r\n0\r\n\r\n");
@@ -59,8 +58,7 @@ describe("while connections are scarce", () => {
     client.write(post(mib));
     client.write("b".repeat(mib / 2));
     await eventually("it has a connection", async () => (await active()) === 3);
-    client.write("b".repeat(mib / 2));
-    expect((await client.read()).body).toBe(`${mib} bytes`);
+    expect((await client.ask("b".repeat(mib / 2))).body).toBe(`${mib} bytes`);
     expect(upstream.received.at(-1)?.body.equals(Buffer.alloc(mib, "b"))).toBe(true);
   });
 
@@ -84,8 +82,7 @@ describe("while connections are scarce", () => {
       maxBodyBytes: 1_000,
     });
     const client = connect();
-    client.write(bytes);
-    expect((await client.read()).status).toBe(status);
+    expect((await client.ask(bytes)).status).toBe(status);
     expect(await within("the connection ends", client.closed)).toBe("end");
     expect([await active(), upstream.hits(), await waitingBytes()]).toEqual([2, 2, 0]);
   });
@@ -97,8 +94,7 @@ describe("while connections are scarce", () => {
     await eventually("it waits", async () => (await waitingBytes()) > 0);
     client.destroy();
     const quick = connect();
-    quick.write(`${post(5)}quick`);
-    expect((await quick.read()).body).toBe("5 bytes");
+    expect((await quick.ask(`${post(5)}quick`)).body).toBe("5 bytes");
     expect([await active(), upstream.hits()]).toEqual([2, 3]);
     await eventually("its memory is free", async () => (await waitingBytes()) === 0);
   });

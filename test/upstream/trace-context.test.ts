@@ -33,8 +33,7 @@ test("trace context reaches the upstream as it came, in its lines, order and spe
     "rojo=00f067aa0ba902b7,,",
   ];
   const fields = `${lines[0]}: ${lines[1]}\r\n${lines[2]}: ${lines[3]}\r\n${lines[4]}: ${lines[5]}\r\n`;
-  client.write(request("/v2/x", { fields }));
-  expect((await client.read()).status).toBe(200);
+  expect((await client.ask(request("/v2/x", { fields }))).status).toBe(200);
   const rawHeaders = upstream.received[0]?.rawHeaders ?? [];
   const first = rawHeaders.indexOf("TraceParent");
   expect(rawHeaders.slice(first, first + 6)).toEqual(lines);

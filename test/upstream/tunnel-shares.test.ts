@@ -31,8 +31,7 @@ async function stage(maxTunnels: number) {
       const fields =
         "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: a\r\n";
       const forwarded = `Host: a\r\nAuthorization: Bearer t\r\nX-Forwarded-For: ${client}\r\n`;
-      connection.write(`GET /v2/live HTTP/1.1\r\n${forwarded}${fields}\r\n`);
-      const { status, body } = await connection.read();
+      const { status, body } = await connection.ask(`GET /v2/live HTTP/1.1\r\n${forwarded}${fields}\r\n`);
       return [status, JSON.parse(body).errors[0].errMsg];
     },
   };

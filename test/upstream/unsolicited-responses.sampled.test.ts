@@ -30,10 +30,8 @@ test.each(["GET", "POST"])("a connection carries no request after a 408 that ans
     socket.write(used.length === 1 ? late : response(target(data)));
   });
   const client = connect();
-  client.write(request("/v2/1", { method }));
-  expect(await client.read()).toMatchObject({ status: 408, body: "late" });
-  client.write(request("/v2/2", { method }));
-  expect(await client.read()).toMatchObject({ status: 200, body: "/v2/2" });
+  expect(await client.ask(request("/v2/1", { method }))).toMatchObject({ status: 408, body: "late" });
+  expect(await client.ask(request("/v2/2", { method }))).toMatchObject({ status: 200, body: "/v2/2" });
   expect(new Set(used).size).toBe(2);
   await eventually("the first is closed", () => used[0]?.destroyed === true);
 });
@@ -45,14 +43,12 @@ test.each([
 ])("%s on an idle connection closes it at once", async (_, bytes) => {
   const { connect, gateway, upstream } = await stageRaw(cleanup, answerTarget);
   const client = connect();
-  client.write(request("/v2/1"));
-  expect((await client.read()).body).toBe("/v2/1");
+  expect((await client.ask(request("/v2/1"))).body).toBe("/v2/1");
   const [idle] = upstream.sockets;
   idle?.write(bytes);
   await eventually("it is closed", () => idle?.destroyed === true);
   expect(await upstreamConnections(gateway)).toEqual({ active: 0, idle: 0, waiting: 0 });
-  client.write(request("/v2/2"));
-  expect(await client.read()).toMatchObject({ status: 200, body: "/v2/2" });
+  expect(await client.ask(request("/v2/2"))).toMatchObject({ status: 200, body: "/v2/2" });
 });
 
 /**
@@ -75,8 +71,7 @@ test.each(inOneTurn)(
     const { connect, upstream, gateway } = await stageRaw(cleanup, answerTarget);
     const client = connect();
     for (let i = 1; i <= 5; i += 1) {
-      client.write(request("/v2/warm"));
-      expect((await client.read()).body).toBe("/v2/warm");
+      expect((await client.ask(request("/v2/warm"))).body).toBe("/v2/warm");
       const idle = [...upstream.sockets].find(isOpen) as Socket;
       write(client, request(`/v2/${i}`), idle);
       awaitDelivery();
@@ -100,8 +95,7 @@ test.each([
       answerTarget(socket, data);
     });
     const client = connect();
-    client.write(request("/v2/1"));
-    expect((await client.read()).body).toBe("/v2/1");
+    expect((await client.ask(request("/v2/1"))).body).toBe("/v2/1");
     client.write(request("/v2/2", { method, fields, body }));
     for (const idle of upstream.sockets) idle.write(late);
     awaitDelivery();
@@ -120,8 +114,7 @@ test("a GET is retried once only, whatever its second connection does", async ()
     else socket.end();
   });
   const client = connect();
-  client.write(request("/v2/1"));
-  expect((await client.read()).body).toBe("/v2/1");
+  expect((await client.ask(request("/v2/1"))).body).toBe("/v2/1");
   client.write(request("/v2/2"));
   for (const idle of upstream.sockets) idle.write(late);
   awaitDelivery();
@@ -193,8 +186,7 @@ test("over TLS, too, a 408 that arrives just behind the next GET never answers i
   const overrides = { drain: { timeoutMs: 0 }, upstream: { tls: { ...tls, ca: authority.certFile } } };
   const gateway = cleanup(await startTestGateway({ upstreamUrl: url, overrides }));
   const client = cleanup(new RawConnection(gateway.traffic.port));
-  client.write(request("/v2/1"));
-  expect((await client.read()).body).toBe("/v2/1");
+  expect((await client.ask(request("/v2/1"))).body).toBe("/v2/1");
   relay.hold();
   upstream.sockets[0]?.write(late);
   // Encrypted it is longer. A piece of it that came later would cross the request.

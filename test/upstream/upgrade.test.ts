@@ -56,9 +56,7 @@ test("bytes that come early on either side arrive, in order and not before the u
   await eventually("the offer is at the upstream", () => upstream.bytes().endsWith("\r\n\r\n"));
   client.write("two ");
   // Another connection's whole exchange: what was written before it has arrived.
-  const other = connect();
-  other.write(request("/elsewhere"));
-  expect((await other.read()).status).toBe(404);
+  expect((await connect().ask(request("/elsewhere"))).status).toBe(404);
   expect(upstream.bytes().endsWith("\r\n\r\n")).toBe(true);
   expect(client.receivedBytes).toBe(0);
   agree();
@@ -79,8 +77,7 @@ test.each([
       (socket) => void socket.write(`HTTP/1.1 ${line}\r\n${fields}\r\n${body}`),
     );
     const client = connect();
-    client.write(offer() + request("/v2/smuggled"));
-    const answer = await client.read();
+    const answer = await client.ask(offer() + request("/v2/smuggled"));
     expect({ status: answer.status, body: answer.body }).toEqual({ status: Number(line.slice(0, 3)), body });
     expectContractFields(answer, { limit: 100, remaining: 99 });
     expect(valuesOf(answer.rawHeaders, "Connection")).toEqual(["close"]);
@@ -95,9 +92,7 @@ test.each([
 test("a large answer in place of a 101 is streamed to its end", async () => {
   const body = "x".repeat(8_000_000);
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(response(body)));
-  const client = connect();
-  client.write(offer());
-  expect((await client.read()).body.length).toBe(body.length);
+  expect((await connect().ask(offer())).body.length).toBe(body.length);
 });
 
 const refusedOffers = [
@@ -110,8 +105,7 @@ const refusedOffers = [
 test.each(refusedOffers)("a refusal is readable and whole: %i", async (status, bytes, message, errMsg, remaining) => {
   const { connect, upstream } = await stageRaw(cleanup, echo);
   const client = connect();
-  client.write(`${bytes}early bytes${request("/v2/smuggled")}`);
-  const answer = await client.read();
+  const answer = await client.ask(`${bytes}early bytes${request("/v2/smuggled")}`);
   expect(answer.status).toBe(status);
   expectContractFields(answer, { limit: 100, remaining });
   expectOwnAnswer(answer, message, errMsg);
@@ -127,9 +121,7 @@ test("an offer over the limit is 429 and never reaches the upstream", async () =
   first.write(offer());
   expect((await first.readHead()).status).toBe(101);
   const seen = upstream.bytes();
-  const client = connect();
-  client.write(offer());
-  const answer = await client.read();
+  const answer = await connect().ask(offer());
   expect(answer.status).toBe(429);
   expectContractFields(answer, { limit: 1, remaining: 0 });
   expectOwnAnswer(answer, "Too Many Requests", "Too many requests, please try again later.");
@@ -143,9 +135,7 @@ test.each([
   ["without saying so in Connection", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"],
 ])("a 101 %s is 502", async (_, bytes) => {
   const { connect, upstream, gateway } = await stageRaw(cleanup, (socket) => void socket.write(bytes));
-  const client = connect();
-  client.write(offer());
-  const answer = await client.read();
+  const answer = await connect().ask(offer());
   expect(answer.status).toBe(502);
   expectContractFields(answer, { limit: 100, remaining: 99 });
   await eventually("the upstream's connection is closed", () => upstream.sockets.size === 0);
@@ -159,8 +149,7 @@ test.each([
 ])("%i when the upstream %s", async (status, _, onData) => {
   const { connect, gateway } = await stageRaw(cleanup, onData, { upstream: { responseTimeoutMs: 300 } });
   const client = connect();
-  client.write(offer());
-  const answer = await client.read();
+  const answer = await client.ask(offer());
   expect(answer.status).toBe(status);
   expectContractFields(answer, { limit: 100, remaining: 99 });
   expect(await within("the connection ends", client.closed)).toBe("end");
@@ -169,9 +158,7 @@ test.each([
 
 test("502 when nothing listens there", async () => {
   const gateway = cleanup(await startTestGateway({ upstreamUrl: deadUrl }));
-  const client = cleanup(new RawConnection(gateway.traffic.port));
-  client.write(offer());
-  expect((await client.read()).status).toBe(502);
+  expect((await cleanup(new RawConnection(gateway.traffic.port)).ask(offer())).status).toBe(502);
 });
 
 test.each([
@@ -184,9 +171,7 @@ test.each([
   ["websocket with POST", offer("websocket", "Content-Length: 0\r\n").replace("GET", "POST")],
 ])("an offer of %s is served as ordinary HTTP", async (_, bytes) => {
   const { connect, upstream } = await stageRaw(cleanup, (socket) => void socket.write(response("ok")));
-  const client = connect();
-  client.write(bytes);
-  expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
+  expect(await connect().ask(bytes)).toMatchObject({ status: 200, body: "ok" });
   expect(upstream.bytes()).not.toMatch(/upgrade/i);
 });
 
@@ -205,8 +190,7 @@ test.each(["Content-Length: %\r\n", "Transfer-Encoding: chunked\r\n"])(
     const client = connect();
     const inner = request("/v2/smuggled");
     const body = framing.includes("%") ? inner : `${inner.length.toString(16)}\r\n${inner}\r\n0\r\n\r\n`;
-    client.write(offer("websocket", framing.replace("%", `${inner.length}`)) + body);
-    expect((await client.read()).status).toBe(200);
+    expect((await client.ask(offer("websocket", framing.replace("%", `${inner.length}`)) + body)).status).toBe(200);
     expect(upstream.received).toMatchObject([{ target: "/v2/x", body: Buffer.from(inner) }]);
     expect(upstream.received[0]?.rawHeaders.join()).not.toMatch(/upgrade/i);
   },
@@ -215,8 +199,7 @@ test.each(["Content-Length: %\r\n", "Transfer-Encoding: chunked\r\n"])(
 test("an offer pipelined behind a request has its turn after it", async () => {
   const { connect, upstream } = await stageRaw(cleanup, (socket) => void socket.write(response("ok")));
   const client = connect();
-  client.write(request("/v2/first") + offer());
-  expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
+  expect(await client.ask(request("/v2/first") + offer())).toMatchObject({ status: 200, body: "ok" });
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
   expect(upstream.bytes()).toMatch(/first[\s\S]*Upgrade: websocket/);
 });
@@ -229,8 +212,7 @@ test("an offer on a connection that has carried requests is tunnelled; another p
   const upgrade = { protocols: ["irc", "websocket"] };
   const { connect } = await stageRaw(cleanup, onData, { upgrade });
   const client = connect();
-  client.write(request("/v2/first"));
-  expect((await client.read()).status).toBe(200);
+  expect((await client.ask(request("/v2/first"))).status).toBe(200);
   client.write(offer("IRC, websocket"));
   expect((await client.readHead()).status).toBe(101);
   client.write("PING");
@@ -276,14 +258,10 @@ test("beyond maxTunnels it is 503, until one is free; a tunnel without a byte fo
   const first = connect();
   first.write(offer());
   expect((await first.readHead()).status).toBe(101);
-  const second = connect({ localAddress: "127.0.0.2" });
-  second.write(offer());
-  const answer = await second.read();
+  const answer = await connect({ localAddress: "127.0.0.2" }).ask(offer());
   expect(answer.status).toBe(503);
   expectOwnAnswer(answer, "Service Unavailable", "The service is overloaded, please try again later.");
-  const ordinary = connect();
-  ordinary.write(request("/elsewhere"));
-  expect((await ordinary.read()).status).toBe(404);
+  expect((await connect().ask(request("/elsewhere"))).status).toBe(404);
   vi.advanceTimersByTime(upgrade.idleTimeoutMs);
   await within("the idle tunnel is closed", first.closed);
   await eventually("nothing is left", async () => (await tunnels(gateway)).open === 0);

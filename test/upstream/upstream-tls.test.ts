@@ -46,9 +46,7 @@ async function stage(url: string, tls: Partial<UpstreamTlsSettings> = {}, connec
     gateway,
     connect,
     async status() {
-      const client = connect();
-      client.write(request("/v2/x"));
-      return (await client.read()).status;
+      return (await connect().ask(request("/v2/x"))).status;
     },
     async reasons() {
       const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
@@ -174,8 +172,7 @@ test.each(["TLSv1.2", "TLSv1.3"] as const)(
     });
     const { connect, reasons } = await stage(upstream.url);
     const whole = connect();
-    whole.write(request("/v2/whole"));
-    expect((await whole.read()).body).toBe("partial body");
+    expect((await whole.ask(request("/v2/whole"))).body).toBe("partial body");
     expect(await reasons()).toEqual([]);
     const cut = connect();
     cut.write(request("/v2/cut"));
@@ -196,8 +193,7 @@ test("a GET that meets an idle TLS connection being cut is sent once more, a POS
   const { connect } = await stage(upstream.url);
   const client = connect();
   const send = async (method: string): Promise<number> => {
-    client.write(request("/v2/x", { method }));
-    return (await client.read({ method })).status;
+    return (await client.ask(request("/v2/x", { method }), { method })).status;
   };
   expect([await send("GET"), await send("GET"), await send("POST")]).toEqual([200, 200, 502]);
   expect(upstream.bytes().match(/^[A-Z]+ /gm)).toEqual(["GET ", "GET ", "GET ", "POST "]);

@@ -44,8 +44,7 @@ const textOf = (fields: Parameters<Ask>[0]): string => fields.map(([name, value]
 
 async function askHttp1(port: number, fields: string): Promise<number> {
   const client = new RawConnection(port);
-  client.write(`GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n${fields}\r\n`);
-  const { status } = await client.read();
+  const { status } = await client.ask(`GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n${fields}\r\n`);
   client.destroy();
   return status;
 }
