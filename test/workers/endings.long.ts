@@ -34,8 +34,7 @@ test("while threads end one after the other, connections to the others are serve
   const client = async (): Promise<void> => {
     while (!isOver) {
       const connection = new RawConnection(gateway.traffic.port);
-      connection.write(request("/v2/x"));
-      const status = await connection.read().then(
+      const status = await connection.ask(request("/v2/x")).then(
         (response) => response.status,
         () => null,
       );
