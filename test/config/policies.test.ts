@@ -1,3 +1,4 @@
+// From policies as they are written to policies as the limiter gets them, by file, environment and command line.
 import { fastify } from "fastify";
 import { afterAll, expect, test } from "vitest";
 import { effectiveLines } from "../../src/config/effective.ts";
