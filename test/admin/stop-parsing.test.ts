@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { stopParsingWhen } from "../../src/admin/connections.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { listen } from "../support/loopback-server.ts";
 
 const cleanup = useCleanup();
 
@@ -26,9 +27,7 @@ async function parsed(bytes: string, maxRequests: number): Promise<{ heads: numb
     expect(stopping).not.toBe(onIncoming);
   });
   for (const name of ["request", "upgrade", "connect", "clientError"]) server.on(name, () => events.push(name));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(() => server.close());
+  await listen(cleanup(server));
   const client = cleanup(connect((server.address() as AddressInfo).port, "127.0.0.1"));
   client.on("error", () => {});
   client.write(bytes);

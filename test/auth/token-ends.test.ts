@@ -9,6 +9,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually, inFewTurns, turns } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
+import { listen } from "../support/loopback-server.ts";
 import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { scratchFolder } from "../support/scratch.ts";
@@ -57,7 +58,7 @@ test("a response on its way, a request that waits and a tunnel end with their to
       }
     });
   });
-  await new Promise<void>((resolve) => upstream.listen(0, "127.0.0.1", resolve));
+  await listen(upstream);
   cleanup(() => {
     for (const socket of sockets) socket.destroy();
     upstream.close();

@@ -1,7 +1,7 @@
 // A server on a free loopback port whose every answer the test writes itself, and which notes what it was asked.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
+import { listen } from "../support/loopback-server.ts";
 
 export interface Hit {
   readonly method: string;
@@ -30,13 +30,12 @@ export async function serve(answer: Answer): Promise<TestServer> {
     hits.push(hit);
     answer(response, hit, hits.length);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const port = await listen(server);
   onTestFinished(async () => {
     const closed = new Promise((resolve) => server.close(resolve));
     server.closeAllConnections();
     await closed;
   });
-  const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
     hits,

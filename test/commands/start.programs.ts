@@ -1,10 +1,10 @@
 // The command as a user starts it: a process of its own, its lines, its exit code.
-import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { saferNode } from "../../src/commands/safe-node.ts";
+import { listen } from "../support/loopback-server.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { headgate, main, portOf, run } from "./command-process.ts";
@@ -118,10 +118,8 @@ test("a signal that arrives twice at once drains; a second one later ends the dr
 
 test("a traffic port in use is one clear line and a non-zero exit, and nothing stays open", async () => {
   const taken = createServer();
-  taken.listen(0, "127.0.0.1");
-  await once(taken, "listening");
+  const port = await listen(taken);
   onTestFinished(() => void taken.close());
-  const { port } = taken.address() as { port: number };
   const started = headgate(["start", "--host", "127.0.0.1", "--port", `${port}`, "--admin-port", "0"]);
   expect(await started.exited).toBe(69);
   expect(started.output.err).toBe(`headgate: cannot listen on 127.0.0.1:${port} (traffic): the port is in use\n`);

@@ -1,12 +1,12 @@
 // What a slow peer costs in memory: nothing that grows with the size of the body, in either direction. Measured as the
 // resident memory of a gateway in a process of its own. V8 lets some 64 MiB of pieces that are done with lie before it
 // collects them; two bodies of 64 MiB each way bring that about first, and what is more than that would be buffering.
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
+import { listen } from "../support/loopback-server.ts";
 import { fifth } from "../support/runs.ts";
 import { pour, readSlowly } from "../support/slow-peer.ts";
 import { request } from "../support/stage.ts";
@@ -44,8 +44,7 @@ async function startUpstream(): Promise<string> {
     for (const socket of sockets) socket.destroy();
     server.close();
   });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${await listen(server)}`;
 }
 
 async function start(): Promise<GatewayProcess> {

@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { Agent, request } from "node:https";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { WebSocket as Client, type WebSocket, WebSocketServer } from "ws";
@@ -13,6 +12,7 @@ import { renderConfigError } from "../../src/config/written.ts";
 import { type Cleanup, useCleanup } from "../support/cleanup.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
+import { listen } from "../support/loopback-server.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { read } from "./markdown.ts";
@@ -33,14 +33,13 @@ async function startApplication(cleanup: Cleanup): Promise<string> {
   });
   const sockets = new WebSocketServer({ server });
   sockets.on("connection", (socket: WebSocket) => socket.on("message", (data) => socket.send(`echo ${data}`)));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(server);
   cleanup(() => {
     for (const socket of sockets.clients) socket.terminate();
     server.closeAllConnections();
     server.close();
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${port}`;
 }
 
 async function stage(maxConnections: number) {

@@ -4,6 +4,7 @@ import { expect } from "vitest";
 import type { Net } from "../../src/exchange/prove-sockets.ts";
 import { SocketReads } from "../../src/exchange/sockets.ts";
 import type { Cleanup } from "../support/cleanup.ts";
+import { listen } from "../support/loopback-server.ts";
 import { makeSecureNet } from "./secure-net.ts";
 
 export interface Pair {
@@ -27,8 +28,7 @@ export async function openPairs(cleanup: Cleanup, kind: Kind, count: number): Pr
     accepted.push(socket.on("error", () => {}));
     if (accepted.length === count) arrived.resolve();
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as { port: number };
+  const port = await listen(server);
   const clients = Array.from({ length: count }, () =>
     net.connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true }).on("error", () => {}),
   );

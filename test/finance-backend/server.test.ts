@@ -5,6 +5,7 @@ import { buffer, text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import { BackendListenError, type FinanceBackend, startFinanceBackend } from "../../src/finance-backend/server.ts";
 import { within } from "../support/eventually.ts";
+import { listen } from "../support/loopback-server.ts";
 import { authorization, rawExchange, startInMemory, useBackend } from "./support.ts";
 
 const { backend, send } = useBackend();
@@ -108,8 +109,8 @@ describe("starting and closing", () => {
   });
 
   test("a port in use is refused with the address and the reason", async () => {
-    const taken = createServer().listen(0, "127.0.0.1");
-    await once(taken, "listening");
+    const taken = createServer();
+    await listen(taken);
     const address = taken.address();
     const port = typeof address === "object" ? (address?.port ?? 0) : 0;
     const start = startFinanceBackend({ host: "127.0.0.1", port, database: null });

@@ -1,7 +1,7 @@
 // HPACK by the examples of RFC 7541, and against nghttp2 in both directions.
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { linesOf } from "../../src/core/headers.ts";
@@ -28,6 +28,7 @@ import {
   startEncoder,
 } from "../support/hpack-peers.ts";
 import { FrameReader, frame, frameTypes, integer, literals, text } from "../support/http2-frames.ts";
+import { listen } from "../support/loopback-server.ts";
 
 const cleanup = useCleanup();
 const cases = { numRuns: 60 };
@@ -214,10 +215,7 @@ test("what is encoded is decoded by nghttp2, in HEADERS and CONTINUATION", async
       }
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(() => server.close());
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(cleanup(server));
   // Smaller than the default, of which an encoder without a table need not take note.
   const session = cleanup(connectHttp2(`http://127.0.0.1:${port}`, { settings: { headerTableSize: 100 } }));
   const name = fc.constantFrom("x-a", "Content-Type", "server", "set-cookie", "date", "grpc-status");

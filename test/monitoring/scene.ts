@@ -3,12 +3,12 @@
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Authority } from "../support/certificates.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
+import { listen } from "../support/loopback-server.ts";
 import { startRedis } from "../support/redis-servers.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { type MoodyUpstream, playMixedLoad, startMoodyUpstream, token } from "./mixed-load.ts";
@@ -99,9 +99,9 @@ async function startProgram(cleanup: Cleanup): Promise<number> {
   const server = createServer((_, res) =>
     res.writeHead(200, { "Content-Type": "text/plain; version=0.0.4" }).end(text),
   );
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const port = await listen(server);
   cleanup(() => void server.close().closeAllConnections());
-  return (server.address() as AddressInfo).port;
+  return port;
 }
 
 function tokensFile(cleanup: Cleanup): string {

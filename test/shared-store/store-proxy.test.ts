@@ -4,15 +4,14 @@ import { connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { listen } from "../support/loopback-server.ts";
 import { startStoreProxy } from "./store-proxy.ts";
 
 const cleanup = useCleanup();
 
 test("passes, delays, throttles, holds, cuts and refuses", async () => {
   const server = createServer((socket) => socket.on("error", () => {}).on("data", (data) => socket.write(data)));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(() => server.close());
+  await listen(cleanup(server));
   const address = server.address();
   const proxy = await startStoreProxy(cleanup, typeof address === "object" ? (address?.port ?? 0) : 0);
   let echoed = "";

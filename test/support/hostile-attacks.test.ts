@@ -1,11 +1,11 @@
 // The attacks of `npm run bench:hostile`, against ports that read and never answer.
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import type { Attack } from "../../bench/hostile/attack.ts";
 import { attacks } from "../../bench/hostile/attacks.ts";
 import { CountingSender } from "../../bench/hostile/sender.ts";
 import { useCleanup } from "./cleanup.ts";
+import { listen } from "./loopback-server.ts";
 
 const cleanup = useCleanup();
 
@@ -50,11 +50,10 @@ async function startSink(): Promise<number> {
     sockets.add(socket);
     socket.on("error", () => {}).resume();
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(server);
   cleanup(() => {
     for (const socket of sockets) socket.destroy();
     server.close();
   });
-  return (server.address() as AddressInfo).port;
+  return port;
 }

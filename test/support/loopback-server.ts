@@ -1,6 +1,6 @@
-// A TCP server of a test on a free loopback port, closed after the test together with its connections.
+// Servers of a test on free loopback ports, and one that is closed after the test together with its connections.
 import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import type { Cleanup } from "./cleanup.ts";
 
 export interface LoopbackServer {
@@ -17,12 +17,17 @@ export async function startLoopbackServer(cleanup: Cleanup, serve: (socket: Sock
     socket.on("error", () => {});
     serve(socket);
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(server);
   cleanup(async () => {
     for (const socket of sockets) socket.destroy();
     server.close();
     await once(server, "close");
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, sockets };
+  return { url: `http://127.0.0.1:${port}`, sockets };
+}
+
+/** Listens on a free port of loopback, and returns it. */
+export async function listen(server: Server): Promise<number> {
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return (server.address() as AddressInfo).port;
 }

@@ -1,8 +1,7 @@
 // An upstream that speaks TLS, and byte for byte what it is told to inside of it.
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import { createServer, type TLSSocket, type TlsOptions } from "node:tls";
 import type { Cleanup } from "./cleanup.ts";
+import { listen } from "./loopback-server.ts";
 import { response } from "./stage.ts";
 
 export interface TlsUpstream {
@@ -32,13 +31,11 @@ export async function startTlsUpstream(
     });
   });
   server.on("tlsClientError", () => {});
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(server);
   cleanup(() => {
     for (const socket of sockets) socket.destroy();
     server.close();
   });
-  const { port } = server.address() as AddressInfo;
   return {
     port,
     url: `https://localhost:${port}`,

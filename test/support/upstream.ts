@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
+import { listen } from "./loopback-server.ts";
 
 export interface ReceivedRequest {
   readonly method: string;
@@ -84,9 +85,7 @@ export async function startRawUpstream(onData: (socket: Socket, data: Buffer) =>
       onData(socket, data);
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   return {
     url: `http://127.0.0.1:${port}`,
     port,

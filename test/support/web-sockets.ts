@@ -1,12 +1,12 @@
 // WebSocket by the ws package: an upstream that does what a test says, a gateway in front of it, and clients with a token.
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { type ClientOptions, type ServerOptions, WebSocket, WebSocketServer } from "ws";
 import type { Clock } from "../../src/core/clock.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { within } from "./eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "./gateway.ts";
+import { listen } from "./loopback-server.ts";
 
 export interface WebSocketUpstream {
   readonly port: number;
@@ -35,14 +35,13 @@ export async function startWebSocketUpstream(
     socket.on("error", () => {});
     onSocket(socket);
   });
-  http.listen(0, "127.0.0.1");
-  await once(http, "listening");
+  const port = await listen(http);
   cleanup(() => {
     for (const socket of sockets) socket.terminate();
     http.closeAllConnections();
     http.close();
   });
-  return { port: (http.address() as AddressInfo).port, requests, sockets };
+  return { port, requests, sockets };
 }
 
 export async function stageWebSockets(

@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, standsStill, within } from "../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import { listen } from "../support/loopback-server.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { startUpstream } from "../support/upstream.ts";
@@ -110,9 +111,8 @@ test("a client that closes its side while it is answered counts as gone; one tha
 test("the fields about the connection are those that Node's server writes", async () => {
   const { connection } = await start((_req, res) => void res.end());
   const plain = createServer({ keepAliveTimeout: 5_000 }, (_req, res) => void res.end());
-  await new Promise<void>((resolve) => plain.listen(0, "127.0.0.1", resolve));
-  cleanup(() => void plain.close());
-  const node = cleanup(new RawConnection((plain.address() as { port: number }).port));
+  const port = await listen(cleanup(plain));
+  const node = cleanup(new RawConnection(port));
   node.write(get("/"));
   connection.write(get("/v2/1"));
   const names = ["connection", "keep-alive"];

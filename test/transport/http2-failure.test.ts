@@ -1,10 +1,11 @@
 // A bug behind the decision about a stream: one answer with the quota it was charged, told once.
 import { connect } from "node:http2";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { answerOf } from "../support/http2-client.ts";
+import { listen } from "../support/loopback-server.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { createTestTraffic } from "../support/traffic.ts";
 
@@ -17,9 +18,8 @@ test("a forwarder that throws is a 500 with the quota as it was charged, and tol
     },
   });
   const server = createServer(openHttp2);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  cleanup(() => void server.close());
-  const session = cleanup(connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`));
+  const port = await listen(cleanup(server));
+  const session = cleanup(connect(`http://127.0.0.1:${port}`));
   const answer = await answerOf(session.request({ ":path": "/v2/x" }));
   expect(answer.status).toBe(500);
   expect(valuesOf(answer.rawHeaders, "ratelimit-remaining")).toEqual(["99"]);

@@ -1,11 +1,11 @@
 // What one turn of the event loop does for an HTTP/2 client, by count.
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { expect, test } from "vitest";
 import { begin, whole } from "../http2/conversation.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { countInIterations } from "../support/iterations.ts";
+import { listen } from "../support/loopback-server.ts";
 import { createTestTraffic } from "../support/traffic.ts";
 
 const cleanup = useCleanup();
@@ -14,9 +14,9 @@ const cleanup = useCleanup();
 async function requestsInTurns(frames: readonly Buffer[]): Promise<readonly number[]> {
   const requests = countInIterations(cleanup);
   const { openHttp2 } = createTestTraffic({ forward: () => requests.count() });
-  const server = cleanup(createServer(openHttp2).listen(0, "127.0.0.1"));
-  await once(server, "listening");
-  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const server = cleanup(createServer(openHttp2));
+  const port = await listen(server);
+  const client = connect(port, "127.0.0.1");
   client.on("error", () => {});
   cleanup(() => client.destroy());
   client.write(Buffer.concat([begin, ...frames]));

@@ -1,13 +1,14 @@
 // A client that still sends a request which has been answered: it is read and ignored, so that it sees the answer; never for
 // longer than `timeouts.linger`, and at nobody else's cost.
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, test, vi } from "vitest";
 import { closeMs, lingerSilenceMs } from "../../src/core/http-bounds.ts";
 import { endAndLinger } from "../../src/transport/socket-transport.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, soonMs, turns, within } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
+import { listen } from "../support/loopback-server.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request, stageHttp } from "../support/stage.ts";
@@ -72,9 +73,9 @@ test("a client that goes on for longer than timeouts.linger is cut off", async (
 
 /** Both ends of a connection. */
 async function pair(): Promise<[Socket, Socket]> {
-  const server = cleanup(createServer({ allowHalfOpen: true }).listen(0, "127.0.0.1"));
-  await once(server, "listening");
-  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const server = cleanup(createServer({ allowHalfOpen: true }));
+  const port = await listen(server);
+  const client = connect(port, "127.0.0.1");
   const [accepted] = (await once(server, "connection")) as [Socket];
   for (const socket of [client, accepted]) cleanup(() => void socket.destroy());
   return [client, accepted];

@@ -2,7 +2,7 @@
 // of another peer. Counted, not timed: the clients are in this process, so what they have written is there for the next
 // iteration.
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Exchange } from "../../src/exchange/exchange.ts";
@@ -10,6 +10,7 @@ import { preface, settings, whole } from "../http2/conversation.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { beforeReads, eventually, turns } from "../support/eventually.ts";
 import { countInIterations } from "../support/iterations.ts";
+import { listen } from "../support/loopback-server.ts";
 import { admitted, createTestTraffic, type TestTraffic } from "../support/traffic.ts";
 
 const cleanup = useCleanup();
@@ -89,9 +90,7 @@ async function listenHttp1({ listener }: TestTraffic): Promise<number> {
 }
 
 async function listenHttp2({ openHttp2 }: TestTraffic): Promise<number> {
-  const server = cleanup(createServer(openHttp2).listen(0, "127.0.0.1"));
-  await once(server, "listening");
-  return (server.address() as AddressInfo).port;
+  return listen(cleanup(createServer(openHttp2)));
 }
 
 describe.each(["http1", "http2"] as const)("over %s", (carrier) => {

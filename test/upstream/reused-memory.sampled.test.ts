@@ -2,7 +2,7 @@
 // byte of one client's answer may get into another's, however slowly each is read.
 import { createHash, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
-import { type AddressInfo, connect, createServer as createTcpServer } from "node:net";
+import { connect, createServer as createTcpServer } from "node:net";
 import { expect, test } from "vitest";
 import {
   createConnectionResources,
@@ -13,6 +13,7 @@ import { SocketReader } from "../../src/upstream/upstream-socket.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
+import { listen } from "../support/loopback-server.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { scaled } from "../support/runs.ts";
 
@@ -37,8 +38,7 @@ async function startUpstream(): Promise<string> {
     server.closeAllConnections();
     server.close();
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${await listen(server)}`;
 }
 
 /** Reads nothing for a while, again and again, so that all buffers on the way are full; or reads as fast as it comes. */
@@ -127,8 +127,7 @@ async function connectToCounting(): Promise<OutboundConnection> {
     });
   });
   cleanup(() => void server.close());
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   const reader = SocketReader.open((onread) => connect({ host: "127.0.0.1", port, onread }), true);
   cleanup(() => void reader.socket.destroy());
   return new OutboundConnection(reader, {

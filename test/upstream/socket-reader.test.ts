@@ -1,20 +1,19 @@
 // What is kept of a read is not read over, and takes about as much memory as it has bytes.
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { SocketReader } from "../../src/upstream/upstream-socket.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
+import { listen } from "../support/loopback-server.ts";
 
 const cleanup = useCleanup();
 
 /** The reader's end of a connection, and the other one. */
 async function connectPair(): Promise<{ reader: SocketReader; writer: Socket }> {
   const server = cleanup(createServer());
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(server);
   const accepted = once(server, "connection");
-  const { port } = server.address() as AddressInfo;
   const reader = SocketReader.open((onread) => connect({ host: "127.0.0.1", port, onread }), true);
   cleanup(() => void reader.socket.destroy());
   const [writer] = (await accepted) as [Socket];

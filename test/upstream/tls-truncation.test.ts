@@ -1,11 +1,12 @@
 // The end of TLS is told from an end of the TCP connection below it, however the socket is read.
-import type { AddressInfo, OnReadOpts } from "node:net";
+import type { OnReadOpts } from "node:net";
 import { connect, createServer, type TLSSocket } from "node:tls";
 import { afterAll, expect, test } from "vitest";
 import { failIfTruncated } from "../../src/upstream/upstream-tls.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, turns, within } from "../support/eventually.ts";
+import { listen } from "../support/loopback-server.ts";
 
 const cleanup = useCleanup();
 const certificate = new Authority(afterAll).issue();
@@ -13,8 +14,7 @@ const certificate = new Authority(afterAll).issue();
 /** Connects to a server that calls `act` with each of its sockets. */
 async function open(act: (socket: TLSSocket) => void, onread?: OnReadOpts): Promise<TLSSocket> {
   const server = cleanup(createServer(certificate, act));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   const how = { host: "127.0.0.1", port, rejectUnauthorized: false, ...(onread === undefined ? {} : { onread }) };
   const socket = cleanup(connect(how));
   failIfTruncated(socket);

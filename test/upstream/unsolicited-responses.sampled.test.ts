@@ -1,12 +1,12 @@
 // Bytes from the upstream that no request asked for, such as a 408 that an idle connection is ended with: they never
 // answer a request that was written after they had come.
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { startTestGateway, testSettings } from "../support/gateway.ts";
+import { listen } from "../support/loopback-server.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -146,12 +146,12 @@ test("a response behind one that ends where the read buffer ends does not answer
 });
 
 /** Passes bytes on in both directions; what is held of the upstream's is written by `release`, at once. */
-async function startRelay(port: number) {
+async function startRelay(to: number) {
   const held: Buffer[] = [];
   let isHolding = false;
   let release = (): void => {};
   const relay = createServer((gateway) => {
-    const upstream = connect(port, "127.0.0.1");
+    const upstream = connect(to, "127.0.0.1");
     release = () => {
       isHolding = false;
       gateway.write(Buffer.concat(held.splice(0)));
@@ -163,14 +163,12 @@ async function startRelay(port: number) {
       socket.on("error", () => {});
     }
   });
-  relay.listen(0, "127.0.0.1");
-  cleanup(() => void relay.close());
-  await once(relay, "listening");
+  const port = await listen(cleanup(relay));
   const hold = (): void => {
     isHolding = true;
   };
   return {
-    port: (relay.address() as AddressInfo).port,
+    port,
     hold,
     heldBytes: () => Buffer.concat(held).length,
     release: () => release(),

@@ -1,7 +1,6 @@
 // Commands against a gateway: the real one with an upstream, its socket and tokens, and one that a test makes up.
 import { writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { z } from "zod";
@@ -12,6 +11,7 @@ import { digestOf } from "../../auth/digest.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
 import type { TestGateway } from "../../support/gateway.ts";
 import { startFromFile } from "../../support/gateway-from-file.ts";
+import { listen } from "../../support/loopback-server.ts";
 import { scratchFolder } from "../../support/scratch.ts";
 import { startUpstream } from "../../support/upstream.ts";
 import { testIo } from "../test-io.ts";
@@ -122,14 +122,13 @@ export async function startMadeUp(cleanup: Cleanup, answer: MadeUp) {
     response.statusCode = status;
     response.end(typeof json === "string" ? json : JSON.stringify(json));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const port = await listen(server);
   cleanup(() => {
     server.closeAllConnections();
     server.close();
   });
   const folder = scratchFolder(cleanup);
   writeFileSync(join(folder, "token"), "made-up-token\n");
-  const { port } = server.address() as AddressInfo;
   const options = ["--url", `http://127.0.0.1:${port}`, "--token-file", join(folder, "token")];
   return { server, received, options, url: `http://127.0.0.1:${port}` };
 }

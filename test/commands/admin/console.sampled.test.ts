@@ -1,7 +1,7 @@
 // `headgate console`: who may call through its port, what is passed on, and that it ends with the command.
 import { once } from "node:events";
 import { createServer, get, type IncomingMessage } from "node:http";
-import { type AddressInfo, connect, createServer as createTcpServer } from "node:net";
+import { connect, createServer as createTcpServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { guessRate } from "../../../src/admin/access.ts";
 import { Console } from "../../../src/commands/admin/printed-schemas.ts";
@@ -11,6 +11,7 @@ import { type Call, call as send } from "../../admin/api-stage.ts";
 import { status } from "../../admin/fake-plane.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
+import { listen } from "../../support/loopback-server.ts";
 import { scaled } from "../../support/runs.ts";
 import { testIo } from "../test-io.ts";
 import { expectFit, stageCommands, startMadeUp } from "./command-stage.ts";
@@ -133,11 +134,8 @@ describe("calls", () => {
           socket.end(first ? `HTTP/1.1 200 OK\r\nContent-Length: ${json.length}\r\n\r\n${json}` : answer);
         });
       });
-      gateway.listen(0, "127.0.0.1");
-      await once(gateway, "listening");
-      cleanup(() => void gateway.close());
+      const port = await listen(cleanup(gateway));
       const made = await startMadeUp(cleanup, () => [200, status]);
-      const { port } = gateway.address() as AddressInfo;
       const { call } = await open(["--url", `http://127.0.0.1:${port}`, ...made.options.slice(2)]);
       expect((await call("GET", "/api/rules")).status).toBe(502);
       expect((await call("GET", "/api/status")).status).toBe(200);
@@ -250,14 +248,12 @@ describe("streams and the end", () => {
       if (request.url === "/api/events")
         response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders();
     });
-    gateway.listen(0, "127.0.0.1");
-    await once(gateway, "listening");
+    const at = await listen(gateway);
     cleanup(() => {
       gateway.closeAllConnections();
       gateway.close();
     });
     const made = await startMadeUp(cleanup, () => [200, status]);
-    const { port: at } = gateway.address() as AddressInfo;
     const { port, opened } = await open(["--url", `http://127.0.0.1:${at}`, ...made.options.slice(2)]);
     const stream = await within("the head of the stream", openStream(port, opened.token));
     expect(stream.response.statusCode).toBe(200);

@@ -1,7 +1,5 @@
 // The clients of the demo: how much they ask for at most, what they do when they are refused, and that they end at once.
-import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import {
   type ClientHabit,
@@ -10,6 +8,7 @@ import {
   startSimulatedClients,
 } from "../../../src/commands/demo/simulated-clients.ts";
 import { eventually, within } from "../../support/eventually.ts";
+import { listen } from "../../support/loopback-server.ts";
 
 const quick: ClientHabit = {
   ...{ name: "quick", address: "127.0.1.20", path: "/v2/me", token: "t", requests: 3, gapMs: 1, pauseMs: 3_600_000 },
@@ -18,13 +17,12 @@ const quick: ClientHabit = {
 
 async function serve(answer: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> {
   const server = createServer(answer);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(server);
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${port}`;
 }
 
 /** What a client got from a server that refuses its second request, for a second. */

@@ -6,12 +6,12 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { ChildStart, OpenThings } from "../../support/gateway-child.ts";
+import { listen } from "../../support/loopback-server.ts";
 import { metric } from "../../support/metrics.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { seededRandom } from "../../support/random.ts";
@@ -38,8 +38,7 @@ async function startUpstream(): Promise<{ readonly url: string; readonly hits: (
   server.keepAliveTimeout = 60_000;
   cleanup(() => server.closeAllConnections());
   cleanup(() => server.close());
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, hits: () => hits };
+  return { url: `http://127.0.0.1:${await listen(server)}`, hits: () => hits };
 }
 
 async function startChild(upstreamUrl: string, overrides: object, reads: "shared" | "streams") {

@@ -9,6 +9,7 @@ import { connect as connectTls } from "node:tls";
 import { Authority } from "../../support/certificates.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { type GatewayProcess, startGatewayProcess } from "../../support/gateway-process.ts";
+import { listen } from "../../support/loopback-server.ts";
 import { pour } from "../../support/slow-peer.ts";
 
 export const carriers = ["http1", "http2"] as const;
@@ -51,10 +52,7 @@ export async function startTarget(cleanup: Cleanup, carrier: Attack["carrier"], 
       } else if (text.startsWith("GET")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     });
   });
-  upstream.listen(0, "127.0.0.1");
-  await once(upstream, "listening");
-  cleanup(() => void upstream.close());
-  const { port } = upstream.address() as { port: number };
+  const port = await listen(cleanup(upstream));
   let ca: string | null = null;
   const all = ["auth.mode=off", "log.access=false", ...settings];
   if (carrier === "http2") {

@@ -2,13 +2,14 @@
 // the connections that refusals come over.
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { useCleanup } from "../../support/cleanup.ts";
 import { expectContractFields, sentByNow } from "../../support/contract-fields.ts";
 import { within } from "../../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../../support/gateway.ts";
+import { listen } from "../../support/loopback-server.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
@@ -61,10 +62,9 @@ async function startRelay(to: number): Promise<{ port: number; connections: () =
       from.on("close", () => into.destroy());
       from.pipe(into);
     }
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(() => server.close());
-  return { port: (server.address() as AddressInfo).port, connections: () => connections };
+  });
+  const port = await listen(cleanup(server));
+  return { port, connections: () => connections };
 }
 
 describe.each(ingresses)("$name", (ingress) => {

@@ -1,12 +1,12 @@
 // nginx, Caddy and HAProxy as they keep idle connections to the gateway, over a path that takes a while. Nobody may repeat a
 // POST: one that a proxy sends on a connection which the gateway is closing is lost. None is lost if the proxy closes first.
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { type Cleanup, cleanupOf } from "../../support/cleanup.ts";
 import { within } from "../../support/eventually.ts";
 import { startTestGateway } from "../../support/gateway.ts";
+import { listen } from "../../support/loopback-server.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { request } from "../../support/stage.ts";
@@ -107,10 +107,9 @@ async function startPath(cleanup: Cleanup, to: number): Promise<{ port: number; 
     });
     later(socket, other, undefined);
     later(other, socket, sentAgain.promise);
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(() => void server.close());
-  return { port: (server.address() as AddressInfo).port, firstEnd: end.promise };
+  });
+  const port = await listen(cleanup(server));
+  return { port, firstEnd: end.promise };
 }
 
 /** The gateway behind the proxy, which has `count` idle connections to it. */

@@ -1,13 +1,13 @@
 // Real backends with one path, /v2/login, each as its documentation shows it and with its defaults: what they serve from
 // that path under other spellings.
 import { spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fastify } from "fastify";
 import type { Cleanup } from "../../support/cleanup.ts";
+import { listen } from "../../support/loopback-server.ts";
 import { isInstalled } from "../fuzz/backends/backend.ts";
 import { nginxArgs, nginxFrame, type Program, startProgram } from "../programs.ts";
 
@@ -32,10 +32,7 @@ const express = createRequire(import.meta.url)("express") as () => ExpressApp;
 async function startExpress(cleanup: Cleanup): Promise<number> {
   const app = express();
   app.all("/v2/login", (_req, res) => res.send(served));
-  const server = createServer(app).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(() => server.close());
-  return (server.address() as AddressInfo).port;
+  return listen(cleanup(createServer(app)));
 }
 
 async function startFastify(cleanup: Cleanup): Promise<number> {

@@ -1,8 +1,8 @@
 // What nginx and HAProxy make of the odd answers: the columns of the table, as the real programs fill them.
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";
+import { listen } from "../../support/loopback-server.ts";
 import { exchange } from "../../support/raw-client.ts";
 import { proxies } from "../boundaries/proxies.ts";
 import { startBackend } from "../fuzz/backends/backend.ts";
@@ -29,9 +29,7 @@ for (const [column, name] of [
   const skip = proxy?.isInstalled() !== true && HEADGATE_REQUIRE !== "all";
   test.skipIf(skip)(`${name} takes and refuses what the table says (needs ${proxy?.debianPackage})`, async () => {
     const upstream = createServer(answer);
-    await once(upstream.listen(0, "127.0.0.1"), "listening");
-    cleanup(() => void upstream.close());
-    const plan = proxy?.plan((upstream.address() as AddressInfo).port);
+    const plan = proxy?.plan(await listen(cleanup(upstream)));
     if (plan === undefined) throw new Error("there is no such proxy");
     const readLine = () => ({ id: "", port: 0, line: null, fields: [], body: null });
     const started = await startBackend({ ...plan, logsToOutput: true, shownAs: (sent) => sent, readLine });

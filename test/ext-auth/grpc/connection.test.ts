@@ -15,6 +15,7 @@ import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, standsStill } from "../../support/eventually.ts";
 import { code, endHeaders, type Fields, FrameReader, frame, frameTypes, literals } from "../../support/http2-frames.ts";
 import { countInIterations } from "../../support/iterations.ts";
+import { listen } from "../../support/loopback-server.ts";
 
 const cleanup = useCleanup();
 const path = "/grpc.health.v1.Health/Check";
@@ -51,9 +52,7 @@ async function stage(
   const resets: string[] = [];
   const told = { isClosed: false, closedFor: [] as string[], failures: [] as unknown[] };
   const server = createServer({ noDelay: true });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(() => server.close());
+  await listen(cleanup(server));
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
   const client = connect(port, "127.0.0.1").setNoDelay(true);

@@ -1,12 +1,13 @@
 // Envoy's questions to the whole gateway, in the bytes of another implementation: the proxy's decisions, counters and answers.
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { digestOf } from "../../auth/digest.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
+import { listen } from "../../support/loopback-server.ts";
 import { metric } from "../../support/metrics.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { seededRandom } from "../../support/random.ts";
@@ -397,9 +398,8 @@ describe("who may ask", () => {
 });
 
 test("a port that is taken is told with its listener", async () => {
-  const taken = cleanup(createServer().listen(0, "127.0.0.1"));
-  await once(taken, "listening");
-  const { port } = taken.address() as AddressInfo;
+  const taken = cleanup(createServer());
+  const port = await listen(taken);
   const grpc = { host: "127.0.0.1", port, maxConnections: 1 };
   await expect(stageGrpc(cleanup, { extAuth: { grpc } })).rejects.toMatchObject({
     listener: "grpc",

@@ -3,6 +3,7 @@ import { createServer, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../../../support/cleanup.ts";
 import { eventually, within } from "../../../support/eventually.ts";
+import { listen } from "../../../support/loopback-server.ts";
 import { openWatched, settingsOf } from "./watched-link.ts";
 
 const cleanup = useCleanup();
@@ -28,7 +29,7 @@ async function startFake(
       }
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await listen(server);
   cleanup(() => {
     for (const socket of sockets) socket.destroy();
     server.close();
