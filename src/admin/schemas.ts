@@ -93,6 +93,9 @@ export const Status = object({
       object({
         address: text("Host and port."),
         state: Type.Enum(["available", "ejected"]),
+        reason: orNull(
+          text("Why it is ejected: as in the metrics and the log, or the status or error code of its health check."),
+        ),
         active: count("Requests on it, over all threads."),
       }),
       { description: "ejected: in at least one thread." },
@@ -118,6 +121,7 @@ export const Status = object({
   store: orNull(
     object({
       state: Type.Enum(storeStates, { description: "Of the shard that is worst off." }),
+      since: orNull(instant("Since when it is in this state. Null: it was not reached since the start.")),
       onFailure: Type.Enum(onFailureModes, { description: "What decides while it is away: counters.redis.onFailure." }),
       shards: object({ up: count(""), slow: count(""), away: count(""), returned: count("") }, "Shards by state."),
       replicas: count("Gateways that share the store, as counted or configured."),
@@ -348,7 +352,10 @@ export const Forgiven = object({
   network: orNull(text("The whole network that was forgiven, because it was counted as one.")),
   untouched: Type.Array(object({ policy: text(""), why: text("") }), { description: "Policies that count on." }),
   shared: orNull(
-    flag("False: the store is away, and the other gateways hear of it when it is back. Null: gateways share nothing."),
+    flag(
+      "True: the store's counter is emptied, and the other gateways hear of it, within 2 s. False: the store is away, and " +
+        "both wait until it is back. Null: gateways share nothing.",
+    ),
   ),
 });
 

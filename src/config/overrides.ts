@@ -29,28 +29,29 @@ export function applyOverrides(
   errors: ConfigError[],
 ): Raw | undefined {
   return overrides.reduce<Raw | undefined>((raw, override) => {
-    const { path, at } = override;
+    const { at } = override;
+    const path = nodeAt(schema, override.path) ? override.path : (pathByIndex(raw, override.path) ?? override.path);
     const node = nodeAt(schema, path);
     if (node === undefined || path.length === 0) {
-      errors.push(unknownKey(schema, at, path, pathByIndex(raw, path)));
+      errors.push(unknownKey(schema, at, path));
       return raw;
     }
-    const value = readText(node, override, errors);
+    const value = readText(node, { ...override, path }, errors);
     const refuse = (index: string, expected: string) => errors.push(valueError(at, joinPath(path), index, expected));
     return value === undefined ? raw : put(schema, raw, path, value, refuse);
   }, base);
 }
 
-/** `policies.0.limit` for `policies.per-ip.limit`, as `check --diff` calls it; undefined if no policy has the name. */
+/** `policies.0.limit` for `policies.per-ip.limit`, as all pages call it; undefined if no policy has the name. */
 function pathByIndex(raw: Raw | undefined, [list = "", name = "", ...rest]: readonly string[]) {
-  const items = rawAt(raw, [list]);
+  const node = nodeAt(schema, [list]);
+  const items = rawAt(raw, [list]) ?? (node?.kind === "list" ? defaultOf(node) : undefined);
   if (items?.kind !== "list") return undefined;
   const index = items.items.findIndex((item) => {
     const named = rawAt(item, ["name"]);
     return named?.kind === "scalar" && named.value === name;
   });
-  const path = [list, String(index), ...rest];
-  return index === -1 || nodeAt(schema, path) === undefined ? undefined : path;
+  return index === -1 ? undefined : [list, String(index), ...rest];
 }
 
 /** Undefined if the text cannot be parsed; the reason is then in `errors`. */

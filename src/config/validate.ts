@@ -164,17 +164,12 @@ function meantKey({ keys }: Section<Keys>, raw: Raw, path: readonly string[]): s
 }
 
 /** `meantPath`: what was meant, if it is known. */
-export function unknownKey(
-  root: Node,
-  at: Origin,
-  path: readonly string[],
-  meantPath?: readonly string[],
-): ConfigError {
+export function unknownKey(root: Node, at: Origin, path: readonly string[]): ConfigError {
   const known = path.findIndex((_, i) => nodeAt(root, path.slice(0, i + 1)) === undefined);
   const parent = nodeAt(root, path.slice(0, known));
   const words = wordsFor(parent, path[known] ?? "");
   const keys = parent?.kind === "section" ? Object.keys(parent.keys) : [];
-  const meant = meantPath === undefined ? suggestPaths(path, known, keys, root) : [joinPath(meantPath)];
+  const meant = suggestPaths(path, known, keys, root);
   const expected = parent?.kind === "list" ? "an index" : parent?.kind === "section" ? enumerate(keys) : "none";
   const advice = typeof words === "string" ? words : didYouMean(meant, `expected ${expected}`);
   const page = words === undefined ? undefined : movePageOf(path[known] ?? "");

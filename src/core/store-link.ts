@@ -111,6 +111,8 @@ export interface StoreHealth {
   readonly shards: Readonly<Record<StoreState, number>>;
   /** Gateways that share the store, as counted or configured. */
   readonly replicas: number;
+  /** Since when it is in this state, by the wall clock, for people. Null: no shard is known yet. */
+  readonly sinceMs: number | null;
 }
 
 export const callResults = ["answered", "late", ...callFailureKinds] as const;

@@ -165,7 +165,8 @@ export interface AddressFigures {
 export interface AddressState {
   /** As in a URL. */
   readonly address: string;
-  readonly isEjected: boolean;
+  /** Why it is ejected: how a connection failed, or what a health check found. Null: it is not. */
+  readonly ejectedFor: string | null;
   /** Requests on it, including those for which a connection is being opened. */
   readonly active: number;
 }

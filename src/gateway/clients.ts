@@ -59,14 +59,6 @@ export interface TriedAnswer {
   /** The id of the rule that blocks it; null if none does. */
   readonly blockedBy: string | null;
   readonly policies: readonly PolicyCheck[];
-  /** Whether other gateways share the counters: what they have counted is not known here. */
-  readonly isShared: boolean;
-}
-
-export interface CountsOfName {
-  readonly policies: readonly PolicyState[];
-  /** As in `TriedAnswer`. */
-  readonly isShared: boolean;
 }
 
 export class Clients {
@@ -98,7 +90,7 @@ export class Clients {
   }
 
   /** What is counted of a name. Charges nothing. Resolves with null for a name that is none. */
-  async state(name: ForgivenKey): Promise<CountsOfName | null> {
+  async state(name: ForgivenKey): Promise<{ readonly policies: readonly PolicyState[] } | null> {
     const source = this.#source();
     const states = await source.limiter.view().state(name, contextOf(source), this.#clock.monotonicMs);
     if (states === null) return null;
@@ -109,7 +101,7 @@ export class Clients {
       admissions: key.admissions.map(({ atMs, units }) => ({ atMs: wall(atMs), units })),
     });
     const policies = states.map((state) => ({ ...state, keys: state.keys.map(shown) }));
-    return { policies, isShared: isShared(source) };
+    return { policies };
   }
 
   /** Forgets what is counted of names, from the next request on, in all threads. Null for a name that is none. */
@@ -157,7 +149,7 @@ export class Clients {
     }));
     return {
       ...{ status: localReply?.status ?? null, reason: localReply?.reason ?? null, policy: decision.policy.name },
-      ...{ client: parsed.client, route: parsed.route, auth, policies, isShared: isShared(source) },
+      ...{ client: parsed.client, route: parsed.route, auth, policies },
       ...{ isVerified: identity !== null, subject: identity?.subject ?? null, blockedBy: blockedBy?.id ?? null },
     };
   }
@@ -190,8 +182,4 @@ export class Clients {
 function contextOf({ settings, files }: ClientsSource): NameContext {
   const { ipv6Prefix } = settings.clientAddress;
   return { ipv6Prefix, listed: files.authenticator.tokens()?.list ?? null, routes: settings.routes };
-}
-
-function isShared({ settings }: ClientsSource): boolean {
-  return settings.counters.redis !== null;
 }

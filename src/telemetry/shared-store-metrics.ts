@@ -33,12 +33,13 @@ export const withoutStore: StoreEventCounts = { storeAnswered() {}, storeWaited(
 /** Of a thread that does not use the store: the main thread beside workers. */
 export const unusedStore: SharedStoreFigures = {
   ...new StoreCounts(),
-  ...{ state: "away", shards: { up: 0, slow: 0, away: 0, returned: 0 }, replicas: 1, heldUnits: 0, heldLeases: 0 },
+  ...{ state: "away", shards: { up: 0, slow: 0, away: 0, returned: 0 }, replicas: 1, sinceMs: null },
+  ...{ heldUnits: 0, heldLeases: 0 },
 };
 
 /** Returns only these values, because they are copied between threads. */
-export function healthOf({ state, shards, replicas }: StoreHealth): StoreHealth {
-  return { state, shards, replicas };
+export function healthOf({ state, shards, replicas, sinceMs }: StoreHealth): StoreHealth {
+  return { state, shards, replicas, sinceMs };
 }
 
 /** What is read at the scrape. */

@@ -60,7 +60,7 @@ export class WorkerReadings {
   /** Of the thread that can use the fewest addresses. */
   addresses(): Pick<AddressFigures, "available" | "ejected"> {
     const all = this.#reports().map(({ addresses }) => {
-      const ejected = addresses.filter(({ isEjected }) => isEjected).length;
+      const ejected = addresses.filter(({ ejectedFor }) => ejectedFor !== null).length;
       return { available: addresses.length - ejected, ejected };
     });
     return all.sort((a, b) => a.available - b.available)[0] ?? { available: 0, ejected: 0 };
@@ -69,18 +69,23 @@ export class WorkerReadings {
   /** An address is ejected if it is in one of the threads. */
   addressStates(): AddressState[] {
     const byAddress = new Map<string, AddressState>();
-    for (const { address, isEjected, active } of this.#reports().flatMap(({ addresses }) => addresses)) {
-      const sum = byAddress.get(address) ?? { isEjected: false, active: 0 };
-      byAddress.set(address, { address, isEjected: sum.isEjected || isEjected, active: sum.active + active });
+    for (const { address, ejectedFor, active } of this.#reports().flatMap(({ addresses }) => addresses)) {
+      const sum = byAddress.get(address) ?? { ejectedFor: null, active: 0 };
+      byAddress.set(address, { address, ejectedFor: sum.ejectedFor ?? ejectedFor, active: sum.active + active });
     }
     return [...byAddress.values()];
   }
 
-  /** The worst state in which a thread sees the store, and the most gateways that a thread sees. */
+  /** The worst state in which a thread sees the store, since when the first does, and the most gateways that a thread sees. */
   storeHealth(): StoreHealth {
     const seen = this.#reports().flatMap(({ store }) => store ?? []);
     const worst = seen.reduce((a, b) => (isWorse(b, a) ? b : a), seen[0] ?? healthOf(unusedStore));
-    return { ...worst, replicas: Math.max(worst.replicas, ...seen.map(({ replicas }) => replicas)) };
+    const since = seen.flatMap(({ state, sinceMs }) => (state === worst.state ? (sinceMs ?? []) : []));
+    return {
+      ...worst,
+      replicas: Math.max(worst.replicas, ...seen.map(({ replicas }) => replicas)),
+      sinceMs: since.length === 0 ? null : Math.min(...since),
+    };
   }
 
   /** The share that a client has of the requests of all threads. */

@@ -181,6 +181,7 @@ const maxBackoffMs = 30_000;
 const answerHoldsMs = 5_000;
 
 interface Ejection {
+  readonly reason: UpstreamErrorReason;
   readonly atMs: number;
   readonly untilMs: number;
   readonly backoffMs: number;
@@ -210,6 +211,8 @@ export class Endpoint {
   #ejection: Ejection | null = null;
   #isProbed = false;
   #unhealthySinceMs: number | null = null;
+  /** Of the last health check that took it out. */
+  #fault = "";
   /** Health checks in a row that contradict the current state. */
   #contraryChecks = 0;
 
@@ -221,7 +224,12 @@ export class Endpoint {
   }
 
   get isEjected(): boolean {
-    return this.#ejection !== null || this.#unhealthySinceMs !== null;
+    return this.ejectedFor !== null;
+  }
+
+  /** Why it is ejected: a reason, or a health check's status or error code; null: it is not. */
+  get ejectedFor(): string | null {
+    return this.#unhealthySinceMs === null ? (this.#ejection?.reason ?? null) : this.#fault;
   }
 
   /** When it was last ejected. */
@@ -276,6 +284,7 @@ export class Endpoint {
     if (this.#contraryChecks < (isHealthy ? checksToEject : checksToRestore)) return;
     this.#contraryChecks = 0;
     this.#unhealthySinceMs = isHealthy ? nowMs : null;
+    this.#fault = fault ?? "";
     if (fault === null) this.#events.onHealthy(this.name);
     else this.#events.onUnhealthy(this.name, fault);
   }
@@ -298,7 +307,7 @@ export class Endpoint {
     const next = Math.min(maxBackoffMs, backoffMs * 2);
     this.#failures = 0;
     this.#isProbed = false;
-    this.#ejection = { atMs: nowMs, untilMs: nowMs + next, backoffMs: next };
+    this.#ejection = { reason, atMs: nowMs, untilMs: nowMs + next, backoffMs: next };
     this.#events.onEjected(this.name, reason, next);
   }
 }

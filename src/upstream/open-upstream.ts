@@ -94,7 +94,7 @@ export async function openUpstream(
       };
     },
     addressStates: () =>
-      endpoints.all.map(({ name: address, isEjected, pending: active }) => ({ address, isEjected, active })),
+      endpoints.all.map(({ name: address, ejectedFor, pending: active }) => ({ address, ejectedFor, active })),
     stopChecking: () => check?.close(),
     retire() {
       check?.close();

@@ -50,11 +50,11 @@ export const status: Status = {
   upstream: {
     state: "up",
     reason: null,
-    addresses: [{ address: "10.0.0.1:80", state: "available", active: 3 }],
+    addresses: [{ address: "10.0.0.1:80", state: "available", reason: null, active: 3 }],
     lastMinutes,
   },
   store: {
-    ...{ state: "up", onFailure: "local", shards: { up: 1, slow: 0, away: 0, returned: 0 }, replicas: 2 },
+    ...{ state: "up", since: at, onFailure: "local", shards: { up: 1, slow: 0, away: 0, returned: 0 }, replicas: 2 },
     gateways: [
       { name: "edge-1", version: "1.2.3", started: at, admin: "10.0.0.8:9464", isSelf: true },
       { name: "edge-2", version: "1.2.2", started: at, admin: null, isSelf: false },

@@ -279,7 +279,7 @@ test(`${all.length} malformed calls are each refused in the v2 format, and nothi
   const clients = createClientControl({
     ...{ clients: counts, settings: () => settings, rules, inForce: book.inForce, listedTokens: () => null },
     recent: { refused: () => ({ keys: [], sinceMs: 0 }) },
-    ...{ forgive: async () => null, wallMs: () => 0 },
+    ...{ forgive: async () => null, isShared: () => false, wallMs: () => 0 },
   });
   const plane = fakePlane({ rules, clients });
   const stage = await stageApi(cleanup, plane);

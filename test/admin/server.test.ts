@@ -105,7 +105,7 @@ test("an upstream that is down is shown, does not make it unready, and nothing e
 
 test.each(storeStates)("a store that is %s is shown and does not change readiness", async (state) => {
   const shards = { up: 2, slow: 0, away: 0, returned: 0, [state]: 1 };
-  const store = { state, shards, replicas: 3, password: "a-secret" };
+  const store = { state, shards, replicas: 3, sinceMs: 7, password: "a-secret" };
   const { url } = await start({ health: () => ({ ...ready, store }) });
   const readyz = await fetch(`${url}/readyz`);
   expect(readyz.status).toBe(200);

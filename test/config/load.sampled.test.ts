@@ -210,10 +210,10 @@ describe("a value outside the file", () => {
       { flags: ["--set", "upstrem.url=x"] },
     ],
     [
-      'command line --set: policies.b.limit: unknown key; did you mean "policies.1.limit"?',
+      'command line --set: policies.1.limt: unknown key; did you mean "policies.1.limit"?',
       {
         yaml: "policies: [{ name: a, limit: 5, per: day }, { name: b, limit: 5, per: day }]",
-        flags: ["--set", "policies.b.limit=1"],
+        flags: ["--set", "policies.b.limt=1"],
       },
     ],
     ["command line --set: basePath.x: unknown key; expected none", { flags: ["--set", "basePath.x=1"] }],

@@ -136,6 +136,15 @@ test("so does the Fastify plugin", async () => {
 test.each<[string, Given, object]>([
   ["a variable over the default policy", { env: { HEADGATE_POLICIES_0_LIMIT: "7" } }, [{ ...standard, limit: 7 }]],
   ["--set over the default policy", { flags: ["--set", "policies.0.limit=7"] }, [{ ...standard, limit: 7 }]],
+  ["--set by its name", { flags: ["--set", "policies.per-ip.limit=7"] }, [{ ...standard, limit: 7 }]],
+  [
+    "--set by the name of another policy",
+    {
+      yaml: "policies: [{ name: a, limit: 5, per: day }, { name: b, limit: 5, per: day }]",
+      flags: ["--set", "policies.b.limit=7"],
+    },
+    [{ limit: 5 }, { limit: 7 }],
+  ],
   [
     "another kind for the default policy",
     { env: { HEADGATE_POLICIES_0_WINDOW: "", HEADGATE_POLICIES_0_PER: "day" } },

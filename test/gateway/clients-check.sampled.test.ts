@@ -128,10 +128,9 @@ test("what is tried is what comes, and nothing has changed", async () => {
           for (let i = 0; i < times; i += 1) {
             before.set(stage.words);
             const stats = structuredClone(stage.limiter.stats());
-            const { policies: tried, isShared, ...answer } = (await stage.clients.check(request)) ?? fail();
+            const { policies: tried, ...answer } = (await stage.clients.check(request)) ?? fail();
             expect(Buffer.from(stage.words.buffer).equals(Buffer.from(before.buffer))).toBe(true);
             expect(stage.limiter.stats()).toEqual(stats);
-            expect(isShared).toBe(false);
             const outcomes = tried.map((each) => [each.policy, each.outcome]);
             const { resetMs, ...real } = stage.send(request);
             expect({ ...answer, outcomes }).toEqual(real);
@@ -238,7 +237,6 @@ describe("a request that is tried", () => {
         client: "192.0.2.1",
         route: "/v2/",
         auth: "skipped",
-        isShared: false,
         isVerified: false,
         subject: null,
         blockedBy: null,

@@ -115,6 +115,7 @@ export function controlOf(
     recent: { refused: () => ({ keys: [], sinceMs: clock.wallMs() }) },
     rules: { find: () => null },
     forgive: async () => null,
+    isShared: () => false,
     ...changes,
   });
 }

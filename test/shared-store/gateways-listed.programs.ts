@@ -5,9 +5,10 @@ import { describe, expect, test } from "vitest";
 import { call, readToken } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
-import type { TestGateway } from "../support/gateway.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
 import { threadCounts } from "../support/runs.ts";
+import { sharedCounters } from "../support/shared-settings.ts";
 import { adminTokensFile } from "./admin-tokens-file.ts";
 import { startFleet } from "./fleet.ts";
 import { stageRules } from "./rules-stage.ts";
@@ -58,4 +59,39 @@ describe.skipIf(skipRedis)(`the status${redisNeeded}`, () => {
     await eventually("so is the one that was killed", async () => (await gatewaysOf(a)).length === 1, 20_000);
     expect(await gatewaysOf(a)).toMatchObject([{ isSelf: true }]);
   });
+
+  test.each(threadCounts)(
+    "says since when the store is in its state, and of counts whether others have some, with %i threads",
+    { timeout: 60_000 },
+    async (workers) => {
+      const stage = await stageRules(cleanup);
+      const admin = { tokensFile: adminTokensFile(cleanup) };
+      // The gateways of the stage have a number of replicas.
+      const overrides = { workers, admin, counters: sharedCounters(stage.redis.port) };
+      const start = async () => {
+        const gateway = await startTestGateway({ upstreamUrl: stage.upstreamUrl, overrides });
+        cleanup(() => gateway.close());
+        return gateway;
+      };
+      const a = await start();
+      const get = async (path: string) => (await call(a.admin.port, "GET", path, { token: readToken })).json;
+      const store = async () =>
+        (await get("/api/status")) as { store: { state: string; since: string; replicas: number } };
+      const isShared = async () => ((await get("/api/clients")) as { isShared: boolean }).isShared;
+      await eventually("the store is up", async () => (await store()).store.state === "up");
+      expect(await isShared()).toBe(false);
+      await start();
+      await eventually("the other one is counted", async () => (await store()).store.replicas === 2);
+      expect(await isShared()).toBe(true);
+      const { since } = (await store()).store;
+      const beforeMs = Date.now();
+      await stage.redis.kill();
+      await eventually("the store is away", async () => (await store()).store.state === "away", 15_000);
+      const away = Date.parse((await store()).store.since);
+      expect(Date.parse(since)).toBeLessThan(beforeMs);
+      expect([away >= beforeMs, away <= Date.now() + 1]).toEqual([true, true]);
+      expect(Date.parse((await store()).store.since)).toBe(away);
+      expect(await isShared()).toBe(true);
+    },
+  );
 });

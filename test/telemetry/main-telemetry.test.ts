@@ -82,7 +82,9 @@ async function started(count: number, stores: readonly SharedStoreFigures[] = []
   return { clock, lines, main, workers, readings, handOver };
 }
 
-const stateOf = (i: number, isEjected: boolean) => [{ address: `192.0.2.${i}:80`, isEjected, active: 0 }];
+const stateOf = (i: number, isEjected: boolean) => [
+  { address: `192.0.2.${i}:80`, ejectedFor: isEjected ? "reset" : null, active: 0 },
+];
 
 const noReport: ThreadReport = {
   ...{ families: [], addresses: [], store: null, busiest: { client: "", ofClient: 0, ofAll: 0 } },
@@ -180,9 +182,15 @@ test.each([
 test("the store is that of the worker that sees it worst off, and what the workers did with it is added", async () => {
   const away = { up: 1, slow: 0, away: 2, returned: 0 };
   const stores = [
-    storeFigures({ state: "returned", shards: { up: 2, slow: 0, away: 0, returned: 1 }, replicas: 3 }),
-    storeFigures({ state: "away", shards: { up: 2, slow: 0, away: 1, returned: 0 }, replicas: 5, heldUnits: 1 }),
-    storeFigures({ state: "away", shards: away, replicas: 4, forgot: 1 }),
+    storeFigures({ state: "returned", shards: { up: 2, slow: 0, away: 0, returned: 1 }, replicas: 3, sinceMs: 1 }),
+    storeFigures({
+      state: "away",
+      shards: { up: 2, slow: 0, away: 1, returned: 0 },
+      replicas: 5,
+      sinceMs: 7,
+      heldUnits: 1,
+    }),
+    storeFigures({ state: "away", shards: away, replicas: 4, sinceMs: 8, forgot: 1 }),
     storeFigures({ state: "slow", shards: { up: 2, slow: 1, away: 0, returned: 0 }, replicas: 2 }),
   ];
   const { main, readings, workers } = await started(4, stores);
@@ -204,10 +212,10 @@ test("the store is that of the worker that sees it worst off, and what the worke
     headgate_store_call_duration_seconds_count: 4,
     headgate_store_call_duration_seconds_sum: 1,
   });
-  expect(main.storeHealth()).toEqual({ state: "away", shards: away, replicas: 5 });
+  expect(main.storeHealth()).toEqual({ state: "away", shards: away, replicas: 5, sinceMs: 7 });
   readings.remove(2);
   readings.remove(3);
-  expect(main.storeHealth()).toMatchObject({ state: "returned", replicas: 3 });
+  expect(main.storeHealth()).toMatchObject({ state: "returned", replicas: 3, sinceMs: 1 });
 });
 
 test("a scrape over workers with a store has the families and the series of one thread with one", async () => {

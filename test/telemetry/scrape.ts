@@ -23,6 +23,7 @@ export function storeFigures(changes: Partial<SharedStoreFigures> = {}): SharedS
     state: "up",
     shards: { up: 1, slow: 0, away: 0, returned: 0 },
     replicas: 4,
+    sinceMs: 5,
     calls: { answered: 11, late: 12, unreachable: 13, refused: 14, full: 15, unready: 16, failed: 17 },
     items: 18,
     units: { granted: 19, spent: 20, returned: 21 },

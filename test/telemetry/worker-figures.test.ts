@@ -266,15 +266,18 @@ test("the upstream's state is that of the last attempt of all threads, and of a 
 
 test("the addresses are those of the thread that can use the fewest; one that is ejected anywhere is shown as ejected", () => {
   const { readings, threads } = started(3);
-  const of = (...ejected: boolean[]) => ejected.map((isEjected, i) => ({ address: `${i}`, isEjected, active: i }));
+  const of = (...ejected: boolean[]) =>
+    ejected.map((isEjected, i) => ({
+      ...{ address: `${i}`, ejectedFor: isEjected ? "reset" : null, active: i },
+    }));
   threads[0].report = { ...noReport, addresses: of(false, false, false) };
   threads[1].report = { ...noReport, addresses: of(true, false, true) };
   (threads[2] as Thread).report = { ...noReport, addresses: of(false, false, true) };
   expect(readings.addresses()).toEqual({ available: 1, ejected: 2 });
   expect(readings.addressStates()).toEqual([
-    { address: "0", isEjected: true, active: 0 },
-    { address: "1", isEjected: false, active: 3 },
-    { address: "2", isEjected: true, active: 6 },
+    { address: "0", ejectedFor: "reset", active: 0 },
+    { address: "1", ejectedFor: null, active: 3 },
+    { address: "2", ejectedFor: "reset", active: 6 },
   ]);
 });
 

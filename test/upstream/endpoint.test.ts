@@ -25,11 +25,11 @@ function start() {
 }
 
 test("three failures in a row eject it, an answer between them does not", () => {
-  const { told, fail, answer, isAvailable } = start();
+  const { endpoint, told, fail, answer, isAvailable } = start();
   for (const step of [fail, fail, answer, fail, fail]) step();
-  expect([isAvailable(), told]).toEqual([true, []]);
+  expect([isAvailable(), endpoint.ejectedFor, told]).toEqual([true, null, []]);
   fail();
-  expect([isAvailable(), told]).toEqual([false, ["[::1]:3000 refused 1000"]]);
+  expect([isAvailable(), endpoint.ejectedFor, told]).toEqual([false, "refused", ["[::1]:3000 refused 1000"]]);
 });
 
 test("a request that another address served is news once, until this one has answered", () => {
@@ -92,7 +92,7 @@ test("three bad checks in a row take it out, two good ones in a row bring it bac
   for (const fault of ["HTTP 500", "HTTP 500", null, "HTTP 500", "HTTP 500"]) check(fault);
   expect(isAvailable()).toBe(true);
   check("ECONNREFUSED");
-  expect([isAvailable(), endpoint.isEjected]).toEqual([false, true]);
+  expect([isAvailable(), endpoint.isEjected, endpoint.ejectedFor]).toEqual([false, true, "ECONNREFUSED"]);
   for (const fault of [null, "HTTP 500", null]) check(fault);
   expect(isAvailable()).toBe(false);
   check(null);

@@ -1,4 +1,5 @@
 // What is wrong, the worst first, each with the section of the runbooks that says what to do. Critical is what loses requests.
+import { localMs } from "./clock.js";
 import { count, failureText, instant, percent, span, trialEnd, words } from "./format.js";
 
 /** Those of the alerts in deploy/prometheus/alerts.rules.yaml, which a test compares, over the last minute instead of five. */
@@ -62,7 +63,7 @@ export function problemsOf(status, history, error, outages = []) {
     ...ofGateway(status),
     ...ofConfiguration(status),
     ...ofUpstream(status.upstream),
-    ...ofStore(status.store, history),
+    ...ofStore(status.store),
     ...ofCertificate("The certificate", status.certificate),
     ...ofCertificate("The certificate of this page and the admin API", status.adminCertificate),
     ...ofTraffic(recentOf(history), status.store),
@@ -118,7 +119,9 @@ function notCurrent(lastReload, lastTrial) {
 }
 
 function ofUpstream({ state, reason, addresses }) {
-  const ejected = addresses.filter((each) => each.state === "ejected").map(({ address }) => address);
+  const ejected = addresses
+    .filter((each) => each.state === "ejected")
+    .map((each) => `${each.address} (${failureText(each.reason)})`);
   return [
     state === "down" &&
       critical(`The upstream is down${reason === null ? "" : `: ${failureText(reason)}`}.`, "HeadgateUpstreamDown"),
@@ -133,27 +136,14 @@ const whileAway = {
   local: "each gateway admits its share of every limit",
 };
 
-function ofStore(store, history) {
+function ofStore(store) {
   if (store?.state === "away") {
     const as = store.onFailure === "closed" ? critical : warning;
-    return [as(`The store ${awaySince(history)}: ${whileAway[store.onFailure]}.`, "HeadgateStoreAway")];
+    const away = store.since === null ? "is away" : `has been away since ${instant(store.since, localMs())}`;
+    return [as(`The store ${away}: ${whileAway[store.onFailure]}.`, "HeadgateStoreAway")];
   }
   if (store?.state === "slow") return [warning("The store answers slowly.", "HeadgateStoreSlow")];
   return [];
-}
-
-/** Without a time if the history has not seen it yet. */
-function awaySince(history) {
-  const steps = history?.steps ?? [];
-  const from = steps.findLastIndex((step) => step?.store?.state !== "away") + 1;
-  if (from === steps.length) return "is away";
-  const at = timeOf(history, from);
-  return `has been away since ${from === 0 ? "before " : ""}${instant(at, timeOf(history, steps.length))}`;
-}
-
-/** When a step of the history began. */
-function timeOf({ end, stepSeconds, steps }, i) {
-  return (Date.parse(end) || 0) - (steps.length - i) * stepSeconds * 1000;
 }
 
 function ofCertificate(name, certificate) {
@@ -223,8 +213,8 @@ const maxGap = 12;
  * the last `seconds` alone.
  */
 function ofFailures(history, outages, { seconds, failures }) {
-  const { stepSeconds, steps } = history;
-  const at = (i) => timeOf(history, i);
+  const { end, stepSeconds, steps } = history;
+  const at = (i) => (Date.parse(end) || 0) - (steps.length - i) * stepSeconds * 1000;
   const runs = [];
   for (const [i, step] of steps.entries()) {
     if (step === null || upstreamFailuresIn(step) === 0) continue;

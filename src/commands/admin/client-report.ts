@@ -66,6 +66,7 @@ function forgivenLines({ key, policies, network, untouched, shared }: ForgivenAn
     ...policies.map(({ policy, units }) => `policy ${policy}: ${counted(units, "unit")} forgotten`),
     ...gaps,
     ...untouched.map(({ policy, why }) => `policy ${policy} counts on: ${why}`),
-    ...(shared === false ? ["The store is away: the other gateways hear of it when it is back."] : []),
+    ...(shared === true ? ["Its counter in the store is emptied, and the other gateways hear of it, within 2 s."] : []),
+    ...(shared === false ? ["The store is away: its counter there is emptied when it is back."] : []),
   ];
 }

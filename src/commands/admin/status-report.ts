@@ -21,7 +21,7 @@ export function statusLines(status: Status, nowMs: number): string[] {
       ["", "add it to clientAddress.trustedProxies only if it is your own proxy: a client can invent addresses"],
     ]),
     ...upstreamRows(status),
-    ...storeRows(status),
+    ...storeRows(status, nowMs),
     ...certificateRow("certificate", status.certificate),
     ...certificateRow("admin certificate", status.adminCertificate),
     ...(tokens === null ? [] : [["tokens", `${tokens.listed} listed, ${tokens.ending} of them ending in 14 days`]]),
@@ -83,9 +83,9 @@ function upstreamRows({ upstream: { state, reason, addresses, lastMinutes } }: S
     ...(abandoned === 0
       ? []
       : [["", `${counted(abandoned, "more request")}: the client left before the upstream answered`]]),
-    ...addresses.map(({ address, state: own, active }) => [
+    ...addresses.map(({ address, state: own, reason: why, active }) => [
       "",
-      `${address} ${own}, ${counted(active, "request")} on it`,
+      `${address} ${own}${why === null ? "" : ` (${why})`}, ${counted(active, "request")} on it`,
     ]),
   ];
 }
@@ -96,13 +96,15 @@ const whileAway = {
   local: "each gateway admits its share of every limit",
 };
 
-function storeRows({ store }: Status): string[][] {
+function storeRows({ store }: Status, nowMs: number): string[][] {
   if (store === null) return [];
   const shards = Object.entries(store.shards).filter(([, count]) => count > 0);
   const shown = shards.map(([state, count]) => `${count} ${state}`).join(", ");
+  const { state, since } = store;
+  const known = since === null ? "" : ` since ${instantText(since, nowMs)}`;
   return [
-    ["store", `${store.state} (${shown}), shared by ${counted(store.replicas, "gateway")}`],
-    ...(store.state === "away" ? [["", whileAway[store.onFailure]]] : []),
+    ["store", `${state}${known} (${shown}), shared by ${counted(store.replicas, "gateway")}`],
+    ...(state === "away" ? [["", whileAway[store.onFailure]]] : []),
   ];
 }
 

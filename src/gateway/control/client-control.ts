@@ -61,7 +61,7 @@ export function createClientControl(options: ClientControlOptions): ClientContro
       const isKnown = state !== null && (key.kind !== "key" || policies.some(({ used }) => used > 0));
       if (!isKnown && shown.length === 0) return unknownKey;
       // A network of several clients has no counts of its own, and may have rules.
-      const counted = { policies: isKnown ? policies : [], isShared: settings().counters.redis !== null };
+      const counted = { policies: isKnown ? policies : [], isShared: options.isShared() };
       return { ok: true, value: { key: keyText(key), ...counted, rules: shown } };
     },
     async forgive(written) {
@@ -168,14 +168,14 @@ function wholeNetworkOf(client: string, ipv6Prefix: number): string {
 function checkedRequest(
   address: IpAddress,
   tried: TriedAnswer,
-  { inForce, settings, wallMs }: ClientControlOptions,
+  { inForce, settings, isShared, wallMs }: ClientControlOptions,
 ): CheckedRequest {
   const about = inForce.ofClient(countedKey(address, settings().clientAddress.ipv6Prefix));
   const { subject } = tried;
   const named = subject === null ? [] : inForce.ofIdentity({ tokenName: subject, subject });
   return {
     ...{ status: tried.status ?? 200, reason: tried.reason, policy: tried.policy, route: tried.route },
-    ...{ client: tried.client, auth: tried.auth, isVerified: tried.isVerified, subject, isShared: tried.isShared },
+    ...{ client: tried.client, auth: tried.auth, isVerified: tried.isVerified, subject, isShared: isShared() },
     policies: tried.policies.map((checked) => policyCheck(checked, wallMs())),
     rules: [...new Set([...about, ...named].map(({ id }) => id))],
     explanation: explain(tried),

@@ -15,6 +15,8 @@ export interface ClientListOptions {
   /** In force. */
   readonly settings: () => Settings;
   readonly listedTokens: () => ListedTokens | null;
+  /** Whether other gateways count the same keys: what they have counted is not known here. */
+  readonly isShared: () => boolean;
   readonly wallMs: () => number;
 }
 
@@ -33,7 +35,7 @@ export function listClients(options: ClientListOptions, wanted: ClientsWanted): 
 }
 
 async function listByUse(
-  { clients, recent, settings, wallMs }: ClientListOptions,
+  { clients, recent, settings, isShared, wallMs }: ClientListOptions,
   { policy, sort, search, limit }: ClientsWanted,
 ): Promise<Counted> {
   const listed = await clients.list({
@@ -53,7 +55,7 @@ async function listByUse(
     })),
     refusedSince: sinceOf([...refused.values()]),
     isComplete: listed.length < limit,
-    isShared: settings().counters.redis !== null,
+    isShared: isShared(),
   };
 }
 
@@ -64,10 +66,10 @@ function refusalsByKey(most: MostRefused | undefined, ipv6Prefix: number) {
 }
 
 async function listByRefusals(
-  { clients, recent, settings, wallMs, listedTokens }: ClientListOptions,
+  { clients, recent, settings, isShared, wallMs, listedTokens }: ClientListOptions,
   { policy: only, search, limit }: ClientsWanted,
 ): Promise<Counted> {
-  const { policies, clientAddress, counters } = settings();
+  const { policies, clientAddress } = settings();
   const asked = policies.filter(({ name }) => only === null || name === only);
   const lists = asked.map((policy) => ({ policy, most: recent.refused(policy.name) }));
   const names = listedTokens()?.names() ?? new Set<string>();
@@ -100,7 +102,7 @@ async function listByRefusals(
     clients: shown,
     refusedSince: sinceOf(lists.map(({ most }) => most)),
     isComplete: found.length <= limit,
-    isShared: counters.redis !== null,
+    isShared: isShared(),
   };
 }
 

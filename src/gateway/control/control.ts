@@ -114,6 +114,8 @@ export class GatewayControl implements ControlPlane {
     this.clients = createClientControl({
       ...{ clients: workers.main.clients, recent, settings, listedTokens, forgive },
       ...{ rules: this.rules, inForce: rules.inForce, wallMs: clock.wallMs },
+      // A gateway that is gone is counted for half a minute.
+      isShared: () => (workers.serving.telemetry.storeHealth()?.replicas ?? 1) > 1,
     });
     this.recent = createRecentControl({
       ...{ recent, settings },
@@ -286,13 +288,14 @@ export class GatewayControl implements ControlPlane {
     return {
       upstream: {
         ...workers.serving.telemetry.upstreamHealth(),
-        addresses: workers.serving.addressStates().map(({ address, isEjected, active }) => {
-          return { address, state: isEjected ? "ejected" : "available", active };
+        addresses: workers.serving.addressStates().map(({ address, ejectedFor, active }) => {
+          return { address, state: ejectedFor === null ? "available" : "ejected", reason: ejectedFor, active };
         }),
         lastMinutes: this.recent.upstream(),
       },
       store: store && {
-        ...{ state: store.state, onFailure: shared?.onFailure ?? "local" },
+        ...{ state: store.state, since: store.sinceMs === null ? null : isoTime(store.sinceMs) },
+        onFailure: shared?.onFailure ?? "local",
         ...{ shards: { ...store.shards }, replicas: store.replicas },
         gateways: (sharing?.presence.gateways() ?? []).map(({ startedMs, ...facts }) => ({
           ...facts,

@@ -72,6 +72,8 @@ export class Shard {
   readonly number: number;
   readonly #store: ShardStore;
   #sinceMs: number;
+  /** Since when it is in this state, by the wall clock. */
+  sinceWallMs: number;
   #timer: { cancel(): void } | null = null;
   #pauseMs = firstPauseMs;
   /** Whether the store has forgotten and was not told all since, perhaps because it was lost again. */
@@ -97,6 +99,7 @@ export class Shard {
     this.#store = store;
     this.#sinceMs = store.clock.monotonicMs();
     this.leftMs = this.#sinceMs;
+    this.sinceWallMs = store.clock.wallMs();
     this.#beatLater();
   }
 
@@ -242,6 +245,7 @@ export class Shard {
     if (this.state === "up") this.leftMs = nowMs;
     this.state = to;
     this.#sinceMs = nowMs;
+    this.sinceWallMs = this.#store.clock.wallMs();
     this.#store.changed(change);
   }
 
@@ -379,6 +383,12 @@ export class ShardMap {
     const shards = Object.fromEntries(storeStates.map((each) => [each, 0])) as Record<StoreState, number>;
     for (const { state } of this.#shards.values()) shards[state] += 1;
     return shards;
+  }
+
+  /** Since when the first of those in this state is, by the wall clock; null if none is. */
+  sinceMs(wanted: StoreState): number | null {
+    const since = [...this.#shards.values()].flatMap(({ state, sinceWallMs }) => (state === wanted ? sinceWallMs : []));
+    return since.length === 0 ? null : Math.min(...since);
   }
 
   /** Tells all shards that this thread ends. */

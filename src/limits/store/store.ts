@@ -234,9 +234,11 @@ export class Store implements ShardStore {
 
   figures(): SharedStoreFigures {
     const shards = this.shards.states();
+    const state = worstState(shards);
+    const known = { state, shards, replicas: this.replicas.value, sinceMs: this.shards.sinceMs(state) };
     const { granted, spent, returned } = this.counts.units;
     const held = { heldUnits: granted - spent - returned, heldLeases: this.#endings.openLeases };
-    return { ...this.counts, ...held, state: worstState(shards), shards, replicas: this.replicas.value };
+    return { ...this.counts, ...held, ...known };
   }
 
   /** Gives back what is held and says good-bye, then closes the connections. */

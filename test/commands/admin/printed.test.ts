@@ -40,6 +40,7 @@ test.each(onFailureModes)(
     const lines = statusLines({ ...status, store }, 0).map((line) => line.trim());
     const meaning = lines[lines.findIndex((line) => line.startsWith("store ")) + 1];
     const texts = problemsOf({ ...status, store }, null, null).map((one) => (one ? one.text : ""));
-    expect(texts).toContain(`The store is away: ${meaning}.`);
+    expect(texts).toContainEqual(expect.stringMatching(/^The store has been away since .*: /));
+    expect(texts.find((text) => text.startsWith("The store"))?.endsWith(`: ${meaning}.`)).toBe(true);
   },
 );
