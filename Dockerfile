@@ -28,7 +28,7 @@ RUN timeout --preserve-status --signal=TERM 60 node dist/main.js demo --port 0 -
 FROM node:26-slim
 LABEL org.opencontainers.image.title="headgate" \
   org.opencontainers.image.description="A rate-limiting reverse-proxy gateway for APIs that were never built to defend themselves." \
-  org.opencontainers.image.version="0.1.0" \
+  org.opencontainers.image.version="1.0.0-rc.1" \
   org.opencontainers.image.licenses="MIT" \
   org.opencontainers.image.base.name="docker.io/library/node:26-slim"
 ENV NODE_ENV=production

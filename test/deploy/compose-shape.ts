@@ -3,7 +3,7 @@ import { either, list, type Mapping, mapping, object, oneOf, type Shape, text, w
 
 const service = object({
   "build?": text(),
-  "image?": text(/^[a-z0-9./-]+:v?\d+\.\d+\.\d+$/),
+  "image?": text(/^[a-z0-9./-]+:v?\d+\.\d+\.\d+(?:-[a-z]+\.\d+)?$/),
   "command?": list(text(/^.*$/)),
   "environment?": mapping(/^(HEADGATE|GF)(_[A-Z0-9]+)+$/, text()),
   "ports?": list(text(/^127\.0\.0\.1:\d+:\d+$/)),
