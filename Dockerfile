@@ -1,5 +1,5 @@
 # The first stage builds. The second has Node, the built files and the production dependencies, nothing else. There is no native
-# code in it, so it can be built for every platform of node:26-slim.
+# code in it, so it can be built for every platform of node:26-slim. Arguments: COMMIT and its DATE (2026-11-30), which the image says.
 FROM node:26-slim AS build
 WORKDIR /headgate
 COPY package.json package-lock.json ./
@@ -14,6 +14,10 @@ RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json --declaration fa
   && npm sbom --omit=dev --sbom-format=cyclonedx --sbom-type=application >sbom.cdx.json \
   && npm prune --omit=dev --ignore-scripts \
   && rm node_modules/.package-lock.json
+# For `headgate --version`.
+ARG COMMIT
+ARG DATE
+RUN printf '%s' "${COMMIT:+$COMMIT, $DATE}" >dist/commit
 COPY config ./config
 COPY docs/runbooks.md ./docs/
 # Makes the compiled code, which the gateway cannot write itself if its root is read-only. Node accepts it only for this path, this
@@ -55,6 +59,10 @@ EXPOSE 8080
 # The user `node` of the base, as a number, because Kubernetes cannot tell from a name that it is not root.
 USER 1000:1000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["timeout", "2", "/headgate/health-check"]
+ARG COMMIT
+ARG DATE
+LABEL org.opencontainers.image.revision="$COMMIT" \
+  org.opencontainers.image.created="${DATE:+${DATE}T00:00:00Z}"
 # Node is process 1, without a shell or npm before it, so it gets SIGTERM and drains.
 ENTRYPOINT ["node", "/headgate/dist/main.js"]
 CMD ["start"]
